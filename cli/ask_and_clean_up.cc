@@ -32,7 +32,7 @@ void add_cleanup_options(Subcommand& command, CleanupOptions& options) {
 
 Result<int> ask_and_clean_up(const Cli& cli, RunInspector& inspector, const CleanupPlan& plan,
                              const CleanupOptions& options) {
-  const bool shows = !options.is_json && !plan.runs.empty();
+  const bool shows = !options.is_json && !plan.deletions.empty();
   if (shows && (options.is_dry_run || !options.is_yes)) {
     print(cli, table(cleanup_rows(plan)));
     flush_output();
@@ -42,7 +42,7 @@ Result<int> ask_and_clean_up(const Cli& cli, RunInspector& inspector, const Clea
     print_note(cli, dry_run_text(plan));
     return kExitOk;
   }
-  if (!plan.runs.empty() && !options.is_yes) DLRUN_TRY(ask(cli, plan));
+  if (!plan.deletions.empty() && !options.is_yes) DLRUN_TRY(ask(cli, plan));
   const CleanupListener listener{[&](const std::string& text) {
                                    if (!options.is_json) print(cli, "{}\n", text);
                                  },

@@ -342,7 +342,7 @@ std::string mask_urls(std::string_view text) {
     text.remove_prefix(at);
     // A password may contain '@', so the host starts after the last '@'.
     const auto blank = [&] { return text.find_first_of(" \t\n\"'<>"); };
-    const std::string_view place = user_and_host_in(text.substr(0, blank()), AddressText::kLog);
+    const std::string_view place = user_and_host_in(text.substr(0, blank()), AddressSource::kLog);
     if (const std::size_t at_sign = place.rfind('@'); at_sign != std::string_view::npos) {
       result += std::string(kHidden) + "@";
       text.remove_prefix(at_sign + 1);

@@ -48,7 +48,7 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
 
 /// Replaces the child by the program, after fork(). Only async-signal-safe calls are allowed here.
 [[noreturn]] void start_program(const std::string& program, char** argv, char** envp,
-                                const char* directory, int in, int out, int err, int status_fd) {
+                                const char* directory, int in, int out, int err, int failure_fd) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -58,7 +58,7 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   if (is_in_directory && dup2(in, 0) >= 0 && dup2(out, 1) >= 0 && dup2(err, 2) >= 0)
     execve(program.c_str(), argv, envp);
   const int error = is_in_directory ? errno : -errno;  // negative if chdir() failed
-  [[maybe_unused]] const ssize_t ignored = write(status_fd, &error, sizeof error);
+  [[maybe_unused]] const ssize_t ignored = write(failure_fd, &error, sizeof error);
   _exit(127);
 }
 
@@ -194,8 +194,8 @@ Result<Finished> run_unlogged(const Command& command) {
   auto in = make_pipe();
   auto out = make_pipe();
   auto err = make_pipe();
-  auto status = make_pipe();
-  for (const auto* pipe : {&in, &out, &err, &status}) {
+  auto exec_failure = make_pipe();
+  for (const auto* pipe : {&in, &out, &err, &exec_failure}) {
     if (!*pipe) return within(name, pipe->error());
   }
 
@@ -209,15 +209,15 @@ Result<Finished> run_unlogged(const Command& command) {
   if (child == 0) {
     start_program(*program, argv.data(), envp.data(),
                   command.directory ? command.directory->c_str() : nullptr, in->read_end.get(),
-                  out->write_end.get(), err->write_end.get(), status->write_end.get());
+                  out->write_end.get(), err->write_end.get(), exec_failure->write_end.get());
   }
   in->read_end.reset();
   out->write_end.reset();
   err->write_end.reset();
-  status->write_end.reset();
+  exec_failure->write_end.reset();
   int exec_error = 0;
   ssize_t got = 0;
-  while ((got = read(status->read_end.get(), &exec_error, sizeof exec_error)) < 0 &&
+  while ((got = read(exec_failure->read_end.get(), &exec_error, sizeof exec_error)) < 0 &&
          errno == EINTR) {
   }
 

@@ -104,21 +104,21 @@ std::optional<uid_t> find_tcp_owner(const sockaddr_storage& own, const sockaddr_
                         const std::string& port) {
     return !address.empty() && text == address + ":" + port;
   };
-  std::optional<uid_t> accepted, listener;
+  std::optional<uid_t> owner_of_accepted, owner_of_listener;
   int best = 0;
   for (const bool is_v6 : {false, true}) {
     for_each_row(is_v6 ? tcp6 : tcp, [&](const TableRow& row) {
       const bool is_connection = is_at(row.local, is_v6 ? to->v6 : to->v4, to->port) &&
                                  is_at(row.remote, is_v6 ? from->v6 : from->v4, from->port);
       // The kernel shows root as the owner of a connection that no program has accepted yet.
-      if (is_connection && row.is_accepted) accepted = row.uid;
+      if (is_connection && row.is_accepted) owner_of_accepted = row.uid;
       const int fit = fit_of(row, *to, is_v6);
       if (fit <= best) return;
       best = fit;
-      listener = row.uid;
+      owner_of_listener = row.uid;
     });
   }
-  return accepted ? accepted : listener;
+  return owner_of_accepted ? owner_of_accepted : owner_of_listener;
 }
 
 std::optional<uid_t> owner_of_tcp_peer(int socket) {

@@ -84,7 +84,7 @@ std::optional<double> parse_double(std::string_view text) {
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   // Transpositions of neighbours need only the last three rows of the table.
-  std::vector<std::size_t> before(b.size() + 1);
+  std::vector<std::size_t> two_above(b.size() + 1);
   std::vector<std::size_t> above(b.size() + 1);
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) above[j] = j;
@@ -94,9 +94,9 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
       const std::size_t substitution = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
       row[j] = std::min({above[j] + 1, row[j - 1] + 1, substitution});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        row[j] = std::min(row[j], before[j - 2] + 1);
+        row[j] = std::min(row[j], two_above[j - 2] + 1);
     }
-    std::swap(before, above);
+    std::swap(two_above, above);
     std::swap(above, row);
   }
   return above[b.size()];
@@ -116,7 +116,7 @@ std::optional<std::string_view> nearest(std::string_view word,
   return best;
 }
 
-std::size_t utf8_length(std::string_view text) {
+std::size_t utf8_character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
   if (lead < 0x80) return 1;
@@ -134,7 +134,7 @@ std::size_t utf8_length(std::string_view text) {
 
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
+    const std::size_t length = utf8_character_length(text);
     if (length == 0) return false;
     text.remove_prefix(length);
   }
@@ -246,7 +246,7 @@ std::string printable(std::string_view text) {
   std::string safe;
   safe.reserve(text.size());
   while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
+    const std::size_t length = utf8_character_length(text);
     if (length == 0 || (length == 1 && is_control(text[0]))) {
       safe += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
       text.remove_prefix(1);

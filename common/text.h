@@ -52,7 +52,7 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 
 /// Returns the length in bytes of the UTF-8 character at the start of the text; 0 if the character
 /// is malformed. The text must not be empty.
-[[nodiscard]] std::size_t utf8_length(std::string_view text);
+[[nodiscard]] std::size_t utf8_character_length(std::string_view text);
 
 /// Returns true if the text is well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms).
 [[nodiscard]] bool is_utf8(std::string_view text);

@@ -61,7 +61,7 @@ std::string memory_text(double bytes) {
   return fmt::format("{} {}", fixed(value, decimals), scale.unit);
 }
 
-std::string memory_figure(double bytes) {
+std::string fine_memory_text(double bytes) {
   const ByteScale scale = short_scale(bytes, kByteUnits.size() - 1);
   return fmt::format("{:.3g} {}", bytes / scale.divisor, scale.unit);
 }

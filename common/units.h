@@ -17,7 +17,7 @@ namespace dlrun {
 /// Formats memory in use: "512 B", "35 MiB"; with one decimal below 10: "3.4 GiB".
 [[nodiscard]] std::string memory_text(double bytes);
 /// Formats memory in use with three significant digits: "3.42 GiB".
-[[nodiscard]] std::string memory_figure(double bytes);
+[[nodiscard]] std::string fine_memory_text(double bytes);
 
 /// The unit of a chart's axis. A number of bytes divided by `divisor` is the number in this unit.
 struct ByteScale {
@@ -36,7 +36,8 @@ struct ByteScale {
 /// Formats an age in one unit: "12 s", "3 min", "2 h", "5 d"; "0 s" if it is negative.
 [[nodiscard]] std::string age_text(std::int64_t seconds);
 
-/// Formats a rate as a whole number, from 10,000 on with one decimal: "812", "84.3k", "1.2M".
+/// Formats a rate as a whole number; from 10,000 on with a suffix and one decimal: "812", "84.3k",
+/// "1.2M".
 [[nodiscard]] std::string whole_rate_text(double value);
 /// Formats a value with four significant digits, from 10,000 on with a suffix: "0.1234", "84.3k",
 /// "1.23M".

@@ -8,16 +8,16 @@ namespace {
 
 /// Returns true if the text after the colon of an address is a port, or a variable in a script. The
 /// text before the colon is then a host, not a user.
-bool is_port(std::string_view text, AddressText kind) {
+bool is_port(std::string_view text, AddressSource kind) {
   constexpr std::size_t kLongestPort = 5;
-  if (text.starts_with('$')) return kind == AddressText::kScript;
+  if (text.starts_with('$')) return kind == AddressSource::kScript;
   return text.size() <= kLongestPort &&
          text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 }  // namespace
 
-std::string_view user_and_host_in(std::string_view address, AddressText kind) {
+std::string_view user_and_host_in(std::string_view address, AddressSource kind) {
   const auto place = address.substr(0, address.find_first_of("/?#\"'"));
   const auto colon = place.find(':');
   const bool may_have_more = colon != std::string_view::npos &&
@@ -34,7 +34,7 @@ bool has_user(std::string_view address) {
   std::string plain(address);
   std::replace_if(
       plain.begin(), plain.end(), [](char c) { return c == '"' || c == '\''; }, '_');
-  return user_and_host_in(plain, AddressText::kLog).find('@') != std::string_view::npos;
+  return user_and_host_in(plain, AddressSource::kLog).find('@') != std::string_view::npos;
 }
 
 }  // namespace dlrun

@@ -1,13 +1,13 @@
 #pragma once
-// The user and the password in an address. The log, messages about specs, `dlrun init --from` and
-// the check of downloads share this rule.
+// The rule that finds the user and the password in an address. The log, messages about specs,
+// `dlrun init --from` and the check of downloads share this rule.
 
 #include <string_view>
 
 namespace dlrun {
 
-/// The text that contains an address.
-enum class AddressText {
+/// The kind of text from which an address comes.
+enum class AddressSource {
   kScript,  ///< $NAME is a variable, so https://host:$PORT/a@b has no user
   kLog,     ///< $ is a character like others
 };
@@ -16,7 +16,7 @@ enum class AddressText {
 /// path, or more if a password has '/', '?' or '#', as in https://user:pass/word@host. A password
 /// of at most five digits before a '/' counts as a port.
 /// address: the text after "://".
-[[nodiscard]] std::string_view user_and_host_in(std::string_view address, AddressText kind);
+[[nodiscard]] std::string_view user_and_host_in(std::string_view address, AddressSource kind);
 
 /// Returns true if the address has a user, by the rule of user_and_host_in(). Quotes and '$' count
 /// as characters of a password. address: the text after "://", up to the end of the address.

@@ -83,21 +83,21 @@ class Apptainer final : public ContainerBackend {
     return found;
   }
 
-  [[nodiscard]] ContainerEntry entry(const ContainerStep& step) const override {
+  [[nodiscard]] ContainerEntrance entrance(const ContainerStep& step) const override {
     const ContainerSpec& spec = step.spec;
-    std::vector<std::string> names = step.job_names;
+    std::vector<std::string> names = step.exported_names;
     names.insert(names.end(), {"DLRUN_RUN", "DLRUN_JOB"});
-    ContainerEntry entry;
-    entry.batch = fmt::format(
+    ContainerEntrance entrance;
+    entrance.batch = fmt::format(
         "# container.runtime: apptainer. Every task starts its own container.\ndlrun_image={}  # "
         "container.image\n",
         shell_quote(spec.image.value_or("")));
-    entry.batch +=
+    entrance.batch +=
         filled(kEnterApptainer, {{"@NAMES@", join(names, " ")},
                                  {"@VERB@", spec.entrypoint.value_or(false) ? "run" : "exec"}});
-    entry.session = entry.attach = entry.batch;
+    entrance.session = entrance.attach = entrance.batch;
     const auto add = [&](std::string text, std::string key) {
-      entry.words.push_back({std::move(text), std::move(key)});
+      entrance.words.push_back({std::move(text), std::move(key)});
     };
     add("bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container "
         "\"$dlrun_image\"",
@@ -114,7 +114,7 @@ class Apptainer final : public ContainerBackend {
     if (step.has_gpus) add("--nv", "NVIDIA's driver, where the node has one");
     add("--pwd " + shell_quote(spec.workdir.value_or("/")), "container.workdir");
     add("--", "");
-    return entry;
+    return entrance;
   }
 
  private:

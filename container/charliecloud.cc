@@ -61,7 +61,7 @@ enter_container() { # IMAGE CH-RUN-OPTIONS... -- COMMAND...
 )sh";
 
 /// Returns the name of a registry's image in the form of ch-image: [REGISTRY/]IMAGE[:TAG].
-[[nodiscard]] std::string registry_name(const std::string& image) {
+[[nodiscard]] std::string ch_image_name(const std::string& image) {
   constexpr std::string_view kScheme = "docker://";
   const std::string name = apptainer_image(image);
   return name.starts_with(kScheme) ? name.substr(kScheme.size()) : name;
@@ -108,7 +108,7 @@ class Charliecloud final : public ContainerBackend {
               "container.image: charliecloud starts from a folder or a squashfs file; "
               "write ./NAME for one that is beside the spec. `ch-image pull {0}` and `ch-convert "
               "{0} ./image` make a folder from an image in a registry",
-              printable(registry_name(*spec.image))));
+              printable(ch_image_name(*spec.image))));
     }
     if (spec.name) refuse("container.name", "container.name: charliecloud keeps no containers");
     if (spec.save) {
@@ -123,22 +123,22 @@ class Charliecloud final : public ContainerBackend {
     return found;
   }
 
-  [[nodiscard]] ContainerEntry entry(const ContainerStep& step) const override {
+  [[nodiscard]] ContainerEntrance entrance(const ContainerStep& step) const override {
     const ContainerSpec& spec = step.spec;
-    std::vector<std::string> names = step.job_names;
+    std::vector<std::string> names = step.exported_names;
     names.insert(names.end(), {"DLRUN_RUN", "DLRUN_JOB"});
-    ContainerEntry entry;
-    entry.batch = fmt::format(
+    ContainerEntrance entrance;
+    entrance.batch = fmt::format(
         "# container.runtime: charliecloud. Every task starts its own container.\ndlrun_image={}  "
         "# "
         "container.image\n",
         shell_quote(spec.image.value_or("")));
-    entry.batch += filled(
+    entrance.batch += filled(
         kEnterCharliecloud,
         {{"@NAMES@", join(names, " ")}, {"@WRITABLE@", spec.writable.value_or(false) ? "y" : "n"}});
-    entry.session = entry.attach = entry.batch;
+    entrance.session = entrance.attach = entrance.batch;
     const auto add = [&](std::string text, std::string key) {
-      entry.words.push_back({std::move(text), std::move(key)});
+      entrance.words.push_back({std::move(text), std::move(key)});
     };
     add("bash -c \"$(declare -f make_mount_point enter_container); enter_container \\\"\\$@\\\"\" "
         "enter_container "
@@ -152,7 +152,7 @@ class Charliecloud final : public ContainerBackend {
     if (spec.remap_root.value_or(false)) add("--uid=0 --gid=0", "container.remap_root");
     add(shell_quote("--cd=" + spec.workdir.value_or("/")), "container.workdir");
     add("--", "");
-    return entry;
+    return entrance;
   }
 };
 

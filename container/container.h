@@ -37,7 +37,7 @@ struct ContainerStep {
   std::vector<std::string> env_names;
   /// The names in env_names that the script exports; for an interactive session, also the names of
   /// the secrets.
-  std::vector<std::string> job_names;
+  std::vector<std::string> exported_names;
   bool has_gpus = false;  ///< the step may have GPUs
 };
 
@@ -54,7 +54,7 @@ struct ContainerLine {
 };
 
 /// Script text that enters a container without an srun plugin.
-struct ContainerEntry {
+struct ContainerEntrance {
   std::string batch;    ///< bash lines before the step starts
   std::string session;  ///< bash lines for `interactive`, which already runs on its node
   std::string attach;   ///< bash lines for `attach`, which starts a command beside the ranks
@@ -66,7 +66,7 @@ struct ContainerEntry {
 };
 
 /// A container option in the user's launch.srun: its name without leading dashes, and its value.
-using ContainerUserOption = std::pair<std::string, std::optional<std::string>>;
+using UserContainerOption = std::pair<std::string, std::optional<std::string>>;
 
 struct ContainerProblem {
   std::string key;  ///< the key of the spec, such as "container.mounts[0]"
@@ -119,13 +119,13 @@ class ContainerBackend {
   [[nodiscard]] virtual std::vector<ContainerProblem> problems(const ContainerSpec& spec) const = 0;
   /// Returns srun options. Each list option appears once, with the values of dlrun and those of the
   /// user, which the function removes from user_options. Returns none if the backend uses only
-  /// entry().
+  /// entrance().
   [[nodiscard]] virtual std::vector<ContainerOption> step_options(
-      const ContainerStep&, std::vector<ContainerUserOption>&) const {
+      const ContainerStep&, std::vector<UserContainerOption>&) const {
     return {};
   }
   /// Returns script text that enters the container; empty if the backend uses only step_options().
-  [[nodiscard]] virtual ContainerEntry entry(const ContainerStep&) const { return {}; }
+  [[nodiscard]] virtual ContainerEntrance entrance(const ContainerStep&) const { return {}; }
   /// Returns true if this value of a variable reaches the container byte for byte. Otherwise the
   /// rank agent sets the variable inside the container.
   [[nodiscard]] virtual bool carries(std::string_view) const { return true; }

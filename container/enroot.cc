@@ -43,11 +43,11 @@ constexpr std::array<std::string_view, 11> kPassedOn{"SLURM*",
 }
 
 /// Returns the variables that enroot passes on, as the patterns of a shell `case`.
-[[nodiscard]] std::string passed_on(const std::vector<std::string>& job_names) {
+[[nodiscard]] std::string passed_on(const std::vector<std::string>& exported_names) {
   std::string text;
   for (const std::string_view pattern : kPassedOn)
     text += (text.empty() ? "" : " | ") + std::string(pattern);
-  for (const std::string& name : job_names) {
+  for (const std::string& name : exported_names) {
     if (!is_passed_on(name)) text += " | " + name;
   }
   return text;
@@ -284,58 +284,60 @@ class Enroot final : public ContainerBackend {
     return found;
   }
 
-  [[nodiscard]] ContainerEntry entry(const ContainerStep& step) const override {
+  [[nodiscard]] ContainerEntrance entrance(const ContainerStep& step) const override {
     const ContainerSpec& spec = step.spec;
     const std::string name =
         spec.name ? shell_quote(*spec.name) : "\"dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME\"";
     const bool has_entrypoint = spec.entrypoint.value_or(false);
-    const std::string saved = has_entrypoint ? join(step.job_names, " ") : "";
+    const std::string saved_variables = has_entrypoint ? join(step.exported_names, " ") : "";
     const auto fill = [&](std::string_view text, bool is_session = false) {
-      return filled(text,
-                    {{"@NAME@", name},
-                     {"@HOME@", spec.mount_home.value_or(false) ? "y" : "n"},
-                     {"@ROOT@", spec.remap_root.value_or(false) ? "y" : "n"},
-                     {"@WRITABLE@", spec.writable.value_or(false) ? "y" : "n"},
-                     {"@PASSED@", passed_on(step.job_names)},
-                     {"@CONFIGURATION@", make_configuration(has_entrypoint)},
-                     {"@SAVE@", saved.empty() ? "" : filled(kSaveVariables, {{"@NAMES@", saved}})},
-                     {"@ON_TERM@", std::string(is_session ? kOnTermOfSession : kOnTerm)},
-                     {"@WHERE@", std::string(is_session ? kOnThisNode : kOnAllNodes)},
-                     {"@COUNT@", is_session ? "1" : "SLURM_JOB_NUM_NODES"}});
+      return filled(text, {{"@NAME@", name},
+                           {"@HOME@", spec.mount_home.value_or(false) ? "y" : "n"},
+                           {"@ROOT@", spec.remap_root.value_or(false) ? "y" : "n"},
+                           {"@WRITABLE@", spec.writable.value_or(false) ? "y" : "n"},
+                           {"@PASSED@", passed_on(step.exported_names)},
+                           {"@CONFIGURATION@", make_configuration(has_entrypoint)},
+                           {"@SAVE@", saved_variables.empty()
+                                          ? ""
+                                          : filled(kSaveVariables, {{"@NAMES@", saved_variables}})},
+                           {"@ON_TERM@", std::string(is_session ? kOnTermOfSession : kOnTerm)},
+                           {"@WHERE@", std::string(is_session ? kOnThisNode : kOnAllNodes)},
+                           {"@COUNT@", is_session ? "1" : "SLURM_JOB_NUM_NODES"}});
     };
     const std::string image =
         fmt::format("dlrun_image={}  # container.image\n", shell_quote(spec.image.value_or("")));
     const std::string_view hold = spec.name ? kHoldNamedContainer : kHoldContainer;
-    ContainerEntry entry;
-    entry.batch =
+    ContainerEntrance entrance;
+    entrance.batch =
         "# container.runtime: enroot without pyxis. Every node makes the container and holds it "
         "until the job is over; every\n"
         "# task enters it.\n" +
         image + std::string(kTellFailure) + fill(hold) + fill(kEnterEnroot) + fill(kStartHolders);
-    entry.tells_failures = true;
-    entry.attach = fill(kEnterEnroot);
-    entry.session = image + fill(kEnterEnroot) + std::string(kTellFailure) + fill(hold, true) +
-                    (spec.name ? std::string(kHoldInSession) : fill(kStartHolders, true));
-    entry.words.push_back(
+    entrance.tells_failures = true;
+    entrance.attach = fill(kEnterEnroot);
+    entrance.session = image + fill(kEnterEnroot) + std::string(kTellFailure) + fill(hold, true) +
+                       (spec.name ? std::string(kHoldInSession) : fill(kStartHolders, true));
+    entrance.words.push_back(
         {"bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container",
          "container.runtime"});
     for (const Mount& mount : all_mounts(step)) {
       std::string text = fstab_path(mount.source) + ":" + fstab_path(mount.target);
       if (!mount.flags.empty()) text += ":x-create=auto,rbind," + join(mount.flags, ",");
-      entry.words.push_back({"--mount " + shell_quote(text),
-                             mount.is_own ? "folders that dlrun mounts" : "container.mounts"});
+      entrance.words.push_back({"--mount " + shell_quote(text),
+                                mount.is_own ? "folders that dlrun mounts" : "container.mounts"});
     }
-    entry.words.push_back({"--", ""});
-    if (!saved.empty()) {
-      entry.words.push_back(
-          {fmt::format("sh -c {} sh", shell_quote(filled(kRestoreVariables, {{"@NAMES@", saved}}))),
+    entrance.words.push_back({"--", ""});
+    if (!saved_variables.empty()) {
+      entrance.words.push_back(
+          {fmt::format("sh -c {} sh",
+                       shell_quote(filled(kRestoreVariables, {{"@NAMES@", saved_variables}}))),
            "container.entrypoint: the job's variables override the entry point's"});
     }
     if (spec.workdir) {
-      entry.words.push_back(
+      entrance.words.push_back(
           {"sh -c 'cd \"$0\" && exec \"$@\"' " + shell_quote(*spec.workdir), "container.workdir"});
     }
-    return entry;
+    return entrance;
   }
 };
 

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::string_view kScheme = "docker://";
 
-/// Checks the form [USER@][REGISTRY#]IMAGE[:TAG]: valid characters, no empty
-/// part, and a numeric port.
+/// Checks the form [USER@][REGISTRY#]IMAGE[:TAG]: no empty part, and a numeric port. Does not check
+/// the characters.
 [[nodiscard]] bool is_well_formed(std::string_view name) {
   const auto hash = name.find('#');
   const std::string_view image = hash == std::string_view::npos ? name : name.substr(hash + 1);

@@ -45,7 +45,7 @@ std::vector<Mount> all_mounts(const ContainerStep& step) {
   for (const Mount& own : step.own_mounts) {
     const bool is_taken =
         std::any_of(step.spec.mounts.begin(), step.spec.mounts.end(),
-                    [&](const Mount& users) { return users.target == own.target; });
+                    [&](const Mount& of_user) { return of_user.target == own.target; });
     if (!is_taken) mounts.push_back(own);
   }
   return mounts;

@@ -24,10 +24,10 @@ namespace {
 }
 
 /// Removes the option `name` from `options`, and returns the user's values of this option.
-[[nodiscard]] std::vector<std::string> take_values(std::vector<ContainerUserOption>& options,
+[[nodiscard]] std::vector<std::string> take_values(std::vector<UserContainerOption>& options,
                                                    std::string_view name) {
   std::vector<std::string> values;
-  std::erase_if(options, [&](const ContainerUserOption& option) {
+  std::erase_if(options, [&](const UserContainerOption& option) {
     if (option.first != name) return false;
     const std::string list = option.second.value_or("");
     for (std::string_view value : split(list, ',')) {
@@ -73,12 +73,11 @@ class Pyxis final : public ContainerBackend {
         if (const auto uri = enroot_uri(*spec.image); !uri)
           found.push_back({"container.image", "container.image: " + uri.error().message, false});
       } else if (is_file && spec.image->front() != '/') {
-        found.push_back(
-            {"container.image",
-             fmt::format(
-                 "container.image: pyxis reads '{}' as a registry name; write ./{} for the file",
-                 printable(*spec.image), printable(*spec.image)),
-             true});
+        found.push_back({"container.image",
+                         fmt::format("container.image: pyxis reads '{}' as the name of an image in "
+                                     "a registry; write ./{} for the file",
+                                     printable(*spec.image), printable(*spec.image)),
+                         true});
       }
       if (is_file && spec.image->ends_with(".sif")) {
         found.push_back(
@@ -91,7 +90,7 @@ class Pyxis final : public ContainerBackend {
   }
 
   [[nodiscard]] std::vector<ContainerOption> step_options(
-      const ContainerStep& step, std::vector<ContainerUserOption>& user_options) const override {
+      const ContainerStep& step, std::vector<UserContainerOption>& user_options) const override {
     const ContainerSpec& spec = step.spec;
     std::vector<ContainerOption> options;
     if (spec.image)

@@ -52,12 +52,13 @@ Result<int> bench_collectives(const Cli& cli, const BenchOptions& options) {
         print_warning(cli, fmt::format("{} with {} ranks is left out: {}", printable(one.backend),
                                        one.ranks, one.reason));
       }));
-  const CollectiveFigures& figures = measured.figures;
+  const CollectiveMeasurements& measurements = measured.measurements;
   if (options.json) {
     print_json(collectives_json(options.operation, measured));
-  } else if (!figures.empty()) {
-    print(cli, table(collectives_table(figures)));
-    for (const BarChart& chart : collectives_bars(figures)) print(cli, "\n{}", bar_chart(chart));
+  } else if (!measurements.empty()) {
+    print(cli, table(collectives_table(measurements)));
+    for (const BarChart& chart : collectives_bars(measurements))
+      print(cli, "\n{}", bar_chart(chart));
     print_note(
         cli, fmt::format("{} of float32 on {}, {} processors; algbw and busbw in GB/s as "
                          "nccl-tests defines them; with mpi the MPI library chooses the algorithm",
@@ -66,9 +67,10 @@ Result<int> bench_collectives(const Cli& cli, const BenchOptions& options) {
   if (options.svg) {
     const auto title = fmt::format("{}, float32, on {} with {} processors", options.operation,
                                    host_name(), processors_online());
-    DLRUN_TRY(write_file_atomic(cli.current_dir / *options.svg, collectives_svg(figures, title)));
+    DLRUN_TRY(
+        write_file_atomic(cli.current_dir / *options.svg, collectives_svg(measurements, title)));
   }
-  return figures.empty() ? kExitRunFailed : kExitOk;
+  return measurements.empty() ? kExitRunFailed : kExitOk;
 }
 
 Result<int> bench(Cli& cli, const BenchOptions& options) {

@@ -19,25 +19,25 @@ namespace {
 /// Prints the measured rates and the rates that the model predicts for more ranks.
 Result<> show(const Cli& cli, const ScalingOptions& options, const ScalingRequest& request,
               const MeasuredScaling& measured, const Experiment& prepared) {
-  const auto& figures = measured.figures;
-  const auto prediction = predict_for(prepared.loaded.spec, figures);
+  const auto& measurements = measured.measurements;
+  const auto prediction = predict_for(prepared.loaded.spec, measurements);
   if (options.json) {
     print_json(scaling_json(request, measured, prediction));
-  } else if (!figures.empty()) {
+  } else if (!measurements.empty()) {
     const auto tables =
-        scaling_tables(figures, prediction.models, prediction.modelled, prediction.unit);
+        scaling_tables(measurements, prediction.models, prediction.modelled, prediction.unit);
     print(cli, table(tables.measured));
     if (!tables.model.empty()) print(cli, "\n{}\n{}", tables.model, table(tables.modelled));
-    print(cli, "\n{}", bar_chart(scaling_bars(figures, prediction.modelled)));
+    print(cli, "\n{}", bar_chart(scaling_bars(measurements, prediction.modelled)));
     print_note(
         cli,
         "one run of each size; the model is a ring all-reduce without overlap, fitted to these "
         "rates");
   }
-  if (options.svg && !figures.empty()) {
+  if (options.svg && !measurements.empty()) {
     const std::string title = fmt::format("{}: samples a second", prepared.plan.name);
     DLRUN_TRY(write_file_atomic(cli.current_dir / *options.svg,
-                                scaling_svg(figures, prediction.modelled, title)));
+                                scaling_svg(measurements, prediction.modelled, title)));
   }
   return {};
 }
@@ -86,7 +86,7 @@ Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
   const auto measured = measure_scaling(request, interrupt, messages);
   if (!measured) return failed(measured.error());
   DLRUN_TRY(show(cli, options, request, *measured, prepared));
-  return measured->figures.empty() ? kExitRunFailed : kExitOk;
+  return measured->measurements.empty() ? kExitRunFailed : kExitOk;
 }
 
 }  // namespace dlrun

@@ -62,7 +62,7 @@ Result<int> show_usage(Cli& cli, const DuOptions& options) {
   const bool has_links = note_links(cli, runs);
   if (options.json) {
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
-    for (const MeasuredRun& one : measured) json.push_back(usage_json(one));
+    for (const MeasuredRun& one : measured) json.push_back(disk_usage_json(one));
     print_json(json);
   } else if (measured.empty()) {
     if (!has_links) print_note(cli, "no runs");

@@ -32,7 +32,7 @@ Result<int> prune(Cli& cli, const PruneOptions& options) {
     print_note(cli, kept.why.message);
     is_unavailable = is_unavailable || kept.why.code == Errc::kUnavailable;
   }
-  if (plan.runs.empty())
+  if (plan.deletions.empty())
     print_note(
         cli, fmt::format("no run that ended more than {} ago can be deleted", options.older_than));
   DLRUN_TRY_ASSIGN(const int cleanup_code, ask_and_clean_up(cli, inspector, plan, options.cleanup));

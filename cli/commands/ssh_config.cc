@@ -39,7 +39,7 @@ Result<int> print_config(const Cli& cli, const IndexEntry& run, const AttachTarg
   DLRUN_TRY_ASSIGN(const auto block, ssh_config_text(host, keys));
   print_document(block);
   print_note(cli, fmt::format("put this into ~/.ssh/config, then: ssh {}", host.name));
-  if (!plan.container.empty() || !plan.entry.words.empty()) {
+  if (!plan.container.empty() || !plan.entrance.words.empty()) {
     print_note(cli, fmt::format("the ranks run in a container, and ssh sessions run outside it, on "
                                 "the node; to enter the container: dlrun attach {}",
                                 run.id));

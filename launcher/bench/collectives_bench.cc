@@ -56,8 +56,8 @@ std::string reason_of(const Finished& finished) {
   return first.empty() ? fmt::format("exit code {}", finished.exit_code) : std::string(first);
 }
 
-Result<> read_figures(const std::string& text, const std::string& backend,
-                      CollectiveFigures& figures) {
+Result<> read_measurements(const std::string& text, const std::string& backend,
+                           CollectiveMeasurements& measurements) {
   for (const std::string_view line : split(text, '\n')) {
     if (!line.starts_with('{')) continue;
     const Json json = parse_json<Json>(line);
@@ -65,22 +65,23 @@ Result<> read_figures(const std::string& text, const std::string& backend,
       return fail(Errc::kInternal,
                   "dlrun-trainer collectives printed '{}', which is no measurement",
                   printable(line));
-    figures.push_back({backend, json.value("ranks", 0), json.value("bytes", std::uint64_t{0}),
-                       json.value("us", 0.0), json.value("algbw", 0.0), json.value("busbw", 0.0)});
+    measurements.push_back({backend, json.value("ranks", 0), json.value("bytes", std::uint64_t{0}),
+                            json.value("us", 0.0), json.value("algbw", 0.0),
+                            json.value("busbw", 0.0)});
   }
   return {};
 }
 
 /// Measures one backend. Returns the reason if the backend is left out; nullopt if it was measured.
 Result<std::optional<std::string>> measure_one(const Command& command, const std::string& backend,
-                                               CollectiveFigures& figures) {
+                                               CollectiveMeasurements& measurements) {
   const auto finished = run_command(command);
   if (!finished) {
     if (finished.error().code == Errc::kNotFound) return finished.error().message;
     return tl::unexpected(finished.error());
   }
   if (finished->exit_code == 0) {
-    DLRUN_TRY(read_figures(finished->out, backend, figures));
+    DLRUN_TRY(read_measurements(finished->out, backend, measurements));
     return std::nullopt;
   }
   if (finished->signal == SIGINT) return fail(Errc::kInterrupted, "interrupted");
@@ -90,10 +91,10 @@ Result<std::optional<std::string>> measure_one(const Command& command, const std
 }
 
 template <typename Value, typename Get>
-std::vector<Value> distinct(const CollectiveFigures& figures, Get get) {
+std::vector<Value> distinct(const CollectiveMeasurements& measurements, Get get) {
   std::vector<Value> values;
-  for (const CollectiveFigure& figure : figures) {
-    const Value value = get(figure);
+  for (const CollectiveMeasurement& measurement : measurements) {
+    const Value value = get(measurement);
     if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
   }
   return values;
@@ -120,7 +121,7 @@ Result<MeasuredCollectives> measure_collectives(
   for (const int ranks : request.ranks) {
     for (const std::string& backend : request.backends) {
       DLRUN_TRY_ASSIGN(auto reason, measure_one(command_of(env, trainer, request, backend, ranks),
-                                                backend, measured.figures));
+                                                backend, measured.measurements));
       if (!reason) continue;
       measured.left_out.push_back({backend, ranks, std::move(*reason)});
       on_left_out(measured.left_out.back());
@@ -146,13 +147,13 @@ Json collectives_json(const std::string& operation, const MeasuredCollectives& m
   json["host"] = host_name();
   json["processors"] = processors_online();
   Json& results = json["results"] = Json::array();
-  for (const CollectiveFigure& f : measured.figures) {
-    results.push_back({{"backend", f.backend},
-                       {"ranks", f.ranks},
-                       {"bytes", f.bytes},
-                       {"us", f.microseconds},
-                       {"algbw_gb_s", f.algorithm_bandwidth},
-                       {"busbw_gb_s", f.bus_bandwidth}});
+  for (const CollectiveMeasurement& m : measured.measurements) {
+    results.push_back({{"backend", m.backend},
+                       {"ranks", m.ranks},
+                       {"bytes", m.bytes},
+                       {"us", m.microseconds},
+                       {"algbw_gb_s", m.algorithm_bandwidth},
+                       {"busbw_gb_s", m.bus_bandwidth}});
   }
   Json& missing = json["left_out"] = Json::array();
   for (const CollectiveLeftOut& one : measured.left_out)
@@ -160,31 +161,34 @@ Json collectives_json(const std::string& operation, const MeasuredCollectives& m
   return json;
 }
 
-std::vector<std::string> backends_of(const CollectiveFigures& figures) {
-  return distinct<std::string>(figures, [](const CollectiveFigure& f) { return f.backend; });
+std::vector<std::string> backends_of(const CollectiveMeasurements& measurements) {
+  return distinct<std::string>(measurements,
+                               [](const CollectiveMeasurement& m) { return m.backend; });
 }
 
-std::vector<int> rank_counts_of(const CollectiveFigures& figures) {
-  return distinct<int>(figures, [](const CollectiveFigure& f) { return f.ranks; });
+std::vector<int> rank_counts_of(const CollectiveMeasurements& measurements) {
+  return distinct<int>(measurements, [](const CollectiveMeasurement& m) { return m.ranks; });
 }
 
-std::vector<std::uint64_t> sizes_of(const CollectiveFigures& figures, int ranks) {
+std::vector<std::uint64_t> sizes_of(const CollectiveMeasurements& measurements, int ranks) {
   std::vector<std::uint64_t> sizes;
-  for (const CollectiveFigure& figure : figures) {
-    if (figure.ranks == ranks) sizes.push_back(figure.bytes);
+  for (const CollectiveMeasurement& measurement : measurements) {
+    if (measurement.ranks == ranks) sizes.push_back(measurement.bytes);
   }
   std::sort(sizes.begin(), sizes.end());
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   return sizes;
 }
 
-const CollectiveFigure* find_figure(const CollectiveFigures& figures, const std::string& backend,
-                                    int ranks, std::uint64_t bytes) {
-  const auto found =
-      std::find_if(figures.begin(), figures.end(), [&](const CollectiveFigure& figure) {
-        return figure.backend == backend && figure.ranks == ranks && figure.bytes == bytes;
-      });
-  return found == figures.end() ? nullptr : &*found;
+const CollectiveMeasurement* find_measurement(const CollectiveMeasurements& measurements,
+                                              const std::string& backend, int ranks,
+                                              std::uint64_t bytes) {
+  const auto found = std::find_if(measurements.begin(), measurements.end(),
+                                  [&](const CollectiveMeasurement& measurement) {
+                                    return measurement.backend == backend &&
+                                           measurement.ranks == ranks && measurement.bytes == bytes;
+                                  });
+  return found == measurements.end() ? nullptr : &*found;
 }
 
 std::string rank_count_text(int ranks) {

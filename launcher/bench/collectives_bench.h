@@ -17,7 +17,7 @@ namespace dlrun {
 
 /// The measurement of one backend with one message size and one number of ranks. Bandwidths are in
 /// 1e9 bytes per second, as nccl-tests defines them.
-struct CollectiveFigure {
+struct CollectiveMeasurement {
   std::string backend;
   int ranks = 0;  ///< number of ranks
   std::uint64_t bytes = 0;
@@ -25,7 +25,7 @@ struct CollectiveFigure {
   double algorithm_bandwidth = 0;
   double bus_bandwidth = 0;
 };
-using CollectiveFigures = std::vector<CollectiveFigure>;
+using CollectiveMeasurements = std::vector<CollectiveMeasurement>;
 
 /// A backend that could not be measured with a number of ranks.
 struct CollectiveLeftOut {
@@ -42,7 +42,7 @@ struct CollectivesRequest {
 };
 
 struct MeasuredCollectives {
-  CollectiveFigures figures;
+  CollectiveMeasurements measurements;
   std::vector<CollectiveLeftOut> left_out;
 };
 
@@ -50,10 +50,10 @@ struct MeasuredCollectives {
 /// to 1024.
 [[nodiscard]] Result<std::vector<int>> parse_rank_counts(const std::string& text);
 
-/// Measures each backend with each number of ranks, one after the other; each takes at most ten
-/// minutes. Calls `on_left_out` at once for each backend that is left out. Fails with kUsage if the
-/// trainer refuses the operation or the sizes, with kTimeout after ten minutes, and with
-/// kInterrupted after Ctrl-C.
+/// Measures each backend with each number of ranks, one after the other. Calls `on_left_out` at
+/// once for each backend that is left out. Fails with kUsage if the trainer refuses the operation
+/// or the sizes, with kTimeout if one backend takes more than ten minutes with one number of ranks,
+/// and with kInterrupted after Ctrl-C.
 [[nodiscard]] Result<MeasuredCollectives> measure_collectives(
     const Env& env, const std::filesystem::path& trainer, const CollectivesRequest& request,
     const std::function<void(const CollectiveLeftOut&)>& on_left_out);
@@ -67,22 +67,23 @@ struct MeasuredCollectives {
 [[nodiscard]] nlohmann::ordered_json collectives_json(const std::string& operation,
                                                       const MeasuredCollectives& measured);
 
-/// Return the distinct backends and numbers of ranks, in the order of their first figures.
-[[nodiscard]] std::vector<std::string> backends_of(const CollectiveFigures& figures);
-[[nodiscard]] std::vector<int> rank_counts_of(const CollectiveFigures& figures);
+/// Return the distinct backends and numbers of ranks, in the order of their first measurements.
+[[nodiscard]] std::vector<std::string> backends_of(const CollectiveMeasurements& measurements);
+[[nodiscard]] std::vector<int> rank_counts_of(const CollectiveMeasurements& measurements);
 /// Returns the sizes measured with this number of ranks, in ascending order.
-[[nodiscard]] std::vector<std::uint64_t> sizes_of(const CollectiveFigures& figures, int ranks);
-/// Returns a figure; nullptr if it was not measured.
-[[nodiscard]] const CollectiveFigure* find_figure(const CollectiveFigures& figures,
-                                                  const std::string& backend, int ranks,
-                                                  std::uint64_t bytes);
+[[nodiscard]] std::vector<std::uint64_t> sizes_of(const CollectiveMeasurements& measurements,
+                                                  int ranks);
+/// Returns this measurement; nullptr if there is none.
+[[nodiscard]] const CollectiveMeasurement* find_measurement(
+    const CollectiveMeasurements& measurements, const std::string& backend, int ranks,
+    std::uint64_t bytes);
 
 /// Returns "1 rank" or "4 ranks".
 [[nodiscard]] std::string rank_count_text(int ranks);
 
 /// Returns a self-contained SVG: for each number of ranks the time and the bus bandwidth over the
 /// size, one line for each backend, logarithmic axes. Escapes `title`.
-[[nodiscard]] std::string collectives_svg(const CollectiveFigures& figures,
+[[nodiscard]] std::string collectives_svg(const CollectiveMeasurements& measurements,
                                           const std::string& title);
 
 }  // namespace dlrun

@@ -10,10 +10,10 @@ namespace dlrun {
 
 /// Returns one row for each number of ranks and size, with three columns for each backend:
 /// microseconds, algbw, busbw.
-[[nodiscard]] TableRows collectives_table(const CollectiveFigures& figures);
+[[nodiscard]] TableRows collectives_table(const CollectiveMeasurements& measurements);
 
 /// Returns bars for each number of ranks and backend: the time at the smallest size, then the bus
-/// bandwidth at the largest. Returns no charts without figures.
-[[nodiscard]] std::vector<BarChart> collectives_bars(const CollectiveFigures& figures);
+/// bandwidth at the largest. Returns no charts without measurements.
+[[nodiscard]] std::vector<BarChart> collectives_bars(const CollectiveMeasurements& measurements);
 
 }  // namespace dlrun

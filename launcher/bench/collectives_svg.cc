@@ -23,7 +23,7 @@ constexpr double kRight = 24;
 constexpr std::array kColours{"#0072b2", "#d55e00", "#009e73",
                               "#cc79a7", "#e69f00", "#56b4e9"};  // the colours of Okabe and Ito
 
-using ValueOf = std::function<double(const CollectiveFigure&)>;
+using ValueOf = std::function<double(const CollectiveMeasurement&)>;
 
 struct Range {
   double low = 1e300, high = 0;
@@ -69,16 +69,17 @@ std::string axes_of(const Panel& panel, const std::vector<std::uint64_t>& sizes)
   return drawn;
 }
 
-std::string drawn(const Panel& panel, const CollectiveFigures& figures) {
-  const auto sizes = sizes_of(figures, panel.ranks);
+std::string drawn(const Panel& panel, const CollectiveMeasurements& measurements) {
+  const auto sizes = sizes_of(measurements, panel.ranks);
   std::string drawn = axes_of(panel, sizes);
-  const auto backends = backends_of(figures);
+  const auto backends = backends_of(measurements);
   for (std::size_t b = 0; b < backends.size(); ++b) {
     std::string points;
     for (const std::uint64_t bytes : sizes) {
-      const CollectiveFigure* figure = find_figure(figures, backends[b], panel.ranks, bytes);
-      if (figure == nullptr || panel.value_of(*figure) <= 0) continue;
-      points += svg::point(panel.x_of(bytes), panel.y_of(panel.value_of(*figure)));
+      const CollectiveMeasurement* measurement =
+          find_measurement(measurements, backends[b], panel.ranks, bytes);
+      if (measurement == nullptr || panel.value_of(*measurement) <= 0) continue;
+      points += svg::point(panel.x_of(bytes), panel.y_of(panel.value_of(*measurement)));
     }
     if (points.empty()) continue;
     drawn += svg::element("polyline", {{"points", svg::point_list(points)},
@@ -104,32 +105,33 @@ std::string legend(const std::vector<std::string>& backends, double right) {
 
 }  // namespace
 
-std::string collectives_svg(const CollectiveFigures& figures, const std::string& title) {
-  const auto ranks = rank_counts_of(figures);
-  const std::array<ValueOf, 2> values{[](const CollectiveFigure& f) { return f.microseconds; },
-                                      [](const CollectiveFigure& f) { return f.bus_bandwidth; }};
+std::string collectives_svg(const CollectiveMeasurements& measurements, const std::string& title) {
+  const auto ranks = rank_counts_of(measurements);
+  const std::array<ValueOf, 2> values{
+      [](const CollectiveMeasurement& m) { return m.microseconds; },
+      [](const CollectiveMeasurement& m) { return m.bus_bandwidth; }};
   constexpr std::array kTitles{"time, us", "bus bandwidth, GB/s"};
   // All panels of a column have the same axes, so that they can be compared by eye.
   std::array<Range, 2> ranges;
   Range sizes;
-  for (const CollectiveFigure& figure : figures) {
+  for (const CollectiveMeasurement& measurement : measurements) {
     for (std::size_t v = 0; v < 2; ++v) {
-      if (values[v](figure) > 0) ranges[v].add(values[v](figure));
+      if (values[v](measurement) > 0) ranges[v].add(values[v](measurement));
     }
-    sizes.add(static_cast<double>(figure.bytes));
+    sizes.add(static_cast<double>(measurement.bytes));
   }
   for (Range& range : ranges) range.round_to_decades();
   const double width = kLeft + 2 * kPanelWidth + kGap + kRight;
   const double height = kTop + static_cast<double>(ranks.size()) * (kPanelHeight + kGap);
   std::string text = svg::beginning(width, height, "", kLeft, title) +
-                     legend(backends_of(figures), width - kRight);
+                     legend(backends_of(measurements), width - kRight);
   for (std::size_t w = 0; w < ranks.size(); ++w) {
     const double y = kTop + static_cast<double>(w) * (kPanelHeight + kGap);
     for (std::size_t v = 0; v < 2; ++v) {
       text += drawn({kLeft + static_cast<double>(v) * (kPanelWidth + kGap), y,
                      fmt::format("{}: {}", rank_count_text(ranks[w]), kTitles[v]), ranks[w],
                      values[v], ranges[v], sizes},
-                    figures);
+                    measurements);
     }
   }
   return text + svg::end();

@@ -203,7 +203,7 @@ Result<> SizeRunner::measure(int size, MeasuredScaling& measured) const {
   const auto rate = rate_of(outcome.status);
   const auto ranks = json_read::integer(outcome.status, "ranks");
   if (outcome.failure.empty() && rate && ranks && *ranks > 0) {
-    measured.figures.push_back(
+    measured.measurements.push_back(
         {request_.is_local ? 1 : size, static_cast<int>(*ranks), *rate, run});
     messages_.note(fmt::format("{}: {:.0f} samples/s ({})", size_text(size), *rate, run));
     return {};
@@ -248,24 +248,24 @@ Result<MeasuredScaling> measure_scaling(const ScalingRequest& request, const Int
   const SizeRunner runner(request, interrupt, messages);
   MeasuredScaling measured;
   for (const int size : request.sizes) DLRUN_TRY(runner.measure(size, measured));
-  std::stable_sort(measured.figures.begin(), measured.figures.end(),
+  std::stable_sort(measured.measurements.begin(), measured.measurements.end(),
                    [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
   return measured;
 }
 
 Json scaling_json(const ScalingRequest& request, const MeasuredScaling& measured,
                   const ScalingPrediction& prediction) {
-  const auto& figures = measured.figures;
+  const auto& measurements = measured.measurements;
   Json json;
   json["spec"] = request.spec;
   Json& results = json["results"] = Json::array();
-  for (const ScalingFigure& f : figures) {
-    results.push_back({{"nodes", f.nodes},
-                       {"ranks", f.ranks},
-                       {"samples_per_s", f.samples_per_s},
-                       {"speed_up", speed_up(figures, f.samples_per_s)},
-                       {"efficiency", efficiency(figures, f.ranks, f.samples_per_s)},
-                       {"run", f.run}});
+  for (const ScalingMeasurement& m : measurements) {
+    results.push_back({{"nodes", m.nodes},
+                       {"ranks", m.ranks},
+                       {"samples_per_s", m.samples_per_s},
+                       {"speed_up", speed_up(measurements, m.samples_per_s)},
+                       {"efficiency", efficiency(measurements, m.ranks, m.samples_per_s)},
+                       {"run", m.run}});
   }
   Json& missing = json["left_out"] = Json::array();
   for (const SizeLeftOut& one : measured.left_out) {
@@ -278,12 +278,12 @@ Json scaling_json(const ScalingRequest& request, const MeasuredScaling& measured
     fits.push_back(
         {{"compute_s", m.compute_s}, {"latency_s", m.latency_s}, {"transfer_s", m.transfer_s}});
   Json& more = json["modelled"] = Json::array();
-  for (const ModelledFigure& f : prediction.modelled) {
-    more.push_back({{"ranks", f.ranks},
-                    {"samples_per_s_low", f.low},
-                    {"samples_per_s_high", f.high},
-                    {"efficiency_low", efficiency(figures, f.ranks, f.low)},
-                    {"efficiency_high", efficiency(figures, f.ranks, f.high)}});
+  for (const ModelledRate& m : prediction.modelled) {
+    more.push_back({{"ranks", m.ranks},
+                    {"samples_per_s_low", m.low},
+                    {"samples_per_s_high", m.high},
+                    {"efficiency_low", efficiency(measurements, m.ranks, m.low)},
+                    {"efficiency_high", efficiency(measurements, m.ranks, m.high)}});
   }
   return json;
 }
@@ -307,14 +307,15 @@ Result<> check_scaled_spec(const JobSpec& spec, const std::string& file) {
   return {};
 }
 
-ScalingPrediction predict_for(const JobSpec& spec, const std::vector<ScalingFigure>& figures) {
+ScalingPrediction predict_for(const JobSpec& spec,
+                              const std::vector<ScalingMeasurement>& measurements) {
   constexpr std::int64_t kTrainersBatch = 32;  // train.batch if the spec does not set it
   const bool is_trainer = spec.launch.preset.value_or("trainer") == "trainer";
   const double batch =
       is_trainer ? static_cast<double>(spec.train.batch.value_or(kTrainersBatch)) : 1;
   ScalingPrediction prediction;
-  prediction.models = fit_scaling(figures, batch);
-  prediction.modelled = predict_scaling(figures, prediction.models, batch);
+  prediction.models = fit_scaling(measurements, batch);
+  prediction.modelled = predict_scaling(measurements, prediction.models, batch);
   if (!is_trainer) prediction.unit = "sample each";
   return prediction;
 }

@@ -37,7 +37,7 @@ struct SizeLeftOut {
 };
 
 struct MeasuredScaling {
-  std::vector<ScalingFigure> figures;  ///< sorted by ranks
+  std::vector<ScalingMeasurement> measurements;  ///< sorted by ranks
   std::vector<SizeLeftOut> left_out;
 };
 
@@ -73,7 +73,7 @@ struct ScalingMessages {
 /// The models of the measured rates, and the rates that they predict for more ranks.
 struct ScalingPrediction {
   std::vector<ScalingModel> models;
-  std::vector<ModelledFigure> modelled;
+  std::vector<ModelledRate> modelled;
   /// The work for which the models give the time: "step", or "sample each" (one sample on each
   /// rank) if the batch of the program is unknown.
   const char* unit = "step";
@@ -81,7 +81,7 @@ struct ScalingPrediction {
 /// Fits the models to the rates of the experiment. The batch of a program other than the trainer is
 /// unknown; the models then describe one sample of each rank.
 [[nodiscard]] ScalingPrediction predict_for(const JobSpec& spec,
-                                            const std::vector<ScalingFigure>& figures);
+                                            const std::vector<ScalingMeasurement>& measurements);
 
 /// Returns the JSON of `dlrun bench scaling --json`; cli/OUTPUT.md documents it.
 [[nodiscard]] nlohmann::ordered_json scaling_json(const ScalingRequest& request,

@@ -16,8 +16,8 @@ std::string span_text(double low, double high, Shown shown) {
   return first == last ? first : first + " to " + last;
 }
 
-std::string model_text(const std::vector<ScalingModel>& models, const char* per) {
-  std::string text = fmt::format("modelled, not measured: n ranks take for a {}", per);
+std::string model_text(const std::vector<ScalingModel>& models, const char* unit) {
+  std::string text = fmt::format("modelled, not measured: n ranks take for a {}", unit);
   for (std::size_t i = 0; i < models.size(); ++i) {
     const ScalingModel& m = models[i];
     text += fmt::format("{}{} + 2(n-1) x {} + 2(n-1)/n x {}", i == 0 ? " " : ", or ",
@@ -33,48 +33,49 @@ std::string model_text(const std::vector<ScalingModel>& models, const char* per)
 
 }  // namespace
 
-ScalingTables scaling_tables(const std::vector<ScalingFigure>& figures,
+ScalingTables scaling_tables(const std::vector<ScalingMeasurement>& measurements,
                              const std::vector<ScalingModel>& models,
-                             const std::vector<ModelledFigure>& modelled, const char* per) {
+                             const std::vector<ModelledRate>& modelled, const char* unit) {
   ScalingTables tables;
   tables.measured = {{"NODES", "RANKS", "SAMPLES/S", "SPEED-UP", "EFFICIENCY", "RUN"}};
-  for (const ScalingFigure& f : figures) {
+  for (const ScalingMeasurement& m : measurements) {
     tables.measured.push_back(
-        {fmt::format("{:>5}", f.nodes), fmt::format("{:>5}", f.ranks),
-         fmt::format("{:>9}", rate_text(f.samples_per_s)),
-         fmt::format("{:>8.2f}", speed_up(figures, f.samples_per_s)),
-         fmt::format("{:>10}", percent_text(efficiency(figures, f.ranks, f.samples_per_s))),
-         f.run});
+        {fmt::format("{:>5}", m.nodes), fmt::format("{:>5}", m.ranks),
+         fmt::format("{:>9}", rate_text(m.samples_per_s)),
+         fmt::format("{:>8.2f}", speed_up(measurements, m.samples_per_s)),
+         fmt::format("{:>10}", percent_text(efficiency(measurements, m.ranks, m.samples_per_s))),
+         m.run});
   }
   if (modelled.empty()) return tables;
-  tables.model = model_text(models, per);
+  tables.model = model_text(models, unit);
   tables.modelled = {{"RANKS", "SAMPLES/S, MODELLED", "EFFICIENCY, MODELLED"}};
-  for (const ModelledFigure& f : modelled) {
+  for (const ModelledRate& m : modelled) {
     tables.modelled.push_back(
-        {fmt::format("{:>5}", f.ranks), fmt::format("{:>19}", span_text(f.low, f.high, rate_text)),
-         fmt::format("{:>20}", span_text(efficiency(figures, f.ranks, f.low),
-                                         efficiency(figures, f.ranks, f.high), percent_text))});
+        {fmt::format("{:>5}", m.ranks), fmt::format("{:>19}", span_text(m.low, m.high, rate_text)),
+         fmt::format("{:>20}",
+                     span_text(efficiency(measurements, m.ranks, m.low),
+                               efficiency(measurements, m.ranks, m.high), percent_text))});
   }
   return tables;
 }
 
-BarChart scaling_bars(const std::vector<ScalingFigure>& figures,
-                      const std::vector<ModelledFigure>& modelled) {
+BarChart scaling_bars(const std::vector<ScalingMeasurement>& measurements,
+                      const std::vector<ModelledRate>& modelled) {
   BarChart chart{"efficiency: rate per rank, relative to the smallest number of ranks", {}};
   double most = 1;
-  for (const ScalingFigure& f : figures)
-    most = std::max(most, efficiency(figures, f.ranks, f.samples_per_s));
+  for (const ScalingMeasurement& m : measurements)
+    most = std::max(most, efficiency(measurements, m.ranks, m.samples_per_s));
   const auto label = [](int ranks) {
     return fmt::format("{:>5} rank{}", ranks, ranks == 1 ? " " : "s");
   };
-  for (const ScalingFigure& f : figures) {
-    const double part = efficiency(figures, f.ranks, f.samples_per_s);
-    chart.bars.push_back({label(f.ranks), part / most, percent_text(part)});
+  for (const ScalingMeasurement& m : measurements) {
+    const double part = efficiency(measurements, m.ranks, m.samples_per_s);
+    chart.bars.push_back({label(m.ranks), part / most, percent_text(part)});
   }
-  for (const ModelledFigure& f : modelled) {
-    const double low = efficiency(figures, f.ranks, f.low),
-                 high = efficiency(figures, f.ranks, f.high);
-    chart.bars.push_back({label(f.ranks), high / most,
+  for (const ModelledRate& m : modelled) {
+    const double low = efficiency(measurements, m.ranks, m.low),
+                 high = efficiency(measurements, m.ranks, m.high);
+    chart.bars.push_back({label(m.ranks), high / most,
                           span_text(low, high, percent_text) + " modelled", /*is_modelled=*/true});
   }
   return chart;

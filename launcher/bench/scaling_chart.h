@@ -16,13 +16,13 @@ struct ScalingTables {
   TableRows modelled;  ///< empty if nothing is modelled
 };
 
-/// Return the tables and the bars. figures: not empty, sorted by ranks. per:
+/// Return the tables and the bars. measurements: not empty, sorted by ranks. unit:
 /// ScalingPrediction::unit, the work for which the models give the time.
-[[nodiscard]] ScalingTables scaling_tables(const std::vector<ScalingFigure>& figures,
+[[nodiscard]] ScalingTables scaling_tables(const std::vector<ScalingMeasurement>& measurements,
                                            const std::vector<ScalingModel>& models,
-                                           const std::vector<ModelledFigure>& modelled,
-                                           const char* per);
-[[nodiscard]] BarChart scaling_bars(const std::vector<ScalingFigure>& figures,
-                                    const std::vector<ModelledFigure>& modelled);
+                                           const std::vector<ModelledRate>& modelled,
+                                           const char* unit);
+[[nodiscard]] BarChart scaling_bars(const std::vector<ScalingMeasurement>& measurements,
+                                    const std::vector<ModelledRate>& modelled);
 
 }  // namespace dlrun

@@ -10,8 +10,8 @@
 namespace dlrun {
 namespace {
 
-using Figures = std::vector<ScalingFigure>;
-using Modelled = std::vector<ModelledFigure>;
+using Measurements = std::vector<ScalingMeasurement>;
+using Modelled = std::vector<ModelledRate>;
 
 constexpr std::size_t kTerms = 3;
 using Terms = std::array<double, kTerms>;
@@ -29,12 +29,12 @@ struct Fit {
 
 /// Fits some of the terms by least squares with the normal equations, for at most three unknowns.
 /// Returns nullopt if the terms cannot be separated or a cost would be negative.
-std::optional<Fit> fit_terms(const Figures& figures, double batch,
+std::optional<Fit> fit_terms(const Measurements& measurements, double batch,
                              const std::array<bool, kTerms>& used) {
   std::array<std::array<double, kTerms + 1>, kTerms> a{};
-  for (const ScalingFigure& figure : figures) {
-    const double step_s = figure.ranks * batch / figure.samples_per_s;
-    const Terms terms = terms_of(figure.ranks);
+  for (const ScalingMeasurement& measurement : measurements) {
+    const double step_s = measurement.ranks * batch / measurement.samples_per_s;
+    const Terms terms = terms_of(measurement.ranks);
     for (std::size_t i = 0; i < kTerms; ++i) {
       for (std::size_t j = 0; j < kTerms; ++j) a[i][j] += terms[i] * terms[j] / (step_s * step_s);
       a[i][kTerms] += terms[i] / step_s;
@@ -60,15 +60,16 @@ std::optional<Fit> fit_terms(const Figures& figures, double batch,
   if (std::any_of(found.begin(), found.end(), [](double cost) { return !(cost >= 0); }))
     return std::nullopt;
   fit.model = {found[0], found[1], found[2]};
-  for (const ScalingFigure& figure : figures) {
-    const double off = fit.model.samples_per_s(figure.ranks, batch) / figure.samples_per_s - 1;
+  for (const ScalingMeasurement& measurement : measurements) {
+    const double off =
+        fit.model.samples_per_s(measurement.ranks, batch) / measurement.samples_per_s - 1;
     fit.error += off * off;
   }
   return fit;
 }
 
-const ScalingFigure& base_of(const Figures& figures) {
-  return *std::min_element(figures.begin(), figures.end(),
+const ScalingMeasurement& base_of(const Measurements& measurements) {
+  return *std::min_element(measurements.begin(), measurements.end(),
                            [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
 }
 
@@ -83,13 +84,13 @@ double ScalingModel::samples_per_s(int ranks, double batch) const {
   return ranks * batch / step_s(ranks);
 }
 
-std::vector<ScalingModel> fit_scaling(const Figures& figures, double batch) {
+std::vector<ScalingModel> fit_scaling(const Measurements& measurements, double batch) {
   std::set<int> ranks;
-  for (const ScalingFigure& figure : figures) ranks.insert(figure.ranks);
+  for (const ScalingMeasurement& measurement : measurements) ranks.insert(measurement.ranks);
   if (ranks.size() < 2) return {};
-  const auto latency = fit_terms(figures, batch, {true, true, false});
-  const auto transfer = fit_terms(figures, batch, {true, false, true});
-  const auto neither = fit_terms(figures, batch, {true, false, false});
+  const auto latency = fit_terms(measurements, batch, {true, true, false});
+  const auto transfer = fit_terms(measurements, batch, {true, false, true});
+  const auto neither = fit_terms(measurements, batch, {true, false, false});
   std::vector<ScalingModel> models;
   if (ranks.size() == 2) {
     if (latency) models.push_back(latency->model);
@@ -99,22 +100,23 @@ std::vector<ScalingModel> fit_scaling(const Figures& figures, double batch) {
   }
   std::optional<Fit> best;
   for (const auto& fit :
-       {fit_terms(figures, batch, {true, true, true}), latency, transfer, neither}) {
+       {fit_terms(measurements, batch, {true, true, true}), latency, transfer, neither}) {
     if (fit && (!best || fit->error < best->error)) best = fit;
   }
   if (best) models.push_back(best->model);
   return models;
 }
 
-Modelled predict_scaling(const Figures& figures, const std::vector<ScalingModel>& models,
+Modelled predict_scaling(const Measurements& measurements, const std::vector<ScalingModel>& models,
                          double batch) {
   Modelled modelled;
   if (models.empty()) return modelled;
   int most = 0;
-  for (const ScalingFigure& figure : figures) most = std::max(most, figure.ranks);
+  for (const ScalingMeasurement& measurement : measurements)
+    most = std::max(most, measurement.ranks);
   while (most < kMostModelledRanks) {
     most = std::min(2 * most, kMostModelledRanks);
-    ModelledFigure one{most, models.front().samples_per_s(most, batch), 0};
+    ModelledRate one{most, models.front().samples_per_s(most, batch), 0};
     for (const ScalingModel& model : models) {
       one.low = std::min(one.low, model.samples_per_s(most, batch));
       one.high = std::max(one.high, model.samples_per_s(most, batch));
@@ -124,12 +126,12 @@ Modelled predict_scaling(const Figures& figures, const std::vector<ScalingModel>
   return modelled;
 }
 
-double speed_up(const Figures& figures, double samples_per_s) {
-  return samples_per_s / base_of(figures).samples_per_s;
+double speed_up(const Measurements& measurements, double samples_per_s) {
+  return samples_per_s / base_of(measurements).samples_per_s;
 }
 
-double efficiency(const Figures& figures, int ranks, double samples_per_s) {
-  return speed_up(figures, samples_per_s) * base_of(figures).ranks / ranks;
+double efficiency(const Measurements& measurements, int ranks, double samples_per_s) {
+  return speed_up(measurements, samples_per_s) * base_of(measurements).ranks / ranks;
 }
 
 }  // namespace dlrun

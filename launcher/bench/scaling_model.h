@@ -8,7 +8,7 @@
 namespace dlrun {
 
 /// The measured rate of one run.
-struct ScalingFigure {
+struct ScalingMeasurement {
   int nodes = 0;  ///< 1 for a run on this machine
   int ranks = 0;
   double samples_per_s = 0;  ///< of all ranks together
@@ -36,12 +36,12 @@ struct ScalingModel {
 /// - Three or more numbers: latency and transfer can be separated. Fits models with both, with one
 ///   and with neither of the two costs, and returns the model with the smallest error.
 /// batch: samples per step on each rank, > 0.
-[[nodiscard]] std::vector<ScalingModel> fit_scaling(const std::vector<ScalingFigure>& figures,
-                                                    double batch);
+[[nodiscard]] std::vector<ScalingModel> fit_scaling(
+    const std::vector<ScalingMeasurement>& measurements, double batch);
 
 /// The predicted rates at a number of ranks beyond the measured ones: the lowest and the highest of
 /// all models.
-struct ModelledFigure {
+struct ModelledRate {
   int ranks = 0;
   double low = 0, high = 0;  ///< samples per second
 };
@@ -49,20 +49,21 @@ inline constexpr int kMostModelledRanks = 1024;
 /// Predicts the rates at twice the largest measured number of ranks, four times, and so on; the
 /// last prediction is at kMostModelledRanks. Returns none without models, or if the largest
 /// measured number is kMostModelledRanks or more.
-[[nodiscard]] std::vector<ModelledFigure> predict_scaling(const std::vector<ScalingFigure>& figures,
-                                                          const std::vector<ScalingModel>& models,
-                                                          double batch);
+[[nodiscard]] std::vector<ModelledRate> predict_scaling(
+    const std::vector<ScalingMeasurement>& measurements, const std::vector<ScalingModel>& models,
+    double batch);
 
 /// speed_up() returns the rate relative to the measurement with the fewest ranks. efficiency()
 /// returns the rate per rank relative to that measurement's rate per rank.
-[[nodiscard]] double speed_up(const std::vector<ScalingFigure>& figures, double samples_per_s);
-[[nodiscard]] double efficiency(const std::vector<ScalingFigure>& figures, int ranks,
+[[nodiscard]] double speed_up(const std::vector<ScalingMeasurement>& measurements,
+                              double samples_per_s);
+[[nodiscard]] double efficiency(const std::vector<ScalingMeasurement>& measurements, int ranks,
                                 double samples_per_s);
 
 /// Returns a self-contained SVG with logarithmic axes: measured rates, modelled rates (dashed), and
-/// ideal scaling. figures: not empty, sorted by ranks. Escapes `title`.
-[[nodiscard]] std::string scaling_svg(const std::vector<ScalingFigure>& figures,
-                                      const std::vector<ModelledFigure>& modelled,
+/// ideal scaling. measurements: not empty, sorted by ranks. Escapes `title`.
+[[nodiscard]] std::string scaling_svg(const std::vector<ScalingMeasurement>& measurements,
+                                      const std::vector<ModelledRate>& modelled,
                                       const std::string& title);
 
 }  // namespace dlrun

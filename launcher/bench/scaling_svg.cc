@@ -12,8 +12,8 @@
 namespace dlrun {
 namespace {
 
-using Figures = std::vector<ScalingFigure>;
-using Modelled = std::vector<ModelledFigure>;
+using Measurements = std::vector<ScalingMeasurement>;
+using Modelled = std::vector<ModelledRate>;
 
 constexpr double kWidth = 560, kHeight = 340, kPlotLeft = 78, kPlotTop = 70;
 constexpr std::string_view kStyle =
@@ -35,21 +35,21 @@ struct Axes {
   }
 };
 
-Axes axes_of(const Figures& figures, const Modelled& modelled) {
-  const ScalingFigure& base = figures.front();
+Axes axes_of(const Measurements& measurements, const Modelled& modelled) {
+  const ScalingMeasurement& base = measurements.front();
   Axes axes{static_cast<double>(base.ranks), static_cast<double>(base.ranks), base.samples_per_s,
             0};
-  for (const ScalingFigure& f : figures) {
-    axes.last = std::max(axes.last, static_cast<double>(f.ranks));
-    axes.low = std::min(axes.low, f.samples_per_s);
+  for (const ScalingMeasurement& m : measurements) {
+    axes.last = std::max(axes.last, static_cast<double>(m.ranks));
+    axes.low = std::min(axes.low, m.samples_per_s);
   }
-  for (const ModelledFigure& f : modelled) {
-    axes.last = std::max(axes.last, static_cast<double>(f.ranks));
-    axes.low = std::min(axes.low, f.low);
+  for (const ModelledRate& m : modelled) {
+    axes.last = std::max(axes.last, static_cast<double>(m.ranks));
+    axes.low = std::min(axes.low, m.low);
   }
   // The highest rate is that of ideal scaling, unless a measured rate is higher.
   axes.high = base.samples_per_s * axes.last / axes.first;
-  for (const ScalingFigure& f : figures) axes.high = std::max(axes.high, f.samples_per_s);
+  for (const ScalingMeasurement& m : measurements) axes.high = std::max(axes.high, m.samples_per_s);
   axes.low = std::pow(10, std::floor(std::log10(axes.low)));
   axes.high = std::pow(10, std::ceil(std::log10(axes.high * 1.0001)));
   return axes;
@@ -63,8 +63,9 @@ std::string curve(const std::string& points, std::string_view name) {
 std::string legend(int base_ranks, bool is_modelled) {
   std::string parts = svg::element("tspan", {{"fill", "#0072b2"}}, "measured");
   if (is_modelled) parts += svg::element("tspan", {{"dx", "16"}, {"fill", "#d55e00"}}, "modelled");
-  parts += svg::element("tspan", {{"dx", "16"}, {"fill", "#777"}},
-                        fmt::format("every rank as fast as with {}", base_ranks));
+  parts += svg::element(
+      "tspan", {{"dx", "16"}, {"fill", "#777"}},
+      fmt::format("every rank as fast as with {} rank{}", base_ranks, base_ranks == 1 ? "" : "s"));
   return svg::element("text", {{"x", svg::whole(kPlotLeft)}, {"y", "42"}}, parts) + "\n";
 }
 
@@ -87,25 +88,25 @@ std::string ticks_of(const Axes& axes) {
 }
 
 /// Returns the curves of the predictions: the highest one, and the lowest one if it differs.
-/// start: the last measured figure, where both begin.
-std::string modelled_curves(const Axes& axes, const ScalingFigure& start,
+/// start: the last measurement, where both begin.
+std::string modelled_curves(const Axes& axes, const ScalingMeasurement& start,
                             const Modelled& modelled) {
   std::string least = axes.point(start.ranks, start.samples_per_s), most = least;
   bool has_range = false;
-  for (const ModelledFigure& f : modelled) {
-    least += axes.point(f.ranks, f.low);
-    most += axes.point(f.ranks, f.high);
-    has_range = has_range || f.high > f.low * 1.0001;
+  for (const ModelledRate& m : modelled) {
+    least += axes.point(m.ranks, m.low);
+    most += axes.point(m.ranks, m.high);
+    has_range = has_range || m.high > m.low * 1.0001;
   }
   return curve(most, "modelled") + (has_range ? curve(least, "modelled") : "");
 }
 
 }  // namespace
 
-std::string scaling_svg(const Figures& figures, const Modelled& modelled,
+std::string scaling_svg(const Measurements& measurements, const Modelled& modelled,
                         const std::string& title) {
-  const ScalingFigure& base = figures.front();
-  const Axes axes = axes_of(figures, modelled);
+  const ScalingMeasurement& base = measurements.front();
+  const Axes axes = axes_of(measurements, modelled);
   std::string text =
       svg::beginning(kPlotLeft + kWidth + 30, kPlotTop + kHeight + 52, kStyle, kPlotLeft, title) +
       legend(base.ranks, !modelled.empty()) + ticks_of(axes);
@@ -113,16 +114,16 @@ std::string scaling_svg(const Figures& figures, const Modelled& modelled,
                     axes.point(axes.last, base.samples_per_s * axes.last / axes.first),
                 "ideal");
   std::string measured;
-  for (const ScalingFigure& f : figures) {
-    measured += axes.point(f.ranks, f.samples_per_s);
-    text += svg::element("circle", {{"cx", axes.x(f.ranks)},
-                                    {"cy", axes.y(f.samples_per_s)},
+  for (const ScalingMeasurement& m : measurements) {
+    measured += axes.point(m.ranks, m.samples_per_s);
+    text += svg::element("circle", {{"cx", axes.x(m.ranks)},
+                                    {"cy", axes.y(m.samples_per_s)},
                                     {"r", "4"},
                                     {"fill", "#0072b2"}}) +
             "\n";
   }
   text += curve(measured, "measured");
-  if (!modelled.empty()) text += modelled_curves(axes, figures.back(), modelled);
+  if (!modelled.empty()) text += modelled_curves(axes, measurements.back(), modelled);
   return text + svg::end();
 }
 

@@ -108,10 +108,10 @@ class Decider {
   Decider(RunInspector& inspector, const std::vector<IndexEntry>& indexed, RunParts parts)
       : inspector_(inspector), indexed_(indexed), parts_(parts) {}
 
-  /// Returns the run's state, or fails with the reason why the run stays. leaving: the paths of
-  /// sweeps that are deleted before the run.
-  Result<RunState> decide(const IndexEntry& run, const std::set<fs::path>& leaving) {
-    DLRUN_TRY(check_surroundings(run, leaving));
+  /// Returns the run's state, or fails with the reason why the run stays. sweeps_to_delete: the
+  /// paths of sweeps that are deleted before the run.
+  Result<RunState> decide(const IndexEntry& run, const std::set<fs::path>& sweeps_to_delete) {
+    DLRUN_TRY(check_surroundings(run, sweeps_to_delete));
     DLRUN_TRY_ASSIGN(const auto directories, directories_of(run));
     const auto states = inspector_.inspect_all(directories);
     return decide(run, directories, states);
@@ -124,9 +124,9 @@ class Decider {
     });
     CleanupPlan plan;
     plan.parts = parts_;
-    std::set<fs::path> leaving;
+    std::set<fs::path> sweeps_to_delete;
     for (const IndexEntry& run : runs) {
-      if (is_sweep(run.path)) leaving.insert(run.path);
+      if (is_sweep(run.path)) sweeps_to_delete.insert(run.path);
     }
     struct Candidate {
       const IndexEntry* run;
@@ -135,10 +135,10 @@ class Decider {
     std::vector<Candidate> candidates;
     std::vector<fs::path> all;
     for (const IndexEntry& run : runs) {
-      auto directories = directories_if_allowed(run, leaving);
+      auto directories = directories_if_allowed(run, sweeps_to_delete);
       if (!directories) {
         plan.kept.push_back({run, directories.error()});
-        leaving.erase(run.path);
+        sweeps_to_delete.erase(run.path);
         continue;
       }
       all.insert(all.end(), directories->begin(), directories->end());
@@ -150,20 +150,20 @@ class Decider {
       const auto own_states = rest.first(one.directories.size());
       rest = rest.subspan(own_states.size());
       auto state = decide(*one.run, one.directories, own_states);
-      if (const auto needless = check_not_needed(*one.run, leaving); state && !needless)
+      if (const auto needless = check_not_needed(*one.run, sweeps_to_delete); state && !needless)
         state = tl::unexpected<Error>(needless.error());
       add(plan, *one.run, state);
       // If a sweep stays, its repetitions, which come later, stay, too.
-      if (plan.runs.empty() || plan.runs.back().run.path != one.run->path)
-        leaving.erase(one.run->path);
+      if (plan.deletions.empty() || plan.deletions.back().run.path != one.run->path)
+        sweeps_to_delete.erase(one.run->path);
     }
     return plan;
   }
 
  private:
   Result<std::vector<fs::path>> directories_if_allowed(const IndexEntry& run,
-                                                       const std::set<fs::path>& leaving) {
-    DLRUN_TRY(check_surroundings(run, leaving));
+                                                       const std::set<fs::path>& sweeps_to_delete) {
+    DLRUN_TRY(check_surroundings(run, sweeps_to_delete));
     return directories_of(run);
   }
 
@@ -184,15 +184,15 @@ class Decider {
     if (!examined) {
       plan.kept.push_back({run, examined.error()});
     } else if (parts_ == RunParts::kAll || examined->size.files > 0) {
-      plan.runs.push_back({run, *state, *examined});
+      plan.deletions.push_back({run, *state, *examined});
     }
   }
 
   /// Fails if the run was made by `dlrun resubmit` of a point whose sweep stays.
-  Result<> check_not_needed(const IndexEntry& run, const std::set<fs::path>& leaving) {
+  Result<> check_not_needed(const IndexEntry& run, const std::set<fs::path>& sweeps_to_delete) {
     if (parts_ == RunParts::kDiagnostics) return {};
     const auto needed = sweep_that_needs(run);
-    if (!needed || leaving.contains(needed->first)) return {};
+    if (!needed || sweeps_to_delete.contains(needed->first)) return {};
     return fail(Errc::kUsage,
                 "{}: its result counts for the point {} of a sweep. Delete the sweep first: "
                 "`dlrun rm {}`",
@@ -201,14 +201,14 @@ class Decider {
 
   /// Fails if the run belongs to another user, is a point of a sweep, or is needed by a sweep that
   /// stays, or if another run is inside its directory. Does not look at the run's state.
-  Result<> check_surroundings(const IndexEntry& run, const std::set<fs::path>& leaving) {
+  Result<> check_surroundings(const IndexEntry& run, const std::set<fs::path>& sweeps_to_delete) {
     DLRUN_TRY(require_own(run.id, run.path, "delete it"));
     if (run.id.find('/') != std::string::npos || sweep_of_point(run.path)) {
       return fail(Errc::kUsage,
                   "{}: is a point of a sweep, and a sweep is deleted as a whole: `dlrun rm {}`",
                   run.id, run.id.substr(0, run.id.find('/')));
     }
-    DLRUN_TRY(check_not_needed(run, leaving));
+    DLRUN_TRY(check_not_needed(run, sweeps_to_delete));
     if (parts_ == RunParts::kDiagnostics) return {};
     for (const IndexEntry& other : indexed_) {
       struct stat info {};
@@ -248,7 +248,7 @@ std::string last_time_of(const IndexEntry& run) {
 
 TreeSize CleanupPlan::size() const {
   TreeSize sum;
-  for (const PlannedDeletion& planned : runs) sum += planned.examined.size;
+  for (const PlannedDeletion& planned : deletions) sum += planned.examined.size;
   return sum;
 }
 
@@ -269,7 +269,7 @@ Result<CleanupPlan> plan_removal(const Env& env, RunInspector& inspector,
   }
   CleanupPlan plan =
       Decider(inspector, listing.entries, RunParts::kAll).decide_all(std::move(present));
-  plan.runs.insert(plan.runs.begin(), gone.begin(), gone.end());
+  plan.deletions.insert(plan.deletions.begin(), gone.begin(), gone.end());
   for (const IndexEntry& run : runs) plan.folders.insert(run.path.parent_path());
   return plan;
 }

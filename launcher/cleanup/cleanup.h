@@ -36,7 +36,7 @@ struct CleanupPlan {
   /// The planned deletions, the oldest run first. A sweep therefore precedes its repetitions, which
   /// are the runs that `dlrun resubmit` made of its points. With rm, the runs that are gone are
   /// first.
-  std::vector<PlannedDeletion> runs;
+  std::vector<PlannedDeletion> deletions;
   std::vector<KeptRun> kept;
   RunParts parts = RunParts::kAll;
   /// The runs folders in which finish_deletions_beside() looks for interrupted deletions and

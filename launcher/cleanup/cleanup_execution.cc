@@ -25,7 +25,7 @@ std::string planned_text(const CleanupPlan& plan) {
   return (plan.parts == RunParts::kAll
               ? ""
               : "the logs, traces, profiles and stacks of hung ranks of ") +
-         runs_text(plan.runs.size());
+         runs_text(plan.deletions.size());
 }
 
 std::string deleted_text(const PlannedDeletion& planned, RunParts parts, const TreeSize& freed) {
@@ -47,7 +47,7 @@ Error left_error(const std::string& id, const TreeDeletion& done) {
 
 TableRows cleanup_rows(const CleanupPlan& plan) {
   TableRows rows = {{"RUN", "STATE", "FILES", "SIZE"}};
-  for (const PlannedDeletion& planned : plan.runs) {
+  for (const PlannedDeletion& planned : plan.deletions) {
     rows.push_back({planned.run.id, planned.is_gone ? "gone" : std::string(word(planned.state)),
                     std::to_string(planned.examined.size.files),
                     bytes_text(static_cast<double>(planned.examined.size.bytes))});
@@ -71,7 +71,7 @@ CleanupResult clean_up(const Env& env, RunInspector& inspector, const CleanupPla
     listener.error(error);
     if (!result.failure) result.failure = error.code;
   };
-  for (const PlannedDeletion& planned : plan.runs) {
+  for (const PlannedDeletion& planned : plan.deletions) {
     const auto done = delete_planned(env, inspector, planned, plan.parts);
     result.runs.push_back(planned_deletion_json(planned));
     result.runs.back()["deleted"] = done && done->left == 0;
@@ -93,13 +93,13 @@ CleanupResult clean_up(const Env& env, RunInspector& inspector, const CleanupPla
   result.freed += earlier.freed;
   if (const auto index = RunIndex::of_user(env))
     DeletedRuns::beside(*index).forget_old(std::chrono::system_clock::now());
-  if (plan.runs.size() > 1) listener.result("freed " + size_text(result.freed));
+  if (plan.deletions.size() > 1) listener.result("freed " + size_text(result.freed));
   return result;
 }
 
 CleanupResult dry_cleanup(const CleanupPlan& plan) {
   CleanupResult result;
-  for (const PlannedDeletion& planned : plan.runs) {
+  for (const PlannedDeletion& planned : plan.deletions) {
     result.runs.push_back(planned_deletion_json(planned));
     result.runs.back()["deleted"] = false;
   }

@@ -31,7 +31,7 @@ Result<std::vector<IndexEntry>> all_own_runs(const Env& env) {
   return std::move(listing.entries);
 }
 
-nlohmann::ordered_json usage_json(const MeasuredRun& measured) {
+nlohmann::ordered_json disk_usage_json(const MeasuredRun& measured) {
   nlohmann::ordered_json json;
   json["run"] = measured.run.id;
   json["name"] = measured.run.name;

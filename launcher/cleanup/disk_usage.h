@@ -26,6 +26,6 @@ struct MeasuredRun {
 [[nodiscard]] Result<std::vector<IndexEntry>> all_own_runs(const Env& env);
 
 /// Returns the object of `dlrun du --json`; cli/OUTPUT.md documents it.
-[[nodiscard]] nlohmann::ordered_json usage_json(const MeasuredRun& measured);
+[[nodiscard]] nlohmann::ordered_json disk_usage_json(const MeasuredRun& measured);
 
 }  // namespace dlrun

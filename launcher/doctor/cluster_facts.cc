@@ -70,8 +70,8 @@ class ClusterSurvey {
       if (!find_program(program, slurm_env_)) {
         return fail(Errc::kNotFound,
                     "there is no Slurm here: {} is not in PATH. On a cluster, load the module that "
-                    "brings Slurm, or ask on a login node; `dlrun run` starts a job on this "
-                    "machine without it",
+                    "brings Slurm, or use a login node; `dlrun run` starts a job on this "
+                    "machine without Slurm",
                     program);
       }
     }

@@ -191,7 +191,7 @@ void add_rest_server(const RestServerFacts& server, Findings& found) {
         fmt::format("dlrun and this server share {}, but not the configured version {}",
                     join(shared, ", "), configured));
   found.add(Kind::kFine, "REST", serves,
-            fmt::format("dlrun shares {} and uses {}", join(shared, ", "),
+            fmt::format("dlrun and this server share {}; dlrun uses {}", join(shared, ", "),
                         configured.empty() ? rest_version_text(*newest) : configured));
 }
 

@@ -37,7 +37,7 @@ constexpr long kConnectSeconds = 30, kSlowestBytesPerSecond = 100, kMostRedirect
 /// Pauses before a download resumes after a lost connection.
 constexpr std::array kPauses{milliseconds{100}, milliseconds{500}, milliseconds{2000}};
 
-[[nodiscard]] bool is_lost(CURLcode code) {
+[[nodiscard]] bool is_lost_connection(CURLcode code) {
   return code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR || code == CURLE_GOT_NOTHING ||
          code == CURLE_PARTIAL_FILE;
 }
@@ -110,11 +110,11 @@ class UnfinishedFile {
 
 /// Returns true if the name has the form of an unfinished file: ".NAME.0123456789ab.part".
 [[nodiscard]] bool is_name_of_unfinished(std::string_view name) {
-  constexpr std::size_t kEnd = 1 + 2 * kRandomBytes;
+  constexpr std::size_t kEndLength = 1 + 2 * kRandomBytes;
   if (!name.starts_with('.') || !name.ends_with(kUnfinishedEnding)) return false;
   name.remove_suffix(kUnfinishedEnding.size());
-  if (name.size() <= kEnd || name[name.size() - kEnd] != '.') return false;
-  return name.substr(name.size() - kEnd + 1).find_first_not_of("0123456789abcdef") ==
+  if (name.size() <= kEndLength || name[name.size() - kEndLength] != '.') return false;
+  return name.substr(name.size() - kEndLength + 1).find_first_not_of("0123456789abcdef") ==
          std::string_view::npos;
 }
 
@@ -328,7 +328,7 @@ Result<CURLcode> Downloader::State::perform_to_end(Transfer& transfer) {
     if (transfer.is_resumed &&
         (code == CURLE_RANGE_ERROR || number(CURLINFO_RESPONSE_CODE) == kNoSuchRange)) {
       transfer.can_resume = false;
-    } else if (is_lost(code) && pause != kPauses.end()) {
+    } else if (is_lost_connection(code) && pause != kPauses.end()) {
       std::this_thread::sleep_for(*pause++);
     } else {
       break;

@@ -382,10 +382,10 @@ void ComponentPlanner::merge_containers(LaunchPlan& plan) {
   std::set<std::string> commands;
   for (const PlannedComponent& component : plan.components) {
     const LaunchPlan& own_plan = component.plan;
-    if (own_plan.entry.batch.empty()) continue;
-    commands.insert(own_plan.entry.batch);
-    plan.entry.batch = own_plan.entry.batch;
-    plan.entry.tells_failures = own_plan.entry.tells_failures;
+    if (own_plan.entrance.batch.empty()) continue;
+    commands.insert(own_plan.entrance.batch);
+    plan.entrance.batch = own_plan.entrance.batch;
+    plan.entrance.tells_failures = own_plan.entrance.tells_failures;
     if (own_plan.runtime == "enroot" && layout_.is_hetjob)
       refuse(
           "components: without pyxis, enroot makes its containers on the nodes of one part of a "
@@ -401,9 +401,9 @@ void ComponentPlanner::merge_containers(LaunchPlan& plan) {
   plan.container = own_plan.container;
   plan.runtime = own_plan.runtime;
   plan.rank_vars = own_plan.rank_vars;
-  plan.entry.session = own_plan.entry.session;
-  plan.entry.attach = own_plan.entry.attach;
-  plan.entry.words = own_plan.entry.words;
+  plan.entrance.session = own_plan.entrance.session;
+  plan.entrance.attach = own_plan.entrance.attach;
+  plan.entrance.words = own_plan.entrance.words;
 }
 
 void ComponentPlanner::take_errors(std::vector<Diagnostic> errors, std::string_view component) {

@@ -74,7 +74,7 @@ namespace {
     return fmt::format("\"${{dlrun_{}_{}[@]}}\"", array, suffix);
   };
   std::string step = all_of("step");
-  if (!component.plan.entry.words.empty()) step += " " + all_of("enter");
+  if (!component.plan.entrance.words.empty()) step += " " + all_of("enter");
   return fmt::format("{} -- {} {} -- {}", all_of("component"), step, all_of("rank"),
                      all_of("program"));
 }

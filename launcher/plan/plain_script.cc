@@ -103,7 +103,7 @@ std::string plain_rank_text(const LaunchPlan& plan) {
 }
 
 std::string plain_last_line(const LaunchPlan& plan) {
-  const std::string enter = plan.entry.words.empty() ? "" : " \"${dlrun_enter[@]}\"";
+  const std::string enter = plan.entrance.words.empty() ? "" : " \"${dlrun_enter[@]}\"";
   return "exec \"${dlrun_step[@]}\"" + enter +
          " sh -c \"$dlrun_task\" sh \"${dlrun_program[@]}\"\n";
 }

@@ -134,7 +134,7 @@ struct LaunchPlan {
   std::vector<PlannedOption> step;       ///< srun's options, in order
   std::vector<PlannedOption> container;  ///< the options of `step` that enter the container
   std::string runtime;                   ///< the container's runtime; "none": no container
-  ContainerEntry entry;  ///< how a task enters the container if srun's options cannot do it
+  ContainerEntrance entrance;  ///< how a task enters the container if srun's options cannot do it
   /// Options of the rank agent: --nproc-per-node, --roles, --word TEMPLATE, and others.
   std::vector<PlannedOption> rank_options;
   /// Variables with literal values that the rank agent sets: those with values that the container's

@@ -59,13 +59,13 @@ using Json = nlohmann::ordered_json;
   return json;
 }
 
-[[nodiscard]] Json entry_json(const ContainerEntry& entry) {
+[[nodiscard]] Json entrance_json(const ContainerEntrance& entrance) {
   Json words = Json::array();
-  for (const ContainerLine& line : entry.words)
+  for (const ContainerLine& line : entrance.words)
     words.push_back({{"text", line.text}, {"key", line.key}});
-  return {{"batch", entry.batch},
-          {"session", entry.session},
-          {"join", entry.attach},
+  return {{"batch", entrance.batch},
+          {"session", entrance.session},
+          {"join", entrance.attach},
           {"words", std::move(words)}};
 }
 
@@ -92,7 +92,7 @@ using Json = nlohmann::ordered_json;
                     {"options", options_json(component.options)},
                     {"step", options_json(plan.step)},
                     {"runtime", plan.runtime},
-                    {"entry", entry_json(plan.entry)},
+                    {"entry", entrance_json(plan.entrance)},
                     {"rank_vars", variables_json(plan.rank_vars)},
                     {"rank_options", options_json(plan.rank_options)},
                     {"rank_templates", variables_json(plan.rank_templates)},
@@ -128,7 +128,7 @@ std::string plan_json(const LaunchPlan& plan) {
       {"step", options_json(plan.step)},
       {"container", options_json(plan.container)},
       {"runtime", plan.runtime},
-      {"entry", entry_json(plan.entry)},
+      {"entry", entrance_json(plan.entrance)},
       {"rank_vars", variables_json(plan.rank_vars)},
       {"rank_options", options_json(plan.rank_options)},
       {"rank_templates", variables_json(plan.rank_templates)},

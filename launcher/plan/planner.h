@@ -84,7 +84,7 @@ class Planner {
                      std::string_view key);
   /// Plans how a task enters the container. Returns the user's options of srun without those that
   /// the container's backend merged into its own options.
-  [[nodiscard]] std::vector<ContainerUserOption> plan_container();
+  [[nodiscard]] std::vector<UserContainerOption> plan_container();
   void step();
   /// Repeats the job's requests in the step's options, because the allocation may be larger.
   void borrowed_step();

@@ -130,7 +130,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
 [[nodiscard]] std::string lead_text(const LaunchPlan& plan) {
   std::string text = "exec " + lead_words(plan) + " -- ";
   if (plan.target == Target::kSlurm) text += "\"${dlrun_step[@]}\" ";
-  if (!plan.entry.words.empty()) text += "\"${dlrun_enter[@]}\" ";
+  if (!plan.entrance.words.empty()) text += "\"${dlrun_enter[@]}\" ";
   return text + "\"${dlrun_rank[@]}\" -- \"${dlrun_program[@]}\"\n";
 }
 
@@ -147,7 +147,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
         "not started\" >&2' EXIT\n";
   } else {
     const char* why =
-        plan.entry.tells_failures
+        plan.entrance.tells_failures
             ? " ${dlrun_container_error:+--container-error \"$dlrun_container_error\"}"
             : "";
     text += "\n" + agent_lines(plan) + lead_options_text(plan) + "trap " +
@@ -265,7 +265,7 @@ Result<std::string> render_script(const LaunchPlan& plan) {
   if (const std::string prologue = render_prologue(plan); !prologue.empty())
     text += "\n" + prologue;
   text += setup_node_text(plan);
-  if (!plan.entry.batch.empty()) text += "\n" + plan.entry.batch;
+  if (!plan.entrance.batch.empty()) text += "\n" + plan.entrance.batch;
   if (!plan.components.empty()) return text + "\n" + components_text(plan, lead_words(plan));
   if (plan.agent.empty()) {
     text += "\n" + step_text(plan) + enter_text(plan) + program_text(plan) + plain_rank_text(plan);
@@ -314,8 +314,8 @@ constexpr const char* kSrunOnFirstNode =
 
 /// Renders an interactive session. step: the command line that starts the session's script. words:
 /// srun's options for a second step inside the session. container: further options of that step,
-/// which enter the container. before_entry: lines of bash before the plan's `entry.words`; unused
-/// if `entry.words` is empty.
+/// which enter the container. before_entry: lines of bash before the plan's `entrance.words`;
+/// unused if `entrance.words` is empty.
 [[nodiscard]] PlannedSession session(const LaunchPlan& plan, const std::vector<std::string>& step,
                                      const std::vector<std::string>& words,
                                      const std::vector<PlannedOption>& container,
@@ -324,7 +324,7 @@ constexpr const char* kSrunOnFirstNode =
                                      const std::string& script_path) {
   PlannedSession result;
   result.argv = step;
-  const bool enters = !plan.entry.words.empty();
+  const bool enters = !plan.entrance.words.empty();
   const bool is_plain_shell = command.empty() && container.empty() && !enters;
   const std::string prologue = render_prologue(plan);
   result.script = "#!/bin/bash\n";
@@ -374,7 +374,7 @@ PlannedSession render_interactive(const LaunchPlan& plan, const std::vector<std:
     for (const SecretSource& secret : plan.secrets) *option.value += "," + secret.name;
   }
   PlannedSession result =
-      session(plan, step, words, container, plan.entry.session, command, script_path);
+      session(plan, step, words, container, plan.entrance.session, command, script_path);
   std::vector<std::string> argv{"salloc"};
   for (std::string& word : salloc_arguments(plan)) argv.push_back(std::move(word));
   result.argv.insert(result.argv.begin(), argv.begin(), argv.end());
@@ -448,7 +448,7 @@ PlannedSession render_attach(const LaunchPlan& plan, const AttachTarget& target,
     const std::string name = named->value->substr(0, named->value->find(':'));
     container = {{"--container-name", name + ":exec", "container.name"_key}};
   }
-  return session(plan, step, words, container, plan.entry.attach, command, script_path);
+  return session(plan, step, words, container, plan.entrance.attach, command, script_path);
 }
 
 }  // namespace dlrun

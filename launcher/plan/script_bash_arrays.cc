@@ -22,10 +22,10 @@ constexpr std::size_t kLongestCommandLine = 100;
 }  // namespace
 
 std::string enter_text(const LaunchPlan& plan, std::string_view array) {
-  if (plan.entry.words.empty()) return "";
+  if (plan.entrance.words.empty()) return "";
   ScriptText text;
   text.line(fmt::format("{}=(", array));
-  for (const ContainerLine& line : plan.entry.words) text.line("  " + line.text, line.key);
+  for (const ContainerLine& line : plan.entrance.words) text.line("  " + line.text, line.key);
   text.line(")");
   return text.take();
 }

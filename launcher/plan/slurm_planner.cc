@@ -156,8 +156,8 @@ void Planner::add_directive(std::string_view option, std::optional<std::string> 
   plan_.directives.push_back({std::string(option), std::move(value), std::string(key)});
 }
 
-std::vector<ContainerUserOption> Planner::plan_container() {
-  std::vector<ContainerUserOption> user_options;
+std::vector<UserContainerOption> Planner::plan_container() {
+  std::vector<UserContainerOption> user_options;
   for (const SlurmOption& option : spec_.launch.srun)
     user_options.emplace_back(option.name, option.value);
   const ContainerBackend& backend = *find_container_backend(runtime_);
@@ -165,14 +165,14 @@ std::vector<ContainerUserOption> Planner::plan_container() {
   for (const PlannedVariable& variable : plan_.prologue.vars) {
     if (backend.carries(variable.value)) continue;
     plan_.rank_vars.push_back(variable);
-    std::erase(container.job_names, variable.name);
+    std::erase(container.exported_names, variable.name);
   }
   plan_.runtime = runtime_;
-  plan_.entry = backend.entry(container);
+  plan_.entrance = backend.entrance(container);
   // An interactive session finds the secrets in its environment and passes them into the
   // container. The ranks of a job get them from the agent instead.
-  for (const SecretSource& secret : plan_.secrets) container.job_names.push_back(secret.name);
-  plan_.entry.session = backend.entry(container).session;
+  for (const SecretSource& secret : plan_.secrets) container.exported_names.push_back(secret.name);
+  plan_.entrance.session = backend.entrance(container).session;
   for (ContainerOption& option : backend.step_options(container, user_options)) {
     plan_.container.push_back(
         {std::move(option.option), std::move(option.value), std::move(option.key)});
@@ -330,7 +330,7 @@ ContainerStep Planner::container_step() const {
   if (wants_pmix_variables()) {
     for (const auto& [name, value] : preset_.pmix_vars) step.env_names.push_back(name);
   }
-  step.job_names = step.env_names;
+  step.exported_names = step.env_names;
   // Without the agent, a shell inside the container sets the variables of rank_templates.
   if (!plan_.agent.empty()) {
     for (const PlannedVariable& variable : plan_.rank_templates)

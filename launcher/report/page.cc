@@ -206,10 +206,10 @@ std::string ranks_at_last_sample(const RunReport& report) {
   for (const RankSample* row : sorted) {
     std::vector<std::string> cells{std::to_string(row->rank), escape_html(row->node),
                                    or_dash(row->cpu, cores_text),
-                                   or_dash(row->rss_bytes, memory_figure)};
+                                   or_dash(row->rss_bytes, fine_memory_text)};
     if (has_gpu) {
       cells.push_back(or_dash(row->gpu_percent, whole_percent_text));
-      cells.push_back(or_dash(row->gpu_used_bytes, memory_figure));
+      cells.push_back(or_dash(row->gpu_used_bytes, fine_memory_text));
     }
     if (has_step) {
       cells.push_back(row->step ? std::to_string(*row->step) : "–");

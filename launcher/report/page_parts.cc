@@ -72,7 +72,7 @@ std::string readable_value(std::string_view name, const std::string& value) {
   const auto number = parse_double(value);
   if (!number) return value;
   const NamedUnit* unit = unit_of(name);
-  if (unit != nullptr && unit->unit == "bytes" && *number >= 0) return memory_figure(*number);
+  if (unit != nullptr && unit->unit == "bytes" && *number >= 0) return fine_memory_text(*number);
   const std::string text = short_number(*number);
   if (unit != nullptr) return fmt::format("{} {}", text, unit->unit);
   return name == "seconds" ? text + " s" : text;

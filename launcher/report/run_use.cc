@@ -112,10 +112,10 @@ void add_memory_row(const UseFacts& facts, bool advises, RunUse& use) {
     peak = std::max(peak, std::min(point.rss_bytes->most * per_node, all));
   }
   if (peak <= 0) return;
-  ResourceRow row{.resource = "memory of a node", .used = memory_figure(peak)};
+  ResourceRow row{.resource = "memory of a node", .used = fine_memory_text(peak)};
   if (facts.asked && facts.asked->mem_mib) {
     const AskedResources& asked = *facts.asked;
-    row.requested = memory_figure(*asked.mem_mib * kMebi);
+    row.requested = fine_memory_text(*asked.mem_mib * kMebi);
     const double wanted_mib = std::max(peak / kMebi * kMemoryRoom, 256.0);
     if (advises && wanted_mib < kWorthwhile * *asked.mem_mib)
       row.advice =
@@ -206,9 +206,9 @@ void add_gpu_rows(const UseFacts& facts, bool advises, RunUse& use) {
     use.rows.push_back(std::move(row));
   }
   if (peak_bytes <= 0) return;
-  ResourceRow row{.resource = "GPU memory of a rank", .used = memory_figure(peak_bytes)};
+  ResourceRow row{.resource = "GPU memory of a rank", .used = fine_memory_text(peak_bytes)};
   if (facts.gpu_memory_bytes && *facts.gpu_memory_bytes > 0) {
-    row.requested = memory_figure(*facts.gpu_memory_bytes);
+    row.requested = fine_memory_text(*facts.gpu_memory_bytes);
     if (advises && peak_bytes < kEmptyGpuFraction * *facts.gpu_memory_bytes)
       row.advice = "a larger batch, or a smaller GPU, would fit";
   }

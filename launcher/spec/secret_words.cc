@@ -133,7 +133,7 @@ std::string_view password_in(std::string_view word) {
     word.remove_prefix(at + kSlashes.size());
     const auto quoted = quoted_password_in(word);
     if (!quoted.empty() && !is_plain_variable(quoted)) return quoted;
-    const auto authority = user_and_host_in(word, AddressText::kScript);
+    const auto authority = user_and_host_in(word, AddressSource::kScript);
     const auto sign = authority.rfind('@');
     if (sign == std::string_view::npos || authority.substr(sign + 1).starts_with("sha256:"))
       continue;

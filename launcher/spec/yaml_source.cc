@@ -79,7 +79,7 @@ tl::expected<YamlSource, YamlProblem> YamlSource::prepare(std::string_view text)
       ++i;
       continue;
     }
-    const std::size_t length = utf8_length(text.substr(i));
+    const std::size_t length = utf8_character_length(text.substr(i));
     if (length == 0) {
       return tl::unexpected(yaml_problem(
           place_of_end(prepared),
@@ -134,7 +134,7 @@ std::string YamlSource::restored(std::string value) const {
   if (!may_hold_bytes || is_utf8(value)) return value;
   std::string result;
   for (std::size_t i = 0; i < value.size();) {
-    const std::size_t length = utf8_length(std::string_view(value).substr(i));
+    const std::size_t length = utf8_character_length(std::string_view(value).substr(i));
     if (length == 0) result += '\xC2';
     result.append(value, i, std::max<std::size_t>(length, 1));
     i += std::max<std::size_t>(length, 1);

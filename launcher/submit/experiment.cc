@@ -41,8 +41,8 @@ namespace {
   return text;
 }
 
-/// Returns a warning if pyxis reads the name of an existing file as a registry name, or fetches an
-/// image that the user has already imported.
+/// Returns a warning if pyxis reads the name of an existing file as the name of an image in a
+/// registry, or fetches an image that the user has already imported.
 std::optional<std::string> warning_about_image(const Context& context, const LoadedSpec& loaded) {
   const std::string image = loaded.spec.container.image.value_or("");
   const std::string runtime = container_runtime(loaded.spec, loaded.site);
@@ -51,8 +51,8 @@ std::optional<std::string> warning_about_image(const Context& context, const Loa
   std::error_code error;
   if (std::filesystem::is_regular_file(std::filesystem::path(loaded.folder) / image, error)) {
     return fmt::format(
-        "container.image: the file '{0}' is here, but pyxis reads '{0}' as a registry name; write "
-        "./{0}",
+        "container.image: the file '{0}' is here, but pyxis reads '{0}' as the name of an image "
+        "in a registry; write ./{0}",
         printable(image));
   }
   const auto uri = enroot_uri(image);

@@ -26,14 +26,14 @@ std::string state_text(const RehearsalFigures& figures) {
 }
 
 std::string memory_sentence(const RehearsalNote& note, double rss_bytes) {
-  std::string text = fmt::format("at most {} for a rank", memory_figure(rss_bytes));
+  std::string text = fmt::format("at most {} for a rank", fine_memory_text(rss_bytes));
   if (!note.ranks_per_node) return text;
   const double of_node = rss_bytes * static_cast<double>(*note.ranks_per_node);
-  text += fmt::format(", so about {} for the {} rank{} of a node", memory_figure(of_node),
+  text += fmt::format(", so about {} for the {} rank{} of a node", fine_memory_text(of_node),
                       *note.ranks_per_node, *note.ranks_per_node == 1 ? "" : "s");
   if (!note.mem_mib) return text;
   const double requested = static_cast<double>(*note.mem_mib) * kMebi;
-  return text + fmt::format("; the job requests {}{}", memory_figure(requested),
+  return text + fmt::format("; the job requests {}{}", fine_memory_text(requested),
                             of_node > requested ? ", which is too little" : "");
 }
 
@@ -51,8 +51,8 @@ std::string time_sentence(const RehearsalNote& note, const RehearsalFigures& fig
 }
 
 std::string gpu_sentence(double used_bytes, std::optional<double> total_bytes) {
-  return fmt::format("memory at most {}{} for a rank", memory_figure(used_bytes),
-                     total_bytes ? " of " + memory_figure(*total_bytes) : std::string());
+  return fmt::format("memory at most {}{} for a rank", fine_memory_text(used_bytes),
+                     total_bytes ? " of " + fine_memory_text(*total_bytes) : std::string());
 }
 
 }  // namespace

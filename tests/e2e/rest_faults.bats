@@ -209,7 +209,7 @@ ANSWERS
     run dl doctor
     echo "$output"
     local serves="slurmrestd at unix:$DLRUN_TESTBED_REST_SOCKET serves "
-    [[ $output == *"$serves"*"$api"*"dlrun shares "* ]]
+    [[ $output == *"$serves"*"$api"*"; dlrun uses "* ]]
     # shellcheck disable=SC2034 # list_servers reads it
     wanted_version=v0.0.40
     list_servers

@@ -13,10 +13,11 @@ namespace {
 constexpr double kBatch = 32;
 
 /// Returns measurements that match the model exactly.
-std::vector<ScalingFigure> figures_of(const ScalingModel& model, std::initializer_list<int> ranks) {
-  std::vector<ScalingFigure> figures;
-  for (const int n : ranks) figures.push_back({n, n, model.samples_per_s(n, kBatch), "r"});
-  return figures;
+std::vector<ScalingMeasurement> measurements_of(const ScalingModel& model,
+                                                std::initializer_list<int> ranks) {
+  std::vector<ScalingMeasurement> measurements;
+  for (const int n : ranks) measurements.push_back({n, n, model.samples_per_s(n, kBatch), "r"});
+  return measurements;
 }
 
 }  // namespace
@@ -34,7 +35,7 @@ TEST_CASE(
     "with exact measurements at three or more numbers of ranks, the fit finds the model behind "
     "them") {
   const ScalingModel model{1e-3, 1e-5, 4e-4};
-  const auto fits = fit_scaling(figures_of(model, {1, 2, 4, 8}), kBatch);
+  const auto fits = fit_scaling(measurements_of(model, {1, 2, 4, 8}), kBatch);
   REQUIRE(fits.size() == 1);
   CHECK(fits[0].compute_s == doctest::Approx(model.compute_s).epsilon(1e-6));
   CHECK(fits[0].latency_s == doctest::Approx(model.latency_s).epsilon(1e-6));
@@ -45,27 +46,28 @@ TEST_CASE(
     "with two numbers of ranks the prediction is a range, because communication may be all latency "
     "or all transfer, and with one number there is no model") {
   const ScalingModel model{1e-3, 1e-5, 4e-4};
-  const auto figures = figures_of(model, {1, 2});
-  const auto fits = fit_scaling(figures, kBatch);
+  const auto measurements = measurements_of(model, {1, 2});
+  const auto fits = fit_scaling(measurements, kBatch);
   REQUIRE(fits.size() == 2);
-  const auto modelled = predict_scaling(figures, fits, kBatch);
+  const auto modelled = predict_scaling(measurements, fits, kBatch);
   REQUIRE(modelled.size() == 9);  // 4, 8, ... 1024
   CHECK(modelled.front().ranks == 4);
   CHECK(modelled.back().ranks == 1024);
-  for (const ModelledFigure& one : modelled) {
+  for (const ModelledRate& one : modelled) {
     const double truth = model.samples_per_s(one.ranks, kBatch);
     CHECK(one.low <= truth);
     CHECK(truth <= one.high);
   }
-  CHECK(fit_scaling(figures_of(model, {2}), kBatch).empty());
-  CHECK(predict_scaling(figures_of(model, {2}), {}, kBatch).empty());
+  CHECK(fit_scaling(measurements_of(model, {2}), kBatch).empty());
+  CHECK(predict_scaling(measurements_of(model, {2}), {}, kBatch).empty());
 }
 
 TEST_CASE(
     "no modelled cost is negative: superlinear speed-up gives a model without costs of "
     "communication") {
-  const std::vector<ScalingFigure> figures{{1, 1, 100, "a"}, {2, 2, 210, "b"}, {4, 4, 430, "c"}};
-  const auto fits = fit_scaling(figures, kBatch);
+  const std::vector<ScalingMeasurement> measurements{
+      {1, 1, 100, "a"}, {2, 2, 210, "b"}, {4, 4, 430, "c"}};
+  const auto fits = fit_scaling(measurements, kBatch);
   REQUIRE(fits.size() == 1);
   CHECK(fits[0].latency_s == 0);
   CHECK(fits[0].transfer_s == 0);
@@ -75,33 +77,33 @@ TEST_CASE(
 TEST_CASE(
     "speed-up and efficiency are relative to the smallest number of ranks, also if it is above "
     "one") {
-  const std::vector<ScalingFigure> figures{{1, 4, 400, "a"}, {2, 8, 600, "b"}};
-  CHECK(speed_up(figures, 600) == doctest::Approx(1.5));
-  CHECK(efficiency(figures, 8, 600) == doctest::Approx(0.75));
+  const std::vector<ScalingMeasurement> measurements{{1, 4, 400, "a"}, {2, 8, 600, "b"}};
+  CHECK(speed_up(measurements, 600) == doctest::Approx(1.5));
+  CHECK(efficiency(measurements, 8, 600) == doctest::Approx(0.75));
 }
 
 TEST_CASE("the table marks modelled numbers, and gives the reason for their range") {
-  const std::vector<ScalingFigure> figures{{1, 2, 20'000, "one"}, {2, 4, 30'000, "two"}};
-  const auto fits = fit_scaling(figures, kBatch);
-  const auto modelled = predict_scaling(figures, fits, kBatch);
-  const auto tables = scaling_tables(figures, fits, modelled, "step");
+  const std::vector<ScalingMeasurement> measurements{{1, 2, 20'000, "one"}, {2, 4, 30'000, "two"}};
+  const auto fits = fit_scaling(measurements, kBatch);
+  const auto modelled = predict_scaling(measurements, fits, kBatch);
+  const auto tables = scaling_tables(measurements, fits, modelled, "step");
   const std::string measured = table(tables.measured).plain();
   CHECK(measured.find("    1      2        20k      1.00       100 %  one\n") != std::string::npos);
   CHECK(measured.find("    2      4        30k      1.50        75 %  two\n") != std::string::npos);
   CHECK(tables.model.find("modelled, not measured: n ranks take for a step ") != std::string::npos);
   CHECK(tables.model.find("latency and transfer time cannot be told apart") != std::string::npos);
   CHECK(table(tables.modelled).plain().find("RANKS  SAMPLES/S, MODELLED") != std::string::npos);
-  const std::string bars = bar_chart(scaling_bars(figures, modelled)).plain();
+  const std::string bars = bar_chart(scaling_bars(measurements, modelled)).plain();
   CHECK(count(bars, "░") > 0);
   CHECK(count(bars, " modelled\n") == modelled.size());
-  CHECK(scaling_tables(figures, {}, {}, "step").model.empty());
-  CHECK(scaling_tables(figures, {}, {}, "step").modelled.empty());
+  CHECK(scaling_tables(measurements, {}, {}, "step").model.empty());
+  CHECK(scaling_tables(measurements, {}, {}, "step").modelled.empty());
 }
 
 TEST_CASE("the drawing has the measured and the modelled curves, and no invalid numbers") {
-  const std::vector<ScalingFigure> figures{{1, 2, 20'000, "one"}, {2, 4, 30'000, "two"}};
-  const auto modelled = predict_scaling(figures, fit_scaling(figures, kBatch), kBatch);
-  const std::string svg = scaling_svg(figures, modelled, "a <b> & c");
+  const std::vector<ScalingMeasurement> measurements{{1, 2, 20'000, "one"}, {2, 4, 30'000, "two"}};
+  const auto modelled = predict_scaling(measurements, fit_scaling(measurements, kBatch), kBatch);
+  const std::string svg = scaling_svg(measurements, modelled, "a <b> & c");
   CHECK(svg.starts_with("<svg xmlns="));
   CHECK(svg.ends_with("</svg>\n"));
   CHECK(svg.find("a &lt;b&gt; &amp; c") != std::string::npos);
@@ -111,7 +113,7 @@ TEST_CASE("the drawing has the measured and the modelled curves, and no invalid 
   CHECK(count(svg, "<circle") == 2);
   CHECK(svg.find("nan") == std::string::npos);
   CHECK(svg.find("inf") == std::string::npos);
-  const std::string alone = scaling_svg({figures[0]}, {}, "one");
+  const std::string alone = scaling_svg({measurements[0]}, {}, "one");
   CHECK(alone.find("modelled\"/>") == std::string::npos);
   CHECK(alone.find("nan") == std::string::npos);
 }

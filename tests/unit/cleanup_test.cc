@@ -111,7 +111,7 @@ struct CleanupFixture {
   /// Returns why the only run of a plan stays.
   std::string why_kept(const IndexEntry& run) const {
     const auto made = plan({run});
-    CHECK(made.runs.empty());
+    CHECK(made.deletions.empty());
     REQUIRE(made.kept.size() == 1);
     return made.kept[0].why.message;
   }
@@ -120,7 +120,7 @@ struct CleanupFixture {
     const auto made = plan_pruning(env, inspector, request);
     REQUIRE(made.has_value());
     std::vector<std::string> ids;
-    for (const PlannedDeletion& planned : made->runs) ids.push_back(planned.run.id);
+    for (const PlannedDeletion& planned : made->deletions) ids.push_back(planned.run.id);
     return ids;
   }
   Result<TreeDeletion> remove(const PlannedDeletion& planned) const {
@@ -143,7 +143,7 @@ TEST_CASE_FIXTURE(CleanupFixture, "a run stays if its state is unknown or Slurm 
   env.set("PATH", "/nowhere");
   CHECK(has_part(why_kept(run), "its state is not known now"));
   end(run.path, 40);  // the record has the end, so Slurm is not needed
-  CHECK(plan({run}).runs.size() == 1);
+  CHECK(plan({run}).deletions.size() == 1);
 }
 
 TEST_CASE_FIXTURE(CleanupFixture, "a run that is being submitted, or may be, stays") {
@@ -156,19 +156,19 @@ TEST_CASE_FIXTURE(CleanupFixture, "a run that is being submitted, or may be, sta
   CHECK(has_part(why_kept(run), "try again in an hour"));
   const timeval old[2] = {{::time(nullptr) - 7200, 0}, {::time(nullptr) - 7200, 0}};
   REQUIRE(::utimes((run.path / "submission.json").c_str(), old) == 0);
-  CHECK(plan({run}).runs.size() == 1);
+  CHECK(plan({run}).deletions.size() == 1);
 }
 
 TEST_CASE_FIXTURE(CleanupFixture, "a run that starts after the plan stays") {
   const auto run = make_run("a-20261121-120000-00aa", 50);
   submit(run.path, Submission::State::kRefused, "");
   const auto made = plan({run});
-  REQUIRE(made.runs.size() == 1);
+  REQUIRE(made.deletions.size() == 1);
   submit(run.path, Submission::State::kSubmitted, "42");
-  CHECK_FALSE(remove(made.runs[0]).has_value());
+  CHECK_FALSE(remove(made.deletions[0]).has_value());
   CHECK(fs::exists(run.path));
   submit(run.path, Submission::State::kRefused, "");
-  CHECK(remove(made.runs[0]).has_value());
+  CHECK(remove(made.deletions[0]).has_value());
   CHECK_FALSE(fs::exists(run.path));
 }
 
@@ -181,8 +181,8 @@ TEST_CASE_FIXTURE(CleanupFixture, "a sweep is deleted as a whole, and only if al
   CHECK(has_part(why_kept(sweep), "lr-20261121-120000-00aa/1: its state is unknown"));
   end(point->path, 40);
   const auto made = plan({sweep});
-  REQUIRE(made.runs.size() == 1);
-  CHECK(remove(made.runs[0]).has_value());
+  REQUIRE(made.deletions.size() == 1);
+  CHECK(remove(made.deletions[0]).has_value());
   CHECK_FALSE(fs::exists(sweep.path));
 }
 
@@ -191,23 +191,23 @@ TEST_CASE_FIXTURE(CleanupFixture,
   const auto sweep = make_sweep("lr-20261121-120000-00aa");
   const auto again = make_ended("lr-1-20261121-130000-00bb", 45, 40);
   put(again.path / "provenance.json", R"({"repeats":"lr-20261121-120000-00aa/1"})");
-  CHECK(plan({again}).runs.size() == 1);  // the sweep does not refer to it
+  CHECK(plan({again}).deletions.size() == 1);  // the sweep does not refer to it
   REQUIRE(write_successor(sweep.path / "array-0" / "1", again.path).has_value());
   CHECK(has_part(why_kept(again), "its result counts for the point lr-20261121-120000-00aa/1"));
   const auto both = plan({again, sweep});
-  REQUIRE(both.runs.size() == 2);
-  CHECK(both.runs[0].run.id == sweep.id);
+  REQUIRE(both.deletions.size() == 2);
+  CHECK(both.deletions[0].run.id == sweep.id);
   // The sweep must really be gone before the repetition is deleted.
-  CHECK_FALSE(remove(both.runs[1]).has_value());
+  CHECK_FALSE(remove(both.deletions[1]).has_value());
   // If the sweep stays, the repetition stays, too.
   fs::rename(sweep.path / "array-0/0/events.jsonl", folder.path() / "aside");
   const auto none = plan({again, sweep});
-  CHECK(none.runs.empty());
+  CHECK(none.deletions.empty());
   REQUIRE(none.kept.size() == 2);
   CHECK(has_part(none.kept[1].why.message, "its result counts for the point"));
   fs::rename(folder.path() / "aside", sweep.path / "array-0/0/events.jsonl");
-  CHECK(remove(both.runs[0]).has_value());
-  CHECK(remove(both.runs[1]).has_value());
+  CHECK(remove(both.deletions[0]).has_value());
+  CHECK(remove(both.deletions[1]).has_value());
 }
 
 TEST_CASE_FIXTURE(CleanupFixture, "a run with another run inside its directory stays") {
@@ -218,7 +218,7 @@ TEST_CASE_FIXTURE(CleanupFixture, "a run with another run inside its directory s
   REQUIRE(index().add(inner).has_value());
   CHECK(has_part(why_kept(outer), "the run b-20261121-120000-00bb is inside its directory"));
   fs::remove_all(inner.path);
-  CHECK(plan({outer}).runs.size() == 1);
+  CHECK(plan({outer}).deletions.size() == 1);
 }
 
 TEST_CASE_FIXTURE(CleanupFixture, "prune chooses runs by the time of their end, oldest first") {
@@ -434,9 +434,9 @@ TEST_CASE_FIXTURE(CleanupFixture, "an entry without a directory can be removed f
   const auto run = make_ended("a-20261121-120000-00aa", 50, 40);
   fs::remove_all(run.path);
   const auto made = plan({run, run});
-  REQUIRE(made.runs.size() == 1);
-  CHECK(made.runs[0].is_gone);
-  CHECK(remove(made.runs[0]).has_value());
+  REQUIRE(made.deletions.size() == 1);
+  CHECK(made.deletions[0].is_gone);
+  CHECK(remove(made.deletions[0]).has_value());
   CHECK(index().list()->entries.empty());
 }
 
@@ -451,7 +451,7 @@ TEST_CASE_FIXTURE(CleanupFixture, "runs are measured with their checkpoints, the
   CHECK(measured[0].size.bytes >= 2'000'000);
   CHECK(measured[0].size.checkpoint_bytes >= 1'000'000);
   CHECK(measured[0].size.checkpoint_bytes < 2'000'000);
-  CHECK(usage_json(measured[0])["files"] == 4);
+  CHECK(disk_usage_json(measured[0])["files"] == 4);
   CHECK(measured[1].run.id == small.id);
 }
 

@@ -14,7 +14,7 @@ using namespace dlrun;
 
 namespace {
 
-const std::vector<CollectiveFigure> kFigures{
+const std::vector<CollectiveMeasurement> kMeasurements{
     {"mpi", 2, 8, 0.5, 0.016, 0.016},  {"mpi", 2, 16U << 20U, 5000, 3.355, 3.355},
     {"shm", 2, 8, 0.25, 0.032, 0.032}, {"shm", 2, 16U << 20U, 2500, 6.711, 6.711},
     {"shm", 4, 8, 1, 0.008, 0.012},    {"shm", 4, 16U << 20U, 10'000, 1.678, 2.517},
@@ -25,7 +25,7 @@ const std::vector<CollectiveFigure> kFigures{
 TEST_CASE(
     "the table has a row for each number of ranks and size, and a dash if a backend was not "
     "measured") {
-  CHECK(table(collectives_table(kFigures)).plain() ==
+  CHECK(table(collectives_table(kMeasurements)).plain() ==
         "  RANKS       SIZE     mpi us   algbw   busbw     shm us   algbw   busbw\n"
         "      2        8 B       0.50    0.02    0.02       0.25    0.03    0.03\n"
         "      2     16 MiB       5000    3.35    3.35       2500    6.71    6.71\n"
@@ -35,7 +35,7 @@ TEST_CASE(
 
 TEST_CASE(
     "bars show latency at the smallest size and bandwidth at the largest size, in proportion") {
-  const auto charts = collectives_bars(kFigures);
+  const auto charts = collectives_bars(kMeasurements);
   REQUIRE(charts.size() == 2);
   const std::string bars = text("{}\n{}", bar_chart(charts[0]), bar_chart(charts[1])).plain();
   CHECK(bars.find("time at 8 B, microseconds\n") == 0);
@@ -55,7 +55,7 @@ TEST_CASE(
 TEST_CASE(
     "the drawing has two panels for each number of ranks, with a line for each backend inside "
     "the frame") {
-  const std::string svg = collectives_svg(kFigures, "a <b> & c");
+  const std::string svg = collectives_svg(kMeasurements, "a <b> & c");
   CHECK(svg.starts_with("<svg xmlns="));
   CHECK(svg.ends_with("</svg>\n"));
   CHECK(svg.find("a &lt;b&gt; &amp; c") != std::string::npos);

@@ -15,9 +15,9 @@ ContainerStep step_of(std::string image) {
   return step;
 }
 
-std::string words(const ContainerEntry& entry) {
+std::string words(const ContainerEntrance& entrance) {
   std::string text;
-  for (const ContainerLine& line : entry.words) text += line.text + "\n";
+  for (const ContainerLine& line : entrance.words) text += line.text + "\n";
   return text;
 }
 
@@ -31,7 +31,7 @@ std::string refusal(const ContainerBackend& backend, const ContainerSpec& spec) 
 
 TEST_CASE("pyxis: an image in a registry is passed in enroot's form, whichever form the spec has") {
   const auto image_option = [](std::string image) {
-    std::vector<ContainerUserOption> users_options;
+    std::vector<UserContainerOption> users_options;
     return pyxis_backend()
         .step_options(step_of(std::move(image)), users_options)
         .front()
@@ -60,7 +60,7 @@ TEST_CASE("enroot: mounts are fstab lines, with the options that create their ta
   step.own_mounts.push_back({"/runs", "/runs", {}, true});
   // The user's mount has the same target.
   step.own_mounts.push_back({"/other", "/in side", {}, true});
-  const std::string text = words(enroot_backend().entry(step));
+  const std::string text = words(enroot_backend().entrance(step));
   CHECK(has(text, "--mount '/my\\040data:/in\\040side:x-create=auto,rbind,ro,rprivate'\n"));
   CHECK(has(text, "--mount /runs:/runs\n"));
   CHECK_FALSE(has(text, "/other"));
@@ -68,11 +68,11 @@ TEST_CASE("enroot: mounts are fstab lines, with the options that create their ta
 
 TEST_CASE("enroot: the job's variables are passed on by name, never by value") {
   ContainerStep step = step_of("/a.sqsh");
-  step.job_names = {"NCCL_DEBUG", "TOKEN_OF_MINE"};
-  const ContainerEntry entry = enroot_backend().entry(step);
-  CHECK(has(entry.batch, "| TOKEN_OF_MINE) dlrun_options+=(--env \"$dlrun_name\")"));
-  CHECK(has(entry.session, "| TOKEN_OF_MINE)"));
-  CHECK_FALSE(has(entry.batch, "| NCCL_DEBUG"));  // a pattern already covers it
+  step.exported_names = {"NCCL_DEBUG", "TOKEN_OF_MINE"};
+  const ContainerEntrance entrance = enroot_backend().entrance(step);
+  CHECK(has(entrance.batch, "| TOKEN_OF_MINE) dlrun_options+=(--env \"$dlrun_name\")"));
+  CHECK(has(entrance.session, "| TOKEN_OF_MINE)"));
+  CHECK_FALSE(has(entrance.batch, "| NCCL_DEBUG"));  // a pattern already covers it
 }
 
 TEST_CASE("enroot: carries() is false for a value that enroot's file of variables would change") {
@@ -86,32 +86,32 @@ TEST_CASE(
     "enroot: home, root and writability are always set, so that a site's configuration has no "
     "effect on them") {
   ContainerStep step = step_of("/a.sqsh");
-  CHECK(has(enroot_backend().entry(step).batch,
+  CHECK(has(enroot_backend().entrance(step).batch,
             "ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=n"));
   step.spec.mount_home = step.spec.remap_root = step.spec.writable = true;
-  CHECK(has(enroot_backend().entry(step).batch,
+  CHECK(has(enroot_backend().entrance(step).batch,
             "ENROOT_MOUNT_HOME=y ENROOT_REMAP_ROOT=y ENROOT_ROOTFS_WRITABLE=y"));
 }
 
 TEST_CASE(
     "enroot: the list of processes that a session ends leaves out -1, which Slurm lists for a step "
     "without processes") {
-  const std::string session = enroot_backend().entry(step_of("/a.sqsh")).session;
+  const std::string session = enroot_backend().entrance(step_of("/a.sqsh")).session;
   CHECK(has(session, "listpids \"$SLURM_JOB_ID\" | grep -E \"^ *[0-9]\" |"));
 }
 
 TEST_CASE("enroot: the image's entry point runs only if container.entrypoint is true") {
   ContainerStep step = step_of("/a.sqsh");
-  step.job_names = {"MINE"};
-  const std::string alone = enroot_backend().entry(step).batch;
+  step.exported_names = {"MINE"};
+  const std::string alone = enroot_backend().entrance(step).batch;
   CHECK(has(alone, "command-alone.conf"));
   CHECK(has(alone, "|| { mkdir -p \"${rc%/*}\" && echo \"$own\" >\"$rc\"; }"));
   CHECK_FALSE(has(alone, "DLRUN_KEPT_"));
   step.spec.entrypoint = true;
-  const ContainerEntry entry = enroot_backend().entry(step);
-  CHECK(has(entry.batch, "entry-point.conf"));
-  CHECK(has(entry.batch, "for dlrun_name in MINE; do"));
-  CHECK(has(words(entry), "sh -c 'for n in MINE; do"));
+  const ContainerEntrance entrance = enroot_backend().entrance(step);
+  CHECK(has(entrance.batch, "entry-point.conf"));
+  CHECK(has(entrance.batch, "for dlrun_name in MINE; do"));
+  CHECK(has(words(entrance), "sh -c 'for n in MINE; do"));
 }
 
 TEST_CASE(
@@ -161,17 +161,17 @@ TEST_CASE(
     "refused") {
   ContainerStep step = step_of("/a.sif");
   step.has_gpus = true;
-  step.job_names = {"A", "B"};
+  step.exported_names = {"A", "B"};
   step.spec.mounts.push_back({"/d", "/in", {"ro"}});
-  std::string text = words(apptainer_backend().entry(step));
+  std::string text = words(apptainer_backend().entrance(step));
   for (const char* word : {"--bind /d:/in:ro\n", "--no-home\n", "--nv\n", "--pwd /\n"})
     CHECK(has(text, word));
-  CHECK(
-      has(apptainer_backend().entry(step).batch, "for dlrun_name in A B DLRUN_RUN DLRUN_JOB; do"));
+  CHECK(has(apptainer_backend().entrance(step).batch,
+            "for dlrun_name in A B DLRUN_RUN DLRUN_JOB; do"));
   step.has_gpus = false;
   step.spec.mount_home = step.spec.writable = step.spec.remap_root = true;
   step.spec.workdir = "/w x";
-  text = words(apptainer_backend().entry(step));
+  text = words(apptainer_backend().entrance(step));
   CHECK_FALSE(has(text, "--nv"));
   CHECK_FALSE(has(text, "--no-home"));
   for (const char* word : {"--fakeroot\n", "--writable-tmpfs\n", "--pwd '/w x'\n"})
@@ -204,21 +204,21 @@ TEST_CASE(
 TEST_CASE(
     "charliecloud: each key becomes its option, and keys that it cannot express are refused") {
   ContainerStep step = step_of("/images/a");
-  step.job_names = {"A"};
+  step.exported_names = {"A"};
   step.spec.mounts.push_back({"/d d", "/in", {"rw"}});
   CHECK(refusal(charliecloud_backend(), step.spec).empty());
-  std::string text = words(charliecloud_backend().entry(step));
+  std::string text = words(charliecloud_backend().entrance(step));
   for (const char* word : {"'--bind=/d d:/in'\n", "--cd=/\n"}) CHECK(has(text, word));
   for (const char* word : {"--home", "--uid"}) CHECK_FALSE(has(text, word));
-  const std::string script = charliecloud_backend().entry(step).batch;
+  const std::string script = charliecloud_backend().entrance(step).batch;
   CHECK(has(script, "for dlrun_name in A DLRUN_RUN DLRUN_JOB; do"));
   CHECK(has(script, "dlrun_writable=n "));
   step.spec.mount_home = step.spec.remap_root = step.spec.writable = true;
   step.spec.workdir = "/w x";
-  text = words(charliecloud_backend().entry(step));
+  text = words(charliecloud_backend().entrance(step));
   for (const char* word : {"--home\n", "--uid=0 --gid=0\n", "'--cd=/w x'\n"})
     CHECK(has(text, word));
-  CHECK(has(charliecloud_backend().entry(step).batch, "dlrun_writable=y "));
+  CHECK(has(charliecloud_backend().entrance(step).batch, "dlrun_writable=y "));
 
   step.spec.mounts[0].flags = {"ro"};
   step.spec.save = "/x";

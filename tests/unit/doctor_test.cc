@@ -196,9 +196,9 @@ TEST_CASE("doctor names the versions that a configured slurmrestd and dlrun shar
   auto found = rest({"v0.0.42", "v0.0.45", "v0.0.46"});
   CHECK(found.kind == Finding::Kind::kFine);
   CHECK(found.is == "slurmrestd at unix:/run/rest serves v0.0.42, v0.0.45, v0.0.46");
-  CHECK(found.means == "dlrun shares v0.0.42, v0.0.45 and uses v0.0.45");
+  CHECK(found.means == "dlrun and this server share v0.0.42, v0.0.45; dlrun uses v0.0.45");
   CHECK(rest({"v0.0.42", "v0.0.45"}, "", "v0.0.42").means ==
-        "dlrun shares v0.0.42, v0.0.45 and uses v0.0.42");
+        "dlrun and this server share v0.0.42, v0.0.45; dlrun uses v0.0.42");
   found = rest({"v0.0.42", "v0.0.45"}, "", "v0.0.40");
   CHECK(found.kind == Finding::Kind::kMissing);
   CHECK(found.means ==

@@ -286,10 +286,12 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a relative image file causes a warning, because pyxis reads it as a registry name") {
+TEST_CASE(
+    "a relative image file causes a warning, because pyxis reads it as the name of an image in a "
+    "registry") {
   const auto warnings = with("container: {runtime: pyxis, image: images/x.sqsh}").warnings;
   REQUIRE(warnings.size() == 1);
-  CHECK(has(warnings[0].message, "reads 'images/x.sqsh' as a registry name"));
+  CHECK(has(warnings[0].message, "reads 'images/x.sqsh' as the name of an image in a registry"));
   CHECK(with("container: {runtime: pyxis, image: ./images/x.sqsh}").spec.container.image ==
         "/exp/dir/images/x.sqsh");
 }

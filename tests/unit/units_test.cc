@@ -21,8 +21,8 @@ TEST_CASE("durations and memory are printed in readable units") {
   CHECK(memory_text(37e6) == "35 MiB");
   CHECK(memory_text(3.65e9) == "3.4 GiB");
   CHECK(memory_text(3.68e9) == "3.4 GiB");
-  CHECK(memory_figure(3.68e9) == "3.43 GiB");
-  CHECK(memory_figure(512) == "512 B");
+  CHECK(fine_memory_text(3.68e9) == "3.43 GiB");
+  CHECK(fine_memory_text(512) == "512 B");
 }
 
 TEST_CASE("exact sizes are printed in the largest unit in which they are whole") {
@@ -73,8 +73,8 @@ TEST_CASE("numbers are shortened, with the precision that each use needs") {
 
 TEST_CASE("a value that is rounded up to the next unit is printed in this unit") {
   constexpr double kKibi = 1024, kMebi = kKibi * kKibi;
-  CHECK(memory_figure(999.4 * kMebi) == "999 MiB");
-  CHECK(memory_figure(999.7 * kMebi) == "0.976 GiB");
+  CHECK(fine_memory_text(999.4 * kMebi) == "999 MiB");
+  CHECK(fine_memory_text(999.7 * kMebi) == "0.976 GiB");
   CHECK(memory_text(999.7 * kMebi) == "1.0 GiB");
   CHECK(step_time_text(0.9994) == "999 ms");
   CHECK(step_time_text(0.9997) == "1 s");
@@ -96,9 +96,9 @@ TEST_CASE("a number of any size is printed in few characters") {
   CHECK(cores_text(1.5) == "1.50");
   CHECK(whole_percent_text(75.4) == "75 %");
   for (const auto& format :
-       {bytes_text, memory_text, memory_figure, duration_text, fine_duration_text, step_time_text,
-        whole_rate_text, value_text, short_number, rate_text, measurement_text, cores_text,
-        power_text, energy_text, percent_text, whole_percent_text}) {
+       {bytes_text, memory_text, fine_memory_text, duration_text, fine_duration_text,
+        step_time_text, whole_rate_text, value_text, short_number, rate_text, measurement_text,
+        cores_text, power_text, energy_text, percent_text, whole_percent_text}) {
     for (const double value : {1e308, -1e308}) {
       const std::string text = format(value);
       CHECK_MESSAGE(text.size() < 24, text);

@@ -10,11 +10,11 @@ namespace {
 TEST_CASE(
     "the user of an address ends at the last '@' before the path, even with a password that has "
     "'/'") {
-  CHECK(user_and_host_in("me:word@host:80/f@1", AddressText::kScript) == "me:word@host:80");
-  CHECK(user_and_host_in("me:wo/rd@host/f", AddressText::kScript) == "me:wo/rd@host");
-  CHECK(user_and_host_in("me:wo@rd@host?q", AddressText::kScript) == "me:wo@rd@host");
-  CHECK(user_and_host_in("host:80/@scope/f", AddressText::kScript) == "host:80");
-  CHECK(user_and_host_in("[::1]/@/f", AddressText::kScript) == "[::1]");
+  CHECK(user_and_host_in("me:word@host:80/f@1", AddressSource::kScript) == "me:word@host:80");
+  CHECK(user_and_host_in("me:wo/rd@host/f", AddressSource::kScript) == "me:wo/rd@host");
+  CHECK(user_and_host_in("me:wo@rd@host?q", AddressSource::kScript) == "me:wo@rd@host");
+  CHECK(user_and_host_in("host:80/@scope/f", AddressSource::kScript) == "host:80");
+  CHECK(user_and_host_in("[::1]/@/f", AddressSource::kScript) == "[::1]");
 }
 
 TEST_CASE(
