@@ -23,7 +23,8 @@ struct LauncherOption {
   std::size_t value_count = 0;  ///< the number of words that follow the name
 };
 
-/// Options of srun that sbatch does not have, or has with another letter.
+/// Options of srun that the table of sbatch's options (launcher/plan/rest_fields.cc) does not have,
+/// or has with another letter.
 constexpr auto kSrunOptions = std::to_array<LauncherOption>({
     {"--label", 'l', 0},
     {"--unbuffered", 'u', 0},

@@ -204,8 +204,8 @@ constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2
   }
   if (runs.empty()) return "";
   return fmt::format(
-      "# {}: `dlrun submit` of this script finds the jobs of these runs and waits for them; plain "
-      "sbatch does not.\n",
+      "# {}: `dlrun submit` of this script finds the jobs of these runs and makes this job wait "
+      "for them; plain sbatch does not.\n",
       join(runs, ", "));
 }
 
