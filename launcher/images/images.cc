@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kEntryLimit = 64U << 10U;
+constexpr std::size_t kEntryLimitBytes = 64U << 10U;
 constexpr std::string_view kImportingPrefix = ".importing-";
 constexpr auto kAbandonedAfter = std::chrono::hours(48);
 
@@ -96,7 +96,7 @@ std::optional<fs::path> ImageStore::file_of(const std::string& digest) const {
 }
 
 std::optional<StoredImage> ImageStore::find(const std::string& image) const {
-  const auto text = read_file(entry_of(image), kEntryLimit);
+  const auto text = read_file(entry_of(image), kEntryLimitBytes);
   const auto json = text ? json_read::object_of(*text) : std::nullopt;
   if (!json || json_read::text(*json, "image") != image) return std::nullopt;
   StoredImage stored;
@@ -118,7 +118,7 @@ Result<std::vector<StoredImage>> ImageStore::list() const {
   if (error == std::errc::no_such_file_or_directory) return images;
   for (; !error && files != fs::directory_iterator(); files.increment(error)) {
     if (files->path().extension() != ".json") continue;
-    const auto text = read_file(files->path(), kEntryLimit);
+    const auto text = read_file(files->path(), kEntryLimitBytes);
     const auto json = text ? json_read::object_of(*text) : std::nullopt;
     if (!json) continue;
     if (auto stored = find(json_read::text(*json, "image"))) images.push_back(std::move(*stored));

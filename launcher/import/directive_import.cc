@@ -26,7 +26,7 @@ struct Directive {
 /// Returns the full name of an abbreviated option, as sbatch does. Returns the name itself if it is
 /// a full name, or if no key or several keys have an option that starts with it.
 std::string full_name(const std::string& name) {
-  if (find_sbatch_key(name) != nullptr || find_rest_option(name) != nullptr) return name;
+  if (find_sbatch_key(name) != nullptr || find_sbatch_option_row(name) != nullptr) return name;
   std::vector<std::string_view> found;
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target == KeyTarget::kSbatch && row.option.name.starts_with(name))
@@ -42,8 +42,8 @@ bool is_option_name(std::string_view name) {
          });
 }
 
-void set_directive(const Directive& directive, std::size_t line, std::string_view source,
-                   ImportState& state) {
+void import_directive(const Directive& directive, std::size_t line, std::string_view source,
+                      ImportState& state) {
   if (!is_option_name(directive.name))
     return state.remark(line, source, "this is not an option of sbatch");
   const KeyRow* row = find_sbatch_key(directive.name);
@@ -63,7 +63,7 @@ std::size_t read_long(const std::vector<std::string>& words, std::size_t at, Dir
     into.value = word.substr(equals + 1);
     return 1;
   }
-  const RestOption* known = find_rest_option(into.name);
+  const SbatchOptionRow* known = find_sbatch_option_row(into.name);
   const bool takes_next =
       at + 1 < words.size() && (known != nullptr ? known->needs_value : words[at + 1][0] != '-');
   if (!takes_next) return 1;
@@ -77,14 +77,14 @@ std::size_t read_short(const std::vector<std::string>& words, std::size_t at, st
                        std::string_view source, ImportState& state) {
   const std::string& word = words[at];
   for (std::size_t i = 1; i < word.size(); ++i) {
-    const RestOption* known = find_rest_option(word[i]);
+    const SbatchOptionRow* known = find_sbatch_option_row(word[i]);
     if (known == nullptr) {
       state.remark(line, source, fmt::format("dlrun does not know the short option -{}", word[i]));
       return 1;
     }
     Directive directive{std::string(known->option), std::nullopt};
     if (!known->needs_value) {
-      set_directive(directive, line, source, state);
+      import_directive(directive, line, source, state);
       continue;
     }
     const bool is_in_word = i + 1 < word.size();
@@ -93,7 +93,7 @@ std::size_t read_short(const std::vector<std::string>& words, std::size_t at, st
       return 1;
     }
     directive.value = is_in_word ? word.substr(i + 1) : words[at + 1];
-    set_directive(directive, line, source, state);
+    import_directive(directive, line, source, state);
     return is_in_word ? 1 : 2;
   }
   return 1;
@@ -105,7 +105,7 @@ void read_line(const SbatchLine& line, std::string_view source, ImportState& sta
     if (word.starts_with("--")) {
       Directive directive;
       at += read_long(line.words, at, directive);
-      set_directive(directive, line.number, source, state);
+      import_directive(directive, line.number, source, state);
     } else if (word.size() > 1 && word[0] == '-') {
       at += read_short(line.words, at, line.number, source, state);
     } else {
@@ -156,10 +156,11 @@ void set_job_variables(ImportState& state) {
     if (key == "name" ? !found->yaml.starts_with('"') : parse_int(found->yaml).has_value())
       state.variables.insert_or_assign(std::string(variable), found->yaml);
   }
-  const auto nodes = number("resources.nodes"_key), tasks = number("resources.tasks_per_node"_key);
-  if (nodes && tasks && state.keys.find("resources.ntasks"_key) == nullptr) {
+  const auto nodes = number("resources.nodes"_key),
+             tasks_per_node = number("resources.tasks_per_node"_key);
+  if (nodes && tasks_per_node && state.keys.find("resources.ntasks"_key) == nullptr) {
     for (const char* variable : {"SLURM_NTASKS", "SLURM_NPROCS"})
-      state.variables.insert_or_assign(variable, fmt::format("{}", *nodes * *tasks));
+      state.variables.insert_or_assign(variable, fmt::format("{}", *nodes * *tasks_per_node));
   }
 }
 

@@ -98,18 +98,18 @@ std::string yaml_with_variables(std::string_view text) {
 }
 
 void ImportState::remark(std::size_t line, std::string_view source, std::string_view reason) {
-  const auto masked = without_secrets(source, secrets);
-  std::string shown = without_secrets(reason, secrets).text;
+  const auto masked = without_secrets(source, secret_names);
+  std::string shown = without_secrets(reason, secret_names).text;
   if (masked.has_secret) shown += fmt::format("; {}", kSecretWordAdvice);
   remarks.push_back({line, 0, masked.text, std::move(shown)});
 }
 
 void ImportState::remark_on_secret(std::size_t line, std::string_view source, std::string reason) {
-  remarks.push_back({line, 0, without_secrets(source, secrets).text, std::move(reason)});
+  remarks.push_back({line, 0, without_secrets(source, secret_names).text, std::move(reason)});
 }
 
 void ImportState::add_secret(const std::string& name, std::size_t line, std::string_view source) {
-  if (!has_secret(name)) secrets.push_back(name);
+  if (!has_secret(name)) secret_names.push_back(name);
   if (secrets_line == 0) secrets_line = line;
   // An earlier line may have given the variable an ordinary value.
   keys.remove("environment.vars." + name);
@@ -120,7 +120,7 @@ void ImportState::add_secret(const std::string& name, std::size_t line, std::str
 }
 
 bool ImportState::has_secret(std::string_view name) const {
-  return std::find(secrets.begin(), secrets.end(), name) != secrets.end();
+  return std::find(secret_names.begin(), secret_names.end(), name) != secret_names.end();
 }
 
 std::optional<std::vector<std::string>> expanded(const ShellWord& word, const ImportState& state) {
@@ -143,8 +143,8 @@ std::optional<std::vector<std::string>> expanded(const ShellWord& word, const Im
     if (!part.is_quoted && (value.empty() || value.find_first_of(" \t\n") != std::string::npos)) {
       if (word.parts.size() > 1) return std::nullopt;
       std::vector<std::string> words;
-      for (const auto blank_free : split(value, ' ')) {
-        if (!trim(blank_free).empty()) words.emplace_back(trim(blank_free));
+      for (const auto piece : split(value, ' ')) {
+        if (!trim(piece).empty()) words.emplace_back(trim(piece));
       }
       if (value.find_first_of("\t\n") != std::string::npos) return std::nullopt;
       return words;

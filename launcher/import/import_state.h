@@ -15,7 +15,7 @@
 namespace dlrun {
 
 /// The reason why a command has no certain meaning; nullopt: the meaning is certain.
-using ImportReason = std::optional<std::string>;
+using ImportObstacle = std::optional<std::string>;
 
 /// A line of the script that the spec does not have, or has in another form, or that needs a
 /// change.
@@ -67,7 +67,7 @@ struct ImportState {
   /// The script's variables. nullopt: the script sets the variable, but only the job knows the
   /// value.
   std::map<std::string, std::optional<std::string>, std::less<>> variables;
-  std::vector<std::string> modules, module_folders, secrets;
+  std::vector<std::string> modules, module_folders, secret_names;
   std::size_t modules_line = 0, module_folders_line = 0, secrets_line = 0;
   /// The script sets variables such as MASTER_ADDR, which a preset of torch.distributed sets, too.
   bool sets_torch_variables = false;
@@ -122,7 +122,7 @@ enum class Launcher { kNone, kProgram, kSrun, kMpirun, kHorovodrun, kTorchrun };
 [[nodiscard]] Launcher launcher_of(const ShellCommand& command);
 /// Sets keys of the spec from the command that starts the ranks. Returns nullopt on success.
 /// Returns the reason if the command has no certain meaning; the keys are then incomplete.
-[[nodiscard]] ImportReason import_launch(const ShellCommand& command, ImportState& state);
+[[nodiscard]] ImportObstacle import_launch(const ShellCommand& command, ImportState& state);
 /// Sets launch.command to the words, and launch.preset to `preset`.
 void set_command(const std::vector<std::string>& words, std::string_view preset, std::size_t line,
                  ImportState& state);

@@ -108,8 +108,8 @@ std::optional<std::string> shell_text(const ShellWord& word, const ImportState& 
 /// Sets launch.command to the words of the program, with `before` in front. If only the job knows
 /// some words, sets it to a shell line that has the same variables. Returns a reason if the words
 /// cannot be told.
-ImportReason set_program(std::span<const ShellWord> words, std::vector<std::string> before,
-                         std::string_view preset, std::size_t line, ImportState& state) {
+ImportObstacle set_program(std::span<const ShellWord> words, std::vector<std::string> before,
+                           std::string_view preset, std::size_t line, ImportState& state) {
   if (words.empty()) return "it names no program";
   std::vector<std::string> all = before;
   bool is_known = true;
@@ -140,30 +140,30 @@ ImportReason set_program(std::span<const ShellWord> words, std::vector<std::stri
 }
 
 /// Reads the words after `torchrun`: its options, and the script.
-ImportReason read_torchrun(const ShellCommand& command, std::size_t from, ImportState& state) {
-  LauncherOptions options(command, from, state);
-  bool is_module = false, is_program = false;
-  if (auto why = options.read_torchrun(is_module, is_program)) return why;
+ImportObstacle read_torchrun(const ShellCommand& command, std::size_t from, ImportState& state) {
+  LauncherOptionReader reader(command, from, state);
+  bool is_module = false, is_without_python = false;
+  if (auto why = reader.read_torchrun(is_module, is_without_python)) return why;
   std::vector<std::string> before;
-  if (!is_program) before = {"python", "-u"};
+  if (!is_without_python) before = {"python", "-u"};
   if (is_module) before.emplace_back("-m");
-  return set_program(options.rest(), std::move(before), "torchrun", command.line, state);
+  return set_program(reader.program_words(), std::move(before), "torchrun", command.line, state);
 }
 
-ImportReason read_srun(const ShellCommand& command, std::size_t from, ImportState& state) {
-  LauncherOptions options(command, from, state);
-  if (auto why = options.read_srun()) return why;
-  const auto words = literal_words(command, options.position());
+ImportObstacle read_srun(const ShellCommand& command, std::size_t from, ImportState& state) {
+  LauncherOptionReader reader(command, from, state);
+  if (auto why = reader.read_srun()) return why;
+  const auto words = literal_words(command, reader.program_position());
   if (const std::size_t torchrun = torchrun_word_count(words); torchrun > 0)
-    return read_torchrun(command, options.position() + torchrun, state);
-  return set_program(options.rest(), {}, preset_of_srun(state), command.line, state);
+    return read_torchrun(command, reader.program_position() + torchrun, state);
+  return set_program(reader.program_words(), {}, preset_of_srun(state), command.line, state);
 }
 
-ImportReason read_mpirun(const ShellCommand& command, std::size_t from, std::string_view preset,
-                         ImportState& state) {
-  LauncherOptions options(command, from, state);
-  if (auto why = options.read_mpirun()) return why;
-  return set_program(options.rest(), {}, preset, command.line, state);
+ImportObstacle read_mpirun(const ShellCommand& command, std::size_t from, std::string_view preset,
+                           ImportState& state) {
+  LauncherOptionReader reader(command, from, state);
+  if (auto why = reader.read_mpirun()) return why;
+  return set_program(reader.program_words(), {}, preset, command.line, state);
 }
 
 /// Adds a remark if the script starts the program once and the spec starts it several times.
@@ -182,9 +182,9 @@ void remark_on_starts(const ShellCommand& command, const char* variable, std::st
 /// Returns the program that srun starts; "" if it is not known.
 std::string program_of_srun(const ShellCommand& command, std::size_t from) {
   ImportState scratch;
-  LauncherOptions options(command, from, scratch);
-  if (options.read_srun() || options.rest().empty()) return "";
-  return base_name(options.rest().front().literal());
+  LauncherOptionReader reader(command, from, scratch);
+  if (reader.read_srun() || reader.program_words().empty()) return "";
+  return base_name(reader.program_words().front().literal());
 }
 
 /// Returns true for programs that only show or prepare something, also if srun starts them.
@@ -239,7 +239,7 @@ void set_command(const std::vector<std::string>& words, std::string_view preset,
   state.keys.set({"launch.command"_key, "[" + join(texts, ", ") + "]", line, ""});
 }
 
-ImportReason import_launch(const ShellCommand& command, ImportState& state) {
+ImportObstacle import_launch(const ShellCommand& command, ImportState& state) {
   if (command.is_joined) return "it is joined with other commands, or runs in the background";
   if (command.tail.find('<') != std::string::npos)
     return "it reads a file through its standard input";

@@ -19,11 +19,12 @@ namespace {
 /// An option of srun, mpirun or torchrun that the key table does not have.
 struct LauncherOption {
   std::string_view name;
-  char letter = 0;         ///< the short name; 0: there is none
-  std::size_t values = 0;  ///< the number of words that follow the name
+  char letter = 0;              ///< the short name; 0: there is none
+  std::size_t value_count = 0;  ///< the number of words that follow the name
 };
 
-/// Options of srun that sbatch does not have, or has with another letter.
+/// Options of srun that the table of sbatch's options (launcher/plan/rest_fields.cc) does not have,
+/// or has with another letter.
 constexpr auto kSrunOptions = std::to_array<LauncherOption>({
     {"--label", 'l', 0},
     {"--unbuffered", 'u', 0},
@@ -123,12 +124,13 @@ const KeyRow* key_of_negation(std::string_view option) {
 
 /// Returns the number of words that follow an option of srun; nullopt if it is not known.
 std::optional<std::size_t> srun_value_count(const std::string& name) {
-  if (const LauncherOption* option = find_option(kSrunOptions, name)) return option->values;
+  if (const LauncherOption* option = find_option(kSrunOptions, name)) return option->value_count;
   if (key_of_negation(name) != nullptr) return 0;
   if (const KeyRow* row = key_of_option(KeyTarget::kContainer, name))
     return traits_of(*row).is_switch ? 0 : 1;
   if (key_of_option(KeyTarget::kSrun, name) != nullptr) return 1;
-  if (const RestOption* known = find_rest_option(name)) return known->needs_value ? 1 : 0;
+  if (const SbatchOptionRow* known = find_sbatch_option_row(name))
+    return known->needs_value ? 1 : 0;
   return std::nullopt;
 }
 
@@ -136,19 +138,19 @@ std::optional<std::size_t> srun_value_count(const std::string& name) {
 std::string long_name_of_srun(char letter) {
   if (const LauncherOption* option = find_option(kSrunOptions, std::string{'-', letter}))
     return std::string(option->name);
-  const RestOption* known = find_rest_option(letter);
+  const SbatchOptionRow* known = find_sbatch_option_row(letter);
   return known != nullptr ? std::string(known->option) : "";
 }
 
 }  // namespace
 
-bool LauncherOptions::is_at_option() const {
+bool LauncherOptionReader::is_at_option() const {
   if (at_ >= command_.words.size()) return false;
   const ShellPart& first = command_.words[at_].parts.front();
   return !first.is_variable && first.text.size() > 1 && first.text[0] == '-';
 }
 
-LauncherOptions::Option LauncherOptions::take_name() {
+LauncherOptionReader::Option LauncherOptionReader::take_option_word() {
   Option option;
   ShellWord value = command_.words[at_++];
   std::string& first = value.parts.front().text;
@@ -161,26 +163,27 @@ LauncherOptions::Option LauncherOptions::take_name() {
   return option;
 }
 
-std::optional<std::string> LauncherOptions::value_of(ShellWord word, std::string_view name) const {
+std::optional<std::string> LauncherOptionReader::value_of(ShellWord word,
+                                                          std::string_view name) const {
   // The job starts in the spec's folder, so that $PWD is `.` in a spec. A word of the program keeps
   // its $PWD, because a container may start the program in another folder.
   for (ShellPart& part : word.parts) {
-    const bool is_start =
+    const bool is_start_folder =
         part.is_variable && (part.text == "PWD" || part.text == "SLURM_SUBMIT_DIR");
-    if (is_start && name == "--container-mounts" && state_.variables.count(part.text) == 0)
+    if (is_start_folder && name == "--container-mounts" && state_.variables.count(part.text) == 0)
       part = {".", false, true};
   }
   return expanded_text(word, state_);
 }
 
-bool LauncherOptions::take_value(Option& option) {
+bool LauncherOptionReader::take_value(Option& option) {
   if (at_ >= command_.words.size()) return false;
   option.value = value_of(command_.words[at_++], option.name);
   option.is_value_unknown = !option.value;
   return true;
 }
 
-void LauncherOptions::remark_on_option(const Option& option, std::string_view reason) {
+void LauncherOptionReader::remark_on_option(const Option& option, std::string_view reason) {
   std::string shown = option.name;
   if (option.value) {
     // Quotes keep the words of a secret together.
@@ -190,7 +193,7 @@ void LauncherOptions::remark_on_option(const Option& option, std::string_view re
   state_.remark(command_.line, shown, std::string(reason));
 }
 
-ImportReason LauncherOptions::read_srun() {
+ImportObstacle LauncherOptionReader::read_srun() {
   while (is_at_option()) {
     if (command_.words[at_].source == "--") {
       ++at_;
@@ -201,15 +204,16 @@ ImportReason LauncherOptions::read_srun() {
   return std::nullopt;
 }
 
-ImportReason LauncherOptions::take_srun_option() {
+ImportObstacle LauncherOptionReader::take_srun_option() {
   const std::string source = command_.words[at_].source;
   Option option;
   if (source.starts_with("--")) {
-    option = take_name();
-    const auto values = srun_value_count(option.name);
+    option = take_option_word();
+    const auto value_count = srun_value_count(option.name);
     if (!option.value && !option.is_value_unknown) {
-      if (!values) return fmt::format("dlrun does not know srun's option {}", printable(source));
-      if (*values > 0 && !take_value(option)) return fmt::format("{} has no value", source);
+      if (!value_count)
+        return fmt::format("dlrun does not know srun's option {}", printable(source));
+      if (*value_count > 0 && !take_value(option)) return fmt::format("{} has no value", source);
     }
     set_srun_option(option);
     return std::nullopt;
@@ -235,7 +239,7 @@ ImportReason LauncherOptions::take_srun_option() {
   return std::nullopt;
 }
 
-void LauncherOptions::set_srun_option(const Option& option) {
+void LauncherOptionReader::set_srun_option(const Option& option) {
   if (option.name == "--container-env")
     return remark_on_option(option,
                             "dlrun passes its variables and those of environment.vars into the "
@@ -243,7 +247,7 @@ void LauncherOptions::set_srun_option(const Option& option) {
   if (option.name == "--export" && option.value == "ALL") return;
   if (option.name == "--kill-on-bad-exit" && option.value.value_or("1") == "1") return;
   if (const KeyRow* row = key_of_negation(option.name)) {
-    set_runtime();
+    set_pyxis_runtime();
     state_.keys.set({std::string(row->path), "false", command_.line, ""});
     return;
   }
@@ -260,13 +264,13 @@ void LauncherOptions::set_srun_option(const Option& option) {
   state_.keys.set({"launch.srun." + option.name.substr(2), yaml, command_.line, ""});
 }
 
-void LauncherOptions::set_runtime() {
+void LauncherOptionReader::set_pyxis_runtime() {
   state_.keys.set(
       {"container.runtime"_key, "pyxis", command_.line, "the options are those of pyxis"});
 }
 
-void LauncherOptions::set_container(const KeyRow& row, const Option& option) {
-  set_runtime();
+void LauncherOptionReader::set_container(const KeyRow& row, const Option& option) {
+  set_pyxis_runtime();
   const std::string value = option.value.value_or("");
   if (traits_of(row).is_switch) {
     state_.keys.set({std::string(row.path), "true", command_.line, ""});
@@ -279,7 +283,7 @@ void LauncherOptions::set_container(const KeyRow& row, const Option& option) {
   }
 }
 
-void LauncherOptions::set_job_key(const KeyRow& row, const Option& option) {
+void LauncherOptionReader::set_job_key(const KeyRow& row, const Option& option) {
   const std::string yaml = option.value ? yaml_with_variables(*option.value) : "true";
   const ImportedKey* of_job = state_.keys.find(row.path);
   if (of_job != nullptr && of_job->yaml == yaml) return;
@@ -298,22 +302,22 @@ void LauncherOptions::set_job_key(const KeyRow& row, const Option& option) {
   state_.keys.set({std::string(row.path), yaml, command_.line, ""});
 }
 
-void LauncherOptions::set_count(std::string_view key, const Option& option) {
+void LauncherOptionReader::set_count(std::string_view key, const Option& option) {
   if (option.is_value_unknown) return remark_on_option(option, "only the job knows its value");
   const KeyRow* row = find_key(key);
   if (row != nullptr) set_job_key(*row, option);
 }
 
-ImportReason LauncherOptions::read_mpirun() {
+ImportObstacle LauncherOptionReader::read_mpirun() {
   while (is_at_option()) {
-    Option option = take_name();
+    Option option = take_option_word();
     if (option.name.starts_with("--")) option.name.erase(0, 1);
     const LauncherOption* known = find_option(kMpirunOptions, option.name);
     if (known == nullptr)
       return fmt::format("dlrun does not know the option {}", printable(option.name));
-    for (std::size_t i = 0; i < known->values && !option.value; ++i) {
+    for (std::size_t i = 0; i < known->value_count && !option.value; ++i) {
       if (!take_value(option)) return fmt::format("{} has no value", option.name);
-      if (known->values == 2) {
+      if (known->value_count == 2) {
         ++at_;  // the option has a name and a value
         break;
       }
@@ -333,9 +337,9 @@ ImportReason LauncherOptions::read_mpirun() {
   return std::nullopt;
 }
 
-ImportReason LauncherOptions::read_torchrun(bool& is_module, bool& is_program) {
+ImportObstacle LauncherOptionReader::read_torchrun(bool& is_module, bool& is_without_python) {
   while (is_at_option()) {
-    Option option = take_name();
+    Option option = take_option_word();
     // torchrun accepts '-' and '_' in the names of its options.
     if (option.name.starts_with("--"))
       std::replace(option.name.begin(), option.name.end(), '_', '-');
@@ -344,13 +348,13 @@ ImportReason LauncherOptions::read_torchrun(bool& is_module, bool& is_program) {
       return fmt::format("dlrun does not know torchrun's option {}", printable(option.name));
     option.name = known->name;
     const bool has_value = option.value || option.is_value_unknown;
-    if (known->values > 0 && !has_value && !take_value(option))
+    if (known->value_count > 0 && !has_value && !take_value(option))
       return fmt::format("{} has no value", option.name);
     const bool is_number = option.value && parse_int(*option.value);
     if (option.name == "--module") {
       is_module = true;
     } else if (option.name == "--no-python") {
-      is_program = true;
+      is_without_python = true;
     } else if (option.name == "--nproc-per-node" && is_number) {
       state_.keys.set({"launch.nproc_per_node"_key, *option.value, command_.line, ""});
     } else if (option.name == "--nnodes" && is_number) {

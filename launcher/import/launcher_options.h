@@ -13,23 +13,23 @@
 
 namespace dlrun {
 
-class LauncherOptions {
+class LauncherOptionReader {
  public:
   /// command and state must outlive this object. from: the position of the first option.
-  LauncherOptions(const ShellCommand& command, std::size_t from, ImportState& state)
+  LauncherOptionReader(const ShellCommand& command, std::size_t from, ImportState& state)
       : command_(command), state_(state), at_(from) {}
 
   /// Read all options and set keys. Return a reason if an option is not known (the words after it
   /// could be its values), has no value, or is a word that only the job knows.
-  [[nodiscard]] ImportReason read_srun();
-  [[nodiscard]] ImportReason read_mpirun();
-  /// is_module: set to true if torchrun starts a Python module (-m). is_program: set to true if
-  /// torchrun starts a program without Python (--no-python).
-  [[nodiscard]] ImportReason read_torchrun(bool& is_module, bool& is_program);
+  [[nodiscard]] ImportObstacle read_srun();
+  [[nodiscard]] ImportObstacle read_mpirun();
+  /// is_module: set to true if torchrun starts a Python module (-m). is_without_python: set to true
+  /// if torchrun starts a program without Python (--no-python).
+  [[nodiscard]] ImportObstacle read_torchrun(bool& is_module, bool& is_without_python);
 
-  /// Return the position of the program, and the words from there on.
-  [[nodiscard]] std::size_t position() const { return at_; }
-  [[nodiscard]] std::span<const ShellWord> rest() const {
+  /// Return the position of the program after the options, and the words from there on.
+  [[nodiscard]] std::size_t program_position() const { return at_; }
+  [[nodiscard]] std::span<const ShellWord> program_words() const {
     return std::span(command_.words).subspan(at_);
   }
 
@@ -44,19 +44,19 @@ class LauncherOptions {
 
   [[nodiscard]] bool is_at_option() const;
   /// Reads NAME=VALUE or the bare NAME, and moves to the next word.
-  [[nodiscard]] Option take_name();
+  [[nodiscard]] Option take_option_word();
   /// Returns the value of an option; nullopt if only the job knows it.
   [[nodiscard]] std::optional<std::string> value_of(ShellWord word, std::string_view name) const;
   /// Reads the next word as the option's value. Returns false if there is no word.
   [[nodiscard]] bool take_value(Option& option);
   /// Reads the next word of srun's options, and its value, and sets keys. Returns a reason as
   /// read_srun() does.
-  [[nodiscard]] ImportReason take_srun_option();
+  [[nodiscard]] ImportObstacle take_srun_option();
   /// Sets the key of an option of srun, or an entry of launch.srun if it has no key. Adds a remark
   /// instead if dlrun sets the option itself, or if only the job knows the value.
   void set_srun_option(const Option& option);
   /// Sets container.runtime to pyxis.
-  void set_runtime();
+  void set_pyxis_runtime();
   /// Sets a key of `container` from an option of pyxis.
   void set_container(const KeyRow& row, const Option& option);
   /// Sets a key of the job from an option of its step. Adds a remark instead if the job has another

@@ -91,7 +91,7 @@ bool is_initialisation(const ShellCommand& command) {
 }
 
 /// Reads `conda activate NAME`, `source activate NAME` and `source DIR/bin/activate`.
-bool import_environment(const ShellCommand& command, ImportState& state) {
+bool import_activation(const ShellCommand& command, ImportState& state) {
   const auto words = texts_from(command, 0, state);
   if (!words) return false;
   if (words->size() == 3 && ((*words)[0] == "conda" || (*words)[0] == "source") &&
@@ -112,7 +112,7 @@ bool import_environment(const ShellCommand& command, ImportState& state) {
 }
 
 /// A variable that a command sets or exports.
-struct SetVariable {
+struct AssignedVariable {
   std::string name;
   std::optional<std::string> value;  ///< nullopt: only the job knows the value, or it is a secret
   bool is_secret = false;
@@ -120,7 +120,8 @@ struct SetVariable {
 
 /// Puts a variable of the job's programs into the keys. Adds a remark instead if the variable gets
 /// no key.
-void export_variable(const ShellCommand& command, const SetVariable& variable, ImportState& state) {
+void export_variable(const ShellCommand& command, const AssignedVariable& variable,
+                     ImportState& state) {
   const auto& [name, value, is_secret] = variable;
   if (is_torch_variable(name)) {
     state.sets_torch_variables = true;
@@ -158,7 +159,7 @@ bool import_variables(const ShellCommand& command, ImportState& state) {
       std::all_of(command.words.begin(), command.words.end(),
                   [](const ShellWord& word) { return assignment_of(word).has_value(); });
   if (!is_export && !is_all) return false;
-  std::vector<SetVariable> found;
+  std::vector<AssignedVariable> found;
   for (std::size_t i = first; i < command.words.size(); ++i) {
     const ShellWord& word = command.words[i];
     if (auto assignment = assignment_of(word)) {
@@ -182,7 +183,7 @@ bool import_variables(const ShellCommand& command, ImportState& state) {
     found.push_back({known->first, known->second,
                      is_secret_variable(known->first, known->second.value_or(""))});
   }
-  for (const SetVariable& variable : found) {
+  for (const AssignedVariable& variable : found) {
     if (is_export || variable.is_secret) {
       export_variable(command, variable, state);
     } else if (is_torch_variable(variable.name)) {
@@ -207,20 +208,20 @@ bool import_preparation(const ShellCommand& command, ImportState& state) {
   if (!command.tail.empty()) {
     // A redirection of the output does not change what the command sets. Any other tail, such as a
     // pipe, may change it.
-    const bool hides_messages = command.tail.starts_with('>') || command.tail.starts_with("2>") ||
+    const bool is_redirection = command.tail.starts_with('>') || command.tail.starts_with("2>") ||
                                 command.tail.starts_with("&>");
-    if (!hides_messages || command.tail.find('|') != std::string::npos) return false;
+    if (!is_redirection || command.tail.find('|') != std::string::npos) return false;
   }
   const std::string first = command.words.front().literal();
   if (first == "cd" && command.words.size() == 2) {
     const auto& parts = command.words[1].parts;
-    const bool is_start = !command.words[1].is_complex && parts.size() == 1 &&
-                          parts[0].is_variable &&
-                          (parts[0].text == "SLURM_SUBMIT_DIR" || parts[0].text == "PWD");
-    if (is_start) return true;  // a job of dlrun starts in the spec's folder
+    const bool is_start_folder = !command.words[1].is_complex && parts.size() == 1 &&
+                                 parts[0].is_variable &&
+                                 (parts[0].text == "SLURM_SUBMIT_DIR" || parts[0].text == "PWD");
+    if (is_start_folder) return true;  // a job of dlrun starts in the spec's folder
   }
   return import_module(command, state) || is_initialisation(command) ||
-         import_environment(command, state) || import_setenv(command, state) ||
+         import_activation(command, state) || import_setenv(command, state) ||
          import_variables(command, state);
 }
 
@@ -244,8 +245,9 @@ void finish_preparation(ImportState& state) {
   if (!state.module_folders.empty())
     state.keys.set({"environment.modules.use"_key, yaml_list(state.module_folders),
                     state.module_folders_line, ""});
-  if (!state.secrets.empty())
-    state.keys.set({"environment.secrets"_key, yaml_list(state.secrets), state.secrets_line, ""});
+  if (!state.secret_names.empty())
+    state.keys.set(
+        {"environment.secrets"_key, yaml_list(state.secret_names), state.secrets_line, ""});
 }
 
 }  // namespace dlrun

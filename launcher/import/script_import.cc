@@ -74,9 +74,9 @@ Launcher launcher_inside(const ShellCommand& command) {
   ShellCommand rest = command;
   while (!rest.words.empty()) {
     const std::string& word = rest.words.front().source;
-    const bool is_shell = word == "then" || word == "do" || word == "else" || word == "{" ||
-                          word == "if" || word == "while" || word == "!";
-    if (!is_shell) break;
+    const bool is_keyword = word == "then" || word == "do" || word == "else" || word == "{" ||
+                            word == "if" || word == "while" || word == "!";
+    if (!is_keyword) break;
     rest.words.erase(rest.words.begin());
   }
   return launcher_of(rest);
@@ -138,7 +138,7 @@ void remark_on(const ShellCommand& command, const ShellCommand* previous, bool i
 
 /// Adds a remark if the program has a secret among its arguments. The program needs its arguments,
 /// so the spec has them nevertheless.
-void remark_on_arguments(const ShellCommand& launch, ImportState& state) {
+void remark_on_secret_arguments(const ShellCommand& launch, ImportState& state) {
   if (!without_secrets(state.command_text).has_secret) return;
   if (without_secrets(launch.source).has_secret) {
     state.remark(launch.line, launch.source, "launch.command has this line as it is");
@@ -161,7 +161,7 @@ Result<> read_commands(const ImportRequest& import, const std::vector<ShellComma
     if (&command == launch) {
       if (const auto why = import_launch(command, state))
         return no_program(import, command.line, *why);
-      remark_on_arguments(command, state);
+      remark_on_secret_arguments(command, state);
       is_after_launch = true;
     } else if (command.is_nested || command.is_joined || is_after_launch ||
                !import_preparation(command, state)) {

@@ -46,7 +46,7 @@ class WordReader {
 
   /// Reads the word at the position, which must be at its first character. Returns nullopt if a
   /// quote or a bracket is not closed.
-  [[nodiscard]] std::optional<ShellWord> word() {
+  [[nodiscard]] std::optional<ShellWord> read_word() {
     word_ = {};
     const std::size_t start = at_;
     while (!is_at_end() &&
@@ -200,44 +200,44 @@ class WordReader {
 /// Splits a script into commands, and follows the blocks that contain them.
 class CommandReader {
  public:
-  explicit CommandReader(std::string_view script) : script_(script), words_(script) {}
+  explicit CommandReader(std::string_view script) : script_(script), reader_(script) {}
 
   [[nodiscard]] std::vector<ShellCommand> read() && {
-    begin();
-    while (!words_.is_at_end()) {
-      words_.skip_blanks();
+    begin_command();
+    while (!reader_.is_at_end()) {
+      reader_.skip_blanks();
       if (!read_next()) {
         lose_track();
         break;
       }
     }
-    finish();
+    end_command();
     return std::move(commands_);
   }
 
  private:
-  void begin() {
+  void begin_command() {
     command_ = {};
     start_ = std::string_view::npos;
   }
 
   /// Reads one word, operator or comment. Returns false if the text cannot be followed.
   bool read_next() {
-    const char c = words_.peek();
-    if (words_.is_at_end()) return true;
+    const char c = reader_.peek();
+    if (reader_.is_at_end()) return true;
     if (c == '\n' || c == ';') {
-      finish();
-      words_.skip(1);
-      if (c == '\n') skip_documents();
+      end_command();
+      reader_.skip(1);
+      if (c == '\n') skip_here_documents();
       return true;
     }
     if (c == '#') {
-      words_.skip_line();
+      reader_.skip_line();
       return true;
     }
-    if (start_ == std::string_view::npos) start_ = words_.position();
+    if (start_ == std::string_view::npos) start_ = reader_.position();
     if (std::string_view("&|<>()").find(c) != std::string_view::npos) return read_operator(c);
-    auto word = words_.word();
+    auto word = reader_.read_word();
     if (!word) return false;
     if (command_.tail.empty()) command_.words.push_back(std::move(*word));
     return true;
@@ -247,26 +247,26 @@ class CommandReader {
   bool read_operator(char c) {
     if (c == '(' || c == ')') {
       parenthesis(c);
-      words_.skip(1);
+      reader_.skip(1);
       return true;
     }
-    const bool is_doubled = words_.peek(1) == c;
+    const bool is_doubled = reader_.peek(1) == c;
     if ((c == '&' || c == '|') && is_doubled) command_.is_joined = true;
-    if (c == '&' && !is_doubled && words_.peek(1) != '>' && !is_after_redirection())
+    if (c == '&' && !is_doubled && reader_.peek(1) != '>' && !is_after_redirection())
       command_.is_joined = true;
-    if (c == '<' && is_doubled && words_.peek(2) != '<') return here_document();
+    if (c == '<' && is_doubled && reader_.peek(2) != '<') return here_document();
     if (command_.tail.empty()) {
       drop_descriptor();
-      tail_start_ = words_.position();
+      tail_start_ = reader_.position();
       command_.tail = c;
     }
-    words_.skip(is_doubled ? 2 : 1);
+    reader_.skip(is_doubled ? 2 : 1);
     return true;
   }
 
   /// Returns true for the '&' of "2>&1".
   [[nodiscard]] bool is_after_redirection() const {
-    const std::size_t at = words_.position();
+    const std::size_t at = reader_.position();
     return at > 0 && (script_[at - 1] == '>' || script_[at - 1] == '<');
   }
 
@@ -275,20 +275,20 @@ class CommandReader {
   void drop_descriptor() {
     if (command_.words.empty()) return;
     const std::string& last = command_.words.back().source;
-    const std::size_t at = words_.position();
+    const std::size_t at = reader_.position();
     const bool is_number =
         !last.empty() && last.find_first_not_of("0123456789") == std::string::npos;
     if (is_number && at >= last.size() && script_.substr(at - last.size(), last.size()) == last &&
-        words_.peek() != '|' && words_.peek() != '&')
+        reader_.peek() != '|' && reader_.peek() != '&')
       command_.words.pop_back();
   }
 
   void parenthesis(char c) {
     command_.is_joined = true;
     const bool has_words = !command_.words.empty();
-    if (c == '(' && words_.peek(1) == ')' && command_.words.size() == 1) {
+    if (c == '(' && reader_.peek(1) == ')' && command_.words.size() == 1) {
       has_function_head_ = true;
-      words_.skip(1);  // the other parenthesis follows
+      reader_.skip(1);  // the other parenthesis follows
     } else if (c == '(') {
       const bool is_block = !has_words || has_function_head_;
       if (is_block) ++depth_;
@@ -306,25 +306,25 @@ class CommandReader {
 
   bool here_document() {
     command_.is_joined = true;
-    words_.skip(2);
-    const bool is_indented = words_.peek() == '-';
-    if (is_indented) words_.skip(1);
-    words_.skip_blanks();
-    auto mark = words_.word();
+    reader_.skip(2);
+    const bool is_indented = reader_.peek() == '-';
+    if (is_indented) reader_.skip(1);
+    reader_.skip_blanks();
+    auto mark = reader_.read_word();
     if (!mark) return false;
     std::string text;
     for (const ShellPart& part : mark->parts) text += part.text;
-    documents_.emplace_back(std::move(text), is_indented);
+    here_documents_.emplace_back(std::move(text), is_indented);
     return true;
   }
 
-  void skip_documents() {
-    for (const auto& [mark, is_indented] : std::exchange(documents_, {})) {
-      while (!words_.is_at_end()) {
-        const std::size_t start = words_.position();
-        words_.skip_line();
-        std::string_view line = script_.substr(start, words_.position() - start);
-        words_.skip(1);
+  void skip_here_documents() {
+    for (const auto& [mark, is_indented] : std::exchange(here_documents_, {})) {
+      while (!reader_.is_at_end()) {
+        const std::size_t start = reader_.position();
+        reader_.skip_line();
+        std::string_view line = script_.substr(start, reader_.position() - start);
+        reader_.skip(1);
         if (is_indented) line.remove_prefix(std::min(line.find_first_not_of('\t'), line.size()));
         if (line == mark) break;
       }
@@ -340,19 +340,19 @@ class CommandReader {
   }
 
   /// Ends the present command, and stores it if it has a word or an operator.
-  void finish() {
+  void end_command() {
     if (start_ != std::string_view::npos) {
       const auto before = script_.substr(counted_, start_ - counted_);
       line_ += static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n'));
       counted_ = start_;
       command_.line = line_;
-      command_.source = one_line(script_.substr(start_, words_.position() - start_));
+      command_.source = one_line(script_.substr(start_, reader_.position() - start_));
       if (!command_.tail.empty())
-        command_.tail = one_line(script_.substr(tail_start_, words_.position() - tail_start_));
+        command_.tail = one_line(script_.substr(tail_start_, reader_.position() - tail_start_));
       follow_blocks();
       commands_.push_back(std::move(command_));
     }
-    begin();
+    begin_command();
   }
 
   /// Updates the depth of blocks by the words that begin the command.
@@ -397,14 +397,14 @@ class CommandReader {
   /// Makes the rest of the script a nested command.
   void lose_track() {
     is_lost_ = true;
-    if (start_ == std::string_view::npos) start_ = words_.position();
-    words_.skip_to(script_.find('\n', start_));
-    finish();
-    words_.skip_to(script_.size());
+    if (start_ == std::string_view::npos) start_ = reader_.position();
+    reader_.skip_to(script_.find('\n', start_));
+    end_command();
+    reader_.skip_to(script_.size());
   }
 
   std::string_view script_;
-  WordReader words_;
+  WordReader reader_;
   std::vector<ShellCommand> commands_;
   ShellCommand command_;
   std::size_t start_ = std::string_view::npos;  ///< of the present command; npos: none has begun
@@ -415,7 +415,7 @@ class CommandReader {
   std::vector<bool> parentheses_;       ///< for each open one: true if it begins a subshell
   bool has_function_head_ = false, is_lost_ = false;
   /// The end marks of here-documents, and true for those whose lines may begin with tabs (<<-).
-  std::vector<std::pair<std::string, bool>> documents_;
+  std::vector<std::pair<std::string, bool>> here_documents_;
 };
 
 }  // namespace

@@ -24,7 +24,8 @@ struct ShellWord {
   /// True if the word has something other than text and plain variables: $(...), ${X:-y}, *.
   bool is_complex = false;
 
-  /// Returns true if the shell passes the word on unchanged.
+  /// Returns true if the word is plain text, which may stand in quotes: the shell replaces nothing
+  /// in it.
   [[nodiscard]] bool is_literal() const;
   /// Returns the text of a literal word; "" for any other word.
   [[nodiscard]] std::string literal() const;
@@ -35,7 +36,7 @@ struct ShellCommand {
   std::size_t line = 0;  ///< the number of its first line, from 1
   std::string source;    ///< the command as it is written, in one line
   std::vector<ShellWord> words;
-  /// The text from the first redirection or pipe on; empty if there is none.
+  /// The text from the first operator on, such as a redirection or a pipe; empty if there is none.
   std::string tail;
   /// True if && or || or & connects the command with others, or if it has a parenthesis or a
   /// here-document.

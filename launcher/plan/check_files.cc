@@ -37,7 +37,8 @@ namespace {
 
 /// Checks a script with a relative path that runs in a container. Returns the problem, or "" if
 /// none is found; the image may still lack the script.
-[[nodiscard]] std::string script_in_container(const LoadedSpec& loaded, const std::string& script) {
+[[nodiscard]] std::string problem_of_script_in_container(const LoadedSpec& loaded,
+                                                         const std::string& script) {
   const ContainerSpec& container = loaded.spec.container;
   std::error_code error;
   const std::string here =
@@ -92,7 +93,7 @@ class FileCheck {
     check_environment();
     check_program();
     check_stage();
-    return std::move(found_);
+    return std::move(problems_);
   }
 
  private:
@@ -104,7 +105,7 @@ class FileCheck {
     const Origin where = origin != spec_.origins.end()
                              ? origin->second
                              : Origin{Origin::Kind::kFile, loaded_.file, 0, 0};
-    found_.push_back({severity, where, key + ": " + message, source_line_of(loaded_, where)});
+    problems_.push_back({severity, where, key + ": " + message, source_line_of(loaded_, where)});
   }
 
   /// Reports an absolute path that does not exist; other paths are names and are not checked. what:
@@ -166,7 +167,8 @@ class FileCheck {
               "the script");
     }
     if (spec_.container.image && !script.empty() && script.front() != '/') {
-      if (const std::string problem = script_in_container(loaded_, script); !problem.empty())
+      if (const std::string problem = problem_of_script_in_container(loaded_, script);
+          !problem.empty())
         warn("launch.command"_key, problem);
     }
   }
@@ -201,7 +203,7 @@ class FileCheck {
 
   const LoadedSpec& loaded_;
   const JobSpec& spec_;
-  std::vector<Diagnostic> found_;
+  std::vector<Diagnostic> problems_;
 };
 
 }  // namespace
@@ -209,16 +211,16 @@ class FileCheck {
 std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
   auto specs = loaded_specs_of_components(loaded);
   if (specs.empty()) return FileCheck(loaded).run();
-  std::vector<Diagnostic> found;
+  std::vector<Diagnostic> problems;
   std::set<std::pair<std::string, std::string>> seen;  // components inherit the same values
-  for (const LoadedSpec& job : specs) {
-    for (Diagnostic& one : FileCheck(job).run()) {
+  for (const LoadedSpec& component : specs) {
+    for (Diagnostic& one : FileCheck(component).run()) {
       if (!seen.emplace(describe(one.where), one.message).second) continue;
       one.line_text = source_line_of(loaded, one.where);
-      found.push_back(std::move(one));
+      problems.push_back(std::move(one));
     }
   }
-  return found;
+  return problems;
 }
 
 }  // namespace dlrun

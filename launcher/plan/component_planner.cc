@@ -175,8 +175,8 @@ LaunchPlan ComponentPlanner::plan_whole() {
   whole.environment();
   whole.plan_.secrets = loaded_.spec.environment.secrets;
   whole.lead_options();
-  whole.notify();
-  whole.track();
+  whole.notify_options();
+  whole.track_options();
   whole.directives();
   if (!layout_.is_hetjob) {
     for (PlannedOption& directive : whole.plan_.directives) {
@@ -317,7 +317,7 @@ PlannedComponent ComponentPlanner::plan_component(std::size_t index) {
   planner.rank_agent();
   planner.program();
   if (is_first_main(index)) planner.wandb();
-  planner.step();
+  planner.plan_step();
   planner.check_pmi();
   planner.check_save();
   PlannedComponent component{name, lead_options(index), std::move(planner.plan_)};
@@ -406,10 +406,10 @@ void ComponentPlanner::merge_containers(LaunchPlan& plan) {
   plan.entrance.words = own_plan.entrance.words;
 }
 
-void ComponentPlanner::take_errors(std::vector<Diagnostic> errors, std::string_view component) {
+void ComponentPlanner::take_errors(std::vector<Diagnostic> errors, std::string_view prefix) {
   for (Diagnostic& error : errors) {
     if (!reported_.emplace(error.where.line, error.message).second) continue;
-    error.message.insert(0, component);
+    error.message.insert(0, prefix);
     errors_.push_back(std::move(error));
   }
 }

@@ -54,9 +54,9 @@ class ComponentPlanner {
   /// Returns the comment that names a key in the script: "trainer: nodes" if the component itself
   /// sets the key, else the full key, such as "resources.nodes".
   [[nodiscard]] std::string comment_of_key(std::size_t index, std::string_view key) const;
-  /// Adds the errors to errors_, each once. component: the text that is put before each message; ""
+  /// Adds the errors to errors_, each once. prefix: the text that is put before each message; ""
   /// for errors of the whole job.
-  void take_errors(std::vector<Diagnostic> errors, std::string_view component);
+  void take_errors(std::vector<Diagnostic> errors, std::string_view prefix);
 
   const LoadedSpec& loaded_;
   const PlanInputs& inputs_;

@@ -30,7 +30,7 @@ Planner::Planner(const LoadedSpec& loaded, const PlanInputs& inputs)
       site_(loaded.site),
       preset_(loaded.preset),
       file_(loaded.file),
-      specs_folder_(loaded.folder),
+      spec_folder_(loaded.folder),
       inputs_(inputs) {
   plan_.target = inputs.target;
   plan_.name = spec_.name.value_or("job");
@@ -59,12 +59,12 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> Planner::run() && {
   rank_agent();
   program();
   lead_options();
-  notify();
-  track();
+  notify_options();
+  track_options();
   wandb();
   if (inputs_.target == Target::kSlurm) {
     directives();
-    step();
+    plan_step();
     check_pmi();
     check_save();
     if (plan_.server) check_rest_directives();
@@ -300,7 +300,7 @@ void Planner::rank_agent() {
     if (name == "TMPDIR" && inputs_.target == Target::kSlurm)
       plan_.rank_options.push_back({"--tmpdir", value, "environment.vars"_key});
   }
-  node_copies();
+  stage_and_output_options();
   for (const auto& word : preset_.words)
     plan_.rank_options.push_back({"--word", word, from_preset});
   for (const auto& [name, value] : preset_.env)
@@ -308,7 +308,7 @@ void Planner::rank_agent() {
   plan_.secrets = spec_.environment.secrets;
 }
 
-void Planner::node_copies() {
+void Planner::stage_and_output_options() {
   constexpr std::int64_t kUsualLimitSeconds = 600;
   for (const StagedData& one : spec_.stage) {
     nlohmann::ordered_json item{{"from", one.from}, {"to", one.to}};
@@ -446,7 +446,7 @@ void Planner::wandb() {
   add("WANDB_MODE", t.wandb_mode, "track.wandb.mode"_key);
 }
 
-void Planner::track() {
+void Planner::track_options() {
   const TrackSpec& t = spec_.track;
   if (t.tensorboard.value_or(false))
     plan_.lead_options.push_back({"--tensorboard", std::nullopt, "track.tensorboard"_key});
@@ -464,7 +464,7 @@ void Planner::track() {
   add("--mlflow-secret", *t.mlflow_secret, "track.mlflow.secret"_key);
 }
 
-void Planner::notify() {
+void Planner::notify_options() {
   const NotifySpec& n = spec_.notify;
   if (!n.has_webhook() && n.command.empty()) return;
   const auto add = [&](std::string_view option, std::string value, std::string_view key) {

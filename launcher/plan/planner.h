@@ -1,5 +1,5 @@
 #pragma once
-// Fills a LaunchPlan step by step. Every error names the key of the spec that caused it.
+// Fills a LaunchPlan part by part. Every error names the key of the spec that caused it.
 // planner.cc plans the parts that every job has, slurm_planner.cc the parts for Slurm. Only
 // launcher/plan includes this header.
 
@@ -44,7 +44,8 @@ class Planner {
   /// Adds the rank agent's options, and the variables and secrets that it sets. wandb() adds more.
   void rank_agent();
   /// Adds the rank agent's options for stage and outputs, which are JSON objects.
-  void node_copies();
+  void stage_and_output_options();
+  /// Fills plan_.program.
   void program();
   /// Returns true if the ranks can use the host's MPI. An image rarely holds the host's libmpi.
   [[nodiscard]] bool may_use_mpi() const;
@@ -57,10 +58,10 @@ class Planner {
   /// Sets may_be_requeued_ and continues_with_fewer_nodes_.
   void lead_options();
   /// Adds lead's options for notify, and the name of the secret that they use.
-  void notify();
+  void notify_options();
   /// Adds lead's options for track.tensorboard and track.mlflow, and the name of the secret that
   /// they use.
-  void track();
+  void track_options();
   /// Adds the variables WANDB_* of the ranks, except those that the spec sets.
   void wandb();
   /// Adds lead's options for health.known_bad: the file, and the time for which a node stays in it.
@@ -85,7 +86,8 @@ class Planner {
   /// Plans how a task enters the container. Returns the user's options of srun without those that
   /// the container's backend merged into its own options.
   [[nodiscard]] std::vector<UserContainerOption> plan_container();
-  void step();
+  /// Fills plan_.step, srun's options for the ranks.
+  void plan_step();
   /// Repeats the job's requests in the step's options, because the allocation may be larger.
   void borrowed_step();
   /// Adds the preset's variables for PMIx to a step that uses PMIx. Other steps must not have them:
@@ -109,7 +111,7 @@ class Planner {
   const SiteProfile& site_;
   const Preset& preset_;
   const std::string& file_;
-  const std::string& specs_folder_;
+  const std::string& spec_folder_;
   const PlanInputs& inputs_;
   std::string runtime_;
   /// Number of nodes that an attempt uses, without spare nodes; 0 if the spec does not fix it.

@@ -46,7 +46,7 @@ void modules(ScriptText& text, const Prologue& prologue) {
 
 /// Renders lines that set dlrun_conda to the program conda. If no conda is found, the variable
 /// names a file that cannot be executed.
-void find_conda(ScriptText& text) {
+void conda_search(ScriptText& text) {
   text.line("dlrun_conda=$(type -P conda || true)");
   text.line(
       "for dlrun_conda in \"$dlrun_conda\" \"${CONDA_EXE:-}\" "
@@ -59,7 +59,7 @@ void find_conda(ScriptText& text) {
 /// for `conda activate` in a shell that is not interactive.
 void conda(ScriptText& text, const Prologue& prologue) {
   if (prologue.conda_name.empty()) return;
-  find_conda(text);
+  conda_search(text);
   text.line("if [[ ! -x $dlrun_conda ]]; then");
   text.line(
       "  echo \"dlrun: $(uname -n) has no conda on the PATH, in \\$CONDA_EXE or in a usual folder; "
@@ -72,7 +72,7 @@ void conda(ScriptText& text, const Prologue& prologue) {
 }
 
 /// Renders the evaluation of shell code that a tool prints. A failure of the tool ends the script.
-void evaluate(ScriptText& text, std::string_view command, std::string_view key) {
+void evaluation(ScriptText& text, std::string_view command, std::string_view key) {
   text.line(fmt::format("dlrun_hook=$({})", command), key);
   text.line("eval \"$dlrun_hook\"");
 }
@@ -80,10 +80,10 @@ void evaluate(ScriptText& text, std::string_view command, std::string_view key) 
 void spack(ScriptText& text, const Prologue& prologue) {
   if (prologue.spack.empty()) return;
   const bool is_folder = prologue.spack.starts_with('/');
-  evaluate(text,
-           fmt::format("spack env activate --sh {}{}", is_folder ? "--dir " : "",
-                       shell_quote(prologue.spack)),
-           "environment.spack"_key);
+  evaluation(text,
+             fmt::format("spack env activate --sh {}{}", is_folder ? "--dir " : "",
+                         shell_quote(prologue.spack)),
+             "environment.spack"_key);
 }
 
 /// Renders the activation of the uv environment that a submission has built. The script follows the
@@ -106,11 +106,12 @@ void uv(ScriptText& text, const Prologue& prologue) {
 
 void pixi(ScriptText& text, const Prologue& prologue) {
   if (prologue.pixi_project.empty()) return;
-  evaluate(text,
-           fmt::format("cd -- {} && pixi shell-hook --frozen --no-install --shell bash "
-                       "--environment {}",
-                       shell_quote(prologue.pixi_project), shell_quote(prologue.pixi_environment)),
-           "environment.pixi");
+  evaluation(
+      text,
+      fmt::format("cd -- {} && pixi shell-hook --frozen --no-install --shell bash "
+                  "--environment {}",
+                  shell_quote(prologue.pixi_project), shell_quote(prologue.pixi_environment)),
+      "environment.pixi");
   text.line("export PIXI_FROZEN=true", "for `pixi run` in the job");
 }
 
@@ -155,7 +156,7 @@ std::string render_module_init(const LaunchPlan& plan) {
 
 std::string render_conda_search(const LaunchPlan& plan) {
   ScriptText text;
-  if (!plan.prologue.conda_name.empty()) find_conda(text);
+  if (!plan.prologue.conda_name.empty()) conda_search(text);
   return text.take();
 }
 

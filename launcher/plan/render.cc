@@ -15,8 +15,8 @@
 
 #include "common/quoting.h"
 #include "common/text.h"
+#include "launcher/plan/agentless_script.h"
 #include "launcher/plan/component_script.h"
-#include "launcher/plan/plain_script.h"
 #include "launcher/plan/script_bash_arrays.h"
 #include "launcher/plan/script_text.h"
 #include "launcher/spec/key_name.h"
@@ -102,7 +102,8 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
          shell + "\n";
 }
 
-/// Returns the start of lead's command line, up to and including its options from the spec.
+/// Returns the start of both command lines of lead: the one that starts the ranks, and the one that
+/// reports that they never started.
 [[nodiscard]] std::string lead_command(const LaunchPlan& plan) {
   std::string text(kLeadCommand);
   if (plan.target == Target::kLocal) text += fmt::format(" --local {}", plan.local_ranks);
@@ -122,7 +123,8 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   return text.take();
 }
 
-/// Returns lead's command line up to its last option for the whole run.
+/// Returns the command line of the lead that starts the ranks, up to the last option for the whole
+/// run.
 [[nodiscard]] std::string lead_words(const LaunchPlan& plan) {
   return lead_command(plan) + (plan.forward_usr1 ? " --forward-usr1" : "");
 }
@@ -202,8 +204,8 @@ constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2
   }
   if (runs.empty()) return "";
   return fmt::format(
-      "# {}: `dlrun submit` of this script finds the jobs of these runs and waits for them; plain "
-      "sbatch does not.\n",
+      "# {}: `dlrun submit` of this script finds the jobs of these runs and makes this job wait "
+      "for them; plain sbatch does not.\n",
       join(runs, ", "));
 }
 
@@ -268,8 +270,9 @@ Result<std::string> render_script(const LaunchPlan& plan) {
   if (!plan.entrance.batch.empty()) text += "\n" + plan.entrance.batch;
   if (!plan.components.empty()) return text + "\n" + components_text(plan, lead_words(plan));
   if (plan.agent.empty()) {
-    text += "\n" + step_text(plan) + enter_text(plan) + program_text(plan) + plain_rank_text(plan);
-    return text + plain_last_line(plan);
+    text +=
+        "\n" + step_text(plan) + enter_text(plan) + program_text(plan) + agentless_rank_text(plan);
+    return text + agentless_last_line(plan);
   }
   text += "\n" + step_text(plan) + enter_text(plan) + rank_text(plan) + program_text(plan);
   return text + lead_text(plan);
@@ -312,12 +315,12 @@ constexpr const char* kSrunOnFirstNode =
           "--export=ALL", "--mpi=none", has_terminal ? "--pty" : "--quit-on-interrupt"};
 }
 
-/// Renders an interactive session. step: the command line that starts the session's script. words:
-/// srun's options for a second step inside the session. container: further options of that step,
-/// which enter the container. before_entry: lines of bash before the plan's `entrance.words`;
-/// unused if `entrance.words` is empty.
+/// Renders an interactive session. step: the command line that starts the session's script.
+/// inner_options: srun's options for a second step inside the session. container: further options
+/// of that step, which enter the container. before_entry: lines of bash before the plan's
+/// `entrance.words`; unused if `entrance.words` is empty.
 [[nodiscard]] PlannedSession session(const LaunchPlan& plan, const std::vector<std::string>& step,
-                                     const std::vector<std::string>& words,
+                                     const std::vector<std::string>& inner_options,
                                      const std::vector<PlannedOption>& container,
                                      std::string_view before_entry,
                                      const std::vector<std::string>& command,
@@ -342,7 +345,7 @@ constexpr const char* kSrunOnFirstNode =
   for (const PlannedVariable& variable : plan.rank_vars)
     last.push_back(variable.name + "=" + variable.value);
   if (!container.empty()) {
-    last = words;
+    last = inner_options;
     for (const PlannedOption& option : container) last.push_back(option.word());
   }
   if (command.empty()) {

@@ -12,19 +12,20 @@ namespace rest_table {
 using enum RestKind;
 
 /// Returns the row of an option that is a text in all versions.
-constexpr RestOption text_option(std::string_view option, char letter, std::string_view field) {
+constexpr SbatchOptionRow text_option(std::string_view option, char letter,
+                                      std::string_view field) {
   return {option, letter, true, {kText, field}, {kText, field}};
 }
 
 /// Returns the row of an option that is a text in v0.0.38 and a number from v0.0.40 on.
-constexpr RestOption number_option(std::string_view option, char letter, std::string_view field,
-                                   std::string_view variable = {}) {
+constexpr SbatchOptionRow number_option(std::string_view option, char letter,
+                                        std::string_view field, std::string_view variable = {}) {
   return {option, letter, true, {kText, field}, {kNumber, field}, variable};
 }
 
 /// Returns the row of an option that v0.0.38 does not have.
-constexpr RestOption later_option(std::string_view option, char letter, bool needs_value,
-                                  RestField field) {
+constexpr SbatchOptionRow later_option(std::string_view option, char letter, bool needs_value,
+                                       RestField field) {
   return {option, letter, needs_value, {}, field};
 }
 
@@ -42,7 +43,7 @@ constexpr RestField kNoTasks{
 
 /// sbatch's options. v0.0.38 gets numbers and times as text, because slurmrestd 22.05 converts them
 /// as sbatch does.
-constexpr auto kOptions = std::to_array<RestOption>({
+constexpr auto kOptions = std::to_array<SbatchOptionRow>({
     text_option("--account", 'A', "account"),
     text_option("--array", 'a', "array"),
     text_option("--batch", 0, "batch_features"),
@@ -122,7 +123,7 @@ constexpr auto kOptions = std::to_array<RestOption>({
      "SLURM_MEM_PER_GPU"},
     number_option("--mincpus", 0, "minimum_cpus_per_node"),
     {"--nice", 0, false, {kNiceText, "nice"}, {kNice, "nice"}},
-    {"--no-kill", 'k', false, {kWord, "no_kill"}, {kFalse, "kill_on_node_fail"}},
+    {"--no-kill", 'k', false, {kTextSet, "no_kill"}, {kFalse, "kill_on_node_fail"}},
     {"--no-requeue", 0, false, {kTrue, "no_requeue"}, {kFalse, "requeue"}},
     {"--nodelist", 'w', true, {kText, "nodelist"}, {kTextInList, "required_nodes"}},
     text_option("--nodes", 'N', "nodes"),
@@ -183,20 +184,21 @@ constexpr std::array kExceptions{
 
 }  // namespace
 
-const RestOption* find_rest_option(std::string_view option) {
-  const auto* found = std::find_if(rest_table::kOptions.begin(), rest_table::kOptions.end(),
-                                   [&](const RestOption& row) { return row.option == option; });
-  return found == rest_table::kOptions.end() ? nullptr : found;
-}
-
-const RestOption* find_rest_option(char letter) {
+const SbatchOptionRow* find_sbatch_option_row(std::string_view option) {
   const auto* found =
       std::find_if(rest_table::kOptions.begin(), rest_table::kOptions.end(),
-                   [&](const RestOption& row) { return row.letter != 0 && row.letter == letter; });
+                   [&](const SbatchOptionRow& row) { return row.option == option; });
   return found == rest_table::kOptions.end() ? nullptr : found;
 }
 
-RestField rest_field(const RestOption& option, RestVersion version) {
+const SbatchOptionRow* find_sbatch_option_row(char letter) {
+  const auto* found = std::find_if(
+      rest_table::kOptions.begin(), rest_table::kOptions.end(),
+      [&](const SbatchOptionRow& row) { return row.letter != 0 && row.letter == letter; });
+  return found == rest_table::kOptions.end() ? nullptr : found;
+}
+
+RestField rest_field(const SbatchOptionRow& option, RestVersion version) {
   if (version == RestVersion::k38) return option.in_38;
   for (const rest_table::FieldException& exception : rest_table::kExceptions) {
     if (exception.option == option.option && version >= exception.oldest &&

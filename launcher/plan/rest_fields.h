@@ -20,7 +20,7 @@ enum class RestKind {
   kFalse,            ///< false; the option has no value
   kYesNo,            ///< a boolean, from yes or no
   kIsNot0,           ///< a boolean, from a number
-  kWord,             ///< the text "set": v0.0.38 rejects `true`, which the API documents
+  kTextSet,          ///< the text "set": v0.0.38 rejects `true`, which the API documents
   kExclusive,        ///< text, or "exclusive" without a value
   kNiceText,         ///< text, or "100" without a value, as sbatch sets it
   kNice,             ///< an integer, or 100 without a value
@@ -56,7 +56,7 @@ struct RestField {
 };
 
 /// One of sbatch's options.
-struct RestOption {
+struct SbatchOptionRow {
   std::string_view option;
   char letter = 0;  ///< the short form ('N'); 0: none
   bool needs_value = true;
@@ -68,10 +68,10 @@ struct RestOption {
 };
 
 /// Returns the row of an option ("--nodes", 'N'); nullptr if there is none.
-[[nodiscard]] const RestOption* find_rest_option(std::string_view option);
-[[nodiscard]] const RestOption* find_rest_option(char letter);
+[[nodiscard]] const SbatchOptionRow* find_sbatch_option_row(std::string_view option);
+[[nodiscard]] const SbatchOptionRow* find_sbatch_option_row(char letter);
 
 /// Returns the option's field in a version of the API.
-[[nodiscard]] RestField rest_field(const RestOption& option, RestVersion version);
+[[nodiscard]] RestField rest_field(const SbatchOptionRow& option, RestVersion version);
 
 }  // namespace dlrun

@@ -33,7 +33,7 @@ void add_options(std::vector<Option>& options, std::span<const std::string> word
     if (word.starts_with("--")) {
       const auto equals = word.find('=');
       Option option{word.substr(0, equals), std::nullopt};
-      const RestOption* row = find_rest_option(option.name);
+      const SbatchOptionRow* row = find_sbatch_option_row(option.name);
       if (equals != std::string::npos) {
         option.value = word.substr(equals + 1);
       } else if (row != nullptr && row->needs_value && has_next) {
@@ -41,7 +41,7 @@ void add_options(std::vector<Option>& options, std::span<const std::string> word
       }
       options.push_back(std::move(option));
     } else if (word.size() >= 2 && word[0] == '-') {
-      const RestOption* row = find_rest_option(word[1]);
+      const SbatchOptionRow* row = find_sbatch_option_row(word[1]);
       Option option{row == nullptr ? word : std::string(row->option), std::nullopt};
       if (row != nullptr && row->needs_value) {
         if (word.size() > 2) {
@@ -122,7 +122,7 @@ void add_variables_of_23(Env& env, const Json& job) {
   const bool is_object = inputs.version == RestVersion::k38;
   Env all = inputs.env;
   for (const Option& option : options) {
-    const RestOption& row = *find_rest_option(option.name);
+    const SbatchOptionRow& row = *find_sbatch_option_row(option.name);
     // From Slurm 23.11 on, sbatch sets SLURM_TRES_BIND instead of the variables of these options.
     const bool is_replaced =
         !is_object && (option.name == "--gpu-bind" || option.name == "--gpus-per-task");
@@ -152,7 +152,7 @@ void add_variables_of_23(Env& env, const Json& job) {
 [[nodiscard]] std::optional<std::string> refusal_in(std::string_view option,
                                                     const std::optional<std::string>& value,
                                                     RestVersion version, std::string_view server) {
-  const RestOption* row = find_rest_option(option);
+  const SbatchOptionRow* row = find_sbatch_option_row(option);
   const auto cannot = [&](std::string_view why) {
     return fmt::format(
         "{} cannot do what {} does{}{}; submit.via: sbatch can", server,
@@ -217,7 +217,7 @@ Result<std::string> rest_job(const RestJobInputs& inputs) {
   job["current_working_directory"] = inputs.directory;
   if (auto tasks = implied_tasks(options)) options.push_back({"--ntasks", std::move(tasks)});
   for (const Option& option : options) {
-    const RestField field = rest_field(*find_rest_option(option.name), inputs.version);
+    const RestField field = rest_field(*find_sbatch_option_row(option.name), inputs.version);
     if (field.kind == RestKind::kNotSent) continue;
     if (option.value && !is_utf8(*option.value))
       return fail(Errc::kInvalid, "{}={} is not UTF-8, and slurmrestd takes JSON", option.name,

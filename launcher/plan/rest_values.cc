@@ -14,7 +14,7 @@ namespace dlrun {
 namespace {
 
 using Json = nlohmann::ordered_json;
-/// The expected form of a value that has another form; nullopt if the value is right.
+/// The form that a wrong value should have, for the message; nullopt if the value is right.
 using ExpectedForm = std::optional<std::string>;
 
 /// sbatch's default for the seconds between the signal and the time limit.
@@ -221,7 +221,7 @@ void set_unparsed(Json& job, const RestField& field, const std::optional<std::st
     case RestKind::kExclusive:
       target = value.value_or("exclusive");
       break;
-    case RestKind::kWord:
+    case RestKind::kTextSet:
       target = "set";
       break;
     case RestKind::kNiceText:
@@ -252,7 +252,7 @@ ExpectedForm append_gpus(Json& job, const RestField& field, std::string_view tex
 }  // namespace
 
 bool rest_kind_is_flag(RestKind kind) {
-  return kind == RestKind::kTrue || kind == RestKind::kFalse || kind == RestKind::kWord ||
+  return kind == RestKind::kTrue || kind == RestKind::kFalse || kind == RestKind::kTextSet ||
          kind == RestKind::kJobFlag;
 }
 

@@ -95,9 +95,9 @@ std::vector<SbatchLine> numbered_sbatch_lines(std::string_view script) {
   return numbered_lines(script);
 }
 
-std::optional<SbatchOption> sbatch_option(std::string_view script, std::string_view long_name,
+std::optional<ScriptOption> sbatch_option(std::string_view script, std::string_view long_name,
                                           std::string_view short_name) {
-  std::optional<SbatchOption> found;
+  std::optional<ScriptOption> found;
   for (const auto& [number, words] : numbered_lines(script)) {
     std::optional<std::string> value;
     for (std::size_t i = 0; i < words.size(); ++i) {
@@ -137,9 +137,9 @@ std::optional<std::size_t> line_of_flag(std::string_view script, std::string_vie
   return std::nullopt;
 }
 
-std::optional<SbatchOption> pbs_option(std::string_view script, std::string_view name) {
+std::optional<ScriptOption> pbs_option(std::string_view script, std::string_view name) {
   if (line_of_flag(script, "--ignore-pbs", "")) return std::nullopt;
-  std::optional<SbatchOption> found;
+  std::optional<ScriptOption> found;
   for (const auto& [number, words] : numbered_lines(script, "#PBS")) {
     for (std::size_t i = 0; i < words.size(); ++i) {
       if (words[i] == name && i + 1 < words.size()) {

@@ -32,12 +32,12 @@ struct SbatchLine {
                                                       std::string_view long_name,
                                                       std::string_view short_name);
 
-struct SbatchOption {
+struct ScriptOption {
   std::string value;
   std::size_t line = 0;  ///< the line's number in the script, from 1
 };
 /// Returns the option as sbatch_value() does, with its line.
-[[nodiscard]] std::optional<SbatchOption> sbatch_option(std::string_view script,
+[[nodiscard]] std::optional<ScriptOption> sbatch_option(std::string_view script,
                                                         std::string_view long_name,
                                                         std::string_view short_name);
 
@@ -49,7 +49,7 @@ struct SbatchOption {
 
 /// Returns the value of an option ("-N") in the script's #PBS lines; nullopt if the lines do not
 /// set it, or if the script has --ignore-pbs, with which sbatch ignores these lines.
-[[nodiscard]] std::optional<SbatchOption> pbs_option(std::string_view script,
+[[nodiscard]] std::optional<ScriptOption> pbs_option(std::string_view script,
                                                      std::string_view name);
 
 /// Returns the number of the first line that separates the parts of a heterogeneous job: "#SBATCH

@@ -25,13 +25,14 @@ constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JO
 
 /// Returns true for resources.output, resources.error and resources.signal. Their directives come
 /// after the options of `slurm` in the script.
-[[nodiscard]] bool is_after_options(const KeyRow& row) {
+[[nodiscard]] bool follows_slurm_options(const KeyRow& row) {
   return row.path == "resources.output"_key || row.path == "resources.error"_key ||
          row.path == "resources.signal"_key;
 }
 
 /// Returns true if the step of `submit --in` takes this option of sbatch from the job's directives.
-/// Returns false for --cpus-per-task and --cpus-per-gpu, because step() adds them for every job.
+/// Returns false for --cpus-per-task and --cpus-per-gpu, because plan_step() adds them for every
+/// job.
 [[nodiscard]] bool is_option_of_step(std::string_view option) {
   const KeyRow* row = find_sbatch_key(option);
   if (row == nullptr || row->path == "resources.cpus_per_task"_key ||
@@ -83,7 +84,7 @@ void Planner::key_directive(const KeyRow& row) {
 
 void Planner::directives() {
   for (const KeyRow& row : spec_keys()) {
-    if (row.option.target == KeyTarget::kSbatch && !is_after_options(row)) key_directive(row);
+    if (row.option.target == KeyTarget::kSbatch && !follows_slurm_options(row)) key_directive(row);
   }
   after();
   for (const SlurmOption& option : spec_.slurm) {
@@ -95,8 +96,8 @@ void Planner::directives() {
 
 void Planner::log_directives() {
   const Resources& r = spec_.resources;
-  const bool is_specs_folder = plan_.folder == specs_folder_;
-  add_directive("--chdir", plan_.folder, is_specs_folder ? "the spec's folder" : "slurm.chdir");
+  const bool is_spec_folder = plan_.folder == spec_folder_;
+  add_directive("--chdir", plan_.folder, is_spec_folder ? "the spec's folder" : "slurm.chdir");
   plan_.output_given = r.output.has_value();
   add_directive("--output",
                 r.output
@@ -180,7 +181,7 @@ std::vector<UserContainerOption> Planner::plan_container() {
   return user_options;
 }
 
-void Planner::step() {
+void Planner::plan_step() {
   const auto add = [&](std::string_view option, std::optional<std::string> value,
                        std::string_view key) {
     plan_.step.push_back({std::string(option), std::move(value), std::string(key)});

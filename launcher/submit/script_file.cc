@@ -192,7 +192,7 @@ std::vector<std::string> refusals_of(std::string_view text) {
   const auto refuse = [&](std::size_t line, std::string what) {
     found.emplace_back(line, fmt::format("{}: {}", line, what));
   };
-  const auto refuse_array = [&](const SbatchOption& array, std::string_view given) {
+  const auto refuse_array = [&](const ScriptOption& array, std::string_view given) {
     refuse(
         array.line,
         fmt::format(

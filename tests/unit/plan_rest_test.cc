@@ -105,7 +105,7 @@ TEST_CASE("every option of sbatch in the key table has a row in the table of slu
     if (row.option.target != KeyTarget::kSbatch || row.option.name.empty()) continue;
     // A plugin of sbatch adds these two options, so slurmrestd refuses them (docs/slurmrestd.md).
     if (row.option.name == "--uenv" || row.option.name == "--view") continue;
-    CHECK_MESSAGE(find_rest_option(row.option.name) != nullptr, row.path,
+    CHECK_MESSAGE(find_sbatch_option_row(row.option.name) != nullptr, row.path,
                   " is refused for slurmrestd: add a row for ", row.option.name,
                   " to launcher/plan/rest_fields.cc; if slurmrestd has no such field, RestKind "
                   "kRefused with the reason");

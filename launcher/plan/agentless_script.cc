@@ -1,7 +1,7 @@
 // Renders scripts for launch.agent: false. Shell commands replace the rank agent, so that the nodes
 // need no part of dlrun.
 
-#include "launcher/plan/plain_script.h"
+#include "launcher/plan/agentless_script.h"
 
 #include <algorithm>
 
@@ -11,8 +11,8 @@
 namespace dlrun {
 namespace {
 
-/// Chooses a port on the first node, where both rank 0 and the batch shell run.
-constexpr std::string_view kMasterPort =
+/// Shell lines that choose a port on the first node, where both rank 0 and the batch shell run.
+constexpr std::string_view kPortChoiceText =
     R"sh(# A port for rank 0's program, which runs on this node. The port is unused, is outside the
 # kernel's own range, and is locked against other jobs of this kind until this job ends. A shell
 # cannot keep the port reserved until the program binds it; dlrun's agent can. The lock files are
@@ -35,9 +35,9 @@ fi
 export DLRUN_MASTER_PORT=$dlrun_port
 )sh";
 
-/// Sets the variables DLRUN_* of one task from Slurm's variables, as the rank agent would do. The
-/// text is POSIX sh, because an image may have no bash.
-constexpr std::string_view kWorld =
+/// Shell lines that set the variables DLRUN_* of one task from Slurm's variables, as the rank agent
+/// would do. The lines are POSIX sh, because an image may have no bash.
+constexpr std::string_view kTaskVariablesText =
     R"sh(dlrun_node=$SLURM_NODEID dlrun_tasks= # of this node, from a list such as 2(x3),1
 for dlrun_group in $(echo "${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}" | tr , ' '); do
   dlrun_tasks=${dlrun_group%%"("*} dlrun_nodes=1
@@ -75,16 +75,16 @@ std::string shell_word(std::string_view text, std::string_view nproc_per_node) {
 
 }  // namespace
 
-std::string plain_rank_text(const LaunchPlan& plan) {
+std::string agentless_rank_text(const LaunchPlan& plan) {
   std::string nproc = "1";
   ScriptText task;
   for (const auto& option : plan.rank_options) {
     if (option.option == "--nproc-per-node") nproc = option.value.value_or(nproc);
   }
   for (const auto& variable : plan.rank_vars) {
-    std::string literal;
-    for (const char c : variable.value) literal += std::string(c == '{' || c == '}' ? 2 : 1, c);
-    task.line("export " + variable.name + "=" + shell_word(literal, nproc), variable.key);
+    std::string as_template;
+    for (const char c : variable.value) as_template += std::string(c == '{' || c == '}' ? 2 : 1, c);
+    task.line("export " + variable.name + "=" + shell_word(as_template, nproc), variable.key);
   }
   for (const auto& variable : plan.rank_templates) {
     task.line("export " + variable.name + "=" + shell_word(variable.value, nproc), variable.key);
@@ -93,16 +93,16 @@ std::string plain_rank_text(const LaunchPlan& plan) {
   for (const auto& option : plan.rank_options) {
     if (option.option == "--word") last += " " + shell_word(option.value.value_or(""), nproc);
   }
-  std::string text(kMasterPort);
+  std::string text(kPortChoiceText);
   text += "# launch.agent: false. What each task does before it becomes the program.\n";
   text += "read -r -d '' dlrun_task <<'SH' || true\n";
-  text += kWorld;
+  text += kTaskVariablesText;
   text += task.take();
   text += last + " \"$@\"\nSH\n";
   return text;
 }
 
-std::string plain_last_line(const LaunchPlan& plan) {
+std::string agentless_last_line(const LaunchPlan& plan) {
   const std::string enter = plan.entrance.words.empty() ? "" : " \"${dlrun_enter[@]}\"";
   return "exec \"${dlrun_step[@]}\"" + enter +
          " sh -c \"$dlrun_task\" sh \"${dlrun_program[@]}\"\n";
