@@ -163,8 +163,8 @@ TEST_CASE_FIXTURE(Cluster,
   REQUIRE(report->account);
   CHECK(has(text(folder / "asked"), "-A proj1"));
   CHECK(account_text(*report->account) ==
-        "proj1: 50 of 1000 GPU-hours are left (running jobs may use 50 more); 9000 of 10.0k "
-        "core-hours are left");
+        "proj1: 50 of 1000 GPU-hours are left (another 50 are reserved for running jobs); "
+        "9000 of 10.0k core-hours are left");
   const auto warnings = join(reporter.messages, "\n");
   CHECK(has(warnings, "the job may use 80 GPU-hours, and the account proj1 has 50 left"));
   CHECK(check_json(*report)["account"]["limits"].size() == 2);
