@@ -76,7 +76,7 @@ Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
     return kExitInterrupted;
   };
   if (!request.is_local) {
-    const auto code = try_sizes(request, interrupt, messages);
+    const auto code = check_sizes_with_slurm(request, interrupt, messages);
     if (!code) return result_of_failure(code.error());
     if (*code != kExitOk) {
       print_note(cli, "nothing was submitted");

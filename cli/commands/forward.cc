@@ -57,7 +57,7 @@ class ForwardPrinter final : public ForwardEvents {
   void on_answered(std::uint16_t port) override {
     print_note(cli_, fmt::format("port {} of {} answers now", port, node_));
   }
-  void on_full() override {
+  void on_file_limit() override {
     print_warning(cli_,
                   "this process has as many open files as it may have, so further connections "
                   "wait; `ulimit -n` shows the limit");

@@ -49,9 +49,9 @@ Result<int> list(Cli& cli, const LsOptions& options) {
     print_note(cli, fmt::format("{} older run{} not shown; --all shows all runs", list.hidden,
                                 list.hidden == 1 ? " is" : "s are"));
   relay_notices_in_background(cli.env, list.runs);
-  if (list.unreachable.empty()) return kExitOk;
+  if (list.unreachable_reason.empty()) return kExitOk;
   print_error(cli, fmt::format("states with '?' are only the last known ones; the reason: {}",
-                               list.unreachable));
+                               list.unreachable_reason));
   return kExitUnavailable;
 }
 

@@ -45,9 +45,9 @@ Result<int> tabulate(Cli& cli, const SweepOptions& options) {
   } else {
     print_table(cli, run, sweep);
   }
-  if (sweep.unreachable.empty()) return kExitOk;
+  if (sweep.unreachable_reason.empty()) return kExitOk;
   print_error(cli, fmt::format("states with '?' are only the last known ones; the reason: {}",
-                               sweep.unreachable));
+                               sweep.unreachable_reason));
   return kExitUnavailable;
 }
 

@@ -146,7 +146,7 @@ class ClientEnd final : public RelayHandler {
       if (!client.is_open() && is_shortage(errno)) {
         // The client stays in the kernel's queue, and the connections that are open continue.
         paused_until_ = RelayMux::Clock::now() + kPauseIfFull;
-        if (!std::exchange(has_been_full_, true)) events_.on_full();
+        if (!std::exchange(has_reached_file_limit_, true)) events_.on_file_limit();
         break;
       }
       if (!client.is_open())
@@ -177,7 +177,7 @@ class ClientEnd final : public RelayHandler {
   std::map<std::uint32_t, std::uint16_t> ports_;
   std::set<std::uint16_t> waited_;  ///< the ports that on_waiting() has reported
   bool is_ready_ = false;
-  bool has_been_full_ = false;  ///< on_full() was called
+  bool has_reached_file_limit_ = false;  ///< on_file_limit() was called
   RelayMux::Clock::time_point next_beat_{}, paused_until_{};
   RelayMux mux_;
 };

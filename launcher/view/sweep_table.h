@@ -50,7 +50,7 @@ struct SweepTable {
   RunStatus overall;  ///< the state and the counts of all points together
   /// Why the controller did not answer; a state with '?' is then the last known one. Empty if all
   /// states are current.
-  std::string unreachable;
+  std::string unreachable_reason;
 };
 
 /// Returns the rows with their titles.

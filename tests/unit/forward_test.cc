@@ -153,7 +153,7 @@ class Notes final : public ForwardEvents {
   void on_slurm_message(std::string_view line) override { lines.emplace_back(line); }
   void on_waiting(std::uint16_t) override {}
   void on_answered(std::uint16_t) override {}
-  void on_full() override {}
+  void on_file_limit() override {}
   void on_given_up(std::uint16_t, std::string_view) override {}
   bool is_ready = false;
   std::vector<std::string> lines;
@@ -196,7 +196,7 @@ TEST_CASE("a relay that no longer reads ends the forwarding, and SIGPIPE keeps i
     CHECK(sigismember(&blocked, signal) == 0);
 }
 
-/// Leaves this process no free descriptor as soon as the relay runs, until on_full().
+/// Leaves this process no free descriptor as soon as the relay runs, until on_file_limit().
 class FewFiles final : public ForwardEvents {
  public:
   void on_ready() override {
@@ -210,7 +210,7 @@ class FewFiles final : public ForwardEvents {
   void on_waiting(std::uint16_t) override {}
   void on_answered(std::uint16_t) override {}
   void on_given_up(std::uint16_t, std::string_view) override {}
-  void on_full() override {
+  void on_file_limit() override {
     ++times_full;
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &before_) == 0);
   }
