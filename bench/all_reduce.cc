@@ -62,7 +62,7 @@ void measure(std::vector<double>& times, int repeats, Call&& call) {
 
 /// Returns the path of a folder with a random name, the same path on all ranks. Does not create the
 /// folder.
-Result<std::string> shared_folder(Communicator& comm) {
+Result<std::string> agree_on_folder(Communicator& comm) {
   std::array<std::uint8_t, 16> name{};
   if (comm.rank() == 0) {
     const auto random = from_hex(random_hex(name.size()));
@@ -163,15 +163,15 @@ class RawGloo {
 
 /// The results of all rounds at one size.
 struct Rounds {
-  std::array<std::vector<double>, kMethods> us;  // the median of each round
+  std::array<std::vector<double>, kMethods> medians_us;  // the median of each round
 
-  [[nodiscard]] double median_of(Method method) const { return median(us[method]); }
+  [[nodiscard]] double median_of(Method method) const { return median(medians_us[method]); }
   /// Returns the median of the rounds' ratios. A disturbance of a round affects both sides of its
   /// ratio.
   [[nodiscard]] double ratio(Method a, Method b) const {
     std::vector<double> ratios;
-    for (std::size_t round = 0; round < us[a].size(); ++round)
-      ratios.push_back(us[a][round] / us[b][round]);
+    for (std::size_t round = 0; round < medians_us[a].size(); ++round)
+      ratios.push_back(medians_us[a][round] / medians_us[b][round]);
     return median(std::move(ratios));
   }
 };
@@ -221,7 +221,7 @@ Result<> measure_round(Communicators& communicators, InPlace& in_place, std::vec
     });
   }
   for (int method = 0; method < kMethods; ++method)
-    rounds.us[method].push_back(median(std::move(times[method])));
+    rounds.medians_us[method].push_back(median(std::move(times[method])));
   return outcome;
 }
 
@@ -243,7 +243,7 @@ Result<> run() {
   options.world = world;
   options.checked_calls = 0;
   DLRUN_TRY_ASSIGN(auto mpi, make_communicator("mpi", options));
-  DLRUN_TRY_ASSIGN(const auto folder, shared_folder(*mpi));
+  DLRUN_TRY_ASSIGN(const auto folder, agree_on_folder(*mpi));
   DLRUN_TRY_ASSIGN(auto store, open_store("file:" + folder));
   options.store = store.get();
   DLRUN_TRY_ASSIGN(auto gloo, make_communicator("gloo", options));

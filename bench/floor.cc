@@ -26,13 +26,13 @@ using Lanes8 = float __attribute__((vector_size(8 * sizeof(float))));
 using Lanes4 = float __attribute__((vector_size(4 * sizeof(float))));
 
 template <typename Vector>
-[[gnu::always_inline]] inline float multiply_add_in(std::size_t times) {
+[[gnu::always_inline]] inline float multiply_add_vectors(std::size_t repeats) {
   std::array<Vector, kChains> sums{};
   for (std::size_t chain = 1; chain < kChains; ++chain)
     sums[chain] += static_cast<float>(chain);  // different values for each chain
   Vector factor = sums[0] + 0.999F;
   Vector term = sums[0] + 0.001F;
-  for (std::size_t i = 0; i < times; ++i) {
+  for (std::size_t i = 0; i < repeats; ++i) {
 #pragma GCC unroll 12
     for (std::size_t chain = 0; chain < kChains; ++chain) sums[chain] = sums[chain] * factor + term;
   }
@@ -43,18 +43,18 @@ template <typename Vector>
 
 // Each function uses vectors as wide as a register. Wider vectors would need two registers each,
 // and leave too few registers for the chains.
-[[gnu::target("arch=x86-64-v4")]] float multiply_add_512(std::size_t times) {
-  return multiply_add_in<Lanes>(times);
+[[gnu::target("arch=x86-64-v4")]] float multiply_add_512(std::size_t repeats) {
+  return multiply_add_vectors<Lanes>(repeats);
 }
-[[gnu::target("arch=x86-64-v3")]] float multiply_add_256(std::size_t times) {
-  return multiply_add_in<Lanes8>(times);
+[[gnu::target("arch=x86-64-v3")]] float multiply_add_256(std::size_t repeats) {
+  return multiply_add_vectors<Lanes8>(repeats);
 }
-float multiply_add_128(std::size_t times) {
-  return multiply_add_in<Lanes4>(times);
+float multiply_add_128(std::size_t repeats) {
+  return multiply_add_vectors<Lanes4>(repeats);
 }
 
 struct MultiplyAdd {
-  float (*run)(std::size_t times);
+  float (*run)(std::size_t repeats);
   std::size_t lanes;
 };
 MultiplyAdd widest() {
@@ -93,18 +93,19 @@ int main(int argc, char** argv) {
     std::fputs("usage: bench_floor NUMBER_OF_PARAMETERS\n", stderr);
     return 2;
   }
-  constexpr std::size_t kTimes = 200'000;
+  constexpr std::size_t kRepeats = 200'000;
   volatile float keep = 0;
   const MultiplyAdd multiply_add = widest();
-  const double multiplying = shortest_seconds(10, [&] { keep = multiply_add.run(kTimes); });
+  const double multiply_seconds = shortest_seconds(10, [&] { keep = multiply_add.run(kRepeats); });
   const std::size_t lines = (count + kLanes - 1) / kLanes;
   struct Line {
     alignas(sizeof(Lanes)) Lanes values;
   };
   std::vector<Line> p(lines), g(lines), m(lines), v(lines);
-  const double streaming = shortest_seconds(
+  const double stream_seconds = shortest_seconds(
       100, [&] { stream(&p[0].values, &g[0].values, &m[0].values, &v[0].values, lines); });
-  std::printf("%.1f %.1f\n",
-              static_cast<double>(2 * multiply_add.lanes * kChains * kTimes) / multiplying * 1e-9,
-              static_cast<double>(7 * sizeof(float) * count) / streaming * 1e-9);
+  std::printf(
+      "%.1f %.1f\n",
+      static_cast<double>(2 * multiply_add.lanes * kChains * kRepeats) / multiply_seconds * 1e-9,
+      static_cast<double>(7 * sizeof(float) * count) / stream_seconds * 1e-9);
 }

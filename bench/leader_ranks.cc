@@ -87,7 +87,7 @@ Result<> check_file_limit(int ranks) {
               ranks, wanted, limit.rlim_max);
 }
 
-/// Simulates the job of the arguments and writes the measurements to their FILE.
+/// Simulates the job that the arguments describe, and writes the measurements to its --results.
 Result<> simulate(const std::vector<std::string>& arguments) {
   DLRUN_TRY_ASSIGN(const auto options, parse_options(arguments));
   DLRUN_TRY_ASSIGN(const auto lead, find_lead(Env::of_process()));

@@ -32,12 +32,12 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr int kMasterPort = 29500;    ///< the port that rank 0 names in its hello
-constexpr int kTimersPerRound = 256;  ///< timers that one round of the loop handles
-constexpr seconds kJoinLimit{120};    ///< longest time until all ranks have joined
-constexpr seconds kToldLimit{20};     ///< longest time until all ranks know of the death
-/// Longest time until all connections are closed. A rank closes its connection when lead has
-/// answered its exit record. Lead kills its step 3 s after the death.
+constexpr int kMasterPort = 29500;       ///< the port that rank 0 names in its hello
+constexpr int kTimersPerRound = 256;     ///< timers that one round of the loop handles
+constexpr seconds kJoinLimit{120};       ///< longest time until all ranks have joined
+constexpr seconds kDeathKnownLimit{20};  ///< longest time until all ranks know of the death
+/// Longest wait for all connections to close; the job then ends without a failure. A rank closes
+/// its connection when lead has answered its exit record. Lead kills its step 3 s after the death.
 constexpr milliseconds kClosedLimit{2500};
 constexpr std::size_t kProcLimitBytes = 64U << 10U;
 
@@ -88,7 +88,7 @@ struct SimulatedRank {
   int number = 0;
   RankPhase phase = RankPhase::kWaiting;
   Clock::time_point due{};  ///< when on_timer() is called for this rank next
-  std::optional<LinkTry> attempt{};
+  std::optional<LinkTry> link_try{};
   std::optional<Link> link{};
   std::optional<EventLoop::Watch> watch{};
   LinkPace pace{};
@@ -136,7 +136,7 @@ class Simulation {
 
   void handle(SimulatedRank& rank, const to_rank::Start& start);
   void handle(SimulatedRank& rank, const to_rank::End& end);
-  void handle(SimulatedRank&, const to_rank::Beat&) { ++beats_; }
+  void handle(SimulatedRank&, const to_rank::Beat&) { ++lead_beats_; }
   void handle(SimulatedRank& rank, const to_rank::Noted&) { rank.phase = RankPhase::kGone; }
   template <typename Message>
   void handle(SimulatedRank&, const Message&) {}
@@ -145,7 +145,7 @@ class Simulation {
   /// reached its time limit.
   void check_phase(Clock::time_point now);
   Result<> change_phase(Clock::time_point now);
-  void fail_for(std::string why) {
+  void record_failure(std::string why) {
     if (!failure_) failure_ = Error{Errc::kUnavailable, std::move(why)};
   }
 
@@ -161,9 +161,9 @@ class Simulation {
   Clock::time_point told_last_{};    ///< when a rank last received Start or End
   Clock::time_point closed_last_{};  ///< when a connection was last closed
   int started_ = 0;                  ///< ranks that have received Start
-  int told_ = 0;                     ///< ranks that have received End
+  int told_to_end_ = 0;              ///< ranks that have received End
   int gone_ = 0;                     ///< ranks whose connection is closed
-  std::int64_t tries_ = 0, beats_ = 0, beats_before_ = 0;
+  std::int64_t tries_ = 0, lead_beats_ = 0, lead_beats_before_ = 0;
   std::string last_try_error_;
   ProcessorTime before_{};
   nlohmann::ordered_json measured_;
@@ -222,22 +222,22 @@ void Simulation::on_timer(SimulatedRank& rank, Clock::time_point now) {
 void Simulation::begin_try(SimulatedRank& rank, Clock::time_point now) {
   ++tries_;
   const Claim claim{lead_.job, lead_.step, lead_.attempt, rank.number};
-  auto attempt = LinkTry::begin(lead_.endpoint, lead_.secret, claim, rank.pace.try_limit(),
-                                address_of(rank.number));
-  if (!attempt) return try_again(rank, attempt.error(), now);
-  rank.attempt = std::move(*attempt);
+  auto link_try = LinkTry::begin(lead_.endpoint, lead_.secret, claim, rank.pace.try_limit(),
+                                 address_of(rank.number));
+  if (!link_try) return try_again(rank, link_try.error(), now);
+  rank.link_try = std::move(*link_try);
   rank.phase = RankPhase::kTrying;
   rank.watch =
-      loop_.watch(rank.attempt->socket(), EPOLLOUT,
+      loop_.watch(rank.link_try->socket(), EPOLLOUT,
                   [this, number = rank.number](std::uint32_t events) { on_ready(number, events); });
-  schedule(rank, rank.attempt->until());
+  schedule(rank, rank.link_try->until());
 }
 
 void Simulation::try_again(SimulatedRank& rank, const Error& why, Clock::time_point now) {
   last_try_error_ = why.message;
   if (rank.watch) loop_.unwatch(*rank.watch);
   rank.watch.reset();
-  rank.attempt.reset();
+  rank.link_try.reset();
   rank.phase = RankPhase::kWaiting;
   schedule(rank, now + rank.pace.take_pause());
 }
@@ -254,13 +254,13 @@ void Simulation::on_ready(int number, std::uint32_t events) {
 }
 
 void Simulation::advance_try(SimulatedRank& rank, Clock::time_point now) {
-  const bool was_connecting = rank.attempt->is_connecting();
-  auto link = rank.attempt->advance();
+  const bool was_connecting = rank.link_try->is_connecting();
+  auto link = rank.link_try->advance();
   if (!link) return try_again(rank, link.error(), now);
   if (was_connecting) loop_.change(*rank.watch, EPOLLIN);
-  if (!*link) return schedule(rank, rank.attempt->until());
+  if (!*link) return schedule(rank, rank.link_try->until());
   rank.link = std::move(**link);
-  rank.attempt.reset();
+  rank.link_try.reset();
   say_hello(rank, now);
 }
 
@@ -298,7 +298,8 @@ void Simulation::send_beat(SimulatedRank& rank, Clock::time_point now) {
 void Simulation::send(SimulatedRank& rank, const MessageToLead& message) {
   rank.link->send(text_of(json_of(message)));
   if (!rank.link->is_open() && rank.phase != RankPhase::kEnding) {
-    fail_for(fmt::format("rank {} cannot send to lead: {}", rank.number, rank.link->why_closed()));
+    record_failure(
+        fmt::format("rank {} cannot send to lead: {}", rank.number, rank.link->why_closed()));
   } else if (rank.link->is_open() && rank.link->holds_bytes()) {
     loop_.change(*rank.watch, EPOLLIN | EPOLLOUT);
   }
@@ -311,8 +312,8 @@ void Simulation::receive(SimulatedRank& rank) {
   });
   if (is_open && rank.phase != RankPhase::kGone) return;
   if (rank.phase == RankPhase::kJoined || rank.phase == RankPhase::kStarted) {
-    fail_for(fmt::format("rank {} lost its connection to lead: {}", rank.number,
-                         rank.link->why_closed()));
+    record_failure(fmt::format("rank {} lost its connection to lead: {}", rank.number,
+                               rank.link->why_closed()));
   }
   close(rank);
 }
@@ -331,8 +332,9 @@ void Simulation::handle(SimulatedRank& rank, const to_rank::Start& start) {
   // All ranks connect from loopback addresses. Lead replaces a loopback address by its own address.
   if (start.master_addr.empty() || start.master_port != kMasterPort ||
       start.addr != start.master_addr) {
-    return fail_for(fmt::format("rank {} was told that rank 0 is at {}:{} and itself at {}",
-                                rank.number, start.master_addr, start.master_port, start.addr));
+    return record_failure(fmt::format("rank {} was told that rank 0 is at {}:{} and itself at {}",
+                                      rank.number, start.master_addr, start.master_port,
+                                      start.addr));
   }
   rank.phase = RankPhase::kStarted;
   ++started_;
@@ -342,9 +344,10 @@ void Simulation::handle(SimulatedRank& rank, const to_rank::Start& start) {
 void Simulation::handle(SimulatedRank& rank, const to_rank::End&) {
   if (rank.phase != RankPhase::kStarted) return;
   if (phase_ != Phase::kDying)
-    return fail_for(fmt::format("rank {} was told to end before a rank had died", rank.number));
+    return record_failure(
+        fmt::format("rank {} was told to end before a rank had died", rank.number));
   rank.phase = RankPhase::kEnding;
-  ++told_;
+  ++told_to_end_;
   told_last_ = Clock::now();
   send(rank,
        to_lead::Exit{{.code = 128 + SIGTERM, .signal = SIGTERM, .error = {}, .is_own = false}});
@@ -354,7 +357,7 @@ void Simulation::check_phase(Clock::time_point now) {
   switch (phase_) {
     case Phase::kJoining:
       if (now > began_ + kJoinLimit)
-        fail_for(
+        record_failure(
             fmt::format("only {} of {} ranks were told to start within {} s; the last error "
                         "of a try to connect: {}",
                         started_, options_.ranks, kJoinLimit.count(),
@@ -370,10 +373,10 @@ void Simulation::check_phase(Clock::time_point now) {
       if (now < phase_began_ + options_.watch) return;
       break;
     case Phase::kDying:
-      if (now > phase_began_ + kToldLimit)
-        fail_for(fmt::format("only {} of {} ranks were told of the death within {} s", told_,
-                             options_.ranks - 1, kToldLimit.count()));
-      if (told_ < options_.ranks - 1) return;
+      if (now > phase_began_ + kDeathKnownLimit)
+        record_failure(fmt::format("only {} of {} ranks were told of the death within {} s",
+                                   told_to_end_, options_.ranks - 1, kDeathKnownLimit.count()));
+      if (told_to_end_ < options_.ranks - 1) return;
       if (gone_ < options_.ranks && now < phase_began_ + kClosedLimit) return;
       break;
     case Phase::kOver:
@@ -386,13 +389,13 @@ void Simulation::check_phase(Clock::time_point now) {
 Result<> Simulation::change_phase(Clock::time_point now) {
   if (phase_ == Phase::kSettling) {
     DLRUN_TRY_ASSIGN(before_, processor_time_of(lead_.pid));
-    beats_before_ = beats_;
+    lead_beats_before_ = lead_beats_;
   } else if (phase_ == Phase::kWatching) {
     DLRUN_TRY_ASSIGN(const auto after, processor_time_of(lead_.pid));
     measured_["watched_s"] = seconds_between(phase_began_, now);
     measured_["user_s"] = after.user_s - before_.user_s;
     measured_["system_s"] = after.system_s - before_.system_s;
-    measured_["heartbeats_of_lead"] = beats_ - beats_before_;
+    measured_["heartbeats_of_lead"] = lead_beats_ - lead_beats_before_;
   } else if (phase_ == Phase::kDying) {
     measured_["death_s"] = seconds_between(phase_began_, told_last_);
     measured_["gone"] = gone_;

@@ -97,7 +97,7 @@ void Subcommand::flag(const char* names, bool& to, const char* help) {
   if (can_appear(names)) app_->add_flag(names, to, help);
 }
 
-void Subcommand::on_call(std::function<void()> call) {
+void Subcommand::on_parse(std::function<void()> call) {
   app_->callback(std::move(call));
 }
 

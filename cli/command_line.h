@@ -65,13 +65,13 @@ class Subcommand {
   template <typename Options>
   void calls(Result<int> (*call)(Cli&, const std::type_identity_t<Options>&),
              const std::shared_ptr<Options>& options, Action& action) {
-    on_call([call, options, &action] {
+    on_parse([call, options, &action] {
       action = [call, options](Cli& cli) { return call(cli, *options); };
     });
   }
 
-  /// Registers `call`, which runs when the command line names this command.
-  void on_call(std::function<void()> call);
+  /// Registers `call`, which the parsing of a command line runs if the line names this command.
+  void on_parse(std::function<void()> call);
 
  private:
   template <typename Value>

@@ -37,7 +37,7 @@ Result<int> watch_to_the_end(const Cli& cli, RunInspector& inspector, const Inde
     return kExitInterrupted;
   }
   if (!status) return tl::unexpected(status.error());
-  relay_in_background(cli.env, {run});
+  relay_notices_in_background(cli.env, {run});
   return print_end(cli, run, *status, json);
 }
 

@@ -84,7 +84,7 @@ complete -c dlrun -n __fish_use_subcommand -s H -l host -x -a '(dlrun completion
 complete -c dlrun -n __fish_use_subcommand -a submit -d 'Check, render, record and submit an experiment or a job script'
 complete -c dlrun -n __fish_use_subcommand -a render -d 'Print the job script, which plain `sbatch` accepts'
 complete -c dlrun -n __fish_use_subcommand -a check -d 'Report every mistake in a spec, and whether Slurm would accept the job'
-complete -c dlrun -n __fish_use_subcommand -a interactive -d 'Open a shell, or run a command, on the first node of an allocation, in the job`s environment and container'
+complete -c dlrun -n __fish_use_subcommand -a interactive -d 'Open a shell, or run a command, on the first node of a new allocation, in the job`s environment and container'
 complete -c dlrun -n __fish_use_subcommand -a run -d 'Run the experiment on this machine, without Slurm, or in an allocation (--here)'
 complete -c dlrun -n __fish_use_subcommand -a ls -d 'List your runs, newest first'
 complete -c dlrun -n __fish_use_subcommand -a status -d 'Show the state, progress and results of a run, and the rank that failed first'

@@ -70,21 +70,21 @@ Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
                                        cli, fmt::format("{}: {}", printable(run), printable(news)));
                                  }};
   const Interrupt interrupt;
-  const auto failed = [&](const Error& error) -> Result<int> {
+  const auto result_of_failure = [&](const Error& error) -> Result<int> {
     if (error.code != Errc::kInterrupted || !interrupt.requested()) return tl::unexpected(error);
     print_note(cli, error.message);
     return kExitInterrupted;
   };
   if (!request.is_local) {
-    const auto code = try_sizes(request, interrupt, messages);
-    if (!code) return failed(code.error());
+    const auto code = check_sizes_with_slurm(request, interrupt, messages);
+    if (!code) return result_of_failure(code.error());
     if (*code != kExitOk) {
       print_note(cli, "nothing was submitted");
       return *code;
     }
   }
   const auto measured = measure_scaling(request, interrupt, messages);
-  if (!measured) return failed(measured.error());
+  if (!measured) return result_of_failure(measured.error());
   DLRUN_TRY(show(cli, options, request, *measured, prepared));
   return measured->measurements.empty() ? kExitRunFailed : kExitOk;
 }

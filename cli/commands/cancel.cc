@@ -36,7 +36,7 @@ Result<int> cancel(Cli& cli, const CancelOptions& options) {
   };
   for (const auto& text : options.runs) {
     const auto run = select_run(cli, text);
-    if (!run) {  // the remaining runs are still cancelled
+    if (!run) {  // dlrun goes on and cancels the runs after this one
       report_failure(run.error());
       continue;
     }

@@ -19,7 +19,7 @@ void add_completion(CLI::App& root, Action& action) {
       .option("--list", *list,
               "List of names to print for a completion script: hosts, sites or presets")
       .type_name("WHAT");
-  command.on_call([shell, list, &root, &action] {
+  command.on_parse([shell, list, &root, &action] {
     action = [shell, list, &root](Cli& cli) -> Result<int> {
       if (*list == "hosts") {
         for (const std::string& name : host_names(config_folders(cli))) print(cli, "{}\n", name);

@@ -37,7 +37,7 @@ Result<int> diff(Cli& cli, const DiffOptions& options) {
   TerminalReporter reporter(cli);
   DLRUN_TRY_ASSIGN(const auto changes, changes_of_script(cli, reporter, options.run_or_script));
   if (changes.kind == Kind::kNone) print_note(cli, "nothing was edited");
-  if (changes.kind == Kind::kRenderedFromRecord)
+  if (changes.kind == Kind::kFromRecordedSpec)
     print_note(
         cli,
         "nothing was compared: dlrun rendered this script from resolved.yaml. The script does "

@@ -42,7 +42,7 @@ void print_site(const Cli& cli, const ClusterFacts& facts, const std::optional<s
     return;
   }
   const std::string name = draft_name(facts);
-  const auto dirs = config_directories(cli.env);
+  const auto dirs = user_config_folders(cli.env);
   const std::string folder =
       dirs.empty() ? "~/.config/dlrun/sites" : (dirs.front() / "sites").string();
   print(cli, "\nsite      {}\n",

@@ -60,8 +60,8 @@ Result<int> explain(Cli& cli, const ExplainOptions& options) {
     print_document(key_reference_markdown());
     return kExitOk;
   }
-  if (what.empty()) return explain_keys(cli, keys_below(""), options.json);
-  if (const auto rows = keys_below(what); !rows.empty())
+  if (what.empty()) return explain_keys(cli, keys_at_or_below(""), options.json);
+  if (const auto rows = keys_at_or_below(what); !rows.empty())
     return explain_keys(cli, rows, options.json);
   std::error_code error;
   const bool is_file = what.find('/') != std::string::npos || what.ends_with(".yaml") ||

@@ -37,7 +37,7 @@ void add_interactive(CLI::App& root, Action& action) {
   auto options = std::make_shared<InteractiveOptions>();
   Subcommand command(
       root, "interactive",
-      "Open a shell, or run a command, on the first node of an allocation, in the job's "
+      "Open a shell, or run a command, on the first node of a new allocation, in the job's "
       "environment and container");
   add_spec_options(command, options->spec);
   command.option("COMMAND", options->wish.command,

@@ -14,7 +14,7 @@ namespace {
 struct LsOptions {
   bool json = false, all = false;
   std::size_t limit = 20;
-  std::string runs, name, states, newer_than, older_than;
+  std::string runs_folder, name, states, newer_than, older_than;
 
   [[nodiscard]] bool has_filter() const {
     return !name.empty() || !states.empty() || !newer_than.empty() || !older_than.empty();
@@ -23,7 +23,7 @@ struct LsOptions {
 
 Result<int> list(Cli& cli, const LsOptions& options) {
   ListRequest request;
-  if (!options.runs.empty()) request.folder = cli.current_dir / options.runs;
+  if (!options.runs_folder.empty()) request.folder = cli.current_dir / options.runs_folder;
   if (!options.all) request.limit = options.limit;
   request.wants_json = options.json;
   request.name = options.name;
@@ -33,7 +33,7 @@ Result<int> list(Cli& cli, const LsOptions& options) {
   DLRUN_TRY_ASSIGN(const auto list, list_runs(cli.env, known_servers(cli), request));
   if (list.added > 0)
     print_note(cli, fmt::format("{} run{} of {} added to the index", list.added,
-                                list.added == 1 ? "" : "s", options.runs));
+                                list.added == 1 ? "" : "s", options.runs_folder));
   for (const std::string& sentence : list.unreadable) print_warning(cli, sentence);
   if (options.json) {
     print_json(list.json);
@@ -48,10 +48,10 @@ Result<int> list(Cli& cli, const LsOptions& options) {
   if (list.hidden > 0)
     print_note(cli, fmt::format("{} older run{} not shown; --all shows all runs", list.hidden,
                                 list.hidden == 1 ? " is" : "s are"));
-  relay_in_background(cli.env, list.runs);
-  if (list.unreachable.empty()) return kExitOk;
+  relay_notices_in_background(cli.env, list.runs);
+  if (list.unreachable_reason.empty()) return kExitOk;
   print_error(cli, fmt::format("states with '?' are only the last known ones; the reason: {}",
-                               list.unreachable));
+                               list.unreachable_reason));
   return kExitUnavailable;
 }
 
@@ -67,7 +67,7 @@ void add_ls(CLI::App& root, Action& action) {
       .type_name("N")
       .non_negative();
   command
-      .option("--runs", options->runs,
+      .option("--runs", options->runs_folder,
               "List the runs in this folder, and add missing ones to the index")
       .type_name("DIR");
   command

@@ -8,7 +8,7 @@ namespace dlrun {
 
 void add_man(CLI::App& root, Action& action) {
   Subcommand command(root, "man", "Print the manual page: dlrun man | man -l -");
-  command.on_call([&root, &action] {
+  command.on_parse([&root, &action] {
     action = [&root](Cli&) -> Result<int> {
       print_document(man_page(command_table(root)));
       return kExitOk;

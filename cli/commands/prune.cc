@@ -13,7 +13,7 @@ namespace dlrun {
 namespace {
 
 struct PruneOptions {
-  std::string older_than, runs;
+  std::string older_than, runs_folder;
   bool keeps_checkpoints = false;
   CleanupOptions cleanup;
 };
@@ -23,7 +23,7 @@ Result<int> prune(Cli& cli, const PruneOptions& options) {
   const auto age = parse_age(options.older_than);
   if (!age) return within("--older-than", age.error());
   request.older_than = std::chrono::seconds(*age);
-  if (!options.runs.empty()) request.folder = cli.current_dir / options.runs;
+  if (!options.runs_folder.empty()) request.folder = cli.current_dir / options.runs_folder;
   if (options.keeps_checkpoints) request.parts = RunParts::kDiagnostics;
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto plan, plan_pruning(cli.env, inspector, request));
@@ -52,7 +52,7 @@ void add_prune(CLI::App& root, Action& action) {
                "Delete only logs, traces, profiles and stacks of hung ranks; keep the checkpoints, "
                "the record, the code and all files that dlrun did not write");
   // `--runs "$FOLDER"` with an unset variable must not mean all runs.
-  command.option("--runs", options->runs, "Delete only runs in this folder")
+  command.option("--runs", options->runs_folder, "Delete only runs in this folder")
       .type_name("DIR")
       .not_empty();
   add_cleanup_options(command, options->cleanup);

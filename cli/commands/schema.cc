@@ -10,7 +10,7 @@ namespace dlrun {
 void add_schema(CLI::App& root, Action& action) {
   Subcommand command(root, "schema",
                      "Print the JSON Schema of a spec; editors use it to complete and check specs");
-  command.on_call([&action] {
+  command.on_parse([&action] {
     action = [](Cli&) -> Result<int> {
       print_document(spec_schema());
       return kExitOk;

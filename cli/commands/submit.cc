@@ -125,8 +125,9 @@ Result<int> submit_with_rehearsal(Cli& cli, const SubmitOptions& options) {
   return print_chain(cli, inspector, chain, 2, options.output);
 }
 
-/// Submits the specs one after another, and prints each submission. --watch follows the last run.
-Result<int> submit_all(Cli& cli, const SubmitOptions& options) {
+/// Submits the specs of --chain and prints each submission. Each job starts after the one before.
+/// --watch follows the last run.
+Result<int> submit_chain(Cli& cli, const SubmitOptions& options) {
   if (options.dry_run || options.test_only || options.in || !options.continued.empty())
     return fail(Errc::kUsage,
                 "--chain submits several specs; it cannot be combined with --dry-run, --test-only, "
@@ -141,7 +142,7 @@ Result<int> submit_all(Cli& cli, const SubmitOptions& options) {
 Result<int> submit(Cli& cli, const SubmitOptions& given) {
   if (given.is_chain && given.rehearsal)
     return fail(Errc::kUsage, "--rehearse takes one spec; it cannot be combined with --chain");
-  if (given.is_chain) return submit_all(cli, given);
+  if (given.is_chain) return submit_chain(cli, given);
   if (given.specs.size() > 1)
     return fail(Errc::kUsage,
                 "submit takes one spec; --chain submits several, each of which waits for the one "

@@ -29,10 +29,10 @@ void print_table(const Cli& cli, const IndexEntry& run, const SweepTable& sweep)
         "object to the file that the variable DLRUN_PROGRESS names: {\"step\": 100, \"loss\": "
         "0.3} while it runs, {\"final\": true, \"loss\": 0.2} at its end");
   }
-  print_note(cli, fmt::format("{}: {}", run.id, sweep.sum.detail));
+  print_note(cli, fmt::format("{}: {}", run.id, sweep.overall.detail));
   if (const auto owner = foreign_owner(run.path))
     print_note(cli, fmt::format("{}: {}", run.id, describe(*owner)));
-  else if (sweep.sum.sweep->not_submitted > 0)
+  else if (sweep.overall.sweep->not_submitted > 0)
     print_note(
         cli, fmt::format("`dlrun resubmit {}` submits the points that were not submitted", run.id));
 }
@@ -45,9 +45,9 @@ Result<int> tabulate(Cli& cli, const SweepOptions& options) {
   } else {
     print_table(cli, run, sweep);
   }
-  if (sweep.unreachable.empty()) return kExitOk;
+  if (sweep.unreachable_reason.empty()) return kExitOk;
   print_error(cli, fmt::format("states with '?' are only the last known ones; the reason: {}",
-                               sweep.unreachable));
+                               sweep.unreachable_reason));
   return kExitUnavailable;
 }
 

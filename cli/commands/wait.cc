@@ -45,7 +45,7 @@ Result<int> wait(Cli& cli, const WaitOptions& options) {
     }
   }
   if (options.json) print_json(json);
-  relay_in_background(cli.env, runs);
+  relay_notices_in_background(cli.env, runs);
   return code;
 }
 

@@ -231,8 +231,8 @@ Result<std::vector<int>> parse_sizes(const std::string& text, const char* option
   return sizes;
 }
 
-Result<int> try_sizes(const ScalingRequest& request, const Interrupt& interrupt,
-                      const ScalingMessages& messages) {
+Result<int> check_sizes_with_slurm(const ScalingRequest& request, const Interrupt& interrupt,
+                                   const ScalingMessages& messages) {
   const SizeRunner runner(request, interrupt, messages);
   int code = kExitOk;
   for (const int size : request.sizes) {

@@ -56,8 +56,9 @@ struct ScalingMessages {
 /// size that Slurm never starts would be noticed only after the smaller sizes have run. Reports
 /// each refusal as an error. Returns the exit code of the first size that was refused, 0 if none
 /// was. Fails with kUsage if the spec is invalid at a size, and with kInterrupted after a signal.
-[[nodiscard]] Result<int> try_sizes(const ScalingRequest& request, const Interrupt& interrupt,
-                                    const ScalingMessages& messages);
+[[nodiscard]] Result<int> check_sizes_with_slurm(const ScalingRequest& request,
+                                                 const Interrupt& interrupt,
+                                                 const ScalingMessages& messages);
 
 /// Measures all sizes. A size that fails is left out with a warning. Fails with kUsage if the spec
 /// is invalid at a size. Fails with kInterrupted after a signal; the run that was submitted last is

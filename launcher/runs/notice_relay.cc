@@ -16,8 +16,9 @@
 namespace dlrun {
 namespace {
 
-/// relay_in_background() looks at this many of the newest runs at most, with all points of a sweep,
-/// so that `ls` of ten thousand runs stays fast. It passes at most this many of them to the sender.
+/// relay_notices_in_background() looks at this many of the newest runs at most, with all points of
+/// a sweep, so that `ls` of ten thousand runs stays fast. It passes at most this many of them to
+/// the sender.
 constexpr std::size_t kMostInBackground = 100;
 
 /// Returns those runs, and those points of sweeps, that have a queue and belong to the caller.
@@ -107,7 +108,7 @@ SendReport relay_notices(const Env& env, const std::vector<IndexEntry>& runs, Se
   return total;
 }
 
-void relay_in_background(const Env& env, const std::vector<IndexEntry>& runs) {
+void relay_notices_in_background(const Env& env, const std::vector<IndexEntry>& runs) {
   std::vector<std::string> arguments{"notify", "--relay", "--webhooks", "--"};
   const std::size_t first = arguments.size();
   const std::vector<IndexEntry> newest(

@@ -35,6 +35,6 @@ struct ListedNotice {
 /// webhooks, and does not wait for the end of this process. Looks at the first 100 runs only, so
 /// the newest must come first. If no notice waits, does nothing except a few system calls for each
 /// run.
-void relay_in_background(const Env& env, const std::vector<IndexEntry>& runs);
+void relay_notices_in_background(const Env& env, const std::vector<IndexEntry>& runs);
 
 }  // namespace dlrun

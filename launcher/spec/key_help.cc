@@ -55,7 +55,7 @@ KeyHelp describe_key(const KeyRow& row) {
   return {type_in_words(row), range_of(row), option_made_from(row), nested_example(row)};
 }
 
-std::vector<const KeyRow*> keys_below(std::string_view section) {
+std::vector<const KeyRow*> keys_at_or_below(std::string_view section) {
   std::vector<const KeyRow*> rows;
   for (const KeyRow& row : spec_keys()) {
     const bool is_below = section.empty() || row.path == section ||

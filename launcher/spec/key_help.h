@@ -24,7 +24,7 @@ struct KeyHelp {
 
 /// Returns the key with this path, or the keys of the section with this path and of the sections
 /// below it. Returns all keys for "".
-[[nodiscard]] std::vector<const KeyRow*> keys_below(std::string_view section);
+[[nodiscard]] std::vector<const KeyRow*> keys_at_or_below(std::string_view section);
 
 /// Returns the key that an unknown name may mean: a key with a similar spelling, else a key whose
 /// last part is the name; nullopt if there is none.

@@ -451,7 +451,7 @@ std::vector<std::string> spec_config_names(std::string_view folder,
   return config_names(folder, dirs);
 }
 
-std::vector<std::filesystem::path> config_directories(const Env& env) {
+std::vector<std::filesystem::path> user_config_folders(const Env& env) {
   std::vector<std::filesystem::path> directories;
   if (const std::string folder = env.get_or("DLRUN_CONFIG", ""); !folder.empty())
     directories.emplace_back(folder);

@@ -91,7 +91,7 @@ inline constexpr std::size_t kMostSpecFiles = 32;
 
 /// Returns the folders that may hold a user's sites/ and presets/: $DLRUN_CONFIG, then
 /// $XDG_CONFIG_HOME/dlrun (without that variable ~/.config/dlrun).
-[[nodiscard]] std::vector<std::filesystem::path> config_directories(const Env& env);
+[[nodiscard]] std::vector<std::filesystem::path> user_config_folders(const Env& env);
 
 /// A value that was set, as one line of YAML, with its origin.
 struct EffectiveValue {

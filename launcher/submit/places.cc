@@ -15,7 +15,7 @@ std::filesystem::path folder_of(const Context& context, const std::string& file)
 }
 
 std::vector<std::filesystem::path> config_folders(const Context& context) {
-  auto folders = config_directories(context.env);
+  auto folders = user_config_folders(context.env);
   folders.push_back(context.bin_dir.parent_path() / "share" / "dlrun");
   return folders;
 }

@@ -106,7 +106,7 @@ Result<ScriptChanges> changes_of_script(const Context& context, Reporter& report
     // The script of a sweep's point, or of its resubmission, contains no spec. Its directory has
     // resolved.yaml instead.
     if (std::filesystem::exists(folder / "resolved.yaml", error))
-      return ScriptChanges{Kind::kRenderedFromRecord, ""};
+      return ScriptChanges{Kind::kFromRecordedSpec, ""};
     return fail(Errc::kNotFound,
                 "{}: carries no spec to compare with: `dlrun render` did not write it, or its last "
                 "comment lines are gone",

@@ -24,9 +24,9 @@ namespace dlrun {
 struct ScriptChanges {
   enum class Kind {
     kEdited,
-    kNone,                ///< the script is as it was rendered
-    kRenderedFromRecord,  ///< not compared: dlrun rendered the script from a recorded spec
-    kScriptsOfPoints,     ///< not compared: dlrun rendered the scripts of a sweep's points
+    kNone,              ///< the script is as it was rendered
+    kFromRecordedSpec,  ///< not compared: dlrun rendered the script from a recorded spec
+    kScriptsOfPoints,   ///< not compared: dlrun rendered the scripts of a sweep's points
   };
   Kind kind = Kind::kEdited;
   std::string difference;  ///< the output of diff -u

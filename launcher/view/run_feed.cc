@@ -66,7 +66,7 @@ struct RunFeed::Shared {
         backoff.record_query();
         if (!points) continue;
         const std::lock_guard lock(mutex);
-        last_status = std::move(points->sum);
+        last_status = std::move(points->overall);
         last_points = std::make_shared<const std::vector<PointPicture>>(std::move(points->points));
         continue;
       }

@@ -47,7 +47,7 @@ struct RunList {
   std::vector<std::string> unreadable;
   /// The reason why a controller did not answer; empty if all did. A state with '?' is the last
   /// known one.
-  std::string unreachable;
+  std::string unreachable_reason;
 };
 
 /// Returns the user's runs. Fails if the index or the folder cannot be read, and with kUsage if a

@@ -46,7 +46,7 @@ Result<PointsPicture> take_points(RunInspector& inspector, const IndexEntry& run
     point.detail = states[at]->detail;
     take_record(point, states[at]->facts.record);
   }
-  picture.sum = sum_up_points(states);
+  picture.overall = sum_up_points(states);
   return picture;
 }
 
@@ -70,7 +70,7 @@ Result<RunPicture> take_picture(const Env& env, const KnownServers& servers,
   if (is_sweep(run.path)) {
     RunInspector inspector(env, servers);
     DLRUN_TRY_ASSIGN(auto sweep, take_points(inspector, run, {}));
-    picture.status = std::move(sweep.sum);
+    picture.status = std::move(sweep.overall);
     picture.points = std::make_shared<const std::vector<PointPicture>>(std::move(sweep.points));
     picture.now = seconds_now();
     return picture;

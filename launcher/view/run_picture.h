@@ -52,7 +52,7 @@ struct RunPicture {
 
 /// The points of a sweep at one moment.
 struct PointsPicture {
-  RunStatus sum;  ///< the sweep's state, which follows from its points
+  RunStatus overall;  ///< the sweep's state, which follows from its points
   std::vector<PointPicture> points;
 };
 /// Inspects all points of the sweep. max_age: as for RunInspector::inspect().

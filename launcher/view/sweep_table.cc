@@ -249,8 +249,8 @@ Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers, cons
       by == "point" || std::find(sweep.keys.begin(), sweep.keys.end(), by) != sweep.keys.end();
   if (!has_own_column) table.compared = by;
   table.lacks_results = lacks_results(rows);
-  table.sum = sum_up_points(states);
-  table.unreachable = reason_unreachable(states);
+  table.overall = sum_up_points(states);
+  table.unreachable_reason = reason_unreachable(states);
   if (request.limit && rows.size() > *request.limit) {
     table.hidden = rows.size() - *request.limit;
     rows.resize(*request.limit);

@@ -47,10 +47,10 @@ struct SweepTable {
   std::size_t hidden = 0;  ///< points beyond the limit
   /// Points have started, and none has a result, a loss or an accuracy to show.
   bool lacks_results = false;
-  RunStatus sum;  ///< the state and the counts of all points together
+  RunStatus overall;  ///< the state and the counts of all points together
   /// Why the controller did not answer; a state with '?' is then the last known one. Empty if all
   /// states are current.
-  std::string unreachable;
+  std::string unreachable_reason;
 };
 
 /// Returns the rows with their titles.

@@ -189,7 +189,7 @@ TEST_CASE_FIXTURE(User,
   REQUIRE(all.has_value());
   REQUIRE(all->rows.size() == 2);
   CHECK(all->hidden == 0);
-  CHECK(all->unreachable.empty());
+  CHECK(all->unreachable_reason.empty());
   for (const ListedRun& run : all->rows) {
     CHECK(run.state == (run.id == "a-1" ? "completed" : "failed"));
     CHECK(run.summary == (run.id == "a-1" ? "" : "done"));
