@@ -69,14 +69,14 @@ std::optional<Account> account_of(uid_t uid) {
   // A list of runs asks for the same users again and again, and each look-up starts processes.
   // While one thread looks up a user, the other threads wait.
   static std::mutex mutex;
-  static std::map<uid_t, std::optional<Account>> known;
+  static std::map<uid_t, std::optional<Account>> answers;
   const std::scoped_lock lock(mutex);
-  const auto found = known.find(uid);
-  if (found != known.end()) return found->second;
-  return known.emplace(uid, look_up_account(uid)).first->second;
+  const auto found = answers.find(uid);
+  if (found != answers.end()) return found->second;
+  return answers.emplace(uid, look_up_account(uid)).first->second;
 }
 
-std::optional<AccountGroup> account_group(gid_t gid) {
+std::optional<AccountGroup> group_by_id(gid_t gid) {
   // /etc/nsswitch.conf may merge the members from several sources, so /etc/group alone may lack
   // some of them.
   std::string text;

@@ -111,7 +111,8 @@ std::string curl_config(const CurlRequest& request, std::chrono::seconds limit) 
     text += "header = " + quoted_for_curl(header) + "\n";
   if (!request.body.empty()) {
     text += "header = \"Content-Type: application/json\"\n";
-    // Without this line curl waits a second before it sends a body of more than 1 MiB.
+    // Without this line, old versions of curl wait up to a second before they send a body of more
+    // than 1 KiB.
     text += "header = \"Expect:\"\n";
     text += "data-raw = " + quoted_for_curl(request.body) + "\n";
   }
