@@ -16,7 +16,7 @@ constexpr std::size_t kSlurmNodeLimit = 64 * 1024;  // Slurm 22.05's limit for t
 struct Range {
   std::uint64_t first = 0;
   std::uint64_t last = 0;
-  std::size_t width = 0;  ///< number of digits with leading zeros; 0: no padding
+  std::size_t width = 0;  ///< the least number of digits; shorter numbers get leading zeros
   [[nodiscard]] std::uint64_t count() const { return last - first + 1; }
 };
 

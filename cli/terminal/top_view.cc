@@ -136,10 +136,10 @@ std::vector<Text> top_lines(const RunPicture& picture, const TopSize& size) {
   const bool has_ranks = picture.ranks && !picture.ranks->rows.empty() &&
                          picture.ranks->attempt == picture.status.facts.record.attempt;
   if (picture.points) {
-    const std::size_t fit =
+    const std::size_t points_room =
         size.rows == 0 ? kDefaultRanks : size.rows - std::min(size.rows, lines.size());
     const std::size_t all = picture.points->size();
-    const std::size_t most_lines = size.rows == 0 && size.most_ranks > 0 ? all : fit;
+    const std::size_t most_lines = size.rows == 0 && size.most_ranks > 0 ? all : points_room;
     const auto points = point_lines(*picture.points, size.most_ranks > 0 ? size.most_ranks : all,
                                     most_lines, columns);
     lines.insert(lines.end(), points.begin(), points.end());
