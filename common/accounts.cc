@@ -36,7 +36,7 @@ std::optional<Account> account_of(uid_t uid) {
   return account;
 }
 
-std::optional<AccountGroup> account_group(gid_t gid) {
+std::optional<AccountGroup> group_by_id(gid_t gid) {
   std::optional<AccountGroup> group;
   with_buffer([&](char* buffer, std::size_t size) {
     struct group entry {};

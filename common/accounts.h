@@ -30,6 +30,6 @@ struct AccountGroup {
 [[nodiscard]] std::optional<Account> account_of(uid_t uid);
 
 /// Returns a group; nullopt if no group has this number.
-[[nodiscard]] std::optional<AccountGroup> account_group(gid_t gid);
+[[nodiscard]] std::optional<AccountGroup> group_by_id(gid_t gid);
 
 }  // namespace dlrun

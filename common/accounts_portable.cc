@@ -27,14 +27,13 @@ std::string output_of(std::vector<std::string> argv) {
   return finished && finished->exit_code == 0 ? finished->out : std::string();
 }
 
-/// Returns the fields of the first line "NAME:x:NUMBER:..." with this number; empty if no line has
-/// it.
-std::vector<std::string_view> fields_of(std::string_view text, std::uint64_t number) {
+/// Returns the fields of the first line "NAME:x:ID:..." with this id; empty if no line has it.
+std::vector<std::string_view> fields_of_id(std::string_view text, std::uint64_t id) {
   for (const std::string_view line : split(text, '\n')) {
     auto fields = split(line, ':');
     if (fields.size() < 4 || fields[0].empty()) continue;
     if (const auto value = parse_int(fields[2]);
-        value && *value >= 0 && static_cast<std::uint64_t>(*value) == number)
+        value && *value >= 0 && static_cast<std::uint64_t>(*value) == id)
       return {fields.begin(), fields.end()};
   }
   return {};
@@ -42,7 +41,7 @@ std::vector<std::string_view> fields_of(std::string_view text, std::uint64_t num
 
 /// Returns the account with this number in a text of passwd lines; nullopt if there is none.
 std::optional<Account> account_in(std::string_view text, uid_t uid) {
-  const auto fields = fields_of(text, uid);
+  const auto fields = fields_of_id(text, uid);
   if (fields.empty()) return std::nullopt;
   return Account{std::string(fields[0]), static_cast<gid_t>(parse_int(fields[3]).value_or(uid))};
 }
@@ -69,14 +68,14 @@ std::optional<Account> account_of(uid_t uid) {
   // A list of runs asks for the same users again and again, and each look-up starts processes.
   // While one thread looks up a user, the other threads wait.
   static std::mutex mutex;
-  static std::map<uid_t, std::optional<Account>> known;
+  static std::map<uid_t, std::optional<Account>> answers;
   const std::scoped_lock lock(mutex);
-  const auto found = known.find(uid);
-  if (found != known.end()) return found->second;
-  return known.emplace(uid, look_up_account(uid)).first->second;
+  const auto found = answers.find(uid);
+  if (found != answers.end()) return found->second;
+  return answers.emplace(uid, look_up_account(uid)).first->second;
 }
 
-std::optional<AccountGroup> account_group(gid_t gid) {
+std::optional<AccountGroup> group_by_id(gid_t gid) {
   // /etc/nsswitch.conf may merge the members from several sources, so /etc/group alone may lack
   // some of them.
   std::string text;
@@ -85,7 +84,7 @@ std::optional<AccountGroup> account_group(gid_t gid) {
   } else if (auto file = read_file("/etc/group", kLargestFile)) {
     text = std::move(*file);
   }
-  const auto fields = fields_of(text, gid);
+  const auto fields = fields_of_id(text, gid);
   if (fields.empty()) return std::nullopt;
   AccountGroup group{std::string(fields[0]), {}};
   for (const std::string_view member : split(fields[3], ',')) {

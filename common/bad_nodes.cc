@@ -88,8 +88,8 @@ std::chrono::sys_seconds time(const Json& json, std::string_view key) {
   return std::chrono::sys_seconds(std::chrono::seconds(seconds));
 }
 
-/// Returns true for one node name. dlrun never writes a range or a name that looks like an option
-/// into the file.
+/// Returns true if the text is the name of a single node. dlrun never writes a range or a name that
+/// looks like an option into the file.
 bool is_node_name(const std::string& name) {
   return !name.empty() && name.size() <= 255 && name.front() != '-' &&
          name.find_first_of("[],") == std::string::npos && check_hostlist(name).has_value();

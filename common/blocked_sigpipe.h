@@ -21,8 +21,8 @@ class BlockedSigpipe {
   }
   ~BlockedSigpipe() {
     const sigset_t pipe = sigpipe();
-    const timespec now{};
-    if (!was_pending_) sigtimedwait(&pipe, nullptr, &now);
+    const timespec no_wait{};
+    if (!was_pending_) sigtimedwait(&pipe, nullptr, &no_wait);
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
   BlockedSigpipe(const BlockedSigpipe&) = delete;

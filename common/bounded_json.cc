@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::size_t kDeepest = 64;
 
-/// Returns the position after the closing quote of the string that begins at `at`.
+/// Returns the position after the closing quote of a string. at: the position after its opening
+/// quote.
 std::size_t end_of_string(std::string_view text, std::size_t at) {
   for (;;) {
     at = text.find_first_of("\"\\", at);

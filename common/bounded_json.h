@@ -21,7 +21,7 @@ struct JsonLimits {
 
 /// Returns limits for nlohmann::json, which keeps an object's names sorted and finds a name fast.
 /// Its objects may therefore have a million names.
-[[nodiscard]] constexpr JsonLimits limits_for_nlohmann_json() {
+[[nodiscard]] constexpr JsonLimits limits_for_sorted_json() {
   return {.depth = 64, .values = 1'000'000, .members = 1'000'000};
 }
 

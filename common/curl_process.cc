@@ -17,6 +17,7 @@ constexpr std::size_t kLongestReply = 1U << 20U;
 constexpr std::chrono::seconds kConnectLimit{5};
 /// Time beyond curl's own limit after which dlrun kills curl.
 constexpr std::chrono::seconds kKillAfter{1};
+constexpr int kCurlTimedOut = 28;  ///< curl's exit code when its time limit expired
 
 /// Returns host and port of the address, with a user name if there is one.
 std::string_view authority_of(std::string_view url) {
@@ -62,7 +63,7 @@ std::string problem_of(int code, std::chrono::seconds limit) {
       return "the name of the host cannot be resolved";
     case 7:
       return "the host cannot be reached";
-    case 28:
+    case kCurlTimedOut:
       return fmt::format("there was no reply within {} s", limit.count());
     case 35:
     case 51:
@@ -111,7 +112,8 @@ std::string curl_config(const CurlRequest& request, std::chrono::seconds limit) 
     text += "header = " + quoted_for_curl(header) + "\n";
   if (!request.body.empty()) {
     text += "header = \"Content-Type: application/json\"\n";
-    // Without this line curl waits a second before it sends a body of more than 1 MiB.
+    // Without this line, old versions of curl wait up to a second before they send a body of more
+    // than 1 KiB.
     text += "header = \"Expect:\"\n";
     text += "data-raw = " + quoted_for_curl(request.body) + "\n";
   }
@@ -141,7 +143,7 @@ Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
   if (!finished) {
     if (finished.error().code != Errc::kTimeout) return tl::unexpected<Error>(finished.error());
     reply.request_may_have_arrived = true;
-    reply.problem = problem_of(28, limit);
+    reply.problem = problem_of(kCurlTimedOut, limit);
     return reply;
   }
   const auto end = finished->out.rfind('\n');

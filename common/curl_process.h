@@ -36,8 +36,8 @@ struct CurlReply {
   std::string problem{};  ///< a sentence for people if there is no reply; contains no address
 };
 
-/// The largest size in bytes of a body that is quoted for curl's standard input: curl 7.88 cuts the
-/// lines of its settings at 100 KiB.
+/// The largest size in bytes of a body after it was quoted for curl's standard input: curl 7.88
+/// cuts the lines of its settings at 100 KiB.
 inline constexpr std::size_t kLargestCurlBody = 96U << 10U;
 
 /// Sends the request and returns the reply. Follows no redirect, reads no configuration file of

@@ -39,7 +39,8 @@ class Env {
   [[nodiscard]] const Values& values() const;
 
  private:
-  /// Returns the variables for a change. First copies the variables if another Env shares them.
+  /// Returns the variables, which the caller may change. First copies them if another Env shares
+  /// them.
   Values& own_values();
 
   std::shared_ptr<Values> shared_;  ///< null: no variables

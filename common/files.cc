@@ -62,14 +62,14 @@ Result<> sync_directory(const fs::path& directory) {
 
 namespace {
 
-/// Writes and syncs a new file. name: the file that error messages name.
+/// Writes and syncs a new file. shown_path: the file that error messages name.
 Result<> write_synced(const fs::path& path, std::string_view content, mode_t mode,
-                      const fs::path& name) {
+                      const fs::path& shown_path) {
   UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
   if (!file.is_open()) {
     const int error = errno;
-    return fail(error == EEXIST ? Errc::kRefused : Errc::kIo, "{}: {}", printable(name.string()),
-                errno_text(error));
+    return fail(error == EEXIST ? Errc::kRefused : Errc::kIo, "{}: {}",
+                printable(shown_path.string()), errno_text(error));
   }
   auto written = write_all(file.get(), content);
   if (written && fsync(file.get()) != 0) written = fail(Errc::kIo, "{}", errno_text(errno));
@@ -77,7 +77,7 @@ Result<> write_synced(const fs::path& path, std::string_view content, mode_t mod
   if (close(file.release()) != 0 && written) written = fail(Errc::kIo, "{}", errno_text(errno));
   if (!written) {
     unlink(path.c_str());
-    return within(printable(name.string()), written.error());
+    return within(printable(shown_path.string()), written.error());
   }
   return {};
 }
@@ -144,7 +144,7 @@ Result<> make_directories(const fs::path& path, mode_t mode) {
       continue;
     }
     const int error = errno;
-    // After EACCES or EROFS the directory may still exist.
+    // For a directory that exists, mkdir() may also fail with EACCES or EROFS.
     struct stat status {};
     if (stat(built.c_str(), &status) != 0)
       return fail(Errc::kIo, "{}: {}", printable(built.string()), errno_text(error));

@@ -10,13 +10,13 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kShown = 200;                 // bytes of a list shown in a message
+constexpr std::size_t kShownBytes = 200;            // bytes of a list shown in a message
 constexpr std::size_t kSlurmNodeLimit = 64 * 1024;  // Slurm 22.05's limit for the nodes of one list
 
 struct Range {
   std::uint64_t first = 0;
   std::uint64_t last = 0;
-  std::size_t width = 0;  ///< number of digits with leading zeros; 0: no padding
+  std::size_t width = 0;  ///< the least number of digits; shorter numbers get leading zeros
   [[nodiscard]] std::uint64_t count() const { return last - first + 1; }
 };
 
@@ -32,10 +32,10 @@ std::size_t position_of(std::string_view part, std::string_view expression) {
   return static_cast<std::size_t>(part.data() - expression.data()) + 1;
 }
 
-tl::unexpected<Error> malformed(std::string_view expression, std::string_view at,
+tl::unexpected<Error> malformed(std::string_view expression, std::string_view part,
                                 std::string_view what) {
   return fail(Errc::kInvalid, "node list '{}': {} at character {}",
-              printable(expression.substr(0, kShown)), what, position_of(at, expression));
+              printable(expression.substr(0, kShownBytes)), what, position_of(part, expression));
 }
 
 Result<std::uint64_t> parse_number(std::string_view digits, std::string_view expression) {
@@ -45,7 +45,7 @@ Result<std::uint64_t> parse_number(std::string_view digits, std::string_view exp
   if (!is_decimal) {
     return malformed(expression, digits,
                      fmt::format("'{}' is not a number of at most 18 digits",
-                                 printable(digits.substr(0, kShown))));
+                                 printable(digits.substr(0, kShownBytes))));
   }
   return static_cast<std::uint64_t>(*parse_int(digits));
 }
@@ -155,7 +155,7 @@ Result<std::vector<std::vector<Piece>>> parse_list(std::string_view expression, 
     all += count;
     if (all > limit) {
       return fail(Errc::kInvalid, "node list '{}' names more than {} nodes",
-                  printable(expression.substr(0, kShown)), limit);
+                  printable(expression.substr(0, kShownBytes)), limit);
     }
     names.push_back(std::move(pieces));
   }

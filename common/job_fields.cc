@@ -4,14 +4,14 @@
 
 namespace dlrun {
 
-std::string fields_of_jobs(std::string_view scontrol) {
+std::string fields_of_jobs(std::string_view output) {
   // Slurm has kept this order since 22.05: the line of JobId ends with the job's name, UserId
   // begins a later line, and Command is the first of the texts at the end.
   constexpr std::string_view kFirstLine = "JobId=", kLineAfterName = "   UserId=",
                              kFirstText = "   Command=";
   enum class At { kName, kFields, kTexts } at = At::kFields;
   std::string fields;
-  for (const auto line : split(scontrol, '\n')) {
+  for (const auto line : split(output, '\n')) {
     if (line.starts_with(kFirstLine)) at = At::kName;
     if (at == At::kName && line.starts_with(kLineAfterName)) at = At::kFields;
     if (at == At::kFields && line.starts_with(kFirstText)) at = At::kTexts;

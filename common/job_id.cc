@@ -45,7 +45,7 @@ std::optional<LocalJob> parse_local_job(std::string_view text) {
                   static_cast<std::uint64_t>(*start)};
 }
 
-bool is_cluster_name(std::string_view text) {
+bool is_cluster_list(std::string_view text) {
   if (text.empty()) return true;
   const auto names = split(text, ',');
   return std::all_of(names.begin(), names.end(), is_name);
@@ -58,7 +58,7 @@ Result<> check_job_id(const JobId& job) {
                 "'{}' is not the id of a job on this machine; expected HOST:PID:START",
                 printable(job.id));
   }
-  if (!is_cluster_name(job.cluster))
+  if (!is_cluster_list(job.cluster))
     return fail(Errc::kInvalid, "'{}' is not the name of a cluster", printable(job.cluster));
   if (!is_slurm_job_id(job.id))
     return fail(

@@ -40,7 +40,7 @@ struct LocalJob {
 
 /// Returns true for a value that can follow -M: names of letters, digits, '_', '.' and '-',
 /// separated by commas. No name may start with '-'. The empty text is the default cluster.
-[[nodiscard]] bool is_cluster_name(std::string_view text);
+[[nodiscard]] bool is_cluster_list(std::string_view text);
 
 /// Fails with kInvalid if the id is not a Slurm job id (for kLocalCluster: not a local job's id),
 /// or if the cluster's name is malformed. The message escapes unprintable characters.

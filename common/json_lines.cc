@@ -16,7 +16,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::string_view kMark = ",\"crc\":\"";
-constexpr std::size_t kTailLength = kMark.size() + 8 + 2;  // kMark, eight digits and "}
+constexpr std::size_t kCrcFieldLength = kMark.size() + 8 + 2;  // kMark, eight digits and "}
 
 std::string checksum(std::string_view bytes) {
   const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
@@ -35,16 +35,16 @@ std::string checked_line_of_text(std::string_view object) {
   return line + std::string(kMark) + checksum(line) + "\"}\n";
 }
 
-bool has_checksum(std::string_view line) {
-  if (line.size() < kTailLength + 1 || !line.ends_with("\"}")) return false;
-  const std::string_view tail = line.substr(line.size() - kTailLength);
-  return tail.starts_with(kMark) &&
-         tail.substr(kMark.size(), 8) == checksum(line.substr(0, line.size() - kTailLength));
+bool has_valid_checksum(std::string_view line) {
+  if (line.size() < kCrcFieldLength + 1 || !line.ends_with("\"}")) return false;
+  const std::string_view field = line.substr(line.size() - kCrcFieldLength);
+  return field.starts_with(kMark) &&
+         field.substr(kMark.size(), 8) == checksum(line.substr(0, line.size() - kCrcFieldLength));
 }
 
 std::optional<nlohmann::ordered_json> parse_checked_line(std::string_view line) {
-  if (!has_checksum(line)) return std::nullopt;
-  auto object = parse_json(std::string(line.substr(0, line.size() - kTailLength)) + "}");
+  if (!has_valid_checksum(line)) return std::nullopt;
+  auto object = parse_json(std::string(line.substr(0, line.size() - kCrcFieldLength)) + "}");
   if (!object.is_object()) return std::nullopt;
   return object;
 }
@@ -63,7 +63,7 @@ CheckedLines parse_checked_lines(std::string_view text) {
       lines.objects.push_back(std::move(*object));
       lines.damaged_lines += damaged_since_valid;
       damaged_since_valid = 0;
-      lines.valid_bytes = end + 1;
+      lines.checked_end = end + 1;
     } else {
       ++damaged_since_valid;
     }
@@ -128,7 +128,7 @@ off_t end_of_checked_lines(int fd, off_t size) {
     off_t end = begin;
     LineReader lines(fd, begin, size);
     while (const auto line = lines.next()) {
-      if (has_checksum(*line)) end = lines.line_end();
+      if (has_valid_checksum(*line)) end = lines.line_end();
     }
     return end;
   };

@@ -27,7 +27,7 @@ namespace dlrun {
 [[nodiscard]] std::string checked_line_of_text(std::string_view object);
 
 /// Returns true if the line (without its newline) ends with the checksum of its bytes.
-[[nodiscard]] bool has_checksum(std::string_view line);
+[[nodiscard]] bool has_valid_checksum(std::string_view line);
 
 /// Returns the object of a line (without its newline), with "crc" removed. Returns nullopt if the
 /// checksum is missing or wrong, or the line is not an object within the limits of
@@ -37,7 +37,7 @@ namespace dlrun {
 struct CheckedLines {
   std::vector<nlohmann::ordered_json> objects;  ///< in the order of the file, "crc" removed
   /// Offset of the end of the last good line; a writer cuts off the torn tail, which begins here.
-  std::size_t valid_bytes = 0;
+  std::size_t checked_end = 0;
   /// Number of skipped lines with wrong checksums before the last good line.
   std::size_t damaged_lines = 0;
   bool has_torn_tail = false;

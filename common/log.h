@@ -88,7 +88,7 @@ void close_log();
 void hide_in_log(std::string_view secret);
 
 /// Returns a command line for the log, with *** in place of secrets: all values of --env and
-/// --export, and the values of options, variables and headers if is_secret_name(NAME).
+/// --export, and the values of options, variables and headers whose names is_secret_name() accepts.
 [[nodiscard]] std::vector<std::string> mask_arguments(std::span<const std::string> argv);
 
 /// Returns the text with *** in place of the user, the password and the query of each URL. A query

@@ -84,7 +84,7 @@ class MlflowClient {
   /// Sends values, parameters and tags in one request. Returns false on failure.
   [[nodiscard]] bool log_batch(const std::string& run_id, MlflowJson metrics, MlflowJson params,
                                MlflowJson tags);
-  /// Sends the end of the run. line: made by mlflow_end(). Returns false on failure.
+  /// Sends the end of the run. line: made by mlflow_end_line(). Returns false on failure.
   [[nodiscard]] bool set_status(const std::string& run_id, const MlflowJson& line);
 
  private:
@@ -283,8 +283,8 @@ Result<std::optional<std::int64_t>> end_of_line(int fd, std::int64_t offset) {
 }
 
 /// Moves the offset state.sent past a line that does not fit into kChunkBytes, and counts the line
-/// in state.skipped. Does nothing if the line fits, because its end was written only now. Returns
-/// false if the line has no end yet. Fails with kIo.
+/// in state.skipped. Does nothing if the line fits: its end was then written after the caller
+/// read the file. Returns false if the line has no end yet. Fails with kIo.
 Result<bool> skip_long_line(int fd, SyncState& state) {
   DLRUN_TRY_ASSIGN(const auto end, end_of_line(fd, state.sent));
   if (!end) return false;
@@ -338,7 +338,7 @@ Result<> save_state(const std::filesystem::path& folder, const SyncState& state)
 
 }  // namespace
 
-MlflowJson mlflow_end(EndState state, std::int64_t t_ms) {
+MlflowJson mlflow_end_line(EndState state, std::int64_t t_ms) {
   const char* const status = state == EndState::kCompleted   ? "FINISHED"
                              : state == EndState::kCancelled ? "KILLED"
                                                              : "FAILED";
@@ -346,14 +346,14 @@ MlflowJson mlflow_end(EndState state, std::int64_t t_ms) {
 }
 
 MlflowJson MlflowRun::to_json() const {
-  return {{"url", url}, {"experiment", experiment}, {"secret", secret},    {"run", run},
+  return {{"url", url}, {"experiment", experiment}, {"secret", secret_name}, {"run", run},
           {"job", job}, {"cluster", cluster},       {"start_ms", start_ms}};
 }
 
 MlflowRun MlflowRun::of_json(const MlflowJson& object) {
   return {.url = json_read::text(object, "url"),
           .experiment = json_read::text(object, "experiment"),
-          .secret = json_read::text(object, "secret"),
+          .secret_name = json_read::text(object, "secret"),
           .run = json_read::text(object, "run"),
           .job = json_read::text(object, "job"),
           .cluster = json_read::text(object, "cluster"),
@@ -372,7 +372,7 @@ Result<> MlflowRecord::create(const MlflowRun& mlflow_run) const {
   return created;
 }
 
-Result<MlflowRun> MlflowRecord::read() const {
+Result<MlflowRun> MlflowRecord::read_run() const {
   // The file names the server that gets the user's token, so no other user may have written it.
   struct stat info {};
   if (::lstat(folder_.c_str(), &info) == 0 &&
@@ -414,7 +414,7 @@ Result<bool> MlflowRecord::has_end() const {
 Result<> MlflowRecord::add_missing_end(const MissingEnd& end) const {
   DLRUN_TRY_ASSIGN(const bool is_there, has_end());
   if (is_there) return {};
-  const auto line = json_read::dump(mlflow_end(end.state, end.t_ms)) + "\n";
+  const auto line = json_read::dump(mlflow_end_line(end.state, end.t_ms)) + "\n";
   // The end is one line, so it may exceed the limit of a file with values.
   return append(line, kLargestBytes + kChunkBytes);
 }
@@ -442,7 +442,7 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
                               const std::function<bool()>& may_continue,
                               const std::optional<MissingEnd>& missing_end) const {
   SyncReport report{.is_complete = false};
-  const auto mlflow_run = read();
+  const auto mlflow_run = read_run();
   if (!mlflow_run) {
     report.problem = mlflow_run.error().message;
     return report;
@@ -460,12 +460,12 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
     report.problem = added.error().message;
     return report;
   }
-  const auto read_state = object_of_file(folder_ / kStateFile);
+  const auto stored_state = object_of_file(folder_ / kStateFile);
   SyncState state{
-      .run_id = json_read::text(read_state, "run_id"),
-      .sent = std::max<std::int64_t>(json_read::integer(read_state, "sent").value_or(0), 0),
-      .skipped = json_read::integer(read_state, "skipped").value_or(0),
-      .has_params = json_read::truth(read_state, "has_params")};
+      .run_id = json_read::text(stored_state, "run_id"),
+      .sent = std::max<std::int64_t>(json_read::integer(stored_state, "sent").value_or(0), 0),
+      .skipped = json_read::integer(stored_state, "skipped").value_or(0),
+      .has_params = json_read::truth(stored_state, "has_params")};
   MlflowClient client(env, *mlflow_run, token, may_continue);
   const auto save = [&] {
     if (auto saved = save_state(folder_, state); !saved) report.problem = saved.error().message;

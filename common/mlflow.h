@@ -37,10 +37,10 @@ namespace dlrun {
 
 /// The run of an MLflow server that belongs to a run of dlrun.
 struct MlflowRun {
-  std::string url{};         ///< the address of the server, without a final '/'
-  std::string experiment{};  ///< the name of the experiment
-  std::string secret{};      ///< the name of the secret that holds the token; empty: none
-  std::string run{};         ///< the id of dlrun's run
+  std::string url{};          ///< the address of the server, without a final '/'
+  std::string experiment{};   ///< the name of the experiment
+  std::string secret_name{};  ///< the name of the secret that holds the token; empty: none
+  std::string run{};          ///< the id of dlrun's run
   std::string job{}, cluster{};
   std::int64_t start_ms = 0;
 
@@ -49,7 +49,7 @@ struct MlflowRun {
 };
 
 /// Returns the line of mlflow.jsonl for the end of a run. t_ms: milliseconds since 1970.
-[[nodiscard]] nlohmann::ordered_json mlflow_end(EndState state, std::int64_t t_ms);
+[[nodiscard]] nlohmann::ordered_json mlflow_end_line(EndState state, std::int64_t t_ms);
 
 struct SyncReport {
   std::size_t values = 0;   ///< values that the server got now
@@ -75,7 +75,7 @@ class MlflowRecord {
   [[nodiscard]] Result<> create(const MlflowRun& mlflow_run) const;
   /// Reads mlflow.json. Fails with kNotFound if there is none, and with kInvalid if it is damaged,
   /// belongs to another user, or is in a folder to which other users can write.
-  [[nodiscard]] Result<MlflowRun> read() const;
+  [[nodiscard]] Result<MlflowRun> read_run() const;
   /// Adds a line to mlflow.jsonl. Fails with kRefused if the file is too large.
   [[nodiscard]] Result<> add_line(const nlohmann::ordered_json& line) const;
   /// Returns true if the last complete line of mlflow.jsonl has the end of the run. Fails if the

@@ -17,7 +17,7 @@ namespace dlrun {
 inline constexpr std::array<std::string_view, 6> kNoticeOccasions{
     "started", "completed", "failed", "cancelled", "restarted", "hang"};
 /// The occasions if notify.on is not given.
-inline constexpr std::array<std::string_view, 3> kUsualOccasions{"failed", "hang", "completed"};
+inline constexpr std::array<std::string_view, 3> kDefaultOccasions{"failed", "hang", "completed"};
 
 /// A notice. Its texts may come from a program of the user, and senders escape them.
 struct Notice {
@@ -45,8 +45,8 @@ struct Notice {
 
 /// Returns the message in the form of the service at the address: {"text": ...} for Slack,
 /// Mattermost, Rocket.Chat and Teams, {"content": ...} for Discord, and an object with all fields
-/// of the notice for any other address. The text of a program cannot address people or groups in a
-/// message.
+/// of the notice for any other address. Text from a program cannot mention people or groups, as
+/// with "@all".
 [[nodiscard]] std::string webhook_body(std::string_view url, const Notice& notice);
 
 /// Returns the words of notify.command with {subject}, {run}, {job} and {event} replaced.

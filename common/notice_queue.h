@@ -3,14 +3,14 @@
 // Each notice waits in one file per way of sending, TIME-RANDOM.webhook or TIME-RANDOM.command.
 //
 // A sender claims the file NAME by renaming it to NAME.claimed, so that only one process sends the
-// notice. After the attempt, the sender does one of four things:
+// notice. After it has tried to send the notice, the sender does one of four things:
 //
 // - The notice was sent: the sender removes the file.
 // - The notice certainly did not arrive: the sender renames the file to NAME again.
 // - The receiver refused the notice, or the notice is damaged or too old: the sender renames the
 //   file to NAME.refused.
-// - The notice may have arrived, so another attempt could send it twice: the sender renames the
-//   file to NAME.unconfirmed.
+// - The notice may have arrived, so a second try could send it twice: the sender renames the file
+//   to NAME.unconfirmed.
 //
 // A file stays claimed if its sender was killed.
 

@@ -36,7 +36,7 @@ Result<> RelayChannel::receive_end() {
   return {};
 }
 
-std::size_t RelayChannel::wrote(std::size_t bytes) {
+std::size_t RelayChannel::record_written(std::size_t bytes) {
   written_ += bytes;
   owed_ += bytes;
   if (written_ > kRelayWindow / 2) {  // a slow reader may always leave some bytes unwritten

@@ -21,12 +21,12 @@ inline constexpr std::size_t kRelayWindow = 512U << 10U;
 class RelayChannel {
  public:
   /// Returns the number of bytes that this end may read from its socket and send now. Returns 0
-  /// after sent_end() was called.
-  [[nodiscard]] std::size_t may_send() const { return has_sent_end_ ? 0 : credit_; }
-  /// Records that this end has sent bytes, at most may_send().
-  void sent(std::size_t bytes) { credit_ -= bytes; }
+  /// after record_sent_end() was called.
+  [[nodiscard]] std::size_t sendable_bytes() const { return has_sent_end_ ? 0 : credit_; }
+  /// Records that this end has sent bytes, at most sendable_bytes().
+  void record_sent(std::size_t bytes) { credit_ -= bytes; }
   /// Records that this end has sent its kEnd: its socket has no more bytes.
-  void sent_end() { has_sent_end_ = true; }
+  void record_sent_end() { has_sent_end_ = true; }
   [[nodiscard]] bool has_sent_end() const { return has_sent_end_; }
 
   /// Stores bytes that the other end has sent. Fails with kInvalid if the bytes exceed the window
@@ -43,7 +43,7 @@ class RelayChannel {
     return std::string_view(received_).substr(written_);
   }
   /// Records that this end's socket has accepted bytes. Returns the credit to send now; 0: none.
-  [[nodiscard]] std::size_t wrote(std::size_t bytes);
+  [[nodiscard]] std::size_t record_written(std::size_t bytes);
   /// Returns true if the other end has sent its kEnd and all bytes are written. The caller then
   /// shuts down the writing side of its socket.
   [[nodiscard]] bool is_written_whole() const { return has_received_end_ && unwritten().empty(); }
@@ -54,7 +54,7 @@ class RelayChannel {
   std::size_t credit_ = kRelayWindow;
   std::string received_;
   std::size_t written_ = 0;  ///< number of bytes of received_ that the socket has accepted
-  std::size_t owed_ = 0;     ///< written bytes for which wrote() has returned no credit yet
+  std::size_t owed_ = 0;  ///< written bytes for which record_written() has returned no credit yet
   bool has_sent_end_ = false, has_received_end_ = false;
 };
 

@@ -44,14 +44,14 @@ RelayMux::RelayMux(End end, int in, int out, RelayHandler& handler)
     : end_(end), in_(in), out_(out), handler_(handler), is_greeted_(end == End::kAccepts) {
   make_nonblocking(in_);
   make_nonblocking(out_);
-  if (end_ == End::kAccepts) unsent_ = kRelayGreeting;
+  if (end_ == End::kAccepts) outgoing_ = kRelayGreeting;
 }
 
 std::uint32_t RelayMux::open(UniqueFd socket, std::uint16_t port) {
   const std::uint32_t id = next_channel_++;
   make_nonblocking(socket.get());
   connections_[id].socket = std::move(socket);
-  append_open(unsent_, id, port);
+  append_open(outgoing_, id, port);
   return id;
 }
 
@@ -60,30 +60,30 @@ void RelayMux::attach(std::uint32_t channel, UniqueFd socket) {
   if (found == connections_.end()) return;
   make_nonblocking(socket.get());
   found->second.socket = std::move(socket);
-  append_frame(unsent_, FrameKind::kOpened, channel);
+  append_frame(outgoing_, FrameKind::kOpened, channel);
   write_socket(channel, found->second);
   close_ended_directions(channel);
 }
 
 void RelayMux::tell_waiting(std::uint32_t channel) {
-  if (has(channel)) append_frame(unsent_, FrameKind::kWaiting, channel);
+  if (has(channel)) append_frame(outgoing_, FrameKind::kWaiting, channel);
 }
 
 void RelayMux::reset(std::uint32_t channel, std::string_view reason) {
   const auto found = connections_.find(channel);
   if (found == connections_.end()) return;
-  append_frame(unsent_, FrameKind::kReset, channel, reason.substr(0, kFramePayloadLimit));
+  append_frame(outgoing_, FrameKind::kReset, channel, reason.substr(0, kFramePayloadLimit));
   if (found->second.socket.is_open()) close_with_reset(found->second.socket);
   connections_.erase(found);
 }
 
 void RelayMux::watch(std::vector<pollfd>& polled, std::vector<std::uint32_t>& channels) const {
-  const bool has_queue_room = unsent_.size() - sent_ < kQueueLimit;
+  const bool has_queue_room = outgoing_.size() - sent_ < kQueueLimit;
   polled.push_back({in_, POLLIN, 0});
-  polled.push_back({sent_ < unsent_.size() ? out_ : -1, POLLOUT, 0});
+  polled.push_back({sent_ < outgoing_.size() ? out_ : -1, POLLOUT, 0});
   for (const auto& [id, connection] : connections_) {
     short events = 0;
-    if (connection.channel.may_send() > 0 && has_queue_room) events |= POLLIN;
+    if (connection.channel.sendable_bytes() > 0 && has_queue_room) events |= POLLIN;
     if (!connection.channel.unwritten().empty()) events |= POLLOUT;
     // A descriptor without events would still report a hang-up, again and again.
     if (!connection.socket.is_open() || events == 0) continue;
@@ -156,7 +156,7 @@ Result<> RelayMux::handle_open(const Frame& frame) {
   if (!has_room()) {
     // This end may have more connections than the other end, because this end keeps a connection
     // until it has written the last bytes.
-    append_frame(unsent_, FrameKind::kReset, frame.channel,
+    append_frame(outgoing_, FrameKind::kReset, frame.channel,
                  fmt::format("the relay already has {} connections", kRelayConnections));
     return {};
   }
@@ -195,14 +195,14 @@ Result<> RelayMux::handle_frame(const Frame& frame) {
 }
 
 bool RelayMux::write_trunk() {
-  while (sent_ < unsent_.size()) {
-    const ssize_t done = ::write(out_, unsent_.data() + sent_, unsent_.size() - sent_);
-    if (done < 0 && is_temporary(errno)) break;
-    if (done < 0) return false;
-    sent_ += static_cast<std::size_t>(done);
+  while (sent_ < outgoing_.size()) {
+    const ssize_t written = ::write(out_, outgoing_.data() + sent_, outgoing_.size() - sent_);
+    if (written < 0 && is_temporary(errno)) break;
+    if (written < 0) return false;
+    sent_ += static_cast<std::size_t>(written);
   }
-  if (sent_ == unsent_.size() || sent_ > kQueueLimit) {
-    unsent_.erase(0, sent_);
+  if (sent_ == outgoing_.size() || sent_ > kQueueLimit) {
+    outgoing_.erase(0, sent_);
     sent_ = 0;
   }
   return true;
@@ -210,33 +210,34 @@ bool RelayMux::write_trunk() {
 
 void RelayMux::read_socket(std::uint32_t id, Connection& connection) {
   std::array<char, kFramePayloadLimit> buffer;
-  const std::size_t most = std::min(buffer.size(), connection.channel.may_send());
+  const std::size_t most = std::min(buffer.size(), connection.channel.sendable_bytes());
   if (most == 0) return;
   const ssize_t got = ::recv(connection.socket.get(), buffer.data(), most, 0);
   if (got < 0 && is_temporary(errno)) return;
   if (got < 0) {
     reset(id, errno_text(errno));
   } else if (got == 0) {
-    connection.channel.sent_end();
-    append_frame(unsent_, FrameKind::kEnd, id);
+    connection.channel.record_sent_end();
+    append_frame(outgoing_, FrameKind::kEnd, id);
   } else {
     const auto bytes = static_cast<std::size_t>(got);
-    connection.channel.sent(bytes);
-    append_frame(unsent_, FrameKind::kData, id, {buffer.data(), bytes});
+    connection.channel.record_sent(bytes);
+    append_frame(outgoing_, FrameKind::kData, id, {buffer.data(), bytes});
   }
 }
 
 void RelayMux::write_socket(std::uint32_t id, Connection& connection) {
   const auto bytes = connection.channel.unwritten();
   if (bytes.empty()) return;
-  const ssize_t done = ::send(connection.socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  if (done < 0 && is_temporary(errno)) return;
-  if (done < 0) {
+  const ssize_t written = ::send(connection.socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  if (written < 0 && is_temporary(errno)) return;
+  if (written < 0) {
     reset(id, errno_text(errno));
     return;
   }
-  if (const std::size_t credit = connection.channel.wrote(static_cast<std::size_t>(done)))
-    append_credit(unsent_, id, static_cast<std::uint32_t>(credit));
+  if (const std::size_t credit =
+          connection.channel.record_written(static_cast<std::size_t>(written)))
+    append_credit(outgoing_, id, static_cast<std::uint32_t>(credit));
 }
 
 void RelayMux::close_ended_directions(std::uint32_t id) {

@@ -31,10 +31,10 @@ class RelayHandler {
   RelayHandler& operator=(const RelayHandler&) = delete;
   virtual ~RelayHandler() = default;
 
-  /// The agent's greeting has arrived. Only End::kOpens gets this event.
+  /// The agent's greeting has arrived. Only dlrun's end gets this event.
   virtual void on_greeting() {}
-  /// A client wants a connection to the port. Only End::kAccepts gets this event. The handler later
-  /// calls attach() or reset() of the RelayMux.
+  /// A client wants a connection to the port. Only the agent's end gets this event. The handler
+  /// later calls attach() or reset() of the RelayMux.
   virtual void on_open(std::uint32_t channel, std::uint16_t port) = 0;
   /// The program on the node has accepted the connection.
   virtual void on_opened(std::uint32_t channel) = 0;
@@ -75,7 +75,7 @@ class RelayMux {
   void reset(std::uint32_t channel, std::string_view reason);
 
   /// Queues a kAlive frame.
-  void tell_alive() { append_frame(unsent_, FrameKind::kAlive, 0); }
+  void tell_alive() { append_frame(outgoing_, FrameKind::kAlive, 0); }
   /// Returns the time when bytes last arrived on the trunk, or the time of construction.
   [[nodiscard]] Clock::time_point last_heard() const { return last_heard_; }
 
@@ -119,8 +119,8 @@ class RelayMux {
   std::uint32_t next_channel_ = 1;
   Connections connections_;
   FrameBuffer received_;
-  std::string unsent_;
-  std::size_t sent_ = 0;  ///< number of bytes of unsent_ that the trunk has accepted
+  std::string outgoing_;
+  std::size_t sent_ = 0;  ///< number of bytes of outgoing_ that the trunk has accepted
 };
 
 }  // namespace dlrun

@@ -25,7 +25,7 @@ enum class Errc {
   kIo,           ///< a system call such as read, write, fsync or rename failed
   kShape,        ///< sizes or types of arrays do not fit
   kPeer,         ///< a rank or a search program failed, or a rank called another operation
-  kInterrupted,  ///< a signal requested the stop
+  kInterrupted,  ///< a signal, or the user's answer to a question, stopped the work
   kInternal,     ///< a bug in dlrun
 };
 

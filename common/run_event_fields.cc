@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kResultFields = 64;
+constexpr std::size_t kMostResultFields = 64;
 constexpr std::size_t kLongestName = 64;
 constexpr std::size_t kLongestText = 256;
 constexpr std::size_t kMostComponents = 64;
@@ -62,6 +62,7 @@ std::optional<events::Number> number_in(const Json& object, const char* key) {
   return std::nullopt;
 }
 
+/// Returns the number as a Value. The second argument only selects the type.
 double to_value(const Json& number, double) {
   return number.get<double>();
 }
@@ -82,7 +83,7 @@ void take_spread(std::optional<events::Spread<Value>>& into, const Json& object,
                                to_value((*list)[2], Value())};
 }
 
-std::int64_t count_in(const Json& object, const char* key) {
+std::int64_t integer_in(const Json& object, const char* key) {
   return json_read::integer(object, key).value_or(0);
 }
 
@@ -116,7 +117,7 @@ Claimed Claimed::of(const Json& fields) {
   return {.job = json_read::text(fields, "job"),
           .cluster = json_read::text(fields, "cluster"),
           .host = json_read::text(fields, "host"),
-          .pid = count_in(fields, "pid"),
+          .pid = integer_in(fields, "pid"),
           .again = json_read::truth(fields, "again")};
 }
 
@@ -126,12 +127,12 @@ Json Components::Component::fields() const {
 Components::Component Components::Component::of(const Json& fields) {
   return {.name = component_name_in(fields, "name"),
           .role = json_read::text(fields, "role"),
-          .nodes = count_in(fields, "nodes"),
-          .ranks = count_in(fields, "ranks"),
+          .nodes = integer_in(fields, "nodes"),
+          .ranks = integer_in(fields, "ranks"),
           .after = texts_in(fields, "after")};
 }
 
-std::string Components::leading() const {
+std::string Components::first_main() const {
   const auto found = std::find_if(components.begin(), components.end(),
                                   [](const Component& one) { return one.role == "main"; });
   return found == components.end() ? std::string() : found->name;
@@ -159,7 +160,7 @@ Json Started::fields() const {
   return json;
 }
 Started Started::of(const Json& fields) {
-  return {.ranks = count_in(fields, "ranks"),
+  return {.ranks = integer_in(fields, "ranks"),
           .lead = json_read::text(fields, "lead"),
           .argv = texts_in(fields, "argv"),
           .checks = json_read::text(fields, "checks")};
@@ -169,7 +170,7 @@ Json Joined::fields() const {
   return {{"ranks", ranks}, {"hosts", hosts}, {"seconds", seconds}};
 }
 Joined Joined::of(const Json& fields) {
-  return {.ranks = count_in(fields, "ranks"),
+  return {.ranks = integer_in(fields, "ranks"),
           .hosts = json_read::text(fields, "hosts"),
           .seconds = seconds_in(fields)};
 }
@@ -178,23 +179,23 @@ Json Checked::fields() const {
   return {{"ranks", ranks}, {"seconds", seconds}};
 }
 Checked Checked::of(const Json& fields) {
-  return {.ranks = count_in(fields, "ranks"), .seconds = seconds_in(fields)};
+  return {.ranks = integer_in(fields, "ranks"), .seconds = seconds_in(fields)};
 }
 
 Json Staging::fields() const {
   return {{"nodes", nodes}};
 }
 Staging Staging::of(const Json& fields) {
-  return {.nodes = count_in(fields, "nodes")};
+  return {.nodes = integer_in(fields, "nodes")};
 }
 
 Json Staged::fields() const {
   return {{"nodes", nodes}, {"files", files}, {"bytes", bytes}, {"seconds", seconds}};
 }
 Staged Staged::of(const Json& fields) {
-  return {.nodes = count_in(fields, "nodes"),
-          .files = count_in(fields, "files"),
-          .bytes = count_in(fields, "bytes"),
+  return {.nodes = integer_in(fields, "nodes"),
+          .files = integer_in(fields, "files"),
+          .bytes = integer_in(fields, "bytes"),
           .seconds = seconds_in(fields)};
 }
 
@@ -202,9 +203,9 @@ Json OutputsCopied::fields() const {
   return {{"nodes", nodes}, {"files", files}, {"bytes", bytes}, {"seconds", seconds}};
 }
 OutputsCopied OutputsCopied::of(const Json& fields) {
-  return {.nodes = count_in(fields, "nodes"),
-          .files = count_in(fields, "files"),
-          .bytes = count_in(fields, "bytes"),
+  return {.nodes = integer_in(fields, "nodes"),
+          .files = integer_in(fields, "files"),
+          .bytes = integer_in(fields, "bytes"),
           .seconds = seconds_in(fields)};
 }
 
@@ -260,7 +261,7 @@ FinalReports FinalReports::of(const Json& fields) {
   FinalReports result;
   if (!fields.is_object()) return result;
   for (const auto& [name, value] : fields.items()) {
-    if (result.values.size() < kResultFields && is_kept_in_result(name, value))
+    if (result.values.size() < kMostResultFields && is_kept_in_result(name, value))
       result.values[name] = value;
   }
   return result;
@@ -286,8 +287,8 @@ Json RankStatistics::fields() const {
   return json;
 }
 RankStatistics RankStatistics::of(const Json& fields) {
-  RankStatistics samples{.ranks = count_in(fields, "ranks"),
-                         .slow_ranks = count_in(fields, "slow_ranks")};
+  RankStatistics samples{.ranks = integer_in(fields, "ranks"),
+                         .slow_ranks = integer_in(fields, "slow_ranks")};
   take_spread(samples.cpu, fields, "cpu");
   take_spread(samples.rss_bytes, fields, "rss_bytes");
   take_spread(samples.gpu, fields, "gpu");
@@ -302,7 +303,7 @@ RankStatistics RankStatistics::of(const Json& fields) {
     if (!rank) continue;
     samples.slow.push_back({.rank = *rank,
                             .host = json_read::text(one, "host"),
-                            .lag = count_in(one, "lag"),
+                            .lag = integer_in(one, "lag"),
                             .work_ms = json_read::number(one, "work_ms")});
   }
   return samples;
@@ -324,8 +325,8 @@ Json RankFailed::fields() const {
 RankFailed RankFailed::of(const Json& fields) {
   return {.rank = json_read::integer(fields, "rank").value_or(-1),
           .host = json_read::text(fields, "host"),
-          .pid = count_in(fields, "pid"),
-          .code = count_in(fields, "code"),
+          .pid = integer_in(fields, "pid"),
+          .code = integer_in(fields, "code"),
           .signal = json_read::text(fields, "signal"),
           .error = json_read::text(fields, "error")};
 }
@@ -348,7 +349,7 @@ Json Autopsy::Group::fields() const {
 }
 Autopsy::Group Autopsy::Group::of(const Json& fields) {
   return {.ranks = json_read::text(fields, "ranks"),
-          .count = count_in(fields, "count"),
+          .count = integer_in(fields, "count"),
           .hosts = json_read::text(fields, "hosts"),
           .frames = texts_in(fields, "frames")};
 }
@@ -359,7 +360,7 @@ Json Autopsy::fields() const {
   return {{"ranks", ranks}, {"groups", std::move(list)}, {"odd", outliers}};
 }
 Autopsy Autopsy::of(const Json& fields) {
-  Autopsy autopsy{.ranks = count_in(fields, "ranks"), .outliers = count_in(fields, "odd")};
+  Autopsy autopsy{.ranks = integer_in(fields, "ranks"), .outliers = integer_in(fields, "odd")};
   const Json* list = list_in(fields, "groups");
   if (list == nullptr) return autopsy;
   for (const Json& group : *list) {
@@ -383,7 +384,7 @@ Json AttemptEnd::fields() const {
   return json;
 }
 AttemptEnd AttemptEnd::of(const Json& fields) {
-  AttemptEnd end{.code = count_in(fields, "code"),
+  AttemptEnd end{.code = integer_in(fields, "code"),
                  .reason = word_in<EndReason>(fields, "reason"),
                  .cause = word_in<Cause>(fields, "cause"),
                  .lost_nodes = texts_in(fields, "lost_nodes"),
@@ -406,7 +407,7 @@ Json ComponentRestart::fields() const {
   return {{"code", code}, {"left", left}};
 }
 ComponentRestart ComponentRestart::of(const Json& fields) {
-  return {.code = count_in(fields, "code"), .left = count_in(fields, "left")};
+  return {.code = integer_in(fields, "code"), .left = integer_in(fields, "left")};
 }
 
 Json Restarting::fields() const {
@@ -417,10 +418,10 @@ Json Restarting::fields() const {
 }
 Restarting Restarting::of(const Json& fields) {
   return {.cause = word_in<Cause>(fields, "cause"),
-          .left = count_in(fields, "left"),
+          .left = integer_in(fields, "left"),
           .by = word_in<RestartedBy>(fields, "by"),
           .exclude = texts_in(fields, "exclude"),
-          .memory_mib = count_in(fields, "memory_mib")};
+          .memory_mib = integer_in(fields, "memory_mib")};
 }
 
 Json Ended::fields() const {
@@ -430,7 +431,7 @@ Json Ended::fields() const {
 }
 Ended Ended::of(const Json& fields) {
   return {.state = word_in<EndState>(fields, "state"),
-          .code = count_in(fields, "code"),
+          .code = integer_in(fields, "code"),
           .message = json_read::text(fields, "message"),
           .requeued = json_read::truth(fields, "requeued")};
 }

@@ -101,9 +101,9 @@ EventClass class_of(std::string_view kind) {
 }
 
 RecordParts parts_to_read(off_t size) {
-  constexpr off_t kEnd = 16 << 20;
+  constexpr off_t kPartBytes = 16 << 20;
   if (size <= static_cast<off_t>(kLargestRecordBytes)) return {size, size};
-  return {kEnd, size - kEnd};
+  return {kPartBytes, size - kPartBytes};
 }
 
 std::string_view kind_of_line(std::string_view line) {

@@ -59,8 +59,8 @@ using Json = nlohmann::ordered_json;
 //             default, because anybody may have written the record.
 // A field `seconds` is the time since the start of the attempt, unless its comment says otherwise.
 
-/// Returns the name of a component. Returns "" for a text that is longer than a name or has other
-/// characters, because the name becomes part of paths.
+/// Returns the name of a component. Returns "" for a text that is too long for a name or has
+/// characters that no name has, because the name becomes part of paths.
 [[nodiscard]] std::string component_name_in(const Json& object, const char* key);
 
 /// Lead has claimed the run for its job.
@@ -91,7 +91,7 @@ struct Components {
 
   /// Returns the name of the first main component; empty if there is none. The progress of this
   /// component is the progress of the run.
-  [[nodiscard]] std::string leading() const;
+  [[nodiscard]] std::string first_main() const;
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static Components of(const Json& fields);
 };
@@ -304,7 +304,7 @@ struct AttemptEnd {
   Word<Cause> cause{};                       ///< empty: there is no cause
   std::optional<RankFailed> first_failed{};  ///< fields() leaves out its process id and its error
   /// The suspect nodes: those whose agents disappeared without an exit record, and the node of the
-  /// process that hangs. Set only if all agents of at least one of them disappeared.
+  /// process that hangs. Set only if on at least one of these nodes all agents disappeared.
   std::optional<std::vector<std::string>> silent{};
   std::vector<std::string> lost_nodes{};
   std::optional<double> seconds{};  ///< nullopt: the ranks were never started

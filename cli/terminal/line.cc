@@ -7,15 +7,15 @@
 namespace dlrun {
 
 Line& Line::add(std::string_view value, Style style) {
-  if (left_ == 0) return *this;
-  const std::string part = cut(printable(value), left_);
-  left_ -= std::min(left_, columns_of(part));
+  if (columns_left_ == 0) return *this;
+  const std::string part = cut(printable(value), columns_left_);
+  columns_left_ -= std::min(columns_left_, columns_of(part));
   text_.add(styled(style, part));
   return *this;
 }
 
 Line& Line::pad_to(std::size_t column, std::size_t line_width) {
-  const std::size_t used = line_width - left_;
+  const std::size_t used = line_width - columns_left_;
   return used < column ? add(std::string(column - used, ' ')) : *this;
 }
 

@@ -161,10 +161,10 @@ Text table(const TableRows& rows) {
   return text;
 }
 
-Text labelled(const LabelledLines& lines, std::size_t width) {
+Text labelled(const LabelledLines& lines, std::size_t label_width) {
   Text all;
   for (const LabelledLine& line : lines) {
-    all.add("  {:<{}}{}\n", line.label, width,
+    all.add("  {:<{}}{}\n", line.label, label_width,
             styled(line.is_bad ? Style::kRed : Style::kNone, line.value));
   }
   return all;

@@ -106,8 +106,9 @@ template <typename... Args>
 
 /// Returns a table in which each column is as wide as its widest value.
 [[nodiscard]] Text table(const TableRows& rows);
-/// Returns the lines, indented. Values start after the labels, which are `width` columns wide.
-[[nodiscard]] Text labelled(const LabelledLines& lines, std::size_t width);
+/// Returns the lines, indented. Values start after the labels, which are `label_width` columns
+/// wide.
+[[nodiscard]] Text labelled(const LabelledLines& lines, std::size_t label_width);
 [[nodiscard]] Text bar_chart(const BarChart& chart);
 
 }  // namespace dlrun

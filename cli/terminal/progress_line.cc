@@ -14,8 +14,8 @@ namespace {
 
 constexpr const char* kClear = "\r\x1b[K";
 
-/// Cuts text to at most `width` columns, including the dots. Returns only the dots if width is
-/// below 3 and the text does not fit.
+/// Cuts text to at most `width` columns, including the three dots. A text that does not fit into a
+/// `width` below 3 becomes the three dots, which are then wider than `width`.
 std::string cut_to(const std::string& text, std::size_t width) {
   constexpr std::size_t kDots = 3;
   const bool fits = shortened(text, width) == text;

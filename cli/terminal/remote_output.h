@@ -25,7 +25,7 @@ class RemoteOutput final : public HostOutput {
  private:
   const Cli& cli_;
   LogFilter out_, err_;
-  bool escapes_stdout_, escapes_stderr_;
+  bool filters_stdout_, filters_stderr_;
 };
 
 }  // namespace dlrun

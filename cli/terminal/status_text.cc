@@ -12,10 +12,10 @@ namespace dlrun {
 
 Text status_text(const IndexEntry& run, const RunStatus& status,
                  const std::vector<std::string>& waits) {
-  const char* const known = !status.is_last_known    ? ""
-                            : is_unreachable(status) ? "controller unreachable; last known: "
-                                                     : "last known: ";
-  Text all = text("{}\n  {:<10}{}{}", styled(Style::kBold, run.id), "state", known,
+  const char* const prefix = !status.is_last_known    ? ""
+                             : is_unreachable(status) ? "controller unreachable; last known: "
+                                                      : "last known: ";
+  Text all = text("{}\n  {:<10}{}{}", styled(Style::kBold, run.id), "state", prefix,
                   styled(style_of(status.state), word(status.state)));
   if (!status.job.id.empty())
     all.add("  ({} {})", status.job.cluster == kLocalCluster ? "this machine," : "job",

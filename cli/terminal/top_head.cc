@@ -30,9 +30,9 @@ class HeadLines {
 
  private:
   void add_title();
-  void add_place();
+  void add_ranks_and_time();
   void add_detail();
-  void add_points();
+  void add_ended_points();
   void add_progress();
   void add_result();
   void add_resources();
@@ -64,9 +64,9 @@ void HeadLines::add_title() {
   lines_.push_back(title.text());
 }
 
-void HeadLines::add_place() {
-  const std::string place = ranks_and_time_text(picture_);
-  if (!place.empty()) lines_.push_back(line().add(" " + place).text());
+void HeadLines::add_ranks_and_time() {
+  const std::string text = ranks_and_time_text(picture_);
+  if (!text.empty()) lines_.push_back(line().add(" " + text).text());
 }
 
 void HeadLines::add_detail() {
@@ -81,7 +81,7 @@ void HeadLines::add_detail() {
       line().add(" " + printable(status_.detail), is_bad ? Style::kRed : Style::kNone).text());
 }
 
-void HeadLines::add_points() {
+void HeadLines::add_ended_points() {
   if (!status_.sweep) return;
   const EndedPoints ended = ended_points(*status_.sweep);
   const std::size_t width = std::min<std::size_t>(40, columns_ > 50 ? columns_ - 45 : 10);
@@ -136,11 +136,11 @@ void HeadLines::add_resources() {
 /// the figures from the table.
 std::vector<Text> HeadLines::take() {
   add_title();
-  add_place();
+  add_ranks_and_time();
   add_detail();
   lines_.emplace_back();
   const std::size_t before = lines_.size();
-  add_points();
+  add_ended_points();
   add_progress();
   add_result();
   add_resources();

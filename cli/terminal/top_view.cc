@@ -70,8 +70,9 @@ class RankTable {
 std::vector<Text> point_lines(const std::vector<PointPicture>& points, std::size_t most_points,
                               std::size_t most_lines, std::size_t columns) {
   const bool all_fit = points.size() <= std::min(most_points, most_lines);
-  const std::size_t rest = most_lines - std::min<std::size_t>(most_lines, 1);
-  const auto shown = shown_points(points, all_fit ? points.size() : std::min(most_points, rest));
+  const std::size_t lines_for_points = most_lines - std::min<std::size_t>(most_lines, 1);
+  const auto shown =
+      shown_points(points, all_fit ? points.size() : std::min(most_points, lines_for_points));
   constexpr std::size_t kStateWidth = 13, kBarWidth = 10;
   const std::size_t number_width = std::to_string(points.size()).size();
   std::size_t values_width = 0;
@@ -135,12 +136,12 @@ std::vector<Text> top_lines(const RunPicture& picture, const TopSize& size) {
   const bool has_ranks = picture.ranks && !picture.ranks->rows.empty() &&
                          picture.ranks->attempt == picture.status.facts.record.attempt;
   if (picture.points) {
-    const std::size_t fit =
+    const std::size_t points_room =
         size.rows == 0 ? kDefaultRanks : size.rows - std::min(size.rows, lines.size());
     const std::size_t all = picture.points->size();
-    const std::size_t most_lines = size.rows == 0 && size.ranks > 0 ? all : fit;
-    const auto points =
-        point_lines(*picture.points, size.ranks > 0 ? size.ranks : all, most_lines, columns);
+    const std::size_t most_lines = size.rows == 0 && size.most_ranks > 0 ? all : points_room;
+    const auto points = point_lines(*picture.points, size.most_ranks > 0 ? size.most_ranks : all,
+                                    most_lines, columns);
     lines.insert(lines.end(), points.begin(), points.end());
   }
   const std::size_t room =
@@ -150,11 +151,13 @@ std::vector<Text> top_lines(const RunPicture& picture, const TopSize& size) {
   const auto events = event_lines(picture, events_room, columns);
   if (has_ranks && room > events.size() + 2) {
     // Reserves three lines: the title, the line about hidden ranks, and an empty line.
-    const std::size_t space =
+    const std::size_t ranks_room =
         size.rows == 0 ? kDefaultRanks : room - std::min(room, events.size() + 3);
-    const std::size_t most =
-        size.ranks > 0 ? std::min(size.ranks, size.rows == 0 ? size.ranks : space) : space;
-    const RankRows ranks = rank_rows(*picture.ranks, newest_step(picture), most);
+    const std::size_t most_ranks =
+        size.most_ranks > 0
+            ? std::min(size.most_ranks, size.rows == 0 ? size.most_ranks : ranks_room)
+            : ranks_room;
+    const RankRows ranks = rank_rows(*picture.ranks, newest_step(picture), most_ranks);
     RankTable(ranks, columns).add_to(lines, size.rows > 0);
     if (!events.empty()) lines.emplace_back();
   } else if (!has_ranks && picture.status.state == RunState::kRunning && !picture.status.sweep) {

@@ -15,7 +15,7 @@ struct TopSize {
   std::size_t columns = 80;
   std::size_t rows = 24;  ///< 0: no limit
   /// The most ranks, or points of a sweep, to show. 0: as many as fit; 20 without a limit of rows.
-  std::size_t ranks = 0;
+  std::size_t most_ranks = 0;
 };
 
 /// Returns the lines of the screen, each of at most size.columns columns. The number of lines is at

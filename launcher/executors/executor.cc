@@ -10,7 +10,7 @@ std::string reason_text(const JobReport& report) {
 }
 
 Result<std::optional<JobId>> Executor::find(std::string_view comment, const std::string& cluster) {
-  if (cluster != kLocalCluster && !is_cluster_name(cluster))
+  if (cluster != kLocalCluster && !is_cluster_list(cluster))
     return fail(Errc::kInvalid, "'{}' is not the name of a cluster", printable(cluster));
   return do_find(comment, cluster);
 }

@@ -100,7 +100,7 @@ class Executor {
   [[nodiscard]] Result<> cancel(const JobId& job, std::string_view token);
 
  private:
-  // find(), query() and cancel() call these after check_job_id() or is_cluster_name() has accepted
+  // find(), query() and cancel() call these after check_job_id() or is_cluster_list() has accepted
   // ids and names. Ids come from files; here they become arguments of a command, parts of a URL,
   // or the target of a signal.
   [[nodiscard]] virtual Result<std::optional<JobId>> do_find(std::string_view comment,

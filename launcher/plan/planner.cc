@@ -470,8 +470,8 @@ void Planner::notify_options() {
   const auto add = [&](std::string_view option, std::string value, std::string_view key) {
     plan_.lead_options.push_back({std::string(option), std::move(value), std::string(key)});
   };
-  const std::vector<std::string> usual(kUsualOccasions.begin(), kUsualOccasions.end());
-  add("--notify", join(n.on.empty() ? usual : n.on, ","), "notify.on"_key);
+  const std::vector<std::string> defaults(kDefaultOccasions.begin(), kDefaultOccasions.end());
+  add("--notify", join(n.on.empty() ? defaults : n.on, ","), "notify.on"_key);
   if (n.has_webhook()) {
     const std::string name = n.webhook_secret.value_or(kWebhookUrlSecret);
     plan_.lead_secrets.push_back(name);

@@ -153,7 +153,7 @@ HostFile read_keys(const ConfigFile& file, std::string_view name,
 bool is_private_group(gid_t gid) {
   const auto user = account_of(::geteuid());
   if (!user || user->group != gid) return false;
-  const auto group = account_group(gid);
+  const auto group = group_by_id(gid);
   if (!group || group->name != user->name) return false;
   return std::all_of(group->members.begin(), group->members.end(),
                      [&](const std::string& member) { return member == user->name; });

@@ -105,7 +105,7 @@ namespace {
 /// Checks the id (which may be empty) and the cluster of a recorded job, because both become parts
 /// of a command later.
 Result<> check_named_job(const std::filesystem::path& file, const JobId& job) {
-  if (job.id.empty() && (job.cluster == kLocalCluster || is_cluster_name(job.cluster))) return {};
+  if (job.id.empty() && (job.cluster == kLocalCluster || is_cluster_list(job.cluster))) return {};
   if (auto checked = check_job_id(job); !checked)
     return fail(Errc::kInvalid, "{}: is damaged: {}", printable(file.string()),
                 checked.error().message);

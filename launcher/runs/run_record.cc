@@ -116,7 +116,7 @@ class EventApplier {
   }
   void operator()(const events::Components& components) const {
     record_.components.clear();
-    record_.leading_component = components.leading();
+    record_.leading_component = components.first_main();
     record_.ranks = 0;
     for (const auto& one : components.components) {
       record_.components.push_back(

@@ -120,17 +120,17 @@ Result<SyncReport> send_ended(const Env& env, const IndexEntry& run, const RunSt
 
 Result<TrackedRun> sync_record(const Env& env, const IndexEntry& run,
                                const Result<RunStatus>& status) {
-  DLRUN_TRY_ASSIGN(const auto recorded, MlflowRecord(run.path).read());
+  DLRUN_TRY_ASSIGN(const auto recorded, MlflowRecord(run.path).read_run());
   if (!status) return tl::unexpected<Error>(status.error());
   DLRUN_TRY(check_has_ended(env, run, *status, last_time_ms(run, status->facts.record)));
   std::string token;
-  if (!recorded.secret.empty()) {
-    token = env.get_or(recorded.secret, "");
+  if (!recorded.secret_name.empty()) {
+    token = env.get_or(recorded.secret_name, "");
     if (token.empty())
       return fail(Errc::kInvalid,
                   "the server's token is not set in this environment; export {} "
                   "(track.mlflow.secret)",
-                  recorded.secret);
+                  recorded.secret_name);
     hide_in_log(token);
   }
   DLRUN_TRY_ASSIGN(auto report, send_ended(env, run, *status, token));

@@ -111,7 +111,7 @@ Result<> copy_kept(int from, off_t size, Survey& survey, int to) {
   LineReader lines(from, 0, size);
   std::string block;
   while (const auto line = lines.next()) {
-    if (!survey.keeps(*line, lines.line_begin()) || !has_checksum(*line)) continue;
+    if (!survey.keeps(*line, lines.line_begin()) || !has_valid_checksum(*line)) continue;
     block.append(*line).push_back('\n');
     if (block.size() < kWriteBytes) continue;
     DLRUN_TRY(write_all(to, block));

@@ -178,7 +178,7 @@ void Notifier::on_event(const RunEvent& event, int attempt, const std::string& c
   const auto* ended = std::get_if<events::Ended>(&event);
   if (has_mlflow_ && ended != nullptr) {
     const auto state = ended->state.value().value_or(EndState::kFailed);
-    pass(json_read::dump(mlflow_end(state, milliseconds_of(now))) + "\n");
+    pass(json_read::dump(mlflow_end_line(state, milliseconds_of(now))) + "\n");
   }
   auto notice = maker_.on_event(event, attempt, component);
   if (!notice) return;
@@ -246,7 +246,7 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
         MlflowRun{
             .url = options.mlflow.url,
             .experiment = options.mlflow.experiment.empty() ? "dlrun" : options.mlflow.experiment,
-            .secret = options.mlflow.secret,
+            .secret_name = options.mlflow.secret,
             .run = name,
             .job = identity.job,
             .cluster = identity.cluster,

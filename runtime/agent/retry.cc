@@ -83,7 +83,7 @@ class HistoryReader {
     std::visit(Overloaded{[&](const events::Claimed&) { begin(); },
                           [&](const events::Components& components) {
                             begin();
-                            first_main_ = components.leading();
+                            first_main_ = components.first_main();
                           },
                           [&](const events::Started&) { begin(); },
                           [&](const events::Joined&) { has_run_ = has_run_ || counts; },

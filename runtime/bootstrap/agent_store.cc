@@ -44,7 +44,7 @@ Errc code_of(const Reply& reply, Errc otherwise) {
 }
 
 Result<Reply> parse_reply(std::string_view line) {
-  const auto json = parse_json<nlohmann::json>(line, limits_for_nlohmann_json());
+  const auto json = parse_json<nlohmann::json>(line, limits_for_sorted_json());
   if (!json.is_object() || !json.contains("ok") || !json["ok"].is_boolean()) {
     return fail(Errc::kInternal, "store: the agent answered '{}', expected an object with \"ok\"",
                 printable(line.substr(0, 200)));
@@ -175,7 +175,7 @@ Result<std::string> AgentStore::get(std::string_view key, milliseconds wait) {
 }
 
 Result<> AgentStore::report_progress(std::string_view json_object) {
-  auto request = parse_json<nlohmann::json>(json_object, limits_for_nlohmann_json());
+  auto request = parse_json<nlohmann::json>(json_object, limits_for_sorted_json());
   if (!request.is_object()) {
     return fail(Errc::kInvalid, "store: progress is not a JSON object: {}",
                 printable(json_object.substr(0, 200)));

@@ -97,11 +97,11 @@ TEST_CASE(
     "a cluster name is refused if it looks like an option, or has characters other than letters, "
     "digits, '.', '_', '-' and commas between names") {
   for (const char* name : {"", "alpine", "alpine-2.x_y", "a,b", "all"})
-    CHECK(is_cluster_name(name));
+    CHECK(is_cluster_list(name));
   for (const char* name :
        {"-M", "--me", "a,-b", "a,", ",a", "a b", "a;b", "a/b", "$(id)", "a\nb"}) {
     CAPTURE(name);
-    CHECK_FALSE(is_cluster_name(name));
+    CHECK_FALSE(is_cluster_list(name));
     CHECK_FALSE(check_job_id({name, "42"}).has_value());
   }
 }

@@ -27,7 +27,7 @@ TEST_CASE("checked lines can be parsed back") {
   CHECK(lines.objects[0]["ranks"] == 8);
   CHECK(lines.objects[1]["text"] == "a\nb");
   CHECK_FALSE(lines.objects[1].contains("crc"));
-  CHECK(lines.valid_bytes == text.size());
+  CHECK(lines.checked_end == text.size());
   CHECK_FALSE(lines.has_torn_tail);
 }
 
@@ -39,7 +39,7 @@ TEST_CASE("a text that is cut at any byte loses only its last line") {
     CAPTURE(cut);
     REQUIRE(lines.objects.size() == 1);
     CHECK(lines.has_torn_tail);
-    CHECK(lines.valid_bytes == first);
+    CHECK(lines.checked_end == first);
   }
 }
 

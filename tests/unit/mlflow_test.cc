@@ -297,7 +297,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "a later attempt keeps the run of the firs
   add(1, 0.5);
   REQUIRE(sync().is_complete);
   REQUIRE(record.create({.url = "http://other", .experiment = "x", .run = "y"}).has_value());
-  CHECK(record.read()->run == "mnist-1");
+  CHECK(record.read_run()->run == "mnist-1");
   add(2, 0.25);
   CHECK(sync().is_complete);
   CHECK(only_run()["metrics"].size() == 2);

@@ -102,7 +102,7 @@ TEST_CASE("portable: the account of root comes from /etc/passwd, without any pro
   REQUIRE(root.has_value());
   CHECK(root->name == "root");
   CHECK(root->group == 0);
-  CHECK(account_group(0)->name == "root");
+  CHECK(group_by_id(0)->name == "root");
 }
 
 TEST_CASE("portable: getent gives the account that only a directory service knows") {
@@ -115,7 +115,7 @@ TEST_CASE("portable: getent gives the account that only a directory service know
   REQUIRE(account.has_value());
   CHECK(account->name == "ann");
   CHECK(account->group == 513);
-  const auto group = account_group(kForeign);
+  const auto group = group_by_id(kForeign);
   REQUIRE(group.has_value());
   CHECK(group->name == "team");
   CHECK(group->members == std::vector<std::string>{"ann", "bob"});
@@ -131,18 +131,18 @@ TEST_CASE("portable: id gives the name if getent knows nothing or does not exist
   REQUIRE(account.has_value());
   CHECK(account->name == "eve");
   CHECK(account->group == 77);
-  CHECK_FALSE(account_group(kForeign).has_value());
+  CHECK_FALSE(group_by_id(kForeign).has_value());
 }
 
 TEST_CASE("portable: getent's answer about a group replaces that of /etc/group") {
   const OwnPrograms programs(true);
-  CHECK(account_group(0)->name == "root");
+  CHECK(group_by_id(0)->name == "root");
   programs.add("getent", "echo \"root:x:$2:ann,bob\"\n");
-  const auto merged = account_group(0);
+  const auto merged = group_by_id(0);
   REQUIRE(merged.has_value());
   CHECK(merged->members == std::vector<std::string>{"ann", "bob"});
   programs.add("getent", "exit 2\n");  // no such group
-  CHECK_FALSE(account_group(0).has_value());
+  CHECK_FALSE(group_by_id(0).has_value());
 }
 
 TEST_CASE("portable: the answers about a user are remembered, even if no program knows a name") {

@@ -82,14 +82,14 @@ TEST_CASE("noise before the relay's greeting is skipped, and more than 64 KiB of
 
 TEST_CASE("a relay's connection sends one window, and sends more after credit") {
   RelayChannel channel;
-  CHECK(channel.may_send() == kRelayWindow);
-  channel.sent(kRelayWindow);
-  CHECK(channel.may_send() == 0);
+  CHECK(channel.sendable_bytes() == kRelayWindow);
+  channel.record_sent(kRelayWindow);
+  CHECK(channel.sendable_bytes() == 0);
   CHECK_FALSE(channel.receive_credit(kRelayWindow + 1));
   CHECK(channel.receive_credit(100));
-  CHECK(channel.may_send() == 100);
-  channel.sent_end();
-  CHECK(channel.may_send() == 0);
+  CHECK(channel.sendable_bytes() == 100);
+  channel.record_sent_end();
+  CHECK(channel.sendable_bytes() == 0);
 }
 
 TEST_CASE("a relay's connection holds at most one window of received bytes") {
@@ -98,9 +98,9 @@ TEST_CASE("a relay's connection holds at most one window of received bytes") {
   CHECK_FALSE(channel.receive("b"));
   RelayChannel other;
   CHECK(other.receive(std::string(kRelayWindow, 'a')));
-  CHECK(other.wrote(1) == 0);
+  CHECK(other.record_written(1) == 0);
   CHECK_FALSE(other.receive("b"));  // no credit was given for that byte yet
-  const std::size_t credit = other.wrote(kRelayWindow / 2);
+  const std::size_t credit = other.record_written(kRelayWindow / 2);
   CHECK(credit == kRelayWindow / 2 + 1);
   CHECK(other.receive(std::string(credit, 'b')));
   CHECK(other.unwritten().size() == kRelayWindow);
@@ -113,10 +113,10 @@ TEST_CASE("a relay's connection is done when both directions have ended") {
   CHECK_FALSE(channel.receive_end());
   CHECK_FALSE(channel.receive("c"));
   CHECK_FALSE(channel.is_written_whole());
-  CHECK(channel.wrote(2) == 0);
+  CHECK(channel.record_written(2) == 0);
   CHECK(channel.is_written_whole());
   CHECK_FALSE(channel.is_done());
-  channel.sent_end();
+  channel.record_sent_end();
   CHECK(channel.is_done());
 }
 

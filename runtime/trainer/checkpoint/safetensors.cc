@@ -139,7 +139,7 @@ Result<ParsedTensors> parse_safetensors(std::string_view name,
   }
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + kLengthBytes;
   const json header =
-      parse_json<json>({text, static_cast<std::size_t>(length)}, limits_for_nlohmann_json());
+      parse_json<json>({text, static_cast<std::size_t>(length)}, limits_for_sorted_json());
   if (!header.is_object()) return fail(Errc::kInvalid, "{}: the header is not a JSON object", name);
 
   const std::span<const std::uint8_t> data = bytes.subspan(kLengthBytes + length);
