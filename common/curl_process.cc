@@ -17,7 +17,8 @@ constexpr std::size_t kLongestReply = 1U << 20U;
 constexpr std::chrono::seconds kConnectLimit{5};
 /// Time beyond curl's own limit after which dlrun kills curl.
 constexpr std::chrono::seconds kKillAfter{1};
-constexpr int kCurlTimedOut = 28;  ///< curl's exit code when its time limit expired
+constexpr int kCurlReplyTooLarge = 63;  ///< the reply is longer than max-filesize
+constexpr int kCurlTimedOut = 28;       ///< curl's exit code when its time limit expired
 
 /// Returns host and port of the address, with a user name if there is one.
 std::string_view authority_of(std::string_view url) {
@@ -146,6 +147,8 @@ Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
     reply.problem = problem_of(kCurlTimedOut, limit);
     return reply;
   }
+  if (finished->exit_code == kCurlReplyTooLarge)
+    return fail(Errc::kInvalid, "the reply has more than {} bytes", kLongestReply);
   const auto end = finished->out.rfind('\n');
   if (end == std::string::npos) {
     reply.problem = problem_of(finished->exit_code, limit);

@@ -336,18 +336,20 @@ constexpr const char* kSrunOnFirstNode =
   if (is_plain_shell) {
     result.argv.insert(result.argv.end(), {"bash", "--rcfile", script_path, "-i"});
     result.script += "[[ -r ~/.bashrc ]] && . ~/.bashrc\n" + prologue;
+    for (const PlannedVariable& variable : plan.rank_vars)
+      result.script += "export " + variable.name + "=" + shell_quote(variable.value) + "\n";
     return result;
   }
   result.argv.insert(result.argv.end(), {"bash", script_path});
   result.script += "set -eo pipefail\n" + prologue;
   std::vector<std::string> last;
-  if (!plan.rank_vars.empty()) last.emplace_back("env");
-  for (const PlannedVariable& variable : plan.rank_vars)
-    last.push_back(variable.name + "=" + variable.value);
   if (!container.empty()) {
     last = inner_options;
     for (const PlannedOption& option : container) last.push_back(option.word());
   }
+  if (!plan.rank_vars.empty()) last.emplace_back("env");
+  for (const PlannedVariable& variable : plan.rank_vars)
+    last.push_back(variable.name + "=" + variable.value);
   if (command.empty()) {
     last.insert(last.end(), {"sh", "-c", "command -v bash >/dev/null && exec bash -i; exec sh -i"});
   } else {

@@ -41,16 +41,24 @@ void add_options(std::vector<Option>& options, std::span<const std::string> word
       }
       options.push_back(std::move(option));
     } else if (word.size() >= 2 && word[0] == '-') {
-      const SbatchOptionRow* row = find_sbatch_option_row(word[1]);
-      Option option{row == nullptr ? word : std::string(row->option), std::nullopt};
-      if (row != nullptr && row->needs_value) {
-        if (word.size() > 2) {
-          option.value = word.substr(2);
-        } else if (has_next) {
-          option.value = words[++i];
+      // Short options without a value may stand in one word with further ones: -HN2 is -H -N 2.
+      for (std::size_t at = 1; at < word.size(); ++at) {
+        const SbatchOptionRow* row = find_sbatch_option_row(word[at]);
+        if (row == nullptr) {
+          options.push_back({"-" + word.substr(at), std::nullopt});
+          break;
         }
+        Option option{std::string(row->option), std::nullopt};
+        if (row->needs_value) {
+          if (at + 1 < word.size()) {
+            option.value = word.substr(at + 1);
+          } else if (has_next) {
+            option.value = words[++i];
+          }
+          at = word.size();
+        }
+        options.push_back(std::move(option));
       }
-      options.push_back(std::move(option));
     } else {
       options.push_back({word, std::nullopt});
     }

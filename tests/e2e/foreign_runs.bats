@@ -166,6 +166,10 @@ JSON
     run dl resubmit "${hostile##*/}"
     [ "$status" -ne 0 ]
     [ "$(jobs_of_victim | wc -l)" -eq 1 ]
+    # `wait` refuses a foreign run before it waits for the user's own.
+    run timeout 20 "$testbed/as_user" bash -c 'cd "$1" && exec dlrun wait "$2" "$3"' - "$dir" \
+        "$own" "$hostile"
+    [ "$status" -eq 2 ]
     as_user rm "$DLRUN_TESTBED_HOME/.local/state/dlrun/runs/${hostile##*/}"
 }
 

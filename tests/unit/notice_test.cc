@@ -2,10 +2,14 @@
 
 #include "common/notice.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <fstream>
 #include <iterator>
@@ -13,6 +17,7 @@
 #include <tuple>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "common/bounded_json.h"
 #include "common/curl_process.h"
@@ -124,6 +129,29 @@ TEST_CASE("docs/stability.md lists the fields of a message to a webhook") {
   for (const auto& [field, value] : fields.items())
     CHECK_MESSAGE(has(list, "`" + field + "`"), field);
   CHECK(static_cast<std::size_t>(std::count(list.begin(), list.end(), '`')) == 2 * fields.size());
+}
+
+TEST_CASE("a reply that is too large is refused, even if its status is 200") {
+  const UniqueFd server(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  REQUIRE(::bind(server.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(::listen(server.get(), 1) == 0);
+  REQUIRE(::getsockname(server.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  std::thread answering([&] {
+    const UniqueFd client(::accept4(server.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    std::array<char, 4096> request{};
+    static_cast<void>(::read(client.get(), request.data(), request.size()));
+    constexpr std::string_view kReply = "HTTP/1.1 200 OK\r\nContent-Length: 2097152\r\n\r\n{}";
+    static_cast<void>(::write(client.get(), kReply.data(), kReply.size()));
+  });
+  const std::string url = fmt::format("http://127.0.0.1:{}/", ntohs(address.sin_port));
+  const auto reply = send_by_curl(Env::of_process(), {.url = url}, std::chrono::seconds(10));
+  answering.join();
+  REQUIRE_FALSE(reply);
+  CHECK(reply.error().code == Errc::kInvalid);
+  CHECK(has(reply.error().message, "the reply has more than"));
 }
 
 TEST_CASE("a notice can be read back from its JSON, and damaged JSON gives empty fields") {

@@ -54,6 +54,16 @@ TEST_CASE("a script's #SBATCH lines become fields, and command-line options take
   CHECK_FALSE(job.contains("tasks"));
 }
 
+TEST_CASE("short options may share a word, of which the last may have a value") {
+  const auto job = job_of("#!/bin/bash\n#SBATCH -HN2\n#SBATCH -sn 3\n");
+  CHECK(job["hold"] == true);
+  CHECK(job["nodes"] == "2");
+  CHECK(job["tasks"] == 3);
+  const auto unknown = body_of("#!/bin/bash\n#SBATCH -H?2\n");
+  REQUIRE_FALSE(unknown);
+  CHECK(unknown.error().message.find("-?2") != std::string::npos);
+}
+
 TEST_CASE("the variables that sbatch sets for srun are in the job's environment") {
   const auto job = job_of(
       "#SBATCH --cpus-per-task=4\n#SBATCH --mem-per-gpu=2G\n#SBATCH --gpus-per-node=a100:2\n");

@@ -63,6 +63,13 @@ TEST_CASE("wandb's run has one id for all attempts, and the user's own variables
   CHECK(has(script, "WANDB_PROJECT={{p}}"));  // no template of the agent
   CHECK(has(script, "WANDB_ENTITY=e"));
   CHECK(has(script, "WANDB_MODE=offline"));
+  // A session has them, too: as a shell, with a command, and in a container.
+  CHECK(has(render_interactive(plan, {}, "s").script, "export WANDB_PROJECT='{p}'\n"));
+  CHECK(has(render_interactive(plan, {"x"}, "s").script, "env 'WANDB_PROJECT={p}'"));
+  const auto contained = tracked_plan(
+      with_track("{wandb: {project: p}}",
+                 "launch: {command: [x]}\ncontainer: {runtime: pyxis, image: /a.sqsh}\n"));
+  CHECK(has(render_interactive(contained, {"x"}, "s").script, " env WANDB_PROJECT=p x"));
   const auto own = render_script(tracked_plan(with_track("{wandb: {project: p}}",
                                                          "launch: {command: [x]}\nenvironment: "
                                                          "{vars: {WANDB_RUN_ID: mine}}\n")));
