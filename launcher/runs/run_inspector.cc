@@ -66,7 +66,7 @@ RunInspector::RunInspector(const Env& env, KnownServers servers)
 Executor& RunInspector::executor_of(const RunFacts& facts) {
   if (facts.foreign) {
     foreign_ = std::make_unique<RefusingExecutor>(
-        Error{Errc::kUsage, fmt::format("it is {}", describe(*facts.foreign))});
+        Error{Errc::kUsage, fmt::format("it is {}", describe_foreign_run(*facts.foreign))});
     return *foreign_;
   }
   const auto job = job_of(facts);
@@ -168,7 +168,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(
           std::make_move_iterator(begin + static_cast<std::ptrdiff_t>(part.count)));
       result.emplace_back(sum_up_points(points));
       if (auto owner = foreign_owner(runs[result.size() - 1])) {
-        result.back()->detail += "; " + describe(*owner);
+        result.back()->detail += "; " + describe_foreign_run(*owner);
         result.back()->facts.foreign = std::move(owner);
       }
     }

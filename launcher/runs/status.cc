@@ -174,7 +174,7 @@ void assess_foreign(RunStatus& status) {
                  : is_known ? running_or_pending(f.record)
                             : RunState::kUnknown;
   status.is_last_known = !is_refused;
-  status.detail = describe(*f.foreign);
+  status.detail = describe_foreign_run(*f.foreign);
 }
 
 /// Determines the state if the executor did not answer. is_intent: the submission is still an
