@@ -165,33 +165,33 @@ Result<> LogReader::open() {
   auto fd = open_untrusted(path_, Links::kFollow);
   if (!fd && fd.error().code == Errc::kNotFound) return {};
   if (!fd) return fail(fd.error().code, "cannot read the log: {}", printable(fd.error().message));
-  struct stat now {};
-  if (::fstat(fd->get(), &now) != 0)
+  struct stat info {};
+  if (::fstat(fd->get(), &info) != 0)
     return fail(Errc::kIo, "cannot read {}: {}", printable(path_.string()), errno_text(errno));
-  if (required_owner_ && now.st_uid != *required_owner_) {
+  if (required_owner_ && info.st_uid != *required_owner_) {
     return fail(
         Errc::kInvalid,
         "{}: belongs to user {}, but the run that names it as its log belongs to user {}; the "
         "file is not shown",
-        printable(path_.string()), owner_of(now.st_uid).name, owner_of(*required_owner_).name);
+        printable(path_.string()), owner_of(info.st_uid).name, owner_of(*required_owner_).name);
   }
   fd_ = std::move(*fd);
   offset_ = tail_lines_
-                ? tail_offset(fd_.get(), static_cast<std::uint64_t>(now.st_size), *tail_lines_)
+                ? tail_offset(fd_.get(), static_cast<std::uint64_t>(info.st_size), *tail_lines_)
                 : 0;
   tail_lines_.reset();
   return {};
 }
 
 Result<std::string> LogReader::read_more(std::size_t limit) {
-  struct stat now {};
+  struct stat info {};
   if (!fd_.is_open()) {
     DLRUN_TRY(open());
     if (!fd_.is_open()) return std::string();
   }
-  if (::fstat(fd_.get(), &now) != 0)
+  if (::fstat(fd_.get(), &info) != 0)
     return fail(Errc::kIo, "cannot read {}: {}", printable(path_.string()), errno_text(errno));
-  const auto size = static_cast<std::uint64_t>(now.st_size);
+  const auto size = static_cast<std::uint64_t>(info.st_size);
   if (size < offset_) offset_ = 0;  // a requeue without --open-mode=append has truncated it
   if (size == offset_) return std::string();
   // A file of a few KiB may have a hole of many GiB, which would take minutes to print.

@@ -157,7 +157,7 @@ void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<Ind
 }
 
 void ListMaker::add_state(Listed& listed, const RunStatus& status, RunList& list) {
-  if (is_unreachable(status)) list.unreachable = status.facts.unreachable;
+  if (is_unreachable(status)) list.unreachable = status.facts.why_unreachable;
   if (request_.wants_json) {
     if (!filters_.fit_state(word(status.state))) return;
     if (is_full(list.json.size())) {
