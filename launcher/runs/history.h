@@ -68,8 +68,8 @@ struct AttemptHistory {
   std::string job;         ///< id of the job; empty if lead restarted the ranks within the job
   std::string host;        ///< the host of lead
   std::string hosts;       ///< the node list of the ranks
-  Word<EndReason> reason;  ///< the event that ended the attempt; empty while it runs
-  Word<Cause> cause;       ///< the class of this event (retry.on); the restart depends on it
+  Word<EndReason> reason;  ///< how the attempt ended; empty while it runs
+  Word<Cause> cause;       ///< the class of this end (retry.on); the restart depends on it
   std::optional<std::int64_t> code;  ///< the exit code of the attempt
   bool has_successor = false;        ///< another attempt was announced or has begun
   /// Returns true if the attempt ended at the time limit, by a preemption or by a requeue, and
