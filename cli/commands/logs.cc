@@ -98,7 +98,7 @@ Result<int> logs(Cli& cli, const LogsOptions& given) {
   const auto owner = options.follow ? foreign_owner(run.path) : std::nullopt;
   if (owner)
     print_note(cli, fmt::format("{}: {}: the existing log is printed, but not followed", run.id,
-                                describe(*owner)));
+                                describe_foreign_run(*owner)));
   if (!options.follow || owner) return print_log(cli, run, options);
   RunInspector inspector(cli.env, known_servers(cli));
   const Interrupt interrupt;

@@ -31,7 +31,7 @@ void print_table(const Cli& cli, const IndexEntry& run, const SweepTable& sweep)
   }
   print_note(cli, fmt::format("{}: {}", run.id, sweep.overall.detail));
   if (const auto owner = foreign_owner(run.path))
-    print_note(cli, fmt::format("{}: {}", run.id, describe(*owner)));
+    print_note(cli, fmt::format("{}: {}", run.id, describe_foreign_run(*owner)));
   else if (sweep.overall.sweep->not_submitted > 0)
     print_note(
         cli, fmt::format("`dlrun resubmit {}` submits the points that were not submitted", run.id));

@@ -53,7 +53,7 @@ Result<> check_is_done(const std::string& id, const fs::path& run, const RunStat
                 printable(owner->name));
   if (is_unreachable(status))
     return fail(Errc::kUnavailable, "{}: is left alone, because its state is not known now: {}", id,
-                status.facts.unreachable);
+                status.facts.why_unreachable);
   if (is_over(status)) return {};
   switch (status.state) {
     case RunState::kPending:

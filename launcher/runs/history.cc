@@ -236,15 +236,15 @@ AttemptHistory& RunHistory::attempt_of(std::int64_t number, double t) {
   if (count > 0 && attempts_[count - 1].number == number) return attempts_[count - 1];
   if (count > 1 && attempts_[count - 2].number == number) return attempts_[count - 2];
   if (count >= kAttemptsLimit) return attempts_.back();
-  if (!attempts_.empty()) mark_followed(attempts_.back());
+  if (!attempts_.empty()) note_successor(attempts_.back());
   AttemptHistory& attempt = attempts_.emplace_back();
   attempt.number = number;
   attempt.claimed = t;
   return attempt;
 }
 
-void RunHistory::mark_followed(AttemptHistory& attempt) {
-  attempt.is_followed = true;
+void RunHistory::note_successor(AttemptHistory& attempt) {
+  attempt.has_successor = true;
   if (!attempt.has_planned_end()) return;
   for (ShownEvent& event : events_) {
     if (event.attempt == attempt.number && event.kind == events::AttemptEnd::kKind)
@@ -253,14 +253,14 @@ void RunHistory::mark_followed(AttemptHistory& attempt) {
 }
 
 void RunHistory::add(std::string_view lines) {
-  const std::size_t stride = frequent_seen_ < kFirstFrequent ? 1 : stride_;
+  const std::size_t stride = frequent_lines_ < kFirstFrequent ? 1 : stride_;
   for (std::size_t begin = 0, end = 0; begin < lines.size(); begin = end + 1) {
     end = std::min(lines.find('\n', begin), lines.size());
     const auto line = lines.substr(begin, end - begin);
     const bool is_frequent = class_of(kind_of_line(line)) == EventClass::kDroppable;
     // The last line of a chunk shows the current progress.
     const bool is_last = end + 1 >= lines.size();
-    if (is_frequent && ++frequent_seen_ % stride != 0 && !is_last) continue;
+    if (is_frequent && ++frequent_lines_ % stride != 0 && !is_last) continue;
     const auto recorded = event_of_line(line);
     if (!recorded) {
       record_.damaged_lines = ++damaged_lines_;
@@ -308,7 +308,7 @@ void RunHistory::add(const RecordedEvent& recorded) {
                         },
                         [&](const events::Restarting& event) {
                           attempt.cause = event.cause;
-                          mark_followed(attempt);
+                          note_successor(attempt);
                         },
                         [](const auto&) {}},
              recorded.event);
@@ -392,7 +392,7 @@ Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
   return true;
 }
 
-std::optional<double> time_left(const RunHistory& history, std::int64_t steps, double now) {
+std::optional<double> time_until_steps(const RunHistory& history, std::int64_t steps, double now) {
   const auto& points = history.progress();
   const ProgressPoint* last = nullptr;
   const ProgressPoint* first = nullptr;

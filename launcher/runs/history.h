@@ -68,14 +68,14 @@ struct AttemptHistory {
   std::string job;         ///< id of the job; empty if lead restarted the ranks within the job
   std::string host;        ///< the host of lead
   std::string hosts;       ///< the node list of the ranks
-  Word<EndReason> reason;  ///< why the attempt ended; empty while it runs
-  Word<Cause> cause;       ///< the cause of the end, on which the restart depends
+  Word<EndReason> reason;  ///< how the attempt ended; empty while it runs
+  Word<Cause> cause;       ///< the class of this end (retry.on); the restart depends on it
   std::optional<std::int64_t> code;  ///< the exit code of the attempt
-  bool is_followed = false;          ///< another attempt was announced or has begun
+  bool has_successor = false;        ///< another attempt was announced or has begun
   /// Returns true if the attempt ended at the time limit, by a preemption or by a requeue, and
   /// another attempt follows. This end is not a failure.
   [[nodiscard]] bool has_planned_end() const {
-    return is_followed &&
+    return has_successor &&
            (cause == Cause::kTimeout || cause == Cause::kPreemption || cause == Cause::kRequeue);
   }
 };
@@ -111,9 +111,9 @@ class RunHistory {
   void add_progress(const events::Progress& event, double t, std::int64_t attempt);
   void add_samples(const events::RankStatistics& event, double t, std::int64_t attempt);
   AttemptHistory& attempt_of(std::int64_t number, double t);
-  /// Marks that another attempt follows. An ordinary end of `attempt` is then no longer shown as a
+  /// Marks that another attempt follows. A planned end of `attempt` is then no longer shown as a
   /// failure.
-  void mark_followed(AttemptHistory& attempt);
+  void note_successor(AttemptHistory& attempt);
 
   RunRecord record_;
   std::vector<AttemptHistory> attempts_;
@@ -128,14 +128,14 @@ class RunHistory {
   /// Only every stride_-th progress or samples event is parsed. stride_ is above 1 only while
   /// read_more() reads what a large file contained when reading began.
   std::size_t stride_ = 1;
-  std::size_t frequent_seen_ = 0;
+  std::size_t frequent_lines_ = 0;  ///< the progress and samples events so far, parsed or not
   std::string unfinished_line_;
 };
 
 /// Returns the seconds until `steps` are done at the pace of about the last minute; nullopt if the
 /// pace is not known, or if the program has done more than `steps`. now: seconds since 1970.
-[[nodiscard]] std::optional<double> time_left(const RunHistory& history, std::int64_t steps,
-                                              double now);
+[[nodiscard]] std::optional<double> time_until_steps(const RunHistory& history, std::int64_t steps,
+                                                     double now);
 
 /// One line of metrics.jsonl.
 struct MetricsPoint {

@@ -129,14 +129,15 @@ Result<RunIndex::Listing> RunIndex::list() const {
   return listing;
 }
 
-Result<RunIndex::Rebuilt> RunIndex::rebuild(const std::filesystem::path& runs_dir) const {
+Result<RunIndex::Additions> RunIndex::add_missing_runs(
+    const std::filesystem::path& runs_dir) const {
   std::error_code error;
   const auto absolute = std::filesystem::absolute(runs_dir, error).lexically_normal();
   std::filesystem::directory_iterator folders(absolute, error);
   if (error)
     return fail(Errc::kNotFound, "cannot list {}: {}", printable(absolute.string()),
                 error.message());
-  Rebuilt rebuilt;
+  Additions result;
   for (; !error && folders != std::filesystem::directory_iterator(); folders.increment(error)) {
     const auto& path = folders->path();
     const std::string id = path.filename().string();
@@ -145,22 +146,22 @@ Result<RunIndex::Rebuilt> RunIndex::rebuild(const std::filesystem::path& runs_di
     if (!is_slug(name_of_id(id)) || !is_run_directory(path)) continue;
     IndexEntry entry{id, name_of_run(path), path, creation_time(path)};
     if (foreign_owner(path)) {
-      rebuilt.foreign.push_back(std::move(entry));
+      result.foreign.push_back(std::move(entry));
       continue;
     }
-    const auto done = add(entry);
-    if (done) {
-      ++rebuilt.added;
-    } else if (done.error().code != Errc::kRefused) {
-      return tl::unexpected(done.error());
+    const auto added = add(entry);
+    if (added) {
+      ++result.added;
+    } else if (added.error().code != Errc::kRefused) {
+      return tl::unexpected(added.error());
     }
   }
-  // The cache may have another folder for the id of an added entry.
-  if (rebuilt.added > 0) EntryCache::forget(directory_);
+  // The cache may have an old path for the id of an added entry.
+  if (result.added > 0) EntryCache::forget(directory_);
   if (error)
     return fail(Errc::kIo, "cannot list {}: {}", printable(absolute.string()), error.message());
-  std::sort(rebuilt.foreign.begin(), rebuilt.foreign.end(), newest_first);
-  return rebuilt;
+  std::sort(result.foreign.begin(), result.foreign.end(), newest_first);
+  return result;
 }
 
 }  // namespace dlrun

@@ -46,7 +46,7 @@ class RunIndex {
   /// Returns all entries, including those whose directory is gone. A missing index counts as empty.
   [[nodiscard]] Result<Listing> list() const;
 
-  struct Rebuilt {
+  struct Additions {
     std::size_t added = 0;
     /// Runs of other users in the folder, which are not added; newest first.
     std::vector<IndexEntry> foreign;
@@ -54,7 +54,7 @@ class RunIndex {
   /// Adds the caller's runs in runs_dir that are missing in the index. dlrun's names of run
   /// directories have letters, digits, '.', '_' and '-' only; skips directories with other names.
   /// Fails with kNotFound if runs_dir cannot be listed.
-  [[nodiscard]] Result<Rebuilt> rebuild(const std::filesystem::path& runs_dir) const;
+  [[nodiscard]] Result<Additions> add_missing_runs(const std::filesystem::path& runs_dir) const;
 
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
 

@@ -104,7 +104,7 @@ namespace {
 
 /// Checks the id (which may be empty) and the cluster of a recorded job, because both become parts
 /// of a command later.
-Result<> check_named_job(const std::filesystem::path& file, const JobId& job) {
+Result<> check_recorded_job(const std::filesystem::path& file, const JobId& job) {
   if (job.id.empty() && (job.cluster == kLocalCluster || is_cluster_list(job.cluster))) return {};
   if (auto checked = check_job_id(job); !checked)
     return fail(Errc::kInvalid, "{}: is damaged: {}", printable(file.string()),
@@ -119,7 +119,7 @@ std::optional<Owner> foreign_writer(const TextAndOwner& file) {
 
 /// Returns the start folder from the command line, for journals of versions that did not write
 /// `chdir`; "" if there is none.
-std::string chdir_of_older(const std::vector<std::string>& argv) {
+std::string chdir_in_argv(const std::vector<std::string>& argv) {
   constexpr std::string_view kChdir = "--chdir=";
   for (const std::string& word : argv) {
     if (word.starts_with(kChdir)) return word.substr(kChdir.size());
@@ -167,7 +167,7 @@ Result<std::optional<Submission>> read_submission(const std::filesystem::path& r
   submission.foreign = foreign_writer(*file);
   submission.token = json_read::text(*json, "token");
   submission.job = {json_read::text(*json, "cluster"), json_read::text(*json, "job")};
-  if (auto checked = check_named_job(path, submission.job); !checked)
+  if (auto checked = check_recorded_job(path, submission.job); !checked)
     return tl::unexpected(checked.error());
   submission.time = json_read::text(*json, "time");
   submission.message = json_read::text(*json, "message");
@@ -183,7 +183,7 @@ Result<std::optional<Submission>> read_submission(const std::filesystem::path& r
     }
   }
   submission.chdir =
-      json->contains("chdir") ? json_read::text(*json, "chdir") : chdir_of_older(submission.argv);
+      json->contains("chdir") ? json_read::text(*json, "chdir") : chdir_in_argv(submission.argv);
   return submission;
 }
 
@@ -219,7 +219,7 @@ Result<std::optional<Claim>> read_claim(const std::filesystem::path& run) {
               foreign_writer(*file)};
   // The cluster in a claim is the job's own statement; no command uses it.
   if (!parse_local_job(claim.job.id)) {
-    if (auto checked = check_named_job(path, {"", claim.job.id}); !checked)
+    if (auto checked = check_recorded_job(path, {"", claim.job.id}); !checked)
       return tl::unexpected(checked.error());
   }
   return claim;

@@ -21,10 +21,12 @@ struct Submission {
   enum class State { kIntent, kSubmitted, kRefused };
   std::string token;  ///< 32 hexadecimal digits
   State state = State::kIntent;
-  JobId job;  ///< cluster as queries need it (-M); kLocalCluster for a run on this machine
+  /// The job. Its cluster is what queries pass to -M; kLocalCluster for a run on this machine.
+  JobId job;
   /// The slurmrestd that got the job; nullopt: sbatch got it.
   std::optional<RestServer> server;
-  /// The command line. For a slurmrestd, the arguments that sbatch would have got.
+  /// The command that submitted or started the job. For a slurmrestd, the arguments that sbatch
+  /// would have got.
   std::vector<std::string> argv;
   std::string time;     ///< UTC, of the last change
   std::string message;  ///< kRefused: the reason

@@ -27,11 +27,11 @@ std::uint64_t tail_offset(int fd, std::uint64_t size, std::size_t lines) {
   constexpr std::uint64_t kBlock = 1U << 16U, kTailBytes = 4U << 20U;
   std::string block;
   if (lines == 0) return size;
-  const std::uint64_t furthest = size > kTailBytes ? size - kTailBytes : 0;
+  const std::uint64_t earliest = size > kTailBytes ? size - kTailBytes : 0;
   std::uint64_t end = size;
   std::size_t found = 0;
-  while (end > furthest) {
-    const std::uint64_t begin = end > furthest + kBlock ? end - kBlock : furthest;
+  while (end > earliest) {
+    const std::uint64_t begin = end > earliest + kBlock ? end - kBlock : earliest;
     block.resize(end - begin);
     const ssize_t got = ::pread(fd, block.data(), block.size(), static_cast<off_t>(begin));
     if (got != static_cast<ssize_t>(block.size())) return 0;
@@ -43,7 +43,7 @@ std::uint64_t tail_offset(int fd, std::uint64_t size, std::size_t lines) {
     }
     end = begin;
   }
-  return furthest;
+  return earliest;
 }
 
 /// Holes of this size and larger are left out of what a LogReader returns. Smaller ones are read as
@@ -58,11 +58,11 @@ std::uint64_t data_offset(int fd, std::uint64_t offset, std::uint64_t size) {
   return errno == ENXIO ? size : offset;
 }
 
-/// Returns the offset of the first hole behind `data`; `size` if there is none.
-std::uint64_t hole_offset(int fd, std::uint64_t data, std::uint64_t size) {
-  const off_t found = ::lseek(fd, static_cast<off_t>(data), SEEK_HOLE);
+/// Returns the offset of the first hole behind the offset `begin`; `size` if there is none.
+std::uint64_t hole_offset(int fd, std::uint64_t begin, std::uint64_t size) {
+  const off_t found = ::lseek(fd, static_cast<off_t>(begin), SEEK_HOLE);
   const auto hole = static_cast<std::uint64_t>(found);
-  return found >= 0 && hole > data && hole < size ? hole : size;
+  return found >= 0 && hole > begin && hole < size ? hole : size;
 }
 
 /// Returns the job whose id is in the name of the log. All jobs of a chain write to one log, which
@@ -165,42 +165,44 @@ Result<> LogReader::open() {
   auto fd = open_untrusted(path_, Links::kFollow);
   if (!fd && fd.error().code == Errc::kNotFound) return {};
   if (!fd) return fail(fd.error().code, "cannot read the log: {}", printable(fd.error().message));
-  struct stat now {};
-  if (::fstat(fd->get(), &now) != 0)
+  struct stat info {};
+  if (::fstat(fd->get(), &info) != 0)
     return fail(Errc::kIo, "cannot read {}: {}", printable(path_.string()), errno_text(errno));
-  if (required_owner_ && now.st_uid != *required_owner_) {
+  if (required_owner_ && info.st_uid != *required_owner_) {
     return fail(
         Errc::kInvalid,
         "{}: belongs to user {}, but the run that names it as its log belongs to user {}; the "
         "file is not shown",
-        printable(path_.string()), owner_of(now.st_uid).name, owner_of(*required_owner_).name);
+        printable(path_.string()), owner_of(info.st_uid).name, owner_of(*required_owner_).name);
   }
   fd_ = std::move(*fd);
-  offset_ = tail_ ? tail_offset(fd_.get(), static_cast<std::uint64_t>(now.st_size), *tail_) : 0;
-  tail_.reset();
+  offset_ = tail_lines_
+                ? tail_offset(fd_.get(), static_cast<std::uint64_t>(info.st_size), *tail_lines_)
+                : 0;
+  tail_lines_.reset();
   return {};
 }
 
 Result<std::string> LogReader::read_more(std::size_t limit) {
-  struct stat now {};
+  struct stat info {};
   if (!fd_.is_open()) {
     DLRUN_TRY(open());
     if (!fd_.is_open()) return std::string();
   }
-  if (::fstat(fd_.get(), &now) != 0)
+  if (::fstat(fd_.get(), &info) != 0)
     return fail(Errc::kIo, "cannot read {}: {}", printable(path_.string()), errno_text(errno));
-  const auto size = static_cast<std::uint64_t>(now.st_size);
+  const auto size = static_cast<std::uint64_t>(info.st_size);
   if (size < offset_) offset_ = 0;  // a requeue without --open-mode=append has truncated it
   if (size == offset_) return std::string();
   // A file of a few KiB may have a hole of many GiB, which would take minutes to print.
-  const std::uint64_t data = data_offset(fd_.get(), offset_, size);
-  if (data - offset_ >= kShortestHole) {
-    const std::uint64_t bytes = data - std::exchange(offset_, data);
+  const std::uint64_t data_begin = data_offset(fd_.get(), offset_, size);
+  if (data_begin - offset_ >= kShortestHole) {
+    const std::uint64_t left_out = data_begin - std::exchange(offset_, data_begin);
     return fmt::format("{}[dlrun: {} without data left out]\n",
                        std::exchange(is_line_start_, true) ? "" : "\n",
-                       bytes_text(static_cast<double>(bytes)));
+                       bytes_text(static_cast<double>(left_out)));
   }
-  const std::uint64_t end = hole_offset(fd_.get(), data, size);
+  const std::uint64_t end = hole_offset(fd_.get(), data_begin, size);
   std::string bytes(std::min<std::uint64_t>(limit, end - offset_), '\0');
   ssize_t got = 0;
   while ((got = ::pread(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset_))) < 0 &&

@@ -47,7 +47,7 @@ class LogReader {
         required_owner_(facts.foreign ? std::optional(facts.foreign->uid) : std::nullopt) {}
 
   /// Starts at about the last `lines` lines. Without this call reading starts at the beginning.
-  void start_at_tail(std::size_t lines) { tail_ = lines; }
+  void start_at_tail(std::size_t lines) { tail_lines_ = lines; }
 
   /// Returns the next bytes, at most limit; empty if there are none now. In the place of a hole in
   /// the file returns a line such as "[dlrun: 256.0 GiB without data left out]". A character device
@@ -65,7 +65,7 @@ class LogReader {
   UniqueFd fd_;
   std::uint64_t offset_ = 0;
   bool is_line_start_ = true;  ///< the bytes that were returned last end with a newline
-  std::optional<std::size_t> tail_;
+  std::optional<std::size_t> tail_lines_;
 };
 
 }  // namespace dlrun

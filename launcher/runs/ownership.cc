@@ -122,7 +122,7 @@ Result<> require_own(std::string_view id, const std::filesystem::path& run,
               printable(id), printable(owner->name), action);
 }
 
-std::string describe(const Owner& owner) {
+std::string describe_foreign_run(const Owner& owner) {
   return fmt::format("of user {}; shown from its files alone, Slurm is not asked",
                      printable(owner.name));
 }

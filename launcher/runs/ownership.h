@@ -43,6 +43,6 @@ struct Owner {
                                    std::string_view action);
 
 /// Returns "of user kim; shown from its files alone, Slurm is not asked".
-[[nodiscard]] std::string describe(const Owner& owner);
+[[nodiscard]] std::string describe_foreign_run(const Owner& owner);
 
 }  // namespace dlrun

@@ -35,7 +35,7 @@ constexpr std::array<Meaning, 32> kMeanings{{
     {"launch failed requeued held",
      "Slurm could not start it and holds it; `scontrol release JOBID` lets it start again"},
     {"JobArrayTaskLimit",
-     "as many points of the sweep run as sweep.max_parallel allows; it starts when one ends"},
+     "sweep.max_parallel allows no more points at once; it starts when one ends"},
     {"ReqNodeNotAvail",
      "a node that it needs is down, drained or reserved; without nodes of its own choice "
      "(resources.nodelist) it can use others, and before a maintenance a shorter resources.time "
@@ -68,14 +68,14 @@ constexpr std::array<Meaning, 32> kMeanings{{
      "its time limit is longer than your account allows, or the account's time is used up; set a "
      "shorter resources.time or another resources.account"},
     {"NodeDown", "a node that it needs is down"},
-    {"SchedDefer", "Slurm starts no job at the moment of its submission on this cluster"},
+    {"SchedDefer", "on this cluster Slurm starts no job immediately when it is submitted"},
     {"Cleaning", "its last attempt is still being cleaned up"},
     {"Prolog", "the cluster prepares its nodes"},
     {"BurstBufferResources", "the burst buffer has no space left for it"},
     {"DeadLine", "it cannot end before its deadline"},
 }};
 
-/// Returns the scope of a limit, as a subject: "your account", or "its QOS".
+/// Returns the scope of a limit for the start of a clause: "your account", or "its QOS".
 std::string_view scope_of(std::string_view reason) {
   return reason.starts_with("QOS") ? "its QOS" : "your account";
 }
@@ -88,7 +88,7 @@ std::string limit_meaning(std::string_view reason) {
     return reason.find(part) != std::string_view::npos;
   };
   const std::string_view scope = scope_of(reason);
-  const std::string_view other = reason.starts_with("QOS") ? "resources.qos" : "resources.account";
+  const std::string_view key = reason.starts_with("QOS") ? "resources.qos" : "resources.account";
   if (has("RunMin"))
     return fmt::format(
         "the time limits of the running jobs use all minutes that {} allows at once; it starts "
@@ -103,19 +103,18 @@ std::string limit_meaning(std::string_view reason) {
     return fmt::format(
         "the hours of {} are used up; `dlrun check` and `sshare` show what is left, and another {} "
         "may have some",
-        scope, other);
+        scope, key);
   if (has("Wall") && has("Grp"))
     return fmt::format("the jobs of {} have used up its time; another {} may have some", scope,
-                       other);
+                       key);
   if (has("Wall") || has("TimeLimit"))
     return fmt::format("its time limit is longer than {} allows; set a shorter resources.time",
                        scope);
   if (has("Min") && !has("Minutes"))
-    return fmt::format("it asks for less than {} requires; ask for more, or change {}", scope,
-                       other);
+    return fmt::format("it asks for less than {} requires; ask for more, or change {}", scope, key);
   if (has("PerJob") || has("PerNode"))
     return fmt::format("it asks for more than {} allows a single job; ask for less, or change {}",
-                       scope, other);
+                       scope, key);
   if (has("Submit"))
     return fmt::format("{} allows no more submitted jobs; it continues when some of them end",
                        scope);
@@ -141,7 +140,7 @@ std::string_view without_details(std::string_view reason) {
 }
 
 /// Returns the dependency that can no longer be fulfilled, as a sentence.
-std::string never_sentence(const JobReport& report) {
+std::string never_satisfied_sentence(const JobReport& report) {
   const auto& failed = report.failed_dependencies;
   return fmt::format(
       "it waits for {}, which can no longer be fulfilled; cancel it, and submit it again",
@@ -162,7 +161,7 @@ std::string pending_sentence(const JobReport& report, std::string_view dependenc
   if (report.reason.empty()) return {};
   const std::string word = printable(report.reason);
   std::string meaning = meaning_of_reason(report.reason);
-  if (report.reason == kNeverSatisfied) meaning = never_sentence(report);
+  if (report.reason == kNeverSatisfied) meaning = never_satisfied_sentence(report);
   if (report.reason == "Dependency" && !dependency.empty())
     meaning = fmt::format("it waits for {}", printable(dependency));
   return meaning.empty() ? word : fmt::format("{}: {}", word, meaning);

@@ -102,15 +102,15 @@ std::optional<GitState> parse_git_state(std::string_view bytes) {
 }
 
 Provenance::Provenance(std::filesystem::path source_dir, Env env, std::vector<std::string> argv,
-                       std::string tools_hash, const std::filesystem::path& git_state)
+                       std::string tools_hash, const std::filesystem::path& git_state_file)
     : source_dir_(std::move(source_dir)),
       argv_(std::move(argv)),
       tools_hash_(std::move(tools_hash)) {
   if (is_in_repository(source_dir_)) {
     git_ = std::async(std::launch::async, git_state_of, source_dir_, std::move(env));
-  } else if (!git_state.empty()) {
+  } else if (!git_state_file.empty()) {
     constexpr std::size_t kLargestState = 17U << 20U;
-    if (const auto bytes = read_untrusted(git_state, kLargestState, Links::kRefuse))
+    if (const auto bytes = read_untrusted(git_state_file, kLargestState, Links::kRefuse))
       git_state_ = parse_git_state(*bytes);
   }
 }
@@ -128,7 +128,7 @@ Result<> Provenance::write(const std::filesystem::path& run) {
   json["directory"] =
       (directory_.empty() ? std::filesystem::current_path(error) : directory_).string();
   json["argv"] = argv_;
-  if (!repeats_.empty()) json["repeats"] = repeats_;
+  if (!repeated_run_.empty()) json["repeats"] = repeated_run_;
   if (!image_.empty()) json["image"] = describe_image(image_);
   if (git_.valid()) git_state_ = git_.get();
   json["git"] = git_state_ ? json_of_git(*git_state_) : nlohmann::ordered_json(nullptr);

@@ -35,13 +35,13 @@ struct GitState {
 /// source_dir is in a git repository.
 class Provenance {
  public:
-  /// git_state: a file with the bytes of git_state_bytes(), which is read if source_dir is not in a
-  /// git repository; empty: there is no such file.
+  /// argv: the command line of dlrun. git_state_file: a file with the bytes of git_state_bytes(),
+  /// which is read if source_dir is not in a git repository; empty: there is no such file.
   Provenance(std::filesystem::path source_dir, Env env, std::vector<std::string> argv,
-             std::string tools_hash, const std::filesystem::path& git_state = {});
+             std::string tools_hash, const std::filesystem::path& git_state_file = {});
 
   /// Sets the run that this run repeats.
-  void set_repeats(std::string run) { repeats_ = std::move(run); }
+  void set_repeated_run(std::string run) { repeated_run_ = std::move(run); }
 
   /// Sets the folder for relative paths of the run's script, if it is not this process's current
   /// folder.
@@ -58,7 +58,7 @@ class Provenance {
  private:
   std::filesystem::path source_dir_, directory_;
   std::vector<std::string> argv_;
-  std::string tools_hash_, repeats_, image_;
+  std::string tools_hash_, repeated_run_, image_;
   std::future<GitState> git_;
   std::optional<GitState> git_state_;  ///< from the file, or after git has ended
 };

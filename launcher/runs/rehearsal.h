@@ -1,7 +1,8 @@
 #pragma once
-// The rehearsal of a run (`dlrun submit --rehearse`): a short run of the same program on two ranks,
-// for which the real run waits. This file returns the facts in the record of the rehearsal;
-// launcher/view/rehearsal_text.h predicts the memory and the time of the real run from them.
+// The rehearsal of a run (`dlrun submit --rehearse`): a short run of the same program on two ranks.
+// The real run waits until the rehearsal succeeds. This file returns the facts in the record of the
+// rehearsal; launcher/view/rehearsal_text.h predicts the memory and the time of the real run from
+// them.
 
 #include <cstdint>
 #include <filesystem>

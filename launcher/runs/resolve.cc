@@ -17,7 +17,7 @@ namespace {
 
 /// Returns the sweep if the job is one of its arrays, or the point if the job is the task of that
 /// point; nullopt if the sweep does not have the job.
-std::optional<IndexEntry> sweep_with_job(const IndexEntry& entry, std::string_view job) {
+std::optional<IndexEntry> sweep_or_point_with_job(const IndexEntry& entry, std::string_view job) {
   const auto sweep = is_sweep(entry.path) ? read_sweep(entry.path) : fail(Errc::kNotFound, "");
   if (!sweep) return std::nullopt;
   const auto array_job = job.substr(0, job.find('_'));
@@ -58,7 +58,7 @@ bool is_own(const IndexEntry& entry) {
 std::optional<IndexEntry> run_with_job(const std::vector<IndexEntry>& entries,
                                        std::string_view job) {
   for (const auto& entry : entries) {
-    auto found = sweep_with_job(entry, job);
+    auto found = sweep_or_point_with_job(entry, job);
     if (!found && has_job(entry.path, job)) found = entry;
     // is_own() comes last: it takes longer than the other checks, and there may be ten thousand
     // entries.
@@ -125,7 +125,8 @@ IndexEntry with_entry(IndexEntry run, const RunIndex& index) {
   const auto& folder = sweep ? *sweep : run.path;
   const auto entry = index.find(folder.filename().string());
   if (!entry) return run;
-  std::error_code ignored;  // the entry's path may contain a link
+  std::error_code ignored;
+  // The entry's path may lead through a link, and then differs from `folder`.
   if (entry->path != folder &&
       !(sweep && std::filesystem::equivalent(entry->path, folder, ignored)))
     return run;
@@ -136,7 +137,8 @@ IndexEntry with_entry(IndexEntry run, const RunIndex& index) {
 
 }  // namespace
 
-std::optional<IndexEntry> run_at(std::string_view text, const std::filesystem::path& current_dir) {
+std::optional<IndexEntry> run_of_directory(std::string_view text,
+                                           const std::filesystem::path& current_dir) {
   const auto path = (current_dir / std::filesystem::path(text)).lexically_normal();
   if (text.empty() || !is_run_directory(path)) return std::nullopt;
   std::error_code error;
@@ -158,7 +160,7 @@ std::optional<IndexEntry> run_at(std::string_view text, const std::filesystem::p
 Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
                                const std::filesystem::path& current_dir) {
   if (text.find('/') != std::string_view::npos) {
-    if (auto run = run_at(text, current_dir))
+    if (auto run = run_of_directory(text, current_dir))
       return foreign_owner(run->path) ? *run : with_entry(std::move(*run), index);
   }
   DLRUN_TRY_ASSIGN(auto listing, index.list());
@@ -195,7 +197,7 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
   if (is_slurm_job_id(text)) {
     if (const auto found = run_with_job(entries, text)) return *found;
   }
-  if (auto run = run_at(text, current_dir)) {
+  if (auto run = run_of_directory(text, current_dir)) {
     if (const auto owner = foreign_owner(run->path)) {
       return fail(Errc::kNotFound,
                   "no run '{0}' of yours; the folder ./{0} is a run of user {1}; give its path to "
@@ -211,7 +213,7 @@ Result<IndexEntry> find_run(const Env& env, const std::filesystem::path& current
                             std::string_view text) {
   const auto index = RunIndex::of_user(env);
   if (!index) {  // a path needs no index
-    const auto run = run_at(text, current_dir);
+    const auto run = run_of_directory(text, current_dir);
     const bool is_path = text.find('/') != std::string_view::npos;
     if (run && (is_path || !foreign_owner(run->path))) return *run;
     return tl::unexpected(index.error());

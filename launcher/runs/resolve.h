@@ -14,8 +14,8 @@
 namespace dlrun {
 
 /// Returns the run in the directory that text names; nullopt if that is not a run's directory.
-[[nodiscard]] std::optional<IndexEntry> run_at(std::string_view text,
-                                               const std::filesystem::path& current_dir);
+[[nodiscard]] std::optional<IndexEntry> run_of_directory(std::string_view text,
+                                                         const std::filesystem::path& current_dir);
 
 /// Returns the run to which text refers. Tries a text with a '/' as a path first, and then the
 /// forms in the order above. If several runs have the name or the job id, returns the newest. Fails

@@ -34,9 +34,10 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kRenamedPrefix = ".deleted-";
 constexpr const char* kFinalMark = ".deleted";  // in the renamed directory
-constexpr std::size_t kSuffixBytes = 8;         // as hex digits, after a hyphen
+constexpr std::size_t kSuffixBytes = 8;         // written as 16 hex digits, after a hyphen
 
-/// Files that change when a run is submitted, starts, restarts, ends or gets a successor.
+/// Files that change when a run is submitted, starts, restarts, ends, or is cancelled or
+/// resubmitted.
 constexpr std::array<const char*, 9> kFilesOfUse = {
     "submission.json", "submit.json", "sweep.json", "claim", "attempt",
     "events.jsonl",    "resubmitted", "cancelled",  "job.sh"};
@@ -201,7 +202,7 @@ Result<CheckedState> check_until_unchanged(const OpenedRun& opened, const Deleti
 }
 
 /// Returns the error about a run that was used after its state was checked.
-tl::unexpected<Error> in_use_error(const OpenedRun& opened) {
+tl::unexpected<Error> used_meanwhile_error(const OpenedRun& opened) {
   return fail(Errc::kUsage, "{}: was used meanwhile, so it is left alone", opened.name);
 }
 
@@ -239,7 +240,7 @@ Result<std::string> rename_for_deletion(const OpenedRun& opened, const CheckedSt
   }
   const auto stamps = stamps_of(opened.run.get());
   if (!stamps || *stamps != checked.stamps)
-    return put_back(opened, renamed, in_use_error(opened).value());
+    return put_back(opened, renamed, used_meanwhile_error(opened).value());
   const UniqueFd mark(
       ::openat(opened.run.get(), kFinalMark, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!mark.is_open())
@@ -249,7 +250,7 @@ Result<std::string> rename_for_deletion(const OpenedRun& opened, const CheckedSt
   // back.
   if (identity_in(opened.parent.get(), renamed) != opened.identity) {
     static_cast<void>(::unlinkat(opened.run.get(), kFinalMark, 0));
-    return in_use_error(opened);
+    return used_meanwhile_error(opened);
   }
   return renamed;
 }
@@ -257,14 +258,14 @@ Result<std::string> rename_for_deletion(const OpenedRun& opened, const CheckedSt
 /// Returns the name that a renamed directory had before; nullopt if the name is not
 /// .deleted-NAME-XXXXXXXXXXXXXXXX. A user may have a folder such as .deleted-experiments.
 std::optional<std::string> name_before(std::string_view renamed) {
-  constexpr std::size_t kEnd = 2 * kSuffixBytes + 1;  // the hyphen and the digits
-  if (!renamed.starts_with(kRenamedPrefix) || renamed.size() <= kRenamedPrefix.size() + kEnd)
+  constexpr std::size_t kEndSize = 2 * kSuffixBytes + 1;  // the hyphen and the digits
+  if (!renamed.starts_with(kRenamedPrefix) || renamed.size() <= kRenamedPrefix.size() + kEndSize)
     return std::nullopt;
-  const auto end = renamed.substr(renamed.size() - kEnd);
+  const auto end = renamed.substr(renamed.size() - kEndSize);
   if (end[0] != '-' || end.find_first_not_of("0123456789abcdef", 1) != std::string_view::npos)
     return std::nullopt;
   return std::string(
-      renamed.substr(kRenamedPrefix.size(), renamed.size() - kRenamedPrefix.size() - kEnd));
+      renamed.substr(kRenamedPrefix.size(), renamed.size() - kRenamedPrefix.size() - kEndSize));
 }
 
 /// Deletes the content of a renamed directory and then the directory.
@@ -308,8 +309,7 @@ Result<> each_diagnostic(int run, const std::function<void(int, const std::strin
 
 /// Remembers the run as deleted, and removes it from the index. Does nothing if the index has
 /// another run of this id, because then the deleted run was a copy.
-Result<> move_to_deleted_runs(const RunIndex& index, const IndexEntry& run,
-                              std::string_view state) {
+Result<> remember_as_deleted(const RunIndex& index, const IndexEntry& run, std::string_view state) {
   const auto indexed = index.find(run.id);
   if (indexed && indexed->path != run.path) return {};
   const auto now = std::chrono::system_clock::now();
@@ -356,7 +356,7 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
   // "pending".
   DLRUN_TRY_ASSIGN(const auto lock, SubmissionLock::take(run.path));
   DLRUN_TRY_ASSIGN(const auto stamps, stamps_of(opened.run.get()));
-  if (stamps != checked.stamps) return in_use_error(opened);
+  if (stamps != checked.stamps) return used_meanwhile_error(opened);
   TreeDeletion done;
   if (parts == RunParts::kDiagnostics) {
     DLRUN_TRY(each_diagnostic(opened.run.get(), [&](int directory, const std::string& name) {
@@ -365,11 +365,11 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
     return done;
   }
   DLRUN_TRY_ASSIGN(const auto renamed, rename_for_deletion(opened, checked));
-  const auto moved = move_to_deleted_runs(index, run, word(checked.state));
+  const auto remembered = remember_as_deleted(index, run, word(checked.state));
   done = delete_renamed(opened.parent.get(), renamed, opened.run.get());
-  if (!moved)
+  if (!remembered)
     return within("the files are deleted, but the list of runs could not be changed",
-                  moved.error());
+                  remembered.error());
   return done;
 }
 
@@ -383,7 +383,7 @@ Result<> forget_run(const RunIndex& index, const IndexEntry& run) {
         "{}: the folder {} is missing, too. Its file system may not be mounted here, so the "
         "run stays in the index",
         run.id, printable(run.path.parent_path().string()));
-  return move_to_deleted_runs(index, run, "");
+  return remember_as_deleted(index, run, "");
 }
 
 TreeDeletion finish_deletions(const fs::path& runs_dir) {

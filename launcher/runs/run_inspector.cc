@@ -66,7 +66,7 @@ RunInspector::RunInspector(const Env& env, KnownServers servers)
 Executor& RunInspector::executor_of(const RunFacts& facts) {
   if (facts.foreign) {
     foreign_ = std::make_unique<RefusingExecutor>(
-        Error{Errc::kUsage, fmt::format("it is {}", describe(*facts.foreign))});
+        Error{Errc::kUsage, fmt::format("it is {}", describe_foreign_run(*facts.foreign))});
     return *foreign_;
   }
   const auto job = job_of(facts);
@@ -111,9 +111,9 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
         (facts.submission->task && is_marked_cancelled(run.parent_path()));
   if (!facts.submission && !facts.claim && !facts.record.has_events) {
     std::error_code error;
-    facts.is_recorded_only = std::filesystem::exists(run / "job.sh", error) ||
+    facts.is_only_prepared = std::filesystem::exists(run / "job.sh", error) ||
                              std::filesystem::exists(run / "spec.yaml", error);
-    if (facts.is_recorded_only) return facts;
+    if (facts.is_only_prepared) return facts;
     if (!std::filesystem::exists(run, error) && !error) return gone_error(run);
     return fail(Errc::kNotFound,
                 "{}: is not a run: it has no submission.json, claim or events.jsonl",
@@ -168,7 +168,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(
           std::make_move_iterator(begin + static_cast<std::ptrdiff_t>(part.count)));
       result.emplace_back(sum_up_points(points));
       if (auto owner = foreign_owner(runs[result.size() - 1])) {
-        result.back()->detail += "; " + describe(*owner);
+        result.back()->detail += "; " + describe_foreign_run(*owner);
         result.back()->facts.foreign = std::move(owner);
       }
     }
@@ -230,7 +230,7 @@ struct JobQuestion {
   bool is_answered = false;  ///< dlrun need not ask about another job
 };
 
-/// Adds the question about the run's jobs, unless its files name none. Sets facts.unreachable
+/// Adds the question about the run's jobs, unless its files name none. Sets facts.why_unreachable
 /// instead if an id is malformed: a query with this id would fail for the other runs too.
 void add_question(std::vector<JobQuestion>& questions, RunFacts& facts, Executor& executor) {
   std::vector<JobId> jobs;
@@ -241,7 +241,7 @@ void add_question(std::vector<JobQuestion>& questions, RunFacts& facts, Executor
   }
   for (const JobId& job : jobs) {
     if (const auto checked = check_job_id(job); !checked) {
-      facts.unreachable = checked.error().message;
+      facts.why_unreachable = checked.error().message;
       return;
     }
   }
@@ -261,8 +261,8 @@ std::span<const JobId> next_jobs_of(const JobQuestion& question) {
   return next.first(static_cast<std::size_t>(elsewhere - next.begin()));
 }
 
-/// Asks the executor about the next jobs of runs on one cluster. Sets facts.unreachable of these
-/// runs if the executor does not answer.
+/// Asks the executor about the next jobs of runs on one cluster. Sets facts.why_unreachable of
+/// these runs if the executor does not answer.
 void ask_about_next_jobs(Executor& executor, const std::vector<JobQuestion*>& questions,
                          std::chrono::milliseconds max_age) {
   std::vector<JobId> jobs;
@@ -277,7 +277,7 @@ void ask_about_next_jobs(Executor& executor, const std::vector<JobQuestion*>& qu
   }
   for (JobQuestion* one : questions) {
     if (!answer) {
-      one->facts->unreachable = answer.error().message;
+      one->facts->why_unreachable = answer.error().message;
       one->is_answered = true;
       continue;
     }
@@ -325,7 +325,7 @@ void add_chain_report(const JobQuestion& question) {
 /// chain, because the end of another job then does not show the state of the run.
 void add_answer(const JobQuestion& question) {
   RunFacts& facts = *question.facts;
-  if (!facts.unreachable.empty()) return;
+  if (!facts.why_unreachable.empty()) return;
   facts.has_answer = true;
   if (facts.follow_ups.empty()) {
     facts.report = question.reports.front();
@@ -354,10 +354,10 @@ RunStatus conclude(const std::filesystem::path& run, RunFacts facts) {
     if (auto again = read_events(run); again) facts.record = std::move(*again);
     record_lost_end(run, facts);
   }
-  RunStatus now = assess(std::move(facts));
-  if ((is_over(now) || is_lost_submission(run, now)) && !now.facts.foreign)
+  RunStatus status = assess(std::move(facts));
+  if ((is_over(status) || is_lost_submission(run, status)) && !status.facts.foreign)
     remove_secrets(run);  // lead removes them, unless it was killed or never started
-  return now;
+  return status;
 }
 
 }  // namespace
@@ -396,12 +396,12 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
       if (outcome) {
         f.submission = std::move(*outcome);
       } else {
-        f.unreachable = outcome.error().message;
+        f.why_unreachable = outcome.error().message;
         continue;
       }
     }
     find_follow_up_outcomes(run, f);
-    if (f.unreachable.empty()) add_question(questions, f, executor_of(f));
+    if (f.why_unreachable.empty()) add_question(questions, f, executor_of(f));
   }
 
   ask_executors(questions, max_age);
@@ -424,7 +424,7 @@ void RunInspector::find_follow_up_outcomes(const std::filesystem::path& run, Run
     auto outcome =
         find_outcome(follow_up_path(run, one.number), one.submission, executor_of(facts));
     if (!outcome) {
-      facts.unreachable = outcome.error().message;
+      facts.why_unreachable = outcome.error().message;
       return;
     }
     one.submission = std::move(*outcome);

@@ -285,7 +285,7 @@ class EventSum {
     if (kind == events::RankStatistics::kKind) return;
     const bool is_progress = kind == events::Progress::kKind;
     if (is_progress && ++progress_seen_ > kProgressRead) {
-      latest_[next_latest_++ % kProgressRead] = line;
+      latest_[latest_count_++ % kProgressRead] = line;
       return;
     }
     if (!is_progress) end_progress();
@@ -311,15 +311,17 @@ class EventSum {
     apply(record_, *event);
   }
 
+  /// Ends a sequence of progress lines: applies the last ones of it.
   void end_progress() {
-    const auto first = next_latest_ > kProgressRead ? next_latest_ - kProgressRead : 0;
-    for (auto at = first; at < next_latest_; ++at) apply_line(latest_[at % kProgressRead]);
-    next_latest_ = 0;
+    const auto first = latest_count_ > kProgressRead ? latest_count_ - kProgressRead : 0;
+    for (auto at = first; at < latest_count_; ++at) apply_line(latest_[at % kProgressRead]);
+    latest_count_ = 0;
     progress_seen_ = 0;
   }
 
   RunRecord record_;
-  std::size_t damaged_since_valid_ = 0, progress_seen_ = 0, next_latest_ = 0;
+  std::size_t damaged_since_valid_ = 0, progress_seen_ = 0, latest_count_ = 0;
+  /// The latest lines of a sequence of progress lines, as a ring. They are not applied yet.
   std::array<std::string, kProgressRead> latest_;
 };
 

@@ -89,7 +89,7 @@ struct RunRecord {
   std::string end_message, end_time;
   std::int64_t end_code = 0;
   std::string last_time;  ///< time of the last event
-  /// Ignored lines that are too long, have a wrong checksum or are no JSON object.
+  /// The number of ignored lines: they are too long, have a wrong checksum or are no JSON object.
   std::size_t damaged_lines = 0;
   bool has_torn_tail = false;  ///< the last line is incomplete or damaged
   /// Bytes in the middle that were not read, because the file is larger than any that lead

@@ -18,7 +18,7 @@ namespace {
 
 /// Returns the dependency that can no longer be fulfilled, such as "afterok:12, which can no
 /// longer be fulfilled"; empty if Slurm reports none.
-std::string never_satisfied(const JobReport& report) {
+std::string failed_dependency_text(const JobReport& report) {
   if (report.reason != kNeverSatisfied) return {};
   const auto& failed = report.failed_dependencies;
   return fmt::format("{}, which can no longer be fulfilled",
@@ -43,7 +43,8 @@ std::string explain_end(const JobReport& report) {
   for (const auto& row : kRows) {
     if (row.state == report.state) text = fmt::format("{}: {}", report.state, row.text);
   }
-  if (const auto never = never_satisfied(report); !never.empty() && report.state == "CANCELLED")
+  if (const auto never = failed_dependency_text(report);
+      !never.empty() && report.state == "CANCELLED")
     text = fmt::format("{}: it waited for {}", report.state, never);
   if (report.exit_code && *report.exit_code != 0)
     text += fmt::format(" (code {})", *report.exit_code);
@@ -109,7 +110,7 @@ std::string running_detail(const RunRecord& record) {
 }
 
 /// Returns the last known state according to the run's own record, if there is no other answer.
-RunState running_or_pending(const RunRecord& record) {
+RunState last_known_state(const RunRecord& record) {
   return record.has_events ? RunState::kRunning : RunState::kPending;
 }
 
@@ -171,10 +172,10 @@ void assess_foreign(RunStatus& status) {
   const bool is_refused = f.submission && f.submission->state == Submission::State::kRefused;
   const bool is_known = is_refused || f.record.has_events || !status.job.id.empty();
   status.state = is_refused ? RunState::kRefused
-                 : is_known ? running_or_pending(f.record)
+                 : is_known ? last_known_state(f.record)
                             : RunState::kUnknown;
   status.is_last_known = !is_refused;
-  status.detail = describe(*f.foreign);
+  status.detail = describe_foreign_run(*f.foreign);
 }
 
 /// Determines the state if the executor did not answer. is_intent: the submission is still an
@@ -182,10 +183,11 @@ void assess_foreign(RunStatus& status) {
 void assess_unreachable(RunStatus& status, bool is_intent) {
   const RunFacts& f = status.facts;
   status.is_last_known = true;
-  status.state = is_intent && !f.claim ? RunState::kUnknown : running_or_pending(f.record);
-  status.detail = is_intent && !f.claim
-                      ? fmt::format("it is not known whether Slurm took the job; {}", f.unreachable)
-                      : f.unreachable;
+  status.state = is_intent && !f.claim ? RunState::kUnknown : last_known_state(f.record);
+  status.detail =
+      is_intent && !f.claim
+          ? fmt::format("it is not known whether Slurm took the job; {}", f.why_unreachable)
+          : f.why_unreachable;
 }
 
 /// Describes a submission that was interrupted before Slurm had the job.
@@ -324,7 +326,7 @@ RunStatus assess(RunFacts facts) {
     status.detail_names_failed = f.record.end_message_names_failed;
   } else if (f.foreign) {
     assess_foreign(status);
-  } else if (f.is_recorded_only) {
+  } else if (f.is_only_prepared) {
     status.state = RunState::kNotSubmitted;
     status.detail =
         "its job is not submitted yet, or dlrun was ended before it submitted the job; in that "
@@ -336,9 +338,9 @@ RunStatus assess(RunFacts facts) {
     assess_by_report(status, *f.report);
   } else if (is_open && f.is_being_submitted) {
     status.state = RunState::kPending;
-    status.is_last_known = !f.unreachable.empty();
+    status.is_last_known = !f.why_unreachable.empty();
     status.detail = "it is being submitted, and Slurm has not answered yet";
-  } else if (!f.unreachable.empty()) {
+  } else if (!f.why_unreachable.empty()) {
     assess_unreachable(status, is_intent);
   } else if (is_open) {
     assess_not_submitted(status);
@@ -358,7 +360,7 @@ bool is_unreachable(const RunStatus& status) {
 bool is_submission_open(const RunStatus& status) {
   const RunFacts& f = status.facts;
   return f.submission && f.submission->state == Submission::State::kIntent && !job_of(f) &&
-         (f.is_being_submitted || !f.unreachable.empty());
+         (f.is_being_submitted || !f.why_unreachable.empty());
 }
 
 bool is_over(const RunStatus& status) {
@@ -412,7 +414,7 @@ RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points) {
     if (status.job.id.empty() && !job.empty()) status.job = {point->job.cluster, job};
     if (!job.empty() && seen.insert(job).second) status.jobs.push_back(job);
     if (point->is_last_known) status.is_last_known = true;
-    if (is_unreachable(*point)) status.facts.unreachable = point->facts.unreachable;
+    if (is_unreachable(*point)) status.facts.why_unreachable = point->facts.why_unreachable;
     switch (point->state) {
       case RunState::kPending:
         ++counts.pending;

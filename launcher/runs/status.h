@@ -54,11 +54,12 @@ struct RunFacts {
   std::optional<JobId> chain_job;
   RunRecord record;
   std::optional<JobReport> report;  ///< nullopt: no query, or the executor does not know the job
-  std::string unreachable;  ///< why the controller did not answer; empty: no query, or an answer
+  /// Why the controller did not answer; empty: no query, or an answer.
+  std::string why_unreachable;
   std::string why_no_accounting;    ///< why accounting did not answer
   bool is_being_submitted = false;  ///< the lock was held before the job was looked up
   /// The run's directory exists, and no file shows that a job was submitted.
-  bool is_recorded_only = false;
+  bool is_only_prepared = false;
   /// `dlrun cancel` ended the run, or its array, before the run started.
   bool was_cancelled_before_start = false;
   bool has_answer = false;  ///< the executor has answered a query about the job
@@ -89,7 +90,7 @@ struct RunStatus {
   /// submitted again.
   std::vector<std::string> jobs;
   RunFacts facts;
-  /// Only for a sweep; of the facts, only `unreachable` and `foreign` may then be set.
+  /// Only for a sweep; of the facts, only `why_unreachable` and `foreign` may then be set.
   std::optional<SweepCounts> sweep;
 };
 
@@ -175,8 +176,8 @@ class RunInspector {
   /// Does the work of inspect_all() for runs that are no sweeps.
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_plain(
       std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age);
-  /// Finds out the outcome of interrupted submissions of follow-up jobs. Sets facts.unreachable if
-  /// Slurm does not answer.
+  /// Finds out the outcome of interrupted submissions of follow-up jobs. Sets facts.why_unreachable
+  /// if Slurm does not answer.
   void find_follow_up_outcomes(const std::filesystem::path& run, RunFacts& facts);
 
   Env env_;

@@ -50,8 +50,8 @@ void RunSummaries::save() const {
   if (added_.empty()) return;
   std::string text(kSummariesHead);
   for (const auto& [path, line] : known_) {
-    std::error_code gone;
-    if (added_.contains(std::string(path)) || !std::filesystem::exists(path, gone)) continue;
+    std::error_code ignored;
+    if (added_.contains(std::string(path)) || !std::filesystem::exists(path, ignored)) continue;
     text.append(path).append(1, '\t').append(line).append(1, '\n');
   }
   for (const auto& [path, line] : added_)

@@ -19,7 +19,7 @@ constexpr std::size_t kPathLimit = 64U << 10U;
 constexpr const char* kSweepFile = "sweep.json";
 constexpr const char* kSuccessorFile = "resubmitted";
 
-std::optional<std::size_t> count_of(const nlohmann::ordered_json& object, const char* key) {
+std::optional<std::size_t> natural_number(const nlohmann::ordered_json& object, const char* key) {
   const auto number = json_read::integer(object, key);
   return number && *number >= 0 ? std::optional(static_cast<std::size_t>(*number)) : std::nullopt;
 }
@@ -41,9 +41,9 @@ Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
   };
   if (!json) return damaged();
   SweepRecord sweep;
-  sweep.arrays = count_of(*json, "arrays").value_or(0);
+  sweep.arrays = natural_number(*json, "arrays").value_or(0);
   sweep.max_parallel = json_read::integer(*json, "max_parallel");
-  sweep.pack = std::max<std::size_t>(count_of(*json, "pack").value_or(1), 1);
+  sweep.pack = std::max<std::size_t>(natural_number(*json, "pack").value_or(1), 1);
   const auto keys = json->find("keys"), points = json->find("points");
   if (keys == json->end() || points == json->end() || !keys->is_array() || !points->is_array())
     return damaged();
@@ -54,7 +54,7 @@ Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
   for (const auto& one : *points) {
     // The key "task" holds the point's place. With `pack`, Slurm's task has another number; see
     // SweepRecord::task_of().
-    const auto array = count_of(one, "array"), place = count_of(one, "task");
+    const auto array = natural_number(one, "array"), place = natural_number(one, "task");
     const auto values = one.is_object() ? one.find("values") : one.end();
     if (!array || !place || *array >= sweep.arrays || values == one.end() || !values->is_array() ||
         values->size() != sweep.keys.size())

@@ -47,7 +47,7 @@ struct ToolSet {
 /// neither the caller nor root. Returns nullopt if all folders are safe.
 [[nodiscard]] std::optional<std::string> warning_about_place(const std::filesystem::path& runs_dir);
 
-/// Whether a job runs dlrun-trainer, which is a package of its own and may not be installed.
+/// Whether a job runs dlrun-trainer, which is a package of its own and may be missing.
 enum class TrainerUse { kNone, kNeeded };
 
 /// Returns the error for a trainer that is not installed. needed_by: the noun in the message for

@@ -71,7 +71,7 @@ Result<> check_has_ended(const Env& env, const IndexEntry& run, const RunStatus&
   const RunFacts& f = status.facts;
   if (is_unreachable(status))
     return fail(Errc::kUnavailable, "{}: it is not known whether the run has ended: {}", run.id,
-                f.unreachable);
+                f.why_unreachable);
   const bool is_unknown_to_slurm = status.state == RunState::kUnknown && f.has_answer &&
                                    !f.report && status.job.cluster != kLocalCluster;
   if (!is_unknown_to_slurm)
@@ -151,7 +151,7 @@ Result<std::vector<TrackedRun>> sync_records(const Env& env, RunInspector& inspe
     paths.push_back(one.path);
   }
   const auto states = inspector.inspect_all(paths);
-  std::vector<TrackedRun> done;
+  std::vector<TrackedRun> results;
   for (std::size_t i = 0; i < recorded.size(); ++i) {
     const IndexEntry& one = recorded[i];
     auto tracked = sync_record(env, one, states[i]);
@@ -159,14 +159,14 @@ Result<std::vector<TrackedRun>> sync_records(const Env& env, RunInspector& inspe
     // An error of one point does not keep the other points from being sent.
     if (!tracked)
       tracked = TrackedRun{one.id, {.is_complete = false, .problem = tracked.error().message}};
-    done.push_back(std::move(*tracked));
+    results.push_back(std::move(*tracked));
   }
-  if (done.empty())
+  if (results.empty())
     return fail(Errc::kInvalid,
                 "{} has no record for a server: its spec has no track.mlflow, or its job has not "
                 "started",
                 run.id);
-  return done;
+  return results;
 }
 
 }  // namespace dlrun

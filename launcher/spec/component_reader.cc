@@ -65,7 +65,7 @@ constexpr std::array<std::string_view, 6> kOwnKeys{"name",  "role",  "ready",
 
 }  // namespace
 
-std::span<const ComponentKey> shared_component_keys() {
+std::span<const ComponentKey> spec_keys_of_components() {
   return kSpecKeys;
 }
 

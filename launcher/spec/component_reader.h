@@ -19,7 +19,7 @@ struct ComponentKey {
 };
 
 /// Returns the keys that a component and the spec both have.
-[[nodiscard]] std::span<const ComponentKey> shared_component_keys();
+[[nodiscard]] std::span<const ComponentKey> spec_keys_of_components();
 
 /// Returns where a component has a key of the spec, as the names of the nested maps:
 /// "launch.srun.mpi" -> launch, srun, mpi; "resources.nodes" -> nodes. Returns {path} for a key
@@ -39,7 +39,7 @@ struct ComponentReader {
   /// A component that is being read.
   struct Reading {
     ComponentSpec component;
-    SpecBuilder values;  ///< gets this component's values for shared_component_keys()
+    SpecBuilder values;  ///< gets this component's values for spec_keys_of_components()
     std::string title;   ///< the start of messages: "component 'server'"
     bool is_fine = true;
   };

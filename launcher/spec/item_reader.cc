@@ -7,7 +7,7 @@
 
 #include "common/text.h"
 #include "container/mounts.h"
-#include "launcher/spec/checked_download.h"
+#include "launcher/spec/download_item.h"
 #include "launcher/spec/secret_lines.h"
 #include "launcher/spec/value_setter.h"
 
@@ -170,7 +170,7 @@ Result<Download> ItemReader::download(const YamlNode& item,
                   printable(name->text));
     }
   }
-  auto checked = checked_download(std::move(download));
+  auto checked = check_download_item(std::move(download));
   if (!checked) return checked;
   for (const Download& other : before) {
     if (other.file == checked->file)

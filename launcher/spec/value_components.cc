@@ -67,10 +67,10 @@ struct FlowValue {
 }
 
 /// Returns the component's values of keys that the spec has, too, in the order of
-/// shared_component_keys().
+/// spec_keys_of_components().
 [[nodiscard]] std::vector<FlowValue> shared_values(const ComponentSpec& component) {
   std::vector<FlowValue> values;
-  for (const ComponentKey& key : shared_component_keys()) {
+  for (const ComponentKey& key : spec_keys_of_components()) {
     for (const std::string& path : component.keys) {
       const auto names = names_in_component(path);
       if (names.front() != key.name) continue;
@@ -140,7 +140,7 @@ ValueJson Components::schema(const KeyRow&) {
                        {"retry", retry},
                        {"after", names},
                        {"shares", name}};
-  for (const ComponentKey& key : shared_component_keys()) {
+  for (const ComponentKey& key : spec_keys_of_components()) {
     const KeyRow* row = find_key(key.path);
     properties[std::string(key.name)] = row != nullptr
                                             ? any_of({value_schema(*row), {{"type", "null"}}})

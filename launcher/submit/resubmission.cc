@@ -240,7 +240,7 @@ Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspec
   DLRUN_TRY_ASSIGN(const auto checked,
                    check_job(context, reporter, inspector, job, nullptr, NextStep::kResubmission));
   Provenance provenance(job.source_dir, context.env, context.argv, context.tools.hash);
-  provenance.set_repeats(run.id);
+  provenance.set_repeated_run(run.id);
   provenance.set_directory(job.settings.directory);
   const auto record_successor = [&](const RunDirectory& made) -> Result<> {
     if (!locked) return {};

@@ -102,7 +102,7 @@ std::string steps_text(const Progress& progress) {
 
 std::string time_left_text(const RunPicture& picture, const Progress& progress) {
   if (is_inactive(picture.status.state) || !progress.steps) return "";
-  const auto left = time_left(picture.history, *progress.steps, picture.now);
+  const auto left = time_until_steps(picture.history, *progress.steps, picture.now);
   return left ? duration_text(*left) : "";
 }
 

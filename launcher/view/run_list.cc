@@ -157,7 +157,7 @@ void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<Ind
 }
 
 void ListMaker::add_state(Listed& listed, const RunStatus& status, RunList& list) {
-  if (is_unreachable(status)) list.unreachable_reason = status.facts.unreachable;
+  if (is_unreachable(status)) list.unreachable_reason = status.facts.why_unreachable;
   if (request_.wants_json) {
     if (!filters_.fit_state(word(status.state))) return;
     if (is_full(list.json.size())) {
@@ -215,9 +215,9 @@ Result<RunList> list_runs(const Env& env, const KnownServers& servers, const Lis
   std::vector<IndexEntry> foreign;
   ListRequest wanted = request;
   if (!request.folder.empty()) {
-    DLRUN_TRY_ASSIGN(auto rebuilt, index.rebuild(request.folder));
-    foreign = std::move(rebuilt.foreign);
-    list.added = rebuilt.added;
+    DLRUN_TRY_ASSIGN(auto additions, index.add_missing_runs(request.folder));
+    foreign = std::move(additions.foreign);
+    list.added = additions.added;
     wanted.folder = std::filesystem::weakly_canonical(request.folder);
   }
   DLRUN_TRY_ASSIGN(auto listing, index.list());

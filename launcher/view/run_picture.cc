@@ -91,7 +91,7 @@ Json picture_json(const RunPicture& picture, std::size_t most_ranks) {
   const auto& progress = picture.status.facts.record.progress;
   json["seconds_left"] =
       progress && progress->steps && !is_inactive(picture.status.state)
-          ? value_or_null(time_left(picture.history, *progress->steps, picture.now))
+          ? value_or_null(time_until_steps(picture.history, *progress->steps, picture.now))
           : Json(nullptr);
   json["sampled"] = picture.ranks ? text_or_null(picture.ranks->time) : Json(nullptr);
   Json ranks = Json::array();

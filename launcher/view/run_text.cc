@@ -130,7 +130,7 @@ std::string summary_text(const RunStatus& status) {
   std::string text = main_text(status);
   if (const auto& owner = status.facts.foreign) {
     text = status.is_last_known && !status.sweep
-               ? describe(*owner)
+               ? describe_foreign_run(*owner)
                : fmt::format("of user {}: {}", printable(owner->name), text);
   }
   return text;

@@ -29,7 +29,8 @@ std::string chain_text(const RunStatus& status) {
 void add_reasons(LabelledLines& lines, const IndexEntry& run, const RunStatus& status) {
   const RunFacts& facts = status.facts;
   add_line(lines, "chain", chain_text(status));
-  if (facts.foreign && !status.is_last_known) add_line(lines, "", describe(*facts.foreign));
+  if (facts.foreign && !status.is_last_known)
+    add_line(lines, "", describe_foreign_run(*facts.foreign));
   add_line(lines, "", status.detail);
   if (status.sweep && status.sweep->not_submitted > 0 && !facts.foreign)
     add_line(lines, "",

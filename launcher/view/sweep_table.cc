@@ -175,7 +175,7 @@ std::vector<Row> rows_of(const SweepRecord& sweep, const States& states,
 std::string reason_unreachable(const States& states) {
   std::string reason;
   for (const auto& state : states) {
-    if (state && is_unreachable(*state)) reason = state->facts.unreachable;
+    if (state && is_unreachable(*state)) reason = state->facts.why_unreachable;
   }
   return reason;
 }

@@ -115,7 +115,7 @@ void make_run(const fs::path& run, std::string_view input) {
 void read_with_each_command(const fs::path& run, const RunIndex& index) {
   static_cast<void>(resolve_run("42", index, run));
   static_cast<void>(resolve_run("42_0", index, run));
-  static_cast<void>(run_at(".", run));
+  static_cast<void>(run_of_directory(".", run));
   RunStatus status;
   if (auto facts = RunInspector::read_facts(run)) status = assess(std::move(*facts));
   static_cast<void>(last_words(run, status));

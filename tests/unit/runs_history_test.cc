@@ -135,7 +135,7 @@ TEST_CASE(
 TEST_CASE("the time left is computed from the pace of the attempt's last minute") {
   RunHistory history;
   history.add(event_line(0, "progress", {{"step", 5000}}));
-  CHECK_FALSE(time_left(history, 10'000, 0));
+  CHECK_FALSE(time_until_steps(history, 10'000, 0));
   std::string lines;
   for (int second = 0; second <= 200; ++second) {
     const int pace = second < 100 ? 1 : 10;  // the second half is faster
@@ -144,9 +144,9 @@ TEST_CASE("the time left is computed from the pace of the attempt's last minute"
   }
   history.add(lines);
   const double last = history.progress().back().t;
-  CHECK(time_left(history, 2100, last).value() == doctest::Approx(100).epsilon(0.02));
-  CHECK(time_left(history, 2100, last + 30).value() == doctest::Approx(70).epsilon(0.02));
-  CHECK(time_left(history, 2100, last + 500).value() == 0);
+  CHECK(time_until_steps(history, 2100, last).value() == doctest::Approx(100).epsilon(0.02));
+  CHECK(time_until_steps(history, 2100, last + 30).value() == doctest::Approx(70).epsilon(0.02));
+  CHECK(time_until_steps(history, 2100, last + 500).value() == 0);
 }
 
 TEST_CASE("malformed lines in metrics.jsonl are ignored") {

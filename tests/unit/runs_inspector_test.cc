@@ -59,7 +59,7 @@ TEST_CASE_FIXTURE(TwoClusters,
                   "a cluster that does not answer does not affect the runs of other clusters") {
   const auto states = inspect({make_run("a", {"broken", "42"}), make_run("b", {"whole", "43"})});
   CHECK(is_unreachable(*states[0]));
-  CHECK(states[0]->facts.unreachable.find("Unable to contact") != std::string::npos);
+  CHECK(states[0]->facts.why_unreachable.find("Unable to contact") != std::string::npos);
   CHECK_FALSE(is_unreachable(*states[1]));
   CHECK(states[1]->state == RunState::kRunning);
 }
@@ -71,7 +71,7 @@ TEST_CASE_FIXTURE(TwoClusters,
   // The number of this task is too long for an id.
   REQUIRE(write_file_atomic(array / "point" / "submission.json", "{\"task\":99999999999}\n"));
   const auto states = inspect({array / "point", make_run("b", {"", "43"})});
-  CHECK(states[0]->facts.unreachable.find("is not the id of a Slurm job") != std::string::npos);
-  CHECK(states[1]->facts.unreachable.empty());
+  CHECK(states[0]->facts.why_unreachable.find("is not the id of a Slurm job") != std::string::npos);
+  CHECK(states[1]->facts.why_unreachable.empty());
   CHECK(states[1]->state == RunState::kRunning);
 }

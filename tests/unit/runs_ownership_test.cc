@@ -177,11 +177,11 @@ TEST_CASE_FIXTURE(OwnershipFixture,
   give(foreign);
   fs::last_write_time(foreign / "submission.json",
                       fs::file_time_type::clock::now() + std::chrono::hours(1));
-  const auto rebuilt = index.rebuild(runs);
-  REQUIRE(rebuilt.has_value());
-  CHECK(rebuilt->added == 1);
-  REQUIRE(rebuilt->foreign.size() == 1);
-  CHECK(rebuilt->foreign[0].path == foreign);
+  const auto additions = index.add_missing_runs(runs);
+  REQUIRE(additions.has_value());
+  CHECK(additions->added == 1);
+  REQUIRE(additions->foreign.size() == 1);
+  CHECK(additions->foreign[0].path == foreign);
   CHECK(index.list()->entries.size() == 1);
   const auto resolve = [&](std::string_view text) { return resolve_run(text, index, runs); };
   for (const char* name : {"mnist", "last", "mnist-2026", "42"}) CHECK(resolve(name)->path == own);

@@ -126,7 +126,7 @@ TEST_CASE(
     "if the controller cannot be reached, status shows the last known state and marks it as such") {
   RunFacts facts = submitted();
   facts.has_answer = false;
-  facts.unreachable = "nobody answers";
+  facts.why_unreachable = "nobody answers";
   CHECK(assess(facts).state == RunState::kPending);
   CHECK(assess(facts).is_last_known);
   facts.record = record({kClaimed});
@@ -143,14 +143,14 @@ TEST_CASE(
   facts.is_being_submitted = true;
   CHECK(assess(facts).state == RunState::kPending);
   CHECK(is_submission_open(assess(facts)));
-  facts.unreachable = "nobody answers";
+  facts.why_unreachable = "nobody answers";
   CHECK(assess(facts).state == RunState::kPending);
   CHECK(assess(facts).is_last_known);
   facts.is_being_submitted = false;
   CHECK(assess(facts).state == RunState::kUnknown);
   CHECK(assess(facts).is_last_known);
   CHECK(is_submission_open(assess(facts)));
-  facts.unreachable.clear();
+  facts.why_unreachable.clear();
   CHECK_FALSE(is_submission_open(assess(facts)));
   CHECK_FALSE(is_submission_open(assess(submitted())));
 }

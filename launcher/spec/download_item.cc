@@ -1,4 +1,4 @@
-#include "launcher/spec/checked_download.h"
+#include "launcher/spec/download_item.h"
 
 #include <algorithm>
 #include <string_view>
@@ -69,7 +69,7 @@ struct UrlParts {
 
 }  // namespace
 
-Result<Download> checked_download(Download download) {
+Result<Download> check_download_item(Download download) {
   if (download.url.empty())
     return fail(Errc::kInvalid, "url is missing; set it to the address of the file");
   DLRUN_TRY(check_url(download.url));

@@ -9,6 +9,6 @@ namespace dlrun {
 /// Returns the download with a file name (by default the url's last part) and a lowercase checksum.
 /// Fails with kInvalid on a missing or malformed field. Fails with kRefused if the url holds a user
 /// or a password, because the record of every run shows the url; the message does not show the url.
-[[nodiscard]] Result<Download> checked_download(Download download);
+[[nodiscard]] Result<Download> check_download_item(Download download);
 
 }  // namespace dlrun
