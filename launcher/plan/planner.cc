@@ -261,7 +261,7 @@ void Planner::preflight() {
       plan_.needs_trainer = true;
   }
   if (std::find(names.begin(), names.end(), "fabric") == names.end()) return;
-  const SiteFabric& fabric = site_fabric(spec_, site_);
+  const SiteFabric& fabric = fabric_of_job(spec_, site_);
   std::vector<std::string> figures;
   const auto add = [&](std::string_view name, const std::optional<std::int64_t>& figure) {
     if (figure) figures.push_back(fmt::format("{}={}", name, *figure));

@@ -16,8 +16,8 @@ namespace dlrun {
 /// Returns all components as specs, in the order of the whole spec; none if it has no components.
 [[nodiscard]] std::vector<LoadedSpec> loaded_specs_of_components(const LoadedSpec& loaded);
 
-/// Returns the spec of loaded_spec_of_component() without the values that the component's preset
-/// decides. The component gets folders of its own for outputs, and a container name of its own. A
+/// Returns the spec that loaded_spec_of_component() has before the component's preset decides any
+/// value. The component gets folders of its own for outputs, and a container name of its own. A
 /// service has one task per node by default. Without GPUs, the component has no checks of GPUs.
 [[nodiscard]] JobSpec spec_of_component(const JobSpec& whole, const ComponentSpec& component);
 

@@ -42,7 +42,7 @@ constexpr std::array<std::string_view, 4> kSetBySlurm{
   return {};
 }
 
-/// Returns the kind of the places in the files of the folder.
+/// Returns the kind of an Origin in a file of the folder.
 Origin::Kind kind_of_folder(std::string_view folder) {
   if (folder == "sites") return Origin::Kind::kSite;
   return folder == "presets" ? Origin::Kind::kPreset : Origin::Kind::kFile;
@@ -118,8 +118,9 @@ std::optional<ConfigFile> find_config(std::string_view folder, std::string_view 
   return file;
 }
 
-std::optional<std::string_view> built_in_config(std::string_view folder, std::string_view name,
-                                                const std::vector<std::filesystem::path>& dirs) {
+std::optional<std::string_view> effective_built_in_config(
+    std::string_view folder, std::string_view name,
+    const std::vector<std::filesystem::path>& dirs) {
   const std::string relative = fmt::format("{}/{}.yaml", folder, name);
   const auto files = embedded_files();
   const auto built_in = std::find_if(files.begin(), files.end(),

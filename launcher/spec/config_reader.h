@@ -39,7 +39,7 @@ struct ConfigFile {
 /// Returns the built-in text of FOLDER/NAME.yaml if that text is in effect: no directory has the
 /// file, or the first directory that has it holds the same bytes. The built-in text needs no
 /// checks. Returns nullopt otherwise.
-[[nodiscard]] std::optional<std::string_view> built_in_config(
+[[nodiscard]] std::optional<std::string_view> effective_built_in_config(
     std::string_view folder, std::string_view name, const std::vector<std::filesystem::path>& dirs);
 
 /// Returns the names of FOLDER's files: those of the first directory, then those that each further
@@ -47,8 +47,8 @@ struct ConfigFile {
 [[nodiscard]] std::vector<std::string> config_names(std::string_view folder,
                                                     const std::vector<std::filesystem::path>& dirs);
 
-/// Reads a preset. Adds problems to diagnostics. A field with a problem keeps its default; a list
-/// gets its valid items.
+/// Reads a preset. Adds problems to diagnostics. A member whose value has a problem keeps its
+/// default; a list gets its valid items.
 [[nodiscard]] Preset read_preset(const ConfigFile& file, std::string_view name,
                                  std::vector<Diagnostic>& diagnostics);
 

@@ -27,9 +27,9 @@ constexpr std::int64_t kShortestSeconds = 10;
   return text;
 }
 
-/// Returns a path of the node without slashes at its end. Fails with kInvalid unless the path is
-/// $VARIABLE/PATH.
-[[nodiscard]] Result<std::string> node_path(std::string_view name, std::string text) {
+/// Returns a path on the compute node without slashes at its end. Fails with kInvalid unless the
+/// path is $VARIABLE/PATH.
+[[nodiscard]] Result<std::string> path_on_node(std::string_view name, std::string text) {
   text = without_last_slashes(std::move(text));
   const auto slash = text.find('/');
   const bool has_variable = text.starts_with('$') && slash != std::string::npos &&
@@ -84,8 +84,8 @@ constexpr std::array<std::string_view, 9> kTarEndings{
 
 }  // namespace
 
-Result<StagedData> ItemReader::staged(const YamlNode& item,
-                                      const std::vector<StagedData>& before) const {
+Result<StagedData> ItemReader::read_staged_data(const YamlNode& item,
+                                                const std::vector<StagedData>& before) const {
   if (item.kind != YamlNode::Kind::kMap)
     return fail(Errc::kInvalid, "expected {{from: ./data, to: $TMPDIR/data}}, not {}",
                 kind_name(item));
@@ -95,7 +95,7 @@ Result<StagedData> ItemReader::staged(const YamlNode& item,
     if (name->text == "from") {
       DLRUN_TRY_ASSIGN(staged.from, absolute_path(text, layer.source.base_dir, builder.env_));
     } else if (name->text == "to") {
-      DLRUN_TRY_ASSIGN(staged.to, node_path("to", std::move(text)));
+      DLRUN_TRY_ASSIGN(staged.to, path_on_node("to", std::move(text)));
     } else if (name->text == "unpack") {
       DLRUN_TRY_ASSIGN(staged.unpack, bool_of_item("unpack", text));
     } else {
@@ -118,8 +118,8 @@ Result<StagedData> ItemReader::staged(const YamlNode& item,
   return staged;
 }
 
-Result<OutputCopy> ItemReader::output(const YamlNode& item,
-                                      const std::vector<OutputCopy>& before) const {
+Result<OutputCopy> ItemReader::read_output_copy(const YamlNode& item,
+                                                const std::vector<OutputCopy>& before) const {
   if (item.kind != YamlNode::Kind::kMap)
     return fail(Errc::kInvalid, "expected {{from: $TMPDIR/ckpt, to: out}}, not {}",
                 kind_name(item));
@@ -127,7 +127,7 @@ Result<OutputCopy> ItemReader::output(const YamlNode& item,
   for (const auto& [name, value] : builder.entries(layer, item, std::string(row.path))) {
     DLRUN_TRY_ASSIGN(auto text, builder.text(layer, row, *value, "text"));
     if (name->text == "from") {
-      DLRUN_TRY_ASSIGN(output.from, node_path("from", std::move(text)));
+      DLRUN_TRY_ASSIGN(output.from, path_on_node("from", std::move(text)));
     } else if (name->text == "to") {
       output.to = without_last_slashes(std::move(text));
     } else if (name->text == "every") {

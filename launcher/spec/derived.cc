@@ -35,9 +35,9 @@ std::optional<bool> keys_request_gpus(const Resources& r) {
   return std::nullopt;
 }
 
-/// Returns whether an item of a value of Slurm, such as a100:2 or gres/gpu=0, has a count above 0.
-/// An item without a number counts 1.
-bool has_count(std::string_view item) {
+/// Returns whether an item in the value of an option of Slurm, such as a100:2 or gres/gpu=0, has a
+/// count above 0. An item without a number counts 1.
+bool counts_above_zero(std::string_view item) {
   item = trim(item.substr(0, item.find('(')));
   const auto sign = item.find_last_of(":=");
   return parse_int(sign == std::string_view::npos ? item : item.substr(sign + 1)) != 0;
@@ -53,7 +53,7 @@ std::optional<bool> option_requests_gpus(const SlurmOption& option) {
   std::optional<bool> found;
   for (const std::string_view item : split(*option.value, ',')) {
     if (!counts_only_gpus && item.find("gpu") == std::string_view::npos) continue;
-    found = found.value_or(false) || has_count(item);
+    found = found.value_or(false) || counts_above_zero(item);
   }
   return found;
 }
@@ -134,7 +134,7 @@ std::optional<std::int64_t> ranks_per_node(const JobSpec& spec) {
   return 1;
 }
 
-const SiteFabric& site_fabric(const JobSpec& spec, const SiteProfile& site) {
+const SiteFabric& fabric_of_job(const JobSpec& spec, const SiteProfile& site) {
   const auto found =
       site.partitions.find(spec.resources.partition.value_or(site.default_partition));
   return found != site.partitions.end() && found->second.fabric.is_given() ? found->second.fabric

@@ -15,10 +15,11 @@ namespace dlrun {
 /// runtime for a spec with an image or a container name, and "none" for other specs.
 [[nodiscard]] std::string container_runtime(const JobSpec& spec, const SiteProfile& site);
 
-/// Returns the number of ranks on each node: resources.tasks_per_node, else resources.ntasks
-/// divided by the nodes, else resources.gpus_per_node, else 1. GPUs that another key requests, such
-/// as resources.gres, do not count. Returns nullopt if ntasks would decide, but the spec gives no
-/// number of nodes, a range of nodes, or a number that does not divide ntasks evenly.
+/// Returns the number of ranks that srun starts on each node: resources.tasks_per_node, else
+/// resources.ntasks divided by the nodes, else resources.gpus_per_node, else 1. GPUs that another
+/// key requests, such as resources.gres, do not count. Returns nullopt if ntasks would decide, but
+/// the spec gives no number of nodes, a range of nodes, or a number that does not divide ntasks
+/// evenly.
 [[nodiscard]] std::optional<std::int64_t> ranks_per_node(const JobSpec& spec);
 
 /// Returns the number of processes that a preset's own launcher starts on each node:
@@ -39,14 +40,14 @@ inline constexpr std::int64_t kDefaultRetryMax = 3;
 
 /// Returns the figures of the fabric (ports, links, speeds) that the site file gives for the job's
 /// partition, or those of the whole site if the partition has none.
-[[nodiscard]] const SiteFabric& site_fabric(const JobSpec& spec, const SiteProfile& site);
+[[nodiscard]] const SiteFabric& fabric_of_job(const JobSpec& spec, const SiteProfile& site);
 
 /// Returns the number of GPUs of each node, from resources.gpus_per_node or resources.gres; 0 if
 /// the spec requests none, nullopt if it counts GPUs in another way (resources.gpus,
 /// resources.gpus_per_task).
 [[nodiscard]] std::optional<std::int64_t> gpus_per_node(const JobSpec& spec);
-/// Returns true if the job may get GPUs. The keys of `resources` decide if one of them gives a
-/// number of GPUs. Otherwise the job may get GPUs if an option of Slurm names them, or if the job
+/// Returns true if the job may get GPUs. If a key of `resources` gives a number of GPUs, that
+/// number decides. Otherwise the job may get GPUs if an option of Slurm names them, or if the job
 /// has whole nodes (resources.exclusive): Slurm hides the GPUs of a node from jobs that neither
 /// request GPUs nor have the whole node.
 [[nodiscard]] bool may_have_gpus(const JobSpec& spec);

@@ -53,13 +53,13 @@ std::string_view kind_name(YamlNode::Kind kind) {
   return "";
 }
 
-/// The source of all files: `tables` has the arrays, `entries` the rows of kFiles.
-struct Source {
+/// The C++ source of all files: `tables` has the arrays, `entries` the rows of kFiles.
+struct GeneratedSource {
   std::string tables, entries;
-  int files = 0;
+  int file_count = 0;
 };
 
-void add_file(Source& source, const std::string& name, const std::string& text,
+void add_file(GeneratedSource& source, const std::string& name, const std::string& text,
               const YamlDocument& document) {
   std::string nodes, items, texts;
   std::size_t items_count = 0;
@@ -71,7 +71,7 @@ void add_file(Source& source, const std::string& name, const std::string& text,
     items_count += node.items.size();
     for (const dlrun::YamlId item : node.items) items += fmt::format("{}, ", item);
   }
-  const int number = source.files++;
+  const int number = source.file_count++;
   source.tables += fmt::format("constexpr EmbeddedNode kNodes{}[] = {{\n{}}};\n", number, nodes);
   if (items_count > 0)
     source.tables += fmt::format("constexpr YamlId kItems{}[] = {{{}}};\n", number, items);
@@ -92,7 +92,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: embed_yaml OUTPUT FOLDER...\n");
     return 2;
   }
-  Source source;
+  GeneratedSource source;
   for (const std::filesystem::path folder : std::vector<std::string>(argv + 2, argv + argc)) {
     std::vector<std::filesystem::path> files(std::filesystem::directory_iterator{folder}, {});
     std::erase_if(files, [](const auto& file) { return file.extension() != ".yaml"; });

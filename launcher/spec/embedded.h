@@ -1,7 +1,7 @@
 #pragma once
 // Data files that are compiled into the program: templates/presets and configs/sites. embed_yaml.cc
 // parses their YAML when dlrun is built. If each start parsed a preset and a site with yaml-cpp,
-// this would take a tenth of the time of `dlrun render`.
+// this would be a tenth of the time that `dlrun render` needs.
 
 #include <cstdint>
 #include <span>
@@ -16,8 +16,8 @@ struct EmbeddedNode {
   YamlNode::Kind kind = YamlNode::Kind::kNull;
   bool is_plain = false;
   std::int32_t line = 0, column = 0;
-  std::uint32_t text = 0, text_size = 0;     ///< offset and size in EmbeddedFile::node_texts
-  std::uint32_t items = 0, items_count = 0;  ///< first index and number in EmbeddedFile::items
+  std::uint32_t text_offset = 0, text_size = 0;   ///< in EmbeddedFile::node_texts
+  std::uint32_t first_item = 0, items_count = 0;  ///< index and number in EmbeddedFile::items
 };
 
 struct EmbeddedFile {

@@ -13,8 +13,8 @@ YamlDocument document_of(const EmbeddedFile& file) {
     node.is_plain = from.is_plain;
     node.line = from.line;
     node.column = from.column;
-    node.text = file.node_texts.substr(from.text, from.text_size);
-    const auto items = file.items.subspan(from.items, from.items_count);
+    node.text = file.node_texts.substr(from.text_offset, from.text_size);
+    const auto items = file.items.subspan(from.first_item, from.items_count);
     node.items.assign(items.begin(), items.end());
   }
   return document;

@@ -15,7 +15,7 @@ using MaybeQuestion = std::optional<InitQuestion>;
 
 /// Returns a question whose answer may be any text. An empty answer and the answer "none" leave the
 /// value absent.
-InitQuestion text_or_none(std::string text, std::optional<std::string>& into) {
+InitQuestion optional_text_question(std::string text, std::optional<std::string>& into) {
   return {std::move(text), "none", {}, [&into](const std::string& answer) -> Result<> {
             if (answer != "none") into = answer;
             return {};
@@ -74,7 +74,7 @@ MaybeQuestion ask_nodes(InitAnswers& answers, const SiteProfile&) {
 
 MaybeQuestion ask_gpus(InitAnswers& answers, const SiteProfile& site) {
   if (answers.gpus_per_node) return std::nullopt;
-  const Gpus by_default = *complete(answers, site).gpus_per_node;
+  const Gpus by_default = *answers_with_defaults(answers, site).gpus_per_node;
   return InitQuestion{"GPUs of each node, or TYPE:N",
                       format_gpus(by_default),
                       {},
@@ -91,7 +91,7 @@ MaybeQuestion ask_gpus(InitAnswers& answers, const SiteProfile& site) {
 MaybeQuestion ask_time(InitAnswers& answers, const SiteProfile& site) {
   if (answers.time) return std::nullopt;
   return InitQuestion{"Time limit",
-                      *complete(answers, site).time,
+                      *answers_with_defaults(answers, site).time,
                       {},
                       [&answers](const std::string& answer) -> Result<> {
                         if (auto limit = parse_time_limit(answer); !limit)
@@ -103,12 +103,12 @@ MaybeQuestion ask_time(InitAnswers& answers, const SiteProfile& site) {
 
 MaybeQuestion ask_account(InitAnswers& answers, const SiteProfile&) {
   if (answers.account) return std::nullopt;
-  return text_or_none("Account, if the cluster requires one", answers.account);
+  return optional_text_question("Account, if the cluster requires one", answers.account);
 }
 
 MaybeQuestion ask_image(InitAnswers& answers, const SiteProfile& site) {
   if (answers.image || runtime_of(answers, site) == "none") return std::nullopt;
-  return text_or_none("Container image", answers.image);
+  return optional_text_question("Container image", answers.image);
 }
 
 MaybeQuestion ask_command(InitAnswers& answers, const SiteProfile&) {

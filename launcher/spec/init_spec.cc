@@ -32,7 +32,7 @@ namespace {
   return join(names, ", ");
 }
 
-void resources(YamlPage& page, const InitAnswers& a, const SiteProfile& site) {
+void write_resources(YamlPage& page, const InitAnswers& a, const SiteProfile& site) {
   page.heading("resources");
   page.row(fmt::format("  nodes: {}", a.nodes.value_or(1)));
   const std::int64_t gpus = a.gpus_per_node ? a.gpus_per_node->count : 0;
@@ -77,7 +77,7 @@ void resources(YamlPage& page, const InitAnswers& a, const SiteProfile& site) {
            a.account ? "" : "if the cluster requires one; or set $SBATCH_ACCOUNT");
 }
 
-void environment(YamlPage& page, const InitAnswers& a) {
+void write_environment(YamlPage& page, const InitAnswers& a) {
   if (a.modules.empty() && !a.conda && !a.venv) {
     page.row("");
     page.row("# environment:");
@@ -93,14 +93,14 @@ void environment(YamlPage& page, const InitAnswers& a) {
   if (a.venv) page.row("  venv: " + yaml_text(*a.venv));
 }
 
-/// Returns the runtime's backend; pyxis's backend for an unknown runtime, so that init_spec() has
-/// an example image to write. load_spec() refuses the unknown runtime later.
+/// Returns the runtime's backend; pyxis's backend for an unknown runtime, so that init_spec_text()
+/// has an example image to write. load_spec() refuses the unknown runtime later.
 [[nodiscard]] const ContainerBackend& backend_of(std::string_view runtime) {
   const ContainerBackend* backend = find_container_backend(runtime);
   return backend != nullptr ? *backend : pyxis_backend();
 }
 
-void container(YamlPage& page, const InitAnswers& a, const SiteProfile& site) {
+void write_container(YamlPage& page, const InitAnswers& a, const SiteProfile& site) {
   const std::string runtime = runtime_of(a, site);
   constexpr std::string_view kMounts = "mounts: [.:/work]", kWorkdir = "workdir: /work";
   constexpr std::string_view kMountsComment =
@@ -125,7 +125,7 @@ void container(YamlPage& page, const InitAnswers& a, const SiteProfile& site) {
   }
 }
 
-void launch(YamlPage& page, const InitAnswers& a) {
+void write_launch(YamlPage& page, const InitAnswers& a) {
   page.heading("launch");
   constexpr std::string_view kCommandComment = "runs once for each rank, in this file's folder";
   page.row("  preset: " + yaml_text(a.preset.value_or("plain")),
@@ -147,7 +147,7 @@ std::string runtime_of(const InitAnswers& answers, const SiteProfile& site) {
   return asked == "auto" ? site.container_runtime : asked;
 }
 
-InitAnswers complete(InitAnswers answers, const SiteProfile& site) {
+InitAnswers answers_with_defaults(InitAnswers answers, const SiteProfile& site) {
   if (!answers.name) answers.name = "hello";
   if (!answers.nodes) answers.nodes = 1;
   const PartitionProfile* partition =
@@ -175,7 +175,7 @@ InitAnswers complete(InitAnswers answers, const SiteProfile& site) {
   return answers;
 }
 
-std::string init_spec(const InitAnswers& a, const SiteProfile& site) {
+std::string init_spec_text(const InitAnswers& a, const SiteProfile& site) {
   YamlPage page;
   page.row(fmt::format("# An experiment for dlrun, on {}.",
                        site.name == "generic" ? "a Slurm cluster" : "site '" + site.name + "'"));
@@ -186,10 +186,10 @@ std::string init_spec(const InitAnswers& a, const SiteProfile& site) {
   if (a.site) {
     page.row("site: " + yaml_text(*a.site), site.help);
   }
-  resources(page, a, site);
-  environment(page, a);
-  container(page, a, site);
-  launch(page, a);
+  write_resources(page, a, site);
+  write_environment(page, a);
+  write_container(page, a, site);
+  write_launch(page, a);
   return page.take();
 }
 

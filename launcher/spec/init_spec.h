@@ -11,9 +11,9 @@
 
 namespace dlrun {
 
-/// Answers for a first spec. complete() sets some absent answers. For each other absent answer,
-/// init_spec() writes a default that works on every cluster, a comment, or nothing (`site` and
-/// `runtime`).
+/// Answers for a first spec. answers_with_defaults() sets some absent answers. For each other
+/// absent answer, init_spec_text() writes a default that works on every cluster, a comment, or
+/// nothing (`site` and `runtime`).
 struct InitAnswers {
   std::optional<std::string> name, partition, account, time, mem, image, runtime, conda, venv,
       preset;
@@ -27,7 +27,7 @@ struct InitAnswers {
 /// Sets missing answers: the name "hello", one node, the partition's GPUs (one MIG slice if they
 /// are divided into slices), and a time of one hour, or the partition's time limit if that is
 /// shorter. Converts an image's registry name to the form that the runtime expects.
-[[nodiscard]] InitAnswers complete(InitAnswers answers, const SiteProfile& site);
+[[nodiscard]] InitAnswers answers_with_defaults(InitAnswers answers, const SiteProfile& site);
 
 /// Returns the runtime for the image: the one in the answers. If they have none or "auto", returns
 /// the site's runtime, which may be "none".
@@ -36,6 +36,6 @@ struct InitAnswers {
 /// Returns the spec's text: the answers with short remarks, and as comments the keys that users
 /// often add next. The text loads without errors or warnings if the answers are valid and within
 /// the site's limits.
-[[nodiscard]] std::string init_spec(const InitAnswers& completed, const SiteProfile& site);
+[[nodiscard]] std::string init_spec_text(const InitAnswers& completed, const SiteProfile& site);
 
 }  // namespace dlrun

@@ -13,7 +13,7 @@
 
 namespace dlrun {
 
-std::string_view why_not_variable(std::string_view name) {
+std::string_view why_not_settable(std::string_view name) {
   if (!is_variable_name(name))
     return "is not a variable's name: letters, digits and '_', not starting with a digit";
   if (std::find(kVariablesOfBash.begin(), kVariablesOfBash.end(), name) != kVariablesOfBash.end())
@@ -31,12 +31,12 @@ std::string_view why_not_variable(std::string_view name) {
   return {};
 }
 
-Result<Mount> ItemReader::mount(const YamlNode& item) const {
+Result<Mount> ItemReader::read_mount(const YamlNode& item) const {
   return item.kind == YamlNode::Kind::kMap ? mount_of_map(item) : mount_of_text(item);
 }
 
-Result<SecretSource> ItemReader::secret(const YamlNode& item,
-                                        const std::vector<SecretSource>& before) const {
+Result<SecretSource> ItemReader::read_secret_source(const YamlNode& item,
+                                                    const std::vector<SecretSource>& before) const {
   SecretSource secret;
   if (item.kind == YamlNode::Kind::kMap) {
     for (const auto& [name, value] : builder.entries(layer, item, std::string(row.path))) {
@@ -56,11 +56,12 @@ Result<SecretSource> ItemReader::secret(const YamlNode& item,
     DLRUN_TRY_ASSIGN(secret.name,
                      builder.text(layer, row, item, "a variable's name, or {name, file}"));
   }
-  // The message shows no text that may be the secret's value by mistake, and no value of ${NAME}.
+  // The user may have written the value instead of the name. The message shows no such text, and no
+  // value of ${NAME}.
   const bool may_be_shown = item.text == secret.name && has_only_names(secret.name);
   if (!is_variable_name(secret.name) && !may_be_shown)
     return fail(Errc::kInvalid, "this is not the name of a variable; write the name alone");
-  if (const auto why = why_not_variable(secret.name); !why.empty())
+  if (const auto why = why_not_settable(secret.name); !why.empty())
     return fail(Errc::kInvalid, "'{}' {}", printable(secret.name), why);
   for (const SecretSource& other : before) {
     if (other.name == secret.name) return fail(Errc::kInvalid, "'{}' is given twice", secret.name);
@@ -68,7 +69,7 @@ Result<SecretSource> ItemReader::secret(const YamlNode& item,
   return secret;
 }
 
-Result<Mount> ItemReader::checked(Mount mount) const {
+Result<Mount> ItemReader::completed(Mount mount) const {
   if (mount.source.empty()) return fail(Errc::kInvalid, "the source is empty");
   DLRUN_TRY_ASSIGN(auto source, absolute_path(mount.source, layer.source.base_dir, builder.env_));
   const bool is_relative = mount.source[0] != '/';
@@ -119,7 +120,7 @@ Result<Mount> ItemReader::mount_of_text(const YamlNode& item) const {
     std::replace(flags.begin(), flags.end(), ',', '+');
     for (std::string_view flag : split(flags, '+')) mount.flags.emplace_back(flag);
   }
-  return checked(std::move(mount));
+  return completed(std::move(mount));
 }
 
 Result<Mount> ItemReader::mount_of_map(const YamlNode& item) const {
@@ -144,11 +145,11 @@ Result<Mount> ItemReader::mount_of_map(const YamlNode& item) const {
                   printable(name->text));
     }
   }
-  return checked(std::move(mount));
+  return completed(std::move(mount));
 }
 
-Result<Download> ItemReader::download(const YamlNode& item,
-                                      const std::vector<Download>& before) const {
+Result<Download> ItemReader::read_download(const YamlNode& item,
+                                           const std::vector<Download>& before) const {
   if (item.kind != YamlNode::Kind::kMap)
     return fail(Errc::kInvalid, "expected {{url: https://..., sha256: ...}}, not {}",
                 kind_name(item));
@@ -182,7 +183,7 @@ Result<Download> ItemReader::download(const YamlNode& item,
   return checked;
 }
 
-Result<PreflightCheck> ItemReader::preflight(const YamlNode& item) const {
+Result<PreflightCheck> ItemReader::read_preflight_check(const YamlNode& item) const {
   PreflightCheck check;
   if (item.kind != YamlNode::Kind::kMap) {
     DLRUN_TRY_ASSIGN(check.name, builder.text(layer, row, item, "a check, or {run: SHELL LINE}"));
@@ -196,7 +197,7 @@ Result<PreflightCheck> ItemReader::preflight(const YamlNode& item) const {
     DLRUN_TRY_ASSIGN(check.line, builder.scalar(*value, "a shell line"));
   }
   if (trim(check.line).empty())
-    return fail(Errc::kInvalid, "run names no command; write {{run: ./check.sh}}");
+    return fail(Errc::kInvalid, "run: the command is empty; write {{run: ./check.sh}}");
   if (!is_utf8(check.line) || std::any_of(check.line.begin(), check.line.end(), is_control))
     return fail(Errc::kInvalid, "run: expected one line of UTF-8 text without control characters");
   return check;

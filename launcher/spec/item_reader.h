@@ -11,30 +11,32 @@
 namespace dlrun {
 
 /// Returns the reason why the job's script cannot set this variable; empty if it can.
-[[nodiscard]] std::string_view why_not_variable(std::string_view name);
+[[nodiscard]] std::string_view why_not_settable(std::string_view name);
 
 /// Reads one item of `row`'s list. Every function fails with kInvalid for an invalid item, and as
-/// substitute_variables() does. download() fails with kRefused for a url with a user or a password;
-/// the caller must not show the line of that item. `before`: the items that were read so far.
+/// substitute_variables() does. read_download() fails with kRefused for a url with a user or a
+/// password; the caller must not show the line of that item. `before`: the items that were read so
+/// far.
 struct ItemReader {
   SpecBuilder& builder;
   const SpecBuilder::Layer& layer;
   const KeyRow& row;
 
-  [[nodiscard]] Result<Mount> mount(const YamlNode& item) const;
-  [[nodiscard]] Result<SecretSource> secret(const YamlNode& item,
-                                            const std::vector<SecretSource>& before) const;
-  [[nodiscard]] Result<Download> download(const YamlNode& item,
-                                          const std::vector<Download>& before) const;
-  [[nodiscard]] Result<PreflightCheck> preflight(const YamlNode& item) const;
+  [[nodiscard]] Result<Mount> read_mount(const YamlNode& item) const;
+  [[nodiscard]] Result<SecretSource> read_secret_source(
+      const YamlNode& item, const std::vector<SecretSource>& before) const;
+  [[nodiscard]] Result<Download> read_download(const YamlNode& item,
+                                               const std::vector<Download>& before) const;
+  [[nodiscard]] Result<PreflightCheck> read_preflight_check(const YamlNode& item) const;
   // The next two are in data_items.cc.
-  [[nodiscard]] Result<StagedData> staged(const YamlNode& item,
-                                          const std::vector<StagedData>& before) const;
-  [[nodiscard]] Result<OutputCopy> output(const YamlNode& item,
-                                          const std::vector<OutputCopy>& before) const;
+  [[nodiscard]] Result<StagedData> read_staged_data(const YamlNode& item,
+                                                    const std::vector<StagedData>& before) const;
+  [[nodiscard]] Result<OutputCopy> read_output_copy(const YamlNode& item,
+                                                    const std::vector<OutputCopy>& before) const;
 
  private:
-  [[nodiscard]] Result<Mount> checked(Mount mount) const;
+  /// Returns the mount with absolute paths, after checks.
+  [[nodiscard]] Result<Mount> completed(Mount mount) const;
   [[nodiscard]] Result<Mount> mount_of_text(const YamlNode& item) const;
   [[nodiscard]] Result<Mount> mount_of_map(const YamlNode& item) const;
 };

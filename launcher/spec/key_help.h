@@ -11,7 +11,8 @@ namespace dlrun {
 
 /// The description of a key.
 struct KeyHelp {
-  std::string type;   ///< "whole number", "list of mounts"; "not supported yet" for such a key
+  /// "whole number", "list of mounts". For a key that dlrun does not support: "not supported yet".
+  std::string type;
   std::string range;  ///< "1 to 1000000", "one of: cpu cuda"; empty: no limits
   /// The option that is made from the key: "#SBATCH --nodes=...", "srun --mpi=...", "dlrun-trainer
   /// --lr ..."; empty if there is none.

@@ -9,8 +9,8 @@
 
 namespace dlrun {
 
-/// Explains a compile error. The function is not constexpr, so that the compiler refuses the call
-/// in _key below and shows the function's name.
+/// Explains a compile error by its name. The function is not constexpr, so that the compiler
+/// refuses the call in _key below and shows the name.
 const char* no_key_has_this_name();
 
 /// Returns the name itself.

@@ -51,11 +51,11 @@ support yet, and never ignores it.
 }  // namespace
 
 std::string key_reference_markdown() {
-  std::string text(kHead), later;
+  std::string text(kHead), unsupported;
   std::string_view section = "-";
   for (const KeyRow& row : spec_keys()) {
     if (!row.is_supported()) {
-      later += fmt::format("{}`{}`", later.empty() ? "" : ", ", row.path);
+      unsupported += fmt::format("{}`{}`", unsupported.empty() ? "" : ", ", row.path);
       continue;
     }
     const std::string_view top = row.path.substr(0, row.path.find('.'));
@@ -71,7 +71,7 @@ std::string key_reference_markdown() {
     if (!help.makes.empty()) text += fmt::format(" · makes `{}`", help.makes);
     text += fmt::format(" · `{}`\n", help.example);
   }
-  if (!later.empty()) text += fmt::format("\n## Not supported yet\n\n{}.\n", later);
+  if (!unsupported.empty()) text += fmt::format("\n## Not supported yet\n\n{}.\n", unsupported);
   return text;
 }
 

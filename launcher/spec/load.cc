@@ -56,12 +56,12 @@ void apply_point(SpecBuilder& builder, const SweepPoint& point) {
 
 /// Returns the first point of a sweep. For an invalid sweep, returns the first value of each list.
 [[nodiscard]] SweepPoint first_point(const SweepSpec& sweep) {
-  const bool is_countable =
+  const bool is_size_allowed =
       count_points(sweep) <= kMostSweepPoints && count_points(sweep) <= grid_size(sweep);
   const bool is_random = sweep.random && sweep.points.empty();
   const bool has_range = std::any_of(sweep.parameters.begin(), sweep.parameters.end(),
                                      [](const SweptKey& key) { return key.range.has_value(); });
-  if (is_countable && (is_random || sweep.is_search() || !has_range)) {
+  if (is_size_allowed && (is_random || sweep.is_search() || !has_range)) {
     auto points = sweep_points(sweep);
     if (!points.empty()) return std::move(points.front());
   }
@@ -132,7 +132,7 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
 /// Chooses the site, which is the spec's site, else $DLRUN_SITE, else the site of the cluster, else
 /// 'generic', and applies the site's defaults. If the site does not exist, reports an error and
 /// returns a site without limits.
-[[nodiscard]] Site choose_site(SpecBuilder& builder, const LoadRequest& request) {
+[[nodiscard]] Site apply_chosen_site(SpecBuilder& builder, const LoadRequest& request) {
   std::string name = "generic";
   Origin origin{};
   if (builder.spec().site || !request.env.get_or("DLRUN_SITE", "").empty()) {
@@ -206,7 +206,7 @@ void refuse_secrets_in_values(SpecBuilder& builder, const LoadRequest& request,
 
 /// Sets the name to the file's name without its ending if the spec gives none. Reports an error if
 /// the file's name is not a valid run name.
-void default_name(SpecBuilder& builder, const LoadRequest& request) {
+void set_default_name(SpecBuilder& builder, const LoadRequest& request) {
   if (builder.spec().name || builder.refused().contains("name")) return;
   const std::string stem = std::filesystem::path(request.file).stem().string();
   if (is_slug(stem)) {
@@ -301,19 +301,19 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
     builder.report(error_about(where, std::move(message)));
     return false;
   };
-  const auto identity = [&](const std::filesystem::path& path) {
+  const auto canonical_path = [&](const std::filesystem::path& path) {
     auto canonical = std::filesystem::weakly_canonical(path, ignored);
     return canonical.empty() ? path : canonical;
   };
-  std::vector<std::filesystem::path> seen{identity(request.current_dir / request.file)};
+  std::vector<std::filesystem::path> seen{canonical_path(request.current_dir / request.file)};
   std::string chain = request.file;
   while (const auto base = builder.take_base()) {
     const auto& [path, origin] = *base;
     SpecFile file{shown_name(path, request), ""};
     chain += " -> " + file.name;
-    if (std::find(seen.begin(), seen.end(), identity(path)) != seen.end())
+    if (std::find(seen.begin(), seen.end(), canonical_path(path)) != seen.end())
       return refuse(origin, fmt::format("base: the spec inherits from itself: {}", chain));
-    seen.push_back(identity(path));
+    seen.push_back(canonical_path(path));
     if (seen.size() > kMostSpecFiles)
       return refuse(origin, fmt::format("base: a chain of more than {} files", kMostSpecFiles));
     auto text = read_file(path, YamlLimits{}.bytes);
@@ -373,7 +373,7 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
     }
     refuse_secrets_in_values(builder, request, loaded);
     apply_environment(builder, request.env, current_dir);
-    Site site = choose_site(builder, request);
+    Site site = apply_chosen_site(builder, request);
     loaded.site_file = {site.profile.source, std::move(site.text)};
     loaded.site = std::move(site.profile);
     if (builder.spec().components.empty()) {
@@ -381,14 +381,14 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
     } else {
       choose_component_presets(builder, request, loaded);
     }
-    default_name(builder, request);
+    set_default_name(builder, request);
     loaded.folder = folder;
     loaded.spec = builder.spec();
     loaded.templates = swept_templates(loaded.spec);
     fill_and_check(builder, loaded, request.point.value_or(SweepPoint{}));
   }
   Diagnostics all = std::move(builder.diagnostics());
-  show_lines(all, loaded);
+  add_source_lines(all, loaded);
   sort_by_position(all, loaded);
   if (std::any_of(all.begin(), all.end(), is_error)) return tl::unexpected(std::move(all));
   loaded.warnings = std::move(all);
@@ -434,16 +434,16 @@ std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& poin
   loaded.templates.components = loaded.spec.components;
   fill_and_check(builder, loaded, point);
   Diagnostics all = std::move(builder.diagnostics());
-  show_lines(all, loaded);
+  add_source_lines(all, loaded);
   return all;
 }
 
 bool affects_other_layers(std::string_view key) {
   // No site, preset or other key depends on the values below these prefixes while the layers merge.
-  constexpr std::array<std::string_view, 4> kPlain{"train.", "environment.vars.", "checkpoint.",
-                                                   "launch.command"_key};
-  return std::none_of(kPlain.begin(), kPlain.end(),
-                      [&](std::string_view plain) { return key.starts_with(plain); });
+  constexpr std::array<std::string_view, 4> kIndependentPrefixes{
+      "train.", "environment.vars.", "checkpoint.", "launch.command"_key};
+  return std::none_of(kIndependentPrefixes.begin(), kIndependentPrefixes.end(),
+                      [&](std::string_view prefix) { return key.starts_with(prefix); });
 }
 
 std::vector<std::string> spec_config_names(std::string_view folder,

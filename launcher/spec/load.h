@@ -19,7 +19,8 @@
 namespace dlrun {
 
 struct LoadRequest {
-  /// The spec's name as the user gave it. Diagnostics show it; relative paths start at its folder.
+  /// The spec's file name as the user gave it. Diagnostics show it; relative paths start at its
+  /// folder.
   std::string file;
   std::optional<std::string> text;  ///< the spec's text; absent: read it from `file`
   /// Arguments of --set such as "resources.nodes=4"; later ones win. A value that starts with a
@@ -45,7 +46,7 @@ struct SpecFile {
 
 /// A spec that was loaded without errors, with its site and its preset.
 struct LoadedSpec {
-  std::string file;  ///< the name that the user gave
+  std::string file;  ///< the file name that the user gave
   JobSpec spec;
   SiteProfile site;
   Preset preset;

@@ -67,7 +67,7 @@ std::string source_line_of(const LoadedSpec& loaded, const Origin& where) {
   return text ? shown_line(*text, where.line) : "";
 }
 
-void show_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded) {
+void add_source_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded) {
   add_line_texts(diagnostics, loaded);
   hide_secret_lines(diagnostics, loaded);
 }

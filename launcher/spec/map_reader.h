@@ -46,8 +46,8 @@ class MapReader {
     });
   }
 
-  /// Calls reader for every key and value of a map whose keys the user chooses.
-  void each(YamlId id, const std::function<void(const YamlNode& key, YamlId value)>& reader) {
+  /// Calls visit for every key and value of a map. The keys need no readers.
+  void each(YamlId id, const std::function<void(const YamlNode& key, YamlId value)>& visit) {
     const YamlNode& map = file_.document.at(id);
     if (map.kind == YamlNode::Kind::kNull) return;
     if (map.kind != YamlNode::Kind::kMap)
@@ -60,7 +60,7 @@ class MapReader {
       } else if (!seen.insert(key.text).second) {
         error(key, fmt::format("'{}' is given twice", key.text));
       } else {
-        reader(key, map.items[i + 1]);
+        visit(key, map.items[i + 1]);
       }
     }
   }

@@ -41,7 +41,7 @@ const TemplateField* find_field(std::string_view name) {
 /// Returns the first field of the preset's templates for which matches(field) is true; nullopt if
 /// there is none.
 template <typename Matches>
-std::optional<std::string> find_in_templates(const Preset& preset, Matches matches) {
+std::optional<std::string> first_matching_field(const Preset& preset, Matches matches) {
   std::vector<std::string_view> texts(preset.words.begin(), preset.words.end());
   for (const auto& [name, text] : preset.env) texts.emplace_back(text);
   for (const auto text : texts) {
@@ -96,12 +96,13 @@ std::string_view shell_of_field(std::string_view name) {
 }
 
 bool uses_roles(const Preset& preset) {
-  return find_in_templates(preset, [](const TemplateField& field) { return field.is_role; })
+  return first_matching_field(preset, [](const TemplateField& field) { return field.is_role; })
       .has_value();
 }
 
 std::optional<std::string> first_field_only_agent_knows(const Preset& preset) {
-  return find_in_templates(preset, [](const TemplateField& field) { return field.shell.empty(); });
+  return first_matching_field(preset,
+                              [](const TemplateField& field) { return field.shell.empty(); });
 }
 
 }  // namespace dlrun

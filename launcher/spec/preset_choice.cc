@@ -66,15 +66,16 @@ Preset choose_preset(SpecBuilder& builder, const LoadRequest& request) {
 
 void choose_component_presets(SpecBuilder& builder, const LoadRequest& request,
                               LoadedSpec& loaded) {
-  std::map<std::string, Preset, std::less<>> known;
+  std::map<std::string, Preset, std::less<>> presets;
   for (const ComponentSpec& component : builder.spec().components) {
     const JobSpec spec = spec_of_component(builder.spec(), component);
     const std::string name =
         spec.launch.preset.value_or(spec.launch.command.empty() ? "trainer" : "plain");
-    auto found = known.find(name);
-    if (found == known.end()) {
-      found = known.emplace(name, read_named_preset(builder, request, name, origin_of_preset(spec)))
-                  .first;
+    auto found = presets.find(name);
+    if (found == presets.end()) {
+      found =
+          presets.emplace(name, read_named_preset(builder, request, name, origin_of_preset(spec)))
+              .first;
     }
     loaded.component_presets.push_back(found->second);
   }

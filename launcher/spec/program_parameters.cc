@@ -47,11 +47,11 @@ class Filler {
     }
   }
 
-  [[nodiscard]] std::vector<Diagnostic> take() { return std::move(found_); }
+  [[nodiscard]] std::vector<Diagnostic> take() { return std::move(errors_); }
 
  private:
   void refuse(const Origin& where, std::string message) {
-    found_.push_back({Diagnostic::Severity::kError, where, std::move(message), ""});
+    errors_.push_back({Diagnostic::Severity::kError, where, std::move(message), ""});
   }
 
   /// Fills the command and the variables of the spec, or of a component.
@@ -159,7 +159,7 @@ class Filler {
   const SweepPoint& point_;
   std::map<std::string, std::string, std::less<>> values_;
   std::set<std::string, std::less<>> used_;
-  std::vector<Diagnostic> found_;
+  std::vector<Diagnostic> errors_;
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 /// the first value in them is written.
 class YamlWriter {
  public:
-  void value(const EffectiveValue& value) {
+  void write(const EffectiveValue& value) {
     const auto names = split(value.key, '.');
     open({names.begin(), names.end() - 1});
     text_ += fmt::format("{:{}}{}: {}  # {}\n", "", 2 * (names.size() - 1), names.back(),
@@ -101,7 +101,7 @@ std::string resolved_yaml(const LoadedSpec& loaded) {
         (std::filesystem::path(loaded.folder) / *chdir->value).lexically_normal().string();
   }
   YamlWriter writer;
-  for (const EffectiveValue& value : effective_values(spec)) writer.value(value);
+  for (const EffectiveValue& value : effective_values(spec)) writer.write(value);
   return writer.take();
 }
 

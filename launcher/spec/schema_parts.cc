@@ -40,7 +40,7 @@ ValueJson whole_number(double min, double max) {
   return schema;
 }
 
-ValueJson formatted(const KeyRow& row) {
+ValueJson schema_of_format(const KeyRow& row) {
   switch (row.format) {
     case Format::kLines:
       return scalar();
@@ -75,7 +75,7 @@ ValueJson formatted(const KeyRow& row) {
     case Format::kHosts:
       return any_of({scalar(kHostsPattern), variable()});
     case Format::kCount:
-      return any_of({whole_number(1, 1e9), text(kWholePattern), variable()});
+      return any_of({whole_number(1, 1e9), text(kWholeNumberPattern), variable()});
   }
   return scalar();
 }

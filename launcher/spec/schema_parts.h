@@ -17,7 +17,7 @@ using ValueJson = nlohmann::ordered_json;
 // Regular expressions in the subset that ECMA 262 and Python share.
 inline constexpr std::string_view kPrintable = R"(^[^\u0000-\u001f\u007f]+$)";
 inline constexpr std::string_view kSlugPattern = R"(^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$)";
-inline constexpr std::string_view kWholePattern = R"(^[+-]?[0-9]{1,19}$)";
+inline constexpr std::string_view kWholeNumberPattern = R"(^[+-]?[0-9]{1,19}$)";
 inline constexpr std::string_view kNumberPattern =
     R"(^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$)";
 inline constexpr std::string_view kNodesPattern = R"(^[0-9]{1,9}(-[0-9]{1,9})?$)";
@@ -32,7 +32,7 @@ inline constexpr std::string_view kHostsPattern = R"(^[A-Za-z0-9._,\[\]-]+$)";
 inline constexpr std::string_view kMemoryPattern = R"(^[0-9]{1,9}([KMGTkmgt][Bb]?)?$)";
 inline constexpr std::string_view kIntervalPattern = R"(^((1 )?epoch|[0-9]{1,9} +steps?)$)";
 inline constexpr std::string_view kUrlPattern = R"(^(https?://[^@/?#]+/[!-~]+|.*\$\{.*)$)";
-inline constexpr std::string_view kFilePattern =
+inline constexpr std::string_view kFileNamePattern =
     R"(^[^./\u0000-\u001f\u007f][^/\u0000-\u001f\u007f]{0,199}$)";
 inline constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
 
@@ -54,7 +54,7 @@ inline constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
 [[nodiscard]] ValueJson whole_number(double min, double max);
 
 /// Returns the schema of a text in the row's format.
-[[nodiscard]] ValueJson formatted(const KeyRow& row);
+[[nodiscard]] ValueJson schema_of_format(const KeyRow& row);
 
 /// Returns a schema that accepts the keys that a sweep may set, and names of parameters of the
 /// user's program.

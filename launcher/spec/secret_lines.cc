@@ -122,9 +122,9 @@ class KeyFollower {
     const bool is_block_style = brackets_.empty() && quote_ == '\0';
     if (is_block_style && line[indent] == '#') return {};
     if (is_block_style) enter(line, indent, keys_);
-    // A text whose quote or bracket is never closed must not hide the keys after it.
+    // A quote or bracket that is never closed must not make the follower miss the keys after it.
     enter(line, indent, all_keys_);
-    const HidingRule rule = current_rule().with(rule_below(all_keys_));
+    const HidingRule rule = current_rule().with(innermost_rule(all_keys_));
     read(line, indent);
     return rule;
   }
@@ -136,15 +136,15 @@ class KeyFollower {
   };
   struct Bracket {
     HidingRule rule;
-    HidingRule value{};  ///< the rule for the value after the last key in the brackets
+    HidingRule value_rule{};  ///< the rule for the value after the last key in the brackets
   };
 
-  [[nodiscard]] static HidingRule rule_below(const std::vector<Key>& keys) {
+  [[nodiscard]] static HidingRule innermost_rule(const std::vector<Key>& keys) {
     return keys.empty() ? HidingRule{} : keys.back().rule;
   }
   [[nodiscard]] HidingRule current_rule() const {
-    if (!brackets_.empty()) return brackets_.back().rule.with(brackets_.back().value);
-    return rule_below(keys_);
+    if (!brackets_.empty()) return brackets_.back().rule.with(brackets_.back().value_rule);
+    return innermost_rule(keys_);
   }
 
   /// Returns the position of the ':' after the key that starts here; nullopt if no key does.
@@ -175,20 +175,20 @@ class KeyFollower {
     };
     const bool continues = is_indicator(indent) && line[indent] != '?';
     std::size_t at = indent;
-    bool is_key = false;
+    bool is_explicit_key = false;
     while (is_indicator(at)) {
-      is_key = line[at] == '?';
+      is_explicit_key = line[at] == '?';
       at = std::min(line.find_first_not_of(" \t", at + 1), line.size());
     }
     const auto colon = end_of_key(line, at);
-    const bool starts_key = !continues && (colon || is_key);
+    const bool starts_key = !continues && (colon || is_explicit_key);
     while (!keys.empty() &&
            (keys.back().indent > indent || (starts_key && keys.back().indent == indent)))
       keys.pop_back();
-    if (!colon && !is_key) return;
+    if (!colon && !is_explicit_key) return;
     const auto name = key_before(line, colon.value_or(line.size()));
-    const std::size_t column = is_key ? indent : at;
-    keys.push_back({column, rule_below(keys).with(rule_of_name(name))});
+    const std::size_t column = is_explicit_key ? indent : at;
+    keys.push_back({column, innermost_rule(keys).with(rule_of_name(name))});
   }
 
   /// Reads the brackets, quotes and keys of a line.
@@ -232,9 +232,9 @@ class KeyFollower {
     if (c == ']' || c == '}') {
       brackets_.pop_back();
     } else if (c == ',') {
-      brackets_.back().value = {};
+      brackets_.back().value_rule = {};
     } else if (c == ':' && ends_name(line, at)) {
-      brackets_.back().value = rule_of_name(key_before(line, at));
+      brackets_.back().value_rule = rule_of_name(key_before(line, at));
     }
   }
 
@@ -311,8 +311,8 @@ bool SecretLines::contains(int line) const {
   if (line < 1 || static_cast<std::size_t>(line) > rules_.size()) return false;
   const HidingRule& rule = rules_[static_cast<std::size_t>(line) - 1];
   if (rule.hides_all) return true;
-  const std::string shown = line_of(text_, line);
-  return (rule.hides_addresses && has_address(shown)) || may_hold_secret(shown);
+  const std::string line_text = line_of(text_, line);
+  return (rule.hides_addresses && has_address(line_text)) || may_hold_secret(line_text);
 }
 
 std::string shown_line(std::string_view text, int line) {

@@ -42,7 +42,7 @@ struct HidingRule {
   bool hides_all = false;        ///< the whole line is hidden
   bool hides_addresses = false;  ///< the line is hidden if it has an address
 
-  /// Returns the rule that hides everything that one of the two rules hides.
+  /// Returns the rule that hides everything that either of the two rules hides.
   [[nodiscard]] HidingRule with(const HidingRule& other) const {
     return {hides_all || other.hides_all, hides_addresses || other.hides_addresses};
   }

@@ -312,7 +312,7 @@ std::size_t end_of_value(std::string_view text, std::size_t at, char quote,
 struct NameLeftOf {
   std::string_view name;    ///< "HF_TOKEN", or "token" of the option --hub-token
   std::string_view option;  ///< the name with the words before it: "--hub-token"
-  char before = '\0';       ///< the character before the option; NUL at the start of the text
+  char char_before = '\0';  ///< the character before the option; NUL at the start of the text
 };
 
 NameLeftOf name_left_of(std::string_view text, std::size_t equals) {
@@ -332,7 +332,7 @@ NameLeftOf name_left_of(std::string_view text, std::size_t equals) {
 /// Masks the values of the variables and options that have the name of a secret, or one of `names`.
 MaskedText without_assigned_secrets(std::string_view text, std::span<const std::string> names) {
   MaskedText masked;
-  std::size_t done = 0;
+  std::size_t copied_end = 0;
   char quote = '\0';
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -342,30 +342,30 @@ MaskedText without_assigned_secrets(std::string_view text, std::span<const std::
     }
     if (is_quote(c) && (quote == '\0' || quote == c)) quote = quote == '\0' ? c : '\0';
     if (c != '=') continue;
-    const auto [name, option, before] = name_left_of(text, i);
+    const auto [name, option, char_before] = name_left_of(text, i);
     const bool has_secret_name = !name.empty() && is_secret_name(option);
     if (!has_secret_name && std::find(names.begin(), names.end(), name) == names.end()) continue;
     // In a list such as --export=A=1,B=2, a comma ends each value. In an assignment of the shell, a
     // comma is part of the value.
-    const bool is_in_list = before == ',' || before == '=';
-    const bool is_quoted_whole = quote != '\0' && before == quote;
+    const bool is_in_list = char_before == ',' || char_before == '=';
+    const bool is_quoted_whole = quote != '\0' && char_before == quote;
     const auto end = is_quoted_whole ? closing_quote(text, i + 1, quote)
                                      : end_of_value(text, i + 1, quote, is_in_list ? "," : "");
     if (end <= i + 1) continue;
     const auto value = unquoted(text.substr(i + 1, end - i - 1));
     masked.has_secret = masked.has_secret || (has_secret_name && may_be_secret(value));
-    masked.text += text.substr(done, i + 1 - done);
+    masked.text += text.substr(copied_end, i + 1 - copied_end);
     masked.text += "...";
-    done = end;
+    copied_end = end;
     i = end - 1;
   }
-  masked.text += text.substr(done);
+  masked.text += text.substr(copied_end);
   return masked;
 }
 
 /// Returns the length of the shell word at the start of a text if the word is a substitution that
 /// contains its value, such as $(echo abc) or ${NAME:-abc}; else 0.
-std::size_t length_of_word_with_text(std::string_view text) {
+std::size_t length_of_substitution_with_value(std::string_view text) {
   const auto word = text.substr(0, end_of_value(text, 0, '\0', ""));
   auto inside = unquoted(word);
   const bool is_command = inside.starts_with("$(") || inside.starts_with('`');
@@ -411,14 +411,15 @@ bool is_given_password(std::string_view text) {
   if (start == std::string_view::npos) return false;
   text = text.substr(start, text.find_last_not_of(kQuotes) + 1 - start);
   if (is_plain_variable(text)) return false;
-  const bool is_replaced =
+  const bool is_substitution =
       text.starts_with("$(") || text.starts_with("${") || text.starts_with('`');
-  return !is_replaced || length_of_word_with_text(text) > 0;
+  return !is_substitution || length_of_substitution_with_value(text) > 0;
 }
 
 /// Masks the password if the word at the start of a text is USER:PASSWORD for curl's option -u.
 /// Returns the length of the word; 0 for any other word.
-std::size_t mask_curl_user(const WordsBefore& before, std::string_view text, MaskedText& masked) {
+std::size_t mask_curl_password(const WordsBefore& before, std::string_view text,
+                               MaskedText& masked) {
   const auto start = start_of_curl_user(before, text);
   if (start >= text.size()) return 0;
   // The word may have quotes of its own inside a quoted text: sh -c "curl -u \"a:b c\"".
@@ -467,14 +468,15 @@ MaskedText without_secret_words(std::string_view text, std::span<const std::stri
   MaskedText masked;
   WordsBefore before;
   while (!text.empty()) {
-    if (const auto length = is_secret_after(before, "") ? length_of_word_with_text(text) : 0) {
+    if (const auto length =
+            is_secret_after(before, "") ? length_of_substitution_with_value(text) : 0) {
       masked.text += "...";
       masked.has_secret = true;
       before = {};
       text.remove_prefix(length);
       continue;
     }
-    auto length = mask_curl_user(before, text, masked);
+    auto length = mask_curl_password(before, text, masked);
     if (length == 0) length = mask_setenv_value(before, text, names, masked);
     if (length > 0) {
       before.add("...");

@@ -23,7 +23,7 @@
 namespace dlrun {
 namespace {
 
-/// Nodes of the file's maps that hold keys of a spec.
+/// The YAML nodes of the file's maps that hold keys of a spec.
 struct DefaultIds {
   std::optional<YamlId> site;
   std::vector<YamlId> servers;  ///< each one has the form of a spec's `submit` section
@@ -58,7 +58,7 @@ class ClusterPattern {
   int error_;
 };
 
-[[nodiscard]] Result<> check_cluster(const std::string& expression) {
+[[nodiscard]] Result<> check_cluster_expression(const std::string& expression) {
   const std::string problem = ClusterPattern(expression).problem();
   if (!problem.empty()) {
     return fail(Errc::kInvalid, "'{}' is not a cluster's name or an expression for one: {}",
@@ -143,7 +143,7 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
       file.document.root,
       {{"help", reader.text(site.help)},
        {"docs", reader.text(site.docs)},
-       {"clusters", reader.list(site.cluster_names, check_cluster)},
+       {"clusters", reader.list(site.cluster_names, check_cluster_expression)},
        {"gpu_style", reader.choice(site.gpu_style, {"gpus", "gres"})},
        {"container_runtime", reader.choice(site.container_runtime, container_backend_names())},
        {"mpi", reader.text(site.mpi)},
@@ -225,8 +225,8 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
   if (!document) return {};
   const ConfigFile file{Origin::Kind::kSite, "", section, std::move(*document)};
   std::vector<std::string> clusters;
-  std::vector<Diagnostic> none;
-  MapReader reader(file, none);
+  std::vector<Diagnostic> ignored;
+  MapReader reader(file, ignored);
   reader.read(file.document.root, {{"clusters", reader.list(clusters)}});
   return clusters;
 }
@@ -251,7 +251,7 @@ std::optional<Site> find_site(std::string_view name,
   return broken;
 }
 
-Site read_site_file(std::string source, std::string text) {
+Site parse_site_file(std::string source, std::string text) {
   const std::string name = std::filesystem::path(source).stem().string();
   auto document = parse_yaml(text);
   if (document)
@@ -311,23 +311,23 @@ std::optional<std::string> match_site(std::string_view cluster_name,
     return ClusterPattern(expression).matches(cluster);
   };
   for (const std::string& name : site_names(dirs)) {
-    if (const auto built_in = built_in_config("sites", name, dirs)) {
+    if (const auto built_in = effective_built_in_config("sites", name, dirs)) {
       const auto clusters = clusters_of(*built_in);
       if (std::any_of(clusters.begin(), clusters.end(), matches_cluster)) return name;
       continue;
     }
-    std::vector<Diagnostic> wrong;
-    const auto file = find_config("sites", name, dirs, wrong);
+    std::vector<Diagnostic> file_problems;
+    const auto file = find_config("sites", name, dirs, file_problems);
     bool is_skipped = !file;
     if (file) {
       DefaultIds defaults;
-      const SiteProfile site = read_site(*file, name, defaults, wrong);
+      const SiteProfile site = read_site(*file, name, defaults, file_problems);
       is_skipped = site.cluster_names.empty() &&
                    child(file->document, file->document.root, {"clusters"}).has_value();
       if (std::any_of(site.cluster_names.begin(), site.cluster_names.end(), matches_cluster))
         return name;
     }
-    for (Diagnostic& problem : wrong) {
+    for (Diagnostic& problem : file_problems) {
       problem.severity = Diagnostic::Severity::kWarning;
       if (is_skipped) problem.message += "; the site is skipped";
       problems.push_back(std::move(problem));
@@ -392,7 +392,7 @@ Result<Site> site_of_word(const std::string& word, const std::filesystem::path& 
     return require_site(word, dirs);
   constexpr std::size_t kLargest = 1U << 20U;
   DLRUN_TRY_ASSIGN(auto content, read_file(folder / word, kLargest));
-  return read_site_file(word, std::move(content));
+  return parse_site_file(word, std::move(content));
 }
 
 }  // namespace dlrun

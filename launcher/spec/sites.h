@@ -54,7 +54,7 @@ struct Site {
 /// Returns the site in the text of a file. source: the file's path; the site's name is the file's
 /// name without .yaml. If the text is not valid YAML, returns a site without facts and with
 /// `problems`.
-[[nodiscard]] Site read_site_file(std::string source, std::string text);
+[[nodiscard]] Site parse_site_file(std::string source, std::string text);
 
 /// Returns the slurmrestd servers that a site's file lists: under `slurmrestd`, and as submit.url
 /// and submit.token_file in its defaults and those of its partitions. Only entries under

@@ -365,7 +365,7 @@ void Validator::check_notify() {
 }
 
 void Validator::check_fabric(bool measures_all_reduce, bool has_rccl) {
-  const SiteFabric& fabric = site_fabric(spec_, site_);
+  const SiteFabric& fabric = fabric_of_job(spec_, site_);
   if (!fabric.is_given())
     return warn("health.preflight"_key,
                 fmt::format("health.preflight: fabric: site '{}' gives no figures for its network, "

@@ -72,7 +72,7 @@ void TextList::set(const ValueReader& in, Access<std::vector<std::string>> membe
 }
 
 ValueJson TextList::schema(const KeyRow& row) {
-  const ValueJson item = formatted(row);
+  const ValueJson item = schema_of_format(row);
   ValueJson list = list_of(item);
   if (!is_command(row)) return any_of({list, item});
   list["minItems"] = 1;
@@ -98,7 +98,7 @@ using Mounts = ValueType<std::vector<Mount>>;
 
 void Mounts::set(const ValueReader& in, Access<std::vector<Mount>> member) {
   in.put_items(member, "a list of mounts",
-               [&](const YamlNode& item, const auto&) { return in.items().mount(item); });
+               [&](const YamlNode& item, const auto&) { return in.items().read_mount(item); });
 }
 
 ValueJson Mounts::schema(const KeyRow&) {
@@ -132,7 +132,7 @@ using Secrets = ValueType<std::vector<SecretSource>>;
 
 void Secrets::set(const ValueReader& in, Access<std::vector<SecretSource>> member) {
   in.put_items(member, "a list of variables' names", [&](const YamlNode& item, const auto& before) {
-    return in.items().secret(item, before);
+    return in.items().read_secret_source(item, before);
   });
 }
 
@@ -163,19 +163,20 @@ using Downloads = ValueType<std::vector<Download>>;
 
 void Downloads::set(const ValueReader& in, Access<std::vector<Download>> member) {
   in.put_items(member, "a list of {url, sha256}", [&](const YamlNode& item, const auto& before) {
-    return in.items().download(item, before);
+    return in.items().read_download(item, before);
   });
 }
 
 ValueJson Downloads::schema(const KeyRow&) {
-  return list_of({{"type", "object"},
-                  {"properties",
-                   {{"url", text(kUrlPattern)},
-                    {"sha256", any_of({text("^[0-9A-Fa-f]{64}$"), variable()})},
-                    {"file", text(kFilePattern)},
-                    {"bytes", any_of({whole_number(0, 0), text(kWholePattern), variable()})}}},
-                  {"required", {"url", "sha256"}},
-                  {"additionalProperties", false}});
+  return list_of(
+      {{"type", "object"},
+       {"properties",
+        {{"url", text(kUrlPattern)},
+         {"sha256", any_of({text("^[0-9A-Fa-f]{64}$"), variable()})},
+         {"file", text(kFileNamePattern)},
+         {"bytes", any_of({whole_number(0, 0), text(kWholeNumberPattern), variable()})}}},
+       {"required", {"url", "sha256"}},
+       {"additionalProperties", false}});
 }
 
 std::string Downloads::description(const KeyRow&) {
@@ -198,7 +199,7 @@ void Checks::set(const ValueReader& in, Access<std::vector<PreflightCheck>> memb
   std::vector<PreflightCheck> checks;
   bool is_fine = true;
   const auto add = [&](const YamlNode& item) {
-    auto check = in.items().preflight(item);
+    auto check = in.items().read_preflight_check(item);
     if (check) {
       checks.push_back(std::move(*check));
     } else {
@@ -219,7 +220,7 @@ ValueJson Checks::schema(const KeyRow& row) {
                       {"properties", {{"run", scalar(kPrintable)}}},
                       {"required", {"run"}},
                       {"additionalProperties", false}};
-  const ValueJson item = any_of({formatted(row), map});
+  const ValueJson item = any_of({schema_of_format(row), map});
   return any_of({list_of(item), item});
 }
 

@@ -175,7 +175,7 @@ void Variables::set(const ValueReader& in, Access<NamedValues> member) {
 void Variables::set_entry(const ValueReader& in, Access<NamedValues> member,
                           const YamlNode& name_node, std::string_view name, const YamlNode& value) {
   const std::string path = in.entry_key(name);
-  if (const auto why = why_not_variable(name); !why.empty())
+  if (const auto why = why_not_settable(name); !why.empty())
     return refuse_entry(in, name, name_node, why);
   if (value.kind == YamlNode::Kind::kNull) {
     if (in.layer.source.kind == Origin::Kind::kFile) {

@@ -104,7 +104,7 @@ void Text::set(const ValueReader& in, Access<std::optional<std::string>> member)
 }
 
 ValueJson Text::schema(const KeyRow& row) {
-  return formatted(row);
+  return schema_of_format(row);
 }
 
 std::string Text::description(const KeyRow& row) {
@@ -160,7 +160,7 @@ void Whole::set(const ValueReader& in, Access<std::optional<std::int64_t>> membe
 }
 
 ValueJson Whole::schema(const KeyRow& row) {
-  return any_of({whole_number(row.min, row.max), text(kWholePattern), variable()});
+  return any_of({whole_number(row.min, row.max), text(kWholeNumberPattern), variable()});
 }
 
 std::string Whole::description(const KeyRow&) {

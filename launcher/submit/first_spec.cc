@@ -143,7 +143,7 @@ Result<std::string> make_first_spec(const Context& context, Reporter& reporter, 
           "init --from {0}`",
           printable(program));
   }
-  std::string text = init_spec(complete(std::move(answers), site), site);
+  std::string text = init_spec_text(answers_with_defaults(std::move(answers), site), site);
   DLRUN_TRY(check_text(context, reporter, text, file));
   return text;
 }

@@ -63,7 +63,7 @@ ClusterFacts alpine() {
 
 /// Returns the draft, read as a site file.
 Site read_draft(const ClusterFacts& facts) {
-  return read_site_file("sites/" + draft_name(facts) + ".yaml", site_draft(facts));
+  return parse_site_file("sites/" + draft_name(facts) + ".yaml", site_draft(facts));
 }
 
 std::string kind_of(const ClusterFacts& facts, std::string_view what) {

@@ -22,7 +22,7 @@ LoadedSpec loaded_text(const std::string& text) {
 }
 
 std::string text_of(InitAnswers answers, const SiteProfile& site) {
-  return init_spec(complete(std::move(answers), site), site);
+  return init_spec_text(answers_with_defaults(std::move(answers), site), site);
 }
 
 TEST_CASE(
@@ -152,12 +152,12 @@ TEST_CASE(
   SiteProfile site;
   site.default_partition = "p";
   site.partitions["p"].max_time_seconds = 600;
-  CHECK(complete({}, site).time == "00:10:00");
+  CHECK(answers_with_defaults({}, site).time == "00:10:00");
   site.partitions["p"].max_time_seconds = 86400;
-  CHECK(complete({}, site).time == "1h");
+  CHECK(answers_with_defaults({}, site).time == "1h");
   InitAnswers slices;
   slices.partition = "grete:interactive";
-  const auto gpus = complete(slices, find_site("grete", {})->profile).gpus_per_node;
+  const auto gpus = answers_with_defaults(slices, find_site("grete", {})->profile).gpus_per_node;
   CHECK(gpus->type == "2g.10gb");
   CHECK(gpus->count == 1);
 }

@@ -39,7 +39,7 @@ TEST_CASE("a check is a name or a shell line, and the resolved spec has the same
 TEST_CASE("a wrong check is refused with its place, and the message shows the right form") {
   for (const auto& [checks, words] :
        {std::pair("[disks]", "'disks' is not one of: gpu nccl rccl gloo disk clock binding fabric"),
-        std::pair("[{run: \"\"}]", "run names no command; write {run: ./check.sh}"),
+        std::pair("[{run: \"\"}]", "run: the command is empty; write {run: ./check.sh}"),
         std::pair("[{command: x}]", "a check of your own is {run: SHELL LINE}"),
         std::pair("[run]", "'run' is not one of"),
         std::pair("[{run: \"a\\nb\"}]", "expected one line of UTF-8 text")}) {
@@ -62,18 +62,18 @@ TEST_CASE("fabric without figures of the site gives a warning") {
 }
 
 TEST_CASE("the figures of a partition replace those of the site, and a wrong figure is refused") {
-  const auto site = read_site_file(
+  const auto site = parse_site_file(
       "s.yaml",
       "fabric: {infiniband_ports: 1}\npartitions: {gpu: {fabric: {gpu_link: nvlink, all_reduce: "
       "90}}, cpu: {}}\n");
   CHECK(site.problems.empty());
   JobSpec spec;
   spec.resources.partition = "gpu";
-  CHECK(site_fabric(spec, site.profile).all_reduce == 90);
-  CHECK_FALSE(site_fabric(spec, site.profile).infiniband_ports.has_value());
+  CHECK(fabric_of_job(spec, site.profile).all_reduce == 90);
+  CHECK_FALSE(fabric_of_job(spec, site.profile).infiniband_ports.has_value());
   spec.resources.partition = "cpu";
-  CHECK(site_fabric(spec, site.profile).infiniband_ports == 1);
-  const auto wrong = read_site_file("s.yaml", "fabric: {gpu_link: copper, ports: 3}\n");
+  CHECK(fabric_of_job(spec, site.profile).infiniband_ports == 1);
+  const auto wrong = parse_site_file("s.yaml", "fabric: {gpu_link: copper, ports: 3}\n");
   CHECK(has(format_diagnostics(wrong.problems), "s.yaml:1:"));
   CHECK(wrong.problems.size() == 2);
 }

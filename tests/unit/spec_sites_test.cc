@@ -221,7 +221,7 @@ TEST_CASE("errors in a site file are reported with line, column and a caret") {
 
 TEST_CASE("a refused number in a site file counts as unknown") {
   const Site site =
-      read_site_file("x.yaml", "partitions: {gpu: {max_nodes: -3, cpus_per_node: 64}}\n");
+      parse_site_file("x.yaml", "partitions: {gpu: {max_nodes: -3, cpus_per_node: 64}}\n");
   CHECK(has(format_diagnostics(site.problems), "expected a whole number, 0 or more"));
   const PartitionProfile& gpu = site.profile.partitions.at("gpu");
   CHECK_FALSE(gpu.max_nodes.has_value());
@@ -347,7 +347,7 @@ TEST_CASE(
     "a site file may name variables that are not set here, and a malformed variable is an error") {
   const auto problems = [](std::string_view defaults) {
     return format_diagnostics(
-        read_site_file("x.yaml", "defaults: " + std::string(defaults) + "\n").problems);
+        parse_site_file("x.yaml", "defaults: " + std::string(defaults) + "\n").problems);
   };
   CHECK(problems("{environment: {venv: \"${PROJECT}/venv\"}}").empty());
   CHECK(problems("{environment: {venv: ~/venv, vars: {A: \"${PROJECT}\"}}}").empty());
@@ -355,9 +355,9 @@ TEST_CASE(
   CHECK(problems("{container: {mounts: [\"${PROJECT}:/data\"]}}").empty());
   CHECK(has(problems("{environment: {venv: \"${PROJECT\"}}"), "dlrun replaces only ${NAME}"));
   CHECK(has(problems("{resources: {nodes: \"$${NODES}\"}}"), "${NODES}"));
-  CHECK(read_site_file("x.yaml", "slurmrestd: [{url: \"unix:${SOCKET}\"}]\n").problems.empty());
+  CHECK(parse_site_file("x.yaml", "slurmrestd: [{url: \"unix:${SOCKET}\"}]\n").problems.empty());
   CHECK(has(format_diagnostics(
-                read_site_file("x.yaml", "slurmrestd: [{url: \"$${SOCKET}\"}]\n").problems),
+                parse_site_file("x.yaml", "slurmrestd: [{url: \"$${SOCKET}\"}]\n").problems),
             "'${SOCKET}' is not unix:/PATH"));
 }
 

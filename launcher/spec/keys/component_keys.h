@@ -2,7 +2,7 @@
 // A part of the key table (launcher/spec/spec_keys.h): the components of a job. component_reader.cc
 // has the keys of one component.
 
-#include "launcher/spec/keys/key_row.h"
+#include "launcher/spec/keys/key_row_parts.h"
 
 namespace dlrun::keys {
 

@@ -1,7 +1,7 @@
 #pragma once
 // A part of the key table (launcher/spec/spec_keys.h): download, stage and outputs.
 
-#include "launcher/spec/keys/key_row.h"
+#include "launcher/spec/keys/key_row_parts.h"
 
 namespace dlrun::keys {
 

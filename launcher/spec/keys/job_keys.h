@@ -2,7 +2,7 @@
 // A part of the key table (launcher/spec/spec_keys.h): name, site, base, resources and slurm. The
 // rows of resources have the order of the #SBATCH lines in the script.
 
-#include "launcher/spec/keys/key_row.h"
+#include "launcher/spec/keys/key_row_parts.h"
 
 namespace dlrun::keys {
 

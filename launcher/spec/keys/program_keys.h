@@ -6,7 +6,7 @@
 
 #include "common/joined.h"
 #include "container/backends.h"
-#include "launcher/spec/keys/key_row.h"
+#include "launcher/spec/keys/key_row_parts.h"
 
 namespace dlrun::keys {
 

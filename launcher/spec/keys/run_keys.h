@@ -6,7 +6,7 @@
 #include "common/chain_limits.h"
 #include "common/joined.h"
 #include "common/notice.h"
-#include "launcher/spec/keys/key_row.h"
+#include "launcher/spec/keys/key_row_parts.h"
 
 namespace dlrun::keys {
 
@@ -157,9 +157,9 @@ inline constexpr KeyRow kRunKeys[] = {
 
   {.path = "track.mlflow.url", FIELD(track.mlflow_url),
    .help = "dlrun records the run on the MLflow server at this address: the values of the spec as "
-           "parameters, all numbers that the program reports as metrics, commit and job as tags. "
-           "All attempts are one run of MLflow. `dlrun track sync` sends later what nodes could "
-           "not send.",
+           "parameters, commit and job as tags, and as metrics all numbers that the program "
+           "reports. All attempts are one run of MLflow. `dlrun track sync` sends later what nodes "
+           "could not send.",
    .example = "https://mlflow.example.org"},
   {.path = "track.mlflow.experiment", FIELD(track.mlflow_experiment),
    .help = "The run belongs to this experiment of the server, which dlrun creates if it is "

@@ -2,7 +2,7 @@
 // A part of the key table (launcher/spec/spec_keys.h): train and checkpoint, for the bundled
 // trainer.
 
-#include "launcher/spec/keys/key_row.h"
+#include "launcher/spec/keys/key_row_parts.h"
 
 namespace dlrun::keys {
 
