@@ -55,7 +55,7 @@ class PathCheck {
       for (const YamlId item : node.items) visit(item, key == "components"_key ? "" : key);
     } else if (node.kind == YamlNode::Kind::kScalar) {
       const KeyRow* row = find_key(key);
-      if (row == nullptr) row = find_key(section_shorthand(key));
+      if (row == nullptr) row = find_key(key_of_single_value(key));
       const bool is_source = key == "stage.from";
       if (is_source || (row != nullptr && is_path(row->format, node.text))) check_value(key, node);
     }

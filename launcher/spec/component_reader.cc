@@ -122,7 +122,7 @@ std::optional<std::vector<ComponentSpec>> ComponentReader::components(const Yaml
 std::optional<ComponentSpec> ComponentReader::component(const YamlNode& item,
                                                         std::size_t index) const {
   Reading reading{
-      {}, SpecBuilder(builder.env_, builder.unset_), fmt::format("components[{}]", index)};
+      {}, SpecBuilder(builder.env_, builder.unset_variable_), fmt::format("components[{}]", index)};
   if (item.kind != YamlNode::Kind::kMap) {
     refuse(reading, item,
            fmt::format("expected a map with a name, such as {{name: trainer, nodes: 2}}, not {}",

@@ -22,8 +22,8 @@ std::string_view why_not_settable(std::string_view name) {
     return "cannot be set: dlrun's own variables, and those of its scripts, start with DLRUN_ and "
            "dlrun_";
   constexpr std::string_view kSlurmPrefix = "SLURM_";
-  const bool is_of_job =
-      std::any_of(kVariablesOfJob.begin(), kVariablesOfJob.end(), [&](std::string_view what) {
+  const bool is_of_job = std::any_of(
+      kPrefixesOfJobVariables.begin(), kPrefixesOfJobVariables.end(), [&](std::string_view what) {
         return name.starts_with(kSlurmPrefix) && name.substr(kSlurmPrefix.size()).starts_with(what);
       });
   if (is_of_job)

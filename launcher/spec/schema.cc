@@ -49,8 +49,8 @@ Json schema_parts::section_schema(const std::string& section) {
       {"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
   if (section.empty()) return map;
   Json alternatives = Json::array({map});
-  if (const auto shorthand = section_shorthand(section); !shorthand.empty()) {
-    const Json value = value_schema(*find_key(shorthand));
+  if (const auto key = key_of_single_value(section); !key.empty()) {
+    const Json value = value_schema(*find_key(key));
     if (value.contains("anyOf")) {
       for (const Json& form : value["anyOf"]) alternatives.push_back(form);
     } else {

@@ -11,7 +11,7 @@ namespace dlrun::schema_parts {
 
 std::string variable_name_pattern() {
   return fmt::format("^(?!DLRUN_|dlrun_|SLURM_({}))(?!({})$)[A-Za-z_][A-Za-z0-9_]*$",
-                     fmt::join(kVariablesOfJob, "|"), fmt::join(kVariablesOfBash, "|"));
+                     fmt::join(kPrefixesOfJobVariables, "|"), fmt::join(kVariablesOfBash, "|"));
 }
 
 ValueJson variable() {

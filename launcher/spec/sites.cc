@@ -184,7 +184,7 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
   const SpecSource source{Origin::Kind::kSite, file.source, file.text, "/", 0};
   std::vector<Diagnostic> problems;
   const auto check = [&](YamlId id) {
-    SpecBuilder builder(none, SpecBuilder::Unset::kLeftOut);
+    SpecBuilder builder(none, SpecBuilder::UnsetVariable::kLeftOut);
     builder.apply_at(file.document, id, "", source);
     for (Diagnostic& problem : builder.diagnostics()) problems.push_back(std::move(problem));
   };

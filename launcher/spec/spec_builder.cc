@@ -270,9 +270,8 @@ void SpecBuilder::set_section(const Layer& layer, const YamlNode& value,
     }
     return;
   }
-  const std::string_view shorthand = section_shorthand(section);
-  if (!shorthand.empty())
-    return set_key(layer, *find_key(shorthand), value, std::string(shorthand));
+  const std::string_view key = key_of_single_value(section);
+  if (!key.empty()) return set_key(layer, *find_key(key), value, std::string(key));
   if (section == "notify.webhook") {
     return error(layer, value, section,
                  "notify.webhook is a map: write `webhook: {secret: NAME}`, where NAME is a "
@@ -323,12 +322,13 @@ namespace {
 
 /// Checks a number, a time, a size, an interval or a node list. Converts a time limit to Slurm's
 /// form and a duration to seconds; returns other values unchanged.
-Result<std::string> formatted_amount(Format format, std::string value) {
+Result<std::string> checked_amount(Format format, std::string value) {
   switch (format) {
     case Format::kCount: {
       const auto count = parse_int(value);
       if (!count || *count < 1 || *count > 1'000'000'000)
-        return fail(Errc::kInvalid, "'{}' is not a whole number from 1", printable(value));
+        return fail(Errc::kInvalid, "'{}' is not a whole number from 1 to 1000000000",
+                    printable(value));
       return value;
     }
     case Format::kTime: {
@@ -382,11 +382,11 @@ Result<std::string> SpecBuilder::text(const Layer& layer, const KeyRow& row, con
                                       std::string_view expected) {
   auto value = scalar(node, expected);
   if (!value) return value;
-  return formatted(layer, row, std::move(*value), node);
+  return checked_text(layer, row, std::move(*value), node);
 }
 
-Result<std::string> SpecBuilder::formatted(const Layer& layer, const KeyRow& row, std::string value,
-                                           const YamlNode& node) {
+Result<std::string> SpecBuilder::checked_text(const Layer& layer, const KeyRow& row,
+                                              std::string value, const YamlNode& node) {
   if (value.find('\0') != std::string::npos)
     return fail(Errc::kInvalid, "a NUL byte cannot be passed to a program");
   if (!is_utf8(value)) return fail(Errc::kInvalid, "the text is not UTF-8");
@@ -441,7 +441,7 @@ Result<std::string> SpecBuilder::formatted(const Layer& layer, const KeyRow& row
     case Format::kHosts:
     case Format::kMemory:
     case Format::kInterval:
-      return formatted_amount(row.format, std::move(value));
+      return checked_amount(row.format, std::move(value));
   }
   return value;
 }

@@ -32,12 +32,13 @@ struct SpecSource {
 class SpecBuilder {
  public:
   /// The handling of a value with a variable that env does not have.
-  enum class Unset {
+  enum class UnsetVariable {
     kError,    ///< the value is an error
     kLeftOut,  ///< the value is ignored; for checks of a site's defaults, without a job's variables
   };
 
-  explicit SpecBuilder(const Env& env, Unset unset = Unset::kError) : env_(env), unset_(unset) {}
+  explicit SpecBuilder(const Env& env, UnsetVariable unset_variable = UnsetVariable::kError)
+      : env_(env), unset_variable_(unset_variable) {}
 
   /// Applies a whole document: a map of keys.
   void apply(const YamlDocument& document, const SpecSource& source) {
@@ -88,8 +89,8 @@ class SpecBuilder {
   [[nodiscard]] Result<std::string> text(const Layer& layer, const KeyRow& row,
                                          const YamlNode& node, std::string_view expected);
   /// Applies row's format to value: checks it, makes paths absolute, normalises times.
-  [[nodiscard]] Result<std::string> formatted(const Layer& layer, const KeyRow& row,
-                                              std::string value, const YamlNode& node);
+  [[nodiscard]] Result<std::string> checked_text(const Layer& layer, const KeyRow& row,
+                                                 std::string value, const YamlNode& node);
 
   [[nodiscard]] Origin origin(const Layer& layer, const YamlNode& node) const;
   /// Reports an error about the key `path`, and adds the key to refused().
@@ -99,7 +100,7 @@ class SpecBuilder {
   bool mark_decided(const std::string& path) { return decided_.insert(path).second; }
 
   const Env& env_;
-  Unset unset_;
+  UnsetVariable unset_variable_;
   JobSpec spec_;
   std::set<std::string, std::less<>> decided_, refused_;
   std::vector<Diagnostic> diagnostics_;
@@ -121,7 +122,7 @@ class SpecBuilder {
 [[nodiscard]] Result<std::string> absolute_path(std::string_view path, std::string_view base_dir,
                                                 const Env& env);
 
-/// Returns true for letters, digits and '_' that do not start with a digit.
+/// Returns true for a text of letters, digits and '_' that does not start with a digit.
 [[nodiscard]] bool is_variable_name(std::string_view name);
 /// Returns true for 1 to 64 letters, digits, '.', '_' and '-' that start with neither '-' nor '.'.
 [[nodiscard]] bool is_slug(std::string_view text);

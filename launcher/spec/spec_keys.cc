@@ -67,7 +67,7 @@ bool is_section(std::string_view path) {
                      [&](const KeyRow& row) { return is_below(row.path, path); });
 }
 
-std::string_view section_shorthand(std::string_view section) {
+std::string_view key_of_single_value(std::string_view section) {
   for (const auto& [name, key] : kShorthands) {
     if (name == section) return key;
   }

@@ -31,7 +31,7 @@ enum class Format {
   kDuration,      ///< a length of time: 90 (seconds), 120s, 2m
   kMemory,        ///< a memory size in Slurm's units
   kInterval,      ///< 500 steps, 1 epoch
-  kCount,         ///< a whole number from 1
+  kCount,         ///< a whole number from 1 to 1000000000
   kHosts,         ///< Slurm's node list: n[1-3],n7
   kTextOrSwitch,  ///< true: the bare option; otherwise the option with this value
 };
@@ -108,7 +108,7 @@ struct KeyRow {
 
 /// Returns the key that a single value at a section sets: "environment.conda: env" sets
 /// environment.conda.name. Returns an empty text if there is none.
-[[nodiscard]] std::string_view section_shorthand(std::string_view section);
+[[nodiscard]] std::string_view key_of_single_value(std::string_view section);
 
 /// Returns the names that a section may contain directly.
 [[nodiscard]] std::vector<std::string_view> names_in_section(std::string_view section);

@@ -119,9 +119,9 @@ std::uint64_t grid_size(const SweepSpec& sweep) {
   if (sweep.is_search() && !sweep.parameters.empty()) return 1;
   std::uint64_t all = sweep.parameters.empty() ? 0 : 1;
   for (const SweptKey& key : sweep.parameters) {
-    const std::uint64_t values = key.range ? UINT64_MAX : key.values.size();
-    if (values != 0 && all > UINT64_MAX / values) return UINT64_MAX;
-    all *= values;
+    const std::uint64_t value_count = key.range ? UINT64_MAX : key.values.size();
+    if (value_count != 0 && all > UINT64_MAX / value_count) return UINT64_MAX;
+    all *= value_count;
   }
   return all;
 }
@@ -156,10 +156,10 @@ bool sweeps_over(const SweepSpec& sweep, std::string_view key) {
          });
 }
 
-bool is_smaller_better(std::string_view result) {
+bool is_smaller_better(std::string_view result_name) {
   constexpr std::array<std::string_view, 4> kSmall{"loss", "error", "perplexity", "seconds"};
   return std::any_of(kSmall.begin(), kSmall.end(), [&](std::string_view word) {
-    return result.find(word) != std::string_view::npos;
+    return result_name.find(word) != std::string_view::npos;
   });
 }
 

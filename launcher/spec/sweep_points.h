@@ -36,9 +36,9 @@ inline constexpr std::uint64_t kMostSweepPoints = 10'000;
 /// Returns true if some point sets this key.
 [[nodiscard]] bool sweeps_over(const SweepSpec& sweep, std::string_view key);
 
-/// Returns true if a smaller value of a result is better: for names with "loss", "error",
+/// Returns true if a smaller value of this result is better: for names with "loss", "error",
 /// "perplexity" or "seconds".
-[[nodiscard]] bool is_smaller_better(std::string_view result);
+[[nodiscard]] bool is_smaller_better(std::string_view result_name);
 
 /// Returns the point as text: "train.lr=0.1 train.batch=32".
 [[nodiscard]] std::string describe(const SweepPoint& point);

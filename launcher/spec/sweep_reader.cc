@@ -98,7 +98,7 @@ std::optional<SweptValue> SweepReader::value(const std::string& key, const YamlN
     return std::nullopt;
   }
   if (is_program_parameter(key)) return parameter_value(key, node);
-  SpecBuilder scratch(builder.env_, builder.unset_);
+  SpecBuilder scratch(builder.env_, builder.unset_variable_);
   const auto id = static_cast<YamlId>(&node - layer.document.nodes.data());
   scratch.apply_at(layer.document, id, key, layer.source);
   bool is_fine = true;
@@ -182,17 +182,17 @@ std::optional<SweptRange> SweepReader::range(const std::string& key, const YamlN
       refuse(*at, "log is true or false");
       is_fine = false;
     } else if (name->text == "min" || name->text == "max") {
-      const auto end = value(key, *at);  // min and max must be valid values of the key
+      const auto limit = value(key, *at);  // min and max must be valid values of the key
       const bool is_min = name->text == "min";
-      is_fine = is_fine && end.has_value();
-      const auto number = end ? parse_double(end->text) : std::nullopt;
-      if (end && !number) {
+      is_fine = is_fine && limit.has_value();
+      const auto number = limit ? parse_double(limit->text) : std::nullopt;
+      if (limit && !number) {
         refuse(*at, fmt::format("{} of '{}' is not a number", name->text, key));
         is_fine = false;
       }
       (is_min ? found.min : found.max) = number.value_or(0);
       // A parameter of the user's program has no type: its values are whole if min and max are.
-      if (is_parameter && end && !parse_int(end->text)) found.is_whole = false;
+      if (is_parameter && limit && !parse_int(limit->text)) found.is_whole = false;
       (is_min ? has_min : has_max) = true;
     } else {
       refuse(*name, fmt::format("a range has min, max and log, not '{}'", printable(name->text)));

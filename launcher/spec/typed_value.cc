@@ -21,11 +21,12 @@ using Json = nlohmann::ordered_json;
   return row != nullptr && row->format == Format::kCount;
 }
 
-[[nodiscard]] Json scalar(const std::string& text, bool is_plain, const KeyRow* row, bool is_own) {
+[[nodiscard]] Json scalar(const std::string& text, bool is_plain, const KeyRow* row,
+                          bool is_parameter) {
   if (has_whole_numbers(row)) {
     if (const auto whole = parse_int(text)) return *whole;
   }
-  const bool is_always_text = row == nullptr ? !is_own : is_text(*row);
+  const bool is_always_text = row == nullptr ? !is_parameter : is_text(*row);
   if (is_always_text || !is_plain) return text;
   if (text == "true" || text == "false") return text == "true";
   if (const auto whole = parse_int(text)) return *whole;
@@ -34,21 +35,23 @@ using Json = nlohmann::ordered_json;
 }
 
 [[nodiscard]] Json value_of(const YamlDocument& document, YamlId id, const KeyRow* row,
-                            bool is_own) {
+                            bool is_parameter) {
   const YamlNode& node = document.at(id);
   switch (node.kind) {
     case YamlNode::Kind::kNull:
     case YamlNode::Kind::kScalar:
-      return scalar(node.text, node.is_plain, row, is_own);
+      return scalar(node.text, node.is_plain, row, is_parameter);
     case YamlNode::Kind::kSequence: {
       Json list = Json::array();
-      for (const YamlId item : node.items) list.push_back(value_of(document, item, row, is_own));
+      for (const YamlId item : node.items)
+        list.push_back(value_of(document, item, row, is_parameter));
       return list;
     }
     case YamlNode::Kind::kMap: {
       Json map = Json::object();
       for (std::size_t i = 0; i + 1 < node.items.size(); i += 2)
-        map[document.at(node.items[i]).text] = value_of(document, node.items[i + 1], row, is_own);
+        map[document.at(node.items[i]).text] =
+            value_of(document, node.items[i + 1], row, is_parameter);
       return map;
     }
   }

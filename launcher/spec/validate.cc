@@ -45,7 +45,7 @@ std::vector<Diagnostic> Validator::run() && {
   }
   if (has("hetjob"_key))
     error("hetjob"_key, "hetjob: components is missing; set it to the programs of the job");
-  check_counts();
+  check_ntasks();
   check_nodes();
   check_gpus();
   check_partition();
@@ -96,7 +96,7 @@ void Validator::check_exclusive_keys() {
   }
 }
 
-void Validator::check_counts() {
+void Validator::check_ntasks() {
   const Resources& r = spec_.resources;
   if (r.ntasks && r.tasks_per_node && r.nodes) {
     const auto most = *r.tasks_per_node * r.nodes->max;
@@ -181,11 +181,11 @@ void Validator::check_partition() {
   }
   const PartitionProfile& partition = found->second;
   const auto warn_limit = [&](std::string_view key, std::string_view asked,
-                              std::string_view has_text) {
+                              std::string_view limit) {
     warn(key, fmt::format("{} is {}, but partition '{}' of site '{}' has {}", key, asked, name,
-                          site_.name, has_text));
+                          site_.name, limit));
   };
-  const auto count = [](std::int64_t number, std::string_view unit) {
+  const auto with_unit = [](std::int64_t number, std::string_view unit) {
     return number == 0 ? fmt::format("no {}s", unit)
                        : fmt::format("{} {}{}", number, unit, number == 1 ? "" : "s");
   };
@@ -196,7 +196,7 @@ void Validator::check_partition() {
     const bool is_reported = site_.max_gpus_per_node && *gpus > *site_.max_gpus_per_node;
     if (!is_reported)
       warn_limit(gpu_key, fmt::format("{}", *gpus),
-                 count(*partition.gpus_per_node, "GPU") + " per node");
+                 with_unit(*partition.gpus_per_node, "GPU") + " per node");
   }
   if (r.gpus_per_node && !r.gpus_per_node->type.empty() && !partition.gpu_types.empty() &&
       std::find(partition.gpu_types.begin(), partition.gpu_types.end(), r.gpus_per_node->type) ==
@@ -206,14 +206,14 @@ void Validator::check_partition() {
   }
   if (r.nodes && partition.max_nodes && r.nodes->min > *partition.max_nodes) {
     warn_limit("resources.nodes"_key, fmt::format("{}", r.nodes->min),
-               fmt::format("at most {} for one job", count(*partition.max_nodes, "node")));
+               fmt::format("at most {} for one job", with_unit(*partition.max_nodes, "node")));
   }
   const auto ranks = ranks_per_node(spec_);
   if (ranks && r.cpus_per_task && partition.cpus_per_node &&
       *ranks * *r.cpus_per_task > *partition.cpus_per_node) {
     warn_limit("resources.cpus_per_task"_key,
                fmt::format("{} for each of {} tasks of a node", *r.cpus_per_task, *ranks),
-               count(*partition.cpus_per_node, "CPU") + " per node");
+               with_unit(*partition.cpus_per_node, "CPU") + " per node");
   }
   if (const auto memory = memory_mib(r.mem.value_or("0"));
       memory && partition.mem_per_node_mib && *memory > *partition.mem_per_node_mib) {

@@ -24,7 +24,7 @@ constexpr std::string_view kPortField = "{port}";
 constexpr std::string_view kSeparatorOfComponents = "+++";
 
 /// Options of srun that choose nodes and resources. dlrun makes this choice for each component.
-constexpr std::array<std::string_view, 18> kOptionsOfStep{
+constexpr std::array<std::string_view, 18> kRefusedStepOptions{
     "exact",    "overlap",       "exclusive",     "nodes",       "ntasks",      "ntasks-per-node",
     "nodelist", "exclude",       "relative",      "gres",        "gpus",        "gpus-per-node",
     "mem",      "gpus-per-task", "tres-per-task", "mem-per-cpu", "mem-per-gpu", "het-group"};
@@ -61,7 +61,7 @@ void Validator::check_components() {
   check_sweep();
   check_submit();
   if (spec_.components.empty()) return;  // refused when they were read
-  check_component_job();
+  check_keys_of_whole_job();
   check_notify();
   check_track();
   check_download_section();
@@ -69,7 +69,7 @@ void Validator::check_components() {
   check_after_names();
   const auto specs = loaded_specs_of_components(loaded_);
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    check_roles(i, specs[i]);
+    check_role(i, specs[i]);
     check_command_and_port(i, specs[i]);
     check_step_options(i, specs[i]);
   }
@@ -77,12 +77,12 @@ void Validator::check_components() {
   check_shares(specs);
   const ComponentLayout layout = layout_of(spec_, specs);
   check_hetjob(layout);
-  check_nodes_of_components(layout);
+  check_nodelist_of_components(layout);
   for (const NodeGroup& group : layout.groups) check_shared_nodes(specs, group);
   check_each_component(specs);
 }
 
-void Validator::check_component_job() {
+void Validator::check_keys_of_whole_job() {
   using Reason = std::pair<const char*, std::string_view>;
   constexpr std::string_view kGiveTasks = "give each component nodes and tasks_per_node";
   constexpr std::string_view kGiveGpus =
@@ -124,17 +124,17 @@ void Validator::check_component_names() {
   }
 }
 
-void Validator::check_roles(std::size_t index, const LoadedSpec& job) {
+void Validator::check_role(std::size_t index, const LoadedSpec& single) {
   const ComponentSpec& component = spec_.components[index];
   const Origins& own = component.own.origins;
   if (own.contains("launch.agent"_key))
     refuse_component(index, "launch.agent"_key,
                      "launch.agent is for the whole job; give it at the top of the spec");
-  if (const auto& nodes = job.spec.resources.nodes; nodes && nodes->min != nodes->max)
+  if (const auto& nodes = single.spec.resources.nodes; nodes && nodes->min != nodes->max)
     refuse_component(
         index, "resources.nodes"_key,
         fmt::format("nodes is {}; a component needs one number of nodes", format_nodes(*nodes)));
-  if (!job.spec.resources.cpus_per_task)
+  if (!single.spec.resources.cpus_per_task)
     add_of_component(Diagnostic::Severity::kWarning, index, "cpus_per_task",
                      "cpus_per_task is not given: each of its ranks has one CPU");
   if (component.is_service) return;
@@ -148,9 +148,9 @@ void Validator::check_roles(std::size_t index, const LoadedSpec& job) {
                      "restarts the whole job");
 }
 
-void Validator::check_command_and_port(std::size_t index, const LoadedSpec& job) {
+void Validator::check_command_and_port(std::size_t index, const LoadedSpec& single) {
   const ComponentSpec& component = spec_.components[index];
-  const auto& command = job.spec.launch.command;
+  const auto& command = single.spec.launch.command;
   if (std::find(command.begin(), command.end(), kSeparatorOfComponents) != command.end())
     refuse_component(index, "launch.command"_key,
                      "launch.command: dlrun reads an argument '+++' as the start of the next "
@@ -162,7 +162,7 @@ void Validator::check_command_and_port(std::size_t index, const LoadedSpec& job)
         "launch.command: {port} is the reserved port of a service; give role: service, "
         "or take the address of a service from DLRUN_COMPONENT_NAME_ADDR");
   const bool checks_port = component.ready && (component.ready->http || component.ready->tcp);
-  if (component.is_service && checks_port && !has_field && !has_port_field(job.preset.words))
+  if (component.is_service && checks_port && !has_field && !has_port_field(single.preset.words))
     add_of_component(
         Diagnostic::Severity::kWarning, index, "ready",
         fmt::format("ready checks the port that dlrun reserves, but launch.command does not "
@@ -183,10 +183,10 @@ void Validator::check_trainers(const std::vector<LoadedSpec>& specs) {
   }
 }
 
-void Validator::check_step_options(std::size_t index, const LoadedSpec& job) {
-  for (const SlurmOption& option : job.spec.launch.srun) {
-    if (std::find(kOptionsOfStep.begin(), kOptionsOfStep.end(), option.name) ==
-        kOptionsOfStep.end())
+void Validator::check_step_options(std::size_t index, const LoadedSpec& single) {
+  for (const SlurmOption& option : single.spec.launch.srun) {
+    if (std::find(kRefusedStepOptions.begin(), kRefusedStepOptions.end(), option.name) ==
+        kRefusedStepOptions.end())
       continue;
     refuse_component(index, "launch.srun." + option.name,
                      fmt::format("launch.srun: the step of a component cannot have --{}, because "
@@ -286,7 +286,7 @@ void Validator::check_hetjob(const ComponentLayout& layout) {
         fmt::format("submit.via: slurmrestd: {}; dlrun submits such a job with sbatch only", why));
 }
 
-void Validator::check_nodes_of_components(const ComponentLayout& layout) {
+void Validator::check_nodelist_of_components(const ComponentLayout& layout) {
   const auto listed = expand_hostlist(spec_.resources.nodelist.value_or(""));
   if (!listed || layout.is_hetjob) return;
   const std::set<std::string> distinct(listed->begin(), listed->end());
@@ -355,7 +355,7 @@ void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
     if (const auto place = own.find("component"); place != own.end())
       single.fallback_ = place->second;
     single.check_exclusive_keys();
-    single.check_counts();
+    single.check_ntasks();
     single.check_gpus();
     single.check_partition();
     single.check_container();
@@ -377,12 +377,12 @@ void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
   check_environment(std::all_of(specs.begin(), specs.end(), [](const LoadedSpec& job) {
     return container_runtime(job.spec, job.site) != "none";
   }));
-  const auto size_of = [](const LoadedSpec& job) {
+  const auto ranks_of = [](const LoadedSpec& job) {
     return nodes_of(job.spec) * ranks_per_node(job.spec).value_or(1);
   };
   const auto largest = std::max_element(specs.begin(), specs.end(),
                                         [&](const LoadedSpec& one, const LoadedSpec& other) {
-                                          return size_of(one) < size_of(other);
+                                          return ranks_of(one) < ranks_of(other);
                                         });
   Validator profiled(*largest, refused_);
   profiled.check_profile();

@@ -261,12 +261,12 @@ void Validator::check_profile() {
 }
 
 void Validator::check_secret_name(std::string_view key, const std::string& name,
-                                  std::string_view content) {
+                                  std::string_view secret_in_words) {
   // The message does not show the text, because it may be the secret by mistake.
   if (!is_variable_name(name)) {
     error(key, fmt::format("{} is the name of a variable that holds {}; this value is not a valid "
                            "name of a variable",
-                           key, content));
+                           key, secret_in_words));
   } else if (has("environment.vars." + name)) {
     error(key,
           fmt::format("{} is a secret; remove it from environment.vars, which the script shows",

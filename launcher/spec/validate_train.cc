@@ -91,8 +91,8 @@ void Validator::check_launch() {
   check_train_backend();
   check_optimization();
   check_train_data();
-  check_training_images();
-  if (preset_.is_trainer && !spec_.train.downloads.empty()) check_downloads();
+  check_patches_and_augment();
+  if (preset_.is_trainer && !spec_.train.downloads.empty()) check_train_downloads();
 }
 
 void Validator::check_train_backend() {
@@ -142,7 +142,7 @@ void Validator::check_optimization() {
   }
   if (spec_.train.precision == "bf16" && spec_.train.device.value_or("cpu") != "cuda") {
     error("train.precision"_key,
-          "train.precision: bf16 needs train.device: cuda; on the CPU products are in float32");
+          "train.precision: bf16 needs train.device: cuda; on the CPU, products are in float32");
   }
   if (spec_.train.cuda_graphs.value_or(false) && spec_.train.device.value_or("cpu") != "cuda") {
     error("train.cuda_graphs"_key,
@@ -170,7 +170,7 @@ void Validator::check_train_data() {
   }
 }
 
-void Validator::check_training_images() {
+void Validator::check_patches_and_augment() {
   if (preset_.is_trainer && spec_.train.dataset == "patches" &&
       spec_.train.loss.value_or("softmax") != "sigmoid" &&
       !sweeps_over(spec_.sweep, "train.loss"_key)) {
@@ -198,7 +198,7 @@ void Validator::check_training_images() {
   }
 }
 
-void Validator::check_downloads() {
+void Validator::check_train_downloads() {
   const std::string_view key = "train.data.download"_key;
   if (!has("train.data.path"_key))
     error(key,

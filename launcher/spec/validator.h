@@ -44,7 +44,7 @@ class Validator {
   /// Refuses keys that exclude each other, a secret that environment.vars sets, too, and
   /// environment.conda.module without environment.conda.name.
   void check_exclusive_keys();
-  void check_counts();
+  void check_ntasks();
   /// Checks nodelist and exclude. If nodelist has more nodes than the job, Slurm ignores some of
   /// them, or the job waits for ever.
   void check_nodes();
@@ -66,26 +66,27 @@ class Validator {
   /// Makes all checks of a spec with components, and those of each component.
   void check_components();
   /// Refuses keys of the whole job that a job with components cannot have.
-  void check_component_job();
+  void check_keys_of_whole_job();
   void check_component_names();
   /// Checks the role of a component, and keys that depend on it (ready, retry) or that no component
-  /// can have (launch.agent, a range of nodes). Warns if cpus_per_task is missing.
-  void check_roles(std::size_t index, const LoadedSpec& job);
+  /// can have (launch.agent, a range of nodes). Warns if cpus_per_task is missing. single, here and
+  /// below: the component as a spec with a single program.
+  void check_role(std::size_t index, const LoadedSpec& single);
   /// Checks the use of {port} in the command; {port} is the port that dlrun reserves for a service.
   /// Refuses the argument that separates components.
-  void check_command_and_port(std::size_t index, const LoadedSpec& job);
+  void check_command_and_port(std::size_t index, const LoadedSpec& single);
   /// Refuses a second trainer: train and checkpoint are keys of the whole spec, so that both would
   /// use one checkpoint folder.
   void check_trainers(const std::vector<LoadedSpec>& specs);
   /// Refuses options of srun that dlrun sets for each component.
-  void check_step_options(std::size_t index, const LoadedSpec& job);
+  void check_step_options(std::size_t index, const LoadedSpec& single);
   void check_after_names();
   /// Checks that `shares` names a component with nodes of its own, and with enough nodes.
   void check_shares(const std::vector<LoadedSpec>& specs);
   /// Refuses a name of a component that no component has.
   void check_known_component(std::size_t index, std::string_view key, const std::string& name);
   void check_hetjob(const ComponentLayout& layout);
-  void check_nodes_of_components(const ComponentLayout& layout);
+  void check_nodelist_of_components(const ComponentLayout& layout);
   /// Checks the nodes that several components share.
   void check_shared_nodes(const std::vector<LoadedSpec>& specs, const NodeGroup& group);
   /// Makes for each component the checks of a job with a single program, then those of the whole
@@ -113,9 +114,10 @@ class Validator {
   void check_webhook();
   /// Warns of variables in environment.vars that are named like secrets.
   void warn_of_secret_variables();
-  /// Checks the name of a secret that lead reads. content: the contents of the secret for messages,
-  /// such as "the address".
-  void check_secret_name(std::string_view key, const std::string& name, std::string_view content);
+  /// Checks the name of a secret that lead reads. secret_in_words: the description of the secret
+  /// for messages, such as "the address".
+  void check_secret_name(std::string_view key, const std::string& name,
+                         std::string_view secret_in_words);
   void check_track();
   void check_idle_gpu();
   /// measures_all_reduce: health.preflight also has nccl or gloo. has_rccl: it also has rccl.
@@ -126,7 +128,7 @@ class Validator {
   // validate_data.cc: download, stage and outputs
   void check_data();
   void check_download_section();
-  /// Warns if a container may not have the node's disk that stage and outputs name.
+  /// Warns if the container might lack the node's disk that stage and outputs name.
   void check_node_disk();
 
   // validate_train.cc: launch and train
@@ -137,8 +139,8 @@ class Validator {
   void check_optimization();
   void check_train_data();
   /// Checks the dataset `patches` and train.augment.
-  void check_training_images();
-  void check_downloads();
+  void check_patches_and_augment();
+  void check_train_downloads();
 
   const LoadedSpec& loaded_;
   const JobSpec& spec_;

@@ -52,7 +52,7 @@ struct FlowValue {
 
 /// Returns the value that a component gives to a key of the spec, as YAML. If the component removes
 /// the inherited value, returns null, or false for an option of srun.
-[[nodiscard]] std::string shared_value(const JobSpec& own, std::string_view path) {
+[[nodiscard]] std::string value_of_spec_key(const JobSpec& own, std::string_view path) {
   if (const KeyRow* row = find_key(path)) return value_yaml(*row, own).value_or("null");
   for (const KeyRow& row : spec_keys()) {
     if (!path.starts_with(row.path) || path.size() <= row.path.size() ||
@@ -68,13 +68,14 @@ struct FlowValue {
 
 /// Returns the component's values of keys that the spec has, too, in the order of
 /// spec_keys_of_components().
-[[nodiscard]] std::vector<FlowValue> shared_values(const ComponentSpec& component) {
+[[nodiscard]] std::vector<FlowValue> values_of_spec_keys(const ComponentSpec& component) {
   std::vector<FlowValue> values;
   for (const ComponentKey& key : spec_keys_of_components()) {
     for (const std::string& path : component.keys) {
       const auto names = names_in_component(path);
       if (names.front() != key.name) continue;
-      values.push_back({{names.begin(), names.end()}, shared_value(component.own, path), path});
+      values.push_back(
+          {{names.begin(), names.end()}, value_of_spec_key(component.own, path), path});
     }
   }
   return values;
@@ -88,7 +89,7 @@ struct FlowValue {
     values.push_back({std::move(names), std::move(yaml), std::move(path)});
   };
   if (component.is_service) add({"role"}, "service");
-  for (FlowValue& value : shared_values(component)) values.push_back(std::move(value));
+  for (FlowValue& value : values_of_spec_keys(component)) values.push_back(std::move(value));
   if (component.ready) {
     const ReadySpec& ready = *component.ready;
     if (ready.http) add({"ready", "http"}, yaml_string(*ready.http));

@@ -27,7 +27,7 @@ using StageList = ValueType<std::vector<StagedData>>;
 
 void StageList::set(const ValueReader& in, Access<std::vector<StagedData>> member) {
   in.put_items(member, "a list of {from, to}", [&](const YamlNode& item, const auto& before) {
-    return in.items().read_staged_data(item, before);
+    return in.item_reader().read_staged_data(item, before);
   });
 }
 
@@ -58,7 +58,7 @@ using OutputList = ValueType<std::vector<OutputCopy>>;
 
 void OutputList::set(const ValueReader& in, Access<std::vector<OutputCopy>> member) {
   in.put_items(member, "a list of {from, to}", [&](const YamlNode& item, const auto& before) {
-    return in.items().read_output_copy(item, before);
+    return in.item_reader().read_output_copy(item, before);
   });
 }
 

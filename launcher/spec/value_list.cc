@@ -34,7 +34,7 @@ template <typename Item, typename Write>
   return {{"type", "array"}, {"items", std::move(item)}};
 }
 
-[[nodiscard]] bool is_command(const KeyRow& row) {
+[[nodiscard]] bool is_launch_command(const KeyRow& row) {
   return row.path == "launch.command"_key;
 }
 
@@ -47,7 +47,7 @@ using TextList = ValueType<std::vector<std::string>>;
 void TextList::set(const ValueReader& in, Access<std::vector<std::string>> member) {
   std::vector<std::string> words;
   bool is_fine = true;
-  if (in.node.kind == YamlNode::Kind::kScalar && is_command(in.row)) {
+  if (in.node.kind == YamlNode::Kind::kScalar && is_launch_command(in.row)) {
     return in.refuse({Errc::kInvalid,
                       "expected a list of words, such as [python, -u, train.py]; for a shell's "
                       "line write [bash, -c, '...']"});
@@ -66,7 +66,7 @@ void TextList::set(const ValueReader& in, Access<std::vector<std::string>> membe
   } else {
     add(in.node);
   }
-  if (is_command(in.row) && is_fine && (words.empty() || words[0].empty()))
+  if (is_launch_command(in.row) && is_fine && (words.empty() || words[0].empty()))
     return in.refuse({Errc::kInvalid, "names no program"});
   if (is_fine) in.put(member, Result<std::vector<std::string>>(std::move(words)));
 }
@@ -74,14 +74,15 @@ void TextList::set(const ValueReader& in, Access<std::vector<std::string>> membe
 ValueJson TextList::schema(const KeyRow& row) {
   const ValueJson item = schema_of_format(row);
   ValueJson list = list_of(item);
-  if (!is_command(row)) return any_of({list, item});
+  if (!is_launch_command(row)) return any_of({list, item});
   list["minItems"] = 1;
   return list;
 }
 
 std::string TextList::description(const KeyRow& row) {
-  return is_command(row) ? "list of words"
-                         : fmt::format("list, or one value: {}", format_in_words(row.format));
+  return is_launch_command(row)
+             ? "list of words"
+             : fmt::format("list, or one value: {}", format_in_words(row.format));
 }
 
 MaybeText TextList::option_text(const std::vector<std::string>& value) {
@@ -97,8 +98,9 @@ MaybeText TextList::yaml(const std::vector<std::string>& value) {
 using Mounts = ValueType<std::vector<Mount>>;
 
 void Mounts::set(const ValueReader& in, Access<std::vector<Mount>> member) {
-  in.put_items(member, "a list of mounts",
-               [&](const YamlNode& item, const auto&) { return in.items().read_mount(item); });
+  in.put_items(member, "a list of mounts", [&](const YamlNode& item, const auto&) {
+    return in.item_reader().read_mount(item);
+  });
 }
 
 ValueJson Mounts::schema(const KeyRow&) {
@@ -132,7 +134,7 @@ using Secrets = ValueType<std::vector<SecretSource>>;
 
 void Secrets::set(const ValueReader& in, Access<std::vector<SecretSource>> member) {
   in.put_items(member, "a list of variables' names", [&](const YamlNode& item, const auto& before) {
-    return in.items().read_secret_source(item, before);
+    return in.item_reader().read_secret_source(item, before);
   });
 }
 
@@ -163,7 +165,7 @@ using Downloads = ValueType<std::vector<Download>>;
 
 void Downloads::set(const ValueReader& in, Access<std::vector<Download>> member) {
   in.put_items(member, "a list of {url, sha256}", [&](const YamlNode& item, const auto& before) {
-    return in.items().read_download(item, before);
+    return in.item_reader().read_download(item, before);
   });
 }
 
@@ -199,7 +201,7 @@ void Checks::set(const ValueReader& in, Access<std::vector<PreflightCheck>> memb
   std::vector<PreflightCheck> checks;
   bool is_fine = true;
   const auto add = [&](const YamlNode& item) {
-    auto check = in.items().read_preflight_check(item);
+    auto check = in.item_reader().read_preflight_check(item);
     if (check) {
       checks.push_back(std::move(*check));
     } else {
@@ -263,7 +265,7 @@ std::string SweptKeys::description(const KeyRow&) {
 
 namespace {
 
-/// Returns `min` or `max` of a range as YAML. A range of an own parameter is a range of whole
+/// Returns `min` or `max` of a range as YAML. A range of a program parameter is one of whole
 /// numbers unless a limit has a decimal point.
 [[nodiscard]] std::string range_limit(const SweptKey& key, double limit) {
   std::string text = fmt::format("{}", limit);

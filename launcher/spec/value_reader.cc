@@ -11,7 +11,8 @@ void ValueReader::refuse(const Error& why, const YamlNode* at) const {
 
 void ValueReader::refuse_value(const YamlNode& at, const std::string& path,
                                const Error& why) const {
-  if (why.code == Errc::kNotFound && builder.unset_ == SpecBuilder::Unset::kLeftOut) {
+  if (why.code == Errc::kNotFound &&
+      builder.unset_variable_ == SpecBuilder::UnsetVariable::kLeftOut) {
     builder.refused_.emplace(path);
     return;
   }

@@ -22,7 +22,7 @@ struct ValueReader {
   const YamlNode& node;
 
   [[nodiscard]] std::string key() const { return std::string(row.path); }
-  [[nodiscard]] ItemReader items() const { return {builder, layer, row}; }
+  [[nodiscard]] ItemReader item_reader() const { return {builder, layer, row}; }
 
   /// Returns the text of a single value, with ${NAME} replaced; see SpecBuilder::scalar().
   [[nodiscard]] Result<std::string> scalar(const YamlNode& at, std::string_view expected) const {
@@ -43,8 +43,8 @@ struct ValueReader {
     builder.error(layer, at, path, std::move(message));
   }
   /// Reports why a value inside the node is refused. path: the value's key, or the map's key and
-  /// the entry's name. If the builder was made with SpecBuilder::Unset::kLeftOut, does not report
-  /// a value that refers to an unset variable.
+  /// the entry's name. If the builder was made with SpecBuilder::UnsetVariable::kLeftOut, does not
+  /// report a value that refers to an unset variable.
   void refuse_value(const YamlNode& at, const std::string& path, const Error& why) const;
   void warn(const YamlNode& at, std::string message) const {
     builder.warn(layer, at, std::move(message));

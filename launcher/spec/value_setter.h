@@ -20,7 +20,7 @@ inline constexpr std::array<std::string_view, 27> kVariablesOfBash{
 
 /// Prefixes of variables' names, without SLURM_. srun and the ranks read these variables to learn
 /// which job, step and task they belong to; a spec must not set them.
-inline constexpr std::array<std::string_view, 15> kVariablesOfJob{
+inline constexpr std::array<std::string_view, 15> kPrefixesOfJobVariables{
     "ARRAY_", "GTIDS",  "HET_",   "JOB",   "LAUNCH_", "LOCALID", "NNODES", "NODE",
     "NPROCS", "NTASKS", "PROCID", "SRUN_", "STEP",    "SUBMIT_", "TASK"};
 

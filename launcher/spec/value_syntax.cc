@@ -158,17 +158,17 @@ std::optional<std::int64_t> memory_mib(std::string_view text) {
 
 Result<NodeRange> parse_nodes(std::string_view text) {
   const auto parts = split(text, '-');
-  const auto first = parse_digits(parts[0]);
-  const auto last = parts.size() == 2 ? parse_digits(parts[1]) : first;
-  if (!first || !last || parts.size() > 2) {
+  const auto min = parse_digits(parts[0]);
+  const auto max = parts.size() == 2 ? parse_digits(parts[1]) : min;
+  if (!min || !max || parts.size() > 2) {
     return fail(Errc::kInvalid, "'{}' is not a number of nodes; write 2, or \"2-4\" for a range",
                 printable(text));
   }
-  if (*first < 1 || *last > kMostNodes)
+  if (*min < 1 || *max > kMostNodes)
     return fail(Errc::kInvalid, "{} is not between 1 and {} nodes", printable(text), kMostNodes);
-  if (*last < *first)
+  if (*max < *min)
     return fail(Errc::kInvalid, "the range {} ends before it starts", printable(text));
-  return NodeRange{*first, *last};
+  return NodeRange{*min, *max};
 }
 
 std::string format_nodes(const NodeRange& nodes) {

@@ -47,7 +47,7 @@ class MeteredText : public std::streambuf {
     queued_ = 0;
     last_ = where;
   }
-  [[nodiscard]] YamlPlace last_event() const { return last_; }
+  [[nodiscard]] YamlPlace place_of_last_event() const { return last_; }
 
  protected:
   std::streamsize xsgetn(char* to, std::streamsize count) override {
@@ -111,7 +111,7 @@ class EventReader final : public YAML::EventHandler {
     YamlNode node = node_at(YamlNode::Kind::kScalar, at);
     node.text = source_.restored(value);
     node.is_plain = tag == "?";
-    if (const auto quoted = source_.quoted(at)) check_quoted(*quoted, at, node.text);
+    if (const auto quoted = source_.quoted(at)) check_and_complete_quoted(*quoted, at, node.text);
     require(tree_.add(std::move(node), anchor, given_tag(tag, at)));
   }
 
@@ -224,8 +224,8 @@ class EventReader final : public YAML::EventHandler {
   /// Checks and completes the value of a text in quotes. yaml-cpp accepts the end of the file as a
   /// closing quote, accepts the escape \', which YAML does not have, and keeps at most one or two
   /// line breaks at the end.
-  void check_quoted(const YamlSource::Quoted& quoted, const YamlSource::At& at,
-                    std::string& value) const {
+  void check_and_complete_quoted(const YamlSource::Quoted& quoted, const YamlSource::At& at,
+                                 std::string& value) const {
     if (!quoted.has_end) {
       throw Refusal{yaml_problem(source_.place(at),
                                  "a text in quotes has no closing quote before the end of the "
@@ -379,32 +379,32 @@ const std::array kWordings{
 std::optional<YamlProblem> EventReader::problem_of_collection(const std::string& message,
                                                               const YamlPlace& where) const {
   const auto is = [&](std::string_view original) { return message == original; };
-  const int opened = levels_.empty() ? 0 : levels_.back().begin.line + 1;
-  const std::size_t column = levels_.empty() ? 0 : levels_.back().begin.column() + 1;
+  const int opening_line = levels_.empty() ? 0 : levels_.back().begin.line + 1;
+  const std::size_t opening_column = levels_.empty() ? 0 : levels_.back().begin.column() + 1;
   if (is(YAML::ErrorMsg::END_OF_SEQ_FLOW)) {
     return yaml_problem(where, fmt::format("expected ',' or ']' in the list that '[' opens at line "
                                            "{}; put a text with special characters in quotes",
-                                           opened));
+                                           opening_line));
   }
   if (is(YAML::ErrorMsg::END_OF_MAP_FLOW)) {
     return yaml_problem(where,
                         fmt::format("expected 'key: value', ',' or '}}' in the map that '{{' opens "
                                     "at line {}; put a text with special characters in quotes",
-                                    opened));
+                                    opening_line));
   }
   if (is(YAML::ErrorMsg::END_OF_MAP)) {
     return yaml_problem(
         where,
         fmt::format("expected a key of the map that starts at line {}, column {}; "
                     "check the indentation, and put a text with special characters in quotes",
-                    opened, column));
+                    opening_line, opening_column));
   }
   if (is(YAML::ErrorMsg::END_OF_SEQ)) {
     return yaml_problem(where,
                         fmt::format("expected an item '- ...' of the list that starts at line {}, "
                                     "column {}; check the indentation, and put a text with special "
                                     "characters in quotes",
-                                    opened, column));
+                                    opening_line, opening_column));
   }
   return std::nullopt;
 }
@@ -438,13 +438,13 @@ YamlProblem EventReader::problem_of(const YAML::Exception& error) {
     return yaml_problem(where,
                         fmt::format("the file ends inside a text in quotes, which opens at or "
                                     "after line {}; close it with the same quote",
-                                    text_.last_event().line));
+                                    text_.place_of_last_event().line));
   }
   if (is(YAML::ErrorMsg::UNKNOWN_TOKEN)) {
     const std::string_view rest = source_.rest(at);
     const char first = rest.empty() ? ' ' : rest.front();
-    const bool is_sign = first > ' ' && first < '\x7f';
-    return yaml_problem(where, is_sign
+    const bool is_visible = first > ' ' && first < '\x7f';
+    return yaml_problem(where, is_visible
                                    ? fmt::format("a text cannot start with '{}'; put it in "
                                                  "quotes",
                                                  first)

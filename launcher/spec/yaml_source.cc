@@ -174,9 +174,9 @@ std::string_view YamlSource::rest(const At& at) const {
 }
 
 bool YamlSource::is_document_start(const At& at) const {
-  const std::string_view words = rest(at);
-  return at.column() == 0 && words.starts_with("---") &&
-         (words.size() == 3 || is_blank(words[3]) || words[3] == '\n');
+  const std::string_view following = rest(at);
+  return at.column() == 0 && following.starts_with("---") &&
+         (following.size() == 3 || is_blank(following[3]) || following[3] == '\n');
 }
 
 const YamlSource::Margin& YamlSource::margin(const At& at) {
@@ -259,11 +259,11 @@ std::optional<YamlSource::Quoted> YamlSource::quoted(const At& at) const {
   }
   result.end = end;
   result.has_end = end < text_.size();
-  const std::string_view words = std::string_view(text_).substr(begin, end - begin);
-  const std::size_t last = words.find_last_not_of(" \t\n") + 1;  // 0 for white space alone
-  result.ends_with_escape = begin + last <= escape_end && escape_end > begin;
+  const std::string_view content = std::string_view(text_).substr(begin, end - begin);
+  const std::size_t words_end = content.find_last_not_of(" \t\n") + 1;  // 0 for white space alone
+  result.ends_with_escape = begin + words_end <= escape_end && escape_end > begin;
   result.last_breaks = static_cast<std::size_t>(
-      std::count(words.begin() + static_cast<std::ptrdiff_t>(last), words.end(), '\n'));
+      std::count(content.begin() + static_cast<std::ptrdiff_t>(words_end), content.end(), '\n'));
   return result;
 }
 
@@ -296,10 +296,10 @@ std::optional<YamlSource::At> YamlSource::past_dash_before(const At& at, std::si
       line.line_start = previous_break == std::string::npos ? 0 : previous_break + 1;
       --line.line;
     }
-    const std::string_view words(text_.data() + line.line_start, end - line.line_start);
-    const auto first = words.find_first_not_of(" \t");
-    if (first != std::string_view::npos && words[first] != '#') {
-      if (column >= words.size() || words[column] != '-') return std::nullopt;
+    const std::string_view content(text_.data() + line.line_start, end - line.line_start);
+    const auto first = content.find_first_not_of(" \t");
+    if (first != std::string_view::npos && content[first] != '#') {
+      if (column >= content.size() || content[column] != '-') return std::nullopt;
       line.offset = line.line_start + column + 1;
       return line;
     }
@@ -313,14 +313,14 @@ tl::expected<void, YamlProblem> YamlSource::check_directives(const At& document)
   for (; line.offset < document.offset; ++line.line) {
     line.line_start = line.offset;
     const auto end = std::min(text_.find('\n', line.offset), text_.size());
-    std::string_view words(text_.data() + line.offset, end - line.offset);
-    if (words.starts_with('%')) {
+    std::string_view content(text_.data() + line.offset, end - line.offset);
+    if (content.starts_with('%')) {
       has_directive = true;
-      words = trim(words.substr(0, words.find(" #")));
-      const auto blank = words.find_first_of(" \t");
-      const std::string_view name = words.substr(0, blank);
+      content = trim(content.substr(0, content.find(" #")));
+      const auto blank = content.find_first_of(" \t");
+      const std::string_view name = content.substr(0, blank);
       const std::string_view value =
-          blank == std::string_view::npos ? std::string_view() : trim(words.substr(blank));
+          blank == std::string_view::npos ? std::string_view() : trim(content.substr(blank));
       if (name != "%TAG" && !(name == "%YAML" && (value == "1.1" || value == "1.2"))) {
         return tl::unexpected(yaml_problem(
             place(line),

@@ -28,7 +28,7 @@ class YamlSource {
     int line = 0;
     [[nodiscard]] std::size_t column() const { return offset - line_start; }  ///< bytes, from 0
   };
-  /// A text in quotes, as written in the file.
+  /// Facts about a text in quotes, as it is written in the file.
   struct Quoted {
     std::size_t end = 0;            ///< the offset of the closing quote
     bool has_end = false;           ///< the closing quote exists

@@ -80,8 +80,8 @@ tl::expected<void, YamlProblem> YamlTree::alias(Anchor anchor, std::string_view 
 
 tl::expected<void, YamlProblem> YamlTree::count_anchor_name(std::string_view name,
                                                             YamlPlace where) {
-  names_.emplace(name);
-  if (names_.size() <= limits_.anchors) return {};
+  anchor_names_.emplace(name);
+  if (anchor_names_.size() <= limits_.anchors) return {};
   return tl::unexpected(yaml_problem(where, fmt::format("more than {} anchors", limits_.anchors)));
 }
 

@@ -79,7 +79,7 @@ class YamlTree {
   std::vector<YamlNode> nodes_;
   std::vector<Extent> extents_;    ///< of each node; complete for closed nodes
   std::vector<Anchored> anchors_;  ///< of each anchor
-  std::set<std::string, std::less<>> names_;
+  std::set<std::string, std::less<>> anchor_names_;
   std::vector<Open> open_;
   std::size_t total_ = 0;
   YamlId root_ = 0, newest_ = 0;

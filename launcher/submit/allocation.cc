@@ -151,10 +151,10 @@ std::vector<Diagnostic> misfits(const Experiment& experiment, const Allocation& 
       memory && allocation.memory_mib && *memory * nodes > *allocation.memory_mib)
     refuse("resources.mem"_key, fmt::format("the run needs {} MiB, but there are {} MiB in job",
                                             *memory * nodes, *allocation.memory_mib));
-  const auto has = expand_hostlist(allocation.node_list).value_or(std::vector<std::string>());
+  const auto available = expand_hostlist(allocation.node_list).value_or(std::vector<std::string>());
   for (const auto& node :
        expand_hostlist(r.nodelist.value_or("")).value_or(std::vector<std::string>())) {
-    if (std::find(has.begin(), has.end(), node) == has.end())
+    if (std::find(available.begin(), available.end(), node) == available.end())
       refuse("resources.nodelist"_key, fmt::format("{} is not a node of job", node));
   }
   return found;

@@ -1,6 +1,6 @@
 #pragma once
-// The allocation of a running job of the user, in which another job can start (`dlrun run --here`,
-// `dlrun submit --in`).
+// The allocation of a running job of the user, in which a run can start
+// (`dlrun run --here`, `dlrun submit --in`).
 
 #include <sys/types.h>
 
@@ -43,7 +43,8 @@ inline constexpr std::string_view kAllocationFormat = "%A|%U|%T|%D|%C|%P|%e|%N";
 /// with kUsage if `job` is not a job id, and with kUnavailable if Slurm does not answer.
 [[nodiscard]] Result<Allocation> find_allocation(const Context& context, const std::string& job);
 
-/// Returns an error with its place for each request of the job that the allocation cannot fulfil.
+/// Returns an error with its place for each request of the experiment that the allocation cannot
+/// fulfil.
 [[nodiscard]] std::vector<Diagnostic> misfits(const Experiment& experiment,
                                               const Allocation& allocation);
 

@@ -25,7 +25,7 @@
 #include "launcher/executors/slurm_parse.h"
 #include "launcher/plan/render.h"
 #include "launcher/spec/key_name.h"
-#include "launcher/submit/build_folder.h"
+#include "launcher/submit/environment_versions.h"
 
 namespace dlrun {
 namespace {
@@ -258,7 +258,7 @@ class EnvironmentBuilder {
   Result<> build_uv() {
     const fs::path project = *wanted_.uv_project;
     const fs::path folder = environments_folder(project.string());
-    DLRUN_TRY(make_build_folder(folder));
+    DLRUN_TRY(make_environments_folder(folder));
     DLRUN_TRY(make_private_directories(folder / "uv"));
     const EnvironmentVersions versions(folder / "uv");
     const std::string cd = fmt::format("cd -- {}\n", shell_quote(project.string()));
@@ -297,7 +297,7 @@ class EnvironmentBuilder {
   Result<> build_pixi() {
     const fs::path project = *wanted_.pixi_project;
     const fs::path folder = environments_folder(project.string());
-    DLRUN_TRY(make_build_folder(folder));
+    DLRUN_TRY(make_environments_folder(folder));
     const fs::path log = folder / "pixi.log";
     DLRUN_TRY_ASSIGN(const auto lock_held, lock(folder / "pixi.flock", project.string()));
     reporter_.note(fmt::format("pixi installs the environment of {}; log: {}",
@@ -318,7 +318,7 @@ class EnvironmentBuilder {
       cache = fs::path(home) / ".cache";
     }
     const fs::path folder = cache / "dlrun" / "environments";
-    DLRUN_TRY(make_build_folder(folder));
+    DLRUN_TRY(make_environments_folder(folder));
     return folder;
   }
 

@@ -13,7 +13,7 @@
 
 #include "common/files.h"
 #include "common/subprocess.h"
-#include "launcher/submit/build_folder.h"
+#include "launcher/submit/environment_versions.h"
 #include "launcher/submit/environments.h"
 #include "tests/contains.h"
 #include "tests/temporary_directory.h"
@@ -285,9 +285,9 @@ TEST_CASE("a second build waits for the lock of the first, and says so once") {
 
 TEST_CASE("a folder for environments that others can write is refused") {
   const TemporaryDirectory folder;
-  REQUIRE(make_build_folder(folder / "mine").has_value());
+  REQUIRE(make_environments_folder(folder / "mine").has_value());
   fs::permissions(folder / "mine", fs::perms::all);
-  const auto made = make_build_folder(folder / "mine");
+  const auto made = make_environments_folder(folder / "mine");
   REQUIRE_FALSE(made.has_value());
   CHECK(has(made.error().message, "others may write it"));
 }

@@ -1,4 +1,4 @@
-#include "launcher/submit/build_folder.h"
+#include "launcher/submit/environment_versions.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -80,7 +80,7 @@ Result<BuildLock> BuildLock::take(const fs::path& file, const std::function<void
   }
 }
 
-Result<> make_build_folder(const fs::path& folder) {
+Result<> make_environments_folder(const fs::path& folder) {
   DLRUN_TRY(make_private_directories(folder));
   DLRUN_TRY(check_own_folder(folder, "give the job a copy of the project of your own"));
   std::error_code error;

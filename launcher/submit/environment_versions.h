@@ -31,7 +31,7 @@ class BuildLock {
 
 /// Creates a folder that only the user can enter, with a .gitignore that hides it from git. Fails
 /// with kInvalid if the folder belongs to another user, or if others can write to it.
-[[nodiscard]] Result<> make_build_folder(const std::filesystem::path& folder);
+[[nodiscard]] Result<> make_environments_folder(const std::filesystem::path& folder);
 
 /// The versions of one environment. Each is a folder HASH-RANDOM, built once and never changed. The
 /// link `current` leads to the version of the last submission, with which jobs start from now on;
