@@ -70,14 +70,15 @@ void take_result(Row& row, const std::vector<std::filesystem::path>& runs) {
 
 /// Sets the values of a row in the table.
 void take_shown(Row& row) {
-  const bool is_current = row.result_of.empty() && !row.result.is_null();
-  row.shown = is_current ? row.result : latest_values(row.status->facts.record);
+  const bool has_current_result = row.result_of.empty() && !row.result.is_null();
+  row.shown = has_current_result ? row.result : latest_values(row.status->facts.record);
   if (!row.shown.is_null() || row.result.is_null()) return;
   row.shown = row.result;
   row.shows_earlier_run = true;
 }
 
-std::optional<double> number_of(const Row& row, const SweepRecord& sweep, const std::string& name) {
+std::optional<double> value_named(const Row& row, const SweepRecord& sweep,
+                                  const std::string& name) {
   if (name == "point") return static_cast<double>(row.number);
   const auto key = std::find(sweep.keys.begin(), sweep.keys.end(), name);
   if (key != sweep.keys.end()) {
@@ -235,7 +236,7 @@ Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers, cons
 
   std::vector<Row> rows = rows_of(sweep, states, runs);
   const std::string by = request.sort.empty() ? default_sort_name(rows) : request.sort;
-  for (Row& row : rows) row.sort_value = number_of(row, sweep, by);
+  for (Row& row : rows) row.sort_value = value_named(row, sweep, by);
   if (!request.sort.empty() && std::none_of(rows.begin(), rows.end(), [](const Row& row) {
         return row.sort_value.has_value();
       })) {
@@ -245,9 +246,9 @@ Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers, cons
                       (!request.is_descending && (by == "point" || is_smaller_better(by))));
   SweepTable table;
   table.keys = sweep.keys;
-  const bool has_own_column =
+  const bool has_column_already =
       by == "point" || std::find(sweep.keys.begin(), sweep.keys.end(), by) != sweep.keys.end();
-  if (!has_own_column) table.compared = by;
+  if (!has_column_already) table.compared = by;
   table.lacks_results = lacks_results(rows);
   table.sum = sum_up_points(states);
   table.unreachable = reason_unreachable(states);

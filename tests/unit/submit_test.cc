@@ -80,7 +80,7 @@ TEST_CASE_FIXTURE(
     "environments that dlrun builds") {
   const auto planned = [&](const std::string& yaml, bool has_secrets) {
     std::ofstream(folder / "resolved.yaml") << yaml;
-    const auto experiment = recorded_experiment(context, folder.path(), has_secrets);
+    const auto experiment = recorded_experiment_if_needed(context, folder.path(), has_secrets);
     REQUIRE(experiment.has_value());
     return experiment->has_value();
   };
@@ -100,7 +100,7 @@ TEST_CASE_FIXTURE(
               false));
   CHECK(reporter.messages.empty());
   fs::remove(folder / "resolved.yaml");
-  const auto none = recorded_experiment(context, folder.path(), true);
+  const auto none = recorded_experiment_if_needed(context, folder.path(), true);
   REQUIRE(none.has_value());
   CHECK_FALSE(none->has_value());
 }
@@ -163,8 +163,8 @@ TEST_CASE_FIXTURE(Cluster,
   REQUIRE(report->account);
   CHECK(has(text(folder / "asked"), "-A proj1"));
   CHECK(account_text(*report->account) ==
-        "proj1: 50 of 1000 GPU-hours are left (running jobs may use 50 more); 9000 of 10.0k "
-        "core-hours are left");
+        "proj1: 50 of 1000 GPU-hours are left (50 more are reserved for running jobs); "
+        "9000 of 10.0k core-hours are left");
   const auto warnings = join(reporter.messages, "\n");
   CHECK(has(warnings, "the job may use 80 GPU-hours, and the account proj1 has 50 left"));
   CHECK(check_json(*report)["account"]["limits"].size() == 2);
