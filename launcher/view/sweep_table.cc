@@ -195,25 +195,25 @@ bool lacks_results(const std::vector<Row>& rows) {
 SweepTableRow shown_row(const Row& row, const std::string& by) {
   SweepTableRow shown{row.number, {}, state_of(row), "", remark_of(row, by)};
   for (const auto& value : row.point->values) shown.values.push_back(printable(value.value_or("")));
-  if (row.sort_value) shown.compared = fmt::format("{:.6g}", *row.sort_value);
+  if (row.sort_value) shown.compared_value = fmt::format("{:.6g}", *row.sort_value);
   return shown;
 }
 
 }  // namespace
 
 TableRows sweep_rows(const SweepTable& sweep) {
-  const bool has_compared = !sweep.compared.empty();
+  const bool has_compared = !sweep.compared_result.empty();
   std::vector<std::string> titles{"POINT"};
   titles.insert(titles.end(), sweep.keys.begin(), sweep.keys.end());
   titles.emplace_back("STATE");
-  if (has_compared) titles.push_back(sweep.compared);
+  if (has_compared) titles.push_back(sweep.compared_result);
   titles.emplace_back("");
   TableRows rows{titles};
   for (const SweepTableRow& row : sweep.rows) {
     std::vector<std::string> cells{std::to_string(row.number)};
     cells.insert(cells.end(), row.values.begin(), row.values.end());
     cells.push_back(row.state);
-    if (has_compared) cells.push_back(row.compared);
+    if (has_compared) cells.push_back(row.compared_value);
     cells.push_back(row.remark);
     rows.push_back(std::move(cells));
   }
@@ -248,7 +248,7 @@ Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers, cons
   table.keys = sweep.keys;
   const bool has_column_already =
       by == "point" || std::find(sweep.keys.begin(), sweep.keys.end(), by) != sweep.keys.end();
-  if (!has_column_already) table.compared = by;
+  if (!has_column_already) table.compared_result = by;
   table.lacks_results = lacks_results(rows);
   table.sum = sum_up_points(states);
   table.unreachable = reason_unreachable(states);

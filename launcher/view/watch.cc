@@ -156,23 +156,23 @@ Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
   Backoff backoff;
   std::optional<RunStatus> status;
   Clock::time_point quiet_since = Clock::now();
-  bool is_over = false;
+  bool is_inactive_now = false;
   for (;;) {
     if (interrupt.requested()) return fail(Errc::kInterrupted, "");
-    if (!is_over && (backoff.is_due() || (events.has_changed() && has_end(run.path)))) {
+    if (!is_inactive_now && (backoff.is_due() || (events.has_changed() && has_end(run.path)))) {
       auto now = inspector.inspect(run.path, backoff.max_age());
       if (!now) return now;
       backoff.record_query();
       status = std::move(*now);
-      is_over = is_inactive(status->state) && !status->is_last_known;
-      if (is_over) quiet_since = Clock::now();
+      is_inactive_now = is_inactive(status->state) && !status->is_last_known;
+      if (is_inactive_now) quiet_since = Clock::now();
       news.report(*status);
     }
     for (LogFollower& log : logs) {
       DLRUN_TRY_ASSIGN(const auto any, log.follow(status ? status->facts : RunFacts{}));
       if (any) quiet_since = Clock::now();
     }
-    if (is_over && (!options.passes_log || Clock::now() - quiet_since >= kQuiet)) {
+    if (is_inactive_now && (!options.passes_log || Clock::now() - quiet_since >= kQuiet)) {
       for (LogFollower& log : logs) DLRUN_TRY(log.finish());
       return *status;
     }
