@@ -27,8 +27,7 @@ std::string limit_text(const AccountLimit& limit) {
                                  hours_text(limit.limit_minutes), hours_unit(limit.resource));
   if (!limit.holder.empty()) text += " for " + printable(limit.holder);
   if (limit.reserved_minutes >= 1)
-    text +=
-        fmt::format(" ({} more are reserved for running jobs)", hours_text(limit.reserved_minutes));
+    text += fmt::format(" ({} more reserved for running jobs)", hours_text(limit.reserved_minutes));
   return text;
 }
 

@@ -163,7 +163,7 @@ TEST_CASE_FIXTURE(Cluster,
   REQUIRE(report->account);
   CHECK(has(text(folder / "asked"), "-A proj1"));
   CHECK(account_text(*report->account) ==
-        "proj1: 50 of 1000 GPU-hours are left (50 more are reserved for running jobs); "
+        "proj1: 50 of 1000 GPU-hours are left (50 more reserved for running jobs); "
         "9000 of 10.0k core-hours are left");
   const auto warnings = join(reporter.messages, "\n");
   CHECK(has(warnings, "the job may use 80 GPU-hours, and the account proj1 has 50 left"));
