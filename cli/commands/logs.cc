@@ -41,7 +41,7 @@ Result<int> print_one_log(const Cli& cli, RunInspector& inspector, const IndexEn
                    open_run_log(inspector, run, {rank, options.attempt, options.component}));
   if (options.tail) reader.start_at_tail(*options.tail);
   LogOutput output(options.is_raw, cli.colour_out);
-  LineLabels labels(label);
+  LineLabeler labels(label);
   for (;;) {
     DLRUN_TRY_ASSIGN(const auto bytes, reader.read_more());
     const std::string shown = bytes.empty() ? labels.finish() : labels.pass(bytes);

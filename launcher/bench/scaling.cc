@@ -160,7 +160,7 @@ Result<Outcome> SizeRunner::follow(const IndexEntry& run) const {
   RunInspector inspector(request_.env, request_.servers);
   WatchOptions watch;
   watch.passes_log = false;
-  watch.remind = kRemindEvery;
+  watch.remind_every = kRemindEvery;
   NewsOnly listener(messages_);
   const auto status = watch_run(inspector, run, watch, listener, interrupt_);
   if (status)

@@ -96,7 +96,7 @@ Result<Job> job_of_run(const Context& context, const IndexEntry& run, const RunF
   if (facts.submission) job.settings.server = facts.submission->server;
   job.known_bad = known_bad_of_run(run.path);
   DLRUN_TRY_ASSIGN(job.experiment,
-                   recorded_experiment(context, run.path, !job.requests.secrets.empty()));
+                   recorded_experiment_if_needed(context, run.path, !job.requests.secrets.empty()));
   return job;
 }
 
@@ -187,9 +187,9 @@ Result<Submitted> resubmit_sweep(const Context& context, Reporter& reporter,
 
 }  // namespace
 
-Result<std::optional<Experiment>> recorded_experiment(const Context& context,
-                                                      const std::filesystem::path& run,
-                                                      bool has_secrets) {
+Result<std::optional<Experiment>> recorded_experiment_if_needed(const Context& context,
+                                                                const std::filesystem::path& run,
+                                                                bool has_secrets) {
   constexpr std::size_t kLimit = 16U << 20U;
   const auto file = run / "resolved.yaml";
   auto text = read_untrusted(file, kLimit, Links::kRefuse);

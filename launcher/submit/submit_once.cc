@@ -36,7 +36,8 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
                                const SbatchSettings& settings, Executor& executor,
                                const Interrupt& interrupt, const std::string& token) {
   const bool is_follow_up = settings.chain && settings.chain->is_follow_up();
-  const auto journal = is_follow_up ? follow_up_path(run.path, settings.chain->number) : run.path;
+  const auto journal_folder =
+      is_follow_up ? follow_up_path(run.path, settings.chain->number) : run.path;
   Submission submission = intent_of(settings, token);
   DLRUN_TRY_ASSIGN(const auto request,
                    submit_request(context, settings, run.path, submission.token));
@@ -44,13 +45,13 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
   submission.argv.insert(submission.argv.end(), request.options.begin(), request.options.end());
   submission.argv.push_back(request.script.string());
 
-  if (is_follow_up) DLRUN_TRY(make_private_directories(journal));
-  const auto lock = SubmissionLock::take_if_free(journal);
+  if (is_follow_up) DLRUN_TRY(make_private_directories(journal_folder));
+  const auto lock = SubmissionLock::take_if_free(journal_folder);
   if (!settings.is_array && !is_follow_up) DLRUN_TRY(write_secrets(run.path, settings.secrets));
-  DLRUN_TRY(write_submission(journal, submission));
+  DLRUN_TRY(write_submission(journal_folder, submission));
   auto job = executor.submit(request);
   if (!job && is_outcome_unknown(job.error())) {
-    auto outcome = find_outcome(journal, submission, executor);
+    auto outcome = find_outcome(journal_folder, submission, executor);
     if (!outcome) {
       return fail(
           interrupt.requested() ? Errc::kInterrupted : Errc::kUnavailable,
@@ -73,14 +74,14 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
       if (!is_follow_up) remove_secrets(run.path);
       submission.state = Submission::State::kRefused;
       submission.message = job.error().message;
-      DLRUN_TRY(write_submission(journal, submission));
+      DLRUN_TRY(write_submission(journal_folder, submission));
     }
     return tl::unexpected(job.error());
   }
   submission.job.id = job->id;
   if (!job->cluster.empty()) submission.job.cluster = job->cluster;
   submission.state = Submission::State::kSubmitted;
-  if (auto written = write_submission(journal, submission); !written) {
+  if (auto written = write_submission(journal_folder, submission); !written) {
     return fail(written.error().code,
                 "the job was submitted as {}, but the run's journal could not be written: {}",
                 job->id, written.error().message);

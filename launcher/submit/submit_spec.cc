@@ -37,9 +37,9 @@ Result<> check_search(bool is_from_other_machine, bool watches) {
 }
 
 /// Runs the search of a sweep. continued: the search to continue; empty: none.
-Result<SubmitResult> search_points(const Context& context, Reporter& reporter,
-                                   RunInspector& inspector, Job job, const std::string& continued,
-                                   Provenance& provenance) {
+Result<SubmitResult> run_or_continue_search(const Context& context, Reporter& reporter,
+                                            RunInspector& inspector, Job job,
+                                            const std::string& continued, Provenance& provenance) {
   std::optional<IndexEntry> earlier;
   if (!continued.empty()) {
     DLRUN_TRY_ASSIGN(earlier, find_run(context.env, context.current_dir, continued));
@@ -72,7 +72,8 @@ Result<SubmitResult> submit_spec(Context& context, Reporter& reporter, RunInspec
   DLRUN_TRY_ASSIGN(auto sweep, plan_arrays(context, job, mode != SubmitMode::kDryRun));
   if (job.is_search() && mode == SubmitMode::kSubmit) {
     DLRUN_TRY(check_search(held_token.has_value(), wish.watches));
-    return search_points(context, reporter, inspector, std::move(job), wish.continued, provenance);
+    return run_or_continue_search(context, reporter, inspector, std::move(job), wish.continued,
+                                  provenance);
   }
   if (!wish.continued.empty())
     return fail(Errc::kUsage,

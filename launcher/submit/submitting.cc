@@ -22,8 +22,8 @@ namespace {
 
 /// Returns the run of the job: the run that an earlier call with the same token recorded, or else a
 /// new one.
-Result<RunDirectory> run_of_job(const Context& context, Reporter& reporter, Job& job,
-                                HeldToken* token) {
+Result<RunDirectory> find_or_record_run(const Context& context, Reporter& reporter, Job& job,
+                                        HeldToken* token) {
   if (token == nullptr || token->run().empty()) return record_run(context, reporter, job, token);
   const auto& path = token->run();
   const std::string id = path.filename().string();
@@ -41,12 +41,12 @@ bool is_absent(const std::string& path) {
 /// script carries says whether an unedited script starts a copy. For any other given script, only
 /// its own lines say so.
 bool needs_trainer(const Job& job) {
-  const bool is_planned = job.experiment && job.experiment->plan.uses_trainer();
-  if (!job.has_given_script()) return is_planned;
+  const bool plan_uses_trainer = job.experiment && job.experiment->plan.uses_trainer();
+  if (!job.has_given_script()) return plan_uses_trainer;
   if (job.source == Job::Source::kScript && job.experiment && is_unedited(job.script))
-    return is_planned && is_absent(job.experiment->inputs.trainer_path);
+    return plan_uses_trainer && is_absent(job.experiment->inputs.trainer_path);
   const auto& trainers = job.requests.trainers;
-  if (trainers.empty()) return is_planned;
+  if (trainers.empty()) return plan_uses_trainer;
   return std::any_of(trainers.begin(), trainers.end(), is_absent);
 }
 
@@ -79,9 +79,9 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
   const bool is_agentless = plan != nullptr && plan->agent.empty();
   if (!is_agentless) DLRUN_TRY(place_tools(context, reporter, job.runs_dir, needs_trainer(job)));
   for (const LogFolders& logs : checked.logs) DLRUN_TRY(make_log_folders(logs));
-  const bool is_recorded = token != nullptr && !token->run().empty();
-  DLRUN_TRY_ASSIGN(auto run, run_of_job(context, reporter, job, token));
-  if (plan != nullptr && plan->snapshot && !is_recorded) {
+  const bool was_recorded_before = token != nullptr && !token->run().empty();
+  DLRUN_TRY_ASSIGN(auto run, find_or_record_run(context, reporter, job, token));
+  if (plan != nullptr && plan->snapshot && !was_recorded_before) {
     DLRUN_TRY_ASSIGN(job.settings.chdir, snapshot_for(context, job.source_dir, job.runs_dir, run));
   }
   // If this call is interrupted, a later call with the same token reads the settings and submits
@@ -101,13 +101,13 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
   if (!submission)
     return tl::unexpected(explained_refusal(context, job, std::move(submission.error())));
   if (on_submitted) DLRUN_TRY(on_submitted(run));
-  Submitted done;
-  done.job = std::move(job);
-  done.run = std::move(run);
-  done.submissions.push_back(std::move(*submission));
-  done.follow_ups = std::move(later.submissions);
-  done.is_interrupted = is_interrupted || later.is_interrupted;
-  return done;
+  Submitted submitted;
+  submitted.job = std::move(job);
+  submitted.run = std::move(run);
+  submitted.submissions.push_back(std::move(*submission));
+  submitted.follow_ups = std::move(later.submissions);
+  submitted.is_interrupted = is_interrupted || later.is_interrupted;
+  return submitted;
 }
 
 }  // namespace dlrun

@@ -91,7 +91,7 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
 /// because the job waits for runs, has secrets, downloads files or needs an environment that dlrun
 /// builds. Returns nullopt otherwise. For a sweep, returns the experiment of its first point.
 /// has_secrets: the script names secrets.
-[[nodiscard]] Result<std::optional<Experiment>> recorded_experiment(
+[[nodiscard]] Result<std::optional<Experiment>> recorded_experiment_if_needed(
     const Context& context, const std::filesystem::path& run, bool has_secrets);
 
 /// Writes the run's provenance.json, and warns if that fails.

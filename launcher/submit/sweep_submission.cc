@@ -50,8 +50,8 @@ struct Sent {
 std::optional<std::string> dependency_after(const SbatchSettings& settings,
                                             const std::string& before) {
   if (before.empty()) return settings.dependency;
-  const std::string own = "afterany:" + before;
-  return settings.dependency ? *settings.dependency + "," + own : own;
+  const std::string after_before = "afterany:" + before;
+  return settings.dependency ? *settings.dependency + "," + after_before : after_before;
 }
 
 /// Returns true for messages of --test-only about nodes that are not available now. --test-only
@@ -100,7 +100,7 @@ Result<> test_and_order(const Context& context, Reporter& reporter,
 std::string how_to_continue(const RunDirectory& run, std::size_t sent, std::size_t all) {
   return fmt::format(
       "{} of {} arrays are queued: `dlrun resubmit {}` submits the rest, `dlrun cancel {}` ends "
-      "them",
+      "the queued ones",
       sent, all, run.handle(), run.handle());
 }
 
@@ -122,7 +122,7 @@ Result<> send(const Context& context, const RunDirectory& run,
     if (!submission) {
       const std::string message =
           sent.arrays.empty() ? submission.error().message
-                              : fmt::format("{}; the next: {}",
+                              : fmt::format("{}; the next array: {}",
                                             how_to_continue(run, sent.arrays.size(), arrays.size()),
                                             submission.error().message);
       return fail(submission.error().code, "{}", message);
@@ -181,12 +181,12 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
     current.push_back(current_run_of(point_path(run.path, point)));
   const auto states = inspector.inspect_all(current);
   Missing missing;
-  std::map<std::size_t, std::set<std::size_t>> tasks;
-  std::map<std::size_t, std::set<std::size_t>> tasks_of_array;
+  // Keys: the arrays.
+  std::map<std::size_t, std::set<std::size_t>> missing_tasks, all_tasks;
   std::map<std::size_t, std::size_t> first_points;
   for (std::size_t i = 0; i < states.size(); ++i) {
     const SweepRecord::Point& point = sweep.points[i];
-    tasks_of_array[point.array].insert(sweep.task_of(point));
+    all_tasks[point.array].insert(sweep.task_of(point));
     if (!states[i]) return tl::unexpected(states[i].error());
     const RunStatus& status = *states[i];
     DLRUN_TRY(require_own(fmt::format("{}/{}", run.id, i), current[i], "submit it again"));
@@ -194,10 +194,10 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
       return fail(Errc::kUnavailable, "{}/{}: {}", run.id, i, status.detail);
     if (status.state == RunState::kUnknown && status.is_last_known)
       return fail(Errc::kUnavailable, "{}/{}: {}", run.id, i, status.detail);
-    const bool is_in_array = current[i] == point_path(run.path, point);
-    if (is_in_array && !is_inactive(status.state))
+    const bool has_no_later_run = current[i] == point_path(run.path, point);
+    if (has_no_later_run && !is_inactive(status.state))
       missing.last_job = status.job.id.substr(0, status.job.id.find('_'));
-    if (!is_in_array ||
+    if (!has_no_later_run ||
         (status.state != RunState::kNotSubmitted && status.state != RunState::kRefused))
       continue;
     // Two processes cannot submit the same point. This process holds the sweep's lock, and checks
@@ -206,17 +206,17 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
     if (is_being_submitted(current[i]) || current_run_of(current[i]) != current[i])
       return fail(Errc::kRefused,
                   "{}/{}: another dlrun is submitting it; try again when that is done", run.id, i);
-    if (tasks[point.array].empty()) first_points[point.array] = i;
-    tasks[point.array].insert(sweep.task_of(point));
+    if (missing_tasks[point.array].empty()) first_points[point.array] = i;
+    missing_tasks[point.array].insert(sweep.task_of(point));
     missing.points.push_back(current[i]);
   }
-  for (const auto& [array, wanted] : tasks) {
+  for (const auto& [array, wanted] : missing_tasks) {
     DLRUN_TRY_ASSIGN(auto script, read_untrusted(array_path(run.path, array) / "job.sh",
                                                  kScriptLimit, Links::kRefuse));
     const std::size_t first = first_points[array];
     ArrayToSend one{array, std::move(script), std::nullopt,
                     fmt::format("point {}: {}", first, describe(sweep, sweep.points[first]))};
-    if (wanted.size() < tasks_of_array[array].size()) {
+    if (wanted.size() < all_tasks[array].size()) {
       one.tasks = ranges_of(wanted);
       const auto pack = static_cast<std::int64_t>(sweep.pack);
       if (sweep.max_parallel)
@@ -289,10 +289,10 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
 Result<> submit_more(const Context& context, RunInspector& inspector, const RunDirectory& run,
                      const SbatchSettings& settings, const SweepPlan& more) {
   const auto lock = SubmissionLock::take_if_free(run.path);
-  DLRUN_TRY_ASSIGN(const auto first, record_more(run.path, more, settings.secrets));
+  DLRUN_TRY_ASSIGN(const auto first_array, record_more(run.path, more, settings.secrets));
   std::vector<ArrayToSend> arrays;
   for (std::size_t i = 0; i < more.arrays.size(); ++i)
-    arrays.push_back({first + i, more.arrays[i].script, std::nullopt, ""});
+    arrays.push_back({first_array + i, more.arrays[i].script, std::nullopt, ""});
   Sent sent;
   return send(context, run, arrays, settings, {std::nullopt, more.pack}, "",
               inspector.executor_of(settings.server), sent);
@@ -308,7 +308,8 @@ Result<> complete_settings(const Context& context, Reporter& reporter, RunInspec
   DLRUN_TRY_ASSIGN(const auto script,
                    read_untrusted(point / "job.sh", kScriptLimit, Links::kRefuse));
   const auto names = read_script(script, "job.sh").secrets;
-  DLRUN_TRY_ASSIGN(const auto experiment, recorded_experiment(context, sweep, !names.empty()));
+  DLRUN_TRY_ASSIGN(const auto experiment,
+                   recorded_experiment_if_needed(context, sweep, !names.empty()));
   if (!experiment) return {};
   const LoadedSpec& loaded = experiment->loaded;
   DLRUN_TRY(fetch_downloads(reporter, loaded));

@@ -47,8 +47,8 @@ std::vector<std::string> autopsy_lines(const Autopsy& autopsy, std::size_t colum
         fmt::format("all {} ranks whose stacks are known are at the same place in the code",
                     groups.front().count));
   }
-  const bool fits = groups.size() == 2 && columns >= 60;
-  if (fits) {
+  const bool is_side_by_side = groups.size() == 2 && columns >= 60;
+  if (is_side_by_side) {
     add_side_by_side(groups[0], groups[1], columns, lines);
     return lines;
   }

@@ -8,9 +8,10 @@
 
 namespace dlrun {
 
-/// Returns the lines: a sentence about the ranks that are at another place in the code, then the
-/// stacks of the groups. Two groups are shown side by side if `columns` is wide enough. Returns no
-/// lines for an autopsy without groups. The caller escapes the lines.
+/// Returns the lines: a sentence about the ranks that are at another place in the code than most,
+/// then the stacks of the groups. If there are exactly two groups, and `columns` is wide enough,
+/// they are shown side by side. Returns no lines for an autopsy without groups. The caller escapes
+/// the lines.
 [[nodiscard]] std::vector<std::string> autopsy_lines(const Autopsy& autopsy,
                                                      std::size_t columns = 100);
 

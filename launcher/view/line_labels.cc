@@ -11,7 +11,7 @@ constexpr std::size_t kLongestLine = 64U << 10U;
 
 }  // namespace
 
-std::string LineLabels::pass(std::string_view bytes) {
+std::string LineLabeler::pass(std::string_view bytes) {
   if (label_.empty()) return std::string(bytes);
   std::string shown;
   while (!bytes.empty()) {
@@ -39,7 +39,7 @@ std::string LineLabels::pass(std::string_view bytes) {
   return shown;
 }
 
-std::string LineLabels::finish() {
+std::string LineLabeler::finish() {
   if (waiting_.empty()) return {};
   return label_ + std::exchange(waiting_, {}) + "\n";
 }

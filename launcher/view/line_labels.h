@@ -7,10 +7,10 @@
 namespace dlrun {
 
 /// Labels the lines of one log, which arrives in pieces.
-class LineLabels {
+class LineLabeler {
  public:
   /// label: "rank 3: "; an empty label changes nothing.
-  explicit LineLabels(std::string label) : label_(std::move(label)) {}
+  explicit LineLabeler(std::string label) : label_(std::move(label)) {}
 
   /// Returns the complete lines, each with the label. A carriage return, as in progress bars, ends
   /// a line, too. Stores an incomplete last line until the next call, so that the lines of two logs

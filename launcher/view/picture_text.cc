@@ -133,7 +133,7 @@ LabelledLines resource_lines(const RunPicture& picture) {
   return lines;
 }
 
-EndedPoints ended_points(const SweepCounts& counts) {
+EndedShare share_of_ended_points(const SweepCounts& counts) {
   const std::size_t ended = counts.completed + counts.unsuccessful() + counts.cancelled;
   return {counts.points > 0 ? static_cast<double>(ended) / static_cast<double>(counts.points) : 0,
           fmt::format("{} of {} points are over", ended, counts.points)};

@@ -62,7 +62,7 @@ struct RunFeed::Shared {
         if (is_inactive(last_status.state) && !last_status.is_last_known) continue;
       }
       if (last_points) {
-        auto points = take_points(inspector, run, backoff.max_age());
+        auto points = take_sweep_picture(inspector, run, backoff.max_age());
         backoff.record_query();
         if (!points) continue;
         const std::lock_guard lock(mutex);

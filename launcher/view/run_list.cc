@@ -70,7 +70,7 @@ Result<std::vector<std::string>> parse_states(const std::string& text) {
 }
 
 /// Returns the time that is `age` ago, as IndexEntry::created; "" without an age.
-Result<std::string> time_before(const char* option, const std::string& age) {
+Result<std::string> time_ago(const char* option, const std::string& age) {
   if (age.empty()) return std::string();
   const auto seconds = parse_age(age);
   if (!seconds) return within(option, seconds.error());
@@ -81,16 +81,16 @@ Result<Filters> parse_filters(const ListRequest& request) {
   Filters filters;
   filters.name = request.name;
   DLRUN_TRY_ASSIGN(filters.states, parse_states(request.states));
-  DLRUN_TRY_ASSIGN(filters.after, time_before("--newer-than", request.newer_than));
-  DLRUN_TRY_ASSIGN(filters.before, time_before("--older-than", request.older_than));
+  DLRUN_TRY_ASSIGN(filters.after, time_ago("--newer-than", request.newer_than));
+  DLRUN_TRY_ASSIGN(filters.before, time_ago("--older-than", request.older_than));
   return filters;
 }
 
-/// A run that is listed, and its cached row if it has one.
+/// A run that is listed, and its row.
 struct Listed {
   const IndexEntry* entry = nullptr;
   std::optional<struct stat> events_stat;  ///< of events.jsonl; nullopt: there is none, or not read
-  std::optional<RunSummaries::Row> row;
+  std::optional<RunSummaries::Row> row;    ///< a cached row; add_state() sets it if none is cached
 };
 
 /// Makes one list. The arguments and the entries must outlive this object.
@@ -185,7 +185,7 @@ void ListMaker::inspect(RunInspector& inspector, RunList& list) {
   const auto states = inspector.inspect_all(paths);
   auto state = states.begin();
   for (Listed& one : listed_) {
-    if (one.events_stat) list.runs.push_back(*one.entry);
+    if (one.events_stat) list.with_events.push_back(*one.entry);
     if (!one.row) {
       const auto& found = *state++;
       if (found) {

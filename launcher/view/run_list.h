@@ -36,10 +36,10 @@ struct ListedRun {
 };
 
 struct RunList {
-  std::vector<ListedRun> rows;
+  std::vector<ListedRun> rows;  ///< the runs to show; empty with wants_json
   /// The user's runs with events.jsonl in the requested folder that fit the filters, except the
   /// filter of states.
-  std::vector<IndexEntry> runs;
+  std::vector<IndexEntry> with_events;
   nlohmann::ordered_json json = nlohmann::ordered_json::array();  ///< as in `dlrun status --json`
   std::size_t added = 0;   ///< runs that were added to the index
   std::size_t hidden = 0;  ///< runs beyond the limit

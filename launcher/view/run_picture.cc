@@ -24,10 +24,10 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-Result<PointsPicture> take_points(RunInspector& inspector, const IndexEntry& run,
-                                  std::chrono::milliseconds max_age) {
+Result<SweepPicture> take_sweep_picture(RunInspector& inspector, const IndexEntry& run,
+                                        std::chrono::milliseconds max_age) {
   DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
-  PointsPicture picture;
+  SweepPicture picture;
   std::vector<std::filesystem::path> paths;
   for (const auto& point : sweep.points)
     paths.push_back(current_run_of(point_path(run.path, point)));
@@ -69,7 +69,7 @@ Result<RunPicture> take_picture(const Env& env, const KnownServers& servers,
   picture.run = run;
   if (is_sweep(run.path)) {
     RunInspector inspector(env, servers);
-    DLRUN_TRY_ASSIGN(auto sweep, take_points(inspector, run, {}));
+    DLRUN_TRY_ASSIGN(auto sweep, take_sweep_picture(inspector, run, {}));
     picture.status = std::move(sweep.overall);
     picture.points = std::make_shared<const std::vector<PointPicture>>(std::move(sweep.points));
     picture.now = seconds_now();

@@ -50,14 +50,15 @@ struct RunPicture {
 [[nodiscard]] nlohmann::ordered_json picture_json(const RunPicture& picture,
                                                   std::size_t most_ranks = 0);
 
-/// The points of a sweep at one moment.
-struct PointsPicture {
+/// A sweep at one moment.
+struct SweepPicture {
   RunStatus overall;  ///< the sweep's state, which follows from its points
   std::vector<PointPicture> points;
 };
 /// Inspects all points of the sweep. max_age: as for RunInspector::inspect().
-[[nodiscard]] Result<PointsPicture> take_points(RunInspector& inspector, const IndexEntry& run,
-                                                std::chrono::milliseconds max_age);
+[[nodiscard]] Result<SweepPicture> take_sweep_picture(RunInspector& inspector,
+                                                      const IndexEntry& run,
+                                                      std::chrono::milliseconds max_age);
 /// Updates at most 64 running points from their files, without a query to the executor. Returns
 /// true if one of them has ended.
 [[nodiscard]] bool update_points(std::vector<PointPicture>& points);

@@ -37,9 +37,9 @@ std::string short_result(const std::string& result) {
     if (const auto found = json->find(name); found != json->end()) add(std::string(name), *found);
   }
   for (const auto& [name, value] : json->items()) {
-    const bool is_added =
+    const bool is_compared =
         std::find(kComparedResults.begin(), kComparedResults.end(), name) != kComparedResults.end();
-    if (!is_added && name != "parameters") add(name, value);
+    if (!is_compared && name != "parameters") add(name, value);
   }
   return text;
 }

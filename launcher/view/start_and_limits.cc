@@ -15,7 +15,7 @@
 namespace dlrun {
 namespace {
 
-[[nodiscard]] std::string count(std::int64_t number, std::string_view what) {
+[[nodiscard]] std::string count_text(std::int64_t number, std::string_view what) {
   return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
 }
 
@@ -28,12 +28,12 @@ std::string partition_text(const SiteProfile& site, std::string partition) {
   const PartitionProfile& p = found->second;
   std::vector<std::string> of_job, of_node;
   if (p.max_time_seconds) of_job.push_back(format_time_limit(*p.max_time_seconds));
-  if (p.max_nodes) of_job.push_back(count(*p.max_nodes, "node"));
+  if (p.max_nodes) of_job.push_back(count_text(*p.max_nodes, "node"));
   if (p.gpus_per_node) {
-    of_node.push_back(count(*p.gpus_per_node, "GPU"));
+    of_node.push_back(count_text(*p.gpus_per_node, "GPU"));
     if (!p.gpu_types.empty()) of_node.back() += fmt::format(" ({})", join(p.gpu_types, ", "));
   }
-  if (p.cpus_per_node) of_node.push_back(count(*p.cpus_per_node, "CPU"));
+  if (p.cpus_per_node) of_node.push_back(count_text(*p.cpus_per_node, "CPU"));
   if (p.mem_per_node_mib) of_node.push_back(fmt::format("{} MiB", *p.mem_per_node_mib));
   std::string text;
   if (!of_job.empty()) text = fmt::format("at most {} for a job", join(of_job, " and "));

@@ -18,12 +18,12 @@ std::string chain_text(const RunStatus& status) {
   const auto jobs = chain_jobs_of(status.facts);
   if (jobs.empty()) return {};
   std::vector<std::string> ids;
-  std::size_t present = 0;
+  std::size_t number_of_current = 0;
   for (const JobId& job : jobs) {
     ids.push_back(job.id);
-    if (job.id == status.job.id) present = ids.size();
+    if (job.id == status.job.id) number_of_current = ids.size();
   }
-  return fmt::format("job {} of {}: {}", present, jobs.size(), join(ids, ", "));
+  return fmt::format("job {} of {}: {}", number_of_current, jobs.size(), join(ids, ", "));
 }
 
 void add_reasons(LabelledLines& lines, const IndexEntry& run, const RunStatus& status) {
@@ -104,9 +104,9 @@ void add_paths(LabelledLines& lines, const IndexEntry& run, const RunStatus& sta
   if (status.sweep) add_line(lines, "points", fmt::format("dlrun sweep {}", run.id));
   // Lead creates the log of a local run. If the setup fails, lead does not start, and
   // there is no log.
-  std::error_code none;
+  std::error_code ignored;
   if (const auto log = job_log(run.path, status.facts);
-      log && (status.job.cluster != kLocalCluster || std::filesystem::exists(*log, none)))
+      log && (status.job.cluster != kLocalCluster || std::filesystem::exists(*log, ignored)))
     add_line(lines, "log", log->string());
   if (record.has_events)
     add_line(lines, "rank logs", rank_log(run.path, record.attempt, 0).parent_path().string());

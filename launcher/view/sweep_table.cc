@@ -70,14 +70,15 @@ void take_result(Row& row, const std::vector<std::filesystem::path>& runs) {
 
 /// Sets the values of a row in the table.
 void take_shown(Row& row) {
-  const bool is_current = row.result_of.empty() && !row.result.is_null();
-  row.shown = is_current ? row.result : latest_values(row.status->facts.record);
+  const bool has_current_result = row.result_of.empty() && !row.result.is_null();
+  row.shown = has_current_result ? row.result : latest_values(row.status->facts.record);
   if (!row.shown.is_null() || row.result.is_null()) return;
   row.shown = row.result;
   row.shows_earlier_run = true;
 }
 
-std::optional<double> number_of(const Row& row, const SweepRecord& sweep, const std::string& name) {
+std::optional<double> value_named(const Row& row, const SweepRecord& sweep,
+                                  const std::string& name) {
   if (name == "point") return static_cast<double>(row.number);
   const auto key = std::find(sweep.keys.begin(), sweep.keys.end(), name);
   if (key != sweep.keys.end()) {
@@ -194,25 +195,25 @@ bool lacks_results(const std::vector<Row>& rows) {
 SweepTableRow shown_row(const Row& row, const std::string& by) {
   SweepTableRow shown{row.number, {}, state_of(row), "", remark_of(row, by)};
   for (const auto& value : row.point->values) shown.values.push_back(printable(value.value_or("")));
-  if (row.sort_value) shown.compared = fmt::format("{:.6g}", *row.sort_value);
+  if (row.sort_value) shown.compared_value = fmt::format("{:.6g}", *row.sort_value);
   return shown;
 }
 
 }  // namespace
 
 TableRows sweep_rows(const SweepTable& sweep) {
-  const bool has_compared = !sweep.compared.empty();
+  const bool has_compared = !sweep.compared_result.empty();
   std::vector<std::string> titles{"POINT"};
   titles.insert(titles.end(), sweep.keys.begin(), sweep.keys.end());
   titles.emplace_back("STATE");
-  if (has_compared) titles.push_back(sweep.compared);
+  if (has_compared) titles.push_back(sweep.compared_result);
   titles.emplace_back("");
   TableRows rows{titles};
   for (const SweepTableRow& row : sweep.rows) {
     std::vector<std::string> cells{std::to_string(row.number)};
     cells.insert(cells.end(), row.values.begin(), row.values.end());
     cells.push_back(row.state);
-    if (has_compared) cells.push_back(row.compared);
+    if (has_compared) cells.push_back(row.compared_value);
     cells.push_back(row.remark);
     rows.push_back(std::move(cells));
   }
@@ -235,7 +236,7 @@ Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers, cons
 
   std::vector<Row> rows = rows_of(sweep, states, runs);
   const std::string by = request.sort.empty() ? default_sort_name(rows) : request.sort;
-  for (Row& row : rows) row.sort_value = number_of(row, sweep, by);
+  for (Row& row : rows) row.sort_value = value_named(row, sweep, by);
   if (!request.sort.empty() && std::none_of(rows.begin(), rows.end(), [](const Row& row) {
         return row.sort_value.has_value();
       })) {
@@ -245,9 +246,9 @@ Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers, cons
                       (!request.is_descending && (by == "point" || is_smaller_better(by))));
   SweepTable table;
   table.keys = sweep.keys;
-  const bool has_own_column =
+  const bool has_column_already =
       by == "point" || std::find(sweep.keys.begin(), sweep.keys.end(), by) != sweep.keys.end();
-  if (!has_own_column) table.compared = by;
+  if (!has_column_already) table.compared_result = by;
   table.lacks_results = lacks_results(rows);
   table.overall = sum_up_points(states);
   table.unreachable_reason = reason_unreachable(states);

@@ -31,7 +31,7 @@ struct SweepTableRow {
   std::size_t number = 0;
   std::vector<std::string> values;  ///< one for each of SweepTable::keys
   std::string state;
-  std::string compared;  ///< the point's value by which the points are sorted; may be empty
+  std::string compared_value;  ///< the point's value by which the points are sorted; may be empty
   /// The reason if the point has failed, the progress if it is running, or its other results if it
   /// has completed.
   std::string remark;
@@ -39,8 +39,9 @@ struct SweepTableRow {
 
 struct SweepTable {
   std::vector<std::string> keys;  ///< the keys that the points set
-  /// The result by which the points are sorted; empty if they are sorted by a key or their number.
-  std::string compared;
+  /// The name of the result by which the points are sorted; empty if they are sorted by a key or
+  /// their number.
+  std::string compared_result;
   std::vector<SweepTableRow> rows;
   /// The points for `dlrun sweep --json`.
   nlohmann::ordered_json json = nlohmann::ordered_json::array();

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kRunsNamed = 4;
 /// The jobs of a dependency whose runs are looked up. Each lookup reads a file of every run.
 constexpr std::size_t kJobsLookedUp = 8;
-constexpr std::chrono::seconds kQueueLimit{2};
+constexpr std::chrono::seconds kSqueueTimeLimit{2};
 
 /// Returns a line for each of the user's runs among the jobs of a dependency.
 std::vector<std::string> lines_of_dependency(const Env& env, std::string_view dependency) {
@@ -67,7 +67,7 @@ std::vector<std::string> waiting_lines(const Env& env, const RunStatus& status) 
     return lines_of_dependency(env, join(facts.report->failed_dependencies, ","));
   if (!waits_for_its_turn(*facts.report) || !facts.submission || facts.submission->server)
     return {};
-  const auto place = queue_place_of(env, status.job, kQueueLimit);
+  const auto place = queue_place_of(env, status.job, kSqueueTimeLimit);
   const std::string text = place ? queue_place_text(*place) : std::string();
   return text.empty() ? std::vector<std::string>() : std::vector<std::string>{text};
 }

@@ -92,7 +92,7 @@ class LogFollower {
   const WatchOptions& options_;
   std::optional<std::int64_t> rank_;
   WatchListener& listener_;
-  LineLabels labels_;
+  LineLabeler labels_;
   std::optional<LogReader> reader_;
 };
 
@@ -113,12 +113,12 @@ class EventsStamp {
 };
 
 /// Reports to the listener why the run waits, or why the controller cannot be reached: each time
-/// the text changes, and again after `remind`.
+/// the text changes, and again after `remind_every`.
 class NewsReporter {
  public:
-  NewsReporter(const IndexEntry& run, std::optional<std::chrono::seconds> remind,
+  NewsReporter(const IndexEntry& run, std::optional<std::chrono::seconds> remind_every,
                WatchListener& listener)
-      : run_(run), remind_(remind), listener_(listener) {}
+      : run_(run), remind_every_(remind_every), listener_(listener) {}
 
   void report(const RunStatus& status) {
     std::string news;
@@ -127,7 +127,7 @@ class NewsReporter {
     } else if (status.state == RunState::kPending && !status.detail.empty()) {
       news = "pending: " + status.detail;
     }
-    const bool is_due = remind_ && Clock::now() - reported_at_ >= *remind_;
+    const bool is_due = remind_every_ && Clock::now() - reported_at_ >= *remind_every_;
     if (!news.empty() && (news != reported_ || is_due)) {
       listener_.on_news(run_, news);
       reported_at_ = Clock::now();
@@ -137,7 +137,7 @@ class NewsReporter {
 
  private:
   const IndexEntry& run_;
-  std::optional<std::chrono::seconds> remind_;
+  std::optional<std::chrono::seconds> remind_every_;
   WatchListener& listener_;
   std::string reported_;
   Clock::time_point reported_at_;
@@ -152,27 +152,27 @@ Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
   for (const std::int64_t rank : options.ranks) logs.emplace_back(run, options, rank, listener);
   if (logs.empty()) logs.emplace_back(run, options, std::nullopt, listener);
   EventsStamp events(run.path / "events.jsonl");
-  NewsReporter news(run, options.remind, listener);
+  NewsReporter news(run, options.remind_every, listener);
   Backoff backoff;
   std::optional<RunStatus> status;
   Clock::time_point quiet_since = Clock::now();
-  bool is_over = false;
+  bool is_inactive_now = false;
   for (;;) {
     if (interrupt.requested()) return fail(Errc::kInterrupted, "");
-    if (!is_over && (backoff.is_due() || (events.has_changed() && has_end(run.path)))) {
+    if (!is_inactive_now && (backoff.is_due() || (events.has_changed() && has_end(run.path)))) {
       auto now = inspector.inspect(run.path, backoff.max_age());
       if (!now) return now;
       backoff.record_query();
       status = std::move(*now);
-      is_over = is_inactive(status->state) && !status->is_last_known;
-      if (is_over) quiet_since = Clock::now();
+      is_inactive_now = is_inactive(status->state) && !status->is_last_known;
+      if (is_inactive_now) quiet_since = Clock::now();
       news.report(*status);
     }
     for (LogFollower& log : logs) {
       DLRUN_TRY_ASSIGN(const auto any, log.follow(status ? status->facts : RunFacts{}));
       if (any) quiet_since = Clock::now();
     }
-    if (is_over && (!options.passes_log || Clock::now() - quiet_since >= kQuiet)) {
+    if (is_inactive_now && (!options.passes_log || Clock::now() - quiet_since >= kQuiet)) {
       for (LogFollower& log : logs) DLRUN_TRY(log.finish());
       return *status;
     }

@@ -26,7 +26,7 @@ struct WatchOptions {
   std::string component;            ///< the component of the ranks; empty: the job has one program
   std::optional<std::size_t> tail;  ///< pass on only the last lines of the existing log
   /// The interval at which unchanged news is repeated. nullopt: only a change is reported.
-  std::optional<std::chrono::seconds> remind;
+  std::optional<std::chrono::seconds> remind_every;
 };
 
 /// Receives the log of a run, and news: why the run waits, or why the controller cannot be reached.
@@ -46,7 +46,7 @@ class WatchListener {
   /// Called between two logs: the next bytes belong to another log.
   virtual void on_log_end() = 0;
   /// Receives the reason why the run waits, or why the controller cannot be reached: when the text
-  /// changes, and again after WatchOptions::remind.
+  /// changes, and again after WatchOptions::remind_every.
   virtual void on_news(const IndexEntry& run, const std::string& news) = 0;
 };
 

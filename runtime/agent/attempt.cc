@@ -55,7 +55,7 @@ void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
   }
   if (hello.collects.count() > 0) outputs_.add(rank, hello.collects);
   ++joining->joined;
-  if (hello.stages && !options_.broadcasts) outlet_.send(rank, to_rank::Stage{});
+  if (hello.stages && !options_.broadcasts_files) outlet_.send(rank, to_rank::Stage{});
   start_if_ready(now);
 }
 
@@ -70,11 +70,11 @@ void Attempt::start_if_ready(Clock::time_point now) {
   auto& running = phase_.emplace<Running>(Running{.hang = HangWatch(options_.hang_after)});
   end_.has_run = true;
   if (!options_.tries_collective) on_programs_start(running, now);
-  start();
+  send_start();
 }
 
 void Attempt::on_programs_start(phase::Running& running, Clock::time_point now) {
-  if (options_.rehearsal) running.rehearsed_at = now + *options_.rehearsal;
+  if (options_.rehearsal) running.rehearsal_ends_at = now + *options_.rehearsal;
   if (!options_.is_service) running.hang.on_start(now);
 }
 
@@ -93,7 +93,7 @@ std::optional<ComponentPlace> Attempt::place() const {
   return ComponentPlace{.addr = first.addr, .port = first.port, .hosts = hosts()};
 }
 
-void Attempt::start() {
+void Attempt::send_start() {
   const auto& first = members_.by_rank.at(0).hello;
   const auto places = outlet_.places();
   for (const auto& [rank, member] : members_.by_rank) {
@@ -207,10 +207,10 @@ void Attempt::on_launch_failure(std::string_view node, std::string_view why,
           now);
 }
 
-void Attempt::end_before_limit(std::chrono::milliseconds time_left, Clock::time_point now) {
+void Attempt::end_before_limit(std::chrono::milliseconds time_to_save, Clock::time_point now) {
   auto* const running = in<Running>();
-  if (running == nullptr || running->limit_at) return;
-  running->limit_at = now + time_left;
+  if (running == nullptr || running->latest_end) return;
+  running->latest_end = now + time_to_save;
   running->hang.stop_watching();
 }
 
@@ -305,8 +305,8 @@ std::optional<Attempt::Clock::time_point> Attempt::next_deadline() const {
     if (const auto due = running->hang.next_deadline())
       at(running->hang_looked_at ? *running->hang_looked_at + kLookAgain : *due);
     at(running->fitness.deadline());
-    at(running->limit_at);
-    at(running->rehearsed_at);
+    at(running->latest_end);
+    at(running->rehearsal_ends_at);
     at(running->all_ended_since, kStepLag);
   } else if (const auto* ending = in<Ending>()) {
     at(ending->announce_at);

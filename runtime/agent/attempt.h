@@ -39,7 +39,8 @@
 
 namespace dlrun::agent {
 
-/// The outputs of an attempt.
+/// Takes the messages, events and lines of an attempt, and answers places(). The caller of Attempt
+/// implements it.
 class AttemptOutlet {
  public:
   virtual ~AttemptOutlet() = default;
@@ -55,7 +56,7 @@ class AttemptOutlet {
   /// Asks the step to end, or kills it.
   virtual void stop_step(bool kills) = 0;
   /// Begins to send the large files of `stage` to all nodes. Attempt::on_file_broadcast() must be
-  /// called when they are sent. Called only if AttemptOptions::broadcasts is set.
+  /// called when they are sent. Called only if AttemptOptions::broadcasts_files is set.
   virtual void begin_file_broadcast() {}
   /// Returns the places of the components whose ranks have joined; empty if the job has no
   /// components.
@@ -76,8 +77,8 @@ struct AttemptOptions {
   bool retries_timeout = false;
   /// The agents mark the text that their programs write to standard error (text_marks.h).
   bool marks_errors = false;
-  bool broadcasts = false;    ///< lead sends files to the nodes before their agents stage them
-  bool is_component = false;  ///< the attempt is one component of a job with several
+  bool broadcasts_files = false;  ///< lead sends files to the nodes before their agents stage them
+  bool is_component = false;      ///< the attempt is one component of a job with several
   /// The attempt is a service. A service that waits for requests does not hang.
   bool is_service = false;
   /// The attempt is a rehearsal: it ends successfully after its programs have run for this time.
@@ -194,8 +195,8 @@ class Attempt {
   /// Notes that a USR1 to lead was Slurm's warning of the time limit.
   void on_limit_near() { signs_.is_limit_near = true; }
   /// Makes the attempt end before the time limit, so that the job can be requeued: when the next
-  /// checkpoint is saved, and after time_left at the latest.
-  void end_before_limit(std::chrono::milliseconds time_left, Clock::time_point now);
+  /// checkpoint is saved, and after time_to_save at the latest.
+  void end_before_limit(std::chrono::milliseconds time_to_save, Clock::time_point now);
   /// Ends the attempt because a signal that lead did not send killed srun. The ranks end as a
   /// consequence.
   void on_srun_killed(int signal, Clock::time_point now);
@@ -269,7 +270,8 @@ class Attempt {
   /// broadcast. Records the end of the copying once all nodes have their data.
   void follow_staging(phase::Joining& joining, Clock::time_point now);
   void look_at_outputs(Clock::time_point now);
-  void start();
+  /// Tells the ranks to start their programs.
+  void send_start();
   /// Returns the nodes of the ranks, in the order of ranks.
   [[nodiscard]] std::vector<std::string> hosts() const;
   /// Marks the rank as failed. The first failure ends the attempt; later failures go to
@@ -277,7 +279,7 @@ class Attempt {
   /// how.
   void fail_rank(int rank, RankEnd end, bool cause_is_known, Clock::time_point now);
   /// Announces the first failure now, or later if another failure may turn out to be its cause.
-  void announce_in_time(const FailedRank& failed, bool cause_is_known, Clock::time_point now);
+  void announce_now_or_later(const FailedRank& failed, bool cause_is_known, Clock::time_point now);
   void announce_later(Clock::time_point when);
   /// Returns true while the cause of the failure for which the attempt ends is unknown.
   [[nodiscard]] bool is_in_doubt() const;
@@ -302,7 +304,7 @@ class Attempt {
   /// that asks for the checkpoint.
   void ask_for_checkpoint(int signal);
   void end_for_signal(int signal, std::string message, Clock::time_point now);
-  void end_for_stopped(const phase::Stopped& stopped, Clock::time_point now);
+  void end_for_stopped_program(const phase::Stopped& stopped, Clock::time_point now);
   void end_for_hang(std::string sentence, Clock::time_point now);
   /// Makes the message about the ranks that have not joined, and records their numbers.
   void report_missing_ranks(Clock::time_point now);
@@ -317,8 +319,8 @@ class Attempt {
   void look_at_step(Clock::time_point now);
   void finish_if_done(Clock::time_point now);
   void end_if_step_is_over(Clock::time_point now);
-  void finish_running(Clock::time_point now);
-  void finish_ending(Clock::time_point now);
+  void finish_running_if_done(Clock::time_point now);
+  void finish_ending_if_done(Clock::time_point now);
   /// Ends an attempt whose step ended before some of its ranks. Waits for connections that are
   /// still open until kConnectionsLag has passed since the step's end.
   void fail_unended_ranks(Clock::time_point now);
@@ -327,7 +329,7 @@ class Attempt {
   void record_progress(Clock::time_point now);
   /// Returns everything that is known about the end when the attempt is over.
   [[nodiscard]] EndFacts end_facts() const;
-  [[nodiscard]] std::string sentence() const;
+  [[nodiscard]] std::string sentence_on_first_failure() const;
   [[nodiscard]] double seconds_since_start(Clock::time_point now) const;
   /// Returns true if lead was stopped less than kCauseWait ago. Lead then reads the messages that
   /// arrived during the stop, one connection after another, so they may not be in the order in

@@ -60,11 +60,11 @@ void Attempt::fail_rank(int rank, RankEnd end, bool cause_is_known, Clock::time_
   end_.code = failed.end.code;
   end_.first_failed = failed;
   begin_ending(now);
-  announce_in_time(failed, cause_is_known, now);
+  announce_now_or_later(failed, cause_is_known, now);
 }
 
-void Attempt::announce_in_time(const FailedRank& failed, bool cause_is_known,
-                               Clock::time_point now) {
+void Attempt::announce_now_or_later(const FailedRank& failed, bool cause_is_known,
+                                    Clock::time_point now) {
   if (!cause_is_known) return announce_later(now + kCauseWait);
   const bool is_clear = members_.size == 1 || weight(failed.end) == Weight::kCause;
   is_clear && !has_just_slept(now) ? announce() : announce_later(now + kCulpritWait);
@@ -108,7 +108,7 @@ void Attempt::reconsider(FailedRank failed, bool cause_is_known, Clock::time_poi
 void Attempt::announce() {
   if (auto* const ending = in<Ending>()) ending->announce_at.reset();
   end_.code = end_.first_failed->end.code;
-  end_.message = sentence();
+  end_.message = sentence_on_first_failure();
   if (!report_container_failure()) outlet_.say(end_.message);
   record_failure(*end_.first_failed);
 }
@@ -118,7 +118,7 @@ void Attempt::forget_failure() {
   end_.first_failed.reset();
 }
 
-std::string Attempt::sentence() const {
+std::string Attempt::sentence_on_first_failure() const {
   const auto& failed = *end_.first_failed;
   const auto others = members_.size - 1;
   return fmt::format("rank {}{}{}{}", failed.rank,

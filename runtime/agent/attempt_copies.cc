@@ -31,7 +31,7 @@ void Attempt::follow_staging(phase::Joining& joining, Clock::time_point now) {
     outlet_.say(fmt::format("staging: {} node{} data; the programs start afterwards", nodes,
                             nodes == 1 ? " copies" : "s copy"));
     outlet_.record(events::Staging{.nodes = nodes});
-    if (options_.broadcasts) outlet_.begin_file_broadcast();
+    if (options_.broadcasts_files) outlet_.begin_file_broadcast();
     return;
   }
   outlet_.record(events::Staged{.nodes = joining.staging_nodes,

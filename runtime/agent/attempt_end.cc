@@ -76,7 +76,7 @@ EndFacts Attempt::end_facts() const {
   facts.end.step = progress_.step();
   facts.signs.has_reported_done = progress_.has_reported_done();
   for (const auto& [rank, member] : members_.by_rank)
-    facts.ranks_left[member.hello.host] += members_.lost.contains(rank) ? 0 : 1;
+    facts.remaining_ranks[member.hello.host] += members_.lost.contains(rank) ? 0 : 1;
   for (const int rank : members_.lost) facts.lost_hosts.insert(members_.host_of(rank));
   return facts;
 }
@@ -146,9 +146,9 @@ void Attempt::finish_if_done(Clock::time_point now) {
   if (is_in<Joining>()) {
     end_if_step_is_over(now);
   } else if (is_in<Running>()) {
-    finish_running(now);
+    finish_running_if_done(now);
   } else if (is_in<Ending>()) {
-    finish_ending(now);
+    finish_ending_if_done(now);
   }
 }
 
@@ -169,7 +169,7 @@ void Attempt::end_if_step_is_over(Clock::time_point now) {
   finish(now);
 }
 
-void Attempt::finish_running(Clock::time_point now) {
+void Attempt::finish_running_if_done(Clock::time_point now) {
   if (!members_.all_ended()) {
     if (step_end_) fail_unended_ranks(now);
     return;
@@ -205,7 +205,7 @@ void Attempt::fail_unended_ranks(Clock::time_point now) {
   finish(now);
 }
 
-void Attempt::finish_ending(Clock::time_point now) {
+void Attempt::finish_ending_if_done(Clock::time_point now) {
   // Announces the first failure once no later report can explain it: all ranks have ended, and lead
   // expects no report of the step about a lost agent.
   if (is_in_doubt() && members_.all_ended() && (step_end_ || !waits_for_step_report())) announce();

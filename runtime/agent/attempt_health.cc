@@ -122,10 +122,10 @@ void Attempt::on_stopped(int rank, std::chrono::seconds stopped, Clock::time_poi
   const auto* const member = members_.find(rank);
   if (running == nullptr || member == nullptr || member->end) return;
   running->stopped = {rank, stopped, now};
-  if (stopped >= running->hang.stopped_limit()) end_for_stopped(running->stopped, now);
+  if (stopped >= running->hang.stopped_limit()) end_for_stopped_program(running->stopped, now);
 }
 
-void Attempt::end_for_stopped(const phase::Stopped& stopped, Clock::time_point now) {
+void Attempt::end_for_stopped_program(const phase::Stopped& stopped, Clock::time_point now) {
   const FailedRank failed{
       stopped.rank,
       members_.host_of(stopped.rank),
@@ -133,7 +133,7 @@ void Attempt::end_for_stopped(const phase::Stopped& stopped, Clock::time_point n
       {kExitHung, 0, fmt::format("its process has been stopped for {} s", stopped.time.count())}};
   end_.first_failed = failed;
   record_failure(failed);
-  end_for(EndReason::kHang, kExitHung, sentence(), now);
+  end_for(EndReason::kHang, kExitHung, sentence_on_first_failure(), now);
 }
 
 /// Judges failed checks of collectives once the verdict about the nodes is due. Ends the attempt if
@@ -147,24 +147,24 @@ void Attempt::look_at_running(Clock::time_point now) {
     // A stopped process explains the hang. Its agent reports it every second.
     const auto& stopped = running->stopped;
     const bool is_stopped = stopped.rank >= 0 && now < stopped.heard + kStoppedReportAge;
-    is_stopped ? end_for_stopped(stopped, now) : end_for_hang(std::move(*sentence), now);
+    is_stopped ? end_for_stopped_program(stopped, now) : end_for_hang(std::move(*sentence), now);
   } else {
     running->hang_since.reset();
     running->hang_looked_at.reset();
   }
   running = in<Running>();
-  if (running != nullptr && running->limit_at && now >= *running->limit_at)
+  if (running != nullptr && running->latest_end && now >= *running->latest_end)
     end_for(EndReason::kTimeLimit, 128 + SIGTERM, "the time limit is near", now);
   running = in<Running>();
-  if (running != nullptr && running->rehearsed_at && now >= *running->rehearsed_at)
+  if (running != nullptr && running->rehearsal_ends_at && now >= *running->rehearsal_ends_at)
     end_for(EndReason::kRehearsed, 0,
             fmt::format("the rehearsal is over: the ranks ran for {} s without a failure",
                         options_.rehearsal->count()),
             now);
 }
 
-/// Ends the attempt because of a hang. If some agents are silent while others are heard, names the
-/// silent rank or node as the reason.
+/// Ends the attempt because of a hang, but first waits for heartbeats that are late. If some agents
+/// are silent while others are heard, names the silent rank or node as the reason.
 void Attempt::end_for_hang(std::string sentence, Clock::time_point now) {
   auto silence = find_silence(members_, now);
   auto& running = *in<Running>();

@@ -56,7 +56,7 @@ void blame_warning(Judgement& judged, const EndFacts& facts) {
 
 /// Marks the nodes where the step could not be launched as lost, if Slurm launched the step on
 /// other nodes. If Slurm launched it nowhere, the nodes may not be at fault.
-void blame_launch(AttemptEnd& end, const EndFacts& facts) {
+void mark_unlaunched_lost(AttemptEnd& end, const EndFacts& facts) {
   const auto& unlaunched = facts.signs.unlaunched;
   if (end.reason != EndReason::kLaunchFailed || unlaunched.empty()) return;
   const auto nodes = expand_hostlist(facts.job_nodes).value_or(std::vector<std::string>());
@@ -114,7 +114,7 @@ Cause cause_of(const AttemptEnd& end, const EndFacts& facts) {
 /// Names the suspect nodes: those whose agents disappeared without an exit record, and the node of
 /// the process that hangs.
 void name_suspects(AttemptEnd& end, const EndFacts& facts) {
-  for (const auto& [host, left] : facts.ranks_left) {
+  for (const auto& [host, left] : facts.remaining_ranks) {
     if (left > 0) end.heard_hosts.insert(host);
   }
   std::set<std::string> suspects;
@@ -123,8 +123,8 @@ void name_suspects(AttemptEnd& end, const EndFacts& facts) {
   // True if all agents of at least one suspect node disappeared.
   end.is_whole_node_silent =
       std::any_of(suspects.begin(), suspects.end(), [&](const std::string& host) {
-        const auto left = facts.ranks_left.find(host);
-        return left == facts.ranks_left.end() || left->second == 0;
+        const auto left = facts.remaining_ranks.find(host);
+        return left == facts.remaining_ranks.end() || left->second == 0;
       });
   if (end.reason == EndReason::kHang && end.first_failed) suspects.insert(end.first_failed->host);
   suspects.erase(std::string());
@@ -153,7 +153,7 @@ Judgement judge(EndFacts facts) {
   auto& end = judged.end;
   blame_slurm(judged, facts.signs);
   blame_warning(judged, facts);
-  blame_launch(end, facts);
+  mark_unlaunched_lost(end, facts);
   if (end.code != 0 && !end.is_slurms_doing && blame_container(end, facts.container))
     judged.lines.push_back(end.message);
   if (end.reason == EndReason::kOk) judge_zero_codes(judged, facts);

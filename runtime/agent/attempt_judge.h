@@ -77,7 +77,7 @@ struct EndFacts {
   std::optional<ContainerFailure> container{};
   /// The hosts of ranks whose agents disappeared without an exit record.
   std::set<std::string> lost_hosts{};
-  std::map<std::string, int> ranks_left{};  ///< by host: number of ranks that are not lost
+  std::map<std::string, int> remaining_ranks{};  ///< by host: number of ranks that are not lost
 };
 
 struct Judgement {

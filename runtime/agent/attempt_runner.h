@@ -85,13 +85,13 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   }
   /// Calls tick() if the last call was at least kTickPause ago. Otherwise postpones the call until
   /// kTickPause is over: next_wait() then makes the loop return in time.
-  void tick_in_time();
+  void tick_or_postpone();
   /// Ends the attempt because a later one has begun elsewhere.
   void supersede(Clock::time_point now);
-  /// Returns the time for which the event loop may wait before tick_in_time() is called again.
+  /// Returns the time for which the event loop may wait before tick_or_postpone() is called again.
   [[nodiscard]] std::chrono::milliseconds next_wait() const;
   /// Writes the last ranks.json and the rest of the event file for TensorBoard. Waits at most one
-  /// second for each of them. Call it once the attempt is over; do not call tick_in_time()
+  /// second for each of them. Call it once the attempt is over; do not call tick_or_postpone()
   /// afterwards.
   void write_last_samples() {
     write_samples(Clock::now(), true);
@@ -229,7 +229,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   /// Tells the attempt if this process was stopped since the last call, and for how long.
   void note_sleep(Clock::time_point now);
   /// Prints and records failures to write the record and the log.
-  void look_at_files();
+  void report_write_failures();
   void write_samples(Clock::time_point now, bool is_last);
 
   std::optional<ComponentContext> component_;
@@ -278,7 +278,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   /// Nodes that srun reported as failed, and about which the controller has not been asked yet.
   std::string reported_nodes_;
   std::string asked_nodes_;  ///< nodes about which the controller is being asked
-  BackgroundCall<Result<std::vector<std::string>>> lost_nodes_;
+  BackgroundCall<Result<std::vector<std::string>>> node_query_;
   Clock::time_point next_question_{};  ///< when the controller may be asked again about nodes
   Clock::time_point next_beat_{};      ///< when the ranks get the next heartbeat
   Clock::time_point last_awake_ = Clock::now();  ///< the last message or tick, for note_sleep()

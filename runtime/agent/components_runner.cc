@@ -199,7 +199,7 @@ void ComponentsRunner::tick() {
       continue;
     }
     if (is_superseded) slot.runner->supersede(now);
-    slot.runner->tick_in_time();
+    slot.runner->tick_or_postpone();
     check_component(index, now);
   }
   is_superseded_ = is_superseded_ || is_superseded;

@@ -159,7 +159,7 @@ Result<AttemptEnd> AttemptRunner::run() {
 void AttemptRunner::run_round() {
   beats_heard_ = 0;
   const auto ready = loop_.run_once(next_wait());
-  tick_in_time();
+  tick_or_postpone();
   const bool had_only_beats = ready > 0 && beats_heard_ == ready;
   if (had_only_beats && ready < kFewReady && peer_of_rank_.size() >= kGatherFrom)
     std::this_thread::sleep_for(kGatherTime);
@@ -332,7 +332,7 @@ void AttemptRunner::on_file_broadcast(const BroadcastResult& result) {
 }
 
 void AttemptRunner::confirm_node_failure(Clock::time_point now) {
-  if (const auto lost = lost_nodes_.take()) {
+  if (const auto lost = node_query_.take()) {
     if (!*lost) {  // the controller did not answer: ask again later
       reported_nodes_ =
           std::exchange(asked_nodes_, {}) + (reported_nodes_.empty() ? "" : "," + reported_nodes_);
@@ -348,11 +348,11 @@ void AttemptRunner::confirm_node_failure(Clock::time_point now) {
       attempt_->on_node_failure(compress_hostlist(**lost), now);
     }
   }
-  if (reported_nodes_.empty() || lost_nodes_.is_pending() || controller_ == nullptr ||
+  if (reported_nodes_.empty() || node_query_.is_pending() || controller_ == nullptr ||
       now < next_question_)
     return;
   asked_nodes_ = std::exchange(reported_nodes_, {});
-  lost_nodes_.ask(
+  node_query_.ask(
       [controller = *controller_, nodes = asked_nodes_] { return controller.lost_nodes(nodes); });
 }
 
@@ -364,7 +364,7 @@ void AttemptRunner::note_sleep(Clock::time_point now) {
   last_awake_ = now;
 }
 
-void AttemptRunner::tick_in_time() {
+void AttemptRunner::tick_or_postpone() {
   const auto now = Clock::now();
   owes_tick_ = now < last_tick_ + kTickPause;
   if (owes_tick_) return;
@@ -384,7 +384,7 @@ void AttemptRunner::tick(Clock::time_point now) {
     next_beat_ = now + kBeatEvery;
     broadcast(to_rank::Beat{});
   }
-  look_at_files();
+  report_write_failures();
   if (watch_ && watch_->is_superseded()) supersede(now);
   write_samples(now, false);
   if (tensorboard_) tensorboard_->tick();
@@ -399,7 +399,7 @@ void AttemptRunner::tick(Clock::time_point now) {
   attempt_->tick(now);
 }
 
-void AttemptRunner::look_at_files() {
+void AttemptRunner::report_write_failures() {
   if (auto failure = events_.take_failure()) {
     say(fmt::format("{}; the run goes on, its record is incomplete", failure->message));
   }

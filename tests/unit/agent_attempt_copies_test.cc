@@ -100,7 +100,7 @@ TEST_CASE("nodes wait while sbcast sends the large files, and then copy their da
   } outlet;
   const Attempt::Clock::time_point now{std::chrono::hours(1)};
   AttemptOptions options;
-  options.broadcasts = true;
+  options.broadcasts_files = true;
   Attempt attempt(options, outlet, now);
   for (int rank = 0; rank < 2; ++rank) {
     Hello hello{{rank, 2, 0, 1, rank, 2, WorldSource::kSlurm}};

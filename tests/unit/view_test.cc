@@ -79,16 +79,16 @@ TEST_CASE("each line of a labelled log has the label, however the log is cut int
       "rank 3: first\nrank 3: second\nrank 3: \nrank 3: 10%\nrank 3: 20%\nrank 3: last\n";
   for (std::size_t size : {1U, 2U, 5U, 100U}) {
     CAPTURE(size);
-    LineLabels labels(label_of_rank(3));
+    LineLabeler labels(label_of_rank(3));
     std::string shown;
     for (std::size_t at = 0; at < log.size(); at += size)
       shown += labels.pass(log.substr(at, size));
     CHECK(shown + labels.finish() == expected);
     CHECK(labels.finish().empty());
   }
-  LineLabels none("");
+  LineLabeler none("");
   CHECK(none.pass(log) == log);
-  LineLabels endless("x ");
+  LineLabeler endless("x ");
   CHECK(endless.pass(std::string(200'000, '.')).size() > 100'000);
 }
 
