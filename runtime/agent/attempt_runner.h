@@ -222,7 +222,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void handle(const Sender& from, const to_lead::Put& put);
   void handle(const Sender& from, const to_lead::Get& get);
   void handle(const Sender& from, const to_lead::Progress& progress);
-  void handle(const Sender& from, const to_lead::Table& table);
+  void handle(const Sender& from, const to_lead::TableRequest& table);
   void handle(const Sender& from, to_lead::Exit& exit);
 
   void tick(Clock::time_point now);

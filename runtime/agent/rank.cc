@@ -134,7 +134,7 @@ Result<> RankRunner::say_hello() {
                        .port = held_.port,
                        .unfit = dlrun::join(node_problems_, "; ")};
   hello.stages = stages_here();
-  if (collects_here()) hello.collects = time_to_collect();
+  if (collects_here()) hello.collect_limit = time_to_collect();
   if (options_.checks.clock) {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     hello.time = std::chrono::duration_cast<milliseconds>(now);
@@ -163,7 +163,7 @@ void RankRunner::on_start(const std::string& addr, const std::string& master_add
   if (!needs_table(options_)) return start();
   if (lead_.is_made()) {
     table_.emplace(world_.size);
-    return lead_.send(to_lead::Table{0});
+    return lead_.send(to_lead::TableRequest{0});
   }
   if (world_.size > 1) {
     return give_up(
@@ -179,7 +179,7 @@ void RankRunner::handle(const to_rank::TablePage& page) {
   if (const auto added = table_->add(page.page); !added)
     return give_up(kExitInternal, added.error().message);
   if (!table_->is_whole())
-    return lead_.send(to_lead::Table{static_cast<std::int64_t>(table_->next())});
+    return lead_.send(to_lead::TableRequest{static_cast<std::int64_t>(table_->next())});
   fields_.table = table_->table();
   table_.reset();
   start();
