@@ -134,7 +134,7 @@ Result<> RankRunner::say_hello() {
                        .port = held_.port,
                        .unfit = dlrun::join(node_problems_, "; ")};
   hello.stages = stages_here();
-  if (collects_here()) hello.collect_limit = time_to_collect();
+  if (collects_here()) hello.collect_limit = collect_limit();
   if (options_.checks.clock) {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     hello.time = std::chrono::duration_cast<milliseconds>(now);
@@ -251,7 +251,7 @@ Result<> RankRunner::launch_program() {
   state_.on_program_start();
   output_.begin();
   if (lead_.is_made()) meter_.begin(loop_, env_, world_);
-  begin_outputs(Clock::now());
+  schedule_outputs(Clock::now());
   return {};
 }
 
@@ -389,7 +389,7 @@ Result<BoundPort> hold_port_of_rank(const Env& env, int rank) {
 
 bool RankRunner::prepare() {
   set_missing_tmpdir(options_.stage, options_.outputs, env_);
-  if (!options_.outputs.empty()) state_.wait_longer_for_noted(time_to_collect() + kOutputsMargin);
+  if (!options_.outputs.empty()) state_.wait_longer_for_noted(collect_limit() + kOutputsMargin);
   fields_ = own_values(options_, env_, world_);
   const bool is_component = !fields_.component.empty();
   // Rank 0's port is the address of its component.
