@@ -100,7 +100,7 @@ void Attempt::start() {
     outlet_.send(rank, to_rank::Start{.addr = member.hello.addr,
                                       .master_addr = first.addr,
                                       .master_port = first.port,
-                                      .marked = options_.marks_errors,
+                                      .marks_errors = options_.marks_errors,
                                       .components = places});
   }
 }

@@ -87,7 +87,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   /// kTickPause is over: next_wait() then makes the loop return in time.
   void tick_in_time();
   /// Ends the attempt because a later one has begun elsewhere.
-  void supersede(Clock::time_point now);
+  void end_superseded(Clock::time_point now);
   /// Returns the time for which the event loop may wait before tick_in_time() is called again.
   [[nodiscard]] std::chrono::milliseconds next_wait() const;
   /// Writes the last ranks.json and the rest of the event file for TensorBoard. Waits at most one

@@ -240,7 +240,7 @@ struct Start {
   std::string addr{};         ///< this rank's IP
   std::string master_addr{};  ///< rank 0's IP
   int master_port = 0;
-  bool marked = false;  ///< the agent must mark the program's standard error (text_marks.h)
+  bool marks_errors = false;  ///< the agent must mark the program's standard error (text_marks.h)
   /// The components of the job that have joined; empty if the job has no components.
   std::vector<ComponentPlace> components{};
 

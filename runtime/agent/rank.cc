@@ -297,7 +297,7 @@ void RankRunner::on_message(std::string_view payload) {
 
 void RankRunner::handle(const to_rank::Start& message) {
   if (!state_.awaits_start()) return;
-  if (message.marked) mark_errors();
+  if (message.marks_errors) mark_errors();
   fields_.components = message.components;
   on_start(message.addr, message.master_addr, message.master_port);
 }

@@ -122,7 +122,7 @@ Result<> run_relay(const RelayOptions& options) {
   const UniqueFd signals = ending_signals();
   if (!signals.is_open()) return fail(Errc::kIo, "signalfd: {}", errno_text(errno));
   make_raw(STDOUT_FILENO);
-  return NodeEnd(options.accepts_any_user ? nullptr : owner_of_tcp_peer).serve(signals.get());
+  return NodeEnd(options.dials_any_user ? nullptr : owner_of_tcp_peer).serve(signals.get());
 }
 
 }  // namespace dlrun::agent
