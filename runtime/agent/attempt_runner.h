@@ -229,7 +229,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   /// Tells the attempt if this process was stopped since the last call, and for how long.
   void note_sleep(Clock::time_point now);
   /// Prints and records failures to write the record and the log.
-  void look_at_files();
+  void report_write_failures();
   void write_samples(Clock::time_point now, bool is_last);
 
   std::optional<ComponentContext> component_;

@@ -33,7 +33,7 @@ UniqueFd ending_signals() {
   return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-/// The relay's end on the node: connects each channel to a program of this node.
+/// The side of the relay that is on the node: connects each channel to a program of this node.
 class NodeEnd final : public RelayHandler {
  public:
   explicit NodeEnd(RelayDialer::OwnerOf owner_of)

@@ -1,6 +1,6 @@
 #pragma once
-// `dlrun-agent relay`: the end of `dlrun forward` on a node of the job. It carries connections
-// between its standard input and output and ports of the node (runtime/RELAY.md).
+// `dlrun-agent relay`: the part of `dlrun forward` that runs on a node of the job. It carries
+// connections between its standard input and output and ports of the node (runtime/RELAY.md).
 
 #include "common/result.h"
 

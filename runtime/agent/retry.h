@@ -78,7 +78,7 @@ struct LastAttempt {
   /// The record has `restarting`: the restart is counted already.
   bool is_restart_recorded = false;
   bool is_requeued_after_end = false;  ///< Slurm queued the job again although the run had ended
-  /// If run_has_ended: the run has completed.
+  /// If run_has_ended: the run ended with success (`completed`).
   bool run_is_completed = false;
   Cause cause = Cause::kNone;
   int code = 0;

@@ -384,7 +384,7 @@ void AttemptRunner::tick(Clock::time_point now) {
     next_beat_ = now + kBeatEvery;
     broadcast(to_rank::Beat{});
   }
-  look_at_files();
+  report_write_failures();
   if (watch_ && watch_->is_superseded()) end_superseded(now);
   write_samples(now, false);
   if (tensorboard_) tensorboard_->tick();
@@ -399,7 +399,7 @@ void AttemptRunner::tick(Clock::time_point now) {
   attempt_->tick(now);
 }
 
-void AttemptRunner::look_at_files() {
+void AttemptRunner::report_write_failures() {
   if (auto failure = events_.take_failure()) {
     say(fmt::format("{}; the run goes on, its record is incomplete", failure->message));
   }
