@@ -404,13 +404,13 @@ namespace {
 }  // namespace
 
 std::vector<std::string> relay_step(const AttachTarget& target, const std::string& agent,
-                                    bool accepts_any_user) {
+                                    bool dials_any_user) {
   // Without --unbuffered, srun keeps bytes back until a line is complete.
   std::vector<std::string> step{"srun", "--unbuffered"};
   for (auto& option : place_options(target)) step.push_back(std::move(option));
   step.insert(step.end(), {"--overlap", "--nodes=1", "--ntasks=1", "--mpi=none",
                            "--cpus-per-task=1", "--mem=0", "--quit-on-interrupt", agent, "relay"});
-  if (accepts_any_user) step.emplace_back("--any-user");
+  if (dials_any_user) step.emplace_back("--any-user");
   return step;
 }
 

@@ -90,11 +90,11 @@ struct AttachTarget {
                                            bool has_terminal = true);
 
 /// Returns the command that starts the agent's relay on a node of a running job, in a step of one
-/// task that shares the resources of the ranks. accepts_any_user: the relay also connects to
+/// task that shares the resources of the ranks. dials_any_user: the relay also connects to
 /// programs of other users of the node.
 [[nodiscard]] std::vector<std::string> relay_step(const AttachTarget& target,
                                                   const std::string& agent,
-                                                  bool accepts_any_user = false);
+                                                  bool dials_any_user = false);
 
 /// Renders a command that runs beside the ranks of a running job and speaks a protocol over its
 /// standard input and output. The command gets the job's environment and runs on the node itself,

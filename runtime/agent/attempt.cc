@@ -53,7 +53,7 @@ void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
     joining->staging.insert(rank);
     ++joining->staging_nodes;
   }
-  if (hello.collects.count() > 0) outputs_.add(rank, hello.collects);
+  if (hello.collect_limit.count() > 0) outputs_.add(rank, hello.collect_limit);
   ++joining->joined;
   if (hello.stages && !options_.broadcasts_files) outlet_.send(rank, to_rank::Stage{});
   start_if_ready(now);
@@ -100,7 +100,7 @@ void Attempt::send_start() {
     outlet_.send(rank, to_rank::Start{.addr = member.hello.addr,
                                       .master_addr = first.addr,
                                       .master_port = first.port,
-                                      .marked = options_.marks_errors,
+                                      .marks_errors = options_.marks_errors,
                                       .components = places});
   }
 }

@@ -18,7 +18,7 @@ constexpr std::size_t kHostsNamed = 4;
 /// Asks all agents for the stacks of their processes. The end of the attempt is decided already.
 /// The ranks are told to end once all agents have answered, or after AutopsyBoard::kLimit.
 void Attempt::begin_autopsy(Clock::time_point now) {
-  auto awaited = members_.connected();
+  auto awaited = members_.live_ranks();
   for (const int rank : members_.lost) awaited.erase(rank);
   if (!options_.has_autopsy || awaited.empty()) return begin_ending(now);
   phase_ = Examining{AutopsyBoard(std::move(awaited)), now + AutopsyBoard::kLimit};

@@ -210,7 +210,7 @@ void Attempt::finish_ending_if_done(Clock::time_point now) {
   // expects no report of the step about a lost agent.
   if (is_in_doubt() && members_.all_ended() && (step_end_ || !waits_for_step_report())) announce();
   const bool lag_is_over = step_end_ && now >= step_end_->at + kConnectionsLag;
-  if (step_end_ && !is_in_doubt() && (lag_is_over || !members_.has_connected())) return finish(now);
+  if (step_end_ && !is_in_doubt() && (lag_is_over || !members_.has_live())) return finish(now);
   const auto signalled_at = in<Ending>()->signalled_at;
   if (!signalled_at || now < *signalled_at + kLeftBehindAfter) return;
   if (is_in_doubt()) announce();

@@ -87,7 +87,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   /// kTickPause is over: next_wait() then makes the loop return in time.
   void tick_or_postpone();
   /// Ends the attempt because a later one has begun elsewhere.
-  void supersede(Clock::time_point now);
+  void end_superseded(Clock::time_point now);
   /// Returns the time for which the event loop may wait before tick_or_postpone() is called again.
   [[nodiscard]] std::chrono::milliseconds next_wait() const;
   /// Writes the last ranks.json and the rest of the event file for TensorBoard. Waits at most one
@@ -222,7 +222,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void handle(const Sender& from, const to_lead::Put& put);
   void handle(const Sender& from, const to_lead::Get& get);
   void handle(const Sender& from, const to_lead::Progress& progress);
-  void handle(const Sender& from, const to_lead::Table& table);
+  void handle(const Sender& from, const to_lead::TableRequest& table);
   void handle(const Sender& from, to_lead::Exit& exit);
 
   void tick(Clock::time_point now);

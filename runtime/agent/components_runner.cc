@@ -198,7 +198,7 @@ void ComponentsRunner::tick() {
       slot.runner->tick_step();
       continue;
     }
-    if (is_superseded) slot.runner->supersede(now);
+    if (is_superseded) slot.runner->end_superseded(now);
     slot.runner->tick_or_postpone();
     check_component(index, now);
   }

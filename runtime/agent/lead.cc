@@ -113,7 +113,7 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
       last.is_restart_recorded)
     return std::nullopt;
   const auto decision = decide_retry(options.retry, read.history, last.cause);
-  if (decision.restarts) {
+  if (decision.grants_restart) {
     if (last.cause == Cause::kRequeue) return std::nullopt;
     read.history.add_restart();
     events.set_attempt(static_cast<int>(last.attempt));

@@ -158,7 +158,7 @@ void AttemptRunner::handle(const Sender& from, const to_lead::Progress& progress
     tensorboard_->on_report(progress.body, std::chrono::system_clock::now(), from.now);
 }
 
-void AttemptRunner::handle(const Sender& from, const to_lead::Table& table) {
+void AttemptRunner::handle(const Sender& from, const to_lead::TableRequest& table) {
   attempt_->on_table(from.rank, table.from);
 }
 

@@ -19,7 +19,7 @@ std::string Members::host_of(int rank) const {
   return found == task_ends.end() ? std::string() : found->second.host;
 }
 
-std::set<int> Members::connected() const {
+std::set<int> Members::live_ranks() const {
   std::set<int> ranks;
   for (const auto& [rank, member] : by_rank) {
     if (member.is_connected && !member.end) ranks.insert(rank);
@@ -46,9 +46,9 @@ void Members::set_end(Member& member, RankEnd end) {
 
 Silence find_silence(const Members& members, std::chrono::steady_clock::time_point now) {
   // Time of the last message from each node, including messages of ranks that have ended since.
-  std::map<std::string, std::chrono::steady_clock::time_point> nodes;
+  std::map<std::string, std::chrono::steady_clock::time_point> heard_from;
   for (const auto& [rank, member] : members.by_rank) {
-    auto& heard = nodes[member.hello.host];
+    auto& heard = heard_from[member.hello.host];
     heard = std::max(heard, member.heard);
   }
   Silence silence;
@@ -67,7 +67,7 @@ Silence find_silence(const Members& members, std::chrono::steady_clock::time_poi
   if (!is_any_heard && hosts.size() > 1) silence.ranks.clear();
   if (silence.ranks.empty()) return silence;
   for (const auto& host : hosts) {
-    if (now >= nodes[host] + kSilentAfter) silence.nodes.push_back(host);
+    if (now >= heard_from[host] + kSilentAfter) silence.nodes.push_back(host);
   }
   return silence;
 }

@@ -39,8 +39,8 @@ struct Members {
   [[nodiscard]] std::string host_of(int rank) const;
   [[nodiscard]] bool all_ended() const { return size > 0 && ended >= size; }
   /// Returns the ranks that are connected and have not ended.
-  [[nodiscard]] std::set<int> connected() const;
-  [[nodiscard]] bool has_connected() const { return live > 0; }
+  [[nodiscard]] std::set<int> live_ranks() const;
+  [[nodiscard]] bool has_live() const { return live > 0; }
   // The next three functions keep `ended` and `live` up to date. Each end and each lost connection
   // asks for these counts; counting all ranks each time would take quadratic time.
   void join(int rank, const to_lead::Hello& hello, std::chrono::steady_clock::time_point now);
@@ -55,8 +55,8 @@ struct Silence {
   bool is_any_late = false;                       ///< the heartbeat of a further rank is late
 };
 
-/// Finds the ranks that have not ended but are silent. Returns none if the ranks of several nodes
-/// are all silent, because then lead itself may be cut off from the network.
+/// Finds the ranks that have not ended but are silent. Returns none if lead hears no rank at all
+/// and the ranks are on several nodes, because then lead itself may be cut off from the network.
 [[nodiscard]] Silence find_silence(const Members& members,
                                    std::chrono::steady_clock::time_point now);
 

@@ -102,7 +102,7 @@ ComponentPlace component_place_of(const Json& json) {
 }
 
 template <typename Message>
-Json of_type() {
+Json json_of_type() {
   return {{"type", Message::kType}};
 }
 
@@ -142,7 +142,7 @@ Json Hello::json() const {
   if (!unfit.empty()) message["unfit"] = unfit;
   if (time) message["time"] = time->count();
   if (stages) message["stages"] = true;
-  if (collects.count() > 0) message["collects"] = collects.count();
+  if (collect_limit.count() > 0) message["collects"] = collect_limit.count();
   return message;
 }
 Result<Hello> Hello::of(const Json& message) {
@@ -160,7 +160,8 @@ Result<Hello> Hello::of(const Json& message) {
   if (const auto time = json_read::integer(message, "time"))
     hello.time = std::chrono::milliseconds(*time);
   hello.stages = json_read::truth(message, "stages");
-  hello.collects = std::chrono::seconds(clamped(message, "collects", 0, 0, kLongestCollecting));
+  hello.collect_limit =
+      std::chrono::seconds(clamped(message, "collects", 0, 0, kLongestCollecting));
   const auto& w = hello.world;
   const bool is_whole = w.rank >= 0 && w.rank < w.size && w.local_rank >= 0 &&
                         w.local_rank < w.local_size && w.node_rank >= 0 && w.node_rank < w.nnodes;
@@ -172,7 +173,7 @@ Result<Hello> Hello::of(const Json& message) {
 }
 
 Json Beat::json() const {
-  auto message = of_type<Beat>();
+  auto message = json_of_type<Beat>();
   if (printed) message["printed"] = true;
   if (cpu) message["cpu"] = *cpu;
   if (rss_bytes) message["rss"] = *rss_bytes;
@@ -224,11 +225,11 @@ Warning Warning::of(const Json& message) {
 }
 
 Json Checking::json() const {
-  return of_type<Checking>();
+  return json_of_type<Checking>();
 }
 
 Json Checked::json() const {
-  return of_type<Checked>();
+  return json_of_type<Checked>();
 }
 
 Json CheckFailed::json() const {
@@ -277,10 +278,10 @@ Progress Progress::of(const Json& message) {
   return {body == message.end() ? Json() : *body};
 }
 
-Json Table::json() const {
+Json TableRequest::json() const {
   return {{"type", kType}, {"from", from}};
 }
-Table Table::of(const Json& message) {
+TableRequest TableRequest::of(const Json& message) {
   return {json_read::integer(message, "from").value_or(-1)};
 }
 
@@ -312,7 +313,7 @@ Json Start::json() const {
                {"addr", addr},
                {"master_addr", master_addr},
                {"master_port", master_port},
-               {"marked", marked}};
+               {"marked", marks_errors}};
   if (components.empty()) return message;
   auto& list = message["components"] = Json::array();
   for (const auto& place : components) list.push_back(json_of(place));
@@ -322,7 +323,7 @@ Start Start::of(const Json& message) {
   Start start{.addr = json_read::text(message, "addr"),
               .master_addr = json_read::text(message, "master_addr"),
               .master_port = static_cast<int>(clamped(message, "master_port", 0, 0, 65535)),
-              .marked = json_read::truth(message, "marked")};
+              .marks_errors = json_read::truth(message, "marked")};
   const auto list = message.find("components");
   if (list == message.end() || !list->is_array()) return start;
   for (const auto& place : *list) {
@@ -332,7 +333,7 @@ Start Start::of(const Json& message) {
 }
 
 Json Beat::json() const {
-  return of_type<Beat>();
+  return json_of_type<Beat>();
 }
 
 Json SignalAnswer::json() const {
@@ -344,7 +345,7 @@ SignalAnswer SignalAnswer::of(const Json& message) {
 }
 
 Json Autopsy::json() const {
-  return of_type<Autopsy>();
+  return json_of_type<Autopsy>();
 }
 
 Json End::json() const {
@@ -394,7 +395,7 @@ Reply Reply::of(const Json& message) {
 }
 
 Json Noted::json() const {
-  return of_type<Noted>();
+  return json_of_type<Noted>();
 }
 
 }  // namespace to_rank

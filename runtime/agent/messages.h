@@ -77,7 +77,7 @@ struct Hello {
   std::string unfit{};  ///< why the rank's node failed its checks; empty: it passed
   bool stages = false;  ///< the rank copies data to its node, and sends Staged when it is done
   /// The longest time that the rank may need to copy its node's outputs; 0: it copies none.
-  std::chrono::seconds collects{};
+  std::chrono::seconds collect_limit{};
 
   [[nodiscard]] Json json() const;
   /// Fails with kInvalid if the world contradicts itself, or the port is out of range.
@@ -103,7 +103,7 @@ struct Beat {
 /// The program is stopped (SIGSTOP). Sent every second while this lasts, from 3 s on.
 struct Stopped {
   static constexpr std::string_view kType = "stopped";
-  std::chrono::seconds time{};
+  std::chrono::seconds time{};  ///< how long it has been stopped
 
   [[nodiscard]] Json json() const;
   [[nodiscard]] static Stopped of(const Json& message);
@@ -212,12 +212,12 @@ struct Progress {
 };
 
 /// Asks for the page of the address table that begins with rank `from`.
-struct Table {
+struct TableRequest {
   static constexpr std::string_view kType = "table";
   std::int64_t from = -1;
 
   [[nodiscard]] Json json() const;
-  [[nodiscard]] static Table of(const Json& message);
+  [[nodiscard]] static TableRequest of(const Json& message);
 };
 
 /// The program has ended. The agent waits for to_rank::Noted before it exits.
@@ -237,9 +237,10 @@ namespace to_rank {
 /// collectives or the program.
 struct Start {
   static constexpr std::string_view kType = "start";
-  std::string addr{}, master_addr{};
+  std::string addr{};         ///< this rank's IP
+  std::string master_addr{};  ///< rank 0's IP
   int master_port = 0;
-  bool marked = false;  ///< the agent must mark the program's standard error (text_marks.h)
+  bool marks_errors = false;  ///< the agent must mark the program's standard error (text_marks.h)
   /// The components of the job that have joined; empty if the job has no components.
   std::vector<ComponentPlace> components{};
 
@@ -346,7 +347,7 @@ using MessageToLead =
     std::variant<to_lead::Hello, to_lead::Beat, to_lead::Stopped, to_lead::Autopsy, to_lead::Signal,
                  to_lead::Warning, to_lead::Checking, to_lead::Checked, to_lead::CheckFailed,
                  to_lead::Staged, to_lead::Collected, to_lead::Put, to_lead::Get, to_lead::Progress,
-                 to_lead::Table, to_lead::Exit>;
+                 to_lead::TableRequest, to_lead::Exit>;
 using MessageToRank = std::variant<to_rank::Start, to_rank::Beat, to_rank::SignalAnswer,
                                    to_rank::Autopsy, to_rank::End, to_rank::Stage, to_rank::Collect,
                                    to_rank::Reply, to_rank::TablePage, to_rank::Noted>;

@@ -11,7 +11,7 @@
 namespace dlrun::agent {
 namespace {
 
-nlohmann::ordered_json record_line(const MetricsLine& line) {
+nlohmann::ordered_json line_for_record(const MetricsLine& line) {
   nlohmann::ordered_json values = nlohmann::ordered_json::object();
   for (const Scalar& scalar : line.scalars) values[scalar.tag] = scalar.value;
   return {{"t", std::llround(line.wall_s * 1000)}, {"step", line.step}, {"m", std::move(values)}};
@@ -61,7 +61,7 @@ Result<> MetricsCopy::copy_new(const MlflowRecord& record) {
     // Lines that the record did not take in an earlier call come first: the reader returns each
     // line once.
     for (; !waiting_.empty(); waiting_.pop_front()) {
-      DLRUN_TRY(record.add_line(record_line(waiting_.front())));
+      DLRUN_TRY(record.add_line(line_for_record(waiting_.front())));
       last_step_ = waiting_.front().step;
     }
     if (!has_more) break;

@@ -28,7 +28,7 @@ constexpr std::size_t kEnvironLimitBytes = 4U << 20U;
 constexpr std::size_t kRecordLimitBytes = 256U << 20U;
 constexpr milliseconds kLookAtNcclEvery{50};
 
-bool is_ready(int fd, short events, Clock::time_point until) {
+bool becomes_ready(int fd, short events, Clock::time_point until) {
   const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
   if (left <= milliseconds::zero()) return false;
   pollfd ready{.fd = fd, .events = events, .revents = 0};
@@ -44,7 +44,7 @@ UniqueFd connect_loopback(std::uint16_t port, Clock::time_point until) {
   if (!socket.is_open()) return {};
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
     return socket;
-  if (errno != EINPROGRESS || !is_ready(socket.get(), POLLOUT, until)) return {};
+  if (errno != EINPROGRESS || !becomes_ready(socket.get(), POLLOUT, until)) return {};
   int error = 0;
   socklen_t size = sizeof error;
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) return {};
@@ -62,7 +62,7 @@ std::optional<std::string> ask_nccl_ras(milliseconds limit, std::uint16_t port) 
     return std::nullopt;
   std::string answer;
   std::array<char, 16384> buffer;
-  while (answer.size() < kAnswerLimitBytes && is_ready(socket.get(), POLLIN, until)) {
+  while (answer.size() < kAnswerLimitBytes && becomes_ready(socket.get(), POLLIN, until)) {
     const ssize_t got = ::recv(socket.get(), buffer.data(), buffer.size(), 0);
     if (got <= 0) break;
     answer.append(buffer.data(), static_cast<std::size_t>(got));

@@ -47,7 +47,7 @@ std::vector<std::string> problems_of(std::vector<GpuReading> all,
   return problems;
 }
 
-std::vector<std::string> ask_gpus(const Env& env) {
+std::vector<std::string> gpu_problems_here(const Env& env) {
   const auto tool = find_gpu_tool(env);
   if (!tool) return {fmt::format("gpu: {}", kNoGpuTool)};
   const auto answer = ask_gpu_tool(env, *tool, tool->error_arguments);
@@ -162,7 +162,7 @@ std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,
     }
   }
   if (checks.gpu && gpu_scope(env, world) != GpuScope::kNone) {
-    for (auto& problem : ask_gpus(env)) problems.push_back(std::move(problem));
+    for (auto& problem : gpu_problems_here(env)) problems.push_back(std::move(problem));
   }
   const auto add = [&](std::vector<std::string> found) {
     for (auto& problem : found) problems.push_back(std::move(problem));

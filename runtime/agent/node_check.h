@@ -75,7 +75,7 @@ inline constexpr std::string_view kNoGpuTool =
 /// Writes and removes a file of four MiB in folder. Returns the reason if that fails: "disk: ...".
 [[nodiscard]] std::optional<std::string> disk_problem(const std::string& folder);
 
-/// Returns a problem if the Unix times of this node and of lead differ by more than five seconds. A
+/// Returns a problem if the Unix times of a node and of lead differ by more than five seconds. A
 /// larger difference can make files look newer than they are, and certificates and tokens invalid.
 [[nodiscard]] std::optional<std::string> clock_problem(std::chrono::milliseconds node,
                                                        std::chrono::milliseconds lead);

@@ -96,8 +96,8 @@ class Notifier {
 /// nullptr otherwise. The end of a step spares only one process and its descendants
 /// (StepContext::spared_child). Therefore the helper, and not lead, starts the process that writes
 /// surroundings.json, unless the script ended before its step. Must be called before there is a
-/// second thread. Fails with kInvalid if a secret is missing or no valid address, and with kIo if a
-/// system call fails.
+/// second thread. Fails with kInvalid if a secret is missing, or if the webhook's secret is not a
+/// valid address, and with kIo if a system call fails.
 [[nodiscard]] Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options,
                                                                const Env& env,
                                                                const JobIdentity& identity,

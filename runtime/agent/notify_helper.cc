@@ -192,7 +192,7 @@ void wait_for_children() {
   }
 }
 
-/// Puts the notice in lead's message into the queue, with the last lines of its rank.
+/// Puts the notice that lead's message contains into the queue, with the last lines of its rank.
 void queue_notice(const std::filesystem::path& run, const nlohmann::ordered_json& message,
                   const NoticeTargets& targets, const std::function<void(std::string_view)>& say) {
   auto notice = Notice::of_json(message);

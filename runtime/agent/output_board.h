@@ -1,6 +1,6 @@
 #pragma once
-// Lead's view of the last copies of outputs: which ranks copy, at most one on each node, and which
-// of the copies are done. Plain bookkeeping; Attempt sends the messages.
+// Lead's view of the copies of outputs at the end of an attempt: which ranks copy, at most one on
+// each node, and which of the copies are done. Plain bookkeeping; Attempt sends the messages.
 
 #include <chrono>
 #include <cstdint>

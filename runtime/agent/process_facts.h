@@ -1,5 +1,5 @@
 #pragma once
-// Reads from /proc where each thread of a hung process waits.
+// Finds out, from /proc, where each thread of a hung process waits.
 
 #include <sys/types.h>
 
@@ -36,7 +36,8 @@ inline constexpr std::size_t kThreadsLimit = 64;
 /// Reads a process. A process that is gone has no threads. proc: /proc, or a copy of it for tests.
 [[nodiscard]] ProcessFacts read_process(pid_t pid, const std::filesystem::path& proc = "/proc");
 
-/// Returns text such as "sleeps in futex_wait_queue". Used for a thread whose stack cannot be read.
+/// Returns text such as "sleeps in futex_wait_queue". The autopsy also shows it in place of a stack
+/// that cannot be read.
 [[nodiscard]] std::string describe(const ThreadFacts& thread);
 
 /// Returns the process as text for the user. Every line ends in a newline.

@@ -60,9 +60,10 @@ Result<> ProfileOptions::set_ranks(std::string_view text) {
   return {};
 }
 
-std::vector<std::string> profiled(const ProfileOptions& options, const std::string& profiler,
-                                  const std::filesystem::path& output,
-                                  const std::vector<std::string>& argv) {
+std::vector<std::string> argv_under_profiler(const ProfileOptions& options,
+                                             const std::string& profiler,
+                                             const std::filesystem::path& output,
+                                             const std::vector<std::string>& argv) {
   std::vector<std::string> words;
   if (!options.attaches()) {
     words = nsys_words(options, profiler, output.string());
@@ -92,7 +93,7 @@ Result<std::vector<std::string>> profile_command(const ProfileOptions& options, 
   if (folder.empty())
     return fail(Errc::kNotFound, "profile: there is no run directory for the result (DLRUN_RUN)");
   DLRUN_TRY(make_private_directories(folder));
-  return profiled(options, *profiler, folder / fmt::format("rank-{:04}", rank), argv);
+  return argv_under_profiler(options, *profiler, folder / fmt::format("rank-{:04}", rank), argv);
 }
 
 }  // namespace dlrun::agent

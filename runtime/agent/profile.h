@@ -28,14 +28,15 @@ struct ProfileOptions {
 /// output: path of the result without its ending. nsys starts the program itself, and its exit code
 /// is that of the program. With py-spy and perf, the process that the agent starts becomes the
 /// program, and the profiler attaches to it. The messages of these profilers go to output + ".log".
-[[nodiscard]] std::vector<std::string> profiled(const ProfileOptions& options,
-                                                const std::string& profiler,
-                                                const std::filesystem::path& output,
-                                                const std::vector<std::string>& argv);
+[[nodiscard]] std::vector<std::string> argv_under_profiler(const ProfileOptions& options,
+                                                           const std::string& profiler,
+                                                           const std::filesystem::path& output,
+                                                           const std::vector<std::string>& argv);
 
-/// Finds the profiler on env's PATH, makes the folder of the result, and returns profiled() for the
-/// program argv. folder: empty if there is no run directory. Fails with kNotFound if the job does
-/// not have the profiler or a run directory, and with kIo if the folder cannot be made.
+/// Finds the profiler on env's PATH, makes the folder of the result, and returns
+/// argv_under_profiler() for the program argv. folder: empty if there is no run directory. Fails
+/// with kNotFound if the job does not have the profiler or a run directory, and with kIo if the
+/// folder cannot be made.
 [[nodiscard]] Result<std::vector<std::string>> profile_command(
     const ProfileOptions& options, const Env& env, const std::filesystem::path& folder, int rank,
     const std::vector<std::string>& argv);

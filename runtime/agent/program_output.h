@@ -56,7 +56,7 @@ class ProgramOutput {
   [[nodiscard]] std::size_t held_bytes() const {
     return out_.held_bytes() + err_.held_bytes() + (marker_ ? marker_->held_bytes() : 0);
   }
-  [[nodiscard]] bool log_is_written() const { return !log_ || log_->is_drained(); }
+  [[nodiscard]] bool log_is_drained() const { return !log_ || log_->is_drained(); }
 
  private:
   void add_to_log(std::string_view bytes);

@@ -92,7 +92,7 @@ void restore_signals() {
 
 /// Runs in the child between fork() and exec(). Only async-signal-safe calls are allowed here.
 [[noreturn]] void exec_child(const Program& program, const char* path, char** argv, char** envp,
-                             pid_t parent, int status_fd) {
+                             pid_t parent, int error_fd) {
   bool is_ready = true;
   if (program.dies_with_us) {
     // If the parent has changed, it died before the prctl() call.
@@ -110,7 +110,7 @@ void restore_signals() {
   restore_signals();
   if (is_ready) ::execve(path, argv, envp);
   const int error = errno;
-  [[maybe_unused]] const auto ignored = ::write(status_fd, &error, sizeof error);
+  [[maybe_unused]] const auto ignored = ::write(error_fd, &error, sizeof error);
   ::_exit(127);
 }
 
@@ -124,20 +124,20 @@ Result<pid_t> start_program(const Program& program) {
   const auto envp = pointers(entries);
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(Errc::kIo, "pipe: {}", errno_text(errno));
-  const UniqueFd status(ends[0]);
-  UniqueFd child_status(ends[1]);
+  const UniqueFd error_read_end(ends[0]);
+  UniqueFd error_write_end(ends[1]);
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return fail(Errc::kIo, "{}: fork: {}", printable(*path), errno_text(errno));
   if (pid == 0) {
     exec_child(program, path->c_str(), const_cast<char**>(argv.data()),
-               const_cast<char**>(envp.data()), parent, child_status.get());
+               const_cast<char**>(envp.data()), parent, error_write_end.get());
   }
-  child_status.reset();
+  error_write_end.reset();
   int error = 0;
   ssize_t got = 0;
   do {
-    got = ::read(status.get(), &error, sizeof error);
+    got = ::read(error_read_end.get(), &error, sizeof error);
   } while (got < 0 && errno == EINTR);
   if (got == sizeof error) {
     auto failed = exec_error(*path, error);  // the SIGCHLD handling reaps the child

@@ -66,9 +66,10 @@ std::string without_non_finite(std::string_view text) {
       const auto word = text.substr(at, end - at);
       std::string lower(word);
       for (char& letter : lower) letter = static_cast<char>(letter | 0x20);
-      const bool is_one = lower == "nan" || lower == "inf" || lower == "infinity";
-      if (is_one && !made.empty() && (made.back() == '-' || made.back() == '+')) made.pop_back();
-      made += is_one ? "null" : word;
+      const bool is_non_finite = lower == "nan" || lower == "inf" || lower == "infinity";
+      if (is_non_finite && !made.empty() && (made.back() == '-' || made.back() == '+'))
+        made.pop_back();
+      made += is_non_finite ? "null" : word;
       at = end;
       continue;
     }

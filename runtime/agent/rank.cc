@@ -134,7 +134,7 @@ Result<> RankRunner::say_hello() {
                        .port = held_.port,
                        .unfit = dlrun::join(node_problems_, "; ")};
   hello.stages = stages_here();
-  if (collects_here()) hello.collects = time_to_collect();
+  if (collects_here()) hello.collect_limit = collect_limit();
   if (options_.checks.clock) {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     hello.time = std::chrono::duration_cast<milliseconds>(now);
@@ -163,7 +163,7 @@ void RankRunner::on_start(const std::string& addr, const std::string& master_add
   if (!needs_table(options_)) return start();
   if (lead_.is_made()) {
     table_.emplace(world_.size);
-    return lead_.send(to_lead::Table{0});
+    return lead_.send(to_lead::TableRequest{0});
   }
   if (world_.size > 1) {
     return give_up(
@@ -179,7 +179,7 @@ void RankRunner::handle(const to_rank::TablePage& page) {
   if (const auto added = table_->add(page.page); !added)
     return give_up(kExitInternal, added.error().message);
   if (!table_->is_whole())
-    return lead_.send(to_lead::Table{static_cast<std::int64_t>(table_->next())});
+    return lead_.send(to_lead::TableRequest{static_cast<std::int64_t>(table_->next())});
   fields_.table = table_->table();
   table_.reset();
   start();
@@ -251,7 +251,7 @@ Result<> RankRunner::launch_program() {
   state_.on_program_start();
   output_.begin();
   if (lead_.is_made()) meter_.begin(loop_, env_, world_);
-  begin_outputs(Clock::now());
+  schedule_outputs(Clock::now());
   return {};
 }
 
@@ -297,7 +297,7 @@ void RankRunner::on_message(std::string_view payload) {
 
 void RankRunner::handle(const to_rank::Start& message) {
   if (!state_.awaits_start()) return;
-  if (message.marked) mark_errors();
+  if (message.marks_errors) mark_errors();
   fields_.components = message.components;
   on_start(message.addr, message.master_addr, message.master_port);
 }
@@ -389,7 +389,7 @@ Result<BoundPort> hold_port_of_rank(const Env& env, int rank) {
 
 bool RankRunner::prepare() {
   set_missing_tmpdir(options_.stage, options_.outputs, env_);
-  if (!options_.outputs.empty()) state_.wait_longer_for_noted(time_to_collect() + kOutputsMargin);
+  if (!options_.outputs.empty()) state_.wait_longer_for_noted(collect_limit() + kOutputsMargin);
   fields_ = own_values(options_, env_, world_);
   const bool is_component = !fields_.component.empty();
   // Rank 0's port is the address of its component.

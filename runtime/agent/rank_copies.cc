@@ -24,7 +24,7 @@ std::chrono::milliseconds unix_time() {
 
 }  // namespace
 
-std::chrono::seconds RankRunner::time_to_collect() const {
+std::chrono::seconds RankRunner::collect_limit() const {
   std::chrono::seconds time{};
   for (const auto& item : options_.outputs) time += item.limit;
   return time;
@@ -51,12 +51,12 @@ void RankRunner::on_staged(CopyReport report) {
 
 void RankRunner::hold_staged_data() {
   if (!awaits_locks_ || !state_.awaits_start()) return;
-  while (held_stages_.size() < staged_.held.size()) {
-    auto held = hold_staged(staged_.held[held_stages_.size()]);
+  while (stage_locks_.size() < staged_.held.size()) {
+    auto held = hold_staged(staged_.held[stage_locks_.size()]);
     // Another run looks at the data or copies them. The next tick tries again.
     if (!held && held.error().code == Errc::kUnavailable) return;
     if (!held) return give_up(kExitStaging, held.error().message);
-    held_stages_.push_back(std::move(*held));
+    stage_locks_.push_back(std::move(*held));
   }
   awaits_locks_ = false;
   log_info("staged", {{"files", staged_.files}, {"bytes", staged_.bytes}});
@@ -77,7 +77,7 @@ Result<> RankRunner::find_staged_data() const {
   return {};
 }
 
-void RankRunner::begin_outputs(Clock::time_point now) {
+void RankRunner::schedule_outputs(Clock::time_point now) {
   for (const auto& item : options_.outputs)
     outputs_.due.push_back(item.every ? std::optional(now + *item.every) : std::nullopt);
   outputs_.has_begun = true;

@@ -115,7 +115,7 @@ void RankRunner::kill_processes() {
 bool RankRunner::is_done() const {
   const RankState::Output output{.is_held = output_.held_bytes() > 0,
                                  .is_at_end = output_.is_at_end(),
-                                 .log_is_written = output_.log_is_written(),
+                                 .log_is_drained = output_.log_is_drained(),
                                  .waits_for_outputs = waits_for_outputs()};
   return state_.is_done(output, Clock::now());
 }

@@ -113,7 +113,7 @@ class RankRunner final : public RankOutlet {
     return world_.local_rank == 0 && !options_.outputs.empty();
   }
   /// Returns the longest time for copying all outputs once.
-  [[nodiscard]] std::chrono::seconds time_to_collect() const;
+  [[nodiscard]] std::chrono::seconds collect_limit() const;
   /// broadcast: see to_rank::Stage.
   void start_staging(const std::vector<std::string>& broadcast = {});
   void on_staged(CopyReport report);
@@ -123,7 +123,7 @@ class RankRunner final : public RankOutlet {
   /// Checks that this rank sees the data that the first rank has staged. Fails with kNotFound if it
   /// does not. Other failures are those of node_place().
   Result<> find_staged_data() const;
-  void begin_outputs(Clock::time_point now);
+  void schedule_outputs(Clock::time_point now);
   /// Notes that the programs were ended this long ago, so that their newest files may be torn.
   void note_torn_outputs(std::chrono::milliseconds since_end);
   /// Returns true while outputs may still be copied.
@@ -173,7 +173,7 @@ class RankRunner final : public RankOutlet {
   static constexpr std::size_t kMostOutputWarnings = 64;
   CopyProcess staging_, collecting_;
   CopyReport staged_;                  ///< the report of the staging
-  std::vector<UniqueFd> held_stages_;  ///< locks of the staged data
+  std::vector<UniqueFd> stage_locks_;  ///< locks of the staged data
   bool awaits_locks_ =
       false;  ///< true from the end of the copying until all staged data are locked
 

@@ -185,7 +185,7 @@ bool RankState::is_done(const Output& output, Clock::time_point now) const {
   if (!gone_at && !has_passed(kTreeLimit)) return false;
   if (output.is_held && !has_passed(kOutputWait)) return false;
   if (!output.is_at_end && now < gone_at.value_or(exit_->at) + kPipesWait) return false;
-  if (!output.log_is_written && !has_passed(kLogWait)) return false;
+  if (!output.log_is_drained && !has_passed(kLogWait)) return false;
   return is_noted_ || !lead_.is_open || has_passed(noted_within_);
 }
 

@@ -17,7 +17,7 @@
 
 namespace dlrun::agent {
 
-/// The outputs of a rank's state.
+/// Carries out the decisions of a RankState.
 class RankOutlet {
  public:
   using Clock = std::chrono::steady_clock;
@@ -144,7 +144,7 @@ class RankState {
   struct Output {
     bool is_held = false;   ///< the reader of the agent's own output has not taken all of it
     bool is_at_end = true;  ///< every process has closed its output
-    bool log_is_written = true;
+    bool log_is_drained = true;
     bool waits_for_outputs = false;  ///< the agent still copies files from the node
   };
   /// Returns true once the outputs are copied, the processes are gone, the output is written, and
@@ -187,8 +187,8 @@ class RankState {
 
   struct Look {
     Clock::time_point next{};
-    /// Time for which the program has been stopped. Does not count time in which this process was
-    /// stopped, too.
+    /// Time since the last look that found the program running. Does not count time in which this
+    /// process was stopped, too.
     Clock::duration stopped{};
   };
   Look look_;

@@ -33,7 +33,7 @@ UniqueFd ending_signals() {
   return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-/// The relay's end on the node: connects each channel to a program of this node.
+/// The side of the relay that is on the node: connects each channel to a program of this node.
 class NodeEnd final : public RelayHandler {
  public:
   explicit NodeEnd(RelayDialer::OwnerOf owner_of)
@@ -122,7 +122,7 @@ Result<> run_relay(const RelayOptions& options) {
   const UniqueFd signals = ending_signals();
   if (!signals.is_open()) return fail(Errc::kIo, "signalfd: {}", errno_text(errno));
   make_raw(STDOUT_FILENO);
-  return NodeEnd(options.accepts_any_user ? nullptr : owner_of_tcp_peer).serve(signals.get());
+  return NodeEnd(options.dials_any_user ? nullptr : owner_of_tcp_peer).serve(signals.get());
 }
 
 }  // namespace dlrun::agent

@@ -1,13 +1,13 @@
 #pragma once
-// `dlrun-agent relay`: the end of `dlrun forward` on a node of the job. It carries connections
-// between its standard input and output and ports of the node (runtime/RELAY.md).
+// `dlrun-agent relay`: the part of `dlrun forward` that runs on a node of the job. It carries
+// connections between its standard input and output and ports of the node (runtime/RELAY.md).
 
 #include "common/result.h"
 
 namespace dlrun::agent {
 
 struct RelayOptions {
-  bool accepts_any_user = false;  ///< also connects to programs of other users of the node
+  bool dials_any_user = false;  ///< also connects to programs of other users of the node
 };
 
 /// Serves until standard input ends, or until SIGTERM, SIGINT or SIGHUP. Fails with kInvalid if the

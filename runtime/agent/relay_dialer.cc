@@ -44,8 +44,8 @@ RelayDialer::State RelayDialer::outcome() {
 }
 
 RelayDialer::State RelayDialer::try_now(Clock::time_point now) {
-  const State none = now >= end_ ? State::kGivenUp : State::kWaiting;
-  if (!socket_.is_open() && now < next_try_) return none;
+  const State unconnected = now >= end_ ? State::kGivenUp : State::kWaiting;
+  if (!socket_.is_open() && now < next_try_) return unconnected;
   for (;;) {
     if (socket_.is_open()) {
       const State state = outcome();
@@ -60,7 +60,7 @@ RelayDialer::State RelayDialer::try_now(Clock::time_point now) {
   if (other_user_) return State::kForeign;
   tried_ = 0;
   next_try_ = now + kPause;
-  return none;
+  return unconnected;
 }
 
 }  // namespace dlrun::agent

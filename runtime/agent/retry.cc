@@ -79,17 +79,17 @@ class HistoryReader {
     if (!recorded) return;
     const auto begin = [&] { begin_attempt(recorded->attempt.value_or(read_.last.attempt)); };
     // The first main component counts for the run.
-    const bool counts = recorded->component.empty() || recorded->component == first_main_;
+    const bool counts_for_run = recorded->component.empty() || recorded->component == first_main_;
     std::visit(Overloaded{[&](const events::Claimed&) { begin(); },
                           [&](const events::Components& components) {
                             begin();
                             first_main_ = components.first_main();
                           },
                           [&](const events::Started&) { begin(); },
-                          [&](const events::Joined&) { has_run_ = has_run_ || counts; },
+                          [&](const events::Joined&) { has_run_ = has_run_ || counts_for_run; },
                           [&](const events::Progress& progress) {
                             const auto step = progress.reached();
-                            if (counts && step && (!step_ || *step > *step_)) step_ = step;
+                            if (counts_for_run && step && (!step_ || *step > *step_)) step_ = step;
                           },
                           [&](const events::AttemptEnd& end) { take(end); },
                           [&](const events::Ended& end) {

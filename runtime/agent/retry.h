@@ -78,7 +78,7 @@ struct LastAttempt {
   /// The record has `restarting`: the restart is counted already.
   bool is_restart_recorded = false;
   bool is_requeued_after_end = false;  ///< Slurm queued the job again although the run had ended
-  /// If run_has_ended: the run has completed.
+  /// If run_has_ended: the run ended with success (`completed`).
   bool run_is_completed = false;
   Cause cause = Cause::kNone;
   int code = 0;
@@ -93,7 +93,8 @@ struct RecordedHistory {
 /// Reads the history from the text of events.jsonl. An attempt without an end counts as lost with
 /// its node (kNodeFailure). An attempt that a signal ended without a known cause counts as
 /// preempted, because Slurm has started the job again. Ignores unknown events.
-/// reports_from_first_step: the program does so, so an attempt without a report made no progress.
+/// reports_from_first_step: the program reports from its first step on, so an attempt without a
+/// report made no progress.
 [[nodiscard]] RecordedHistory read_history(std::string_view events,
                                            bool reports_from_first_step = false);
 /// Reads the history from a record of any size in bounded memory. Fails as open_untrusted() does.
@@ -101,7 +102,7 @@ struct RecordedHistory {
                                                         bool reports_from_first_step);
 
 struct RetryDecision {
-  bool restarts = false;
+  bool grants_restart = false;
   int left = 0;                         ///< restarts that are left after this one
   bool is_last_unless_further = false;  ///< the next attempt is the last unless it makes progress
   std::string why;  ///< why the run is not restarted; empty if no user would expect a restart

@@ -284,8 +284,8 @@ void AttemptRunner::on_signal(int signal) {
   if (signal != SIGUSR1) ++ends_asked_;
 }
 
-/// Asks Slurm for the time left after a USR1. Slurm sends USR1 before the time limit, and a user
-/// may send it to request a checkpoint. Only the time left distinguishes the two.
+/// Asks Slurm, after a USR1, for the time that is left. Slurm sends USR1 before the time limit, and
+/// a user may send it to request a checkpoint. Only the time left distinguishes the two.
 void AttemptRunner::look_at_limit() {
   if (controller_ == nullptr || options_.retry.signal_before_s == 0) return;
   if (!job_facts_.is_pending())
@@ -385,7 +385,7 @@ void AttemptRunner::tick(Clock::time_point now) {
     broadcast(to_rank::Beat{});
   }
   report_write_failures();
-  if (watch_ && watch_->is_superseded()) supersede(now);
+  if (watch_ && watch_->is_superseded()) end_superseded(now);
   write_samples(now, false);
   if (tensorboard_) tensorboard_->tick();
   if (attempt_->end().has_run && !have_programs_started_) {
@@ -410,7 +410,7 @@ void AttemptRunner::report_write_failures() {
   }
 }
 
-void AttemptRunner::supersede(Clock::time_point now) {
+void AttemptRunner::end_superseded(Clock::time_point now) {
   if (std::exchange(is_superseded_, true)) return;
   attempt_->give_up(
       kExitRunTaken,

@@ -250,7 +250,7 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
   if (plan.cause == Cause::kNodeFailure && plan.bad_nodes.empty()) plan.bad_nodes = end.lost_nodes;
   history_.add_attempt(end.step, plan.cause, options_.program_is_bundled || !end.has_run);
   const auto decision = decide_retry(options_.retry, history_, plan.cause);
-  if (!decision.restarts) {
+  if (!decision.grants_restart) {
     if (!decision.why.empty()) {
       end.message += fmt::format("; it does not start again: {}", decision.why);
       say(fmt::format("the run does not start again: {}", decision.why));

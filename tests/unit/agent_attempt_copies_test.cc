@@ -19,7 +19,7 @@ struct CopyScene : Scene {
     hello.host = "n" + std::to_string(rank / 2 + 1);
     hello.addr = "10.0.0." + std::to_string(rank / 2 + 1);
     hello.stages = stages && rank % 2 == 0;
-    hello.collects = rank % 2 == 0 ? collects : seconds(0);
+    hello.collect_limit = rank % 2 == 0 ? collects : seconds(0);
     attempt.on_hello(rank, hello, now);
   }
   void all_join_with(bool stages, std::chrono::seconds collects = {}) {

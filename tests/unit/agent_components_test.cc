@@ -374,7 +374,7 @@ TEST_CASE("the message that starts the programs has the places of components, if
   const to_rank::Start start{.addr = "10.0.0.2",
                              .master_addr = "10.0.0.1",
                              .master_port = 4000,
-                             .marked = true,
+                             .marks_errors = true,
                              .components = {{"server", "10.0.0.9", 80, {"n1", "n2"}}}};
   const auto again = parse_to_rank(text_of(json_of(MessageToRank(start))));
   REQUIRE(again);

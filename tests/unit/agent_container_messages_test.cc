@@ -114,7 +114,7 @@ TEST_CASE(
   CHECK(scene.notes.last("attempt_end")["cause"] == "image");
   const RetryOptions options{.max = 3, .on = {Cause::kFailure}};
   CHECK(decide_retry(options, {}, end.cause).why == "the container would fail again");
-  CHECK_FALSE(decide_retry(options, {}, Cause::kContainer).restarts);
+  CHECK_FALSE(decide_retry(options, {}, Cause::kContainer).grants_restart);
 }
 
 TEST_CASE(

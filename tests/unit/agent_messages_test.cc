@@ -35,7 +35,7 @@ Written<MessageToLead> messages_to_lead() {
                       .addr = "10.0.0.1",
                       .pid = 7,
                       .stages = true,
-                      .collects = seconds(600)},
+                      .collect_limit = seconds(600)},
        R"({"type":"hello","host":"n1","pid":7,"addr":"10.0.0.1","port":0,"world":{"rank":1,)"
        R"("size":4,"local_rank":1,"local_size":2,"node_rank":0,"nnodes":2},"stages":true,)"
        R"("collects":600})"},
@@ -63,7 +63,7 @@ Written<MessageToLead> messages_to_lead() {
       {to_lead::Get{5, "k", 30}, R"({"type":"get","id":5,"key":"k","wait_ms":30})"},
       {to_lead::Get{5, "k"}, R"({"type":"get","id":5,"key":"k"})"},
       {to_lead::Progress{{{"step", 7}}}, R"({"type":"progress","body":{"step":7}})"},
-      {to_lead::Table{256}, R"({"type":"table","from":256})"},
+      {to_lead::TableRequest{256}, R"({"type":"table","from":256})"},
       {to_lead::Exit{{.code = 137, .signal = 9, .error = "", .is_own = true}},
        R"({"type":"exit","code":137,"signal":9,"error":"","own":true})"},
       {to_lead::Exit{{.code = 68,

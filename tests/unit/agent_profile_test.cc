@@ -51,16 +51,16 @@ TEST_CASE("the agent knows every tool that profile.tool offers") {
 
 TEST_CASE("nsys gets the times, and does not end the program after the profile") {
   ProfileOptions options{.tool = "nsys", .delay_s = 120, .length_s = 30};
-  CHECK(profiled(options, "/opt/nsys", "/run/p/rank-0000", {"python", "train.py"}) ==
+  CHECK(argv_under_profiler(options, "/opt/nsys", "/run/p/rank-0000", {"python", "train.py"}) ==
         Strings{"/opt/nsys", "profile", "--output=/run/p/rank-0000", "--force-overwrite=true",
                 "--wait=all", "--delay=120", "--duration=30", "--kill=none", "python", "train.py"});
   options.delay_s = options.length_s = 0;
-  CHECK(profiled(options, "/opt/nsys", "/o", {"x"}).size() == 6);
+  CHECK(argv_under_profiler(options, "/opt/nsys", "/o", {"x"}).size() == 6);
 }
 
 TEST_CASE("py-spy and perf attach to the process that becomes the program") {
   ProfileOptions options{.tool = "py-spy", .delay_s = 5, .length_s = 30};
-  const auto words = profiled(options, "/opt/py-spy", "/r/it's", {"python", "a b"});
+  const auto words = argv_under_profiler(options, "/opt/py-spy", "/r/it's", {"python", "a b"});
   REQUIRE(words.size() == 6);
   CHECK(words[2] ==
         "( { sleep 5; exec /opt/py-spy record --format speedscope --subprocesses --output "
@@ -68,7 +68,7 @@ TEST_CASE("py-spy and perf attach to the process that becomes the program") {
         "</dev/null & )\nexec \"$@\"");
   CHECK(words[5] == "a b");
   options = {.tool = "perf"};
-  CHECK(has(profiled(options, "/usr/bin/perf", "/o", {"x"})[2],
+  CHECK(has(argv_under_profiler(options, "/usr/bin/perf", "/o", {"x"})[2],
             "sleep 1; exec /usr/bin/perf record -g --output /o.perf.data --pid \"$$\"; }"));
 }
 

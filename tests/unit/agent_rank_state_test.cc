@@ -491,9 +491,9 @@ TEST_CASE(
   SUBCASE("the log is on a slow file system") {
     rank.state.on_noted();
     rank.pass_until(RankState::kLogWait - milliseconds(1));
-    CHECK_FALSE(rank.is_done({.log_is_written = false}));
+    CHECK_FALSE(rank.is_done({.log_is_drained = false}));
     rank.pass_until(RankState::kLogWait);
-    CHECK(rank.is_done({.log_is_written = false}));
+    CHECK(rank.is_done({.log_is_drained = false}));
   }
 }
 

@@ -99,7 +99,7 @@ TEST_CASE(
 TEST_CASE("the agent's command line accepts relay and sshd only with their own options") {
   CHECK(std::holds_alternative<RelayOptions>(parse_arguments({"relay"}).value()));
   CHECK_FALSE(parse_arguments({"relay", "8888"}));
-  CHECK(std::get<RelayOptions>(parse_arguments({"relay", "--any-user"}).value()).accepts_any_user);
+  CHECK(std::get<RelayOptions>(parse_arguments({"relay", "--any-user"}).value()).dials_any_user);
   const auto sshd = parse_arguments({"sshd", "--folder", "/runs/a/ssh"});
   REQUIRE(sshd);
   CHECK(std::get<SshdOptions>(*sshd).folder == "/runs/a/ssh");

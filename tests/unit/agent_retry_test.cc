@@ -33,7 +33,7 @@ int attempts_of(const RetryOptions& options, const std::vector<std::optional<std
   for (const auto& step : steps) {
     ++attempts;
     history.add_attempt(step, cause, no_step_means_no_progress);
-    if (!decide_retry(options, history, cause).restarts) return attempts;
+    if (!decide_retry(options, history, cause).grants_restart) return attempts;
     history.add_restart();
   }
   return attempts;
@@ -49,7 +49,7 @@ TEST_CASE("without a budget a run does not start again, and no reason is given")
   RetryHistory history;
   history.add_attempt(5, Cause::kFailure);
   const auto decision = decide_retry({}, history, Cause::kFailure);
-  CHECK_FALSE(decision.restarts);
+  CHECK_FALSE(decision.grants_restart);
   CHECK(decision.why.empty());
 }
 
@@ -87,17 +87,17 @@ TEST_CASE(
   RetryHistory history;
   history.add_attempt(10, Cause::kNodeFailure);
   auto decision = decide_retry(any_cause(2), history, Cause::kNodeFailure);
-  CHECK(decision.restarts);
+  CHECK(decision.grants_restart);
   CHECK(decision.left == 1);
   history.add_restart();
   history.add_attempt(20, Cause::kTimeout);
   decision = decide_retry(any_cause(2), history, Cause::kTimeout);
-  CHECK(decision.restarts);
+  CHECK(decision.grants_restart);
   CHECK(decision.left == 0);
   history.add_restart();
   history.add_attempt(30, Cause::kTimeout);
   decision = decide_retry(any_cause(2), history, Cause::kTimeout);
-  CHECK_FALSE(decision.restarts);
+  CHECK_FALSE(decision.grants_restart);
   CHECK(decision.why == "it has started again 2 times (retry.max)");
 }
 
@@ -107,8 +107,8 @@ TEST_CASE("a cause that retry.on does not list ends the run, and is named") {
   RetryHistory history;
   history.add_attempt(1, Cause::kFailure);
   CHECK(decide_retry(options, history, Cause::kFailure).why == "'failure' is not in retry.on");
-  CHECK(decide_retry(options, history, Cause::kHang).restarts);
-  CHECK_FALSE(decide_retry(options, history, Cause::kNone).restarts);
+  CHECK(decide_retry(options, history, Cause::kHang).grants_restart);
+  CHECK_FALSE(decide_retry(options, history, Cause::kNone).grants_restart);
 }
 
 TEST_CASE(
@@ -144,7 +144,7 @@ TEST_CASE(
   history.add_attempt(10, Cause::kFailure);
   history.add_attempt(9, Cause::kFailure);
   const auto decision = decide_retry(any_cause(20), history, Cause::kFailure);
-  CHECK(decision.restarts);
+  CHECK(decision.grants_restart);
   CHECK(decision.is_last_unless_further);
 }
 
@@ -180,7 +180,7 @@ TEST_CASE("a requeue by a person uses nothing of the budget") {
   RetryHistory history;
   history.add_restart();
   const auto decision = decide_retry(any_cause(1), history, Cause::kRequeue);
-  CHECK(decision.restarts);
+  CHECK(decision.grants_restart);
   CHECK(decision.left == 0);
 }
 
