@@ -16,13 +16,13 @@
 
 #include "common/log.h"
 #include "runtime/agent/address.h"
-#include "runtime/agent/attempt_watch.h"
 #include "runtime/agent/background_call.h"
 #include "runtime/agent/background_file.h"
 #include "runtime/agent/component_options.h"
 #include "runtime/agent/file_broadcast.h"
 #include "runtime/agent/gate.h"
 #include "runtime/agent/idle_gpus.h"
+#include "runtime/agent/later_attempt_watch.h"
 #include "runtime/agent/messages.h"
 #include "runtime/agent/run_attempt.h"
 #include "runtime/agent/sample_board.h"
@@ -255,7 +255,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   std::unique_ptr<Gate> own_gate_;  ///< nullptr for a component
   Gate* gate_ = nullptr;
   std::unique_ptr<Attempt> attempt_;
-  std::unique_ptr<AttemptWatch> watch_;
+  std::unique_ptr<LaterAttemptWatch> later_attempt_watch_;
   std::unique_ptr<StopEarly> stop_early_;
   std::unique_ptr<TensorboardLog> tensorboard_;  ///< nullptr: not wanted, or it cannot be written
   std::unique_ptr<Step> step_;

@@ -35,7 +35,7 @@ constexpr milliseconds kSignalSpread{500};
 ComponentsRunner::ComponentsRunner(const AttemptContext& context)
     : context_(context),
       course_(context.options.components),
-      watch_(context.run.directory, context.run.attempt),
+      later_attempt_watch_(context.run.directory, context.run.attempt),
       file_(context.run.directory / "components.json") {}
 
 LeadOptions ComponentsRunner::options_for(const ComponentOptions& component) const {
@@ -190,7 +190,7 @@ void ComponentsRunner::start(std::size_t index) {
 void ComponentsRunner::tick() {
   const auto now = Clock::now();
   gate_->tick(now);
-  const bool is_superseded = watch_.is_superseded();
+  const bool is_superseded = later_attempt_watch_.is_superseded();
   for (std::size_t index = 0; index < slots_.size(); ++index) {
     auto& slot = slots_[index];
     if (!slot.runner) continue;

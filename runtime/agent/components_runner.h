@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "runtime/agent/attempt_runner.h"
-#include "runtime/agent/attempt_watch.h"
 #include "runtime/agent/component_course.h"
 #include "runtime/agent/gate.h"
+#include "runtime/agent/later_attempt_watch.h"
 #include "runtime/agent/messages.h"
 #include "runtime/agent/ready_probe.h"
 #include "runtime/agent/run_attempt.h"
@@ -100,7 +100,7 @@ class ComponentsRunner final : public GateHandler {
   std::unique_ptr<Gate> gate_;
   std::vector<Slot> slots_;  ///< in the order of the options; never resized after prepare()
   std::unordered_map<PeerId, std::size_t> slot_of_peer_;
-  AttemptWatch watch_;
+  LaterAttemptWatch later_attempt_watch_;
   SnapshotFile file_;
   bool has_changed_ = true;  ///< components.json is out of date
   bool is_superseded_ = false;

@@ -112,7 +112,7 @@ void EventLog::record(const RunEvent& event, const std::string& component) {
   for (auto& value : object) value = shortened(value);
   const bool is_droppable = class_of(event) == EventClass::kDroppable;
   if (!is_droppable) log_event(object);
-  if (is_droppable && !file_->has_room()) return;
+  if (is_droppable && !file_->is_half_empty()) return;
   std::ignore = file_->push(to_checked_line(object), !is_droppable);
 }
 
