@@ -200,7 +200,7 @@ void ComponentsRunner::tick() {
     }
     if (is_superseded) slot.runner->supersede(now);
     slot.runner->tick_in_time();
-    check_component(index, now);
+    follow_component(index, now);
   }
   is_superseded_ = is_superseded_ || is_superseded;
   if (!awaits_signals(now)) carry_out(course_.take_orders());
@@ -215,7 +215,7 @@ bool ComponentsRunner::awaits_signals(Clock::time_point now) {
   return now < *signalled_at_ + kSignalSpread;
 }
 
-void ComponentsRunner::check_component(std::size_t index, Clock::time_point now) {
+void ComponentsRunner::follow_component(std::size_t index, Clock::time_point now) {
   auto& slot = slots_[index];
   const auto& attempt = slot.runner->attempt();
   check_join(index, now);

@@ -72,7 +72,7 @@ class ComponentsRunner final : public GateHandler {
   void start(std::size_t index);
   void tick();
   /// Passes the changes of a running component on to course_.
-  void check_component(std::size_t index, Clock::time_point now);
+  void follow_component(std::size_t index, Clock::time_point now);
   /// Handles the moment when all ranks of the component have joined.
   void check_join(std::size_t index, Clock::time_point now);
   /// Asks whether the component is ready. Ends its start after the time limit of `ready`.

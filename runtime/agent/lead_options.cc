@@ -254,9 +254,9 @@ Result<ComponentOptions> parse_component(const std::vector<std::string>& argumen
   ComponentOptions component;
   const auto own = options_of_component(component);
   options.insert(options.end(), own.begin(), own.end());
-  DLRUN_TRY_ASSIGN(component.step, read_options(arguments, options));
+  DLRUN_TRY_ASSIGN(component.srun_arguments, read_options(arguments, options));
   DLRUN_TRY(check_component(component));
-  DLRUN_TRY_ASSIGN(auto facts, facts_of_ranks(component.step));
+  DLRUN_TRY_ASSIGN(auto facts, facts_of_ranks(component.srun_arguments));
   component.program_is_bundled = facts.is_bundled;
   component.node_checks = std::move(facts.checks);
   return component;
