@@ -1,6 +1,6 @@
 #pragma once
 // The state of lead's event loop during one attempt, or during one start of a component. Only
-// run_attempt.cc (the course of the attempt), lead_messages.cc (the messages of ranks) and
+// run_attempt.cc (the course of the attempt), messages_to_lead.cc (the messages of ranks) and
 // components_runner.h include this header.
 
 #include <chrono>
@@ -144,8 +144,8 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void on_message(PeerId peer, std::string_view payload) override;
   void on_lost(PeerId peer, std::string_view why) override;
 
-  void on_too_few_files(int error) override {
-    attempt_->on_too_few_files(too_few_files_message(error), Clock::now());
+  void on_too_few_descriptors(int error) override {
+    attempt_->on_too_few_descriptors(too_few_descriptors_message(error), Clock::now());
   }
 
   // StepHandler
@@ -181,7 +181,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   [[nodiscard]] bool marks_errors() const {
     return !options_.local && !ranks_errors_go_elsewhere(command_, env_);
   }
-  [[nodiscard]] std::string too_few_files_message(int error) const;
+  [[nodiscard]] std::string too_few_descriptors_message(int error) const;
   Result<> start_step();
   void run_round();  ///< one round of the event loop
   /// Waits for srun to end after a successful attempt. srun may learn of the ranks' ends later than

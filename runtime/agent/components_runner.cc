@@ -338,9 +338,9 @@ void ComponentsRunner::on_lost(PeerId peer, std::string_view why) {
   if (slot != nullptr) slot->runner->on_lost(peer, why);
 }
 
-void ComponentsRunner::on_too_few_files(int error) {
+void ComponentsRunner::on_too_few_descriptors(int error) {
   for (auto& slot : slots_) {
-    if (slot.runner && !slot.is_over) slot.runner->on_too_few_files(error);
+    if (slot.runner && !slot.is_over) slot.runner->on_too_few_descriptors(error);
   }
 }
 

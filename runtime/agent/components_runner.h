@@ -34,11 +34,11 @@ class ComponentsRunner final : public GateHandler {
 
   Result<AttemptEnd> run();
 
-  // GateHandler. Each call goes to the component of the peer; on_too_few_files() goes to all.
+  // GateHandler. Each call goes to the component of the peer; on_too_few_descriptors() goes to all.
   bool on_peer(PeerId peer, const Claim& claim) override;
   void on_message(PeerId peer, std::string_view payload) override;
   void on_lost(PeerId peer, std::string_view why) override;
-  void on_too_few_files(int error) override;
+  void on_too_few_descriptors(int error) override;
 
  private:
   /// One component: its settings, and its present start.

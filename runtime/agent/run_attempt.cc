@@ -194,7 +194,7 @@ Env AttemptRunner::step_env() const {
   return env;
 }
 
-std::string AttemptRunner::too_few_files_message(int error) const {
+std::string AttemptRunner::too_few_descriptors_message(int error) const {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   const auto joined = rank_of_peer_.size();
