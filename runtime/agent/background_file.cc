@@ -91,11 +91,11 @@ struct BackgroundFile::Shared {
     return written;
   }
 
-  /// Pauses before a retry. Returns false once kDiskFullLimit has passed, or if the file is
+  /// Pauses before a retry. Returns false once kRetryDurableFor has passed, or if the file is
   /// closing.
   [[nodiscard]] bool wait_for_disk() {
     const auto now = std::chrono::steady_clock::now();
-    if (!retry_until) retry_until = now + BackgroundFile::kDiskFullLimit;
+    if (!retry_until) retry_until = now + BackgroundFile::kRetryDurableFor;
     if (now >= *retry_until) return false;
     std::unique_lock lock(mutex);
     return !changed.wait_for(lock, kTryAgain, [&] { return is_closing; });

@@ -19,7 +19,7 @@ namespace dlrun::agent {
 class BackgroundFile {
  public:
   /// Time for which the write of a durable record is retried after an error, such as a full disk.
-  static constexpr std::chrono::seconds kDiskFullLimit{60};
+  static constexpr std::chrono::seconds kRetryDurableFor{60};
 
   /// The kind of content decides what happens after a partial write.
   enum class Content {
