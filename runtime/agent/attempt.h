@@ -206,7 +206,7 @@ class Attempt {
   void on_step_end(int code, std::string_view words, Clock::time_point now);
   /// Ends the attempt because lead has no file descriptor left for further ranks. message explains
   /// the limit and its remedy.
-  void on_too_few_files(std::string message, Clock::time_point now);
+  void on_too_few_descriptors(std::string message, Clock::time_point now);
   /// Ends a component on purpose, with code 0. message: the reason, for the user.
   void stop(std::string message, Clock::time_point now);
   /// Ends a component that was not ready in time. message: the reason, for the user.
@@ -311,7 +311,7 @@ class Attempt {
   /// Names the container as the reason if a rank never joined and the container tool reported an
   /// error. In that case prints the message and returns true.
   bool report_container_failure();
-  void judge_fitness(const Fitness& fitness, Clock::time_point now);
+  void judge_fitness(const NodeFitness& fitness, Clock::time_point now);
   void mark_node_lost(const std::string& host);
   void begin_autopsy(Clock::time_point now);
   void look_at_autopsy(Clock::time_point now);

@@ -136,7 +136,7 @@ void Attempt::report_missing_ranks(Clock::time_point now) {
   outlet_.record(events::Missing{.ranks = {missing.begin(), missing.end()}, .seconds = waited});
 }
 
-void Attempt::on_too_few_files(std::string message, Clock::time_point now) {
+void Attempt::on_too_few_descriptors(std::string message, Clock::time_point now) {
   if (!is_in<Joining>()) return;
   signs_.is_given_up = true;  // a retry would hit the same limit
   end_for(EndReason::kLaunchFailed, kExitLaunchFailed, std::move(message), now);

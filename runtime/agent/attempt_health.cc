@@ -21,18 +21,19 @@ constexpr std::chrono::milliseconds kStoppedReportAge{3000};
 
 }  // namespace
 
-void Attempt::judge_fitness(const Fitness& fitness, Clock::time_point now) {
+void Attempt::judge_fitness(const NodeFitness& fitness, Clock::time_point now) {
   const int nodes = members_.by_rank.begin()->second.hello.world.nnodes;
   const auto verdict = fitness.verdict(nodes, now);
-  const auto first = fitness.first();  // a copy, because the end of the phase deletes `fitness`
-  if (verdict == Fitness::Verdict::kEverywhere) {
+  const auto first =
+      fitness.first_complaint();  // a copy, because the end of the phase deletes `fitness`
+  if (verdict == NodeFitness::Verdict::kEverywhere) {
     end_.lost_nodes.clear();
     end_for(EndReason::kNotFit, kExitUnfit,
             fmt::format("all {} nodes fail the same check: {}; the cause is the spec or the site, "
                         "not a node (health.preflight)",
                         nodes, printable(first.words)),
             now);
-  } else if (verdict == Fitness::Verdict::kNodes) {
+  } else if (verdict == NodeFitness::Verdict::kNodes) {
     fail_rank(
         first.rank,
         {kExitUnfit, 0, fmt::format("{} is not fit for the job: {}", first.host, first.words)},

@@ -10,8 +10,8 @@
 
 #include "runtime/agent/attempt_judge.h"
 #include "runtime/agent/autopsy_board.h"
-#include "runtime/agent/fitness.h"
 #include "runtime/agent/hang_watch.h"
+#include "runtime/agent/node_fitness.h"
 
 namespace dlrun::agent::phase {
 
@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 /// Ranks connect and say hello. The first rank of each node copies data if the spec has `stage`.
 struct Joining {
   int joined = 0;  ///< number of ranks whose hello is accepted
-  Fitness fitness{};
+  NodeFitness fitness{};
   std::set<int> staging{};         ///< ranks that still copy the data of their nodes
   std::int64_t staging_nodes = 0;  ///< nodes that copy data, or have copied them
   std::int64_t staged_files = 0, staged_bytes = 0;
@@ -41,7 +41,7 @@ struct Running {
   std::optional<Clock::time_point> hang_since{};
   std::optional<Clock::time_point> hang_looked_at{};  ///< when the hang was last examined
   Stopped stopped{};
-  Fitness fitness{};  ///< results of the check of collectives
+  NodeFitness fitness{};  ///< results of the check of collectives
   /// Ranks that have opened their GPU or CPU backend for the check. Each one then waits for the
   /// other ranks.
   std::set<int> arrived{};

@@ -1,6 +1,6 @@
 #pragma once
 // The state of lead's event loop during one attempt, or during one start of a component. Only
-// run_attempt.cc (the course of the attempt), lead_messages.cc (the messages of ranks) and
+// run_attempt.cc (the course of the attempt), messages_to_lead.cc (the messages of ranks) and
 // components_runner.h include this header.
 
 #include <chrono>
@@ -16,13 +16,13 @@
 
 #include "common/log.h"
 #include "runtime/agent/address.h"
-#include "runtime/agent/attempt_watch.h"
 #include "runtime/agent/background_call.h"
 #include "runtime/agent/background_file.h"
 #include "runtime/agent/component_options.h"
 #include "runtime/agent/file_broadcast.h"
 #include "runtime/agent/gate.h"
 #include "runtime/agent/idle_gpus.h"
+#include "runtime/agent/later_attempt_watch.h"
 #include "runtime/agent/messages.h"
 #include "runtime/agent/run_attempt.h"
 #include "runtime/agent/sample_board.h"
@@ -144,8 +144,8 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void on_message(PeerId peer, std::string_view payload) override;
   void on_lost(PeerId peer, std::string_view why) override;
 
-  void on_too_few_files(int error) override {
-    attempt_->on_too_few_files(too_few_files_message(error), Clock::now());
+  void on_too_few_descriptors(int error) override {
+    attempt_->on_too_few_descriptors(too_few_descriptors_message(error), Clock::now());
   }
 
   // StepHandler
@@ -181,7 +181,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   [[nodiscard]] bool marks_errors() const {
     return !options_.local && !ranks_errors_go_elsewhere(command_, env_);
   }
-  [[nodiscard]] std::string too_few_files_message(int error) const;
+  [[nodiscard]] std::string too_few_descriptors_message(int error) const;
   Result<> start_step();
   void run_round();  ///< one round of the event loop
   /// Waits for srun to end after a successful attempt. srun may learn of the ranks' ends later than
@@ -255,7 +255,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   std::unique_ptr<Gate> own_gate_;  ///< nullptr for a component
   Gate* gate_ = nullptr;
   std::unique_ptr<Attempt> attempt_;
-  std::unique_ptr<AttemptWatch> watch_;
+  std::unique_ptr<LaterAttemptWatch> later_attempt_watch_;
   std::unique_ptr<StopEarly> stop_early_;
   std::unique_ptr<TensorboardLog> tensorboard_;  ///< nullptr: not wanted, or it cannot be written
   std::unique_ptr<Step> step_;

@@ -80,10 +80,11 @@ int run_autopsy(const AutopsyOptions& options, const Env& env) {
   }
   if (processes.empty()) text += "the rank has no process any more\n";
   if (!processes.empty()) {
-    auto copy = options.file;
-    copy.replace_extension(".nccl-trace");
-    if (copy_flight_record(environment_of(processes.front().pid), options.rank, copy, kReportLimit))
-      text += fmt::format("torch's flight recorder: {}\n", copy.filename().string());
+    auto trace = options.file;
+    trace.replace_extension(".nccl-trace");
+    if (copy_flight_record(environment_of(processes.front().pid), options.rank, trace,
+                           kReportLimit))
+      text += fmt::format("torch's flight recorder: {}\n", trace.filename().string());
   }
   if (options.asks_ras) {
     if (const auto answer = ask_nccl_ras(kReportLimit))

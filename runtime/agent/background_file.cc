@@ -37,15 +37,15 @@ struct BackgroundFile::Shared {
   UniqueFd file;
   UniqueFd event;
   std::string name;
-  std::size_t limit_bytes = 0;
+  std::size_t queue_limit_bytes = 0;
   Content content = Content::kRecords;
 
   // Used by the writer thread only.
   std::size_t failed_bytes = 0;  // bytes lost since the last successful write
   std::string why_failed;
   bool is_at_line_start = true;
-  // When the retries of a durable record end; nullopt while writes succeed.
-  std::optional<std::chrono::steady_clock::time_point> given_up_at;
+  // When to stop retrying the write of a durable record; nullopt while writes succeed.
+  std::optional<std::chrono::steady_clock::time_point> retry_until;
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -91,12 +91,12 @@ struct BackgroundFile::Shared {
     return written;
   }
 
-  /// Pauses before a retry. Returns false once kDiskFullLimit has passed, or if the file is
+  /// Pauses before a retry. Returns false once kRetryDurableFor has passed, or if the file is
   /// closing.
   [[nodiscard]] bool wait_for_disk() {
     const auto now = std::chrono::steady_clock::now();
-    if (!given_up_at) given_up_at = now + BackgroundFile::kDiskFullLimit;
-    if (now >= *given_up_at) return false;
+    if (!retry_until) retry_until = now + BackgroundFile::kRetryDurableFor;
+    if (now >= *retry_until) return false;
     std::unique_lock lock(mutex);
     return !changed.wait_for(lock, kTryAgain, [&] { return is_closing; });
   }
@@ -116,7 +116,7 @@ struct BackgroundFile::Shared {
       if (!may_truncate || !record.is_durable || !wait_for_disk())
         return within(name, written.error());
     }
-    given_up_at.reset();
+    retry_until.reset();
     if (record.is_durable && ::fdatasync(file.get()) != 0 && errno != EINVAL && errno != EROFS) {
       return fail(Errc::kIo, "{}: {}", name, errno_text(errno));
     }
@@ -169,13 +169,13 @@ struct BackgroundFile::Shared {
   }
 };
 
-BackgroundFile::BackgroundFile(UniqueFd file, std::string name, std::size_t limit_bytes,
+BackgroundFile::BackgroundFile(UniqueFd file, std::string name, std::size_t queue_limit_bytes,
                                Content content)
     : shared_(std::make_shared<Shared>()) {
   shared_->file = std::move(file);
   shared_->event = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   shared_->name = std::move(name);
-  shared_->limit_bytes = limit_bytes;
+  shared_->queue_limit_bytes = queue_limit_bytes;
   shared_->content = content;
   std::thread([shared = shared_] { shared->run(); }).detach();
 }
@@ -193,17 +193,18 @@ BackgroundFile::~BackgroundFile() {
 }
 
 Result<std::unique_ptr<BackgroundFile>> BackgroundFile::open(const std::string& path,
-                                                             std::size_t limit_bytes,
+                                                             std::size_t queue_limit_bytes,
                                                              Content content) {
   UniqueFd file(::open(path.c_str(),
                        O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600));
   if (!file.is_open()) return fail(Errc::kIo, "{}: {}", path, errno_text(errno));
-  return std::make_unique<BackgroundFile>(std::move(file), path, limit_bytes, content);
+  return std::make_unique<BackgroundFile>(std::move(file), path, queue_limit_bytes, content);
 }
 
 bool BackgroundFile::push(std::string record, bool is_durable) {
   const std::lock_guard lock(shared_->mutex);
-  if (shared_->queued_bytes != 0 && shared_->queued_bytes + record.size() > shared_->limit_bytes)
+  if (shared_->queued_bytes != 0 &&
+      shared_->queued_bytes + record.size() > shared_->queue_limit_bytes)
     return false;
   shared_->queued_bytes += record.size();
   shared_->queue.push_back({std::move(record), is_durable});
@@ -211,16 +212,17 @@ bool BackgroundFile::push(std::string record, bool is_durable) {
   return true;
 }
 
-bool BackgroundFile::has_room() const {
+bool BackgroundFile::is_half_empty() const {
   const std::lock_guard lock(shared_->mutex);
-  return shared_->queued_bytes < shared_->limit_bytes / 2;
+  return shared_->queued_bytes < shared_->queue_limit_bytes / 2;
 }
 
 void BackgroundFile::push_or_drop(std::string bytes) {
   if (bytes.empty()) return;
   const std::lock_guard lock(shared_->mutex);
   auto& queue = shared_->queue;
-  if (shared_->queued_bytes == 0 || shared_->queued_bytes + bytes.size() <= shared_->limit_bytes) {
+  if (shared_->queued_bytes == 0 ||
+      shared_->queued_bytes + bytes.size() <= shared_->queue_limit_bytes) {
     shared_->queued_bytes += bytes.size();
     queue.push_back({std::move(bytes)});
     shared_->changed.notify_all();

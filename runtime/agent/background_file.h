@@ -19,7 +19,7 @@ namespace dlrun::agent {
 class BackgroundFile {
  public:
   /// Time for which the write of a durable record is retried after an error, such as a full disk.
-  static constexpr std::chrono::seconds kDiskFullLimit{60};
+  static constexpr std::chrono::seconds kRetryDurableFor{60};
 
   /// The kind of content decides what happens after a partial write.
   enum class Content {
@@ -28,9 +28,9 @@ class BackgroundFile {
     kSharedText,  ///< like kText, but the file has other writers, so it is never truncated
   };
 
-  /// Queues at most limit_bytes that are not written yet. An empty queue accepts a record of any
-  /// size. name: the file's name for messages.
-  BackgroundFile(UniqueFd file, std::string name, std::size_t limit_bytes,
+  /// Queues at most queue_limit_bytes that are not written yet. An empty queue accepts a record of
+  /// any size. name: the file's name for messages.
+  BackgroundFile(UniqueFd file, std::string name, std::size_t queue_limit_bytes,
                  Content content = Content::kRecords);
   /// Does not wait. The writer thread writes the rest of the queue; it may hang in the kernel.
   ~BackgroundFile();
@@ -54,7 +54,7 @@ class BackgroundFile {
   /// Opens path for appending, or creates it with mode 0600. Fails with kIo, also if path is a
   /// symbolic link. The file's name for messages is path.
   [[nodiscard]] static Result<std::unique_ptr<BackgroundFile>> open(
-      const std::string& path, std::size_t limit_bytes, Content content = Content::kRecords);
+      const std::string& path, std::size_t queue_limit_bytes, Content content = Content::kRecords);
 
   /// Queues a record. The record is written whole, or lost after a failure (with kSharedText a part
   /// of it may stay). is_durable: fdatasync() follows the write. Returns false, and queues nothing,
@@ -63,7 +63,7 @@ class BackgroundFile {
   /// Returns true while the queue is less than half full. Callers push a record that may be dropped
   /// only if this is true. The other half of the queue then stays free for important records while
   /// the disk hangs.
-  [[nodiscard]] bool has_room() const;
+  [[nodiscard]] bool is_half_empty() const;
 
   /// Queues text. If the queue is full, drops the text and counts its bytes. A file of kText or
   /// kSharedText then gets a line about the loss in its place.

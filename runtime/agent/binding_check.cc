@@ -73,8 +73,8 @@ std::optional<std::string> binding_problem(std::int64_t gpu, const ProcessorSet&
                                            const ProcessorSet& allowed) {
   if (near.none() || (near & allowed).any()) return std::nullopt;
   return fmt::format(
-      "binding: a rank may use no CPU near its GPU [GPU {} is near the CPUs {}, its rank may use "
-      "{}];"
+      "binding: none of the CPUs that a rank may use is near its GPU [GPU {} is near the CPUs {}, "
+      "its rank may use {}];"
       " set launch.gpu_bind: closest, or another launch.cpu_bind",
       gpu, processor_list(near), processor_list(allowed));
 }

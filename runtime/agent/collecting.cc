@@ -93,8 +93,8 @@ class OutputCopier {
     return {};
   }
 
-  /// Copies one entry, unless its copy is up to date. Makes a folder. Fails only if no other file
-  /// can be copied either.
+  /// Copies one entry, unless its copy is up to date; of a folder, makes only the folder itself.
+  /// Fails only if no other file can be copied either.
   Result<> copy_if_changed(const TreeEntry& entry) {
     const auto target = entry.path.empty() ? to_ / from_.filename() : to_ / entry.path;
     if (entry.kind == TreeEntry::Kind::kFolder) return make_folder(target);
@@ -174,14 +174,14 @@ class OutputCopier {
           printable(entry.path), printable(target.filename().string())));
       target += ".unfinished";
     }
-    return replace(entry, target);
+    return copy_atomically(entry, target);
   }
 
   [[nodiscard]] static std::int64_t least_age_ns() {
     return std::chrono::nanoseconds(kLeastFileAge).count();
   }
 
-  Result<> replace(const TreeEntry& entry, const fs::path& target) {
+  Result<> copy_atomically(const TreeEntry& entry, const fs::path& target) {
     const auto temporary = temporary_name_of(target);
     ::unlink(temporary.c_str());  // a copy that was killed may have left it behind
     const auto source = entry.path.empty() ? from_ : from_ / entry.path;

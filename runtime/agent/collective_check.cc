@@ -32,7 +32,7 @@ bool measures_speed(const NodeChecks& checks) {
 
 }  // namespace
 
-std::chrono::seconds CollectiveCheck::time_after_arrival(const NodeChecks& checks) {
+std::chrono::seconds CollectiveCheck::time_after_opening_device(const NodeChecks& checks) {
   // A rank waits for the address of rank 0, and for the connections to the other ranks.
   constexpr int kConnecting = 2, kAllReduce = 1;
   int steps = kConnecting + kAllReduce;
@@ -77,7 +77,7 @@ void CollectiveCheck::on_message(const MessageToLead& message) {
   const Json body = progress == nullptr ? Json() : progress->body;
   const auto word = json_read::text(body, "check");
   if (word == "arrived") {
-    if (!arrived_) arrived_ = Clock::now();
+    if (!device_opened_at_) device_opened_at_ = Clock::now();
     to_lead_(to_lead::Checking{});
   } else if (word == "failed") {
     const auto own = body.find("is_own");
@@ -95,10 +95,10 @@ void CollectiveCheck::give_up(std::string words) {
 }
 
 void CollectiveCheck::tick(Clock::time_point now) {
-  const auto limit = arrived_ ? time_after_arrival_ : time_to_arrive();
-  if (now >= arrived_.value_or(began_) + limit) {
+  const auto limit = device_opened_at_ ? time_after_opening_device_ : time_to_open_device();
+  if (now >= device_opened_at_.value_or(began_) + limit) {
     return give_up(fmt::format("its check does not {} within {} s",
-                               arrived_ ? "end" : "open its device", limit.count()));
+                               device_opened_at_ ? "end" : "open its device", limit.count()));
   }
   if (!is_stopped(pid_)) return stopped_since_.reset();
   if (!stopped_since_) stopped_since_ = now;

@@ -42,12 +42,12 @@ class CollectiveCheck {
   [[nodiscard]] pid_t pid() const { return pid_; }
   /// Returns the time from the start of the check in which it must report that its device is open.
   /// Otherwise the check is killed.
-  [[nodiscard]] static std::chrono::seconds time_to_arrive() { return kStepLimit + kSpare; }
+  [[nodiscard]] static std::chrono::seconds time_to_open_device() { return kStepLimit + kSpare; }
   /// Returns the time from that report in which the check must end. Otherwise the check is killed.
   /// The time exceeds the sum of the check's own limits, so that the check itself can report a
   /// collective that hangs. A check that still runs after this time most likely hangs while it
   /// ends.
-  [[nodiscard]] static std::chrono::seconds time_after_arrival(const NodeChecks& checks);
+  [[nodiscard]] static std::chrono::seconds time_after_opening_device(const NodeChecks& checks);
   void on_reply(const to_rank::Reply& message) { store_->on_reply(message); }
   /// Kills the check after the limits above, or if it has been stopped (SIGSTOP) for kStoppedLimit.
   void tick(Clock::time_point now);
@@ -62,18 +62,18 @@ class CollectiveCheck {
  private:
   CollectiveCheck(const NodeChecks& checks, std::function<void(const MessageToLead&)> to_lead)
       : backend_(checks.collective),
-        time_after_arrival_(time_after_arrival(checks)),
+        time_after_opening_device_(time_after_opening_device(checks)),
         to_lead_(std::move(to_lead)) {}
   void on_message(const MessageToLead& message);
   void give_up(std::string words);
 
   std::string backend_;
-  std::chrono::seconds time_after_arrival_;
+  std::chrono::seconds time_after_opening_device_;
   std::function<void(const MessageToLead&)> to_lead_;
   std::unique_ptr<StoreRelay> store_;
   pid_t pid_ = -1;
   Clock::time_point began_ = Clock::now();
-  std::optional<Clock::time_point> arrived_;  ///< when the check had opened its device
+  std::optional<Clock::time_point> device_opened_at_;
   std::optional<Clock::time_point> stopped_since_;
   /// The failure that the check, or this class, reported first.
   std::optional<to_lead::CheckFailed> failure_;

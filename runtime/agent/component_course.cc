@@ -111,7 +111,7 @@ void ComponentCourse::on_over(std::size_t at, const AttemptEnd& end) {
     ++one.restarts;
     return;
   }
-  if (signal_ && !decider_ && may_restart(one, end)) return end_by_signal(at);
+  if (signal_ && !decider_ && may_restart(one, end)) return count_signal_as_end(at);
   one.state = is_main && end.code == 0 ? ComponentState::kEnded : ComponentState::kFailed;
   if (!decider_ && !mains_are_done()) decider_ = at;
 }
@@ -119,11 +119,11 @@ void ComponentCourse::on_over(std::size_t at, const AttemptEnd& end) {
 void ComponentCourse::on_signal(int signal) {
   if (!signal_) signal_ = signal;
   for (std::size_t at = 0; at < components_.size(); ++at) {
-    if (!decider_ && components_[at].state == ComponentState::kRestarting) end_by_signal(at);
+    if (!decider_ && components_[at].state == ComponentState::kRestarting) count_signal_as_end(at);
   }
 }
 
-void ComponentCourse::end_by_signal(std::size_t at) {
+void ComponentCourse::count_signal_as_end(std::size_t at) {
   auto& one = components_[at];
   if (!one.end) one.end.emplace();
   auto& end = *one.end;

@@ -100,8 +100,8 @@ class ComponentCourse {
   [[nodiscard]] std::optional<std::string> reason_to_stop() const;
   /// Returns the first main component, whose progress is the progress of the run.
   [[nodiscard]] const Component& first_main() const;
-  /// Lets the signal end the component, which was about to start again.
-  void end_by_signal(std::size_t at);
+  /// Records the signal as the end of a component that was about to start again.
+  void count_signal_as_end(std::size_t at);
 
   std::vector<Component> components_;
   std::optional<std::size_t> decider_;

@@ -83,9 +83,10 @@ Result<> check_component(const ComponentOptions& component) {
                 "component '{}': only a service can have --component-retry; if a main component "
                 "fails, the attempt ends, and --retry restarts it",
                 name);
-  const auto rank = std::find(component.step.begin(), component.step.end(), "rank");
-  const auto program = std::find(rank, component.step.end(), "--");
-  if (rank == component.step.begin() || component.step.end() - program < 2)
+  const auto rank =
+      std::find(component.srun_arguments.begin(), component.srun_arguments.end(), "rank");
+  const auto program = std::find(rank, component.srun_arguments.end(), "--");
+  if (rank == component.srun_arguments.begin() || component.srun_arguments.end() - program < 2)
     return fail(Errc::kUsage,
                 "component '{}': its command is not `SRUN-OPTIONS... dlrun-agent rank ... -- "
                 "PROGRAM...`",

@@ -51,7 +51,7 @@ struct ComponentOptions {
   bool program_is_bundled = false;  ///< see LeadOptions
   std::string node_checks{};        ///< see LeadOptions
   /// The srun command line without `srun` and without the options that lead adds.
-  std::vector<std::string> step{};
+  std::vector<std::string> srun_arguments{};
 };
 
 /// Returns true for a letter, followed by letters, digits, '-' and '_'. The whole name has at most

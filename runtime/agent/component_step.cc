@@ -27,8 +27,9 @@ Result<std::string> nodes_of_component(const ComponentOptions& component, const 
 
 /// Returns true if the srun options of the component give its step no GPU.
 bool has_no_gpus(const ComponentOptions& component) {
-  const auto end = std::find(component.step.begin(), component.step.end(), "rank");
-  return std::find(component.step.begin(), end, "--gpus-per-node=0") != end;
+  const auto end =
+      std::find(component.srun_arguments.begin(), component.srun_arguments.end(), "rank");
+  return std::find(component.srun_arguments.begin(), end, "--gpus-per-node=0") != end;
 }
 
 }  // namespace
@@ -42,7 +43,7 @@ Result<std::vector<std::string>> component_command(const ComponentOptions& compo
     DLRUN_TRY_ASSIGN(const auto nodes, nodes_of_component(component, env));
     command.push_back("--nodelist=" + nodes);
   }
-  command.insert(command.end(), component.step.begin(), component.step.end());
+  command.insert(command.end(), component.srun_arguments.begin(), component.srun_arguments.end());
   return command;
 }
 

@@ -35,7 +35,7 @@ constexpr milliseconds kSignalSpread{500};
 ComponentsRunner::ComponentsRunner(const AttemptContext& context)
     : context_(context),
       course_(context.options.components),
-      watch_(context.run.directory, context.run.attempt),
+      later_attempt_watch_(context.run.directory, context.run.attempt),
       file_(context.run.directory / "components.json") {}
 
 LeadOptions ComponentsRunner::options_for(const ComponentOptions& component) const {
@@ -190,7 +190,7 @@ void ComponentsRunner::start(std::size_t index) {
 void ComponentsRunner::tick() {
   const auto now = Clock::now();
   gate_->tick(now);
-  const bool is_superseded = watch_.is_superseded();
+  const bool is_superseded = later_attempt_watch_.is_superseded();
   for (std::size_t index = 0; index < slots_.size(); ++index) {
     auto& slot = slots_[index];
     if (!slot.runner) continue;
@@ -200,7 +200,7 @@ void ComponentsRunner::tick() {
     }
     if (is_superseded) slot.runner->end_superseded(now);
     slot.runner->tick_or_postpone();
-    check_component(index, now);
+    follow_component(index, now);
   }
   is_superseded_ = is_superseded_ || is_superseded;
   if (!awaits_signals(now)) carry_out(course_.take_orders());
@@ -215,7 +215,7 @@ bool ComponentsRunner::awaits_signals(Clock::time_point now) {
   return now < *signalled_at_ + kSignalSpread;
 }
 
-void ComponentsRunner::check_component(std::size_t index, Clock::time_point now) {
+void ComponentsRunner::follow_component(std::size_t index, Clock::time_point now) {
   auto& slot = slots_[index];
   const auto& attempt = slot.runner->attempt();
   check_join(index, now);
@@ -338,9 +338,9 @@ void ComponentsRunner::on_lost(PeerId peer, std::string_view why) {
   if (slot != nullptr) slot->runner->on_lost(peer, why);
 }
 
-void ComponentsRunner::on_too_few_files(int error) {
+void ComponentsRunner::on_too_few_descriptors(int error) {
   for (auto& slot : slots_) {
-    if (slot.runner && !slot.is_over) slot.runner->on_too_few_files(error);
+    if (slot.runner && !slot.is_over) slot.runner->on_too_few_descriptors(error);
   }
 }
 

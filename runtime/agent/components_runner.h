@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "runtime/agent/attempt_runner.h"
-#include "runtime/agent/attempt_watch.h"
 #include "runtime/agent/component_course.h"
 #include "runtime/agent/gate.h"
+#include "runtime/agent/later_attempt_watch.h"
 #include "runtime/agent/messages.h"
 #include "runtime/agent/ready_probe.h"
 #include "runtime/agent/run_attempt.h"
@@ -34,11 +34,11 @@ class ComponentsRunner final : public GateHandler {
 
   Result<AttemptEnd> run();
 
-  // GateHandler. Each call goes to the component of the peer; on_too_few_files() goes to all.
+  // GateHandler. Each call goes to the component of the peer; on_too_few_descriptors() goes to all.
   bool on_peer(PeerId peer, const Claim& claim) override;
   void on_message(PeerId peer, std::string_view payload) override;
   void on_lost(PeerId peer, std::string_view why) override;
-  void on_too_few_files(int error) override;
+  void on_too_few_descriptors(int error) override;
 
  private:
   /// One component: its settings, and its present start.
@@ -72,7 +72,7 @@ class ComponentsRunner final : public GateHandler {
   void start(std::size_t index);
   void tick();
   /// Passes the changes of a running component on to course_.
-  void check_component(std::size_t index, Clock::time_point now);
+  void follow_component(std::size_t index, Clock::time_point now);
   /// Handles the moment when all ranks of the component have joined.
   void check_join(std::size_t index, Clock::time_point now);
   /// Asks whether the component is ready. Ends its start after the time limit of `ready`.
@@ -100,7 +100,7 @@ class ComponentsRunner final : public GateHandler {
   std::unique_ptr<Gate> gate_;
   std::vector<Slot> slots_;  ///< in the order of the options; never resized after prepare()
   std::unordered_map<PeerId, std::size_t> slot_of_peer_;
-  AttemptWatch watch_;
+  LaterAttemptWatch later_attempt_watch_;
   SnapshotFile file_;
   bool has_changed_ = true;  ///< components.json is out of date
   bool is_superseded_ = false;

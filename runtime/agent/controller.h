@@ -67,7 +67,7 @@ class SlurmController {
 
   /// Returns the facts about the job.
   [[nodiscard]] Result<JobFacts> job() const;
-  /// Returns the bad nodes of a node list.
+  /// Returns the nodes of a node list that are bad by the rule of parse_bad_nodes().
   [[nodiscard]] Result<std::vector<std::string>> bad_nodes(const std::string& nodes) const;
   /// Returns the nodes of a node list that the job has lost.
   [[nodiscard]] Result<std::vector<std::string>> lost_nodes(const std::string& nodes) const;

@@ -48,7 +48,7 @@ std::string StageItem::json() const {
   ItemJson object{{"from", from}, {"to", to}};
   if (unpack) object["unpack"] = true;
   if (in_container) object["in_container"] = true;
-  if (!broadcast.empty()) object["broadcast"] = broadcast;
+  if (!broadcast_copy.empty()) object["broadcast"] = broadcast_copy;
   return json_read::dump(object);
 }
 

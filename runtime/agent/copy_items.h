@@ -20,8 +20,9 @@ struct StageItem {
   std::string to;    ///< $VARIABLE/PATH
   bool unpack = false;
   bool in_container = false;  ///< the ranks' agents run in a container
-  /// The path of the copy on this node that lead has broadcast (broadcast.h); empty: none.
-  std::string broadcast{};
+  /// The path on this node of a copy that lead has made with sbcast (file_broadcast.h); empty:
+  /// none.
+  std::string broadcast_copy{};
 
   /// Reads {"from": PATH, "to": "$VARIABLE/PATH", "unpack": true, "in_container": true,
   /// "broadcast": PATH}. Only `from` and `to` are required. Fails with kUsage.

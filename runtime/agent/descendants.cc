@@ -191,8 +191,8 @@ void end_descendants() {
   }
 }
 
-TreeUse use_of_descendants_without(pid_t excluded) {
-  TreeUse use;
+ProcessTreeUse use_of_descendants_without(pid_t excluded) {
+  ProcessTreeUse use;
   for (const ProcessState& process : living_descendants(excluded)) {
     use.cpu_ticks += process.cpu_ticks;
     use.resident_bytes += process.resident_bytes;

@@ -31,7 +31,7 @@ void adopt_orphans();
 void end_descendants();
 
 /// The resources that all descendants of this process use.
-struct TreeUse {
+struct ProcessTreeUse {
   /// Processor time in clock ticks: of living processes and of their children that they waited for.
   std::uint64_t cpu_ticks = 0;
   std::uint64_t resident_bytes = 0;  ///< shared pages count once for each process that has them
@@ -39,7 +39,7 @@ struct TreeUse {
 };
 /// Measures all descendants of this process, except `excluded` and its descendants; -1 excludes
 /// none.
-[[nodiscard]] TreeUse use_of_descendants_without(pid_t excluded);
+[[nodiscard]] ProcessTreeUse use_of_descendants_without(pid_t excluded);
 
 /// Returns true if the main thread of the process has begun to exit, or is a zombie. The kernel
 /// closes the process's files while it exits.

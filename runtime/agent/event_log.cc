@@ -85,13 +85,13 @@ Result<EventLog> EventLog::open(const std::filesystem::path& path) {
   struct stat info {};
   if (::fstat(readable.get(), &info) != 0)
     return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  const off_t valid = end_of_checked_lines(readable.get(), info.st_size);
-  const auto cut_bytes = static_cast<std::size_t>(info.st_size - valid);
-  if (cut_bytes != 0 && ::ftruncate(file.get(), valid) != 0) {
+  const off_t valid_bytes = end_of_checked_lines(readable.get(), info.st_size);
+  const auto cut_bytes = static_cast<std::size_t>(info.st_size - valid_bytes);
+  if (cut_bytes != 0 && ::ftruncate(file.get(), valid_bytes) != 0) {
     return fail(Errc::kIo, "{}: {} torn bytes at its end cannot be cut off: {}", path.string(),
                 cut_bytes, errno_text(errno));
   }
-  if (valid > static_cast<off_t>(kCompactAtBytes)) {
+  if (valid_bytes > static_cast<off_t>(kCompactAtBytes)) {
     // The file can be larger, for example after a compaction that failed. If the disk still has no
     // room for a compacted copy, the run continues with the large file.
     if (auto compact = compact_events(path)) {
@@ -112,7 +112,7 @@ void EventLog::record(const RunEvent& event, const std::string& component) {
   for (auto& value : object) value = shortened(value);
   const bool is_droppable = class_of(event) == EventClass::kDroppable;
   if (!is_droppable) log_event(object);
-  if (is_droppable && !file_->has_room()) return;
+  if (is_droppable && !file_->is_half_empty()) return;
   std::ignore = file_->push(to_checked_line(object), !is_droppable);
 }
 

@@ -153,9 +153,9 @@ std::vector<std::string> gpu_link_problems(std::string_view matrix) {
 }
 
 std::vector<std::string> fabric_problems(const FabricFigures& figures, const Env& env,
-                                         const World& world, const fs::path& ports) {
+                                         const World& world, const fs::path& infiniband) {
   if (world.local_rank != 0) return {};
-  auto problems = infiniband_problems(figures, ports);
+  auto problems = infiniband_problems(figures, infiniband);
   if (!figures.needs_nvlink || gpu_scope(env, world) == GpuScope::kNone) return problems;
   const auto tool = find_gpu_tool(env);
   const auto matrix =

@@ -29,19 +29,19 @@ struct FabricFigures {
   [[nodiscard]] static Result<FabricFigures> parse(std::string_view words);
 };
 
-/// Returns the problems of a node's InfiniBand ports. ports: /sys/class/infiniband. A port that has
-/// a physical link must be active, even if there are no figures.
+/// Returns the problems of a node's InfiniBand ports. folder: /sys/class/infiniband. A port that
+/// has a physical link must be active, even if there are no figures.
 [[nodiscard]] std::vector<std::string> infiniband_problems(const FabricFigures& figures,
-                                                           const std::filesystem::path& ports);
+                                                           const std::filesystem::path& folder);
 
 /// Returns a problem for each pair of GPUs that NVLink does not connect. Returns one problem that
 /// says so if the matrix has no GPUs. matrix: the output of `nvidia-smi topo -m`.
 [[nodiscard]] std::vector<std::string> gpu_link_problems(std::string_view matrix);
 
 /// Returns the problems of the node. Only the first rank of a node checks. Runs nvidia-smi (at most
-/// 60 s) if the node has GPUs and the site expects NVLink.
+/// 60 s) if the node has GPUs and the site expects NVLink. infiniband: /sys/class/infiniband.
 [[nodiscard]] std::vector<std::string> fabric_problems(const FabricFigures& figures, const Env& env,
                                                        const World& world,
-                                                       const std::filesystem::path& ports);
+                                                       const std::filesystem::path& infiniband);
 
 }  // namespace dlrun::agent

@@ -41,9 +41,9 @@ std::vector<Broadcast> planned_file_broadcasts(const std::vector<StageItem>& ite
   return files;
 }
 
-BroadcastResult broadcast_files(const std::vector<Broadcast>& files, std::size_t items,
+BroadcastResult broadcast_files(const std::vector<Broadcast>& files, std::size_t item_count,
                                 const Env& env) {
-  BroadcastResult result{std::vector<std::string>(items), {}};
+  BroadcastResult result{std::vector<std::string>(item_count), {}};
   for (const auto& file : files) {
     Command command;
     // Without --force sbcast does not write to a file that exists, such as a link of another user.

@@ -47,9 +47,9 @@ struct BroadcastResult {
   std::vector<std::string> problems;  ///< a sentence for each file whose broadcast failed
 };
 
-/// Runs sbcast for each file, one after the other. items: the number of items of `stage`. Blocks,
-/// for each file at most one minute and a second for each 10 MiB.
+/// Runs sbcast for each file, one after the other. item_count: the number of items of `stage`.
+/// Blocks: for each file at most one minute, plus the time that its bytes need at 10 MiB/s.
 [[nodiscard]] BroadcastResult broadcast_files(const std::vector<Broadcast>& files,
-                                              std::size_t items, const Env& env);
+                                              std::size_t item_count, const Env& env);
 
 }  // namespace dlrun::agent

@@ -38,7 +38,7 @@ class GateHandler {
   virtual void on_lost(PeerId peer, std::string_view why) = 0;
   /// Called once when accept() fails for lack of descriptors or memory and there is no unproven
   /// connection to close. error: the errno of accept().
-  virtual void on_too_few_files(int /*error*/) {}
+  virtual void on_too_few_descriptors(int /*error*/) {}
 };
 
 class Gate {

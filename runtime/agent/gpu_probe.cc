@@ -84,7 +84,7 @@ GpuProbe::GpuProbe(EventLoop& loop, Env env, GpuTool tool)
 }
 
 GpuProbe::~GpuProbe() {
-  finish();
+  stop_reading();
 }
 
 void GpuProbe::start(Clock::time_point now) {
@@ -118,13 +118,13 @@ void GpuProbe::read_some() {
     const ssize_t got = ::read(out_.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
-    if (got <= 0) return finish();
+    if (got <= 0) return stop_reading();
     if (text_.size() < kSmiTextLimitBytes)
       text_.append(buffer.data(), static_cast<std::size_t>(got));
   }
 }
 
-void GpuProbe::finish() {
+void GpuProbe::stop_reading() {
   if (watch_) loop_.unwatch(*watch_);
   watch_.reset();
   out_.reset();
@@ -133,7 +133,7 @@ void GpuProbe::finish() {
 bool GpuProbe::on_reaped(pid_t pid, int status) {
   if (pid != pid_) return false;
   if (out_.is_open()) read_some();
-  finish();
+  stop_reading();
   pid_ = -1;
   auto readings = tool_.parse_usage(text_);
   const bool is_ok = WIFEXITED(status) && WEXITSTATUS(status) == 0 && !readings.empty();

@@ -59,7 +59,7 @@ class GpuProbe {
   GpuProbe(EventLoop& loop, Env env, GpuTool tool);
   void start(Clock::time_point now);
   void read_some();
-  void finish();
+  void stop_reading();
 
   EventLoop& loop_;
   Env env_;

@@ -44,8 +44,8 @@ class HangWatch {
   /// Excludes `time`, for which this process was stopped and could hear no rank. In a suspended job
   /// the ranks are stopped as well.
   void on_asleep(Clock::duration time) { heard_ += time; }
-  /// Stops watching. Called after the program's final report, when the attempt is about to end
-  /// before the time limit, and when a signal asks the programs for a checkpoint.
+  /// Stops watching. Called after the program's final report, when lead is about to end the attempt
+  /// because the time limit is near, and when a signal asks the programs for a checkpoint.
   void stop_watching() { is_watching_ = false; }
 
   /// Returns a sentence that describes the hang, once the limit has passed.

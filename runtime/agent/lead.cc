@@ -20,7 +20,6 @@
 #include "common/text.h"
 #include "runtime/agent/address.h"
 #include "runtime/agent/agent_log.h"
-#include "runtime/agent/bad_node_memory.h"
 #include "runtime/agent/controller.h"
 #include "runtime/agent/descendants.h"
 #include "runtime/agent/event_log.h"
@@ -29,6 +28,7 @@
 #include "runtime/agent/program_start.h"
 #include "runtime/agent/protocol.h"
 #include "runtime/agent/record_wait.h"
+#include "runtime/agent/remembered_bad_nodes.h"
 #include "runtime/agent/run_attempt.h"
 #include "runtime/agent/run_chain.h"
 #include "runtime/agent/run_claim.h"
@@ -68,7 +68,7 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
   // the allocation do not explain the script's end.
   const bool asks_slurm = !options.local && !options.is_borrowed;
   const auto log = asks_slurm ? tail_of_job_log() : std::string();
-  ScriptAtExit script{.code = *options.never_started,
+  ScriptAtExit script{.code = *options.unstarted_script_code,
                       .at = printable(join(options.command, " ")),
                       .facts = {},
                       .restarts = restart_count_of(env),
@@ -106,16 +106,16 @@ RestartedBy restarted_by(const ClaimedRun& run) {
 /// Checks the restart budget after Slurm or the run's chain has started the run again without a
 /// request of lead. Returns an exit code if the run must end here.
 std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& run,
-                                 RecordedHistory& read, const LeadOutputs& outputs) {
+                                 RecordedHistory& recorded, const LeadOutputs& outputs) {
   auto& events = outputs.events;
-  const auto& last = read.last;
+  const auto& last = recorded.last;
   if (!options.retry.is_on() || !run.was_claimed_before || !last.has_attempt ||
       last.is_restart_recorded)
     return std::nullopt;
-  const auto decision = decide_retry(options.retry, read.history, last.cause);
+  const auto decision = decide_retry(options.retry, recorded.history, last.cause);
   if (decision.grants_restart) {
     if (last.cause == Cause::kRequeue) return std::nullopt;
-    read.history.add_restart();
+    recorded.history.add_restart();
     events.set_attempt(static_cast<int>(last.attempt));
     events.record(
         events::Restarting{.cause = last.cause, .left = decision.left, .by = restarted_by(run)});
@@ -201,7 +201,7 @@ int run_lead(const LeadOptions& options, const Env& env) {
   const auto notifier = start_notifier(options, env, *identity, *run);
   const bool has_notifier = notifier && *notifier != nullptr;
   const pid_t spared_child = has_notifier ? (*notifier)->helper()
-                             : options.never_started
+                             : options.unstarted_script_code
                                  ? -1
                                  : record_surroundings(run->directory, run->attempt, env);
   const AgentLog log(env, run->directory, "lead", "lead.log");
@@ -218,15 +218,15 @@ int run_lead(const LeadOptions& options, const Env& env) {
       (*notifier)->on_event(event, attempt, component);
     });
   }
-  RecordedHistory read;
+  RecordedHistory recorded;
   if (run->was_claimed_before) {
     auto history = read_history_file(run->directory / "events.jsonl", options.program_is_bundled);
     // Without the history lead does not know how many restarts are left.
     if (!history) return refuse(history.error(), kExitRunUnwritable);
-    read = std::move(*history);
+    recorded = std::move(*history);
   }
 
-  if (read.last.is_requeued_after_end) {
+  if (recorded.last.is_requeued_after_end) {
     return refuse({Errc::kRefused,
                    "the run has completed; Slurm started its job again because it was preempted "
                    "once; there is nothing left to do (dlrun resubmit starts it again)"},
@@ -234,15 +234,16 @@ int run_lead(const LeadOptions& options, const Env& env) {
   }
   if (const auto code = end_unbegun(*run, outputs)) return *code;
   events->set_attempt(run->attempt);
-  if (const auto code = judge_requeue(options, *run, read, outputs)) return *code;
+  if (const auto code = judge_requeue(options, *run, recorded, outputs)) return *code;
   events->record(events::Claimed{.job = identity->job,
                                  .cluster = identity->cluster,
                                  .host = own_host(),
                                  .pid = ::getpid(),
                                  .again = run->was_claimed_before});
-  RunLeader leader(options, env, *identity, *run, outputs, spared_child, std::move(read.history));
+  RunLeader leader(options, env, *identity, *run, outputs, spared_child,
+                   std::move(recorded.history));
   report_start_problems(leader, *events, notifier);
-  if (options.never_started)
+  if (options.unstarted_script_code)
     return end_without_step(options, env, *identity, run->directory, outputs);
   return leader.run();
 }

@@ -50,7 +50,7 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
                return fail(Errc::kUsage, "--never-started '{}' is not an exit code",
                            printable(value));
              }
-             lead.never_started = static_cast<int>(*code);
+             lead.unstarted_script_code = static_cast<int>(*code);
              return {};
            },
            {}},
@@ -234,12 +234,12 @@ struct RankFacts {
 
 Result<RankFacts> facts_of_ranks(const std::vector<std::string>& command) {
   RankFacts facts;
-  const auto ranks = std::find(command.begin(), command.end(), "rank");
-  const auto program = std::find(ranks, command.end(), "--");
-  facts.is_bundled = std::find(ranks, program, "--trusted") != program;
-  if (const auto checks = std::find(ranks, program, "--preflight"); program - checks > 1)
+  const auto rank_word = std::find(command.begin(), command.end(), "rank");
+  const auto program = std::find(rank_word, command.end(), "--");
+  facts.is_bundled = std::find(rank_word, program, "--trusted") != program;
+  if (const auto checks = std::find(rank_word, program, "--preflight"); program - checks > 1)
     facts.checks = checks[1];
-  for (auto at = std::find(ranks, program, "--stage"); program - at > 1;
+  for (auto at = std::find(rank_word, program, "--stage"); program - at > 1;
        at = std::find(at + 2, program, "--stage")) {
     DLRUN_TRY_ASSIGN(auto item, StageItem::parse(at[1]));
     facts.stage.push_back(std::move(item));
@@ -254,9 +254,9 @@ Result<ComponentOptions> parse_component(const std::vector<std::string>& argumen
   ComponentOptions component;
   const auto own = options_of_component(component);
   options.insert(options.end(), own.begin(), own.end());
-  DLRUN_TRY_ASSIGN(component.step, read_options(arguments, options));
+  DLRUN_TRY_ASSIGN(component.srun_arguments, read_options(arguments, options));
   DLRUN_TRY(check_component(component));
-  DLRUN_TRY_ASSIGN(auto facts, facts_of_ranks(component.step));
+  DLRUN_TRY_ASSIGN(auto facts, facts_of_ranks(component.srun_arguments));
   component.program_is_bundled = facts.is_bundled;
   component.node_checks = std::move(facts.checks);
   return component;
@@ -279,7 +279,8 @@ Result<> parse_components(const std::vector<std::string>& arguments,
     begin = end + 1;
   }
   DLRUN_TRY(check_components(lead.components));
-  if (lead.local || lead.never_started || lead.retry.min_nodes > 0 || lead.retry.step_nodes > 0) {
+  if (lead.local || lead.unstarted_script_code || lead.retry.min_nodes > 0 ||
+      lead.retry.step_nodes > 0) {
     return fail(Errc::kUsage,
                 "--local, --never-started, --min-nodes and --step-nodes do not work with "
                 "--component");

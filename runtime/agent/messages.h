@@ -10,7 +10,7 @@
 //           numbers are clamped to their range, and the texts of failures are cut.
 //
 // To add a message, write its struct here, add the struct to MessageToLead or MessageToRank, write
-// a handle() for the receiver (lead_messages.cc or rank.cc), and send it.
+// a handle() for the receiver (messages_to_lead.cc or rank.cc), and send it.
 
 #include <chrono>
 #include <cstdint>

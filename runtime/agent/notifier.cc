@@ -254,7 +254,7 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
             .to_json();
     const auto& command = options.components.empty()
                               ? options.command
-                              : first_main_component(options.components).step;
+                              : first_main_component(options.components).srun_arguments;
     if (writes_metrics(options.program_is_bundled, command)) targets["has_metrics"] = true;
   }
   const auto line = json_read::dump(targets) + "\n";
@@ -269,7 +269,8 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
     const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     ::dup2(read_end.get(), STDIN_FILENO);
     ::dup2(null.get(), STDOUT_FILENO);
-    if (!options.never_started) std::ignore = record_surroundings(run.directory, run.attempt, env);
+    if (!options.unstarted_script_code)
+      std::ignore = record_surroundings(run.directory, run.attempt, env);
     std::ignore =
         become_program({"/proc/self/exe", "notify", "--run", run.directory.string()}, env);
     ::_exit(kExitInternal);

@@ -495,7 +495,7 @@ int run_rank(const RankOptions& options, const Env& env) {
     return refuse(*world, error, exit_code_of(error));
   }
   int exit_code = kExitInternal;
-  const auto guarded = split_off_guard(exit_code);
+  const auto guarded = split_off_agent(exit_code);
   if (!guarded) return exit_code;
   const AgentLog log(env, env.get_or("DLRUN_RUN", ""), fmt::format("rank {}", world->rank),
                      rank_log_name(component_of(env), "rank", world->rank));

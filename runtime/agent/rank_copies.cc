@@ -34,7 +34,7 @@ void RankRunner::start_staging(const std::vector<std::string>& broadcast) {
   std::vector<std::string> arguments{"stage", "--nnodes", std::to_string(world_.nnodes), "--"};
   for (std::size_t i = 0; i < options_.stage.size(); ++i) {
     auto item = options_.stage[i];
-    item.broadcast = i < broadcast.size() ? broadcast[i] : "";
+    item.broadcast_copy = i < broadcast.size() ? broadcast[i] : "";
     arguments.push_back(item.json());
   }
   if (const auto started = staging_.start(env_, arguments); !started)

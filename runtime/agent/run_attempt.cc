@@ -145,7 +145,8 @@ Result<AttemptEnd> AttemptRunner::run() {
   DLRUN_TRY(open_gate());
   begin();
   const auto signals = loop_.watch(signal_fd_, EPOLLIN, [this](std::uint32_t) { take_signals(); });
-  if (!options_.local) watch_ = std::make_unique<AttemptWatch>(run_.directory, run_.attempt);
+  if (!options_.local)
+    later_attempt_watch_ = std::make_unique<LaterAttemptWatch>(run_.directory, run_.attempt);
   while (!attempt_->is_over()) run_round();
   write_samples(Clock::now(), true);
   wait_for_step();
@@ -193,7 +194,7 @@ Env AttemptRunner::step_env() const {
   return env;
 }
 
-std::string AttemptRunner::too_few_files_message(int error) const {
+std::string AttemptRunner::too_few_descriptors_message(int error) const {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   const auto joined = rank_of_peer_.size();
@@ -385,7 +386,7 @@ void AttemptRunner::tick(Clock::time_point now) {
     broadcast(to_rank::Beat{});
   }
   report_write_failures();
-  if (watch_ && watch_->is_superseded()) end_superseded(now);
+  if (later_attempt_watch_ && later_attempt_watch_->is_superseded()) end_superseded(now);
   write_samples(now, false);
   if (tensorboard_) tensorboard_->tick();
   if (attempt_->end().has_run && !have_programs_started_) {

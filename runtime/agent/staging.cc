@@ -262,7 +262,7 @@ void remove_lost_broadcasts(const fs::path& folder, const StageOptions& options)
                name.starts_with(kBroadcastPrefix) &&
                are_hex_digits(name.substr(kBroadcastPrefix.size())) &&
                std::none_of(options.items.begin(), options.items.end(), [&](const StageItem& item) {
-                 return fs::path(item.broadcast).filename() == name;
+                 return fs::path(item.broadcast_copy).filename() == name;
                });
       },
       options.leftover_age);
@@ -340,11 +340,11 @@ Result<> stage_anew(const StageItem& item, const fs::path& from, const FileTree&
   DLRUN_TRY(remove_tree(place.part));
   DLRUN_TRY(remove_tree(place.old));
   if (!item.unpack) DLRUN_TRY(check_space(place.target.parent_path(), source.bytes));
-  const BroadcastCopy broadcast(item.broadcast);
+  const BroadcastCopy broadcast(item.broadcast_copy);
   const bool is_broadcast = broadcast.is_copy_of(source);
   const auto made =
-      item.unpack    ? unpack(is_broadcast ? fs::path(item.broadcast) : from, place.part, env)
-      : is_broadcast ? take_broadcast(item.broadcast, source.entries.front(), place.part)
+      item.unpack    ? unpack(is_broadcast ? fs::path(item.broadcast_copy) : from, place.part, env)
+      : is_broadcast ? take_broadcast(item.broadcast_copy, source.entries.front(), place.part)
                      : copy_tree(from, source, place.part);
   const auto copy =
       made.and_then([&] { return list_copy(item, from, source, digest, place.part); });
@@ -421,7 +421,7 @@ Result<> stage_locked(const StageItem& item, const StagePlace& place, const Env&
 
 Result<> stage_one(const StageItem& item, const StageOptions& options, const Env& env,
                    CopyReport& report) {
-  const BroadcastCopy unused(item.broadcast);  // removes a copy that is not needed
+  const BroadcastCopy unused(item.broadcast_copy);  // removes a copy that is not needed
   DLRUN_TRY_ASSIGN(const auto node, node_place(item.to, env));
   if (options.nnodes > 1 && options.is_shared(node.base))
     return fail(Errc::kInvalid,

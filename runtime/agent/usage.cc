@@ -29,7 +29,7 @@ std::chrono::nanoseconds own_time() {
 std::optional<Usage> UsageMeter::sample(pid_t excluded, Clock::time_point now) {
   if (now < next_) return std::nullopt;
   const auto begin = own_time();
-  const TreeUse use = use_of_descendants_without(excluded);
+  const ProcessTreeUse use = use_of_descendants_without(excluded);
   next_ = now +
           std::clamp<Clock::duration>(kGapFactor * (own_time() - begin), kSampleEvery, kLongestGap);
   const auto before = std::exchange(ticks_before_, use.cpu_ticks);

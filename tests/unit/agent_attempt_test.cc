@@ -248,7 +248,7 @@ TEST_CASE(
     "start again") {
   Scene scene;
   scene.hello(0, 4);
-  scene.attempt.on_too_few_files("too few open files", scene.now);
+  scene.attempt.on_too_few_descriptors("too few open files", scene.now);
   scene.attempt.on_exit(0, {143, SIGTERM, {}}, scene.now);
   scene.attempt.on_step_end(1, "", scene.now);
   scene.pass(seconds(3));

@@ -79,7 +79,7 @@ TEST_CASE("if the reader does not read, the full queue refuses new lines and kee
   const std::string big(200'000, 'x');  // more than a pipe holds, so the writer blocks
   REQUIRE(file.push(big));
   CHECK_FALSE(file.push("more"));
-  CHECK_FALSE(file.has_room());
+  CHECK_FALSE(file.is_half_empty());
   CHECK_FALSE(file.drain(milliseconds(1)));
   std::size_t seen = 0;
   std::array<char, 65536> buffer;
@@ -102,7 +102,7 @@ TEST_CASE(
   BackgroundFile file(UniqueFd(ends[1]), "a pipe", 1'000'000);
   const std::string part(200'000, 'x');  // more than a pipe holds, so the writer blocks
   std::size_t pushed = 0;
-  for (; file.has_room(); pushed += part.size()) REQUIRE(file.push(part));
+  for (; file.is_half_empty(); pushed += part.size()) REQUIRE(file.push(part));
   CHECK(pushed == 3 * part.size());
   REQUIRE(file.push(part));
   pushed += part.size();

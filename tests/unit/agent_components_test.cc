@@ -195,13 +195,13 @@ TEST_CASE("lead parses the components, each with its options, its step and its p
   CHECK(server.retries == 2);
   CHECK(server.first_node == 0);
   CHECK_FALSE(server.program_is_bundled);
-  CHECK(server.step.back() == "{port}");
+  CHECK(server.srun_arguments.back() == "{port}");
   const auto& trainer = lead.components[1];
   CHECK(trainer.role == ComponentRole::kMain);
   CHECK(trainer.after == std::vector<std::string>{"server"});
   CHECK(trainer.ranks == 4);
   CHECK(trainer.node_checks == "gpu");
-  CHECK(trainer.step.back() == "x");
+  CHECK(trainer.srun_arguments.back() == "x");
 }
 
 TEST_CASE("+++ in the command of a job with one program is an argument like any other") {

@@ -75,13 +75,13 @@ TEST_CASE("a check of collectives is killed only after the sum of its own limits
   // The check waits for rank 0, then for the connections, and then for the all-reduce.
   constexpr auto kStep = CollectiveCheck::kStepLimit;
   auto checks = NodeChecks::parse("gloo").value();
-  CHECK(CollectiveCheck::time_after_arrival(checks) > 3 * kStep);
+  CHECK(CollectiveCheck::time_after_opening_device(checks) > 3 * kStep);
   checks.figures.all_reduce = checks.figures.node_all_reduce = 10;
-  CHECK(CollectiveCheck::time_after_arrival(checks) < 4 * kStep);
+  CHECK(CollectiveCheck::time_after_opening_device(checks) < 4 * kStep);
   checks.fabric = true;
-  CHECK(CollectiveCheck::time_after_arrival(checks) > 7 * kStep);
+  CHECK(CollectiveCheck::time_after_opening_device(checks) > 7 * kStep);
   checks.collective = "rccl";
-  CHECK(CollectiveCheck::time_after_arrival(checks) < 4 * kStep);
+  CHECK(CollectiveCheck::time_after_opening_device(checks) < 4 * kStep);
 }
 
 TEST_CASE("nvidia-smi is run if the rank has GPUs, and its failure makes the node unfit") {
@@ -171,13 +171,13 @@ TEST_CASE("a list of processors is read and written as the kernel writes it") {
   CHECK(pci_device_name(" 00000000:C1:00.0") == "0000:c1:00.0");
 }
 
-TEST_CASE("a rank that may use no CPU near its GPU is named with both lists of CPUs") {
+TEST_CASE("a rank whose CPUs are all far from its GPU is named with both lists of CPUs") {
   const auto near = *parse_processors("32-47");
   CHECK_FALSE(binding_problem(2, near, *parse_processors("47-63")).has_value());
   CHECK_FALSE(binding_problem(2, *parse_processors(""), *parse_processors("0")).has_value());
   CHECK(binding_problem(2, near, *parse_processors("0-15"))
-            ->starts_with("binding: a rank may use no CPU near its GPU [GPU 2 is near the CPUs "
-                          "32-47, its rank may use "
+            ->starts_with("binding: none of the CPUs that a rank may use is near its GPU [GPU 2 is "
+                          "near the CPUs 32-47, its rank may use "
                           "0-15]; set launch.gpu_bind: closest"));
 }
 

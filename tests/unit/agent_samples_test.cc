@@ -398,7 +398,7 @@ TEST_CASE(
   }
   const auto before = use_of_descendants_without(-1).cpu_ticks;
   const auto until = Clock::now() + seconds(30);
-  TreeUse use;
+  ProcessTreeUse use;
   do {
     ::usleep(20'000);
     use = use_of_descendants_without(-1);

@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/agent/fitness.h"
+#include "runtime/agent/node_fitness.h"
 #include "runtime/agent/store_table.h"
 #include "tests/time_limit.h"
 #include "tests/unit/attempt_scene.h"
@@ -80,17 +80,17 @@ TEST_CASE(
     "the verdicts after ten thousand failed checks take less than a tenth of a second together") {
   constexpr int kPerNode = 8;
   constexpr int kNodes = kManyRanks / kPerNode;
-  const Fitness::Clock::time_point now{std::chrono::hours(1)};
-  Fitness fitness;
+  const NodeFitness::Clock::time_point now{std::chrono::hours(1)};
+  NodeFitness fitness;
   const double began = processor_seconds();
   for (int rank = 0; rank < kManyRanks; ++rank) {
-    CHECK(fitness.verdict(kNodes, now) == Fitness::Verdict::kOpen);
+    CHECK(fitness.verdict(kNodes, now) == NodeFitness::Verdict::kOpen);
     fitness.add_result(rank, "n" + std::to_string(rank % kNodes), kPerNode, "/tmp is full", now);
     if (rank + 1 >= kNodes) break;
   }
   for (int rank = kNodes; rank < kManyRanks; ++rank) {
     fitness.add_result(rank, "n" + std::to_string(rank % kNodes), kPerNode, "/tmp is full", now);
-    CHECK(fitness.verdict(kNodes, now) == Fitness::Verdict::kEverywhere);
+    CHECK(fitness.verdict(kNodes, now) == NodeFitness::Verdict::kEverywhere);
   }
   const double took = processor_seconds() - began;
   MESSAGE(took, " s");

@@ -13,7 +13,7 @@
 
 namespace dlrun::agent {
 
-class Fitness {
+class NodeFitness {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -43,7 +43,7 @@ class Fitness {
     std::string words;
   };
   /// Returns the first complaint. Call it only if has_complaint().
-  [[nodiscard]] const Complaint& first() const { return *first_; }
+  [[nodiscard]] const Complaint& first_complaint() const { return *first_; }
 
  private:
   struct Node {

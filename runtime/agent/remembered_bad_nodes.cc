@@ -1,4 +1,4 @@
-#include "runtime/agent/bad_node_memory.h"
+#include "runtime/agent/remembered_bad_nodes.h"
 
 #include <algorithm>
 #include <chrono>

@@ -9,12 +9,12 @@ namespace dlrun::agent {
 
 /// Reads the run's `attempt` file every 3 s. Uses its own thread, because a network file system
 /// may hang.
-class AttemptWatch {
+class LaterAttemptWatch {
  public:
-  AttemptWatch(std::filesystem::path run, int attempt);
-  ~AttemptWatch();
-  AttemptWatch(const AttemptWatch&) = delete;
-  AttemptWatch& operator=(const AttemptWatch&) = delete;
+  LaterAttemptWatch(std::filesystem::path run, int attempt);
+  ~LaterAttemptWatch();
+  LaterAttemptWatch(const LaterAttemptWatch&) = delete;
+  LaterAttemptWatch& operator=(const LaterAttemptWatch&) = delete;
 
   /// Returns true once the file has named another attempt. Ignores a file that cannot be read.
   [[nodiscard]] bool is_superseded() const;

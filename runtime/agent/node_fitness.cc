@@ -1,4 +1,4 @@
-#include "runtime/agent/fitness.h"
+#include "runtime/agent/node_fitness.h"
 
 namespace dlrun::agent {
 
@@ -18,8 +18,8 @@ std::string without_details(std::string_view words) {
 
 }  // namespace
 
-void Fitness::add_result(int rank, const std::string& host, int local_size, std::string_view unfit,
-                         Clock::time_point now) {
+void NodeFitness::add_result(int rank, const std::string& host, int local_size,
+                             std::string_view unfit, Clock::time_point now) {
   const auto [found, is_new] = nodes_.try_emplace(host, Node{local_size, {}});
   auto& node = found->second;
   if (!is_new && node.is_fit()) --fit_;
@@ -36,7 +36,7 @@ void Fitness::add_result(int rank, const std::string& host, int local_size, std:
   since_ = now;
 }
 
-Fitness::Verdict Fitness::verdict(int nodes, Clock::time_point now) const {
+NodeFitness::Verdict NodeFitness::verdict(int nodes, Clock::time_point now) const {
   if (!first_) return Verdict::kOpen;
   if (fit_ > 0 || has_other_complaint_) return Verdict::kNodes;
   const bool all_alike = unfit_ == nodes_.size();
@@ -45,7 +45,7 @@ Fitness::Verdict Fitness::verdict(int nodes, Clock::time_point now) const {
   return now >= since_ + kOthersWait ? Verdict::kNodes : Verdict::kOpen;
 }
 
-std::optional<Fitness::Clock::time_point> Fitness::deadline() const {
+std::optional<NodeFitness::Clock::time_point> NodeFitness::deadline() const {
   return first_ ? std::optional(since_ + kOthersWait) : std::nullopt;
 }
 

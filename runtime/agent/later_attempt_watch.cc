@@ -1,4 +1,4 @@
-#include "runtime/agent/attempt_watch.h"
+#include "runtime/agent/later_attempt_watch.h"
 
 #include <atomic>
 #include <chrono>
@@ -15,9 +15,9 @@ constexpr std::chrono::seconds kLookAtAttemptEvery{3};
 
 }  // namespace
 
-// The AttemptWatch and its reader thread both own this state: the thread may be stuck in a read
-// that never returns, and then outlives the AttemptWatch.
-struct AttemptWatch::Shared {
+// The LaterAttemptWatch and its reader thread both own this state: the thread may be stuck in a
+// read that never returns, and then outlives the LaterAttemptWatch.
+struct LaterAttemptWatch::Shared {
   std::filesystem::path run;
   int attempt = 0;
   std::atomic<bool> is_superseded{false};
@@ -36,20 +36,20 @@ struct AttemptWatch::Shared {
   }
 };
 
-AttemptWatch::AttemptWatch(std::filesystem::path run, int attempt)
+LaterAttemptWatch::LaterAttemptWatch(std::filesystem::path run, int attempt)
     : shared_(std::make_shared<Shared>()) {
   shared_->run = std::move(run);
   shared_->attempt = attempt;
   std::thread([shared = shared_] { shared->look_until_closed(); }).detach();
 }
 
-AttemptWatch::~AttemptWatch() {
+LaterAttemptWatch::~LaterAttemptWatch() {
   const std::lock_guard lock(shared_->mutex);
   shared_->is_closing = true;
   shared_->changed.notify_all();
 }
 
-bool AttemptWatch::is_superseded() const {
+bool LaterAttemptWatch::is_superseded() const {
   return shared_->is_superseded;
 }
 
