@@ -32,11 +32,11 @@ FollowUpJobs submit_follow_ups(const Context& context, Reporter& reporter, Execu
                                const SbatchSettings& settings) {
   FollowUpJobs sent;
   const Interrupt interrupt;
-  std::string before = first.job.id;
+  std::string previous_job = first.job.id;
   for (std::int64_t number = 1; number < first.chain; ++number) {
     SbatchSettings own = settings;
     own.chain = ChainPlace{first.chain, number, first.token, first.job.id};
-    own.dependency = "afterany:" + before;
+    own.dependency = "afterany:" + previous_job;
     auto submission = submit_one(context, executor, run, own, interrupt);
     sent.is_interrupted = interrupt.requested();
     if (!submission) {
@@ -45,7 +45,7 @@ FollowUpJobs submit_follow_ups(const Context& context, Reporter& reporter, Execu
           first.chain, number, number == 1 ? "" : "s", submission.error().message));
       return sent;
     }
-    before = submission->job.id;
+    previous_job = submission->job.id;
     sent.submissions.push_back(std::move(*submission));
     if (sent.is_interrupted) return sent;
   }
@@ -61,7 +61,7 @@ Result<FollowUpJobs> continue_follow_ups(const Context& context, Reporter& repor
                    read_untrusted(run.path / "job.sh", kScriptLimitBytes, Links::kRefuse));
   // Only the names are needed, because the first job's submission has written the values to the
   // run's file of secrets.
-  for (auto& name : read_script(script, "job.sh").secrets)
+  for (auto& name : parse_script_requests(script, "job.sh").secrets)
     settings.secrets.push_back({std::move(name), ""});
   return submit_follow_ups(context, reporter, executor, run, first, settings);
 }

@@ -197,8 +197,8 @@ Result<SpecChain> submit_rehearsed(Context& context, Reporter& reporter, RunInsp
   DLRUN_TRY_ASSIGN(auto first, submit_planned(context, reporter, inspector, std::move(rehearsal)));
   chain.submitted.push_back(std::move(first));
   if (chain.submitted.front().is_interrupted) return chain;
-  const RunDirectory before = chain.submitted.front().run;
-  add_dependency_on_run(job, before, "--rehearse");
+  const RunDirectory rehearsal_run = chain.submitted.front().run;
+  add_dependency_on_run(job, rehearsal_run, "--rehearse");
   auto real = submit_planned(context, reporter, inspector, std::move(job));
   if (!real) {
     chain.failure = std::move(real.error());
@@ -207,7 +207,7 @@ Result<SpecChain> submit_rehearsed(Context& context, Reporter& reporter, RunInsp
         command_for_run(options, chain.submitted.front()));
     return chain;
   }
-  note_rehearsal(reporter, before, real->run, spec);
+  note_rehearsal(reporter, rehearsal_run, real->run, spec);
   chain.submitted.push_back(std::move(*real));
   return chain;
 }
@@ -215,10 +215,10 @@ Result<SpecChain> submit_rehearsed(Context& context, Reporter& reporter, RunInsp
 std::string command_for_run(const SpecOptions& options, const Submitted& rehearsal) {
   std::vector<std::string> words{"dlrun", "submit", options.file};
   for (const std::string& set : options.sets) words.insert(words.end(), {"--set", set});
-  std::vector<std::string> before;
-  if (rehearsal.job.experiment) before = rehearsal.job.experiment->loaded.spec.after.ok;
-  before.push_back(rehearsal.run.handle());
-  words.insert(words.end(), {"--set", fmt::format("after.ok=[{}]", join(before, ", "))});
+  std::vector<std::string> runs_before;
+  if (rehearsal.job.experiment) runs_before = rehearsal.job.experiment->loaded.spec.after.ok;
+  runs_before.push_back(rehearsal.run.handle());
+  words.insert(words.end(), {"--set", fmt::format("after.ok=[{}]", join(runs_before, ", "))});
   if (options.runs) words.insert(words.end(), {"--runs", *options.runs});
   return shell_quote_all(words);
 }

@@ -78,7 +78,7 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
   }
   const bool is_agentless = plan != nullptr && plan->agent.empty();
   if (!is_agentless) DLRUN_TRY(place_tools(context, reporter, job.runs_dir, needs_trainer(job)));
-  for (const LogFolders& logs : checked.logs) DLRUN_TRY(make_log_folders(logs));
+  for (const LogFolders& logs : checked.log_folders) DLRUN_TRY(make_log_folders(logs));
   const bool is_recorded = token != nullptr && !token->run().empty();
   DLRUN_TRY_ASSIGN(auto run, run_of_job(context, reporter, job, token));
   if (plan != nullptr && plan->snapshot && !is_recorded) {
