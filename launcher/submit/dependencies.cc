@@ -122,7 +122,7 @@ Result<std::optional<std::string>> dependency_on_run(const Context& context,
 
 /// Returns the end of a message about a run that is gone: the command that submits the job without
 /// this dependency. Returns "" if the dependency does not come from a file.
-std::string command_without(const Origin& where, const std::string& key) {
+std::string hint_without_dependency(const Origin& where, const std::string& key) {
   if (where.kind != Origin::Kind::kFile) return {};
   return fmt::format(". `dlrun submit {} --set {}=null` submits the job without waiting",
                      shell_quote(where.source), key);
@@ -221,7 +221,7 @@ Result<std::optional<std::string>> dependency_of(
     const bool is_gone = part.error().code == Errc::kNotFound;
     wrong.push_back({Diagnostic::Severity::kError, where,
                      fmt::format("{}: {}{}", one.key, part.error().message,
-                                 is_gone ? command_without(where, one.key) : ""),
+                                 is_gone ? hint_without_dependency(where, one.key) : ""),
                      source_line_of(loaded, where)});
   }
   if (!wrong.empty()) return fail(Errc::kInvalid, std::move(wrong));

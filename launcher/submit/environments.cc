@@ -265,7 +265,7 @@ class EnvironmentBuilder {
     const EnvironmentVersions versions(folder / "uv");
     const std::string cd = fmt::format("cd -- {}\n", shell_quote(project.string()));
     const fs::path log = folder / "uv.log";
-    DLRUN_TRY_ASSIGN(const auto lock_held, lock(folder / "uv.flock", project.string()));
+    DLRUN_TRY_ASSIGN(const auto build_lock, lock(folder / "uv.flock", project.string()));
     std::error_code error;
     if (!fs::exists(project / "uv.lock", error)) {
       reporter_.note(
@@ -281,7 +281,7 @@ class EnvironmentBuilder {
     DLRUN_TRY_ASSIGN(const auto hash, uv_hash(project));
     if (versions.is_current(hash)) return {};
     if (const auto known = versions.find(hash)) return versions.select(*known);
-    if (lock_held.is_exclusive()) versions.remove_unfinished();
+    if (build_lock.is_exclusive()) versions.remove_unfinished();
     const fs::path version = versions.new_path(hash);
     reporter_.note(fmt::format("uv builds the environment of {}; log: {}",
                                printable(project.string()), printable(log.string())));
@@ -301,7 +301,7 @@ class EnvironmentBuilder {
     const fs::path folder = environments_folder(project.string());
     DLRUN_TRY(make_build_folder(folder));
     const fs::path log = folder / "pixi.log";
-    DLRUN_TRY_ASSIGN(const auto lock_held, lock(folder / "pixi.flock", project.string()));
+    DLRUN_TRY_ASSIGN(const auto build_lock, lock(folder / "pixi.flock", project.string()));
     reporter_.note(fmt::format("pixi installs the environment of {}; log: {}",
                                printable(project.string()), printable(log.string())));
     return run_lines(log, fmt::format("cd -- {}\n[[ -e pixi.lock ]] || pixi lock\n"
@@ -328,7 +328,7 @@ class EnvironmentBuilder {
     DLRUN_TRY_ASSIGN(const auto folder, cache_folder());
     const std::string id = sha256_of_text(*wanted_.spack).substr(0, 16);
     const fs::path log = folder / fmt::format("spack-{}.log", id);
-    DLRUN_TRY_ASSIGN(const auto lock_held,
+    DLRUN_TRY_ASSIGN(const auto build_lock,
                      lock(folder / fmt::format("spack-{}.flock", id), *wanted_.spack));
     reporter_.note(fmt::format("spack installs the environment {}; log: {}", *wanted_.spack,
                                printable(log.string())));
@@ -341,7 +341,7 @@ class EnvironmentBuilder {
   Result<> pull_uenv() {
     DLRUN_TRY_ASSIGN(const auto folder, cache_folder());
     const fs::path log = folder / "uenv.log";
-    DLRUN_TRY_ASSIGN(const auto lock_held, lock(folder / "uenv.flock", "uenv images"));
+    DLRUN_TRY_ASSIGN(const auto build_lock, lock(folder / "uenv.flock", "uenv images"));
     std::string lines;
     for (const std::string& image : wanted_.uenv_images)
       lines += fmt::format("uenv image inspect {0} >/dev/null 2>&1 || uenv image pull {0}\n",

@@ -11,8 +11,8 @@
 namespace dlrun {
 namespace {
 
-/// Submits the follow-up job with this number, unless Slurm has it already. Fails with kRefused if
-/// Slurm refused it in an earlier call.
+/// Submits the follow-up job whose number is in settings.chain, unless Slurm has it already. Fails
+/// with kRefused if Slurm refused it in an earlier call.
 Result<Submission> submit_one(const Context& context, Executor& executor, const RunDirectory& run,
                               const SbatchSettings& settings, const Interrupt& interrupt) {
   const auto journal = follow_up_path(run.path, settings.chain->number);

@@ -20,7 +20,7 @@ constexpr std::int64_t kStartSeconds = 300;
 /// The part of kStartSeconds that must fit into the time limit of a partition.
 constexpr std::int64_t kLeastStartSeconds = 60;
 constexpr std::int64_t kRanks = 2;
-constexpr std::size_t kLongestRehearsedName = 64;  ///< the longest name of a run, in characters
+constexpr std::size_t kLongestRunName = 64;  ///< the longest name of a run, in characters
 
 /// Returns true if the partition has GPUs for the rehearsal like those of the job's own partition.
 bool has_gpus_for(const PartitionProfile& partition, const PartitionProfile* own,
@@ -54,7 +54,7 @@ std::int64_t node_gpus(const JobSpec& spec, const SiteProfile& site, std::int64_
 /// Returns the name of the run with "-rehearsal". Cuts a long name, because a name has a limit.
 std::string name_of_rehearsal(std::string_view name) {
   constexpr std::string_view kEnding = "-rehearsal";
-  return fmt::format("{}{}", name.substr(0, kLongestRehearsedName - kEnding.size()), kEnding);
+  return fmt::format("{}{}", name.substr(0, kLongestRunName - kEnding.size()), kEnding);
 }
 
 std::string gpus_text(const Gpus& gpus, std::int64_t count) {

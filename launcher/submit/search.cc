@@ -163,7 +163,7 @@ class Search {
         return fail(Errc::kInvalid,
                     "sweep.ask: {} waits for another result, but has all results of its points",
                     printable(sweep_.ask[0]));
-      DLRUN_TRY(wait_for_end(interrupt));
+      DLRUN_TRY(wait_for_ended_point(interrupt));
     }
   }
 
@@ -210,7 +210,7 @@ class Search {
 
   /// Submits the points. The first call makes the sweep's run directory; later calls add their
   /// points to the sweep. If Slurm does not accept points that the sweep has recorded,
-  /// wait_for_end() tries again.
+  /// wait_for_ended_point() tries again.
   Result<> submit(std::vector<SweepPoint> batch) {
     DLRUN_TRY_ASSIGN(auto planned, plan(batch));
     // A later point may need the trainer even if the first one did not.
@@ -289,7 +289,7 @@ class Search {
   /// Waits until at least one point has ended, or until Slurm has accepted the unsent points. Sends
   /// the program the results of all points that have ended. Fails if Slurm has refused points and
   /// no other point is left.
-  Result<> wait_for_end(const Interrupt& interrupt) {
+  Result<> wait_for_ended_point(const Interrupt& interrupt) {
     for (auto asked = Clock::now();;) {
       interrupt.sleep(kLookEvery);
       if (interrupt.requested()) return fail(Errc::kInterrupted, "interrupted");
