@@ -55,8 +55,8 @@ Result<int> render_sweep(const Cli& cli, const RenderOptions& options, const Exp
 
 Result<int> render(Cli& cli, const RenderOptions& options) {
   TerminalReporter reporter(cli);
-  DLRUN_TRY_ASSIGN(const auto prepared,
-                   prepare_chosen(cli, reporter, options.spec, Target::kSlurm, options.point));
+  DLRUN_TRY_ASSIGN(const auto prepared, prepare_spec_or_point(cli, reporter, options.spec,
+                                                              Target::kSlurm, options.point));
   if (prepared.is_sweep()) return render_sweep(cli, options, prepared);
   DLRUN_TRY_ASSIGN(const auto script, render_script(prepared.plan));
   const auto& after = prepared.plan.after;

@@ -16,11 +16,11 @@ Result<> refuse_shared_job(const IndexEntry& run, const RunStatus& status) {
   if (!path) return {};
   const auto sweep = read_sweep(*path);
   if (!sweep || sweep->pack == 1) return {};
-  const std::string id = run.id.substr(0, run.id.rfind('/'));
+  const std::string sweep_id = run.id.substr(0, run.id.rfind('/'));
   return fail(Errc::kUsage,
               "{}: its job {} runs {} points (sweep.pack); `dlrun cancel {}` ends the sweep, and "
               "`scancel {}` ends the points of this job",
-              run.id, status.job.id, sweep->pack, id, status.job.id);
+              run.id, status.job.id, sweep->pack, sweep_id, status.job.id);
 }
 
 /// Cancels the job unless it has ended. Returns true if it was cancelled.

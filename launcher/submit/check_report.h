@@ -25,14 +25,14 @@ struct CheckReport {
   std::optional<AccountUse> account;
 };
 
-/// Makes the checks of a submission, and asks Slurm whether it would accept the job if this machine
-/// has Slurm. Records and submits nothing. Fails with kUsage for a job script, and with the reason
-/// of the first check that refuses the job.
+/// Makes the checks of a submission. If this machine has Slurm, also asks it whether it would
+/// accept the job. Records and submits nothing. Fails with kUsage for a job script, and with the
+/// reason of the first check that refuses the job.
 [[nodiscard]] Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
                                                    RunInspector& inspector,
                                                    const SpecOptions& options);
 
-/// Returns the lines of `dlrun check` below the name of the spec.
+/// Returns the lines of `dlrun check` below its first line, `FILE: valid`.
 [[nodiscard]] LabelledLines check_lines(const CheckReport& report);
 
 /// Returns the JSON of `dlrun check --json`; cli/OUTPUT.md documents it.

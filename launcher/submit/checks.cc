@@ -95,11 +95,11 @@ Result<> find_dependencies(Work& work) {
     pin_runs(work.context, job.experiment->loaded, job.experiment->plan);
   LaunchPlan plan = job.experiment->plan;
   plan.clusters = job.settings.clusters;
-  std::optional<std::string> dependency_of_edited_script;
-  if (job.has_given_script()) dependency_of_edited_script = job.requests.dependency.value_or("");
+  std::optional<std::string> dependency_of_given_script;
+  if (job.has_given_script()) dependency_of_given_script = job.requests.dependency.value_or("");
   DLRUN_TRY_ASSIGN(job.settings.dependency,
                    dependency_of(work.context, work.reporter, work.inspector,
-                                 job.experiment->loaded, plan, dependency_of_edited_script));
+                                 job.experiment->loaded, plan, dependency_of_given_script));
   return {};
 }
 
@@ -122,20 +122,20 @@ Result<> find_missing_downloads(Work& work) {
 /// not describe the whole job.
 Result<> check_job_environments(Work& work) {
   if (!work.job.experiment) return {};
-  const bool is_started = work.next == NextStep::kSubmission ||
+  const bool will_start = work.next == NextStep::kSubmission ||
                           work.next == NextStep::kResubmission || work.next == NextStep::kSession ||
                           work.next == NextStep::kLocalRun;
   return check_environments(work.context, *work.job.experiment,
-                            is_started ? ModuleLoading::kAllowed : ModuleLoading::kForbidden);
+                            will_start ? ModuleLoading::kAllowed : ModuleLoading::kForbidden);
 }
 
 Result<> look_for_files(Work& work) {
   if (!work.job.experiment) return {};
-  // For a sweep, `dlrun submit --test-only` asks Slurm about the first array only.
+  // For a sweep, `dlrun submit --test-only` only asks Slurm, about the first array.
   if (work.next == NextStep::kTestOnly && work.sweep != nullptr) return {};
   const LoadedSpec& loaded = work.job.experiment->loaded;
   auto missing = work.next == NextStep::kLocalRun ? check_files(loaded)
-                                                  : check_files_here(work.context, loaded);
+                                                  : check_files_and_image(work.context, loaded);
   const auto is_error = [](const Diagnostic& one) {
     return one.severity == Diagnostic::Severity::kError;
   };
@@ -226,10 +226,10 @@ Result<> find_folders_of_logs(Work& work) {
   }
   const LoadedSpec* spec = work.is_spec() ? &job.experiment->loaded : nullptr;
   for (const std::string& script : scripts) {
-    work.found.logs.push_back(find_log_folders({script, job.source_dir, job.file, spec,
-                                                job.settings.log_pattern.has_value(),
-                                                job.settings.job_name.value_or("")}));
-    DLRUN_TRY(check_log_folders(work.reporter, work.found.logs.back()));
+    work.found.log_folders.push_back(find_log_folders({script, job.source_dir, job.file, spec,
+                                                       job.settings.log_pattern.has_value(),
+                                                       job.settings.job_name.value_or("")}));
+    DLRUN_TRY(report_log_folders(work.reporter, work.found.log_folders.back()));
   }
   return {};
 }

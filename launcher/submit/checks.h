@@ -29,7 +29,7 @@ enum class NextStep : unsigned {
 struct Checked {
   std::size_t warnings = 0;  ///< number of warnings about files and tools that the job needs
   std::vector<std::string> to_fetch;  ///< kCheckReport: the files that a submission would download
-  std::vector<LogFolders> logs;       ///< the folders of the logs, which may be missing
+  std::vector<LogFolders> log_folders;  ///< the folders of the logs, which may be missing
 };
 
 /// Makes all checks that the next step needs, in the order of the list, and reports their findings.

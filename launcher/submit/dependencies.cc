@@ -47,7 +47,7 @@ bool has_ended(const RunStatus& status) {
   return is_over(status) && status.state != RunState::kRefused;
 }
 
-tl::unexpected<Error> never_starts(const std::string& id, RunState state) {
+tl::unexpected<Error> never_starts_error(const std::string& id, RunState state) {
   return fail(Errc::kInvalid, "{} is {}: this job would never start", id, word(state));
 }
 
@@ -74,7 +74,7 @@ Result<std::optional<std::string>> dependency_on_sweep(const IndexEntry& sweep,
     if (has_ended(*status)) {
       const bool is_completed = status->state == RunState::kCompleted;
       has_failed = has_failed || !is_completed;
-      if (!is_completed && type == "afterok") return never_starts(id, status->state);
+      if (!is_completed && type == "afterok") return never_starts_error(id, status->state);
       continue;
     }
     DLRUN_TRY(check_can_wait_for(id, *status, plan));
@@ -84,7 +84,7 @@ Result<std::optional<std::string>> dependency_on_sweep(const IndexEntry& sweep,
   }
   const auto& jobs = has_only_tasks ? arrays : unfinished;
   const bool waits_for_failure = type == "afternotok" && !has_failed;
-  if (waits_for_failure && jobs.empty()) return never_starts(sweep.id, RunState::kCompleted);
+  if (waits_for_failure && jobs.empty()) return never_starts_error(sweep.id, RunState::kCompleted);
   if (waits_for_failure && jobs.size() > 1)
     return fail(Errc::kInvalid,
                 "the sweep {} consists of {} jobs. Slurm cannot wait until any one of them fails; "
@@ -112,7 +112,7 @@ Result<std::optional<std::string>> dependency_on_run(const Context& context,
     const bool is_completed = status.state == RunState::kCompleted;
     const bool is_fulfilled = one.type == "afterany" || is_completed == (one.type == "afterok");
     if (is_fulfilled) return std::optional<std::string>();
-    return never_starts(run.id, status.state);
+    return never_starts_error(run.id, status.state);
   }
   DLRUN_TRY(check_can_wait_for(run.id, status, plan));
   // The last job of a chain ends after the run, with a code that says whether the run succeeded.
@@ -122,7 +122,7 @@ Result<std::optional<std::string>> dependency_on_run(const Context& context,
 
 /// Returns the end of a message about a run that is gone: the command that submits the job without
 /// this dependency. Returns "" if the dependency does not come from a file.
-std::string command_without(const Origin& where, const std::string& key) {
+std::string hint_without_dependency(const Origin& where, const std::string& key) {
   if (where.kind != Origin::Kind::kFile) return {};
   return fmt::format(". `dlrun submit {} --set {}=null` submits the job without waiting",
                      shell_quote(where.source), key);
@@ -155,13 +155,13 @@ std::vector<std::string> ids_of(std::string_view dependency) {
 /// Ignores an unreachable controller, because the submission reports it.
 void warn_of_unknown_jobs(Reporter& reporter, RunInspector& inspector, const LoadedSpec& loaded,
                           const LaunchPlan& plan,
-                          const std::optional<std::string>& dependency_of_edited_script) {
+                          const std::optional<std::string>& dependency_of_given_script) {
   struct Named {
     std::string key, id;
   };
   std::vector<Named> named;
-  if (dependency_of_edited_script) {
-    for (auto& id : ids_of(*dependency_of_edited_script))
+  if (dependency_of_given_script) {
+    for (auto& id : ids_of(*dependency_of_given_script))
       named.push_back({"--dependency", std::move(id)});
   } else {
     for (const PlannedDependency& one : plan.after) {
@@ -182,7 +182,7 @@ void warn_of_unknown_jobs(Reporter& reporter, RunInspector& inspector, const Loa
     const std::string message =
         fmt::format("{}: Slurm does not know job {}; the dependency would have no effect",
                     named[i].key, named[i].id);
-    if (dependency_of_edited_script) {
+    if (dependency_of_given_script) {
       reporter.warning(message);
     } else {
       reporter.diagnostics(
@@ -195,24 +195,24 @@ void warn_of_unknown_jobs(Reporter& reporter, RunInspector& inspector, const Loa
 
 Result<std::optional<std::string>> dependency_of(
     const Context& context, Reporter& reporter, RunInspector& inspector, const LoadedSpec& loaded,
-    const LaunchPlan& plan, const std::optional<std::string>& dependency_of_edited_script) {
-  warn_of_unknown_jobs(reporter, inspector, loaded, plan, dependency_of_edited_script);
+    const LaunchPlan& plan, const std::optional<std::string>& dependency_of_given_script) {
+  warn_of_unknown_jobs(reporter, inspector, loaded, plan, dependency_of_given_script);
   const bool has_only_job_ids =
       std::all_of(plan.after.begin(), plan.after.end(),
                   [](const PlannedDependency& one) { return one.is_job_id(); });
   if (has_only_job_ids) return std::optional<std::string>();  // the script has the dependency
   std::vector<std::string> parts;
   std::vector<Diagnostic> wrong;
-  if (dependency_of_edited_script && dependency_of_edited_script->find('?') != std::string::npos) {
+  if (dependency_of_given_script && dependency_of_given_script->find('?') != std::string::npos) {
     return fail(Errc::kInvalid,
                 "--dependency={} uses `?` (any one of these jobs). Slurm cannot combine this with "
                 "the jobs that `after` in the script's spec waits for. Remove one of the two",
-                *dependency_of_edited_script);
+                *dependency_of_given_script);
   }
-  if (dependency_of_edited_script && !dependency_of_edited_script->empty())
-    parts.push_back(*dependency_of_edited_script);
+  if (dependency_of_given_script && !dependency_of_given_script->empty())
+    parts.push_back(*dependency_of_given_script);
   for (const PlannedDependency& one : plan.after) {
-    if (dependency_of_edited_script && one.is_job_id()) continue;
+    if (dependency_of_given_script && one.is_job_id()) continue;
     auto part = dependency_on_run(context, inspector, plan, one);
     if (part && *part) parts.push_back(std::move(**part));
     if (part) continue;
@@ -221,7 +221,7 @@ Result<std::optional<std::string>> dependency_of(
     const bool is_gone = part.error().code == Errc::kNotFound;
     wrong.push_back({Diagnostic::Severity::kError, where,
                      fmt::format("{}: {}{}", one.key, part.error().message,
-                                 is_gone ? command_without(where, one.key) : ""),
+                                 is_gone ? hint_without_dependency(where, one.key) : ""),
                      source_line_of(loaded, where)});
   }
   if (!wrong.empty()) return fail(Errc::kInvalid, std::move(wrong));

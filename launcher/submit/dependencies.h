@@ -19,12 +19,13 @@ namespace dlrun {
 /// required, or if Slurm cannot wait for it. The error holds each problem with its place in the
 /// spec.
 ///
-/// dependency_of_edited_script: the --dependency in a script edited by hand ("" if it has none); it
-/// replaces the job ids of the spec. nullopt: the job's script was made from the spec.
+/// dependency_of_given_script: the --dependency in a script that this submission did not render,
+/// and that may have been edited ("" if it has none); it replaces the job ids of the spec. nullopt:
+/// the job's script was rendered from the spec.
 [[nodiscard]] Result<std::optional<std::string>> dependency_of(
     const Context& context, Reporter& reporter, RunInspector& inspector, const LoadedSpec& loaded,
     const LaunchPlan& plan,
-    const std::optional<std::string>& dependency_of_edited_script = std::nullopt);
+    const std::optional<std::string>& dependency_of_given_script = std::nullopt);
 
 /// Replaces the names of runs in `after` by the paths of the runs, in the spec and in the plan. The
 /// record then refers to these runs even if `last` or a name later refers to another run. Names

@@ -98,7 +98,7 @@ Result<> fetch_into_folder(Reporter& reporter, const LoadedSpec& loaded,
   reporter.progress_ended();
   if (!downloader) return with_place(loaded, std::string(group.path_key), downloader.error());
   const auto missing = find_missing(loaded, group, [&](const Download& one) {
-    what = fmt::format("{} is here and is checked", printable(one.file));
+    what = fmt::format("{} is here and is being checked", printable(one.file));
     return downloader->has(one);
   });
   reporter.progress_ended();

@@ -39,14 +39,14 @@ Result<> delete_unrecorded(const Context& context, HeldToken& token) {
 /// Submits the arrays that Slurm does not have, and returns the sweep.
 Result<Submitted> continue_sweep(const Context& context, Reporter& reporter,
                                  RunInspector& inspector, const RunDirectory& run) {
-  const auto missing =
+  const auto sent =
       submit_missing(context, reporter, inspector, {run.id, run.name, run.path, run.created});
   // kUsage means that Slurm has all points already.
-  if (!missing && missing.error().code != Errc::kUsage) return tl::unexpected(missing.error());
+  if (!sent && sent.error().code != Errc::kUsage) return tl::unexpected(sent.error());
   DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
   Submitted submitted;
   submitted.run = run;
-  submitted.is_interrupted = missing && missing->is_interrupted;
+  submitted.is_interrupted = sent && sent->is_interrupted;
   for (std::size_t array = 0; array < sweep.arrays; ++array) {
     DLRUN_TRY_ASSIGN(auto journal, read_submission(array_path(run.path, array)));
     if (journal) submitted.submissions.push_back(std::move(*journal));

@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 
 /// The start of the line with which the shell of check_environments() reports a missing tool.
 constexpr std::string_view kMissingTool = "dlrun: missing: ";
-constexpr std::size_t kLockFileLimit = 64U << 20U;
+constexpr std::size_t kProjectFileLimitBytes = 64U << 20U;
 
 /// A tool, and the key that needs it.
 struct EnvironmentTool {
@@ -63,7 +63,7 @@ struct EnvironmentTool {
 
 /// Returns the environment variables of the tools: the user's, without the secrets of the job and
 /// without VIRTUAL_ENV.
-[[nodiscard]] Env environment_of_tools(const Context& context, const LoadedSpec& loaded) {
+[[nodiscard]] Env variables_of_tools(const Context& context, const LoadedSpec& loaded) {
   Env env = context.env;
   for (const SecretSource& secret : loaded.spec.environment.secrets) env.unset(secret.name);
   env.unset("VIRTUAL_ENV");  // an active environment of the caller
@@ -107,8 +107,8 @@ struct EnvironmentTool {
 /// Adds a problem for each tool that the submitting machine does not find. With kForbidden, does
 /// nothing for a job with modules or EESSI, which could bring the tools. Fails with kInvalid if the
 /// modules cannot be loaded.
-Result<> find_tools(const Context& context, const Experiment& experiment, ModuleLoading loading,
-                    std::vector<Diagnostic>& problems) {
+Result<> check_tools(const Context& context, const Experiment& experiment, ModuleLoading loading,
+                     std::vector<Diagnostic>& problems) {
   const LoadedSpec& loaded = experiment.loaded;
   const auto tools = tools_of(loaded.spec.environment);
   if (tools.empty()) return {};
@@ -119,7 +119,7 @@ Result<> find_tools(const Context& context, const Experiment& experiment, Module
     script += fmt::format("type -P {0} >/dev/null || echo '{1}{0}'\n", tool.program, kMissingTool);
   Command command;
   command.argv = {"bash", "-c", std::move(script)};
-  command.env = environment_of_tools(context, loaded);
+  command.env = variables_of_tools(context, loaded);
   DLRUN_TRY_ASSIGN(const auto done, run_command(command));
   if (done.exit_code != 0)
     return fail(Errc::kInvalid,
@@ -138,8 +138,8 @@ Result<> find_tools(const Context& context, const Experiment& experiment, Module
 }
 
 /// Adds a problem if sbatch has no option --uenv, which comes from a plugin of Slurm.
-void find_uenv_plugin(const Context& context, const Experiment& experiment,
-                      std::vector<Diagnostic>& problems) {
+void check_uenv_plugin(const Context& context, const Experiment& experiment,
+                       std::vector<Diagnostic>& problems) {
   if (experiment.loaded.spec.environment.uenv_images.empty() || experiment.plan.server) return;
   Command command;
   command.argv = {"sbatch", "--help"};
@@ -153,8 +153,8 @@ void find_uenv_plugin(const Context& context, const Experiment& experiment,
                                     "have Slurm's uenv plugin"));
 }
 
-/// Adds a problem for each file of a project that is missing.
-void find_project_files(const LoadedSpec& loaded, std::vector<Diagnostic>& problems) {
+/// Adds a problem for each missing file of a project, and for a missing EESSI.
+void check_project_files(const LoadedSpec& loaded, std::vector<Diagnostic>& problems) {
   const Environment& e = loaded.spec.environment;
   std::error_code error;
   if (e.uv_project && !fs::exists(fs::path(*e.uv_project) / "pyproject.toml", error))
@@ -192,16 +192,18 @@ class EnvironmentBuilder {
         wanted_(experiment.loaded.spec.environment) {}
 
   Result<> run() {
-    if (wanted_.uv_project) DLRUN_TRY(at("environment.uv.project"_key, build_uv()));
-    if (wanted_.pixi_project) DLRUN_TRY(at("environment.pixi.project"_key, build_pixi()));
-    if (wanted_.spack) DLRUN_TRY(at("environment.spack"_key, build_spack()));
-    if (!wanted_.uenv_images.empty()) DLRUN_TRY(at("environment.uenv.images"_key, pull_uenv()));
+    if (wanted_.uv_project) DLRUN_TRY(with_place_of("environment.uv.project"_key, build_uv()));
+    if (wanted_.pixi_project)
+      DLRUN_TRY(with_place_of("environment.pixi.project"_key, build_pixi()));
+    if (wanted_.spack) DLRUN_TRY(with_place_of("environment.spack"_key, build_spack()));
+    if (!wanted_.uenv_images.empty())
+      DLRUN_TRY(with_place_of("environment.uenv.images"_key, pull_uenv()));
     return {};
   }
 
  private:
   /// Adds the key's place to an error. An interruption needs no place.
-  Result<> at(const char* key, Result<> done) const {
+  Result<> with_place_of(const char* key, Result<> done) const {
     if (done || done.error().code == Errc::kInterrupted) return done;
     return fail(done.error().code,
                 std::vector<Diagnostic>{problem_of_key(loaded_, key, done.error().message)});
@@ -220,7 +222,7 @@ class EnvironmentBuilder {
     command.argv = {"bash", "-c",
                     fmt::format("umask 022\nexec >{} 2>&1\nset -eo pipefail\n{}{}\n",
                                 shell_quote(log.string()), render_build_setup(plan_), lines)};
-    command.env = environment_of_tools(context_, loaded_);
+    command.env = variables_of_tools(context_, loaded_);
     command.timeout = limit_;
     command.is_unwanted = [&] { return interrupt_.requested(); };
     const auto done = run_command(command);
@@ -242,7 +244,7 @@ class EnvironmentBuilder {
   [[nodiscard]] Result<std::string> uv_hash(const fs::path& project) const {
     Sha256 hash;
     for (const char* name : {"pyproject.toml", "uv.lock", "uv.toml", ".python-version"}) {
-      auto text = read_file(project / name, kLockFileLimit);
+      auto text = read_file(project / name, kProjectFileLimitBytes);
       if (!text && text.error().code != Errc::kNotFound) return tl::unexpected(text.error());
       hash.update(fmt::format("{} {}\n", name, text ? sha256_of_text(*text) : "none"));
     }
@@ -263,7 +265,7 @@ class EnvironmentBuilder {
     const EnvironmentVersions versions(folder / "uv");
     const std::string cd = fmt::format("cd -- {}\n", shell_quote(project.string()));
     const fs::path log = folder / "uv.log";
-    DLRUN_TRY_ASSIGN(const auto lock_held, lock(folder / "uv.flock", project.string()));
+    DLRUN_TRY_ASSIGN(const auto build_lock, lock(folder / "uv.flock", project.string()));
     std::error_code error;
     if (!fs::exists(project / "uv.lock", error)) {
       reporter_.note(
@@ -279,7 +281,7 @@ class EnvironmentBuilder {
     DLRUN_TRY_ASSIGN(const auto hash, uv_hash(project));
     if (versions.is_current(hash)) return {};
     if (const auto known = versions.find(hash)) return versions.select(*known);
-    if (lock_held.is_exclusive()) versions.remove_unfinished();
+    if (build_lock.is_exclusive()) versions.remove_unfinished();
     const fs::path version = versions.new_path(hash);
     reporter_.note(fmt::format("uv builds the environment of {}; log: {}",
                                printable(project.string()), printable(log.string())));
@@ -299,7 +301,7 @@ class EnvironmentBuilder {
     const fs::path folder = environments_folder(project.string());
     DLRUN_TRY(make_environments_folder(folder));
     const fs::path log = folder / "pixi.log";
-    DLRUN_TRY_ASSIGN(const auto lock_held, lock(folder / "pixi.flock", project.string()));
+    DLRUN_TRY_ASSIGN(const auto build_lock, lock(folder / "pixi.flock", project.string()));
     reporter_.note(fmt::format("pixi installs the environment of {}; log: {}",
                                printable(project.string()), printable(log.string())));
     return run_lines(log, fmt::format("cd -- {}\n[[ -e pixi.lock ]] || pixi lock\n"
@@ -308,8 +310,8 @@ class EnvironmentBuilder {
                                       shell_quote(plan_.prologue.pixi_environment)));
   }
 
-  /// Returns the user's folder for the locks and logs of environments that belong to no project.
-  [[nodiscard]] Result<fs::path> user_folder() const {
+  /// Returns the folder for the locks and logs of environments that belong to no project.
+  [[nodiscard]] Result<fs::path> cache_folder() const {
     fs::path cache = context_.env.get_or("XDG_CACHE_HOME", "");
     if (!cache.is_absolute()) {
       const std::string home = context_.env.get_or("HOME", "");
@@ -323,10 +325,10 @@ class EnvironmentBuilder {
   }
 
   Result<> build_spack() {
-    DLRUN_TRY_ASSIGN(const auto folder, user_folder());
+    DLRUN_TRY_ASSIGN(const auto folder, cache_folder());
     const std::string id = sha256_of_text(*wanted_.spack).substr(0, 16);
     const fs::path log = folder / fmt::format("spack-{}.log", id);
-    DLRUN_TRY_ASSIGN(const auto lock_held,
+    DLRUN_TRY_ASSIGN(const auto build_lock,
                      lock(folder / fmt::format("spack-{}.flock", id), *wanted_.spack));
     reporter_.note(fmt::format("spack installs the environment {}; log: {}", *wanted_.spack,
                                printable(log.string())));
@@ -337,9 +339,9 @@ class EnvironmentBuilder {
   }
 
   Result<> pull_uenv() {
-    DLRUN_TRY_ASSIGN(const auto folder, user_folder());
+    DLRUN_TRY_ASSIGN(const auto folder, cache_folder());
     const fs::path log = folder / "uenv.log";
-    DLRUN_TRY_ASSIGN(const auto lock_held, lock(folder / "uenv.flock", "uenv images"));
+    DLRUN_TRY_ASSIGN(const auto build_lock, lock(folder / "uenv.flock", "uenv images"));
     std::string lines;
     for (const std::string& image : wanted_.uenv_images)
       lines += fmt::format("uenv image inspect {0} >/dev/null 2>&1 || uenv image pull {0}\n",
@@ -361,10 +363,10 @@ class EnvironmentBuilder {
 Result<> check_environments(const Context& context, const Experiment& experiment,
                             ModuleLoading loading) {
   std::vector<Diagnostic> problems;
-  find_project_files(experiment.loaded, problems);
+  check_project_files(experiment.loaded, problems);
   // The modules of a missing EESSI cannot be loaded.
-  if (problems.empty()) DLRUN_TRY(find_tools(context, experiment, loading, problems));
-  find_uenv_plugin(context, experiment, problems);
+  if (problems.empty()) DLRUN_TRY(check_tools(context, experiment, loading, problems));
+  check_uenv_plugin(context, experiment, problems);
   if (!problems.empty()) return fail(Errc::kInvalid, std::move(problems));
   return {};
 }

@@ -76,7 +76,7 @@ LoadRequest request_for(const Context& context, const std::string& file) {
 
 /// Builds the request for load_spec() from the user's options. Reads standard input if the spec is
 /// "-".
-Result<LoadRequest> load_request(const Context& context, const SpecOptions& options) {
+Result<LoadRequest> request_of_options(const Context& context, const SpecOptions& options) {
   LoadRequest request = request_for(context, options.file);
   request.sets = options.sets;
   request.env = context.env;
@@ -93,8 +93,9 @@ Result<LoadRequest> load_request(const Context& context, const SpecOptions& opti
 }
 
 /// Refuses an empty file and a script whose first line is not '#!...'. Parsing these files as YAML
-/// would give a confusing error.
-Result<> check_is_spec(const std::string& file, std::string_view text, bool has_sets) {
+/// would give a confusing error. Accepts a script with this line.
+Result<> refuse_empty_or_bare_script(const std::string& file, std::string_view text,
+                                     bool has_sets) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (is_script(text)) return {};
   if (text.starts_with(kByteOrderMark) && is_script(text.substr(kByteOrderMark.size()))) {
@@ -136,12 +137,13 @@ void warn_of_unlisted_server(const Context& context, Reporter& reporter, const L
 
 Result<Experiment> prepare(const Context& context, Reporter& reporter, const SpecOptions& options,
                            Target target) {
-  DLRUN_TRY_ASSIGN(auto request, load_request(context, options));
+  DLRUN_TRY_ASSIGN(auto request, request_of_options(context, options));
   if (!request.text) {  // read only once, because it may be a pipe
     if (auto text = read_file(context.current_dir / options.file, YamlLimits{}.bytes))
       request.text = std::move(*text);
   }
-  if (request.text) DLRUN_TRY(check_is_spec(request.file, *request.text, !options.sets.empty()));
+  if (request.text)
+    DLRUN_TRY(refuse_empty_or_bare_script(request.file, *request.text, !options.sets.empty()));
   auto loaded = load_spec(request);
   if (!loaded) return fail(Errc::kInvalid, std::move(loaded.error()));
   PlanInputs inputs;
@@ -185,9 +187,9 @@ Result<Experiment> prepare_point(Reporter& reporter, Experiment experiment, std:
   return Experiment{std::move(*loaded), std::move(*plan), std::move(request), experiment.inputs};
 }
 
-Result<Experiment> prepare_chosen(const Context& context, Reporter& reporter,
-                                  const SpecOptions& options, Target target,
-                                  const std::optional<std::size_t>& point) {
+Result<Experiment> prepare_spec_or_point(const Context& context, Reporter& reporter,
+                                         const SpecOptions& options, Target target,
+                                         const std::optional<std::size_t>& point) {
   DLRUN_TRY_ASSIGN(auto experiment, prepare(context, reporter, options, target));
   if (!point) return experiment;
   return prepare_point(reporter, std::move(experiment), *point);
@@ -210,7 +212,7 @@ Result<Experiment> prepare_carried(const Context& context, const CarriedSpec& ca
                        carried.yaml, {carried.runs_dir, carried.agent, trainer, Target::kSlurm});
 }
 
-std::vector<Diagnostic> check_files_here(const Context& context, const LoadedSpec& loaded) {
+std::vector<Diagnostic> check_files_and_image(const Context& context, const LoadedSpec& loaded) {
   auto found = check_files(loaded);
   if (const auto warning = warning_about_image(context, loaded)) {
     const auto origin = loaded.spec.origins.find("container.image"_key);

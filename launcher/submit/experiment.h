@@ -41,9 +41,9 @@ struct Experiment {
                                          const SpecOptions& options, Target target);
 
 /// Does the same as prepare(), and then as prepare_point() if `point` is set (--point).
-[[nodiscard]] Result<Experiment> prepare_chosen(const Context& context, Reporter& reporter,
-                                                const SpecOptions& options, Target target,
-                                                const std::optional<std::size_t>& point);
+[[nodiscard]] Result<Experiment> prepare_spec_or_point(const Context& context, Reporter& reporter,
+                                                       const SpecOptions& options, Target target,
+                                                       const std::optional<std::size_t>& point);
 
 /// Plans a resolved spec again. The values keep their recorded origins. Ignores the environment of
 /// this process. file: the name in diagnostics; its folder is the spec's folder.
@@ -65,8 +65,8 @@ struct Experiment {
 
 /// Returns errors and warnings about files, mounts and the image of the job that are missing or
 /// unsuitable on this machine.
-[[nodiscard]] std::vector<Diagnostic> check_files_here(const Context& context,
-                                                       const LoadedSpec& loaded);
+[[nodiscard]] std::vector<Diagnostic> check_files_and_image(const Context& context,
+                                                            const LoadedSpec& loaded);
 
 /// Copies the agent, the trainer and the modules next to the runs if they are missing there. Warns
 /// if other users could replace them. uses_trainer: the job cannot run without the trainer. Fails

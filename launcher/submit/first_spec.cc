@@ -98,7 +98,7 @@ void name_flags(std::vector<Diagnostic>& found) {
 }
 
 /// Fails if the command line has an option whose value --from takes from the script.
-[[nodiscard]] Result<> check_from_options(const FirstSpecOptions& options) {
+[[nodiscard]] Result<> check_options_with_from(const FirstSpecOptions& options) {
   const InitAnswers& a = options.answers;
   const bool has_value = a.name || a.partition || a.account || a.time || a.mem || a.image ||
                          a.runtime || a.conda || a.venv || a.preset || !a.modules.empty() ||
@@ -150,7 +150,7 @@ Result<std::string> make_first_spec(const Context& context, Reporter& reporter, 
 
 Result<std::string> import_first_spec(const Context& context, Reporter& reporter,
                                       const FirstSpecOptions& options, const std::string& file) {
-  DLRUN_TRY(check_from_options(options));
+  DLRUN_TRY(check_options_with_from(options));
   constexpr std::size_t kLargestScript = 1U << 20U;
   ImportRequest import;
   import.name = options.from;

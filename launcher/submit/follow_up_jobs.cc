@@ -11,8 +11,8 @@
 namespace dlrun {
 namespace {
 
-/// Submits the follow-up job with this number, unless Slurm has it already. Fails with kRefused if
-/// Slurm refused it in an earlier call.
+/// Submits the follow-up job whose number is in settings.chain, unless Slurm has it already. Fails
+/// with kRefused if Slurm refused it in an earlier call.
 Result<Submission> submit_one(const Context& context, Executor& executor, const RunDirectory& run,
                               const SbatchSettings& settings, const Interrupt& interrupt) {
   const auto journal = follow_up_path(run.path, settings.chain->number);
@@ -32,11 +32,11 @@ FollowUpJobs submit_follow_ups(const Context& context, Reporter& reporter, Execu
                                const SbatchSettings& settings) {
   FollowUpJobs sent;
   const Interrupt interrupt;
-  std::string before = first.job.id;
+  std::string previous_job = first.job.id;
   for (std::int64_t number = 1; number < first.chain; ++number) {
     SbatchSettings own = settings;
     own.chain = ChainPlace{first.chain, number, first.token, first.job.id};
-    own.dependency = "afterany:" + before;
+    own.dependency = "afterany:" + previous_job;
     auto submission = submit_one(context, executor, run, own, interrupt);
     sent.is_interrupted = interrupt.requested();
     if (!submission) {
@@ -45,7 +45,7 @@ FollowUpJobs submit_follow_ups(const Context& context, Reporter& reporter, Execu
           first.chain, number, number == 1 ? "" : "s", submission.error().message));
       return sent;
     }
-    before = submission->job.id;
+    previous_job = submission->job.id;
     sent.submissions.push_back(std::move(*submission));
     if (sent.is_interrupted) return sent;
   }
@@ -61,7 +61,7 @@ Result<FollowUpJobs> continue_follow_ups(const Context& context, Reporter& repor
                    read_untrusted(run.path / "job.sh", kScriptLimitBytes, Links::kRefuse));
   // Only the names are needed, because the first job's submission has written the values to the
   // run's file of secrets.
-  for (auto& name : read_script(script, "job.sh").secrets)
+  for (auto& name : parse_script_requests(script, "job.sh").secrets)
     settings.secrets.push_back({std::move(name), ""});
   return submit_follow_ups(context, reporter, executor, run, first, settings);
 }

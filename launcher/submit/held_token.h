@@ -27,7 +27,7 @@ class HeldToken {
   [[nodiscard]] const std::filesystem::path& run() const { return run_; }
   /// Returns true if a submission with this token created run().
   [[nodiscard]] bool has_created_run() const { return has_created_run_; }
-  /// Stores the path of the token's run on the disk. Call it before anything is submitted. An empty
+  /// Stores on the disk which run is the token's. Call it before anything is submitted. An empty
   /// path removes the stored path. has_created: false for a sweep that existed before and is
   /// resubmitted.
   [[nodiscard]] Result<> set_run(const std::filesystem::path& run, bool has_created);
@@ -44,8 +44,8 @@ class HeldToken {
 
 /// The variable with the token. `dlrun --remote` sets it for the command that it starts.
 inline constexpr char kTokenVariable[] = "DLRUN_SUBMISSION_TOKEN";
-/// The variable with the path of a file of git_state_bytes(). `dlrun --remote` sets it for
-/// `submit`.
+/// The variable with the path of a file that holds the result of git_state_bytes(). `dlrun
+/// --remote` sets it for `submit`.
 inline constexpr char kGitStateVariable[] = "DLRUN_GIT_STATE";
 
 /// Takes the token in kTokenVariable. Removes the variable, so that no job inherits it. Returns

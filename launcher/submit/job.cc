@@ -63,13 +63,13 @@ Result<> check_script(const SpecOptions& options, std::string_view text) {
 Result<Job> job_of_script_file(const Context& context, Reporter& reporter,
                                const SpecOptions& options, std::string text) {
   DLRUN_TRY(check_script(options, text));
-  ScriptRequests script =
-      read_script(text, std::filesystem::path(options.file).filename().string());
-  if (script.runs_dir.empty() || options.runs) {
-    DLRUN_TRY_ASSIGN(script.runs_dir, runs_directory_here(context, reporter, options.runs,
-                                                          script.clusters.value_or("")));
+  ScriptRequests requests =
+      parse_script_requests(text, std::filesystem::path(options.file).filename().string());
+  if (requests.runs_dir.empty() || options.runs) {
+    DLRUN_TRY_ASSIGN(requests.runs_dir, runs_directory_here(context, reporter, options.runs,
+                                                            requests.clusters.value_or("")));
   }
-  Job job = job_of_script_text(Job::Source::kScript, std::move(text), std::move(script),
+  Job job = job_of_script_text(Job::Source::kScript, std::move(text), std::move(requests),
                                context.current_dir);
   job.file = options.file;
   const auto carried = carried_spec(job.script);

@@ -18,15 +18,15 @@ Result<SecretValue> lead_secret(const Context& context, const LoadedSpec& loaded
                                 const std::string& name) {
   if (name == kWebhookUrlSecret && loaded.spec.notify.webhook_url)
     return SecretValue{name, *loaded.spec.notify.webhook_url};
-  const auto& others = loaded.spec.environment.secrets;
-  const auto other =
-      std::find_if(others.begin(), others.end(), [&](const auto& one) { return one.name == name; });
-  return read_secret(other == others.end() ? SecretSource{name, ""} : *other, context.env);
+  const auto& entries = loaded.spec.environment.secrets;
+  const auto entry = std::find_if(entries.begin(), entries.end(),
+                                  [&](const auto& one) { return one.name == name; });
+  return read_secret(entry == entries.end() ? SecretSource{name, ""} : *entry, context.env);
 }
 
-/// Adds the secrets that lead reads to values. Adds the problems to missing.
+/// Adds to `values` the secrets that lead reads, and to `problems` the errors about them.
 void add_lead_secrets(const Context& context, const LoadedSpec& loaded,
-                      std::vector<SecretValue>& values, std::vector<Diagnostic>& missing) {
+                      std::vector<SecretValue>& values, std::vector<Diagnostic>& problems) {
   const JobSpec& spec = loaded.spec;
   const auto add = [&](const std::string& name, const std::string& key, bool is_address) {
     auto value = lead_secret(context, loaded, name);
@@ -43,8 +43,8 @@ void add_lead_secrets(const Context& context, const LoadedSpec& loaded,
     }
     const auto origin = spec.origins.find(key);
     const Origin where = origin != spec.origins.end() ? origin->second : Origin{};
-    missing.push_back({Diagnostic::Severity::kError, where, fmt::format("{}: {}", key, problem),
-                       source_line_of(loaded, where)});
+    problems.push_back({Diagnostic::Severity::kError, where, fmt::format("{}: {}", key, problem),
+                        source_line_of(loaded, where)});
   };
   if (spec.notify.has_webhook())
     add(spec.notify.webhook_secret.value_or(kWebhookUrlSecret),
@@ -58,7 +58,7 @@ Result<std::vector<SecretValue>> secrets_of_spec(const Context& context, const L
                                                  bool has_lead) {
   const auto& sources = loaded.spec.environment.secrets;
   std::vector<SecretValue> values;
-  std::vector<Diagnostic> missing;
+  std::vector<Diagnostic> problems;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     auto value = read_secret(sources[i], context.env);
     if (value) {
@@ -67,12 +67,12 @@ Result<std::vector<SecretValue>> secrets_of_spec(const Context& context, const L
     }
     const auto origin = loaded.spec.origins.find(fmt::format("environment.secrets[{}]", i));
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
-    missing.push_back({Diagnostic::Severity::kError, where,
-                       "environment.secrets: " + value.error().message,
-                       source_line_of(loaded, where)});
+    problems.push_back({Diagnostic::Severity::kError, where,
+                        "environment.secrets: " + value.error().message,
+                        source_line_of(loaded, where)});
   }
-  if (has_lead) add_lead_secrets(context, loaded, values, missing);
-  if (!missing.empty()) return fail(Errc::kInvalid, std::move(missing));
+  if (has_lead) add_lead_secrets(context, loaded, values, problems);
+  if (!problems.empty()) return fail(Errc::kInvalid, std::move(problems));
   return values;
 }
 

@@ -100,7 +100,7 @@ Result<LocalResult> run_on_this_machine(const Context& context, Reporter& report
   Provenance provenance(folder_of(context, options.file), context.env, context.argv,
                         context.tools.hash);
   DLRUN_TRY_ASSIGN(auto prepared,
-                   prepare_chosen(context, reporter, options, Target::kLocal, wish.point));
+                   prepare_spec_or_point(context, reporter, options, Target::kLocal, wish.point));
   if (prepared.is_sweep()) {
     return fail(Errc::kUsage,
                 "{}: is a sweep of {} points, and this machine has no queue for them; --point N "
@@ -112,10 +112,10 @@ Result<LocalResult> run_on_this_machine(const Context& context, Reporter& report
   RunInspector inspector(context.env, known_servers(context));
   Job job = job_of_experiment(std::move(prepared), std::move(script));
   DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, NextStep::kLocalRun));
-  DLRUN_TRY_ASSIGN(const auto done,
+  DLRUN_TRY_ASSIGN(const auto run_and_end,
                    record_and_run(context, reporter, job, provenance, wish.prints_to_stderr));
-  DLRUN_TRY_ASSIGN(auto status, inspector.inspect(done.first.path));
-  return LocalResult(LocalRun{done.first, done.second, std::move(status)});
+  DLRUN_TRY_ASSIGN(auto status, inspector.inspect(run_and_end.first.path));
+  return LocalResult(LocalRun{run_and_end.first, run_and_end.second, std::move(status)});
 }
 
 }  // namespace dlrun

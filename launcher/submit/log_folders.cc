@@ -96,14 +96,11 @@ void check_folder(const PathSource& source, const std::string& pattern, LogFolde
     result.problems.push_back(
         {severity, source.where, source.name + ": " + message, source.line_text});
   };
-  const std::filesystem::path folder =
-      expand_output_pattern(pattern, "", "").value_or(pattern);  // only %% is left to replace
-  const std::string shown = printable(folder.string());
   constexpr std::string_view kConsequence =
       "Slurm does not create it, and the job would end before its script begins";
   if (const char letter = unfilled_letter(pattern); letter != 0) {
-    constexpr std::string_view kJobs = "jJA";
-    const bool can_be_there = kJobs.find(letter) == std::string_view::npos;
+    constexpr std::string_view kJobIdLetters = "jJA";
+    const bool can_be_there = kJobIdLetters.find(letter) == std::string_view::npos;
     add(can_be_there ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError,
         fmt::format("only Slurm can fill in the %{} of the folder '{}'; {}. {}", letter,
                     printable(pattern), kConsequence,
@@ -112,6 +109,9 @@ void check_folder(const PathSource& source, const std::string& pattern, LogFolde
                                  : "Put the pattern into the file's name"));
     return;
   }
+  const std::filesystem::path folder =
+      expand_output_pattern(pattern, "", "").value_or(pattern);  // only %% is left to replace
+  const std::string shown = printable(folder.string());
   const auto problem = find_obstacle(folder);
   std::error_code error;
   if (!problem) {
@@ -154,7 +154,7 @@ LogFolders find_log_folders(const LogScript& script) {
   return result;
 }
 
-Result<> check_log_folders(Reporter& reporter, const LogFolders& folders) {
+Result<> report_log_folders(Reporter& reporter, const LogFolders& folders) {
   const bool is_refused = std::any_of(
       folders.problems.begin(), folders.problems.end(),
       [](const Diagnostic& one) { return one.severity == Diagnostic::Severity::kError; });

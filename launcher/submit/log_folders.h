@@ -37,7 +37,7 @@ struct LogScript {
 
 /// Reports the findings if all are warnings. Fails with kInvalid and all findings if one is an
 /// error.
-[[nodiscard]] Result<> check_log_folders(Reporter& reporter, const LogFolders& folders);
+[[nodiscard]] Result<> report_log_folders(Reporter& reporter, const LogFolders& folders);
 
 /// Creates the missing folders with the user's umask. Fails with kIo and names the folder.
 [[nodiscard]] Result<> make_log_folders(const LogFolders& folders);

@@ -36,7 +36,7 @@ class ToolSearch {
     find_conda();
     find_container_tool();
     find_pyxis();
-    return std::move(found_);
+    return std::move(warnings_);
   }
 
  private:
@@ -48,7 +48,7 @@ class ToolSearch {
     Diagnostic one{Diagnostic::Severity::kWarning, where, fmt::format("{}: {}", key, message),
                    source_line_of(loaded_, where)};
     one.key = key;
-    found_.push_back(std::move(one));
+    warnings_.push_back(std::move(one));
   }
 
   /// Runs shell lines in the submitter's environment without the secrets of the job.
@@ -125,7 +125,7 @@ class ToolSearch {
   const Context& context_;
   const LoadedSpec& loaded_;
   const LaunchPlan& plan_;
-  std::vector<Diagnostic> found_;
+  std::vector<Diagnostic> warnings_;
 };
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::chrono::seconds kNamesLimit{5};
+constexpr std::chrono::seconds kNamesTimeLimit{5};
 constexpr std::size_t kNamesShown = 20;
 
 /// A kind of name that Slurm can refuse.
@@ -71,7 +71,8 @@ Error explained_refusal(const Context& context, const Job& job, Error error) {
   if (row == rows.end()) return error;
   const LoadedSpec& loaded = job.experiment->loaded;
   const std::string refused = sbatch_value(job.script, row->option, row->short_option).value_or("");
-  const SlurmQuerySettings settings{context.env, job.settings.clusters.value_or(""), kNamesLimit};
+  const SlurmQuerySettings settings{context.env, job.settings.clusters.value_or(""),
+                                    kNamesTimeLimit};
   // A slurmrestd may belong to another Slurm than the commands of this machine.
   const auto names = job.settings.server ? std::vector<std::string>() : row->names(settings);
   const auto origin = loaded.spec.origins.find(row->key);

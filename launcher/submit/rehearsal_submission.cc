@@ -20,7 +20,7 @@ constexpr std::int64_t kStartSeconds = 300;
 /// The part of kStartSeconds that must fit into the time limit of a partition.
 constexpr std::int64_t kLeastStartSeconds = 60;
 constexpr std::int64_t kRanks = 2;
-constexpr std::size_t kLongestRehearsedName = 64;  ///< the longest name of a run, in characters
+constexpr std::size_t kLongestRunName = 64;  ///< the longest name of a run, in characters
 
 /// Returns true if the partition has GPUs for the rehearsal like those of the job's own partition.
 bool has_gpus_for(const PartitionProfile& partition, const PartitionProfile* own,
@@ -54,7 +54,7 @@ std::int64_t node_gpus(const JobSpec& spec, const SiteProfile& site, std::int64_
 /// Returns the name of the run with "-rehearsal". Cuts a long name, because a name has a limit.
 std::string name_of_rehearsal(std::string_view name) {
   constexpr std::string_view kEnding = "-rehearsal";
-  return fmt::format("{}{}", name.substr(0, kLongestRehearsedName - kEnding.size()), kEnding);
+  return fmt::format("{}{}", name.substr(0, kLongestRunName - kEnding.size()), kEnding);
 }
 
 std::string gpus_text(const Gpus& gpus, std::int64_t count) {
@@ -197,8 +197,8 @@ Result<SpecChain> submit_rehearsed(Context& context, Reporter& reporter, RunInsp
   DLRUN_TRY_ASSIGN(auto first, submit_planned(context, reporter, inspector, std::move(rehearsal)));
   chain.submitted.push_back(std::move(first));
   if (chain.submitted.front().is_interrupted) return chain;
-  const RunDirectory before = chain.submitted.front().run;
-  add_dependency_on_run(job, before, "--rehearse");
+  const RunDirectory rehearsal_run = chain.submitted.front().run;
+  add_dependency_on_run(job, rehearsal_run, "--rehearse");
   auto real = submit_planned(context, reporter, inspector, std::move(job));
   if (!real) {
     chain.failure = std::move(real.error());
@@ -207,7 +207,7 @@ Result<SpecChain> submit_rehearsed(Context& context, Reporter& reporter, RunInsp
         command_for_run(options, chain.submitted.front()));
     return chain;
   }
-  note_rehearsal(reporter, before, real->run, spec);
+  note_rehearsal(reporter, rehearsal_run, real->run, spec);
   chain.submitted.push_back(std::move(*real));
   return chain;
 }
@@ -215,10 +215,10 @@ Result<SpecChain> submit_rehearsed(Context& context, Reporter& reporter, RunInsp
 std::string command_for_run(const SpecOptions& options, const Submitted& rehearsal) {
   std::vector<std::string> words{"dlrun", "submit", options.file};
   for (const std::string& set : options.sets) words.insert(words.end(), {"--set", set});
-  std::vector<std::string> before;
-  if (rehearsal.job.experiment) before = rehearsal.job.experiment->loaded.spec.after.ok;
-  before.push_back(rehearsal.run.handle());
-  words.insert(words.end(), {"--set", fmt::format("after.ok=[{}]", join(before, ", "))});
+  std::vector<std::string> runs_before;
+  if (rehearsal.job.experiment) runs_before = rehearsal.job.experiment->loaded.spec.after.ok;
+  runs_before.push_back(rehearsal.run.handle());
+  words.insert(words.end(), {"--set", fmt::format("after.ok=[{}]", join(runs_before, ", "))});
   if (options.runs) words.insert(words.end(), {"--runs", *options.runs});
   return shell_quote_all(words);
 }

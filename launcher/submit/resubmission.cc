@@ -77,7 +77,7 @@ Result<Job> job_of_run(const Context& context, const IndexEntry& run, const RunF
                 text.error().message);
   }
   DLRUN_TRY_ASSIGN(auto copy, copy_of_code(run, facts));
-  ScriptRequests requests = read_script(*text, run.name);
+  ScriptRequests requests = parse_script_requests(*text, run.name);
   // The new run of a point gets its own name. With the sweep's name, the new run would be the
   // newest of that name, and the name would no longer find the sweep.
   const auto slash = run.id.rfind('/');
@@ -119,11 +119,11 @@ Result<std::optional<LockedPoint>> lock_point(const Context& context, const std:
   auto point = run.path;
   auto sweep = sweep_of_point(point);
   if (!sweep) {
-    const auto typed = text.rfind('/');
-    DLRUN_TRY_ASSIGN(
-        const auto entry,
-        find_run(context.env, context.current_dir,
-                 typed == std::string::npos ? run.id.substr(0, slash) : text.substr(0, typed)));
+    const auto typed_slash = text.rfind('/');
+    DLRUN_TRY_ASSIGN(const auto entry,
+                     find_run(context.env, context.current_dir,
+                              typed_slash == std::string::npos ? run.id.substr(0, slash)
+                                                               : text.substr(0, typed_slash)));
     DLRUN_TRY_ASSIGN(const auto record, read_sweep(entry.path));
     sweep = entry.path;
     point = point_path(

@@ -130,9 +130,9 @@ bool is_script(std::string_view text) {
   return text.starts_with("#!");
 }
 
-std::filesystem::path start_folder(const ScriptRequests& script,
+std::filesystem::path start_folder(const ScriptRequests& requests,
                                    const std::filesystem::path& folder) {
-  return script.chdir ? (folder / *script.chdir).lexically_normal() : folder;
+  return requests.chdir ? (folder / *requests.chdir).lexically_normal() : folder;
 }
 
 ScriptRequests requests_of_plan(const LaunchPlan& plan) {
@@ -142,49 +142,50 @@ ScriptRequests requests_of_plan(const LaunchPlan& plan) {
     }
     return std::nullopt;
   };
-  ScriptRequests script;
-  script.name = plan.name;
-  script.job_name = value_of("--job-name").value_or(plan.name);
-  script.is_named = true;
-  if (plan.output_given) script.output = value_of("--output");
-  script.runs_dir = plan.runs_dir;
-  script.clusters = plan.clusters;
-  script.comment = value_of("--comment");
-  for (const SecretSource& secret : plan.secrets) script.secrets.push_back(secret.name);
+  ScriptRequests requests;
+  requests.name = plan.name;
+  requests.job_name = value_of("--job-name").value_or(plan.name);
+  requests.is_named = true;
+  if (plan.output_given) requests.output = value_of("--output");
+  requests.runs_dir = plan.runs_dir;
+  requests.clusters = plan.clusters;
+  requests.comment = value_of("--comment");
+  for (const SecretSource& secret : plan.secrets) requests.secrets.push_back(secret.name);
   for (const std::string& name : plan.lead_secrets) {
-    if (std::find(script.secrets.begin(), script.secrets.end(), name) == script.secrets.end())
-      script.secrets.push_back(name);
+    if (std::find(requests.secrets.begin(), requests.secrets.end(), name) == requests.secrets.end())
+      requests.secrets.push_back(name);
   }
   for (const PlannedOption& option : plan.lead_options) {
-    if (option.option == "--chain") script.chain = parse_int(option.value.value_or("")).value_or(0);
+    if (option.option == "--chain")
+      requests.chain = parse_int(option.value.value_or("")).value_or(0);
   }
-  script.requested = plan.requested;
-  return script;
+  requests.requested = plan.requested;
+  return requests;
 }
 
-ScriptRequests read_script(std::string_view text, std::string_view file_name) {
-  ScriptRequests script;
+ScriptRequests parse_script_requests(std::string_view text, std::string_view file_name) {
+  ScriptRequests requests;
   const auto stem = file_name.substr(0, file_name.rfind('.'));
   auto given = sbatch_value(text, "--job-name", "-J");
   if (const auto pbs_name = pbs_option(text, "-N"); pbs_name && !given) given = pbs_name->value;
-  script.is_named = given.has_value();
-  script.name = slug(given.value_or(std::string(stem)));
-  script.job_name = given.value_or(script.name);
-  script.runs_dir = runs_dir_in(text);
-  script.output = sbatch_value(text, "--output", "-o");
-  if (script.output && !script.runs_dir.empty() &&
-      *script.output == fmt::format("{}/{}-%j.out", script.runs_dir, script.name)) {
-    script.output.reset();
+  requests.is_named = given.has_value();
+  requests.name = slug(given.value_or(std::string(stem)));
+  requests.job_name = given.value_or(requests.name);
+  requests.runs_dir = runs_dir_in(text);
+  requests.output = sbatch_value(text, "--output", "-o");
+  if (requests.output && !requests.runs_dir.empty() &&
+      *requests.output == fmt::format("{}/{}-%j.out", requests.runs_dir, requests.name)) {
+    requests.output.reset();
   }
-  script.chdir = sbatch_value(text, "--chdir", "-D");
-  script.clusters = sbatch_value(text, "--clusters", "-M");
-  script.comment = sbatch_value(text, "--comment", "--comment");
-  script.dependency = sbatch_value(text, "--dependency", "-d");
-  script.secrets = secrets_in(text);
-  script.chain = chain_in(text);
-  script.trainers = trainers_in(text);
-  script.requested = requested_of_script(text);
-  return script;
+  requests.chdir = sbatch_value(text, "--chdir", "-D");
+  requests.clusters = sbatch_value(text, "--clusters", "-M");
+  requests.comment = sbatch_value(text, "--comment", "--comment");
+  requests.dependency = sbatch_value(text, "--dependency", "-d");
+  requests.secrets = secrets_in(text);
+  requests.chain = chain_in(text);
+  requests.trainers = trainers_in(text);
+  requests.requested = requested_of_script(text);
+  return requests;
 }
 
 std::vector<std::string> refusals_of(std::string_view text) {

@@ -32,7 +32,7 @@ struct ScriptRequests {
   /// The copies of dlrun-trainer whose absolute paths are in the lines of a given script. Empty for
   /// a plan, which has uses_trainer().
   std::vector<std::string> trainers;
-  Requested requested;
+  Requested requested;  ///< the resources
 };
 
 /// Returns true if the text starts with "#!".
@@ -40,7 +40,7 @@ struct ScriptRequests {
 
 /// Returns the folder where the job starts if sbatch is called in `folder`; --chdir is applied.
 /// Relative output paths start there.
-[[nodiscard]] std::filesystem::path start_folder(const ScriptRequests& script,
+[[nodiscard]] std::filesystem::path start_folder(const ScriptRequests& requests,
                                                  const std::filesystem::path& folder);
 
 /// Returns the requests of the script that is rendered from the plan.
@@ -48,7 +48,8 @@ struct ScriptRequests {
 
 /// Reads the script's #SBATCH and #PBS lines, the options of dlrun's agent, and the paths of
 /// dlrun-trainer. A script without --job-name gets its name from file_name.
-[[nodiscard]] ScriptRequests read_script(std::string_view text, std::string_view file_name);
+[[nodiscard]] ScriptRequests parse_script_requests(std::string_view text,
+                                                   std::string_view file_name);
 
 /// Returns a message for each option in the script that dlrun refuses, in the order of the lines,
 /// such as "7: --wait cannot be given: ..." for line 7. dlrun refuses options that make several

@@ -65,7 +65,7 @@ struct OpenPoint {
             {"result", std::move(result)}}}};
 }
 
-/// Points that are in the sweep's record and that Slurm has not accepted yet.
+/// The attempts to submit points that are in the sweep's record and that Slurm has not accepted.
 struct UnsentPoints {
   Error error;  ///< the error of the last attempt
   Backoff backoff{};
@@ -124,7 +124,7 @@ class Search {
     job_.settings = std::move(settings);
     run_ = RunDirectory{earlier.id, earlier.name, earlier.path, earlier.created};
     DLRUN_TRY(lock_run());
-    arrays_ = record.arrays;
+    array_count_ = record.arrays;
     for (const SweepRecord::Point& point : record.points) {
       SweepPoint values;
       for (std::size_t i = 0; i < record.keys.size(); ++i) {
@@ -163,7 +163,7 @@ class Search {
         return fail(Errc::kInvalid,
                     "sweep.ask: {} waits for another result, but has all results of its points",
                     printable(sweep_.ask[0]));
-      DLRUN_TRY(wait_for_end(interrupt));
+      DLRUN_TRY(wait_for_ended_point(interrupt));
     }
   }
 
@@ -188,8 +188,8 @@ class Search {
       auto answer = read_proposal(line, sweep_);
       if (!answer)
         return fail(Errc::kInvalid, "sweep.ask: {} answered '{}' (line {} of its output): {}",
-                    printable(sweep_.ask[0]), printable(line.substr(0, 200)), program_->lines(),
-                    answer.error().message);
+                    printable(sweep_.ask[0]), printable(line.substr(0, 200)),
+                    program_->line_count(), answer.error().message);
       if (answer->kind == Proposal::Kind::kDone) is_over_ = true;
       if (answer->kind == Proposal::Kind::kWait) is_waiting_ = true;
       if (answer->kind == Proposal::Kind::kPoint) batch.push_back(std::move(answer->point));
@@ -210,17 +210,17 @@ class Search {
 
   /// Submits the points. The first call makes the sweep's run directory; later calls add their
   /// points to the sweep. If Slurm does not accept points that the sweep has recorded,
-  /// wait_for_end() tries again.
+  /// wait_for_ended_point() tries again.
   Result<> submit(std::vector<SweepPoint> batch) {
     DLRUN_TRY_ASSIGN(auto planned, plan(batch));
     // A later point may need the trainer even if the first one did not.
     if (run_ && planned.uses_trainer())
       DLRUN_TRY(place_tools(context_, reporter_, job_.runs_dir, true));
-    const std::size_t before = arrays_;
-    arrays_ += planned.arrays.size();
+    const std::size_t first_array = array_count_;
+    array_count_ += planned.arrays.size();
     std::vector<std::pair<std::size_t, std::size_t>> places;
     for (const PlannedPoint& point : planned.points)
-      places.emplace_back(before + point.array, point.place);
+      places.emplace_back(first_array + point.array, point.place);
     const auto sent = run_ ? submit_more(context_, inspector_, *run_, job_.settings, planned)
                            : submit_first(std::move(planned));
     if (!sent && !has_recorded(next_ + batch.size())) return sent;
@@ -289,7 +289,7 @@ class Search {
   /// Waits until at least one point has ended, or until Slurm has accepted the unsent points. Sends
   /// the program the results of all points that have ended. Fails if Slurm has refused points and
   /// no other point is left.
-  Result<> wait_for_end(const Interrupt& interrupt) {
+  Result<> wait_for_ended_point(const Interrupt& interrupt) {
     for (auto asked = Clock::now();;) {
       interrupt.sleep(kLookEvery);
       if (interrupt.requested()) return fail(Errc::kInterrupted, "interrupted");
@@ -376,7 +376,7 @@ class Search {
   std::optional<UnsentPoints> unsent_;
   std::optional<Error> refusal_;  ///< why dlrun has given up points that Slurm has not accepted
   std::size_t next_ = 0;          ///< the number of the next point
-  std::size_t arrays_ = 0;
+  std::size_t array_count_ = 0;
   bool is_over_ = false;     ///< the program is not asked for further points
   bool has_warned_ = false;  ///< about a record that cannot be read
   bool is_waiting_ = false;  ///< the program waits for another result before the next point

@@ -240,14 +240,15 @@ Result<std::unique_ptr<SearchProgram>> SearchProgram::start(const std::vector<st
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
     return fail(Errc::kIo, "sweep.ask: {}", errno_text(errno));
-  UniqueFd own(ends[0]), childs(ends[1]);
+  UniqueFd own_end(ends[0]), child_end(ends[1]);
   const std::vector<std::string> entries = env.entries();
   std::vector<char*> arguments = pointers(argv), variables = pointers(entries);
   const pid_t child = ::fork();
   if (child < 0) return fail(Errc::kIo, "sweep.ask: fork: {}", errno_text(errno));
   if (child == 0)
-    start_program(*program, arguments.data(), variables.data(), directory, childs.get());
-  return std::unique_ptr<SearchProgram>(new SearchProgram(argv[0], child, std::move(own), timeout));
+    start_program(*program, arguments.data(), variables.data(), directory, child_end.get());
+  return std::unique_ptr<SearchProgram>(
+      new SearchProgram(argv[0], child, std::move(own_end), timeout));
 }
 
 SearchProgram::~SearchProgram() {
@@ -306,7 +307,7 @@ Result<std::string> SearchProgram::ask(const Json& message) {
     if (const auto end = unread_.find('\n'); end != std::string::npos) {
       std::string line = unread_.substr(0, end);
       unread_.erase(0, end + 1);
-      ++lines_;
+      ++line_count_;
       return line;
     }
     if (unread_.size() > kLongestLine)

@@ -64,7 +64,7 @@ class SearchProgram {
   /// and with kInterrupted after a signal.
   [[nodiscard]] Result<std::string> ask(const nlohmann::ordered_json& message);
   /// Returns the number of lines that ask() has returned.
-  [[nodiscard]] std::size_t lines() const { return lines_; }
+  [[nodiscard]] std::size_t line_count() const { return line_count_; }
 
  private:
   SearchProgram(std::string name, pid_t child, UniqueFd channel, std::chrono::seconds timeout)
@@ -78,7 +78,7 @@ class SearchProgram {
   pid_t child_;       ///< -1 after its exit code was read
   UniqueFd channel_;  ///< dlrun's end of the socket that is the program's input and output
   std::chrono::seconds timeout_;
-  std::size_t lines_ = 0;
+  std::size_t line_count_ = 0;
   std::string unread_;  ///< the program's output after the last line that ask() returned
 };
 

@@ -67,6 +67,7 @@ Result<SessionEnd> run_session(const Context& context, Reporter& reporter, const
 
 /// Returns the error of a salloc that got no allocation.
 Error no_allocation(const Context& context, const Job& job, const SessionEnd& session) {
+  // This search for a comment that no job has fails if Slurm does not answer.
   const auto reachable = make_slurm_cli(context.env)->find("-", job.settings.clusters.value_or(""));
   if (!reachable && reachable.error().code == Errc::kUnavailable) return reachable.error();
   return {Errc::kRefused, fmt::format("Slurm gave no allocation (salloc ended with code {})",
@@ -80,7 +81,7 @@ Result<SessionResult> run_interactive(const Context& context, Reporter& reporter
                                       const std::optional<std::size_t>& point,
                                       const SessionWish& wish) {
   DLRUN_TRY_ASSIGN(auto prepared,
-                   prepare_chosen(context, reporter, options, Target::kSlurm, point));
+                   prepare_spec_or_point(context, reporter, options, Target::kSlurm, point));
   if (prepared.is_sweep()) {
     return fail(Errc::kUsage, "{}: is a sweep of {} points; choose one with --point N",
                 printable(prepared.loaded.file), count_points(prepared.loaded.spec.sweep));

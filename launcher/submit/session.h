@@ -27,10 +27,10 @@ using SessionResult = std::variant<PlannedSession, ForegroundEnd>;
 
 /// Plans and checks the job, fetches its downloads, builds its environments, asks Slurm for the
 /// allocation, and runs the command (a shell if it is empty) in the foreground until it ends.
-/// point: the point of a sweep whose environment is used. Fails with kUsage for a sweep, and for a
-/// shell without a terminal; with kNotFound if this machine has no Slurm; with kInterrupted after a
-/// signal before the session has begun; with kUnavailable or kRefused if Slurm gives no allocation.
-/// salloc has then printed its own reason.
+/// point: the point of a sweep whose environment is used. Fails with kUsage for a sweep without
+/// `point`, and for a shell without a terminal; with kNotFound if this machine has no Slurm; with
+/// kInterrupted after a signal before the session has begun; with kUnavailable or kRefused if Slurm
+/// gives no allocation. salloc has then printed its own reason.
 [[nodiscard]] Result<SessionResult> run_interactive(const Context& context, Reporter& reporter,
                                                     const SpecOptions& options,
                                                     const std::optional<std::size_t>& point,

@@ -20,7 +20,7 @@ namespace {
 /// Opens and locks the folder. Returns a descriptor that is not open if another process holds the
 /// lock or has removed the folder meanwhile, and if the file system has no locks. Child processes
 /// inherit the descriptor, and with it the lock.
-UniqueFd locked(const std::filesystem::path& folder) {
+UniqueFd open_and_lock(const std::filesystem::path& folder) {
   UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   if (!fd.is_open() || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return {};
   struct stat ours {
@@ -35,7 +35,7 @@ void remove_abandoned(const std::filesystem::path& sessions) {
   std::error_code error;
   for (std::filesystem::directory_iterator folders(sessions, error);
        !error && folders != std::filesystem::directory_iterator(); folders.increment(error)) {
-    const UniqueFd fd = locked(folders->path());
+    const UniqueFd fd = open_and_lock(folders->path());
     std::error_code ignored;
     if (fd.is_open()) std::filesystem::remove_all(folders->path(), ignored);
   }
@@ -56,7 +56,7 @@ Result<SessionFolder> SessionFolder::make(const std::filesystem::path& runs_dir)
   for (int i = 0; i < kTries; ++i) {
     const auto path = sessions / random_hex(8);
     DLRUN_TRY(make_private_directories(path));
-    UniqueFd fd = locked(path);
+    UniqueFd fd = open_and_lock(path);
     std::error_code error;
     // Another session may remove the new folder before it is locked; then the loop tries again. On
     // a file system without locks no session removes folders.

@@ -34,9 +34,9 @@ namespace {
 
 /// Adds a problem for each option that the program does not know. Does nothing if the program is
 /// not installed or prints no list of options. key: the key whose options these are.
-void check_program(const LoadedSpec& loaded, const Env& env, const std::string& program,
-                   std::string_view key, const std::vector<SlurmOption>& options,
-                   Diagnostic::Severity severity, std::vector<Diagnostic>& found) {
+void check_options_of_program(const LoadedSpec& loaded, const Env& env, const std::string& program,
+                              std::string_view key, const std::vector<SlurmOption>& options,
+                              Diagnostic::Severity severity, std::vector<Diagnostic>& found) {
   if (options.empty() || !find_program(program, env)) return;
   const auto help = ask(env, {program, "--help"});
   if (!help || help->exit_code != 0) return;
@@ -96,11 +96,11 @@ Result<> check_slurm_options(const Context& context, Reporter& reporter, const L
   std::erase_if(of_sbatch, [](const SlurmOption& option) { return option.name == "chdir"; });
   using Severity = Diagnostic::Severity;
   if (loaded.spec.submit.via != "slurmrestd")
-    check_program(loaded, env, "sbatch", "slurm", of_sbatch, Severity::kError, found);
+    check_options_of_program(loaded, env, "sbatch", "slurm", of_sbatch, Severity::kError, found);
   const bool is_refused = !found.empty();
   // The job runs the nodes' srun, which may have plugins that this machine lacks.
-  check_program(loaded, env, "srun", "launch.srun"_key, loaded.spec.launch.srun, Severity::kWarning,
-                found);
+  check_options_of_program(loaded, env, "srun", "launch.srun"_key, loaded.spec.launch.srun,
+                           Severity::kWarning, found);
   check_mpi(loaded, env, found);
   if (is_refused) return fail(Errc::kInvalid, std::move(found));
   reporter.diagnostics(found);
@@ -129,7 +129,8 @@ Result<> check_salloc_options(const Context& context, const LoadedSpec& loaded,
     });
     if (is_given && option.name != "chdir") given.push_back(option);
   }
-  check_program(loaded, env, "salloc", "slurm", given, Diagnostic::Severity::kError, found);
+  check_options_of_program(loaded, env, "salloc", "slurm", given, Diagnostic::Severity::kError,
+                           found);
   if (!found.empty()) return fail(Errc::kInvalid, std::move(found));
   return {};
 }

@@ -78,7 +78,7 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
   }
   const bool is_agentless = plan != nullptr && plan->agent.empty();
   if (!is_agentless) DLRUN_TRY(place_tools(context, reporter, job.runs_dir, needs_trainer(job)));
-  for (const LogFolders& logs : checked.logs) DLRUN_TRY(make_log_folders(logs));
+  for (const LogFolders& logs : checked.log_folders) DLRUN_TRY(make_log_folders(logs));
   const bool was_recorded_before = token != nullptr && !token->run().empty();
   DLRUN_TRY_ASSIGN(auto run, find_or_record_run(context, reporter, job, token));
   if (plan != nullptr && plan->snapshot && !was_recorded_before) {

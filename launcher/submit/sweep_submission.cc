@@ -250,7 +250,7 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
   DLRUN_TRY(build_environments(context, reporter, experiment));
   if (!plan.agent.empty())
     DLRUN_TRY(place_tools(context, reporter, plan.runs_dir, sweep.uses_trainer()));
-  for (const LogFolders& folders : checked.logs) DLRUN_TRY(make_log_folders(folders));
+  for (const LogFolders& folders : checked.log_folders) DLRUN_TRY(make_log_folders(folders));
   DLRUN_TRY_ASSIGN(auto run,
                    record_sweep(context, reporter, experiment, sweep, job.settings.secrets, token));
   if (plan.snapshot) {
@@ -307,7 +307,7 @@ Result<> complete_settings(const Context& context, Reporter& reporter, RunInspec
                            SbatchSettings& settings) {
   DLRUN_TRY_ASSIGN(const auto script,
                    read_untrusted(point / "job.sh", kScriptLimit, Links::kRefuse));
-  const auto names = read_script(script, "job.sh").secrets;
+  const auto names = parse_script_requests(script, "job.sh").secrets;
   DLRUN_TRY_ASSIGN(const auto experiment,
                    recorded_experiment_if_needed(context, sweep, !names.empty()));
   if (!experiment) return {};

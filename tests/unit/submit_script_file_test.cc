@@ -94,7 +94,7 @@ TEST_CASE(
 TEST_CASE(
     "the name and runs folder are read from a rendered script, and dlrun's own output pattern "
     "is not taken for the user's") {
-  const auto script = read_script(
+  const auto script = parse_script_requests(
       "#!/bin/bash\n#SBATCH --job-name=mnist\n#SBATCH --output=/r/mnist-%j.out\nexec "
       "\"$dlrun_agent\" lead --runs /r "
       "--name "
@@ -106,20 +106,21 @@ TEST_CASE(
 }
 
 TEST_CASE("a script without a job name gets a valid name from its file's name") {
-  CHECK(read_script("#!/bin/sh\n", "my job.sh").name == "my-job");
-  CHECK(read_script("#!/bin/sh\n", "-.sh").name == "job");
-  CHECK(read_script("#!/bin/sh\n", "my job.sh").job_name == "my-job");  // the job has the same name
-  CHECK_FALSE(read_script("#!/bin/sh\n", "a.sh").is_named);
-  const auto of_pbs = read_script("#!/bin/sh\n#PBS -N foo\n", "a.sh");
+  CHECK(parse_script_requests("#!/bin/sh\n", "my job.sh").name == "my-job");
+  CHECK(parse_script_requests("#!/bin/sh\n", "-.sh").name == "job");
+  CHECK(parse_script_requests("#!/bin/sh\n", "my job.sh").job_name ==
+        "my-job");  // the job has the same name
+  CHECK_FALSE(parse_script_requests("#!/bin/sh\n", "a.sh").is_named);
+  const auto of_pbs = parse_script_requests("#!/bin/sh\n#PBS -N foo\n", "a.sh");
   CHECK(of_pbs.name == "foo");
   CHECK(of_pbs.is_named);
-  CHECK(read_script("#!/bin/sh\n#SBATCH -o x.out\n", "a.sh").output == "x.out");
+  CHECK(parse_script_requests("#!/bin/sh\n#SBATCH -o x.out\n", "a.sh").output == "x.out");
 }
 
 TEST_CASE("the paths of the trainer in a script end at their quote or at a space") {
   using Paths = std::vector<std::string>;
   const auto trainers = [](const std::string& lines) {
-    return read_script("#!/bin/bash\n" + lines, "x.sh").trainers;
+    return parse_script_requests("#!/bin/bash\n" + lines, "x.sh").trainers;
   };
   CHECK(trainers("srun /a/dlrun-trainer --epochs 1\n  '/b c/dlrun-trainer' \\\n") ==
         Paths{"/a/dlrun-trainer", "/b c/dlrun-trainer"});

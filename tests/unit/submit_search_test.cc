@@ -108,7 +108,7 @@ TEST_CASE("a signal ends the wait for the search program's answer") {
   const auto answer = program->ask(Json{{"ask", 0}});
   REQUIRE_FALSE(answer.has_value());
   CHECK(answer.error().code == Errc::kInterrupted);
-  CHECK(program->lines() == 0);
+  CHECK(program->line_count() == 0);
 }
 
 TEST_CASE("a signal that an inner Interrupt sees is still seen by the outer one") {
