@@ -23,7 +23,7 @@ bool takes_a_piece_now(int fd) {
 
 /// Returns the size of the next piece: at most PIPE_BUF bytes, and whole lines if possible, so that
 /// lines of several ranks do not mix.
-std::size_t piece_of(std::string_view bytes) {
+std::size_t piece_size(std::string_view bytes) {
   const auto piece = bytes.substr(0, PIPE_BUF);
   if (piece.size() == bytes.size()) return piece.size();
   const auto line_end = piece.rfind('\n');
@@ -65,7 +65,7 @@ std::size_t Sink::held_bytes() const {
 void Sink::flush() {
   while (written_ < held_.size() && takes_a_piece_now(fd_)) {
     const auto rest = std::string_view(held_).substr(written_);
-    const ssize_t wrote = ::write(fd_, rest.data(), piece_of(rest));
+    const ssize_t wrote = ::write(fd_, rest.data(), piece_size(rest));
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote < 0 && errno == EAGAIN) break;
     if (wrote < 0) {
