@@ -179,7 +179,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   [[nodiscard]] std::filesystem::path log_folder() const;
   [[nodiscard]] Env step_env() const;
   [[nodiscard]] bool marks_errors() const {
-    return !options_.local && !ranks_errors_go_elsewhere(command_, env_);
+    return !options_.local && !rank_stderr_goes_to_files(command_, env_);
   }
   [[nodiscard]] std::string too_few_files_message(int error) const;
   Result<> start_step();

@@ -20,7 +20,7 @@ struct StageItem {
   std::string to;    ///< $VARIABLE/PATH
   bool unpack = false;
   bool in_container = false;  ///< the ranks' agents run in a container
-  /// The path of the copy on this node that lead has broadcast (broadcast.h); empty: none.
+  /// The path of the copy on this node that lead has broadcast (file_broadcast.h); empty: none.
   std::string broadcast{};
 
   /// Reads {"from": PATH, "to": "$VARIABLE/PATH", "unpack": true, "in_container": true,

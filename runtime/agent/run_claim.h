@@ -64,7 +64,7 @@ struct ChainHolder {
   std::string cluster, job;
   std::optional<int> number;  ///< its number in the chain; nullopt: the claim names no chain
 };
-/// Returns the job that took the run over last. Fails with kNotFound if no job has claimed the run,
+/// Returns the job that claimed the run last. Fails with kNotFound if no job has claimed the run,
 /// and with kInvalid if a file is damaged.
 [[nodiscard]] Result<ChainHolder> chain_holder(const std::filesystem::path& directory);
 

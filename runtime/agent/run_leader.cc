@@ -418,8 +418,8 @@ void RunLeader::use_nodes(std::vector<std::string> nodes) {
   if (wanted > 0 && nodes.size() > wanted) nodes.resize(wanted);
   JobLayout job{.nodes = expand_hostlist(env_.get_or("SLURM_JOB_NODELIST", ""))
                              .value_or(std::vector<std::string>()),
-                .tasks = parse_tasks_per_node(env_.get_or("SLURM_TASKS_PER_NODE", ""))
-                             .value_or(std::vector<int>())};
+                .task_counts = parse_tasks_per_node(env_.get_or("SLURM_TASKS_PER_NODE", ""))
+                                   .value_or(std::vector<int>())};
   if (const auto count = parse_int(env_.get_or("SLURM_NTASKS_PER_NODE", ""));
       count && *count > 0 && *count < 1 << 20)
     job.tasks_per_node = static_cast<int>(*count);

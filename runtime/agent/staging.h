@@ -9,7 +9,7 @@
 //   .DIR.dlrun-turn   is locked by a process while it checks whether it must copy
 //   .DIR.dlrun-part   the temporary copy
 //   .DIR.dlrun-old    the older data, until the new data are in their place
-// Lead adds files .dlrun-sbcast-XXXXXXXXXXXXXXXX (broadcast.h).
+// Lead adds files .dlrun-sbcast-XXXXXXXXXXXXXXXX (file_broadcast.h).
 // Everything below the node's folder must belong to this user, because /tmp is open to all users.
 
 #include <chrono>

@@ -124,7 +124,7 @@ std::size_t agent_at(const std::vector<std::string>& argv) {
   return argv.size();
 }
 
-bool is_about_nodes(const StepOption& option) {
+bool is_replaced(const StepOption& option) {
   constexpr std::array<std::string_view, 10> kNames{"nodes", "N", "ntasks",   "n", "nodelist",
                                                     "w",     "r", "relative", "F", "nodefile"};
   return std::find(kNames.begin(), kNames.end(), option.name) != kNames.end();
@@ -171,16 +171,16 @@ std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv, con
       }
     }
     for (; at < next; ++at) {
-      if (!is_about_nodes(option)) step.push_back(argv[at]);
+      if (!is_replaced(option)) step.push_back(argv[at]);
     }
   }
   std::size_t tasks = 0;
   for (const auto& node : kept) {
     const auto found = std::find(job.nodes.begin(), job.nodes.end(), node);
     const bool is_known =
-        !has_own_count && found != job.nodes.end() && job.tasks.size() == job.nodes.size();
+        !has_own_count && found != job.nodes.end() && job.task_counts.size() == job.nodes.size();
     tasks += static_cast<std::size_t>(
-        is_known ? job.tasks[static_cast<std::size_t>(found - job.nodes.begin())]
+        is_known ? job.task_counts[static_cast<std::size_t>(found - job.nodes.begin())]
                  : per_node.value_or(1));
   }
   for (auto& word : {fmt::format("--nodes={}", kept.size()), fmt::format("--ntasks={}", tasks),

@@ -109,10 +109,10 @@ bool add_report(const StopRule& rule, Trajectory& trajectory, const MetricReport
     return true;
   }
   BestSoFar& last = trajectory.back();
-  const double best = last.later_value.value_or(last.value);
+  const double best = last.best_with_skipped.value_or(last.value);
   if (is_better(rule, best, entry.value)) entry.value = best;
   if (report.at < last.at + std::max<std::int64_t>(1, last.at / 100)) {
-    last.later_value = entry.value;
+    last.best_with_skipped = entry.value;
     return false;
   }
   trajectory.push_back(entry);
