@@ -238,9 +238,10 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
   }
   // A node that is silent in a hung run counts as failed at once. Slurm's own verdict on it may
   // take five minutes.
-  const bool is_nodes_hang = end.reason == EndReason::kHang && !end.lost_nodes.empty();
-  if (is_nodes_hang && !options_.retry.on.contains(Cause::kNodeFailure)) plan.cause = Cause::kHang;
-  if (controller_ && !is_nodes_hang &&
+  const bool is_hang_of_nodes = end.reason == EndReason::kHang && !end.lost_nodes.empty();
+  if (is_hang_of_nodes && !options_.retry.on.contains(Cause::kNodeFailure))
+    plan.cause = Cause::kHang;
+  if (controller_ && !is_hang_of_nodes &&
       (plan.cause == Cause::kFailure || plan.cause == Cause::kHang)) {
     plan.bad_nodes = ask_for_bad_nodes(end);
     if (end.is_cancelled) return {};
@@ -271,7 +272,7 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
   plan.next = slurm_requeues ? Next::kSlurm
               : plan.memory
                   ? Next::kRequeue
-                  : where_to(is_nodes_hang ? Cause::kNodeFailure : plan.cause, plan.bad_nodes);
+                  : where_to(is_hang_of_nodes ? Cause::kNodeFailure : plan.cause, plan.bad_nodes);
   if (plan.next == Next::kEnd) {
     end.message += fmt::format("; it does not start again: {}", why_no_place(plan.cause));
     return plan;

@@ -17,7 +17,7 @@ constexpr seconds kLongestSnapshotPause{20};
 constexpr seconds kLongestRecordPause{60};
 /// The interval of ranks.json in seconds is the number of ranks divided by this number, within the
 /// limits above. With 10,000 ranks lead writes about 600 KiB every 20 s.
-constexpr std::size_t kRanksPerSecond = 500;
+constexpr std::size_t kSnapshotPauseDivisor = 500;
 /// The interval of `samples` events is the attempt's duration so far divided by this number, within
 /// the limits above.
 constexpr int kRecordPauseDivisor = 100;
@@ -145,7 +145,7 @@ std::optional<double> SampleBoard::power_of_gpus() const {
 }
 
 bool SampleBoard::is_snapshot_due(Clock::time_point now) const {
-  const seconds by_size(static_cast<std::int64_t>(ranks_.size() / kRanksPerSecond));
+  const seconds by_size(static_cast<std::int64_t>(ranks_.size() / kSnapshotPauseDivisor));
   return has_news_ && now >= written_at_ + std::clamp(by_size, kLeastPause, kLongestSnapshotPause);
 }
 

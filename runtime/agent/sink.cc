@@ -32,8 +32,8 @@ std::size_t piece_size(std::string_view bytes) {
 
 }  // namespace
 
-Sink::Sink(EventLoop& loop, int fd, std::function<void()> on_room)
-    : loop_(loop), fd_(fd), on_room_(std::move(on_room)) {
+Sink::Sink(EventLoop& loop, int fd, std::function<void()> on_drained)
+    : loop_(loop), fd_(fd), on_drained_(std::move(on_drained)) {
   struct stat info {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) return;
   UniqueFd own(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
@@ -43,7 +43,7 @@ Sink::Sink(EventLoop& loop, int fd, std::function<void()> on_room)
                                        kFileQueueLimitBytes, BackgroundFile::Content::kSharedText);
   watch_ = loop_.watch(file_->event_fd(), EPOLLIN, [this](std::uint32_t) {
     file_->acknowledge();
-    if (on_room_ && file_->is_drained()) on_room_();
+    if (on_drained_ && file_->is_drained()) on_drained_();
   });
 }
 
@@ -84,7 +84,7 @@ void Sink::flush() {
   } else if (!watch_) {
     watch_ = loop_.watch(fd_, EPOLLOUT, [this](std::uint32_t) {
       flush();
-      if (on_room_ && written_ == held_.size()) on_room_();
+      if (on_drained_ && written_ == held_.size()) on_drained_();
     });
   }
 }

@@ -33,7 +33,7 @@ constexpr std::chrono::hours kLongestUnpacking{24 * 30};
 
 /// The paths that belong to one item of stage.
 struct StagePlace {
-  fs::path base;  ///< the folder of the variable
+  fs::path base;  ///< the folder that $VARIABLE in StageItem::to names
   fs::path target, note, lock, turn, part, old;
 };
 

@@ -75,7 +75,7 @@ struct StepOption {
   /// Name without dashes. If one argument has several short options, the name of the last one.
   std::string name{};
   std::optional<std::string> value{};
-  std::size_t arguments = 1;  ///< number of arguments: 2 if the value is a separate argument
+  std::size_t argument_count = 1;  ///< 2 if the value is a separate argument
 };
 
 /// Parses the option at argv[at], an argument that begins with '-'.
@@ -84,7 +84,7 @@ StepOption option_at(const std::vector<std::string>& argv, std::size_t at) {
   const auto with_next = [&](StepOption option) {
     if (at + 1 < argv.size()) {
       option.value = argv[at + 1];
-      option.arguments = 2;
+      option.argument_count = 2;
     }
     return option;
   };
@@ -162,7 +162,7 @@ std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv, con
        at < end && argv[at].size() > 1 && argv[at][0] == '-';) {
     if (argv[at] == "--") break;
     const auto option = option_at(argv, at);
-    const auto next = std::min(at + option.arguments, end);
+    const auto next = std::min(at + option.argument_count, end);
     if (option.name == "ntasks-per-node") {
       if (const auto count = parse_int(option.value.value_or(""));
           count && *count > 0 && *count <= kStepTasksLimit) {

@@ -173,7 +173,7 @@ struct StopEarly::Shared {
     if (fd.is_open()) std::ignore = write_all(fd.get(), lines);
   }
 
-  void compare_until_closed() {
+  void write_and_compare_until_closed() {
     std::unique_lock lock(mutex);
     while (!is_closing) {
       const std::string lines = std::exchange(unwritten, {});
@@ -200,7 +200,7 @@ StopEarly::StopEarly(StopRule rule, std::filesystem::path run)
     : shared_(std::make_shared<Shared>()) {
   shared_->rule = std::move(rule);
   shared_->run = std::move(run);
-  std::thread([shared = shared_] { shared->compare_until_closed(); }).detach();
+  std::thread([shared = shared_] { shared->write_and_compare_until_closed(); }).detach();
 }
 
 StopEarly::~StopEarly() {
