@@ -70,7 +70,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
         notifier_(context.notifier),
         spared_child_(context.spared_child),
         ends_before_limit_(context.ends_before_limit),
-        on_end_before_srun_(context.on_end_before_srun) {}
+        on_success_before_srun_exits_(context.on_success_before_srun_exits) {}
 
   /// Leads the attempt of a job with one program.
   Result<AttemptEnd> run();
@@ -179,7 +179,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   [[nodiscard]] std::filesystem::path log_folder() const;
   [[nodiscard]] Env step_env() const;
   [[nodiscard]] bool marks_errors() const {
-    return !options_.local && !ranks_errors_go_elsewhere(command_, env_);
+    return !options_.local && !rank_stderr_goes_to_files(command_, env_);
   }
   [[nodiscard]] std::string too_few_descriptors_message(int error) const;
   Result<> start_step();
@@ -247,7 +247,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   Notifier* notifier_;
   pid_t spared_child_;
   bool ends_before_limit_;
-  const std::function<void(const AttemptEnd&)>& on_end_before_srun_;
+  const std::function<void(const AttemptEnd&)>& on_success_before_srun_exits_;
   std::string host_ = own_host();
   std::vector<std::string> addresses_;
   Key secret_{};

@@ -121,7 +121,7 @@ void ComponentsRunner::wait_for_steps(const AttemptEnd& end) {
     return all;
   };
   if (end.code != 0 || all_are_over()) return;
-  context_.on_end_before_srun(end);
+  context_.on_success_before_srun_exits(end);
   const auto until = Clock::now() + kSrunEndLimit;
   while (!all_are_over() && Clock::now() < until && end_signals_ < 2) {
     context_.loop.run_once(kComponentsTick);

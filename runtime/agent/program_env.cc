@@ -107,8 +107,8 @@ bool needs_port(const RankOptions& options, bool is_component) {
   return program_does || any_template(options, &Template::needs_port);
 }
 
-bool needs_table(const RankOptions& options) {
-  return any_template(options, &Template::needs_table);
+bool needs_addresses(const RankOptions& options) {
+  return any_template(options, &Template::needs_addresses);
 }
 
 Result<> check_roles(const RankOptions& options, int world_size) {

@@ -25,7 +25,7 @@ namespace dlrun::agent {
 /// true if an argument of the program contains `{port}`.
 [[nodiscard]] bool needs_port(const RankOptions& options, bool is_component = false);
 /// Returns true if a template of the options needs the addresses of all ranks.
-[[nodiscard]] bool needs_table(const RankOptions& options);
+[[nodiscard]] bool needs_addresses(const RankOptions& options);
 
 /// Fails with kUsage if a template uses a role and the roles do not fit a world of this size.
 [[nodiscard]] Result<> check_roles(const RankOptions& options, int world_size);

@@ -42,7 +42,9 @@ class ProgramOutput {
   void mark_errors(const TextMarks& marks) { marker_.emplace(marks); }
 
   /// Prints a line of the agent itself on standard error.
-  void say(std::string_view line) { marker_ ? err_.push(marker_->whole(line)) : err_.push(line); }
+  void say(std::string_view line) {
+    marker_ ? err_.push(marker_->mark_own_line(line)) : err_.push(line);
+  }
 
   /// Call it after each round of the loop.
   void tick();

@@ -160,7 +160,7 @@ void RankRunner::on_start(const std::string& addr, const std::string& master_add
   fields_.addr = addr;
   fields_.master_addr = master_addr;
   fields_.master_port = master_port;
-  if (!needs_table(options_)) return start();
+  if (!needs_addresses(options_)) return start();
   if (lead_.is_made()) {
     table_.emplace(world_.size);
     return lead_.send(to_lead::TableRequest{0});
@@ -170,7 +170,7 @@ void RankRunner::on_start(const std::string& addr, const std::string& master_add
         kExitUsage,
         "a template needs the addresses of all ranks, which only dlrun-agent lead knows");
   }
-  fields_.table = {{addr, held_.port}};
+  fields_.addresses = {{addr, held_.port}};
   start();
 }
 
@@ -180,7 +180,7 @@ void RankRunner::handle(const to_rank::TablePage& page) {
     return give_up(kExitInternal, added.error().message);
   if (!table_->is_whole())
     return lead_.send(to_lead::TableRequest{static_cast<std::int64_t>(table_->next())});
-  fields_.table = table_->table();
+  fields_.addresses = table_->table();
   table_.reset();
   start();
 }
@@ -477,10 +477,10 @@ int run_rank(const RankOptions& options, const Env& env) {
     auto fields = own_values(options, env, *world);
     fields.addr = fields.master_addr = "127.0.0.1";
     // The port is free again once the program has replaced this process.
-    fields.table = {{fields.addr, 0}};
+    fields.addresses = {{fields.addr, 0}};
     if (const auto held = hold_free_port()) {
       fields.port = fields.master_port = held->port;
-      fields.table = {{fields.addr, held->port}};
+      fields.addresses = {{fields.addr, held->port}};
     }
     for (const auto& variable : options.templates)
       own.set(variable.name, variable.value.expand(fields));

@@ -26,7 +26,7 @@ void RankState::on_check_end(const std::optional<to_lead::CheckFailed>& failure,
 }
 
 bool RankState::on_signal(int signal, bool came_by_guard, Clock::time_point now) {
-  if (!signals_.take(signal, came_by_guard, now)) return false;
+  if (!signals_.note(signal, came_by_guard, now)) return false;
   const bool asks_to_end = signal != SIGUSR1 && signal != SIGUSR2;
   if (signal == SIGUSR2 || !lead_.was_connected) {
     // Lead does not decide about USR2, and there may be no lead: pass the signal to the program.

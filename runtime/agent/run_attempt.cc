@@ -168,7 +168,7 @@ void AttemptRunner::run_round() {
 
 void AttemptRunner::wait_for_step() {
   if (!step_ || attempt_->step_is_over() || attempt_->end().code != 0) return;
-  on_end_before_srun_(attempt_->end());
+  on_success_before_srun_exits_(attempt_->end());
   const auto until = Clock::now() + kStepEndLimit;
   while (!attempt_->step_is_over() && Clock::now() < until && ends_asked_ < 2) {
     loop_.run_once(kTickEvery);
@@ -422,12 +422,12 @@ void AttemptRunner::end_superseded(Clock::time_point now) {
 
 void AttemptRunner::write_samples(Clock::time_point now, bool is_last) {
   if (is_superseded_) return;
-  if (samples_.is_snapshot_due(now) || (is_last && samples_.has_any())) {
+  if (samples_.is_snapshot_due(now) || (is_last && samples_.has_samples())) {
     ranks_file_.put(
         samples_.snapshot(run_.attempt, utc_timestamp(std::chrono::system_clock::now()), now));
   }
   if (samples_.is_record_due(now)) {
-    if (const auto samples = samples_.record(now)) record(*samples);
+    if (const auto samples = samples_.take_event(now)) record(*samples);
   }
   if (is_last) std::ignore = ranks_file_.drain(kLastSnapshotLimit);
   if (auto failure = ranks_file_.take_failure()) {

@@ -35,11 +35,13 @@ struct AttemptContext {
   const std::vector<std::string>& command;
   const SlurmController* controller;  ///< nullptr without Slurm
   Notifier* notifier;                 ///< gets the program's reports; nullptr: they are not sent
-  pid_t spared_child;      ///< a child process that does not belong to the step; -1: none
-  bool ends_before_limit;  ///< a USR1 near the time limit ends the attempt, for a requeue
+  pid_t spared_child;  ///< a child process that does not belong to the step; -1: none
+  /// A USR1 near the time limit ends the attempt, so that a requeued job, or the next job of the
+  /// chain, can continue the run.
+  bool ends_before_limit;
   /// Called once after a successful attempt if srun has not exited yet. srun may still wait for
   /// Slurm's controller, or for the reader of its output.
-  std::function<void(const AttemptEnd&)> on_end_before_srun;
+  std::function<void(const AttemptEnd&)> on_success_before_srun_exits;
 };
 
 /// Starts the step, or the steps of all components, and leads them until the attempt is over. After

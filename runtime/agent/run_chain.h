@@ -48,8 +48,8 @@ struct UnneededJob {
 /// Returns the first of the jobs that may still run; nullopt if there is none. If Slurm does not
 /// answer, a job counts as one that may still run; if Slurm does not know the job, it counts as
 /// ended. env: the environment of Slurm's commands.
-[[nodiscard]] std::optional<std::string> first_that_may_run(const std::vector<std::string>& jobs,
-                                                            const Env& env);
+[[nodiscard]] std::optional<std::string> first_that_may_still_run(
+    const std::vector<std::string>& jobs, const Env& env);
 
 /// Returns those of the later jobs that can be cancelled once the run is over: all of them, but not
 /// the last one if another job waits for it. dependencies: the output of `squeue --format=%E`.

@@ -50,9 +50,9 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// Reads a claim file. Returns true if this job has the claim, and nullopt if the file is damaged.
-/// Fails with kRefused if another job has it.
-Result<std::optional<bool>> read_holder(const fs::path& path, const JobIdentity& identity) {
+/// Reads a claim file. Returns true if the claim is this job's, and nullopt if the file is damaged.
+/// Fails with kRefused if it is another job's.
+Result<std::optional<bool>> is_own_claim(const fs::path& path, const JobIdentity& identity) {
   const auto text = read_untrusted(path, kClaimFileLimitBytes, Links::kRefuse);
   if (!text) return tl::unexpected<Error>(text.error());
   const auto claim = parse_json<Json>(*text);
@@ -72,8 +72,8 @@ bool is_made_for(const fs::path& directory, const JobIdentity& identity, std::st
     const auto text = read_file(directory / file, kClaimFileLimitBytes * 16);
     const auto json = text ? parse_json<Json>(*text) : Json();
     if (!json.is_object()) return false;
-    const bool is_token = !identity.token.empty() && member(json, "token") == identity.token;
-    return is_token ||
+    const bool is_same_token = !identity.token.empty() && member(json, "token") == identity.token;
+    return is_same_token ||
            (member(json, "cluster") == identity.cluster && member(json, "job") == identity.job);
   };
   return says_so("submission.json") || says_so("origin") ||
@@ -83,12 +83,12 @@ bool is_made_for(const fs::path& directory, const JobIdentity& identity, std::st
 /// Returns true if this job has claimed the run before. Takes a damaged claim over if possible, and
 /// then returns true if the run has had an attempt. Fails with kRefused if another job has claimed
 /// the run, or if a damaged claim may belong to another job.
-Result<bool> check_holder(const fs::path& directory, const JobIdentity& identity,
-                          std::string_view name, std::string_view own_claim) {
+Result<bool> check_or_repair_claim(const fs::path& directory, const JobIdentity& identity,
+                                   std::string_view name, std::string_view own_claim) {
   const auto path = directory / "claim";
-  const auto holder = read_holder(path, identity);
-  if (!holder) return tl::unexpected<Error>(holder.error());
-  if (*holder) return **holder;
+  const auto is_own = is_own_claim(path, identity);
+  if (!is_own) return tl::unexpected<Error>(is_own.error());
+  if (*is_own) return **is_own;
   struct stat info {};
   const bool is_ours = ::lstat(path.c_str(), &info) == 0 && info.st_uid == ::geteuid();
   if (!is_ours || !is_made_for(directory, identity, name)) {
@@ -102,9 +102,9 @@ Result<bool> check_holder(const fs::path& directory, const JobIdentity& identity
   if (auto created = create_file_exclusive(repaired, own_claim); !created) {
     if (created.error().code != Errc::kRefused)
       return tl::unexpected<Error>(std::move(created.error()));
-    const auto first = read_holder(repaired, identity);
-    if (!first) return tl::unexpected<Error>(first.error());
-    if (!*first)
+    const auto is_own_repair = is_own_claim(repaired, identity);
+    if (!is_own_repair) return tl::unexpected<Error>(is_own_repair.error());
+    if (!*is_own_repair)
       return fail(Errc::kRefused, "{}: is damaged; if no job uses the run, remove it",
                   repaired.string());
   }
@@ -273,7 +273,7 @@ Result<ClaimedRun> claim_run(const fs::path& directory, const JobIdentity& ident
       DLRUN_TRY(take_over(directory, identity, *chain_number, dump(claim)));
       run.was_claimed_before = true;
     } else {
-      const auto again = check_holder(directory, identity, name, dump(claim));
+      const auto again = check_or_repair_claim(directory, identity, name, dump(claim));
       if (!again) return tl::unexpected<Error>(again.error());
       run.was_claimed_before = *again;
     }

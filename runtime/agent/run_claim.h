@@ -64,12 +64,12 @@ struct ChainHolder {
   std::string cluster, job;
   std::optional<int> number;  ///< its number in the chain; nullopt: the claim names no chain
 };
-/// Returns the job that took the run over last. Fails with kNotFound if no job has claimed the run,
+/// Returns the job that claimed the run last. Fails with kNotFound if no job has claimed the run,
 /// and with kInvalid if a file is damaged.
 [[nodiscard]] Result<ChainHolder> chain_holder(const std::filesystem::path& directory);
 
-/// Makes attempt the run's current one. Its number is a fencing token: writers of earlier attempts
-/// must not write any more. Fails as write_file_atomic() does.
+/// Makes the attempt with this number the run's current one. The number is a fencing token: writers
+/// of earlier attempts must not write any more. Fails as write_file_atomic() does.
 [[nodiscard]] Result<> begin_attempt(const std::filesystem::path& directory, int attempt);
 
 /// Returns the number in the run's `attempt` file. Fails with kNotFound before the first attempt,

@@ -126,15 +126,15 @@ void record_end(EventLog& events, const std::filesystem::path& run, const Attemp
 int RunLeader::run() {
   choose_nodes();
   for (;;) {
-    const bool may_requeue = options_.retry.is_on() &&
-                             options_.retry.on.contains(Cause::kTimeout) &&
-                             history_.restarts() < options_.retry.max && controller_.has_value() &&
-                             !options_.is_borrowed && (!run_.chain_number || next_in_chain());
+    const bool continues_after_limit =
+        options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout) &&
+        history_.restarts() < options_.retry.max && controller_.has_value() &&
+        !options_.is_borrowed && (!run_.chain_number || next_in_chain());
     bool is_recorded = false;
     auto led = run_attempt({options_, env_, identity_, run_, events_, outputs_.loop, outputs_.out,
                             outputs_.err, outputs_.signal_fd, command_,
                             controller_ ? &*controller_ : nullptr, outputs_.notifier, spared_child_,
-                            may_requeue, [&](const AttemptEnd& end) {
+                            continues_after_limit, [&](const AttemptEnd& end) {
                               is_recorded = end.cause == Cause::kNone && !may_be_requeued(end);
                               if (is_recorded) record_end(end);
                             }});
@@ -238,9 +238,10 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
   }
   // A node that is silent in a hung run counts as failed at once. Slurm's own verdict on it may
   // take five minutes.
-  const bool is_nodes_hang = end.reason == EndReason::kHang && !end.lost_nodes.empty();
-  if (is_nodes_hang && !options_.retry.on.contains(Cause::kNodeFailure)) plan.cause = Cause::kHang;
-  if (controller_ && !is_nodes_hang &&
+  const bool is_hang_of_nodes = end.reason == EndReason::kHang && !end.lost_nodes.empty();
+  if (is_hang_of_nodes && !options_.retry.on.contains(Cause::kNodeFailure))
+    plan.cause = Cause::kHang;
+  if (controller_ && !is_hang_of_nodes &&
       (plan.cause == Cause::kFailure || plan.cause == Cause::kHang)) {
     plan.bad_nodes = ask_for_bad_nodes(end);
     if (end.is_cancelled) return {};
@@ -271,7 +272,7 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
   plan.next = slurm_requeues ? Next::kSlurm
               : plan.memory
                   ? Next::kRequeue
-                  : where_to(is_nodes_hang ? Cause::kNodeFailure : plan.cause, plan.bad_nodes);
+                  : where_to(is_hang_of_nodes ? Cause::kNodeFailure : plan.cause, plan.bad_nodes);
   if (plan.next == Next::kEnd) {
     end.message += fmt::format("; it does not start again: {}", why_no_place(plan.cause));
     return plan;
@@ -359,7 +360,7 @@ bool RunLeader::ends_with_allocation(const Plan& plan, AttemptEnd& end) const {
   const bool avoids_nodes = plan.cause == Cause::kNodeFailure ||
                             (options_.retry.excludes_bad_nodes && !plan.bad_nodes.empty());
   if (!needs_requeue && (!avoids_nodes || options_.retry.min_nodes > 0)) return false;
-  constexpr std::string_view kWhy = "the run may not queue the allocation's job again";
+  constexpr std::string_view kWhy = "the run must not queue the job of a borrowed allocation again";
   end.message += fmt::format("; it does not start again: {}", kWhy);
   say(fmt::format("the run does not start again: {}", kWhy));
   return true;
@@ -393,8 +394,8 @@ RunLeader::Next RunLeader::where_to(Cause cause, const std::vector<std::string>&
 }
 
 std::optional<std::string> RunLeader::next_in_chain() const {
-  return first_that_may_run(later_jobs(run_.directory, *run_.chain_number, options_.retry.chain),
-                            env_);
+  return first_that_may_still_run(
+      later_jobs(run_.directory, *run_.chain_number, options_.retry.chain), env_);
 }
 
 std::string_view RunLeader::why_no_place(Cause cause) const {
@@ -418,8 +419,8 @@ void RunLeader::use_nodes(std::vector<std::string> nodes) {
   if (wanted > 0 && nodes.size() > wanted) nodes.resize(wanted);
   JobLayout job{.nodes = expand_hostlist(env_.get_or("SLURM_JOB_NODELIST", ""))
                              .value_or(std::vector<std::string>()),
-                .tasks = parse_tasks_per_node(env_.get_or("SLURM_TASKS_PER_NODE", ""))
-                             .value_or(std::vector<int>())};
+                .task_counts = parse_tasks_per_node(env_.get_or("SLURM_TASKS_PER_NODE", ""))
+                                   .value_or(std::vector<int>())};
   if (const auto count = parse_int(env_.get_or("SLURM_NTASKS_PER_NODE", ""));
       count && *count > 0 && *count < 1 << 20)
     job.tasks_per_node = static_cast<int>(*count);
@@ -452,16 +453,16 @@ void RunLeader::remember_bad_nodes(const AttemptEnd& end,
 bool RunLeader::grow_memory(Plan& plan, AttemptEnd& end) const {
   if (plan.cause != Cause::kOom || options_.retry.memory_factor <= 0 || !controller_) return true;
   const auto facts = controller_->job();
-  const auto present = facts ? facts->memory_mib : 0;
-  if (const auto grown = grown_memory(options_.retry, present)) {
+  const auto present_mib = facts ? facts->memory_mib : 0;
+  if (const auto grown = grown_memory(options_.retry, present_mib)) {
     plan.memory = JobMemory{*grown, facts->has_memory_per_cpu};
     return true;
   }
   const std::string why =
-      !facts         ? "Slurm does not tell the job's memory: " + facts.error().message
-      : present == 0 ? std::string("Slurm names no memory that the job has requested")
-                     : fmt::format("its memory is {} MiB already, and retry.grow.max allows {}",
-                                   present, options_.retry.memory_limit_mib);
+      !facts             ? "Slurm does not tell the job's memory: " + facts.error().message
+      : present_mib == 0 ? std::string("Slurm names no memory that the job has requested")
+                         : fmt::format("its memory is {} MiB already, and retry.grow.max allows {}",
+                                       present_mib, options_.retry.memory_limit_mib);
   end.message += fmt::format("; it does not start again: {}", why);
   say(fmt::format("the run does not start again: {}", why));
   return false;

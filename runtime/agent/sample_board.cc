@@ -17,7 +17,7 @@ constexpr seconds kLongestSnapshotPause{20};
 constexpr seconds kLongestRecordPause{60};
 /// The interval of ranks.json in seconds is the number of ranks divided by this number, within the
 /// limits above. With 10,000 ranks lead writes about 600 KiB every 20 s.
-constexpr std::size_t kRanksPerSecond = 500;
+constexpr std::size_t kSnapshotPauseDivisor = 500;
 /// The interval of `samples` events is the attempt's duration so far divided by this number, within
 /// the limits above.
 constexpr int kRecordPauseDivisor = 100;
@@ -65,8 +65,9 @@ std::string or_null(const std::optional<Value>& value) {
 
 }  // namespace
 
-/// Combines GPUs: the mean of the known percentages, and the sums of the bytes and of the power.
-GpuUse SampleBoard::sum_of(std::span<const GpuUse> gpus) {
+/// Combines the use of GPUs: the mean of the known percentages, the sums of the bytes and the
+/// power.
+GpuUse SampleBoard::combined(std::span<const GpuUse> gpus) {
   GpuUse sum;
   double percent = 0;
   std::size_t with_percent = 0;
@@ -96,15 +97,15 @@ void SampleBoard::add(const World& world, const std::string& host) {
   ranks_.push_back(std::move(rank));
 }
 
-void SampleBoard::add_beat(int number_of_rank, const to_lead::Beat& beat, Clock::time_point now) {
-  const auto found = index_of_rank_.find(number_of_rank);
+void SampleBoard::add_beat(int rank_number, const to_lead::Beat& beat, Clock::time_point now) {
+  const auto found = index_of_rank_.find(rank_number);
   if (found == index_of_rank_.end()) return;
   Rank& rank = ranks_[found->second];
   rank.heard_at = now;
   if (beat.is_bare) return;
   rank.has_reported = true;
-  has_news_ = has_any_ = true;
-  if (beat.cpu) rank.cores = beat.cpu;
+  has_news_ = has_samples_ = true;
+  if (beat.cpu) rank.busy_cores = beat.cpu;
   // The value is smoothed, so that a rank is not slow because its machine was busy for one second.
   if (beat.work_ms) {
     const double work = events::value_of(*beat.work_ms);
@@ -112,7 +113,7 @@ void SampleBoard::add_beat(int number_of_rank, const to_lead::Beat& beat, Clock:
   }
   if (beat.rss_bytes) rank.resident_bytes = beat.rss_bytes;
   if (beat.step) rank.step = beat.step;
-  if (beat.gpus && !beat.gpus->empty()) rank.gpus = sum_of(*beat.gpus);
+  if (beat.gpus && !beat.gpus->empty()) rank.gpus = combined(*beat.gpus);
   if (beat.node_gpus) gpus_of_node_[rank.node] = *beat.node_gpus;
 }
 
@@ -126,8 +127,8 @@ std::optional<GpuUse> SampleBoard::gpus_of(const Rank& rank) const {
              here = static_cast<std::size_t>(rank.local_size);
   const std::size_t begin = std::min(mine * all.size() / here, all.size() - 1);
   const std::size_t end = std::clamp((mine + 1) * all.size() / here, begin + 1, all.size());
-  return sum_of({all.begin() + static_cast<std::ptrdiff_t>(begin),
-                 all.begin() + static_cast<std::ptrdiff_t>(end)});
+  return combined({all.begin() + static_cast<std::ptrdiff_t>(begin),
+                   all.begin() + static_cast<std::ptrdiff_t>(end)});
 }
 
 std::optional<double> SampleBoard::power_of_gpus() const {
@@ -139,19 +140,19 @@ std::optional<double> SampleBoard::power_of_gpus() const {
     if (rank.gpus) add(rank.gpus->watts);
   }
   // Ranks of one node may share GPUs, so the node's list counts, not the parts of the ranks.
-  for (const auto& [node, gpus] : gpus_of_node_) add(sum_of(gpus).watts);
+  for (const auto& [node, gpus] : gpus_of_node_) add(combined(gpus).watts);
   return watts ? std::optional(to_thousandths(*watts)) : std::nullopt;
 }
 
 bool SampleBoard::is_snapshot_due(Clock::time_point now) const {
-  const seconds by_size(static_cast<std::int64_t>(ranks_.size() / kRanksPerSecond));
-  return has_news_ && now >= written_ + std::clamp(by_size, kLeastPause, kLongestSnapshotPause);
+  const seconds by_size(static_cast<std::int64_t>(ranks_.size() / kSnapshotPauseDivisor));
+  return has_news_ && now >= written_at_ + std::clamp(by_size, kLeastPause, kLongestSnapshotPause);
 }
 
 bool SampleBoard::is_record_due(Clock::time_point now) const {
-  const auto pause = std::clamp<Clock::duration>((now - began_) / kRecordPauseDivisor, kLeastPause,
-                                                 kLongestRecordPause);
-  return has_news_ && now >= recorded_ + pause;
+  const auto pause = std::clamp<Clock::duration>((now - began_at_) / kRecordPauseDivisor,
+                                                 kLeastPause, kLongestRecordPause);
+  return has_news_ && now >= recorded_at_ + pause;
 }
 
 void SampleBoard::judge(Clock::time_point now) {
@@ -190,7 +191,7 @@ std::vector<const SampleBoard::Rank*> SampleBoard::reporting_ranks() const {
 
 std::string SampleBoard::snapshot(int attempt, std::string_view time, Clock::time_point now) {
   judge(now);
-  written_ = now;
+  written_at_ = now;
   Json head{{"time", time}, {"attempt", attempt}, {"ranks", ranks_.size()}, {"nodes", nodes_}};
   head["columns"] = {
       "rank", "node", "cpu",     "rss_bytes", "gpu",  "gpu_used_bytes", "gpu_total_bytes",
@@ -203,7 +204,7 @@ std::string SampleBoard::snapshot(int attempt, std::string_view time, Clock::tim
     const Rank& rank = *one;
     const auto gpus = gpus_of(rank).value_or(GpuUse{});
     fmt::format_to(std::back_inserter(text), "{}\n[{},{},{},{},{},{},{},{},{},{},{},{}]",
-                   is_first ? "" : ",", rank.rank, rank.node, or_null(rank.cores),
+                   is_first ? "" : ",", rank.rank, rank.node, or_null(rank.busy_cores),
                    or_null(rank.resident_bytes), or_null(gpus.percent), or_null(gpus.used_bytes),
                    or_null(gpus.total_bytes), or_null(rank.step), rank.lag, or_null(rank.work_ms),
                    rank.is_slow, std::chrono::duration_cast<seconds>(now - rank.heard_at).count());
@@ -212,8 +213,8 @@ std::string SampleBoard::snapshot(int attempt, std::string_view time, Clock::tim
   return text + "]}\n";
 }
 
-std::optional<events::RankStatistics> SampleBoard::record(Clock::time_point now) {
-  recorded_ = now;
+std::optional<events::RankStatistics> SampleBoard::take_event(Clock::time_point now) {
+  recorded_at_ = now;
   if (!std::exchange(has_news_, false)) return std::nullopt;
   judge(now);
   std::vector<double> cores, percent, work;
@@ -226,7 +227,7 @@ std::optional<events::RankStatistics> SampleBoard::record(Clock::time_point now)
     const auto add = []<typename Value>(std::vector<Value>& values, const auto& value) {
       if (value) values.push_back(static_cast<Value>(*value));
     };
-    add(cores, rank.cores);
+    add(cores, rank.busy_cores);
     add(resident, rank.resident_bytes);
     add(percent, gpus.percent);
     add(used, gpus.used_bytes);

@@ -24,7 +24,8 @@ class SampleBoard {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit SampleBoard(Clock::time_point now) : began_(now), written_(now), recorded_(now) {}
+  explicit SampleBoard(Clock::time_point now)
+      : began_at_(now), written_at_(now), recorded_at_(now) {}
 
   /// Adds a rank that has joined.
   void add(const World& world, const std::string& host);
@@ -32,7 +33,7 @@ class SampleBoard {
   void add_beat(int rank, const to_lead::Beat& beat, Clock::time_point now);
 
   /// Returns true if a rank has reported a value.
-  [[nodiscard]] bool has_any() const { return has_any_; }
+  [[nodiscard]] bool has_samples() const { return has_samples_; }
   /// Returns true when ranks.json is to be written: every 4 s, or with many ranks at intervals of
   /// up to 20 s.
   [[nodiscard]] bool is_snapshot_due(Clock::time_point now) const;
@@ -43,13 +44,14 @@ class SampleBoard {
   /// Returns the content of ranks.json, and begins the interval until the next one. Leaves out
   /// ranks that have not reported any value yet.
   [[nodiscard]] std::string snapshot(int attempt, std::string_view time, Clock::time_point now);
-  /// Returns the `samples` event; nullopt if no rank has reported since the last event.
-  [[nodiscard]] std::optional<events::RankStatistics> record(Clock::time_point now);
+  /// Returns the `samples` event, and begins the interval until the next one. Returns nullopt if no
+  /// rank has reported since the last event.
+  [[nodiscard]] std::optional<events::RankStatistics> take_event(Clock::time_point now);
 
  private:
   struct Rank {
     int rank = 0, node = 0, local_rank = 0, local_size = 1;
-    std::optional<double> cores, work_ms;
+    std::optional<double> busy_cores, work_ms;
     std::optional<std::uint64_t> resident_bytes;
     std::optional<std::int64_t> step;
     std::optional<GpuUse> gpus;
@@ -63,7 +65,7 @@ class SampleBoard {
 
   /// Sets the lag of each rank, and finds the slow ranks.
   void judge(Clock::time_point now);
-  [[nodiscard]] static GpuUse sum_of(std::span<const GpuUse> gpus);
+  [[nodiscard]] static GpuUse combined(std::span<const GpuUse> gpus);
   /// Returns the use of the rank's GPUs: its own report, or its part of its node's report. Returns
   /// nullopt if there is no report.
   [[nodiscard]] std::optional<GpuUse> gpus_of(const Rank& rank) const;
@@ -73,7 +75,7 @@ class SampleBoard {
   /// Returns the ranks that have reported a value, in the order of their numbers.
   [[nodiscard]] std::vector<const Rank*> reporting_ranks() const;
 
-  Clock::time_point began_, written_, recorded_;
+  Clock::time_point began_at_, written_at_, recorded_at_;
   std::vector<std::string> nodes_;
   std::unordered_map<std::string, int> node_of_host_;
   std::unordered_map<int, std::vector<GpuUse>>
@@ -88,7 +90,7 @@ class SampleBoard {
   /// report of that time has arrived.
   std::optional<Reached> median_reached_;
   std::optional<Reached> median_next_;  ///< replaces median_reached_ once it is old enough
-  bool has_news_ = false, has_any_ = false;
+  bool has_news_ = false, has_samples_ = false;
 };
 
 }  // namespace dlrun::agent

@@ -24,7 +24,7 @@ bool goes_on(const JobFacts& facts) {
 /// contain reasons from before a requeue.
 std::string last_reason(std::string_view log) {
   std::string_view last;
-  for (const auto line : split(log, '\n')) last = parse_job_cancel(line).value_or(last);
+  for (const auto line : split(log, '\n')) last = parse_job_cancel_reason(line).value_or(last);
   return std::string(last);
 }
 

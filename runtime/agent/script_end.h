@@ -31,7 +31,7 @@ struct ScriptAtExit {
 
 struct ScriptEnd {
   AttemptEnd end;
-  /// True if Slurm queues the job again, and if the controller did not answer and Slurm may do so.
+  /// True if Slurm queues the job again, or if it may do so and the controller did not answer.
   /// The end of the run must then not be recorded.
   bool may_be_queued_again = false;
 };

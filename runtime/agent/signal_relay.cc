@@ -8,7 +8,7 @@ constexpr std::chrono::milliseconds kRepetitionTime{1000};
 
 }  // namespace
 
-bool SignalRelay::take(int signal, bool came_by_guard, Clock::time_point now) {
+bool SignalRelay::note(int signal, bool came_by_guard, Clock::time_point now) {
   (came_by_guard ? came_by_guard_ : came_direct_).insert(signal);
   const auto last = last_.find(signal);
   if (last != last_.end() && now < last->second + kRepetitionTime) return false;

@@ -21,7 +21,7 @@ class SignalRelay {
   static constexpr std::chrono::milliseconds kTreeWait{200};
 
   /// Notes a signal. Returns false if it is a copy, or a repetition within one second.
-  [[nodiscard]] bool take(int signal, bool came_by_guard, Clock::time_point now);
+  [[nodiscard]] bool note(int signal, bool came_by_guard, Clock::time_point now);
   [[nodiscard]] bool has_come(int signal) const { return last_.contains(signal); }
   /// Returns true if the signal reached both the agent and its guard. The signal was then sent to
   /// the whole tree, so the program has got it, too.

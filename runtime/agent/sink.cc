@@ -23,7 +23,7 @@ bool takes_a_piece_now(int fd) {
 
 /// Returns the size of the next piece: at most PIPE_BUF bytes, and whole lines if possible, so that
 /// lines of several ranks do not mix.
-std::size_t piece_of(std::string_view bytes) {
+std::size_t piece_size(std::string_view bytes) {
   const auto piece = bytes.substr(0, PIPE_BUF);
   if (piece.size() == bytes.size()) return piece.size();
   const auto line_end = piece.rfind('\n');
@@ -32,8 +32,8 @@ std::size_t piece_of(std::string_view bytes) {
 
 }  // namespace
 
-Sink::Sink(EventLoop& loop, int fd, std::function<void()> on_room)
-    : loop_(loop), fd_(fd), on_room_(std::move(on_room)) {
+Sink::Sink(EventLoop& loop, int fd, std::function<void()> on_drained)
+    : loop_(loop), fd_(fd), on_drained_(std::move(on_drained)) {
   struct stat info {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) return;
   UniqueFd own(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
@@ -43,7 +43,7 @@ Sink::Sink(EventLoop& loop, int fd, std::function<void()> on_room)
                                        kFileQueueLimitBytes, BackgroundFile::Content::kSharedText);
   watch_ = loop_.watch(file_->event_fd(), EPOLLIN, [this](std::uint32_t) {
     file_->acknowledge();
-    if (on_room_ && file_->is_drained()) on_room_();
+    if (on_drained_ && file_->is_drained()) on_drained_();
   });
 }
 
@@ -65,7 +65,7 @@ std::size_t Sink::held_bytes() const {
 void Sink::flush() {
   while (written_ < held_.size() && takes_a_piece_now(fd_)) {
     const auto rest = std::string_view(held_).substr(written_);
-    const ssize_t wrote = ::write(fd_, rest.data(), piece_of(rest));
+    const ssize_t wrote = ::write(fd_, rest.data(), piece_size(rest));
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote < 0 && errno == EAGAIN) break;
     if (wrote < 0) {
@@ -84,7 +84,7 @@ void Sink::flush() {
   } else if (!watch_) {
     watch_ = loop_.watch(fd_, EPOLLOUT, [this](std::uint32_t) {
       flush();
-      if (on_room_ && written_ == held_.size()) on_room_();
+      if (on_drained_ && written_ == held_.size()) on_drained_();
     });
   }
 }

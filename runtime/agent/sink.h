@@ -18,9 +18,9 @@ class Sink {
  public:
   static constexpr std::size_t kFileQueueLimitBytes = 8U << 20U;
 
-  /// The caller keeps fd open. on_room is called when all held bytes have been written. The loop
+  /// The caller keeps fd open. on_drained is called when all held bytes have been written. The loop
   /// must outlive the sink.
-  Sink(EventLoop& loop, int fd, std::function<void()> on_room = {});
+  Sink(EventLoop& loop, int fd, std::function<void()> on_drained = {});
   ~Sink();
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
@@ -38,7 +38,7 @@ class Sink {
 
   EventLoop& loop_;
   int fd_;
-  std::function<void()> on_room_;
+  std::function<void()> on_drained_;
   std::string held_;
   std::size_t written_ = 0;                ///< bytes of held_ that are written
   std::optional<EventLoop::Watch> watch_;  ///< watches fd_, or the eventfd of file_

@@ -150,12 +150,12 @@ std::optional<LaunchFailure> parse_launch_failure(std::string_view line) {
   return LaunchFailure{error->substr(0, colon), trim(error->substr(colon + 2))};
 }
 
-std::optional<std::string_view> parse_cancel_reason(std::string_view line) {
+std::optional<std::string_view> parse_step_cancel_reason(std::string_view line) {
   const auto reason = reason_behind("STEP ", line);
   return reason && !reason->empty() && *reason != "TASK FAILURE" ? reason : std::nullopt;
 }
 
-std::optional<std::string_view> parse_job_cancel(std::string_view line) {
+std::optional<std::string_view> parse_job_cancel_reason(std::string_view line) {
   return reason_behind("JOB ", line);
 }
 

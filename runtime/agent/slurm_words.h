@@ -48,9 +48,9 @@ struct LaunchFailure {
 /// Returns the reason of a cancelled step: "TIME LIMIT" of "slurmstepd-n1: error: *** STEP 73.0 ON
 /// n1 CANCELLED AT 2026-11-21T16:15:12 DUE TO TIME LIMIT ***". Returns nullopt if the line contains
 /// no reason, and for TASK FAILURE, with which srun itself ends a step.
-[[nodiscard]] std::optional<std::string_view> parse_cancel_reason(std::string_view line);
+[[nodiscard]] std::optional<std::string_view> parse_step_cancel_reason(std::string_view line);
 /// Returns the reason of a cancelled batch script, "... *** JOB 73 ON n1 CANCELLED AT ... ***";
 /// empty if the line contains none, nullopt for other lines.
-[[nodiscard]] std::optional<std::string_view> parse_job_cancel(std::string_view line);
+[[nodiscard]] std::optional<std::string_view> parse_job_cancel_reason(std::string_view line);
 
 }  // namespace dlrun::agent

@@ -8,11 +8,11 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::array<std::string_view, 18> kOwn{
+constexpr std::array<std::string_view, 18> kNamesOfSession{
     "HOME",      "USER",   "LOGNAME",   "SHELL", "MAIL", "TERM",
     "DISPLAY",   "PWD",    "OLDPWD",    "SHLVL", "_",    "XAUTHORITY",
     "LS_COLORS", "EDITOR", "COLORTERM", "TMUX",  "STY",  "BASH_ENV"};
-constexpr std::array<std::string_view, 8> kOwnPrefixes{
+constexpr std::array<std::string_view, 8> kPrefixesOfSession{
     "SSH_", "XDG_", "TMUX_", "DBUS_", "VSCODE_", "BASH_FUNC_", "GPG_", "WAYLAND_"};
 
 /// Quotes a word for sshd's configuration, whose parser knows double quotes and backslashes.
@@ -35,12 +35,13 @@ std::string config_path(const std::filesystem::path& path) {
 }  // namespace
 
 bool goes_into_session(std::string_view name) {
-  return std::find(kOwn.begin(), kOwn.end(), name) == kOwn.end() &&
-         std::none_of(kOwnPrefixes.begin(), kOwnPrefixes.end(),
+  return std::find(kNamesOfSession.begin(), kNamesOfSession.end(), name) == kNamesOfSession.end() &&
+         std::none_of(kPrefixesOfSession.begin(), kPrefixesOfSession.end(),
                       [name](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-SshdConfig sshd_config(const std::filesystem::path& folder, const Env& env, bool is_plain) {
+SshdConfig sshd_config(const std::filesystem::path& folder, const Env& env,
+                       bool leaves_out_quotes) {
   SshdConfig config;
   // sshd uses only the first line with SetEnv, so this line has all variables.
   std::string variables;
@@ -48,7 +49,7 @@ SshdConfig sshd_config(const std::filesystem::path& folder, const Env& env, bool
     if (!goes_into_session(name)) continue;
     const bool fits = std::none_of(value.begin(), value.end(), is_control) &&
                       name.find_first_of(" \"'\\#") == std::string::npos &&
-                      (!is_plain || value.find_first_of("\"'\\") == std::string::npos);
+                      (!leaves_out_quotes || value.find_first_of("\"'\\") == std::string::npos);
     if (fits) {
       variables += " " + config_word(name + "=" + value);
     } else {

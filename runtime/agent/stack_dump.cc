@@ -17,7 +17,7 @@ namespace dlrun::agent {
 namespace {
 
 constexpr std::size_t kOutputLimitBytes = 1U << 20U;
-constexpr std::chrono::milliseconds kLeastTime{200};
+constexpr std::chrono::milliseconds kLeastGdbTime{200};
 constexpr std::size_t kMapsLimitBytes = 16U << 20U;
 constexpr int kOpenFlags = 01 | 0100 | 02000;  // O_WRONLY | O_CREAT | O_APPEND, for gdb
 constexpr int kOpenMode = 0600;
@@ -212,7 +212,7 @@ StackDump dump_with_gdb(pid_t pid, const Env& env, const std::filesystem::path& 
   auto argv = gdb_argv(pid, {});
   argv.insert(argv.end(), {"-ex", "thread apply all backtrace 40"});
   const auto left = std::chrono::floor<std::chrono::milliseconds>(until - steady_clock::now());
-  const auto native = left > kLeastTime ? run(std::move(argv), env, left) : std::nullopt;
+  const auto native = left > kLeastGdbTime ? run(std::move(argv), env, left) : std::nullopt;
   if (native && !dump.is_python) dump.frames = frames_of_gdb(*native);
   dump.text += native ? "native stacks:\n" + *native
                       : std::string("no native stacks: gdb could not attach, or took too long\n");

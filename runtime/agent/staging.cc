@@ -33,7 +33,7 @@ constexpr std::chrono::hours kLongestUnpacking{24 * 30};
 
 /// The paths that belong to one item of stage.
 struct StagePlace {
-  fs::path base;  ///< the folder of the variable
+  fs::path base;  ///< the folder that $VARIABLE in StageItem::to names
   fs::path target, note, lock, turn, part, old;
 };
 
@@ -398,8 +398,8 @@ Result<std::optional<UniqueFd>> lock_to_copy(const StagePlace& place, const std:
 }
 
 /// Locks the place and stages the item, unless the place already has the data.
-Result<> stage_locked(const StageItem& item, const StagePlace& place, const Env& env,
-                      CopyReport& report) {
+Result<> lock_and_stage(const StageItem& item, const StagePlace& place, const Env& env,
+                        CopyReport& report) {
   std::error_code error;
   const auto from = fs::canonical(item.from, error);
   if (error)
@@ -421,7 +421,7 @@ Result<> stage_locked(const StageItem& item, const StagePlace& place, const Env&
 
 Result<> stage_one(const StageItem& item, const StageOptions& options, const Env& env,
                    CopyReport& report) {
-  const BroadcastCopy unused(item.broadcast_copy);  // removes a copy that is not needed
+  const BroadcastCopy removed_at_end(item.broadcast_copy);  // even if nothing uses the copy
   DLRUN_TRY_ASSIGN(const auto node, node_place(item.to, env));
   if (options.nnodes > 1 && options.is_shared(node.base))
     return fail(Errc::kInvalid,
@@ -430,7 +430,7 @@ Result<> stage_one(const StageItem& item, const StageOptions& options, const Env
   const auto place = place_of(node);
   DLRUN_TRY(make_own_folders(place));
   remove_lost_files(place, options);
-  return stage_locked(item, place, env, report);
+  return lock_and_stage(item, place, env, report);
 }
 
 }  // namespace

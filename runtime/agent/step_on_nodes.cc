@@ -75,7 +75,7 @@ struct StepOption {
   /// Name without dashes. If one argument has several short options, the name of the last one.
   std::string name{};
   std::optional<std::string> value{};
-  std::size_t arguments = 1;  ///< number of arguments: 2 if the value is a separate argument
+  std::size_t argument_count = 1;  ///< 2 if the value is a separate argument
 };
 
 /// Parses the option at argv[at], an argument that begins with '-'.
@@ -84,7 +84,7 @@ StepOption option_at(const std::vector<std::string>& argv, std::size_t at) {
   const auto with_next = [&](StepOption option) {
     if (at + 1 < argv.size()) {
       option.value = argv[at + 1];
-      option.arguments = 2;
+      option.argument_count = 2;
     }
     return option;
   };
@@ -124,7 +124,7 @@ std::size_t agent_at(const std::vector<std::string>& argv) {
   return argv.size();
 }
 
-bool is_about_nodes(const StepOption& option) {
+bool is_replaced(const StepOption& option) {
   constexpr std::array<std::string_view, 10> kNames{"nodes", "N", "ntasks",   "n", "nodelist",
                                                     "w",     "r", "relative", "F", "nodefile"};
   return std::find(kNames.begin(), kNames.end(), option.name) != kNames.end();
@@ -162,7 +162,7 @@ std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv, con
        at < end && argv[at].size() > 1 && argv[at][0] == '-';) {
     if (argv[at] == "--") break;
     const auto option = option_at(argv, at);
-    const auto next = std::min(at + option.arguments, end);
+    const auto next = std::min(at + option.argument_count, end);
     if (option.name == "ntasks-per-node") {
       if (const auto count = parse_int(option.value.value_or(""));
           count && *count > 0 && *count <= kStepTasksLimit) {
@@ -171,16 +171,16 @@ std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv, con
       }
     }
     for (; at < next; ++at) {
-      if (!is_about_nodes(option)) step.push_back(argv[at]);
+      if (!is_replaced(option)) step.push_back(argv[at]);
     }
   }
   std::size_t tasks = 0;
   for (const auto& node : kept) {
     const auto found = std::find(job.nodes.begin(), job.nodes.end(), node);
     const bool is_known =
-        !has_own_count && found != job.nodes.end() && job.tasks.size() == job.nodes.size();
+        !has_own_count && found != job.nodes.end() && job.task_counts.size() == job.nodes.size();
     tasks += static_cast<std::size_t>(
-        is_known ? job.tasks[static_cast<std::size_t>(found - job.nodes.begin())]
+        is_known ? job.task_counts[static_cast<std::size_t>(found - job.nodes.begin())]
                  : per_node.value_or(1));
   }
   for (auto& word : {fmt::format("--nodes={}", kept.size()), fmt::format("--ntasks={}", tasks),

@@ -109,10 +109,10 @@ bool add_report(const StopRule& rule, Trajectory& trajectory, const MetricReport
     return true;
   }
   BestSoFar& last = trajectory.back();
-  const double best = last.later_value.value_or(last.value);
+  const double best = last.best_with_skipped.value_or(last.value);
   if (is_better(rule, best, entry.value)) entry.value = best;
   if (report.at < last.at + std::max<std::int64_t>(1, last.at / 100)) {
-    last.later_value = entry.value;
+    last.best_with_skipped = entry.value;
     return false;
   }
   trajectory.push_back(entry);
@@ -173,7 +173,7 @@ struct StopEarly::Shared {
     if (fd.is_open()) std::ignore = write_all(fd.get(), lines);
   }
 
-  void compare_until_closed() {
+  void write_and_compare_until_closed() {
     std::unique_lock lock(mutex);
     while (!is_closing) {
       const std::string lines = std::exchange(unwritten, {});
@@ -200,7 +200,7 @@ StopEarly::StopEarly(StopRule rule, std::filesystem::path run)
     : shared_(std::make_shared<Shared>()) {
   shared_->rule = std::move(rule);
   shared_->run = std::move(run);
-  std::thread([shared = shared_] { shared->compare_until_closed(); }).detach();
+  std::thread([shared = shared_] { shared->write_and_compare_until_closed(); }).detach();
 }
 
 StopEarly::~StopEarly() {

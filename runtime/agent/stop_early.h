@@ -41,7 +41,7 @@ struct BestSoFar {
   bool is_at_step = false;  ///< `at` is a step, not an epoch; for messages, and not in the file
   /// The best value among this entry and the skipped reports after it; not in the file. nullopt: no
   /// report was skipped.
-  std::optional<double> later_value{};
+  std::optional<double> best_with_skipped{};
 };
 /// The best values of a point, in ascending order of `at`.
 using Trajectory = std::vector<BestSoFar>;

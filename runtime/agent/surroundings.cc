@@ -57,7 +57,7 @@ Json packages_of(const fs::path& prefix, bool is_conda) {
   return {{"prefix", prefix.string()}, {"packages", names}};
 }
 
-Json environment_at(const Env& env, const char* variable, bool is_conda) {
+Json python_environment(const Env& env, const char* variable, bool is_conda) {
   const auto prefix = env.get(variable);
   return prefix && !prefix->empty() ? packages_of(std::string(*prefix), is_conda) : Json(nullptr);
 }
@@ -93,8 +93,8 @@ void record(const fs::path& run, int attempt, const Env& env) {
       if (!module.empty()) json["modules"].push_back(module);
     }
   }
-  json["conda"] = environment_at(env, "CONDA_PREFIX", true);
-  json["venv"] = environment_at(env, "VIRTUAL_ENV", false);
+  json["conda"] = python_environment(env, "CONDA_PREFIX", true);
+  json["venv"] = python_environment(env, "VIRTUAL_ENV", false);
   std::ignore = write_file_atomic(run / "surroundings.json",
                                   json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }

@@ -12,7 +12,7 @@ namespace {
 
 /// Data that a field needs.
 struct Needs {
-  bool port = false, table = false, roles = false;
+  bool port = false, addresses = false, roles = false;
 };
 
 struct Field {
@@ -23,7 +23,7 @@ struct Field {
 
 std::string addresses(const TemplateValues& f) {
   std::string text;
-  for (const auto& member : f.table) text += (text.empty() ? "" : ",") + member.text();
+  for (const auto& member : f.addresses) text += (text.empty() ? "" : ",") + member.text();
   return text;
 }
 
@@ -55,7 +55,7 @@ constexpr std::array kTemplateFields{
     Field{"port", [](const TemplateValues& f) { return std::to_string(f.port); }, {.port = true}},
     Field{"nproc_per_node",
           [](const TemplateValues& f) { return std::to_string(f.nproc_per_node); }},
-    Field{"addresses", addresses, {.port = true, .table = true}},
+    Field{"addresses", addresses, {.port = true, .addresses = true}},
     Field{"role",
           [](const TemplateValues& f) {
             return std::string(f.roles.of(f.world.rank, f.world.size).name);
@@ -67,8 +67,8 @@ constexpr std::array kTemplateFields{
           },
           {.roles = true}},
     Field{"tf_config",
-          [](const TemplateValues& f) { return tf_config(f.roles, f.table, f.world.rank); },
-          {.port = true, .table = true, .roles = true}},
+          [](const TemplateValues& f) { return tf_config(f.roles, f.addresses, f.world.rank); },
+          {.port = true, .addresses = true, .roles = true}},
     Field{"run", [](const TemplateValues& f) { return f.run; }},
     Field{"run_id", [](const TemplateValues& f) { return run_id_of(f.run); }},
     Field{"attempt", [](const TemplateValues& f) { return std::to_string(f.attempt); }},
@@ -134,19 +134,19 @@ Result<Template> Template::parse(std::string_view text) {
       text, [](std::string_view) {},
       [&](const Field& field) {
         made.needs_port_ = made.needs_port_ || field.needs.port;
-        made.needs_table_ = made.needs_table_ || field.needs.table;
+        made.needs_addresses_ = made.needs_addresses_ || field.needs.addresses;
         made.needs_roles_ = made.needs_roles_ || field.needs.roles;
       }));
   return made;
 }
 
-std::string Template::expand(const TemplateValues& fields) const {
-  std::string value;
+std::string Template::expand(const TemplateValues& values) const {
+  std::string expanded;
   // walk() cannot fail here, because parse() has checked the text.
   std::ignore = walk(
-      text_, [&](std::string_view piece) { value += piece; },
-      [&](const Field& field) { value += field.value(fields); });
-  return value;
+      text_, [&](std::string_view piece) { expanded += piece; },
+      [&](const Field& field) { expanded += field.value(values); });
+  return expanded;
 }
 
 Result<EnvTemplate> EnvTemplate::parse(std::string_view argument) {

@@ -27,7 +27,7 @@ struct TemplateValues {
   int nproc_per_node = 1;   ///< {nproc_per_node}: processes that the program starts on its node
   Roles roles{};            ///< {role}, {role_index}
   /// {addresses}, {tf_config}: addresses of all ranks. Filled only if a template needs it.
-  std::vector<Endpoint> table{};
+  std::vector<Endpoint> addresses{};
   std::string component{};  ///< the component of this rank; empty: the job has one program
   /// The components of the job that have joined.
   std::vector<ComponentPlace> components{};
@@ -40,18 +40,18 @@ class Template {
   [[nodiscard]] static Result<Template> parse(std::string_view text);
 
   [[nodiscard]] const std::string& text() const { return text_; }
-  [[nodiscard]] std::string expand(const TemplateValues& fields) const;
+  [[nodiscard]] std::string expand(const TemplateValues& values) const;
   /// Returns true if a field needs this rank's port. The port must be held before the rank joins.
   [[nodiscard]] bool needs_port() const { return needs_port_; }
   /// Returns true if a field needs the addresses of all ranks.
-  [[nodiscard]] bool needs_table() const { return needs_table_; }
+  [[nodiscard]] bool needs_addresses() const { return needs_addresses_; }
   /// Returns true if a field needs this rank's role.
   [[nodiscard]] bool needs_roles() const { return needs_roles_; }
 
  private:
   std::string text_;
   bool needs_port_ = false;
-  bool needs_table_ = false;
+  bool needs_addresses_ = false;
   bool needs_roles_ = false;
 };
 

@@ -57,8 +57,10 @@ Result<std::unique_ptr<TensorboardLog>> TensorboardLog::open(
 
 void TensorboardLog::begin_step(std::int64_t step, double wall_s) {
   step_ = step;
-  // Without a known step TensorBoard would forget all values of earlier attempts.
-  if (std::exchange(is_restart_, false)) std::ignore = file_->push(restart_record(wall_s, step));
+  // The record waits for the first known step: with step 0, TensorBoard would forget all values of
+  // earlier attempts.
+  if (std::exchange(owes_restart_record_, false))
+    std::ignore = file_->push(restart_record(wall_s, step));
 }
 
 void TensorboardLog::push(std::vector<Scalar> scalars, double wall_s) {

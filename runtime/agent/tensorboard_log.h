@@ -31,7 +31,7 @@ enum class ValueSource {
 /// Returns the means of the ranks' use of processor, memory and GPUs.
 [[nodiscard]] std::vector<Scalar> scalars_of(const events::RankStatistics& statistics);
 
-/// Never blocks: threads of its own write the file and read metrics.jsonl.
+/// Blocks only in open() and drain(): threads of its own write the file and read metrics.jsonl.
 class TensorboardLog {
  public:
   using Clock = std::chrono::steady_clock;
@@ -65,14 +65,14 @@ class TensorboardLog {
 
  private:
   TensorboardLog(std::unique_ptr<BackgroundFile> file, bool is_restart, Clock::time_point now)
-      : file_(std::move(file)), is_restart_(is_restart), pace_(now) {}
+      : file_(std::move(file)), owes_restart_record_(is_restart), pace_(now) {}
   /// Makes `step` the step of the next values.
   void begin_step(std::int64_t step, double wall_s);
   void push(std::vector<Scalar> scalars, double wall_s);
 
   std::unique_ptr<BackgroundFile> file_;
   std::unique_ptr<MetricsFollower> metrics_;  ///< nullptr: the values are those of the reports
-  bool is_restart_;                           ///< a restart_record() must precede the next values
+  bool owes_restart_record_;                  ///< a restart_record() must precede the next values
   ReportPace pace_;
   std::optional<std::int64_t> step_;  ///< step of the program's last values
   std::set<std::string> tags_;

@@ -185,7 +185,7 @@ void MarkedTextReader::take_line(std::string_view line, std::string& out) {
     is_mid_line_ = false;
     out += line;
     out += '\n';
-    if (line.size() <= kLineLimitBytes) on_line_(line);
+    if (line.size() <= kLineLimitBytes) on_unmarked_line_(line);
     return;
   }
   auto label = line.substr(0, head);
@@ -222,7 +222,7 @@ void MarkedTextReader::put(std::string_view label, std::string_view encoded, std
   }
 }
 
-bool ranks_errors_go_elsewhere(const std::vector<std::string>& argv, const Env& env) {
+bool rank_stderr_goes_to_files(const std::vector<std::string>& argv, const Env& env) {
   for (const auto* name : {"SLURM_STDOUTMODE", "SLURM_STDERRMODE", "SRUN_OUTPUT", "SRUN_ERROR"}) {
     if (const auto value = env.get_or(name, ""); !value.empty() && !is_no_file(value)) return true;
   }

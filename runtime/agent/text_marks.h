@@ -49,7 +49,7 @@ class TextMarker {
   /// Returns the open line, marked.
   [[nodiscard]] std::string take_rest();
   /// Marks a whole line of the agent itself. This line appears before the program's open line.
-  [[nodiscard]] std::string whole(std::string_view line) const { return mark(line); }
+  [[nodiscard]] std::string mark_own_line(std::string_view line) const { return mark(line); }
 
   [[nodiscard]] std::size_t held_bytes() const { return open_.size(); }
 
@@ -65,13 +65,14 @@ class TextMarker {
 class MarkedTextReader {
  public:
   /// Most bytes that are held of a line whose end has not arrived. A longer beginning is passed on
-  /// to the user at once. on_line gets no line of more bytes, also if the line arrives in one
+  /// to the user at once. on_unmarked_line gets no line of more bytes, even one that arrives in one
   /// piece.
   static constexpr std::size_t kLineLimitBytes = 4096;
 
-  /// on_line gets each line of at most kLineLimitBytes that has no mark, without its newline.
-  MarkedTextReader(TextMarks marks, std::function<void(std::string_view)> on_line)
-      : marks_(std::move(marks)), on_line_(std::move(on_line)) {}
+  /// on_unmarked_line gets each line of at most kLineLimitBytes that has no mark, without its
+  /// newline.
+  MarkedTextReader(TextMarks marks, std::function<void(std::string_view)> on_unmarked_line)
+      : marks_(std::move(marks)), on_unmarked_line_(std::move(on_unmarked_line)) {}
 
   /// Handles bytes, which may begin and end anywhere in a line. Returns the text for the user.
   [[nodiscard]] std::string read(std::string_view bytes);
@@ -84,7 +85,7 @@ class MarkedTextReader {
   void put(std::string_view label, std::string_view encoded, std::string& out);
 
   TextMarks marks_;
-  std::function<void(std::string_view)> on_line_;
+  std::function<void(std::string_view)> on_unmarked_line_;
   std::string line_;          ///< the beginning of a line whose end has not arrived
   bool is_long_ = false;      ///< the beginning of the line was passed on already
   bool is_mid_line_ = false;  ///< the text passed on last did not end its line
@@ -94,7 +95,7 @@ class MarkedTextReader {
 /// Returns true if srun's options (argv up to the agent) or env send the ranks' standard error to
 /// files. In that case the agents must not mark it, and srun's own standard error has only Slurm's
 /// messages.
-[[nodiscard]] bool ranks_errors_go_elsewhere(const std::vector<std::string>& argv, const Env& env);
+[[nodiscard]] bool rank_stderr_goes_to_files(const std::vector<std::string>& argv, const Env& env);
 /// Removes the options that make slurmstepd tear lines (`--unbuffered`) from argv and env. These
 /// options are not needed, because agents pass on each whole line at once.
 void keep_lines_whole(std::vector<std::string>& argv, Env& env);

@@ -31,7 +31,7 @@ Result<int> number_or(const Env& env, std::string_view name, int least, int fall
 /// Returns the number of tasks on a node, from Slurm's form "2(x3),1": 2 tasks on each of three
 /// nodes, then 1 on the fourth.
 Result<int> tasks_on_node(std::string_view name, std::string_view text, int node) {
-  std::int64_t before = 0;  // number of nodes in the groups so far
+  std::int64_t nodes_so_far = 0;  // in the groups up to this one
   for (const auto group : split(text, ',')) {
     const auto open = group.find("(x");
     const auto tasks = parse_int(group.substr(0, open));
@@ -45,8 +45,8 @@ Result<int> tasks_on_node(std::string_view name, std::string_view text, int node
       return fail(Errc::kInvalid, "{}='{}' is not of Slurm's form 'TASKS[(xNODES)],...'", name,
                   printable(text));
     }
-    before += *repeats;
-    if (node < before) return static_cast<int>(*tasks);
+    nodes_so_far += *repeats;
+    if (node < nodes_so_far) return static_cast<int>(*tasks);
   }
   return fail(Errc::kInvalid, "{}='{}' has no node {}", name, printable(text), node);
 }

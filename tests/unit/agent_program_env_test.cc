@@ -46,10 +46,10 @@ TEST_CASE(
   options.templates.push_back(*EnvTemplate::parse("TF_CONFIG={tf_config}"));
   TemplateValues fields;
   fields.world.size = 5000;
-  fields.table = std::vector<Endpoint>(5000, endpoint);
+  fields.addresses = std::vector<Endpoint>(5000, endpoint);
   REQUIRE(program_env({}, options, fields));
   fields.world.size = 8000;
-  fields.table = std::vector<Endpoint>(8000, endpoint);
+  fields.addresses = std::vector<Endpoint>(8000, endpoint);
   const auto env = program_env({}, options, fields);
   REQUIRE_FALSE(env);
   CHECK(env.error().message.starts_with("TF_CONFIG would be "));

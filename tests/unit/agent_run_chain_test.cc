@@ -155,10 +155,10 @@ TEST_CASE_FIXTURE(ChainFixture, "the later jobs are those that Slurm has accepte
 
 TEST_CASE_FIXTURE(ChainFixture, "the next job is the first one that Slurm has not ended") {
   answer("PENDING");
-  CHECK(first_that_may_run({"43", "44"}, env) == "43");
+  CHECK(first_that_may_still_run({"43", "44"}, env) == "43");
   answer("CANCELLED");
-  CHECK_FALSE(first_that_may_run({"43", "44"}, env));
-  CHECK_FALSE(first_that_may_run({}, env));
+  CHECK_FALSE(first_that_may_still_run({"43", "44"}, env));
+  CHECK_FALSE(first_that_may_still_run({}, env));
 }
 
 TEST_CASE_FIXTURE(

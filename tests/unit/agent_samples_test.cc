@@ -117,13 +117,13 @@ TEST_CASE(
   for (int rank = 0; rank < 4; ++rank) {
     note(board, rank, {{"step", 100}, {"work_ms", rank == 2 ? 30.0 : 10.0 + rank}}, kFirstSample);
   }
-  const auto samples = board.record(kFirstSample);
+  const auto samples = board.take_event(kFirstSample);
   REQUIRE(samples);
   CHECK(samples->slow_ranks == 1);
   CHECK(samples->slow.at(0).rank == 2);
   CHECK(samples->slow.at(0).host == "n1");
   CHECK(samples->fields()["work_ms"] == Json{10.0, 16.0, 30.0});
-  CHECK_FALSE(board.record(kFirstSample + seconds(4)));  // nothing new was reported
+  CHECK_FALSE(board.take_event(kFirstSample + seconds(4)));  // nothing new was reported
 }
 
 TEST_CASE(
@@ -169,7 +169,7 @@ TEST_CASE(
 
 TEST_CASE("the power of GPUs is summed up, and GPUs that ranks share count once") {
   auto board = board_of(6, 4);  // four ranks on the first node share two GPUs
-  CHECK_FALSE(board.record(kFirstSample).value_or(events::RankStatistics{}).gpu_watts);
+  CHECK_FALSE(board.take_event(kFirstSample).value_or(events::RankStatistics{}).gpu_watts);
   note(board, 0, {{"node_gpus", {{10, 1, 2, 100.5}, {20, 1, 2, 200}}}}, kFirstSample);
   note(board, 3, {{"cpu", 1}}, kFirstSample);
   const auto note_gpu = [&](int rank, Json gpu) {
@@ -177,12 +177,12 @@ TEST_CASE("the power of GPUs is summed up, and GPUs that ranks share count once"
   };
   note_gpu(4, Json::array({50, 1, 2, 300}));
   note_gpu(5, Json::array({50, 1, 2}));
-  const auto samples = board.record(kFirstSample + seconds(4));
+  const auto samples = board.take_event(kFirstSample + seconds(4));
   REQUIRE(samples);
   CHECK(samples->gpu_watts == 600.5);
   note_gpu(5, Json::array({50, 1, 2, -1}));
   note_gpu(4, Json::array({50, 1, 2, "much"}));
-  CHECK(board.record(kFirstSample + seconds(8))->gpu_watts == 300.5);
+  CHECK(board.take_event(kFirstSample + seconds(8))->gpu_watts == 300.5);
 }
 
 TEST_CASE("fields of a heartbeat that are not valid numbers are ignored") {
@@ -226,7 +226,7 @@ TEST_CASE(
   const auto took = Clock::now() - begin;
   CHECK(took < wall_limit(milliseconds(500)));  // takes about 10 ms; it runs in lead's event loop
   CHECK(text.size() < 1'000'000);
-  const auto samples = board.record(kFirstSample + seconds(20));
+  const auto samples = board.take_event(kFirstSample + seconds(20));
   REQUIRE(samples);
   CHECK(samples->slow_ranks == 100);
   CHECK(samples->fields().dump().size() < 700);
@@ -238,7 +238,7 @@ TEST_CASE("samples are recorded less often the longer an attempt lasts") {
     int records = 0;
     for (auto at = from; at < to; at += seconds(1)) {
       note(board, 0, {{"cpu", 1}}, kFirstSample + at);
-      if (board.is_record_due(kFirstSample + at) && board.record(kFirstSample + at)) ++records;
+      if (board.is_record_due(kFirstSample + at) && board.take_event(kFirstSample + at)) ++records;
     }
     return records;
   };

@@ -21,7 +21,7 @@ TEST_CASE(
     "a signal that only one process of the task received is passed on once, after the time in "
     "which a second copy may arrive") {
   SignalRelay relay;
-  CHECK(relay.take(SIGUSR1, kByGuard, kStart));
+  CHECK(relay.note(SIGUSR1, kByGuard, kStart));
   relay.pass_on(SIGUSR1, kStart);
   REQUIRE(relay.next_deadline());
   CHECK(relay.take_due(*relay.next_deadline() - milliseconds(1)).empty());
@@ -34,11 +34,11 @@ TEST_CASE(
     "if the second copy is late") {
   for (const bool first : {kByGuard, kDirectly}) {
     SignalRelay relay;
-    CHECK(relay.take(SIGUSR1, first, kStart));
+    CHECK(relay.note(SIGUSR1, first, kStart));
     relay.pass_on(SIGUSR1, kStart);
     // With a build and two busy loops running, the second copy arrived after 60 ms or more.
     CHECK(relay.take_due(kStart + milliseconds(149)).empty());
-    CHECK_FALSE(relay.take(SIGUSR1, !first, kStart + milliseconds(150)));
+    CHECK_FALSE(relay.note(SIGUSR1, !first, kStart + milliseconds(150)));
     CHECK(relay.reached_whole_tree(SIGUSR1));
     CHECK(relay.take_due(kStart + milliseconds(1000)).empty());
   }
@@ -48,10 +48,10 @@ TEST_CASE(
     "equal signals within a second count as one, later ones are new, and different signals are "
     "handled independently") {
   SignalRelay relay;
-  CHECK(relay.take(SIGTERM, kByGuard, kStart));
-  CHECK_FALSE(relay.take(SIGTERM, kByGuard, kStart + milliseconds(900)));
-  CHECK(relay.take(SIGTERM, kByGuard, kStart + milliseconds(1100)));
-  CHECK(relay.take(SIGUSR2, kDirectly, kStart));
+  CHECK(relay.note(SIGTERM, kByGuard, kStart));
+  CHECK_FALSE(relay.note(SIGTERM, kByGuard, kStart + milliseconds(900)));
+  CHECK(relay.note(SIGTERM, kByGuard, kStart + milliseconds(1100)));
+  CHECK(relay.note(SIGUSR2, kDirectly, kStart));
   CHECK(relay.has_come(SIGUSR2));
   CHECK_FALSE(relay.has_come(SIGUSR1));
   CHECK_FALSE(relay.reached_whole_tree(SIGTERM));

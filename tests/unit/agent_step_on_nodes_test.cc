@@ -12,7 +12,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 const Words kKept{"n1", "n3", "n4"};
-const JobLayout kLayout{.nodes = {"n1", "n2", "n3", "n4"}, .tasks = {2, 2, 2, 1}};
+const JobLayout kLayout{.nodes = {"n1", "n2", "n3", "n4"}, .task_counts = {2, 2, 2, 1}};
 
 TEST_CASE(
     "a step on the remaining nodes gets --nodes, --ntasks and --nodelist after srun's own "
@@ -51,7 +51,7 @@ TEST_CASE(
     "node") {
   const Words argv{"srun", "/a/dlrun-agent", "rank"};
   CHECK(step_on_nodes(argv, kLayout, {"n1", "n4"})[2] == "--ntasks=3");
-  CHECK(step_on_nodes(argv, {.nodes = kLayout.nodes, .tasks = {2, 2}, .tasks_per_node = 4},
+  CHECK(step_on_nodes(argv, {.nodes = kLayout.nodes, .task_counts = {2, 2}, .tasks_per_node = 4},
                       kKept)[2] == "--ntasks=12");
   CHECK(step_on_nodes(argv, {}, kKept)[2] == "--ntasks=3");
   const auto own =

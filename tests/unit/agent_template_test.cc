@@ -18,7 +18,7 @@ const TemplateValues kFields{
     .job = "77_1",
     .nproc_per_node = 4,
     .roles = {.ps = 3},
-    .table = {{"10.0.0.1", 4000}, {"fd00::2", 4001}}};
+    .addresses = {{"10.0.0.1", 4000}, {"fd00::2", 4001}}};
 
 std::string expanded(std::string_view argument) {
   const auto parsed = EnvTemplate::parse(argument);
@@ -85,7 +85,7 @@ TEST_CASE(
     const auto parsed = Template::parse(text);
     REQUIRE(parsed);
     CHECK(parsed->needs_port() == port);
-    CHECK(parsed->needs_table() == table);
+    CHECK(parsed->needs_addresses() == table);
     CHECK(parsed->needs_roles() == roles);
   }
 }

@@ -118,7 +118,7 @@ TEST_CASE("an unfinished line waits for its end, but not longer than the limit")
   CHECK(marker.add("a\nb", start) == marked("a\n"));
   CHECK(marker.take_late(start + TextMarker::kOpenLimit / 2).empty());
   CHECK(marker.held_bytes() == 1);
-  CHECK(lead.read(marker.whole("dlrun: rank 0: x\n")) == "dlrun: rank 0: x\n");
+  CHECK(lead.read(marker.mark_own_line("dlrun: rank 0: x\n")) == "dlrun: rank 0: x\n");
   CHECK(lead.read(marker.take_late(start + TextMarker::kOpenLimit)) == "b");
   CHECK(marker.held_bytes() == 0);
 }
@@ -137,7 +137,7 @@ TEST_CASE("a line that is torn by another rank's lines is not taken for Slurm's"
 
 TEST_CASE("srun's labels are kept at the start of each line, and only there") {
   Lead lead;
-  const auto whole = [](std::string_view text) { return TextMarker(marks()).whole(text); };
+  const auto whole = [](std::string_view text) { return TextMarker(marks()).mark_own_line(text); };
   CHECK(lead.read(" 0: " + whole("a\nb\nc")) == " 0: a\n 0: b\n 0: c");
   CHECK(lead.read(" 0: " + whole("d\n")) == "d\n");
   CHECK(lead.read(" 0: " + whole("50%") + "10: " + whole("60%\n")) == " 0: 50%\n10: 60%\n");
@@ -184,7 +184,7 @@ TEST_CASE(
     words.insert(words.begin(), "srun");
     words.insert(words.end(),
                  {"/tools/dlrun-agent", "rank", "--", "program", "-o", "file", "--output=file"});
-    return ranks_errors_go_elsewhere(words, none);
+    return rank_stderr_goes_to_files(words, none);
   };
   for (const auto& words : std::vector<std::vector<std::string>>{{"--output=%t.out"},
                                                                  {"--error", "x"},
@@ -214,7 +214,7 @@ TEST_CASE(
   }
   Env env;
   env.set("SRUN_ERROR", "file");
-  CHECK(ranks_errors_go_elsewhere({"srun", "dlrun-agent"}, env));
+  CHECK(rank_stderr_goes_to_files({"srun", "dlrun-agent"}, env));
 }
 
 TEST_CASE(

@@ -24,7 +24,7 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --container-error TEXT  with --never-started: the container could not be created; TEXT is the
                           error message of the container tool
   --borrowed              the allocation belongs to another script or shell; never requeue it
-  --forward-usr1          pass a USR1 that reaches the job to the programs
+  --forward-usr1          when a USR1 reaches the job, pass it on to the programs
   --hang-after SECONDS    end a step that has shown no progress for this time: no report, or no
                           output of a program that reports nothing
   --rehearse SECONDS      end the run as completed after its programs have run for this time
@@ -77,7 +77,7 @@ rank runs the program of one task:
                           {role} {role_index} {tf_config} {run} {run_id} {attempt} {job}
   --word TEMPLATE         word before PROGRAM, such as the name of a launcher
   --nproc-per-node N      value of {nproc_per_node} (1)
-  --roles ROLES           numbers of ranks that are not workers: chief=1,ps=2,evaluator=1
+  --roles ROLES           how many ranks have another role than worker: chief=1,ps=2,evaluator=1
   --secret NAME           variable for the program, from the secrets file of the run
   --preflight CHECKS      checks before the program starts: gpu,disk,clock,binding,fabric,nccl (or
                           rccl, gloo); a node that fails one ends the attempt
