@@ -120,6 +120,11 @@ Result<> refuse_empty_or_bare_script(const std::string& file, std::string_view t
   return {};
 }
 
+/// Returns true if the first line names an interpreter other than dlrun.
+[[nodiscard]] bool is_foreign_script(std::string_view text) {
+  return is_script(text) && text.substr(0, text.find('\n')).find("dlrun") == std::string_view::npos;
+}
+
 /// Warns if dlrun will not contact the spec's server, because no site file lists the server.
 void warn_of_unlisted_server(const Context& context, Reporter& reporter, const LoadedSpec& loaded,
                              const LaunchPlan& plan) {
@@ -145,6 +150,11 @@ Result<Experiment> prepare(const Context& context, Reporter& reporter, const Spe
   if (request.text)
     DLRUN_TRY(refuse_empty_or_bare_script(request.file, *request.text, !options.sets.empty()));
   auto loaded = load_spec(request);
+  if (!loaded && request.text && is_foreign_script(*request.text))
+    return fail(Errc::kInvalid,
+                "{0}:1: this is a script, not a spec: `dlrun submit` and `dlrun check` accept job "
+                "scripts, and `dlrun init --from {0}` makes a spec of one",
+                printable(request.file));
   if (!loaded) return fail(Errc::kInvalid, std::move(loaded.error()));
   PlanInputs inputs;
   inputs.runs_dir = runs_directory(options.runs, context.env, loaded->site, context.current_dir);

@@ -275,6 +275,7 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
                   : where_to(is_hang_of_nodes ? Cause::kNodeFailure : plan.cause, plan.bad_nodes);
   if (plan.next == Next::kEnd) {
     end.message += fmt::format("; it does not start again: {}", why_no_place(plan.cause));
+    say(fmt::format("the run does not start again: {}", why_no_place(plan.cause)));
     return plan;
   }
   history_.add_restart();

@@ -104,7 +104,7 @@ void SampleBoard::add_beat(int rank_number, const to_lead::Beat& beat, Clock::ti
   rank.heard_at = now;
   if (beat.is_bare) return;
   rank.has_reported = true;
-  has_news_ = has_samples_ = true;
+  snapshot_has_news_ = event_has_news_ = has_samples_ = true;
   if (beat.cpu) rank.busy_cores = beat.cpu;
   // The value is smoothed, so that a rank is not slow because its machine was busy for one second.
   if (beat.work_ms) {
@@ -146,13 +146,14 @@ std::optional<double> SampleBoard::power_of_gpus() const {
 
 bool SampleBoard::is_snapshot_due(Clock::time_point now) const {
   const seconds by_size(static_cast<std::int64_t>(ranks_.size() / kSnapshotPauseDivisor));
-  return has_news_ && now >= written_at_ + std::clamp(by_size, kLeastPause, kLongestSnapshotPause);
+  return snapshot_has_news_ &&
+         now >= written_at_ + std::clamp(by_size, kLeastPause, kLongestSnapshotPause);
 }
 
 bool SampleBoard::is_record_due(Clock::time_point now) const {
   const auto pause = std::clamp<Clock::duration>((now - began_at_) / kRecordPauseDivisor,
                                                  kLeastPause, kLongestRecordPause);
-  return has_news_ && now >= recorded_at_ + pause;
+  return event_has_news_ && now >= recorded_at_ + pause;
 }
 
 void SampleBoard::judge(Clock::time_point now) {
@@ -192,6 +193,7 @@ std::vector<const SampleBoard::Rank*> SampleBoard::reporting_ranks() const {
 std::string SampleBoard::snapshot(int attempt, std::string_view time, Clock::time_point now) {
   judge(now);
   written_at_ = now;
+  snapshot_has_news_ = false;
   Json head{{"time", time}, {"attempt", attempt}, {"ranks", ranks_.size()}, {"nodes", nodes_}};
   head["columns"] = {
       "rank", "node", "cpu",     "rss_bytes", "gpu",  "gpu_used_bytes", "gpu_total_bytes",
@@ -215,7 +217,7 @@ std::string SampleBoard::snapshot(int attempt, std::string_view time, Clock::tim
 
 std::optional<events::RankStatistics> SampleBoard::take_event(Clock::time_point now) {
   recorded_at_ = now;
-  if (!std::exchange(has_news_, false)) return std::nullopt;
+  if (!std::exchange(event_has_news_, false)) return std::nullopt;
   judge(now);
   std::vector<double> cores, percent, work;
   std::vector<std::int64_t> resident, used, steps;

@@ -32,8 +32,7 @@ std::size_t piece_size(std::string_view bytes) {
 
 }  // namespace
 
-Sink::Sink(EventLoop& loop, int fd, std::function<void()> on_drained)
-    : loop_(loop), fd_(fd), on_drained_(std::move(on_drained)) {
+Sink::Sink(EventLoop& loop, int fd) : loop_(loop), fd_(fd) {
   struct stat info {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) return;
   UniqueFd own(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
@@ -41,10 +40,7 @@ Sink::Sink(EventLoop& loop, int fd, std::function<void()> on_drained)
   file_ =
       std::make_unique<BackgroundFile>(std::move(own), fmt::format("descriptor {}", fd),
                                        kFileQueueLimitBytes, BackgroundFile::Content::kSharedText);
-  watch_ = loop_.watch(file_->event_fd(), EPOLLIN, [this](std::uint32_t) {
-    file_->acknowledge();
-    if (on_drained_ && file_->is_drained()) on_drained_();
-  });
+  watch_ = loop_.watch(file_->event_fd(), EPOLLIN, [this](std::uint32_t) { file_->acknowledge(); });
 }
 
 Sink::~Sink() {
@@ -82,10 +78,7 @@ void Sink::flush() {
     if (watch_) loop_.unwatch(*watch_);
     watch_.reset();
   } else if (!watch_) {
-    watch_ = loop_.watch(fd_, EPOLLOUT, [this](std::uint32_t) {
-      flush();
-      if (on_drained_ && written_ == held_.size()) on_drained_();
-    });
+    watch_ = loop_.watch(fd_, EPOLLOUT, [this](std::uint32_t) { flush(); });
   }
 }
 

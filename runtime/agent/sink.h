@@ -3,7 +3,6 @@
 // slow reader or a hung file system must delay neither heartbeats nor signals.
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,9 +17,8 @@ class Sink {
  public:
   static constexpr std::size_t kFileQueueLimitBytes = 8U << 20U;
 
-  /// The caller keeps fd open. on_drained is called when all held bytes have been written. The loop
-  /// must outlive the sink.
-  Sink(EventLoop& loop, int fd, std::function<void()> on_drained = {});
+  /// The caller keeps fd open. The loop must outlive the sink.
+  Sink(EventLoop& loop, int fd);
   ~Sink();
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
@@ -38,7 +36,6 @@ class Sink {
 
   EventLoop& loop_;
   int fd_;
-  std::function<void()> on_drained_;
   std::string held_;
   std::size_t written_ = 0;                ///< bytes of held_ that are written
   std::optional<EventLoop::Watch> watch_;  ///< watches fd_, or the eventfd of file_

@@ -92,6 +92,18 @@ std::optional<std::vector<GpuReading>> wait_for(EventLoop& loop, GpuProbe& probe
 
 }  // namespace
 
+TEST_CASE("a report that an event has recorded still reaches ranks.json, and once") {
+  auto board = board_of(1, 1);
+  note(board, 0, {{"type", "beat"}, {"cpu", 0.5}}, kFirstSample);
+  const auto later = kFirstSample + seconds(30);
+  REQUIRE(board.is_record_due(later));
+  REQUIRE(board.take_event(later).has_value());
+  CHECK_FALSE(board.is_record_due(later + seconds(100)));
+  CHECK(board.is_snapshot_due(later));
+  CHECK(cell(snapshot_of(board, later), 0, "cpu") == 0.5);
+  CHECK_FALSE(board.is_snapshot_due(later + seconds(100)));
+}
+
 TEST_CASE("ranks.json leaves out ranks without reports, and lists the others by rank") {
   SampleBoard board(kFirstSample);
   for (const int rank : {2, 0, 1}) board.add(world_of(rank, 3, 1), "n" + std::to_string(rank));

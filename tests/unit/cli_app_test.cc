@@ -104,6 +104,18 @@ TEST_CASE_FIXTURE(CliFixture, "a missing spec or run is exit code 6") {
   CHECK(call({"cancel", "4711"}) == 6);
 }
 
+TEST_CASE_FIXTURE(CliFixture, "commands that need a spec say what to do with a job script") {
+  REQUIRE(write_file_atomic(folder.path() / "job.sh", "#!/bin/bash\nsrun hostname\n").has_value());
+  for (const char* command : {"render", "run", "explain"}) {
+    CAPTURE(command);
+    const auto said = code_and_stderr({command, "job.sh"});
+    CHECK(said.starts_with("2\n"));
+    CHECK(said.find("job.sh:1: this is a script, not a spec: `dlrun submit` and `dlrun check`") !=
+          std::string::npos);
+    CHECK(said.find("`dlrun init --from job.sh`") != std::string::npos);
+  }
+}
+
 TEST_CASE_FIXTURE(CliFixture, "help and an empty list end with exit code 0") {
   CHECK(call({"--version"}) == 0);
   CHECK(call({"submit", "--help"}) == 0);
