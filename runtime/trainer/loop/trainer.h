@@ -133,7 +133,7 @@ class Trainer {
   /// Checks the data and options of the model and makes its layers.
   [[nodiscard]] Result<Layers<float>> layers_of_model() const;
   /// Prints the data, the model and the most important settings.
-  void describe();
+  void report_setup();
   /// Returns the error for a step whose total loss is not finite. The message names the lowest rank
   /// whose own loss is not finite. A collective.
   [[nodiscard]] Result<> loss_error(double loss, double epochs_done);
