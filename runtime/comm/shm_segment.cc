@@ -380,8 +380,8 @@ Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {
                 errno_text(errno));
   }
   DLRUN_TRY(options.store->put(key_of(options), name));
-  std::vector<bool> is_here(static_cast<std::size_t>(size_));
-  is_here[0] = true;
+  std::vector<bool> has_memory(static_cast<std::size_t>(size_));
+  has_memory[0] = true;
   for (int served = 1; served < size_;) {
     if (!wait_readable(listener.get(), deadline)) break;  // await() names the missing ranks
     const UniqueFd peer(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -397,11 +397,11 @@ Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {
         sender.uid != ::geteuid() ||
         !wait_readable(peer.get(), std::min(deadline, Clock::now() + std::chrono::seconds(5))) ||
         ::recv(peer.get(), &rank, sizeof rank, 0) != sizeof rank || rank < 1 || rank >= size_ ||
-        is_here[static_cast<std::size_t>(rank)]) {
+        has_memory[static_cast<std::size_t>(rank)]) {
       continue;  // not a rank of this world
     }
     if (send_descriptor(peer.get(), memory_.get())) {
-      is_here[static_cast<std::size_t>(rank)] = true;
+      has_memory[static_cast<std::size_t>(rank)] = true;
       ++served;
     }
   }

@@ -132,9 +132,9 @@ struct Pass {
     for (const Found* one = list.data(); one != list.data() + count; ++one) {
       std::size_t bytes = 0;
       if (one->status != CUDNN_STATUS_SUCCESS || one->determinism != CUDNN_DETERMINISTIC) continue;
-      const cudnnStatus_t needed =
+      const cudnnStatus_t size_status =
           kNeeds(handle, a.get(), b.get(), convolution.get(), result.get(), one->algo, &bytes);
-      if (needed != CUDNN_STATUS_SUCCESS || bytes > kMostWorkspaceBytes) continue;
+      if (size_status != CUDNN_STATUS_SUCCESS || bytes > kMostWorkspaceBytes) continue;
       candidates.push_back({one->algo, bytes});
     }
     return {};

@@ -118,7 +118,7 @@ class Trainer {
 
   // All ranks call these functions in the same order, unless a comment says that only rank 0 does.
 
-  /// Checks options, data and ranks, creates parts_, and prints the description.
+  /// Checks options, data and ranks, creates parts_, and calls report_setup().
   [[nodiscard]] Result<> build();
   /// Sets classes_ and train_samples_, and rank_samples_ if each rank reads its own files. A
   /// collective in that case.
