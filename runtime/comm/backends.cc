@@ -60,7 +60,7 @@ bool is_one_node(const World& world) {
 Result<std::string_view> choose(const CommunicatorOptions& options) {
   if (options.world.size == 1) return "single";
   if (is_one_node(options.world) && options.store != nullptr) return "shm";
-  if (options.has_mpi_launcher) {
+  if (options.is_under_mpi_launcher) {
     const auto mpi = load_comm_backend("mpi");
     if (mpi) return "mpi";
     if (options.store == nullptr) return tl::unexpected(mpi.error());
@@ -106,7 +106,7 @@ Result<std::unique_ptr<Store>> open_store_for(std::string_view backend, const Wo
   return store;
 }
 
-bool has_mpi_launcher(const Env& env) {
+bool is_under_mpi_launcher(const Env& env) {
   return env.has("PMIX_NAMESPACE") || env.has("OMPI_COMM_WORLD_SIZE");
 }
 

@@ -44,10 +44,11 @@ void CollectiveWatch::check_locked() {
   if (is_aborted_) return;
   // Query is_busy() before check_device(): if a collective is no longer busy, check_device()
   // includes its error.
-  const bool is_busy = is_busy_ && device_.is_busy();
-  if (auto checked = device_.check_device(); !checked) return abort_locked(checked.error().message);
+  const bool is_busy = is_busy_ && collectives_.is_busy();
+  if (auto checked = collectives_.check_device(); !checked)
+    return abort_locked(checked.error().message);
   is_busy_ = is_busy;
-  if (is_busy_ && Clock::now() - started_at_ > timeout_) {
+  if (is_busy_ && Clock::now() - last_start_ > timeout_) {
     abort_locked(fmt::format("a collective did not end within {} s; a rank is lost or stuck",
                              std::chrono::duration<double>(timeout_).count()));
   }
@@ -58,7 +59,7 @@ void CollectiveWatch::abort_locked(std::string_view reason) {
   // count this end as a success.
   if (std::exchange(is_aborted_, true)) return;
   reason_ = reason;
-  device_.abort_all();
+  collectives_.abort_all();
 }
 
 }  // namespace dlrun

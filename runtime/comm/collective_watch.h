@@ -17,9 +17,9 @@
 namespace dlrun {
 
 /// The functions of a device communicator that CollectiveWatch calls.
-class DeviceCollectives {
+class WatchedCollectives {
  public:
-  virtual ~DeviceCollectives() = default;
+  virtual ~WatchedCollectives() = default;
   /// Fails with the first error that the library or the device reported for this communicator.
   [[nodiscard]] virtual Result<> check_device() = 0;
   /// Returns true while a started collective has not ended.
@@ -28,15 +28,15 @@ class DeviceCollectives {
   virtual void abort_all() = 0;
 };
 
-/// Thread-safe. Calls the functions of `device` from one thread at a time.
+/// Thread-safe. Calls the functions of `collectives` from one thread at a time.
 class CollectiveWatch {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `device` must outlive this object. `timeout` limits the time from the last start of a
+  /// `collectives` must outlive this object. `timeout` limits the time from the last start of a
   /// collective until all have ended.
-  CollectiveWatch(DeviceCollectives& device, std::chrono::milliseconds timeout)
-      : device_(device), timeout_(timeout) {}
+  CollectiveWatch(WatchedCollectives& collectives, std::chrono::milliseconds timeout)
+      : collectives_(collectives), timeout_(timeout) {}
 
   /// Runs `function`, which starts a collective, and returns its result. Fails with kPeer, without
   /// running `function`, if collectives were aborted.
@@ -46,7 +46,7 @@ class CollectiveWatch {
     DLRUN_TRY(error_if_aborted());
     DLRUN_TRY(function());
     is_busy_ = true;
-    started_at_ = Clock::now();
+    last_start_ = Clock::now();
     return {};
   }
 
@@ -70,12 +70,12 @@ class CollectiveWatch {
   void check_locked();
   void abort_locked(std::string_view reason);
 
-  DeviceCollectives& device_;
+  WatchedCollectives& collectives_;
   std::chrono::milliseconds timeout_;
-  std::mutex mutex_;  ///< guards calls of device_ and the members below
+  std::mutex mutex_;  ///< guards calls of collectives_ and the members below
   bool is_aborted_ = false;
   bool is_busy_ = false;  ///< true from a start until the watch sees the collective's end
-  Clock::time_point started_at_;
+  Clock::time_point last_start_;
   std::string reason_;
 };
 

@@ -1,9 +1,9 @@
 #pragma once
 // Collective operations among the ranks of one world.
 //
-// Every rank calls the same operations in the same order, with the same type, count and root. Data
-// stays in the caller's buffers. all_reduce and broadcast work in place. All backends accept host
-// memory; the backends "nccl" and "rccl" accept device memory too.
+// Every rank calls the same operations in the same order, with the same type, count and root.
+// Inputs and results are in the caller's buffers. all_reduce and broadcast work in place. All
+// backends accept host memory; the backends "nccl" and "rccl" accept device memory too.
 //
 // One thread uses and destroys a communicator. Wait for all requests before destroying it.
 // The destructor may block until the other ranks have received this rank's last messages, so every
@@ -131,6 +131,8 @@ class Request {
   /// and makes only the compute stream wait: work that is queued after this call sees the result. A
   /// second call returns success at once.
   [[nodiscard]] Result<> wait();
+  /// Returns true if wait() has not been called yet, even if the all-reduce has ended. A
+  /// default-constructed request is never pending.
   [[nodiscard]] bool is_pending() const { return state_ != nullptr; }
 
  private:

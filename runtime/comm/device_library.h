@@ -13,7 +13,7 @@
 namespace dlrun {
 
 inline constexpr const char* kBackendName = "rccl";
-inline constexpr const char* kDevicePrefix = "hip";  ///< of HIP's functions, for messages
+inline constexpr const char* kDeviceFunctionPrefix = "hip";  ///< of HIP's functions, for messages
 
 }  // namespace dlrun
 
@@ -25,7 +25,7 @@ inline constexpr const char* kDevicePrefix = "hip";  ///< of HIP's functions, fo
 namespace dlrun {
 
 inline constexpr const char* kBackendName = "nccl";
-inline constexpr const char* kDevicePrefix = "cuda";
+inline constexpr const char* kDeviceFunctionPrefix = "cuda";
 
 /// The loader has loaded the libraries together with this module.
 [[nodiscard]] inline Result<> load_device_library() {

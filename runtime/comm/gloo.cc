@@ -284,21 +284,21 @@ class GlooCommunicator final : public Communicator {
     const auto part = [&](int index) {
       return all.subspan(static_cast<std::size_t>((index + 2 * n) % n) * mine.size(), mine.size());
     };
-    const auto first_part = part(rank() - 1);
-    std::vector<T> sending(first_part.begin(), first_part.end());
+    const auto sent_first = part(rank() - 1);
+    std::vector<T> partial(sent_first.begin(), sent_first.end());
     std::vector<T> arriving(mine.size());
     const int left = (rank() + n - 1) % n;
     const int right = (rank() + 1) % n;
     for (int step = 1; step < n; ++step) {
-      const auto out = context_->createUnboundBuffer(sending.data(), mine.size_bytes());
+      const auto out = context_->createUnboundBuffer(partial.data(), mine.size_bytes());
       const auto in = context_->createUnboundBuffer(arriving.data(), mine.size_bytes());
       out->send(right, slot);
       in->recv(left, slot);
       in->waitRecv(timeout_);
       out->waitSend(timeout_);
-      combine(op, sending.data(), arriving.data(), part(rank() - 1 - step).data(), mine.size());
+      combine(op, partial.data(), arriving.data(), part(rank() - 1 - step).data(), mine.size());
     }
-    std::copy(sending.begin(), sending.end(), mine.begin());
+    std::copy(partial.begin(), partial.end(), mine.begin());
   }
 
   /// Runs call() with SIGPIPE blocked, and returns an exception of Gloo as kTimeout or kPeer.

@@ -13,7 +13,7 @@ namespace dlrun {
 
 namespace {
 
-enum class GuardedCall : std::uint8_t {
+enum class GuardedOperation : std::uint8_t {
   kAllReduce,
   kStartAllReduce,
   kBroadcast,
@@ -26,7 +26,7 @@ enum class GuardedCall : std::uint8_t {
 struct Call {
   static constexpr std::size_t kFields = 5;
 
-  GuardedCall operation = GuardedCall::kBarrier;
+  GuardedOperation operation = GuardedOperation::kBarrier;
   ReduceOp op = ReduceOp::kSum;
   DataType type = DataType::kUint8;
   std::uint64_t count = 0;
@@ -37,7 +37,7 @@ struct Call {
             static_cast<std::uint64_t>(type), count, static_cast<std::uint64_t>(root)};
   }
   [[nodiscard]] static Call from_fields(const std::uint64_t* fields) {
-    return {static_cast<GuardedCall>(fields[0]), static_cast<ReduceOp>(fields[1]),
+    return {static_cast<GuardedOperation>(fields[0]), static_cast<ReduceOp>(fields[1]),
             static_cast<DataType>(fields[2]), fields[3], static_cast<int>(fields[4])};
   }
 
@@ -53,20 +53,20 @@ struct Call {
 
   [[nodiscard]] std::string text() const {
     switch (operation) {
-      case GuardedCall::kAllReduce:
+      case GuardedOperation::kAllReduce:
         return fmt::format("all_reduce({}, {} x {})", to_string(op), to_string(type), count);
-      case GuardedCall::kStartAllReduce:
+      case GuardedOperation::kStartAllReduce:
         return fmt::format("start_all_reduce({}, {} x {})", to_string(op), to_string(type), count);
-      case GuardedCall::kBroadcast:
+      case GuardedOperation::kBroadcast:
         return fmt::format("broadcast({} x {}, root {})", to_string(type), count, root);
-      case GuardedCall::kAllGather:
+      case GuardedOperation::kAllGather:
         return fmt::format("all_gather({} x {} of each rank)", to_string(type), count);
-      case GuardedCall::kReduceScatter:
+      case GuardedOperation::kReduceScatter:
         return fmt::format("reduce_scatter({}, {} x {} to each rank)", to_string(op),
                            to_string(type), count);
-      case GuardedCall::kBarrier:
+      case GuardedOperation::kBarrier:
         return "barrier()";
-      case GuardedCall::kAllocateShared:
+      case GuardedOperation::kAllocateShared:
         return fmt::format("allocate_shared({} bytes)", count);
     }
     return "unknown call";
@@ -97,15 +97,17 @@ class GuardedCommunicator final : public Communicator {
   void set_compute_stream(void* stream) override { backend_->set_compute_stream(stream); }
 
   Result<> all_reduce(Buffer data, ReduceOp op) override {
-    const Call call{
-        .operation = GuardedCall::kAllReduce, .op = op, .type = data.type, .count = data.count};
+    const Call call{.operation = GuardedOperation::kAllReduce,
+                    .op = op,
+                    .type = data.type,
+                    .count = data.count};
     if (auto agreed = begin(call); !agreed) return agreed;
     if (data.count == 0) return {};
-    return finish(call, calls_, backend_->all_reduce(data, op));
+    return finish(call, call_number_, backend_->all_reduce(data, op));
   }
 
   Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
-    const Call call{.operation = GuardedCall::kStartAllReduce,
+    const Call call{.operation = GuardedOperation::kStartAllReduce,
                     .op = op,
                     .type = data.type,
                     .count = data.count};
@@ -114,38 +116,43 @@ class GuardedCommunicator final : public Communicator {
     auto request = backend_->start_all_reduce(data, op);
     if (!request)
       return tl::unexpected(
-          finish(call, calls_, tl::unexpected(std::move(request.error()))).error());
+          finish(call, call_number_, tl::unexpected(std::move(request.error()))).error());
     if (!request->is_pending()) return request;
-    return Request(std::make_unique<Described>(*this, call, calls_, std::move(*request)));
+    return Request(std::make_unique<Described>(*this, call, call_number_, std::move(*request)));
   }
 
   Result<> broadcast(Buffer data, int root) override {
-    const Call call{
-        .operation = GuardedCall::kBroadcast, .type = data.type, .count = data.count, .root = root};
+    const Call call{.operation = GuardedOperation::kBroadcast,
+                    .type = data.type,
+                    .count = data.count,
+                    .root = root};
     if (auto agreed = begin(call); !agreed) return agreed;
     if (root < 0 || root >= size()) {
-      return finish(call, calls_,
+      return finish(call, call_number_,
                     fail(Errc::kShape, "root {} is not a rank of a world of {}", root, size()));
     }
     if (data.count == 0) return {};
-    return finish(call, calls_, backend_->broadcast(data, root));
+    return finish(call, call_number_, backend_->broadcast(data, root));
   }
 
   Result<> all_gather(ConstBuffer mine, Buffer all) override {
-    const Call call{.operation = GuardedCall::kAllGather, .type = mine.type, .count = mine.count};
+    const Call call{
+        .operation = GuardedOperation::kAllGather, .type = mine.type, .count = mine.count};
     if (auto agreed = begin(call); !agreed) return agreed;
-    if (auto fits = parts_fit(mine, all); !fits) return finish(call, calls_, std::move(fits));
+    if (auto fits = parts_fit(mine, all); !fits) return finish(call, call_number_, std::move(fits));
     if (mine.count == 0) return {};
-    return finish(call, calls_, backend_->all_gather(mine, all));
+    return finish(call, call_number_, backend_->all_gather(mine, all));
   }
 
   Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
-    const Call call{
-        .operation = GuardedCall::kReduceScatter, .op = op, .type = mine.type, .count = mine.count};
+    const Call call{.operation = GuardedOperation::kReduceScatter,
+                    .op = op,
+                    .type = mine.type,
+                    .count = mine.count};
     if (auto agreed = begin(call); !agreed) return agreed;
-    if (auto fits = parts_fit(mine, all); !fits) return finish(call, calls_, std::move(fits));
+    if (auto fits = parts_fit(mine, all); !fits) return finish(call, call_number_, std::move(fits));
     if (mine.count == 0) return {};
-    return finish(call, calls_, backend_->reduce_scatter(all, mine, op));
+    return finish(call, call_number_, backend_->reduce_scatter(all, mine, op));
   }
 
   Result<> check_results() override {
@@ -157,18 +164,18 @@ class GuardedCommunicator final : public Communicator {
   }
 
   Result<> barrier() override {
-    const Call call{.operation = GuardedCall::kBarrier};
+    const Call call{.operation = GuardedOperation::kBarrier};
     if (auto agreed = begin(call); !agreed) return agreed;
-    return finish(call, calls_, backend_->barrier());
+    return finish(call, call_number_, backend_->barrier());
   }
 
   Result<std::shared_ptr<std::byte>> allocate_shared(std::size_t bytes) override {
-    const Call call{.operation = GuardedCall::kAllocateShared, .count = bytes};
+    const Call call{.operation = GuardedOperation::kAllocateShared, .count = bytes};
     if (auto agreed = begin(call); !agreed) return tl::unexpected(std::move(agreed.error()));
     auto memory = backend_->allocate_shared(bytes);
     if (!memory)
       return tl::unexpected(
-          finish(call, calls_, tl::unexpected(std::move(memory.error()))).error());
+          finish(call, call_number_, tl::unexpected(std::move(memory.error()))).error());
     return memory;
   }
 
@@ -218,18 +225,19 @@ class GuardedCommunicator final : public Communicator {
 
   /// Counts the call and, while calls are checked, compares it with the other ranks' calls.
   [[nodiscard]] Result<> begin(const Call& call) {
-    ++calls_;
-    if (calls_ > checked_calls_ || size() == 1) return {};
+    ++call_number_;
+    if (call_number_ > checked_calls_ || size() == 1) return {};
     const std::uint64_t fingerprint = call.fingerprint();
     std::array<std::uint64_t, 2> extremes{fingerprint, ~fingerprint};
     if (auto reduced = backend_->all_reduce(std::span(extremes), ReduceOp::kMax); !reduced) {
-      return finish(call, calls_, std::move(reduced));
+      return finish(call, call_number_, std::move(reduced));
     }
     if (extremes[0] == ~extremes[1]) return {};
     auto calls = gather_calls(call);
-    if (!calls) return finish(call, calls_, tl::unexpected(std::move(calls.error())));
+    if (!calls) return finish(call, call_number_, tl::unexpected(std::move(calls.error())));
     // Do not abandon the backend: every rank has reached this call and returns the same error.
-    return described(call, calls_, fail(Errc::kPeer, "the calls of the ranks differ: {}", *calls));
+    return described(call, call_number_,
+                     fail(Errc::kPeer, "the calls of the ranks differ: {}", *calls));
   }
 
   /// Returns a text with all ranks' calls: "barrier() in ranks 0, 1; broadcast(float32 x 7, root 0)
@@ -255,8 +263,8 @@ class GuardedCommunicator final : public Communicator {
 
   std::unique_ptr<Communicator> backend_;
   std::uint64_t checked_calls_;
-  std::uint64_t calls_ = 0;
-  Result<> status_;  ///< success, or the first error
+  std::uint64_t call_number_ = 0;  ///< number of the last call, from 1
+  Result<> status_;                ///< success, or the first error
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// Creates connected communicators by the backend's name.
+// Creates communicators from the names of backends, and connects them.
 
 #include <chrono>
 #include <cstdint>
@@ -22,8 +22,8 @@ struct CommunicatorOptions {
   World world;
   /// Number of processors this process may run on. make_communicator() sets it.
   int processors = 0;
-  /// Result of has_mpi_launcher(Env::of_process()); "auto" depends on it.
-  bool has_mpi_launcher = false;
+  /// Result of is_under_mpi_launcher(Env::of_process()); "auto" depends on it.
+  bool is_under_mpi_launcher = false;
 
   /// Store where the ranks find each other. The caller owns the store, which must outlive the
   /// communicator. mpi and single do not need one.
@@ -82,7 +82,7 @@ struct CommunicatorOptions {
 /// other ranks. PMI 1 and 2 (srun --mpi=pmi2, hydra) do not count: packaged builds of Open MPI do
 /// not support them and would start worlds of one rank. Users of an MPI library that supports them
 /// choose "mpi" by name.
-[[nodiscard]] bool has_mpi_launcher(const Env& env);
+[[nodiscard]] bool is_under_mpi_launcher(const Env& env);
 
 /// Returns all names that make_communicator() accepts, except "auto".
 [[nodiscard]] std::span<const std::string_view> communicator_backends();

@@ -45,7 +45,7 @@ MPI_Datatype mpi_type(DataType type) {
       return MPI_DOUBLE;
     case DataType::kFloat16:
     case DataType::kBfloat16:
-      return MPI_UINT16_T;  // MPI has no 16-bit floats; HalfOps reduces them
+      return MPI_UINT16_T;  // MPI has no 16-bit floats; MpiOps reduces them
   }
   return MPI_DATATYPE_NULL;
 }
@@ -62,24 +62,24 @@ MPI_Op mpi_op(ReduceOp op) {
   return MPI_OP_NULL;
 }
 
-/// Reductions of 16-bit floats, a type that MPI 3 does not have.
-class HalfOps {
+/// The reductions of all types. Defines those of 16-bit floats, a type that MPI 3 does not have.
+class MpiOps {
  public:
-  HalfOps() {
-    MPI_Op_create(&apply<Float16, ReduceOp::kSum>, 1, &ops_[0]);
-    MPI_Op_create(&apply<Float16, ReduceOp::kMin>, 1, &ops_[1]);
-    MPI_Op_create(&apply<Float16, ReduceOp::kMax>, 1, &ops_[2]);
-    MPI_Op_create(&apply<Bfloat16, ReduceOp::kSum>, 1, &ops_[3]);
-    MPI_Op_create(&apply<Bfloat16, ReduceOp::kMin>, 1, &ops_[4]);
-    MPI_Op_create(&apply<Bfloat16, ReduceOp::kMax>, 1, &ops_[5]);
+  MpiOps() {
+    MPI_Op_create(&apply<Float16, ReduceOp::kSum>, 1, &half_ops_[0]);
+    MPI_Op_create(&apply<Float16, ReduceOp::kMin>, 1, &half_ops_[1]);
+    MPI_Op_create(&apply<Float16, ReduceOp::kMax>, 1, &half_ops_[2]);
+    MPI_Op_create(&apply<Bfloat16, ReduceOp::kSum>, 1, &half_ops_[3]);
+    MPI_Op_create(&apply<Bfloat16, ReduceOp::kMin>, 1, &half_ops_[4]);
+    MPI_Op_create(&apply<Bfloat16, ReduceOp::kMax>, 1, &half_ops_[5]);
   }
   void release() {
-    for (MPI_Op& op : ops_) MPI_Op_free(&op);
+    for (MPI_Op& op : half_ops_) MPI_Op_free(&op);
   }
 
   [[nodiscard]] MPI_Op op(DataType type, ReduceOp op) const {
     if (type != DataType::kFloat16 && type != DataType::kBfloat16) return mpi_op(op);
-    return ops_[(type == DataType::kFloat16 ? 0 : 3) + static_cast<std::size_t>(op)];
+    return half_ops_[(type == DataType::kFloat16 ? 0 : 3) + static_cast<std::size_t>(op)];
   }
 
  private:
@@ -89,7 +89,7 @@ class HalfOps {
     combine(kOp, out, out, static_cast<const T*>(in), static_cast<std::size_t>(*count));
   }
 
-  std::array<MPI_Op, 6> ops_{};
+  std::array<MPI_Op, 6> half_ops_{};
 };
 
 Result<> checked(int code, const char* call) {
@@ -187,7 +187,7 @@ class MpiCommunicator final : public Communicator {
       : lifetime_(std::move(lifetime)), comm_(comm), rank_(rank), size_(size) {}
   ~MpiCommunicator() override {
     if (is_abandoned_ || MpiLifetime::is_over()) return;
-    half_ops_.release();
+    mpi_ops_.release();
     MPI_Comm_free(&comm_);
   }
   MpiCommunicator(const MpiCommunicator&) = delete;
@@ -210,7 +210,7 @@ class MpiCommunicator final : public Communicator {
   Result<> all_reduce(Buffer data, ReduceOp op) override {
     return in_pieces(data, [&](void* at, int count) {
       return checked(MPI_Allreduce(MPI_IN_PLACE, at, count, mpi_type(data.type),
-                                   half_ops_.op(data.type, op), comm_),
+                                   mpi_ops_.op(data.type, op), comm_),
                      "MPI_Allreduce");
     });
   }
@@ -220,7 +220,7 @@ class MpiCommunicator final : public Communicator {
     DLRUN_TRY(in_pieces(data, [&](void* at, int count) {
       MPI_Request request = MPI_REQUEST_NULL;
       auto started = checked(MPI_Iallreduce(MPI_IN_PLACE, at, count, mpi_type(data.type),
-                                            half_ops_.op(data.type, op), comm_, &request),
+                                            mpi_ops_.op(data.type, op), comm_, &request),
                              "MPI_Iallreduce");
       if (started) pending->requests.push_back(request);
       return started;
@@ -254,10 +254,9 @@ class MpiCommunicator final : public Communicator {
 
   Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
     if (auto fits = fits_int(mine.count); !fits) return fits;
-    return checked(
-        MPI_Reduce_scatter_block(all.data, mine.data, static_cast<int>(mine.count),
-                                 mpi_type(mine.type), half_ops_.op(mine.type, op), comm_),
-        "MPI_Reduce_scatter_block");
+    return checked(MPI_Reduce_scatter_block(all.data, mine.data, static_cast<int>(mine.count),
+                                            mpi_type(mine.type), mpi_ops_.op(mine.type, op), comm_),
+                   "MPI_Reduce_scatter_block");
   }
 
   Result<> barrier() override { return checked(MPI_Barrier(comm_), "MPI_Barrier"); }
@@ -318,7 +317,7 @@ class MpiCommunicator final : public Communicator {
   int rank_;
   int size_;
   bool is_abandoned_ = false;
-  HalfOps half_ops_;
+  MpiOps mpi_ops_;
   std::vector<Pending*> running_;  ///< oldest first
 };
 

@@ -72,7 +72,7 @@ ncclRedOp_t nccl_op(ReduceOp op) {
 std::string name_in_library(std::string_view call) {
   constexpr std::string_view kPrefix = "cuda";
   if (!call.starts_with(kPrefix)) return std::string(call);
-  return fmt::format("{}{}", kDevicePrefix, call.substr(kPrefix.size()));
+  return fmt::format("{}{}", kDeviceFunctionPrefix, call.substr(kPrefix.size()));
 }
 
 Result<> cuda(cudaError_t code, const char* call) {
@@ -91,7 +91,7 @@ Result<> nccl(ncclResult_t code, ncclComm_t comm, const char* call) {
 
 /// Waits until a non-blocking communicator has completed the requested call. Fails with kTimeout at
 /// the deadline, and with the error of the call if it failed.
-Result<> done_by(ncclComm_t comm, steady_clock::time_point deadline, const char* call) {
+Result<> wait_for_call(ncclComm_t comm, steady_clock::time_point deadline, const char* call) {
   while (true) {
     ncclResult_t state = ncclSuccess;
     DLRUN_TRY(nccl(ncclCommGetAsyncError(comm, &state), comm, "ncclCommGetAsyncError"));
@@ -124,9 +124,10 @@ bool is_device_memory(const void* data) {
 }
 
 /// The functions that CollectiveWatch calls, for one communicator and its stream.
-class NcclCollectives final : public DeviceCollectives {
+class WatchedNcclCollectives final : public WatchedCollectives {
  public:
-  NcclCollectives(ncclComm_t comm, const cudaStream_t& stream) : comm_(comm), stream_(stream) {}
+  WatchedNcclCollectives(ncclComm_t comm, const cudaStream_t& stream)
+      : comm_(comm), stream_(stream) {}
 
   Result<> check_device() override {
     ncclResult_t state = ncclSuccess;
@@ -163,11 +164,12 @@ class NcclCommunicator final : public Communicator {
       wake_.notify_one();
       watchdog_.join();
     }
-    // Limit the wait for ncclCommFinalize: it is a collective, and another rank may never call it.
+    // Limit both waits: another rank may never take part in a collective, nor call
+    // ncclCommFinalize, which is one, too.
     if (watch_.wait_until_settled(std::min<milliseconds>(timeout_, kLeaveWithin))) {
       auto finalized = nccl(ncclCommFinalize(comm_), comm_, "ncclCommFinalize");
       if (finalized)
-        finalized = done_by(comm_, steady_clock::now() + kLeaveWithin, "ncclCommFinalize");
+        finalized = wait_for_call(comm_, steady_clock::now() + kLeaveWithin, "ncclCommFinalize");
       if (finalized) {
         ncclCommDestroy(comm_);
       } else {
@@ -186,7 +188,7 @@ class NcclCommunicator final : public Communicator {
     for (Event* event : {&before_, &after_}) {
       DLRUN_TRY_ASSIGN(*event, make_event());
     }
-    watchdog_ = std::thread([this] { watch(); });
+    watchdog_ = std::thread([this] { run_watchdog(); });
     return {};
   }
 
@@ -297,7 +299,7 @@ class NcclCommunicator final : public Communicator {
     DLRUN_TRY(cuda(cudaStreamWaitEvent(stream_, before_.get(), 0), "cudaStreamWaitEvent"));
     return watch_.start([&]() -> Result<> {
       DLRUN_TRY(nccl(function(), comm_, call));
-      return done_by(comm_, steady_clock::now() + timeout_, call);
+      return wait_for_call(comm_, steady_clock::now() + timeout_, call);
     });
   }
 
@@ -327,7 +329,7 @@ class NcclCommunicator final : public Communicator {
     return {};
   }
 
-  void watch() {
+  void run_watchdog() {
     cudaSetDevice(device_);
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, kWatchEvery, [&] { return is_closing_; })) {
@@ -349,7 +351,7 @@ class NcclCommunicator final : public Communicator {
   void* staging_ = nullptr;  ///< device memory for copies of host memory
   std::size_t staging_bytes_ = 0;
 
-  NcclCollectives collectives_;
+  WatchedNcclCollectives collectives_;
   CollectiveWatch watch_;
 
   std::mutex mutex_;
@@ -415,7 +417,7 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
       ncclCommInitRankConfig(&comm, options.world.size, id, options.world.rank, &config);
   auto connected = nccl(started, comm, "ncclCommInitRank");
   if (connected)
-    connected = done_by(comm, steady_clock::now() + options.timeout, "ncclCommInitRank");
+    connected = wait_for_call(comm, steady_clock::now() + options.timeout, "ncclCommInitRank");
   if (!connected) {
     if (comm != nullptr) ncclCommAbort(comm);
     // The library reports ranks that share a GPU as invalid usage.

@@ -157,10 +157,10 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   if (const auto code = hip.hip_runtime_get_version(&version); code != cudaSuccess) return code;
   // ROCm 6 gave device memory the number that it has in CUDA. The version is MAJOR * 10^7 + ...
   constexpr int kRocm6 = 60'000'000;
-  const int device_type = version >= kRocm6 ? 2 : 1;
-  attributes->type = found.is_managed != 0       ? cudaMemoryTypeManaged
-                     : found.type == device_type ? cudaMemoryTypeDevice
-                                                 : cudaMemoryTypeHost;
+  const int device_memory_type = version >= kRocm6 ? 2 : 1;
+  attributes->type = found.is_managed != 0              ? cudaMemoryTypeManaged
+                     : found.type == device_memory_type ? cudaMemoryTypeDevice
+                                                        : cudaMemoryTypeHost;
   return cudaSuccess;
 }
 

@@ -226,7 +226,7 @@ class ShmCommunicator final : public Communicator {
     const auto step_of = [&](std::size_t k) { return first + k; };
     for (std::size_t k = 0; k < chunks + 2; ++k) {
       if (k < chunks)
-        copy_others_parts(buffer<T>(rank(), step_of(k)), values + k * chunk, length(k));
+        copy_into_own_slot(buffer<T>(rank(), step_of(k)), values + k * chunk, length(k));
       if (k >= 1 && k - 1 < chunks)
         reduce_own_part(values + (k - 1) * chunk, length(k - 1), step_of(k - 1), op);
       if (k >= 2) copy_reduced_parts(values + (k - 2) * chunk, length(k - 2), step_of(k - 2));
@@ -245,7 +245,7 @@ class ShmCommunicator final : public Communicator {
 
   /// Copies a chunk into this rank's slot, without the part that this rank reduces.
   template <typename T>
-  void copy_others_parts(T* to, const T* from, std::size_t count) {
+  void copy_into_own_slot(T* to, const T* from, std::size_t count) {
     const Range own = part_of(count, rank(), size());
     write_elements(to, from, own.begin);
     write_elements(to + own.begin + own.count, from + own.begin + own.count,
@@ -315,8 +315,8 @@ Result<std::unique_ptr<Communicator>> make_shm_communicator(const CommunicatorOp
 }
 
 Result<std::unique_ptr<Communicator>> make_shm_communicator(const CommunicatorOptions& options,
-                                                            std::uint64_t first_step) {
-  DLRUN_TRY_ASSIGN(auto segment, ShmSegment::join(options, first_step));
+                                                            std::uint64_t initial_count) {
+  DLRUN_TRY_ASSIGN(auto segment, ShmSegment::join(options, initial_count));
   return std::make_unique<ShmCommunicator>(std::move(segment));
 }
 

@@ -223,7 +223,7 @@ std::byte* ShmSegment::buffer(int rank, std::uint64_t step) const {
 }
 
 Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& options,
-                                                     std::uint64_t first_step) {
+                                                     std::uint64_t initial_count) {
   if (options.world.nnodes > 1 || options.world.local_size != options.world.size) {
     return fail(Errc::kInvalid,
                 "shared memory reaches the ranks of one node, but this world's {} ranks are on {} "
@@ -239,7 +239,7 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
   DLRUN_TRY_ASSIGN(auto memory,
                    options.world.rank == 0 ? make_memory(options) : ask_for_memory(options));
   std::unique_ptr<ShmSegment> segment(new ShmSegment(options, std::move(memory)));
-  segment->step_ = first_step;
+  segment->step_ = initial_count;
   auto ready = segment->map();
   if (ready && segment->rank_ == 0) ready = segment->hand_out(options);
   if (!ready) {
@@ -298,13 +298,13 @@ Result<UniqueFd> ShmSegment::ask_for_memory(const CommunicatorOptions& options) 
         "another network namespace",
         errno_text(errno));
   }
-  const auto has_ended = [] {
+  const auto ended_error = [] {
     return fail(Errc::kPeer, "rank 0 ended before all ranks had connected");
   };
-  if (::send(socket.get(), &rank, sizeof rank, MSG_NOSIGNAL) != sizeof rank) return has_ended();
+  if (::send(socket.get(), &rank, sizeof rank, MSG_NOSIGNAL) != sizeof rank) return ended_error();
   if (!wait_readable(socket.get(), deadline)) return fail(Errc::kTimeout, "rank 0 does not answer");
   UniqueFd memory = receive_descriptor(socket.get());
-  if (!memory.is_open()) return has_ended();
+  if (!memory.is_open()) return ended_error();
   return memory;
 }
 
@@ -380,8 +380,8 @@ Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {
                 errno_text(errno));
   }
   DLRUN_TRY(options.store->put(key_of(options), name));
-  std::vector<bool> is_here(static_cast<std::size_t>(size_));
-  is_here[0] = true;
+  std::vector<bool> has_memory(static_cast<std::size_t>(size_));
+  has_memory[0] = true;
   for (int served = 1; served < size_;) {
     if (!wait_readable(listener.get(), deadline)) break;  // await() names the missing ranks
     const UniqueFd peer(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -397,11 +397,11 @@ Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {
         sender.uid != ::geteuid() ||
         !wait_readable(peer.get(), std::min(deadline, Clock::now() + std::chrono::seconds(5))) ||
         ::recv(peer.get(), &rank, sizeof rank, 0) != sizeof rank || rank < 1 || rank >= size_ ||
-        is_here[static_cast<std::size_t>(rank)]) {
+        has_memory[static_cast<std::size_t>(rank)]) {
       continue;  // not a rank of this world
     }
     if (send_descriptor(peer.get(), memory_.get())) {
-      is_here[static_cast<std::size_t>(rank)] = true;
+      has_memory[static_cast<std::size_t>(rank)] = true;
       ++served;
     }
   }

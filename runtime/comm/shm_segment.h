@@ -47,12 +47,12 @@ class ShmSegment {
   /// Bytes reserved for each rank's Line, which other ranks read while they wait.
   static constexpr std::size_t kLineBytes = 64;
 
-  /// Connects the ranks and blocks until all are present. Steps are counted from first_step, which
-  /// must be equal on all ranks. Fails with kInvalid (ranks on several nodes), kUnavailable (no
-  /// store), kTimeout (the message names the missing ranks), kIo (no socket, or not enough memory)
-  /// or kPeer.
+  /// Connects the ranks and blocks until all are present. The first step has the number
+  /// initial_count + 1; initial_count must be equal on all ranks. Fails with kInvalid (ranks on
+  /// several nodes), kUnavailable (no store), kTimeout (the message names the missing ranks), kIo
+  /// (no socket, or not enough memory) or kPeer.
   [[nodiscard]] static Result<std::unique_ptr<ShmSegment>> join(const CommunicatorOptions& options,
-                                                                std::uint64_t first_step = 0);
+                                                                std::uint64_t initial_count = 0);
 
   ~ShmSegment();
   ShmSegment(const ShmSegment&) = delete;
@@ -90,6 +90,7 @@ class ShmSegment {
   /// Returns nullptr if this rank cannot allocate its part.
   [[nodiscard]] std::shared_ptr<std::byte> extend(std::size_t bytes);
 
+  /// Returns true after leave() of this rank.
   [[nodiscard]] bool has_left() const { return has_left_; }
 
   /// Leaves without waiting for the other ranks. From then on await() always fails on this rank,

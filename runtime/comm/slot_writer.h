@@ -20,7 +20,7 @@ namespace dlrun {
 
 class SlotWriter {
  public:
-  /// Announces a collective of this many bytes.
+  /// Tells this object the size of the next collective, in bytes.
   void begin(std::size_t bytes);
 
   /// Copies like memcpy into shared memory. The caller may tell other ranks about the data right

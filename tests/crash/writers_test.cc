@@ -313,7 +313,7 @@ trainer::TrainingState state_at(std::uint64_t step) {
   state.optimizer = "adam";
   state.state_names = kStates;
   state.parameters.assign(8, static_cast<float>(step));
-  state.running.assign(2, static_cast<float>(step));
+  state.running_statistics.assign(2, static_cast<float>(step));
   state.states = {std::vector<float>(8, static_cast<float>(step))};
   return state;
 }
@@ -339,7 +339,8 @@ Writer checkpoints(std::size_t keep) {
             if (!*loaded) return reported_step == 0 ? "" : "no checkpoint is left";
             const trainer::TrainingState want = state_at((*loaded)->position.step);
             if (want.position.step < reported_step) return "the newest checkpoint is gone";
-            if ((*loaded)->parameters != want.parameters || (*loaded)->running != want.running ||
+            if ((*loaded)->parameters != want.parameters ||
+                (*loaded)->running_statistics != want.running_statistics ||
                 (*loaded)->states != want.states)
               return "it holds something else";
             const std::string latest = text_of(folder / "runs/mnist-1/checkpoints/latest");

@@ -134,7 +134,7 @@ int main(int argc, char** argv) {
   }
   CommunicatorOptions options;
   options.world = *world;
-  options.has_mpi_launcher = has_mpi_launcher(env);
+  options.is_under_mpi_launcher = is_under_mpi_launcher(env);
   if (arguments[1] == "running") return check_running(options);
   // A checked call is a blocking all-reduce inside the library, which would meet the late
   // rank first.

@@ -243,7 +243,7 @@ int main(int argc, char** argv) {
   if (!is_collectives) return report({"unknown test"});
   CommunicatorOptions options;
   options.world = *world;
-  options.has_mpi_launcher = has_mpi_launcher(env);
+  options.is_under_mpi_launcher = is_under_mpi_launcher(env);
   options.store = store->get();
   options.timeout = kLong;
   return report(check_backend(backend, options));

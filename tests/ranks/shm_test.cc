@@ -56,7 +56,7 @@ TEST_CASE(
           if (comm.name() != "shm") return {fmt::format("auto chose {}", comm.name())};
           return check_collectives(comm);
         },
-        [&](CommunicatorOptions& options) { options.has_mpi_launcher = has_launcher; }));
+        [&](CommunicatorOptions& options) { options.is_under_mpi_launcher = has_launcher; }));
   }
 }
 

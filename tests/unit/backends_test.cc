@@ -77,15 +77,15 @@ TEST_CASE("backends: the error of auto without a launcher and a store says what 
 TEST_CASE(
     "backends: an MPI launcher is recognised by the variables of PMIx and Open MPI, not by "
     "PMI_SIZE") {
-  CHECK_FALSE(has_mpi_launcher(Env()));
+  CHECK_FALSE(is_under_mpi_launcher(Env()));
   for (const char* name : {"PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE"}) {
     Env env;
     env.set(name, "1");
-    CHECK(has_mpi_launcher(env));
+    CHECK(is_under_mpi_launcher(env));
   }
   Env pmi2;
   pmi2.set("PMI_SIZE", "2");
-  CHECK_FALSE(has_mpi_launcher(pmi2));
+  CHECK_FALSE(is_under_mpi_launcher(pmi2));
 }
 
 TEST_CASE("backends: a module that is missing or from another build is refused with the reason") {

@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 /// A simulated device that the test controls.
-struct Scripted final : DeviceCollectives {
+struct Scripted final : WatchedCollectives {
   std::atomic<bool> is_stuck{false};
   std::atomic<int> looks_until_done{0};
   std::atomic<bool> is_broken{false};

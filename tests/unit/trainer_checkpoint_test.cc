@@ -40,7 +40,7 @@ TrainingState state_at(std::uint64_t step) {
   state.state_names = kStates;
   for (int i = 0; i < 8; ++i)
     state.parameters.push_back(static_cast<float>(i) + static_cast<float>(step));
-  state.running = {0.75F, static_cast<float>(step)};
+  state.running_statistics = {0.75F, static_cast<float>(step)};
   state.states = {std::vector<float>(8, 0.5F), std::vector<float>(8, 0.25F)};
   return state;
 }
@@ -76,7 +76,7 @@ TEST_CASE("a checkpoint loads as it was saved") {
   CHECK((*loaded)->position == want.position);
   CHECK((*loaded)->seed == 77);
   CHECK((*loaded)->parameters == want.parameters);
-  CHECK((*loaded)->running == want.running);
+  CHECK((*loaded)->running_statistics == want.running_statistics);
   CHECK((*loaded)->states == want.states);
   CHECK(damaged.empty());
   CHECK(*read_file(folder.path() / "ckpt/latest", 100) == "step-00000042\n");
@@ -235,7 +235,7 @@ TEST_CASE("a checkpoint that could not be read again is not saved, and the last 
   // The name of the tensor makes the header longer than the 64 MiB that a reader accepts.
   const CheckpointLayout layout{{{std::string(std::size_t{65} << 20U, 'x'), {8}, 0}}};
   auto state = state_at(2);
-  state.running.clear();
+  state.running_statistics.clear();
   const auto saved = at(folder, 1).save(state, layout);
   REQUIRE_FALSE(saved.has_value());
   CHECK(saved.error().code == Errc::kInvalid);

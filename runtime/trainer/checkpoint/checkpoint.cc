@@ -37,7 +37,7 @@ constexpr const char* kManifestFile = "manifest.json";
 constexpr std::size_t kManifestLimit = 1U << 20U;
 /// Smallest limit for reading a file of arrays, in bytes. A file that is longer than its manifest
 /// declares is read, too, so that the message about the damage has both sizes.
-constexpr std::size_t kArraysLimit = std::size_t{64} << 30U;
+constexpr std::size_t kMinArraysLimit = std::size_t{64} << 30U;
 
 std::span<const std::uint8_t> bytes_of(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
@@ -147,7 +147,7 @@ Result<StoredCheckpoint> read_stored(const fs::path& folder) {
       return fail(Errc::kInvalid, "{}: does not name {}", (folder / kManifestFile).string(), name);
     }
     const auto declared = entry["bytes"].get<std::size_t>();
-    DLRUN_TRY_ASSIGN(auto bytes, read_file(path, std::max(declared, kArraysLimit)));
+    DLRUN_TRY_ASSIGN(auto bytes, read_file(path, std::max(declared, kMinArraysLimit)));
     if (bytes.size() != declared) {
       return fail(Errc::kInvalid, "{}: has {} bytes, its manifest says {}", path.string(),
                   bytes.size(), declared);
@@ -243,7 +243,7 @@ Result<> CheckpointFolder::write(const fs::path& folder, const TrainingState& st
   std::vector<NamedArray> model;
   std::vector<NamedArray> optimizer;
   add_arrays(model, "", state.parameters, layout.parameters);
-  add_arrays(model, "", state.running, layout.running);
+  add_arrays(model, "", state.running_statistics, layout.running_statistics);
   for (std::size_t i = 0; i < state.states.size(); ++i) {
     const std::string& name = state.state_names[i];
     add_arrays(optimizer, name + ".", state.states[i], tensors_of(layout, name));
@@ -310,19 +310,20 @@ Result<std::optional<TrainingState>> CheckpointFolder::load(
     auto stored = read_stored(folder);
     auto model = stored ? parse_safetensors((folder / kModelFile).string(), bytes_of(stored->model))
                         : tl::unexpected(stored.error());
-    auto arrays =
+    auto optimizer_arrays =
         stored ? parse_safetensors((folder / kOptimizerFile).string(), bytes_of(stored->optimizer))
                : tl::unexpected(stored.error());
-    if (const auto& parsed = model ? arrays : model; !parsed && parsed.error().code == Errc::kIo) {
+    if (const auto& parsed = model ? optimizer_arrays : model;
+        !parsed && parsed.error().code == Errc::kIo) {
       // The checkpoint may be undamaged. Do not resume from an older one, because that would lose
       // work.
       return fail(Errc::kIo,
                   "cannot read a checkpoint: {}; start the run again when the file system works",
                   parsed.error().message);
     }
-    if (!model || !arrays) {
+    if (!model || !optimizer_arrays) {
       skipped.push_back(fmt::format("damaged checkpoint: {}; {}",
-                                    (model ? arrays : model).error().message, next));
+                                    (model ? optimizer_arrays : model).error().message, next));
       continue;
     }
     TrainingState state;
@@ -340,10 +341,11 @@ Result<std::optional<TrainingState>> CheckpointFolder::load(
                   folder.string(), printable(state.optimizer), optimizer);
     }
     DLRUN_TRY_ASSIGN(state.parameters, to_flat(folder / kModelFile, *model, "", layout.parameters));
-    DLRUN_TRY_ASSIGN(state.running, to_flat(folder / kModelFile, *model, "", layout.running));
+    DLRUN_TRY_ASSIGN(state.running_statistics,
+                     to_flat(folder / kModelFile, *model, "", layout.running_statistics));
     for (const std::string& state_name : state_names) {
-      DLRUN_TRY_ASSIGN(auto flat, to_flat(folder / kOptimizerFile, *arrays, state_name + ".",
-                                          tensors_of(layout, state_name)));
+      DLRUN_TRY_ASSIGN(auto flat, to_flat(folder / kOptimizerFile, *optimizer_arrays,
+                                          state_name + ".", tensors_of(layout, state_name)));
       state.states.push_back(std::move(flat));
     }
     return state;

@@ -39,7 +39,7 @@ struct Position {
 /// Names, shapes and offsets of the tensors in the flat arrays.
 struct CheckpointLayout {
   std::vector<TensorView> parameters;
-  std::vector<TensorView> running = {};  ///< the network's running statistics
+  std::vector<TensorView> running_statistics = {};
   /// Names of the optimizer's arrays that have one element for each tensor. The optimizer's other
   /// arrays have the layout of the parameters.
   std::vector<std::string> per_tensor = {};
@@ -53,7 +53,7 @@ struct TrainingState {
   std::string optimizer;                 ///< name of the optimizer
   std::vector<std::string> state_names;  ///< names of the optimizer's arrays
   std::vector<float> parameters;
-  std::vector<float> running;
+  std::vector<float> running_statistics;
   /// One array per state name, as long as `parameters`, or with one element per tensor.
   std::vector<std::vector<float>> states;
   /// Number of samples of each rank (Sampler::Options) if every rank reads its own files; otherwise
@@ -90,8 +90,8 @@ class CheckpointFolder {
 
   /// Returns the newest undamaged checkpoint, or nothing. Adds a message to `skipped` for each
   /// newer checkpoint that is damaged or unfinished. Fails with kInvalid if the checkpoint's model
-  /// or optimizer differs from the arguments. Fails with kIo if the directory or a file of a
-  /// checkpoint cannot be read, because the checkpoint may be undamaged, or if memory runs out.
+  /// or optimizer differs from the arguments. Fails with kIo if memory runs out, or if the
+  /// directory or a file of a checkpoint cannot be read: this checkpoint may be undamaged.
   [[nodiscard]] Result<std::optional<TrainingState>> load_newest(
       const CheckpointLayout& layout, const std::string& optimizer,
       const std::vector<std::string>& state_names, std::vector<std::string>& skipped) const;

@@ -8,10 +8,10 @@
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
+#include "runtime/trainer/cuda/bfloat16_buffer.h"
 #include "runtime/trainer/cuda/cuda_layer_kernels.h"
 #include "runtime/trainer/cuda/dense_forward.h"
 #include "runtime/trainer/cuda/device_status.h"
-#include "runtime/trainer/cuda/halves.h"
 #include "runtime/trainer/cuda/layer_loops.h"
 #include "runtime/trainer/cuda/step_graphs.h"
 #include "runtime/trainer/cuda/step_loops.h"
@@ -49,7 +49,7 @@ class CudaKernels final : public Kernels<float> {
     if (status_.is_ok()) remember_error(cublasSetStream(blas_, stream_), "cublasSetStream");
     cudaDeviceProp properties{};
     remember_error(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties");
-    name_ = properties.name;
+    gpu_name_ = properties.name;
     if (status_.is_ok()) status_.remember_error(uploads_.prepare(stream_));
     if (status_.is_ok()) {
       // Without this workspace, cuBLAS would allocate one during a step, and possibly another one
@@ -63,7 +63,7 @@ class CudaKernels final : public Kernels<float> {
   }
 
   [[nodiscard]] std::string description() const override {
-    return fmt::format("cuda {} ({}){}", device_, name_, is_bfloat16() ? ", bf16" : "");
+    return fmt::format("cuda {} ({}){}", device_, gpu_name_, is_bfloat16() ? ", bf16" : "");
   }
   [[nodiscard]] Precision precision() const override { return options_.precision; }
   [[nodiscard]] bool uses_host_memory() const override { return false; }
@@ -269,7 +269,7 @@ class CudaKernels final : public Kernels<float> {
   [[nodiscard]] Operands operands(const float* a, std::size_t a_count, const float* b,
                                   std::size_t b_count) {
     if (!is_bfloat16()) return {a, b};
-    const Operands rounded{halves_a_.rounded(a, a_count), halves_b_.rounded(b, b_count)};
+    const Operands rounded{bfloat16_a_.rounded(a, a_count), bfloat16_b_.rounded(b, b_count)};
     remember_launch_error("round_to_bfloat16");
     return rounded;
   }
@@ -344,7 +344,7 @@ class CudaKernels final : public Kernels<float> {
 
   int device_;
   GpuOptions options_;
-  std::string name_;
+  std::string gpu_name_;
   cudaStream_t stream_ = nullptr;
   cublasHandle_t blas_ = nullptr;
   std::shared_ptr<std::uint32_t> samples_;  // sample indices for gather()
@@ -359,8 +359,8 @@ class CudaKernels final : public Kernels<float> {
   Array<double> partials_;  // for sum_columns()
   cuda::DeviceStatus status_;
   cuda::DenseForward dense_;
-  cuda::Halves halves_a_{*this};  // for operands(), like halves_b_
-  cuda::Halves halves_b_{*this};
+  cuda::Bfloat16Buffer bfloat16_a_{*this};  // for operands(), like bfloat16_b_
+  cuda::Bfloat16Buffer bfloat16_b_{*this};
   std::unique_ptr<LayerKernels<float>> layers_;
 };
 

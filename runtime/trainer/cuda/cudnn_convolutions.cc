@@ -8,7 +8,7 @@
 
 #include <cudnn.h>
 
-#include "runtime/trainer/cuda/halves.h"
+#include "runtime/trainer/cuda/bfloat16_buffer.h"
 #include "runtime/trainer/cuda/layer_loops.h"
 
 namespace dlrun::trainer::cuda {
@@ -111,7 +111,7 @@ struct Pass {
   std::vector<Candidate> candidates{};
   bool is_searched = false;
   bool has_run = false;
-  std::string refused{};  // cuDNN's last refusal: to list algorithms, or to run a candidate
+  std::string refusal{};  // cuDNN's last refusal: to list algorithms, or to run a candidate
 
   /// Lists the candidates at the first call; later calls do nothing. Fails with kInternal.
   template <typename A, typename B, typename C>
@@ -123,7 +123,7 @@ struct Pass {
     const cudnnStatus_t status = kFind(handle, a.get(), b.get(), convolution.get(), result.get(),
                                        static_cast<int>(list.size()), &count, list.data());
     if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) {
-      refused = checked(status, find_call).error().message;
+      refusal = checked(status, find_call).error().message;
       count = 0;
     } else {
       DLRUN_TRY(checked(status, find_call));
@@ -132,9 +132,9 @@ struct Pass {
     for (const Found* one = list.data(); one != list.data() + count; ++one) {
       std::size_t bytes = 0;
       if (one->status != CUDNN_STATUS_SUCCESS || one->determinism != CUDNN_DETERMINISTIC) continue;
-      const cudnnStatus_t needed =
+      const cudnnStatus_t size_status =
           kNeeds(handle, a.get(), b.get(), convolution.get(), result.get(), one->algo, &bytes);
-      if (needed != CUDNN_STATUS_SUCCESS || bytes > kMostWorkspaceBytes) continue;
+      if (size_status != CUDNN_STATUS_SUCCESS || bytes > kMostWorkspaceBytes) continue;
       candidates.push_back({one->algo, bytes});
     }
     return {};
@@ -181,7 +181,7 @@ std::size_t weights_per_channel(const Window& window) {
   return window.size * window.size * window.input.channels;
 }
 
-std::size_t weights_of(const Window& window) {
+std::size_t count_of_weights(const Window& window) {
   return weights_per_channel(window) * window.output.channels;
 }
 
@@ -196,8 +196,8 @@ struct CudnnConvolutions::Parts {
   Owned<cudnnHandle_t, cudnnDestroy> handle;
   std::vector<std::unique_ptr<Entry>> entries;  // few: layers x batch sizes x number formats
   Array<std::byte> workspace;
-  Array<float> weights;                                  // in cuDNN's order
-  Halves first{device}, second{device}, result{device};  // 16-bit arrays for cuDNN
+  Array<float> weights;                                          // in cuDNN's order
+  Bfloat16Buffer first{device}, second{device}, result{device};  // 16-bit arrays for cuDNN
   std::vector<std::string> implementations;
 
   /// Returns the entry of a window at a batch size and in a number format. Creates the entry at the
@@ -217,7 +217,7 @@ struct CudnnConvolutions::Parts {
     made->n = n;
     made->type = type;
     DLRUN_TRY(made->shapes.make(window, n, type));
-    const std::size_t count = weights_of(window);
+    const std::size_t count = count_of_weights(window);
     if (count > weights.size()) {
       weights = Array<float>(device, count);
       if (weights.data() == nullptr) return tl::unexpected(device.synchronise().error());
@@ -280,7 +280,7 @@ struct CudnnConvolutions::Parts {
     const ConvolutionDescriptor& convolution = entry.shapes.convolution;
     const bool is_rounded = entry.type != CUDNN_DATA_FLOAT;
     DLRUN_TRY(pass.search(handle.get(), a.descriptor, b.descriptor, convolution, to.descriptor));
-    if (pass.candidates.empty()) return no_algorithm(pass.call, pass.refused, entry);
+    if (pass.candidates.empty()) return no_algorithm(pass.call, pass.refusal, entry);
     DLRUN_TRY_ASSIGN(const auto with,
                      arrays(entry, a.numbers, a.count, b.numbers, b.count, to.numbers, to.count));
     while (!pass.candidates.empty()) {
@@ -308,23 +308,23 @@ struct CudnnConvolutions::Parts {
         DLRUN_TRY(launch_result("widen_bfloat16"));
         return true;
       }
-      pass.refused = done.error().message;
+      pass.refusal = done.error().message;
       pass.candidates.erase(pass.candidates.begin());
     }
-    return no_algorithm(pass.call, pass.refused, entry);
+    return no_algorithm(pass.call, pass.refusal, entry);
   }
 
-  static Result<bool> no_algorithm(const char* call, const std::string& refused,
+  static Result<bool> no_algorithm(const char* call, const std::string& refusal,
                                    const Entry& entry) {
     if (entry.type != CUDNN_DATA_FLOAT) return false;
     const Window& w = entry.window;
     return fail(
         Errc::kInternal,
         "{}: cuDNN {} has no algorithm in float32 that gives the same bits in every run, for "
-        "{} images of {} x {} x {}, {} windows of {} x {}, stride {}, padding {}{}{}",
+        "{} images of {} x {} x {}, {} filters of {} x {}, stride {}, padding {}{}{}",
         call, cudnnGetVersion(), entry.n, w.input.height, w.input.width, w.input.channels,
         w.output.channels, w.size, w.size, w.stride, w.padding,
-        refused.empty() ? "" : "; cuDNN refused the last algorithm: ", refused);
+        refusal.empty() ? "" : "; cuDNN refused the last algorithm: ", refusal);
   }
 };
 
@@ -341,7 +341,7 @@ Result<> CudnnConvolutions::forward(const Window& window, std::size_t n, const f
         p.transpose_into(w, weights_per_channel(window), window.output.channels, p.weights.data()));
     const float* const transposed = p.weights.data();
     return p.run(entry.forward, entry, Operand{s.x, x, n * window.input.size()},
-                 Operand{s.w, transposed, weights_of(window)},
+                 Operand{s.w, transposed, count_of_weights(window)},
                  Operand{s.y, y, n * window.output.size()});
   });
 }
@@ -354,7 +354,7 @@ Result<> CudnnConvolutions::backward_input(const Window& window, std::size_t n, 
     DLRUN_TRY(
         p.transpose_into(w, weights_per_channel(window), window.output.channels, p.weights.data()));
     const float* const transposed = p.weights.data();
-    return p.run(entry.backward_input, entry, Operand{s.w, transposed, weights_of(window)},
+    return p.run(entry.backward_input, entry, Operand{s.w, transposed, count_of_weights(window)},
                  Operand{s.y, dy, n * window.output.size()},
                  Operand{s.x, dx, n * window.input.size()});
   });
@@ -367,7 +367,7 @@ Result<> CudnnConvolutions::backward_weights(const Window& window, std::size_t n
     const Shapes& s = entry.shapes;
     return p.run(entry.backward_weights, entry, Operand{s.x, x, n * window.input.size()},
                  Operand{s.y, dy, n * window.output.size()},
-                 Operand{s.w, p.weights.data(), weights_of(window)});
+                 Operand{s.w, p.weights.data(), count_of_weights(window)});
   });
   if (!done) return done;
   return p.transpose_into(p.weights.data(), window.output.channels, weights_per_channel(window),

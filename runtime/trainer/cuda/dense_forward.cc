@@ -53,7 +53,7 @@ struct Plan {
 
 struct DenseForward::Parts {
   Parts(Kernels<float>& kernels, Precision precision)
-      : device(kernels), input(precision == Precision::kBfloat16 ? CUDA_R_16BF : CUDA_R_32F) {}
+      : device(kernels), input_type(precision == Precision::kBfloat16 ? CUDA_R_16BF : CUDA_R_32F) {}
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
   ~Parts() {
@@ -61,7 +61,7 @@ struct DenseForward::Parts {
   }
 
   Kernels<float>& device;
-  cudaDataType_t input;  // number format of x and w
+  cudaDataType_t input_type;  // number format of x and w
   cublasLtHandle_t handle = nullptr;
   Array<std::byte> workspace;
   std::vector<std::unique_ptr<Plan>> plans;  // few plans: layers times batch sizes
@@ -98,8 +98,8 @@ struct DenseForward::Parts {
           cublasLtMatrixLayoutInit(&to, type, rows, columns, static_cast<std::int64_t>(rows)),
           "cublasLtMatrixLayoutInit");
     };
-    DLRUN_TRY(layout(plan.w, input, key.outputs, key.inputs));
-    DLRUN_TRY(layout(plan.x, input, key.inputs, key.n));
+    DLRUN_TRY(layout(plan.w, input_type, key.outputs, key.inputs));
+    DLRUN_TRY(layout(plan.x, input_type, key.inputs, key.n));
     DLRUN_TRY(layout(plan.y, CUDA_R_32F, key.outputs, key.n));
     DLRUN_TRY(checked(cublasLtMatmulDescInit(&plan.product, CUBLAS_COMPUTE_32F, CUDA_R_32F),
                       "cublasLtMatmulDescInit"));

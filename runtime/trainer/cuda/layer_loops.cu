@@ -74,14 +74,14 @@ void each_of_images(Value value, const ImageShape& shape, std::size_t n, float* 
 }
 
 // A block adds kLanes rows at a time. There is one block for each kLanes * kRowsOfLane rows, but
-// there are at most kMostPartials blocks, which then add more rows each.
+// there are at most kMostRowBlocks blocks, which then add more rows each.
 constexpr unsigned kLanes = kThreads / kWarp;
 constexpr std::size_t kRowsOfLane = 16;
-constexpr std::size_t kMostPartials = 256;
+constexpr std::size_t kMostRowBlocks = 256;
 
 std::size_t blocks_of_rows(std::size_t rows) {
   const std::size_t blocks = (rows + kLanes * kRowsOfLane - 1) / (kLanes * kRowsOfLane);
-  return blocks < 1 ? 1 : blocks < kMostPartials ? blocks : kMostPartials;
+  return blocks < 1 ? 1 : blocks < kMostRowBlocks ? blocks : kMostRowBlocks;
 }
 
 struct Pair {
@@ -282,10 +282,10 @@ void channel_products(std::size_t n, std::size_t pixels, std::size_t channels, c
                       const float* dy, float* products, cudaStream_t stream) {
   each(
       [=] __device__(std::size_t i) {
-        const std::size_t first = i / channels * pixels * channels + i % channels;
+        const std::size_t first_pixel = i / channels * pixels * channels + i % channels;
         float sum = 0;
         for (std::size_t pixel = 0; pixel < pixels; ++pixel)
-          sum += x[first + pixel * channels] * dy[first + pixel * channels];
+          sum += x[first_pixel + pixel * channels] * dy[first_pixel + pixel * channels];
         return sum;
       },
       products, n * channels, stream);

@@ -1,7 +1,7 @@
 #pragma once
-// CUDA kernels for the functions of Kernels<float> (nn/kernels.h), except the matrix products,
-// which cuBLAS computes, and for conversions to and from bfloat16. Each function queues a kernel on
-// the stream and returns at once. Unless a comment says otherwise, arrays are device memory with
+// CUDA kernels for conversions to and from bfloat16, and for the functions of Kernels<float>
+// (nn/kernels.h) except the matrix products, which cuBLAS computes. Each function queues a kernel
+// on the stream and returns at once. Unless a comment says otherwise, arrays are device memory with
 // the contents that Kernels<float> defines for the function of the same name.
 
 #include <cstddef>

@@ -19,7 +19,7 @@ Result<> checked(cudaError_t code, const char* call) {
 
 Uploads::~Uploads() {
   for (const Chunk& chunk : chunks_) {
-    if (chunk.free != nullptr) cudaEventDestroy(chunk.free);
+    if (chunk.copies_done != nullptr) cudaEventDestroy(chunk.copies_done);
     if (chunk.memory != nullptr) cudaFreeHost(chunk.memory);
   }
 }
@@ -35,7 +35,8 @@ Result<> Uploads::add_chunk(std::size_t at) {
   void* memory = nullptr;
   DLRUN_TRY(checked(cudaHostAlloc(&memory, kChunkBytes, cudaHostAllocDefault), "cudaHostAlloc"));
   chunk.memory = static_cast<std::byte*>(memory);
-  return checked(cudaEventCreateWithFlags(&chunk.free, cudaEventDisableTiming), "cudaEventCreate");
+  return checked(cudaEventCreateWithFlags(&chunk.copies_done, cudaEventDisableTiming),
+                 "cudaEventCreate");
 }
 
 Result<> Uploads::copy(void* to, const void* from, std::size_t bytes) {
@@ -75,22 +76,22 @@ Result<> Uploads::copy_rows(std::uint8_t* to, const std::uint8_t* from,
 }
 
 Result<std::span<std::byte>> Uploads::room(std::size_t bytes) {
-  const std::size_t most = std::min(bytes, kChunkBytes);
-  if (most > kChunkBytes - used_) {
+  const std::size_t granted = std::min(bytes, kChunkBytes);
+  if (granted > kChunkBytes - used_) {
     // During a capture, cudaEventRecord() would become a part of the graph, and the event would not
     // show the end of the copies. Therefore end_capture() records the events of chunks with
     // captured copies.
     chunks_[chunk_].has_captured_copies = is_capturing_;
     if (!is_capturing_)
-      DLRUN_TRY(checked(cudaEventRecord(chunks_[chunk_].free, stream_), "cudaEventRecord"));
+      DLRUN_TRY(checked(cudaEventRecord(chunks_[chunk_].copies_done, stream_), "cudaEventRecord"));
     chunk_ = (chunk_ + 1) % chunks_.size();
     used_ = 0;
     if (chunks_[chunk_].has_captured_copies) DLRUN_TRY(add_chunk(chunk_));
     // This wait ends at once for a chunk that was never used.
-    DLRUN_TRY(checked(cudaEventSynchronize(chunks_[chunk_].free), "cudaEventSynchronize"));
+    DLRUN_TRY(checked(cudaEventSynchronize(chunks_[chunk_].copies_done), "cudaEventSynchronize"));
   }
-  const std::span<std::byte> staged(chunks_[chunk_].memory + used_, most);
-  used_ += (most + kAlignment - 1) / kAlignment * kAlignment;
+  const std::span<std::byte> staged(chunks_[chunk_].memory + used_, granted);
+  used_ += (granted + kAlignment - 1) / kAlignment * kAlignment;
   return staged;
 }
 
@@ -98,7 +99,7 @@ Result<> Uploads::end_capture() {
   is_capturing_ = false;
   for (Chunk& chunk : chunks_) {
     if (!chunk.has_captured_copies) continue;
-    DLRUN_TRY(checked(cudaEventRecord(chunk.free, stream_), "cudaEventRecord"));
+    DLRUN_TRY(checked(cudaEventRecord(chunk.copies_done, stream_), "cudaEventRecord"));
     chunk.has_captured_copies = false;
   }
   return {};

@@ -48,8 +48,8 @@ class Uploads {
  private:
   struct Chunk {
     std::byte* memory = nullptr;
-    cudaEvent_t free = nullptr;  // the event after the chunk's last copy: the chunk is then free
-    bool has_captured_copies = false;  // in use by captured copies
+    cudaEvent_t copies_done = nullptr;  // after the chunk's last copy: the chunk is then free
+    bool has_captured_copies = false;   // in use by captured copies
   };
 
   /// Inserts a new chunk at index `at`.

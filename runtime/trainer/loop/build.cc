@@ -184,11 +184,11 @@ Result<> Trainer::build() {
   p.uses_cuda_graphs =
       session_.kernels.captures_steps() && session_.communicator.name() == "single";
   DLRUN_TRY(agree(session_.communicator, session_.host, session_.kernels.synchronise()));
-  describe();
+  report_setup();
   return {};
 }
 
-void Trainer::describe() {
+void Trainer::report_setup() {
   Parts& p = *parts_;
   const int size = session_.communicator.size();
   session_.reporter.note(fmt::format("data: {}; {} training and {} test samples", data_.source,

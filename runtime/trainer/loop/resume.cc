@@ -47,7 +47,7 @@ bool is_finite(const TrainingState& state) {
   const auto are_finite = [](const std::vector<float>& values) {
     return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
   };
-  return are_finite(state.parameters) && are_finite(state.running) &&
+  return are_finite(state.parameters) && are_finite(state.running_statistics) &&
          std::ranges::all_of(state.states, are_finite);
 }
 
@@ -126,7 +126,7 @@ Result<> Trainer::start_or_resume() {
     start = {saved->position.step, at.epoch, at.offset, 1};
     session_.kernels.copy_from_host(p.network.parameters().data(), saved->parameters.data(),
                                     p.network.parameters().size_bytes());
-    session_.kernels.copy_from_host(p.network.running().data(), saved->running.data(),
+    session_.kernels.copy_from_host(p.network.running().data(), saved->running_statistics.data(),
                                     p.network.running().size_bytes());
     session_.reporter.note(fmt::format("resumed from {} at step {}", p.checkpoints.path().string(),
                                        saved->position.step));
@@ -154,7 +154,7 @@ Result<> Trainer::save() {
     state.optimizer = options_.optimizer.name;
     state.state_names = names_of(p.optimizer->states());
     state.parameters = parameters();
-    state.running = to_host(session_.kernels, p.network.running());
+    state.running_statistics = to_host(session_.kernels, p.network.running());
     state.states = std::move(states);
     if (is_finite(state)) {
       mine = p.checkpoints.save(state, layout_of(p.network, p.optimizer->states()));

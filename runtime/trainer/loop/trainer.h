@@ -118,7 +118,7 @@ class Trainer {
 
   // All ranks call these functions in the same order, unless a comment says that only rank 0 does.
 
-  /// Checks options, data and ranks, creates parts_, and prints the description.
+  /// Checks options, data and ranks, creates parts_, and calls report_setup().
   [[nodiscard]] Result<> build();
   /// Sets classes_ and train_samples_, and rank_samples_ if each rank reads its own files. A
   /// collective in that case.
@@ -133,7 +133,7 @@ class Trainer {
   /// Checks the data and options of the model and makes its layers.
   [[nodiscard]] Result<Layers<float>> layers_of_model() const;
   /// Prints the data, the model and the most important settings.
-  void describe();
+  void report_setup();
   /// Returns the error for a step whose total loss is not finite. The message names the lowest rank
   /// whose own loss is not finite. A collective.
   [[nodiscard]] Result<> loss_error(double loss, double epochs_done);

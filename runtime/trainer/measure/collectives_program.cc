@@ -64,7 +64,7 @@ Result<> run_rank(const CollectivesOptions& options, const Env& env, const World
                   Store* store) {
   CommunicatorOptions comm;
   comm.world = world;
-  comm.has_mpi_launcher = options.ranks == 0 && has_mpi_launcher(env);
+  comm.is_under_mpi_launcher = options.ranks == 0 && is_under_mpi_launcher(env);
   comm.store = store;
   comm.address = env.get_or("DLRUN_ADDR", "");
   comm.timeout = kTimeout;

@@ -167,7 +167,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
     sum_blocks(rows, channels, [&](std::size_t row, std::size_t count, double* block) {
       loops::add_centred_sums(x + row * channels, running, count, channels, block);
     });
-    const double all_rows = add_up(rows, sum_over_ranks);
+    const double all_rows = add_up_over_ranks(rows, sum_over_ranks);
     if (rows == 0) return;
     for (std::size_t k = 0; k < channels; ++k)
       batch_statistics_element(k, channels, sums_.data(), all_rows, share, running, statistics,
@@ -198,7 +198,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
       gradients[k] = static_cast<T>(sums_[channels + k]);
       gradients[channels + k] = static_cast<T>(sums_[k]);
     }
-    const double all_rows = add_up(rows, sum_over_ranks);
+    const double all_rows = add_up_over_ranks(rows, sum_over_ranks);
     for (std::size_t k = 0; k < 2 * channels && rows > 0; ++k)
       means[k] = static_cast<T>(sums_[k] / all_rows);
   }
@@ -333,7 +333,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
 
   /// Replaces sums_ by its sum over all ranks whose batches are normalised together. Returns the
   /// number of rows of these ranks.
-  double add_up(std::size_t rows, const SumOverRanks* sum_over_ranks) {
+  double add_up_over_ranks(std::size_t rows, const SumOverRanks* sum_over_ranks) {
     sums_.push_back(static_cast<double>(rows));
     if (sum_over_ranks != nullptr) (*sum_over_ranks)(sums_);
     return sums_.back();

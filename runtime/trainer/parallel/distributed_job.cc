@@ -23,7 +23,7 @@ Result<DistributedJob> DistributedJob::initialise(std::string_view backend, cons
   DLRUN_TRY_ASSIGN(job.store_, open_store_for(backend, job.world_, env));
   CommunicatorOptions options;
   options.world = job.world_;
-  options.has_mpi_launcher = has_mpi_launcher(env);
+  options.is_under_mpi_launcher = is_under_mpi_launcher(env);
   options.store = job.store_.get();
   options.address = env.get_or("DLRUN_ADDR", "");
   DLRUN_TRY_ASSIGN(job.communicator_, make_communicator(backend, options));

@@ -1,5 +1,5 @@
 #pragma once
-// Scratch memory for the 16-bit inputs of matrix products and convolutions.
+// Scratch memory for the bfloat16 arrays of matrix products and convolutions.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace dlrun::trainer::cuda {
 
 /// A bfloat16 array in device memory that grows on demand. Its content is valid until the next call
 /// of room() or rounded().
-class Halves {
+class Bfloat16Buffer {
  public:
   /// `device` must outlive this object.
-  explicit Halves(Kernels<float>& device) : device_(device) {}
+  explicit Bfloat16Buffer(Kernels<float>& device) : device_(device) {}
 
   /// Returns memory for `count` numbers; nullptr if out of memory (`device` then holds the error).
   [[nodiscard]] std::uint16_t* room(std::size_t count) {
@@ -25,10 +25,10 @@ class Halves {
   /// Rounds x, [count] in device memory, on device's stream and returns the result; nullptr if out
   /// of memory, like room().
   [[nodiscard]] const std::uint16_t* rounded(const float* x, std::size_t count) {
-    std::uint16_t* const halves = room(count);
-    if (halves != nullptr)
-      round_to_bfloat16(x, halves, count, static_cast<cudaStream_t>(device_.stream()));
-    return halves;
+    std::uint16_t* const numbers = room(count);
+    if (numbers != nullptr)
+      round_to_bfloat16(x, numbers, count, static_cast<cudaStream_t>(device_.stream()));
+    return numbers;
   }
 
  private:
