@@ -114,7 +114,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
       batch_sums(x, running, rows, channels, partials, sums_.data(), stream_);
       status_.remember_launch_error("batch_sums");
     }
-    const double all_rows = add_up(rows, channels, sum_over_ranks);
+    const double all_rows = add_other_ranks(rows, channels, sum_over_ranks);
     if (rows == 0 || partials == nullptr) return;
     cuda::batch_statistics(sums_.data(), all_rows, share, channels, running, statistics, observed,
                            stream_);
@@ -143,7 +143,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
       normalise_gradients(sums_.data(), channels, gradients, stream_);
       status_.remember_launch_error("normalise_gradients");
     }
-    const double all_rows = add_up(rows, channels, sum_over_ranks);
+    const double all_rows = add_other_ranks(rows, channels, sum_over_ranks);
     if (rows == 0 || partials == nullptr) return;
     normalise_means(sums_.data(), all_rows, channels, means, stream_);
     status_.remember_launch_error("normalise_means");
@@ -248,7 +248,8 @@ class CudaLayerKernels final : public LayerKernels<float> {
 
   /// Replaces sums_ by its sum over all ranks whose batches are normalised together. Returns the
   /// number of rows of these ranks. Waits for the device if there are other ranks.
-  double add_up(std::size_t rows, std::size_t channels, const SumOverRanks* sum_over_ranks) {
+  double add_other_ranks(std::size_t rows, std::size_t channels,
+                         const SumOverRanks* sum_over_ranks) {
     if (sum_over_ranks == nullptr) return static_cast<double>(rows);
     // If this rank's device has failed, this rank contributes zeros, so that the other ranks do not
     // wait in vain.

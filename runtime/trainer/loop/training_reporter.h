@@ -45,8 +45,8 @@ struct EpochReport {
   double accuracy = 0;
   double test_loss = 0;
   double test_accuracy = 0;
-  double samples_per_s = 0;             ///< of all ranks, training only
-  std::optional<LabelScores> labels{};  ///< of the test data, if samples have several labels
+  double samples_per_s = 0;                   ///< of all ranks, training only
+  std::optional<LabelScores> label_scores{};  ///< of the test data, if samples have several labels
 };
 
 struct FinalReport {
@@ -58,7 +58,7 @@ struct FinalReport {
   std::uint64_t steps = 0;
   double seconds = 0;        ///< time of this process's steps, without tests and checkpoints
   double samples_per_s = 0;  ///< of all ranks, over these seconds
-  std::optional<LabelScores> labels{};  ///< as in EpochReport
+  std::optional<LabelScores> label_scores{};  ///< as in EpochReport
 };
 
 class TrainingReporter {
@@ -91,7 +91,7 @@ class TrainingReporter {
 
   explicit TrainingReporter(const Options& options) : options_(options) {}
   /// Reports the step and the time of work of a rank other than 0.
-  void report_rank(const StepReport& report, Clock::time_point now);
+  void report_other_rank(const StepReport& report, Clock::time_point now);
   [[nodiscard]] double take_work_ms();
   void print_line(const std::string& line);
   void print_classes(const LabelScores& scores);

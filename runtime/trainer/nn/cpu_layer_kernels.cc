@@ -72,19 +72,19 @@ class CpuLayerKernels final : public LayerKernels<T> {
                            w.output.width * w.size == w.input.width;
     for_each_of(n, [&](std::size_t image) {
       if (!is_tiling) std::fill_n(dx + image * w.input.size(), w.input.size(), T{0});
-      std::vector<T> left(
+      std::vector<T> remaining(
           channels);  // dy, or 0 for a channel that has given dy to an element of dx
       for_each_output(w, [&](std::size_t i, std::size_t j) {
         const T* out = pixel(y, w.output, image, i, j);
-        std::copy_n(pixel(dy, w.output, image, i, j), channels, left.data());
+        std::copy_n(pixel(dy, w.output, image, i, j), channels, remaining.data());
         for_each_inside(w, i, j,
                         [&](std::size_t /*a*/, std::size_t /*b*/, std::size_t r, std::size_t c) {
                           const T* from = pixel(x, w.input, image, r, c);
                           T* to = pixel(dx, w.input, image, r, c);
                           if (is_tiling) {
-                            loops::store_max_gradient(from, out, left.data(), to, channels);
+                            loops::store_max_gradient(from, out, remaining.data(), to, channels);
                           } else {
-                            loops::add_max_gradient(from, out, left.data(), to, channels);
+                            loops::add_max_gradient(from, out, remaining.data(), to, channels);
                           }
                         });
       });
@@ -167,7 +167,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
     sum_blocks(rows, channels, [&](std::size_t row, std::size_t count, double* block) {
       loops::add_centred_sums(x + row * channels, running, count, channels, block);
     });
-    const double all_rows = add_up(rows, sum_over_ranks);
+    const double all_rows = add_other_ranks(rows, sum_over_ranks);
     if (rows == 0) return;
     for (std::size_t k = 0; k < channels; ++k)
       batch_statistics_element(k, channels, sums_.data(), all_rows, share, running, statistics,
@@ -198,7 +198,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
       gradients[k] = static_cast<T>(sums_[channels + k]);
       gradients[channels + k] = static_cast<T>(sums_[k]);
     }
-    const double all_rows = add_up(rows, sum_over_ranks);
+    const double all_rows = add_other_ranks(rows, sum_over_ranks);
     for (std::size_t k = 0; k < 2 * channels && rows > 0; ++k)
       means[k] = static_cast<T>(sums_[k] / all_rows);
   }
@@ -333,7 +333,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
 
   /// Replaces sums_ by its sum over all ranks whose batches are normalised together. Returns the
   /// number of rows of these ranks.
-  double add_up(std::size_t rows, const SumOverRanks* sum_over_ranks) {
+  double add_other_ranks(std::size_t rows, const SumOverRanks* sum_over_ranks) {
     sums_.push_back(static_cast<double>(rows));
     if (sum_over_ranks != nullptr) (*sum_over_ranks)(sums_);
     return sums_.back();
