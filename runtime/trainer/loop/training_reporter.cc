@@ -154,7 +154,7 @@ void TrainingReporter::step(const StepReport& report) {
     if (options_.store != nullptr) {
       ordered_json record = fields;
       record["epochs"] = options_.epochs;
-      record["steps"] = report.steps;
+      record["steps"] = report.total_steps;
       record["work_ms"] = take_work_ms();
       remember_failure(options_.store->report_progress(record.dump()));
     }

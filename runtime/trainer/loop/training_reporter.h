@@ -21,10 +21,10 @@ class Store;
 namespace dlrun::trainer {
 
 struct StepReport {
-  std::size_t epoch = 0;    ///< current epoch, from 1
-  std::uint64_t step = 0;   ///< steps done since the start of training
-  std::uint64_t steps = 0;  ///< steps of the whole training
-  double part_done = 0;     ///< part of the training that is done, 0..1
+  std::size_t epoch = 0;          ///< current epoch, from 1
+  std::uint64_t step = 0;         ///< steps done since the start of training
+  std::uint64_t total_steps = 0;  ///< steps of the whole training
+  double part_done = 0;           ///< part of the training that is done, 0..1
   /// Mean over this step's samples on all ranks. In local steps, the mean over rank 0's samples
   /// since the last average; in a step with an average, over the samples of all ranks since the
   /// average before.

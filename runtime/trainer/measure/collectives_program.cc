@@ -23,7 +23,7 @@
 namespace dlrun::trainer {
 namespace {
 
-constexpr std::size_t kLargestSize = std::size_t{1} << 32U;
+constexpr std::size_t kLargestArrayBytes = std::size_t{1} << 32U;
 constexpr int kMostRanks = 1024;
 constexpr std::chrono::seconds kTimeout{120};
 
@@ -36,7 +36,7 @@ Result<std::size_t> parse_bytes(std::string_view word) {
   if (word.ends_with('G')) shift = 30;
   if (shift > 0) digits.remove_suffix(1);
   const auto number = parse_int(digits);
-  if (!number || *number < 1 || static_cast<std::size_t>(*number) > kLargestSize >> shift) {
+  if (!number || *number < 1 || static_cast<std::size_t>(*number) > kLargestArrayBytes >> shift) {
     return fail(Errc::kUsage,
                 "--sizes: '{}' is no size; write bytes up to 4G, such as 8, 64K or 16M",
                 printable(word));

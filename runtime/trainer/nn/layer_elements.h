@@ -61,24 +61,24 @@ DLRUN_HOST_DEVICE inline T normalised_backward(T x, T dy, std::size_t k, std::si
 }
 
 /// Computes LayerKernels::sigmoid_cross_entropy for one sample. logits, labels, gradient:
-/// [classes]. Adds to `loss` and `right`.
+/// [classes]. Adds to `loss` and `correct`.
 template <typename T>
 DLRUN_HOST_DEVICE inline void sigmoid_cross_entropy_row(const T* logits, const std::uint8_t* labels,
                                                         std::size_t classes, T scale, T* gradient,
-                                                        T& loss, T& right) {
+                                                        T& loss, T& correct) {
   const T part = T{1} / static_cast<T>(classes);
   T losses = 0;
-  T rights = 0;
+  T correct_classes = 0;
   for (std::size_t j = 0; j < classes; ++j) {
     const T x = logits[j];
     const T y = labels[j] == 0 ? T{0} : T{1};
     const T small = std::exp(-std::abs(x));
     losses += (x > 0 ? x : T{0}) - x * y + std::log1p(small);
-    rights += (x > 0) == (labels[j] != 0) ? T{1} : T{0};
+    correct_classes += (x > 0) == (labels[j] != 0) ? T{1} : T{0};
     if (gradient != nullptr) gradient[j] = ((x >= 0 ? 1 : small) / (1 + small) - y) * scale * part;
   }
   loss += losses * part;
-  right += rights * part;
+  correct += correct_classes * part;
 }
 
 /// Computes LayerKernels::count_answers for class k.
