@@ -125,7 +125,7 @@ std::vector<Flag<O>> exchange_flags() {
        "every N steps; 0: the ranks average the gradients of each step (0)"},
       {"--local-after", number<O>(DLRUN_FIELD(local_after), 0, kLargestNumber),
        "with --local-steps: number of epochs before the local steps begin (0)"},
-      {"--compression", one_of<O>(DLRUN_FIELD(buckets.compression), kCompressions),
+      {"--compression", one_of<O>(DLRUN_FIELD(bucket_options.compression), kCompressions),
        "ranks send and add gradients in 16 bits (none)"},
       {"--clip-norm", number<O>(DLRUN_FIELD(clip_norm), 0, kLargestNumber),
        "largest global norm of the gradients; 0: no limit (0)"},

@@ -22,8 +22,8 @@ TEST_CASE(
   options.epochs = 10;
   const auto one = train(1, options, {}, "single", data);
   REQUIRE_MESSAGE(one[0].outcome.has_value(), message_of(one[0]));
-  REQUIRE(one[0].outcome->labels.has_value());
-  const LabelScores& alone = *one[0].outcome->labels;
+  REQUIRE(one[0].outcome->label_scores.has_value());
+  const LabelScores& alone = *one[0].outcome->label_scores;
   CHECK(alone.classes.size() == kPatchLabels);
   // The micro F1 is 0 if the network predicts no class, and about 0.2 if it predicts every class.
   // So the bound shows only that the network predicts some of the labels.
@@ -37,8 +37,8 @@ TEST_CASE(
     const auto many = train(size, options, {}, "gloo", data);
     for (const Trained& rank : many) {
       REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
-      const LabelScores& scores = *rank.outcome->labels;
-      CHECK(scores.micro_f1 == many[0].outcome->labels->micro_f1);
+      const LabelScores& scores = *rank.outcome->label_scores;
+      CHECK(scores.micro_f1 == many[0].outcome->label_scores->micro_f1);
       // In 100 steps, rounding may move a few of 1425 answers across 0.
       CHECK(scores.micro_f1 == doctest::Approx(alone.micro_f1).epsilon(0.05));
       for (std::size_t k = 0; k < kPatchLabels; ++k)
@@ -52,7 +52,7 @@ TEST_CASE(
 TEST_CASE("training on samples with one class gives no F1") {
   const auto one = train(1, small_options(), {}, "single");
   REQUIRE(one[0].outcome.has_value());
-  CHECK_FALSE(one[0].outcome->labels.has_value());
+  CHECK_FALSE(one[0].outcome->label_scores.has_value());
 }
 
 }  // namespace dlrun::trainer

@@ -44,8 +44,8 @@ TrainOptions small_options() {
   options.epochs = 2;
   options.checkpoint_keep = 0;
   options.learning_rate = 0.003;
-  options.buckets.first_bucket_bytes = 64;  // makes two buckets
-  options.buckets.bucket_bytes = 64;
+  options.bucket_options.first_bucket_bytes = 64;  // makes two buckets
+  options.bucket_options.bucket_bytes = 64;
   return options;
 }
 

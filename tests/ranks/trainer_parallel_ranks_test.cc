@@ -74,7 +74,7 @@ TEST_CASE(
     TrainOptions options = clipped_descent();
     const auto one = train(1, options);
     REQUIRE_MESSAGE(one[0].outcome.has_value(), message_of(one[0]));
-    options.buckets.compression = compression;
+    options.bucket_options.compression = compression;
     for (const int size : {1, 2, 4, 7}) {
       for (const char* backend : {"gloo", "shm"}) {
         CAPTURE(size);
@@ -262,10 +262,10 @@ TEST_CASE("options that exclude sharding or compression are refused") {
   options.optimizer.name = "lamb";
   CHECK(has(message_of(train(1, options)[0]), "lamb needs the norms of whole layers"));
   options.optimizer.name = "sgd";
-  options.buckets.compression = Compression::kBfloat16;
+  options.bucket_options.compression = Compression::kBfloat16;
   CHECK(has(message_of(train(2, options)[1]), "--compression cannot be combined with"));
   const auto ranks = train(4, small_options(), [](int rank, TrainOptions& mine, Session&) {
-    if (rank == 1) mine.buckets.compression = Compression::kFloat16;
+    if (rank == 1) mine.bucket_options.compression = Compression::kFloat16;
   });
   for (const Trained& rank : ranks)
     CHECK(has(message_of(rank),

@@ -86,7 +86,7 @@ TEST_CASE("batchnorm gives PyTorch's gradient of its input") {
   const auto layer = make_batchnorm<double>(kShape.height * kShape.width, kShape.channels, false);
   const std::vector<double> parameters{1.5, -0.5, 2, 0.25, 0.1, 0.2, -0.3, 0};
   const std::vector<double> running{-2, 0.5, 1, 3, 1, 1, 1, 1};  // has no effect in training
-  std::vector<double> workspace(kNormImages * layer->workspace());
+  std::vector<double> workspace(kNormImages * layer->workspace_size());
   std::vector<double> x(kElements), y(kElements), dy(kElements), dx(kElements),
       gradients(parameters.size());
   for (std::size_t i = 0; i < kElements; ++i) {
@@ -110,7 +110,7 @@ TEST_CASE(
   const std::vector<double> parameters{1, 1, 1, 0, 0, 0};
   const std::vector<double> running{0, 0, 0, 1, 1, 1};
   const std::vector<double> x{1, 2, 3, 4, 5, 9};
-  std::vector<double> workspace(2 * layer->workspace()), y(2 * kWidth), observed(2 * kWidth),
+  std::vector<double> workspace(2 * layer->workspace_size()), y(2 * kWidth), observed(2 * kWidth),
       gradients(2 * kWidth);
   int calls = 0;
   // The other rank has two samples, all zero.

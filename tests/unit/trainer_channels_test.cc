@@ -65,7 +65,7 @@ TEST_CASE(
   const auto x = drawn(kSamples * kPixels * kChannels, 1);
   const auto p = drawn(2 * kChannels * kSqueezed + kChannels + kSqueezed, 2);
   std::vector<double> y(x.size());
-  std::vector<double> workspace(kSamples * layer->workspace());
+  std::vector<double> workspace(kSamples * layer->workspace_size());
   const BatchInfo batch;
   layer->forward({*kernels, p.data(), workspace.data(), kSamples, batch}, x.data(), y.data());
   const double* const w1 = p.data();

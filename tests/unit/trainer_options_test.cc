@@ -137,9 +137,9 @@ TEST_CASE("--layers excludes --model and --hidden, and further flags of training
         "--layers describes the whole model; remove --model and --hidden");
   CHECK(parse_options(Words{"--model=cnn"}, Env())->train.model == "cnn");
   CHECK(parse_options(Words{"--micro-batch=8"}, Env())->train.micro_batch == 8);
-  CHECK(parse_options(Words{"--compression=fp16"}, Env())->train.buckets.compression ==
+  CHECK(parse_options(Words{"--compression=fp16"}, Env())->train.bucket_options.compression ==
         GradientReducer::Compression::kFloat16);
-  CHECK(parse_options(Words{"--compression=bf16"}, Env())->train.buckets.compression ==
+  CHECK(parse_options(Words{"--compression=bf16"}, Env())->train.bucket_options.compression ==
         GradientReducer::Compression::kBfloat16);
   CHECK(parse_options(Words{"--optimizer-state=sharded"}, Env())->train.has_sharded_state);
   CHECK(parse_options(Words{"--local-steps=8", "--local-after=2.5"}, Env())->train.local_after ==

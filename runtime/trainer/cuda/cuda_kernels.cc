@@ -36,7 +36,7 @@ class CudaKernels final : public Kernels<float> {
   ~CudaKernels() override {
     launch_captured();
     if (stream_ != nullptr) cudaStreamSynchronize(stream_);
-    layers_.reset();
+    layer_kernels_.reset();
     if (blas_ != nullptr) cublasDestroy(blas_);
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
@@ -58,7 +58,7 @@ class CudaKernels final : public Kernels<float> {
       remember_error(cublasSetWorkspace(blas_, blas_workspace_.get(), kBlasWorkspaceBytes),
                      "cublasSetWorkspace");
     }
-    layers_ = cuda::make_cuda_layer_kernels(*this, status_);
+    layer_kernels_ = cuda::make_cuda_layer_kernels(*this, status_);
     return status_.result();
   }
 
@@ -68,7 +68,7 @@ class CudaKernels final : public Kernels<float> {
   [[nodiscard]] Precision precision() const override { return options_.precision; }
   [[nodiscard]] bool uses_host_memory() const override { return false; }
   [[nodiscard]] void* stream() const override { return stream_; }
-  [[nodiscard]] LayerKernels<float>& layer_kernels() override { return *layers_; }
+  [[nodiscard]] LayerKernels<float>& layer_kernels() override { return *layer_kernels_; }
 
   void begin_step(std::size_t kind) override {
     if (!options_.captures_steps || !status_.is_ok()) return;
@@ -361,7 +361,7 @@ class CudaKernels final : public Kernels<float> {
   cuda::DenseForward dense_;
   cuda::Bfloat16Buffer bfloat16_a_{*this};  // for operands(), like bfloat16_b_
   cuda::Bfloat16Buffer bfloat16_b_{*this};
-  std::unique_ptr<LayerKernels<float>> layers_;
+  std::unique_ptr<LayerKernels<float>> layer_kernels_;
 };
 
 Result<std::unique_ptr<Kernels<float>>> make(int local_rank, const GpuOptions& options) {

@@ -6,7 +6,7 @@
 
 namespace dlrun::trainer {
 
-void Trainer::gather(std::span<const std::uint32_t> samples) {
+void Trainer::load_samples(std::span<const std::uint32_t> samples) {
   Parts& p = *parts_;
   Kernels<float>& kernels = session_.kernels;
   const bool is_plain = options_.augmentation.is_empty();

@@ -35,14 +35,14 @@ std::vector<TensorRange> tensors_of(const Network<float>& network) {
 /// need whole tensors, for 16-bit compression, and for local steps.
 bool may_share(const TrainOptions& options, const Optimizer<float>& rule) {
   return !rule.needs_whole_tensors() &&
-         options.buckets.compression == GradientReducer::Compression::kNone &&
+         options.bucket_options.compression == GradientReducer::Compression::kNone &&
          options.local_steps == 0;
 }
 
 /// Returns the maximum number of samples in one forward pass.
 std::size_t largest_forward_batch(const TrainOptions& options, const Layers<float>& layers) {
   std::size_t elements = 1;  // for one sample: outputs, their gradients, workspaces
-  for (const auto& layer : layers) elements += 2 * layer->outputs() + layer->workspace();
+  for (const auto& layer : layers) elements += 2 * layer->outputs() + layer->workspace_size();
   return std::max(samples_per_pass(options),
                   std::min(kEvaluationBatch, kEvaluationBytes / (elements * sizeof(float))));
 }
@@ -66,10 +66,10 @@ std::unique_ptr<GradientExchange> Trainer::Parts::make_exchange(const TrainOptio
   if (shared.is_shared()) return make_shared_exchange(context, shared);
   if (options.has_sharded_state) return make_sharded_exchange(context);
   if (options.local_steps > 0) {
-    return make_local_exchange(context, network, options.buckets, options.local_steps,
+    return make_local_exchange(context, network, options.bucket_options, options.local_steps,
                                options.local_after);
   }
-  return make_all_reduce_exchange(context, network, options.buckets);
+  return make_all_reduce_exchange(context, network, options.bucket_options);
 }
 
 Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Session& session,
@@ -95,8 +95,8 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
       originals(session.kernels, options.augmentation.is_empty()
                                      ? 0
                                      : samples_per_pass(options) * data.train.features),
-      totals(session.kernels, 2),
-      answers(session.kernels, data.train.label_width > 1 ? 3 * data.train.label_width : 0),
+      test_sums(session.kernels, 2),
+      answer_counts(session.kernels, data.train.label_width > 1 ? 3 * data.train.label_width : 0),
       own_loss(session.kernels, 1),
       accumulated(session.kernels,
                   samples_per_pass(options) < options.batch ? network.parameters().size() : 0),
@@ -109,7 +109,7 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
           }),
       sum_over_ranks([this, &communicator = session.communicator](std::span<double> sums) {
         const Clock::time_point since = Clock::now();
-        if (summed) summed = communicator.all_reduce(sums, ReduceOp::kSum);
+        if (sum_status) sum_status = communicator.all_reduce(sums, ReduceOp::kSum);
         waited += Clock::now() - since;
       }) {}
 

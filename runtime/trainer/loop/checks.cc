@@ -43,7 +43,7 @@ Result<> Trainer::check_parallelism(const Optimizer<float>& rule) const {
                 "--optimizer-state sharded");
   }
   const std::string_view backend = session_.communicator.name();
-  if (options_.buckets.compression != GradientReducer::Compression::kNone &&
+  if (options_.bucket_options.compression != GradientReducer::Compression::kNone &&
       (options_.has_sharded_state || backend == "nccl")) {
     return fail(
         Errc::kUsage,
@@ -65,20 +65,20 @@ Result<> Trainer::check_shards() const {
   }
   // Check the rank with the most samples: ranks with fewer samples finish their epoch earlier and
   // then get empty batches.
-  std::size_t shard = train_samples_;
+  std::size_t shard_samples = train_samples_;
   std::size_t rank = 0;
   if (options_.sharding == Sharding::kSample) {
-    shard = (train_samples_ + size - 1) / size;
+    shard_samples = (train_samples_ + size - 1) / size;
   } else if (options_.sharding == Sharding::kFile) {
     const auto largest = std::ranges::max_element(rank_samples_);
-    shard = *largest;
+    shard_samples = *largest;
     rank = static_cast<std::size_t>(largest - rank_samples_.begin());
   }
-  if (options_.batch <= shard) return {};
+  if (options_.batch <= shard_samples) return {};
   return fail(
       Errc::kInvalid,
       "{}: --batch {} is larger than a rank's shard: rank {} has {} of {} training samples{}",
-      data_.source, options_.batch, rank, shard, train_samples_,
+      data_.source, options_.batch, rank, shard_samples, train_samples_,
       options_.sharding == Sharding::kFile ? ", and no other has more" : "");
 }
 
@@ -95,8 +95,8 @@ Result<> Trainer::check_that_ranks_are_alike() const {
   const Dataset& data = data_.train;
   settings.insert(
       settings.end(),
-      {{"the buckets' bytes",
-        fmt::format("{} and {}", o.buckets.first_bucket_bytes, o.buckets.bucket_bytes)},
+      {{"the buckets' bytes", fmt::format("{} and {}", o.bucket_options.first_bucket_bytes,
+                                          o.bucket_options.bucket_bytes)},
        {"--device", session_.kernels.uses_host_memory() ? "cpu" : "cuda"},
        {"--precision", std::string(name_of(session_.kernels.precision()))},
        {"the number of training samples", reads_own_files ? "its own" : text_of(data.size())},

@@ -20,8 +20,8 @@ double f1(double true_positives, double false_answers) {
 LabelScores scores_of(std::span<const double> counts) {
   const std::size_t classes = counts.size() / 3;
   LabelScores scores;
-  double all_true = 0;
-  double all_false = 0;
+  double all_true_positives = 0;
+  double all_false_answers = 0;
   for (std::size_t k = 0; k < classes; ++k) {
     const double true_positives = counts[k];
     const double false_positives = counts[classes + k];
@@ -31,10 +31,10 @@ LabelScores scores_of(std::span<const double> counts) {
                               f1(true_positives, false_positives + false_negatives),
                               true_positives + false_negatives});
     scores.macro_f1 += scores.classes.back().f1 / static_cast<double>(classes);
-    all_true += true_positives;
-    all_false += false_positives + false_negatives;
+    all_true_positives += true_positives;
+    all_false_answers += false_positives + false_negatives;
   }
-  scores.micro_f1 = f1(all_true, all_false);
+  scores.micro_f1 = f1(all_true_positives, all_false_answers);
   return scores;
 }
 

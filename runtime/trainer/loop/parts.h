@@ -45,12 +45,12 @@ struct Trainer::Totals {
   double correct = 0;
   double samples = 0;
   /// [3 x classes] of LayerKernels::count_answers; empty if each sample has one class.
-  std::vector<double> answers{};
+  std::vector<double> answer_counts{};
 
   [[nodiscard]] double mean_loss() const { return samples > 0 ? loss / samples : 0; }
   [[nodiscard]] double accuracy() const { return samples > 0 ? correct / samples : 0; }
   [[nodiscard]] std::optional<LabelScores> label_scores() const {
-    return answers.empty() ? std::nullopt : std::optional(scores_of(answers));
+    return answer_counts.empty() ? std::nullopt : std::optional(scores_of(answer_counts));
   }
 };
 
@@ -75,15 +75,16 @@ struct Trainer::Parts {
   DeviceData test;
   Array<std::uint8_t> labels;  // labels of the batch
   Array<float> originals;      // training images before augmentation; empty without augmentation
-  Array<float> totals;  // of an evaluation: the sum of the losses and the number of right answers
-  Array<std::uint32_t> answers;  // of an evaluation, with several labels per sample: [3 x classes]
-  Array<float> own_loss;         // this rank's sum of losses since the step's sums were set to zero
-  Array<float> accumulated;      // gradients of earlier micro-batches; zero between steps
+  Array<float> test_sums;      // of an evaluation: sum of the losses, number of right answers
+  // In an evaluation with several labels per sample: LayerKernels::count_answers, [3 x classes].
+  Array<std::uint32_t> answer_counts;
+  Array<float> own_loss;     // this rank's sum of losses since the step's sums were set to zero
+  Array<float> accumulated;  // gradients of earlier micro-batches; zero between steps
   CheckpointFolder checkpoints;
   std::unique_ptr<Trace> trace;   // nullptr: no trace was requested
   bool uses_cuda_graphs = false;  // steps run as CUDA graphs: Kernels::begin_step
   Clock::duration waited{};       // time that the current step has waited for other ranks
-  Result<> summed;                // first failure of sum_over_ranks
+  Result<> sum_status;            // first failure of sum_over_ranks
   SumOverRanks sum_over_ranks;    // for layers that communicate
   Schedule schedule;
   Position position;

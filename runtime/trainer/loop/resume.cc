@@ -18,7 +18,7 @@ namespace dlrun::trainer {
 namespace {
 
 /// Formats text such as "2 ranks with files of 200 and 100 samples".
-std::string files_of_ranks(const std::vector<std::size_t>& samples) {
+std::string rank_files_text(const std::vector<std::size_t>& samples) {
   constexpr std::size_t kMost = 8;
   if (samples.empty()) return "ranks without files of their own";
   const auto shown = std::span(samples).first(std::min(samples.size(), kMost));
@@ -82,7 +82,7 @@ Result<std::optional<TrainingState>> Trainer::load_checkpoint() {
         "are unknown. Continue with the same ranks and files, or from the end of an epoch: move "
         "later checkpoints away",
         p.checkpoints.path().string(), (*saved)->position.step, (*saved)->position.epoch + 1,
-        files_of_ranks((*saved)->rank_samples), files_of_ranks(rank_samples_));
+        rank_files_text((*saved)->rank_samples), rank_files_text(rank_samples_));
   }
   return saved;
 }

@@ -68,12 +68,12 @@ Result<Trace> Trace::start(Communicator& communicator, Options options) {
   return trace;
 }
 
-void Trace::span(const char* name, Clock::time_point begin, Clock::time_point end) {
+void Trace::add_span(const char* name, Clock::time_point begin, Clock::time_point end) {
   if (is_recording()) events_.push_back({name, nullptr, 0, begin, end, kStepsTrack});
 }
 
-void Trace::bucket(std::size_t i, const char* name, std::uint64_t bytes, Clock::time_point begin,
-                   Clock::time_point end) {
+void Trace::add_bucket_span(std::size_t i, const char* name, std::uint64_t bytes,
+                            Clock::time_point begin, Clock::time_point end) {
   if (is_recording()) events_.push_back({name, "bytes", bytes, begin, end, i + 1});
 }
 

@@ -56,11 +56,11 @@ class Trace {
 
   /// Records an interval that the caller has measured, on the first track. `name` must be a
   /// literal.
-  void span(const char* name, Clock::time_point begin, Clock::time_point end);
+  void add_span(const char* name, Clock::time_point begin, Clock::time_point end);
   /// Records an interval in which bucket i was exchanged, on the bucket's track. `name` must be a
   /// literal.
-  void bucket(std::size_t i, const char* name, std::uint64_t bytes, Clock::time_point begin,
-              Clock::time_point end);
+  void add_bucket_span(std::size_t i, const char* name, std::uint64_t bytes,
+                       Clock::time_point begin, Clock::time_point end);
 
   /// Ends a step. Returns true after the last recorded step; the caller then calls write().
   [[nodiscard]] bool end_step();

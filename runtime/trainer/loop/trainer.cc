@@ -56,7 +56,7 @@ Result<Outcome> Trainer::run() {
   session_.reporter.finish(
       {outcome.test_loss, outcome.test_accuracy, data_.test.size(), outcome.parameters_hash,
        session_.communicator.size(), outcome.steps, p.trained_seconds,
-       p.trained_seconds > 0 ? p.trained_samples / p.trained_seconds : 0, outcome.labels});
+       p.trained_seconds > 0 ? p.trained_samples / p.trained_seconds : 0, outcome.label_scores});
   DLRUN_TRY(agree(session_.communicator, session_.host, session_.reporter.status()));
   return outcome;
 }
@@ -78,12 +78,12 @@ Result<> Trainer::step() {
   const StepScope scope =
       p.exchange->begin({epochs_done, ends_epoch, batch.samples.size(), batch.global_samples});
 
-  // The stream capture ends when copy_to_host() reads `sums` below, or earlier, for example when
+  // The stream capture ends when copy_to_host() fills `sums` below, or earlier, for example when
   // clipping reads the norm.
   if (p.uses_cuda_graphs) kernels.begin_step(batch.samples.size());
   start_step_sums(scope);
   forward_and_backward(batch, scope.divisor);
-  DLRUN_TRY(p.summed);
+  DLRUN_TRY(p.sum_status);
   p.position.step += 1;
   if (scope.divisor > 0) {  // 0: a local step of a rank without samples
     DLRUN_TRY(p.exchange->update({learning_rate(p.schedule, epochs_done), p.position.step, 1}));
@@ -103,7 +103,7 @@ Result<> Trainer::step() {
   p.position.offset += batch.advance;
   if (scope.is_common && !std::isfinite(sums[kLossSum]))
     return loss_error(sums[kLossSum], epochs_done);
-  count_step(batch, scope, sums, start);
+  add_and_report_step(batch, scope, sums, start);
 
   if (!scope.is_common) return {};
   const std::size_t every = options_.checkpoint_every;
@@ -144,7 +144,7 @@ void Trainer::forward_and_backward(const Batch& batch, std::size_t divisor) {
     const bool is_last = at + most >= n;
     {
       const Trace::Span span(trace, "data", "samples", samples.size());
-      gather(samples);
+      load_samples(samples);
     }
     {
       const Trace::Span span(trace, "forward", "samples", samples.size());
@@ -181,15 +181,17 @@ void Trainer::trace_exchange() {
   if (trace == nullptr) return;
   for (const StepInterval& interval : parts_->exchange->intervals()) {
     if (interval.bucket) {
-      trace->bucket(*interval.bucket, interval.name, interval.bytes, interval.begin, interval.end);
+      trace->add_bucket_span(*interval.bucket, interval.name, interval.bytes, interval.begin,
+                             interval.end);
     } else {
-      trace->span(interval.name, interval.begin, interval.end);
+      trace->add_span(interval.name, interval.begin, interval.end);
     }
   }
 }
 
-void Trainer::count_step(const Batch& batch, const StepScope& scope, std::span<const float> sums,
-                         std::chrono::steady_clock::time_point start) {
+void Trainer::add_and_report_step(const Batch& batch, const StepScope& scope,
+                                  std::span<const float> sums,
+                                  std::chrono::steady_clock::time_point start) {
   Parts& p = *parts_;
   const auto samples = static_cast<double>(std::max<std::size_t>(scope.samples, 1));
   if (scope.is_common) {
@@ -269,25 +271,27 @@ Result<Trainer::Totals> Trainer::evaluate() {
       even_part(p.test.samples, session_.communicator.rank(), session_.communicator.size());
   std::vector<std::uint32_t> samples(p.network.max_batch());
   constexpr std::array<float, 2> kZeros{};
-  kernels.copy_from_host(p.totals.data(), kZeros.data(), sizeof kZeros);
-  std::vector<std::uint32_t> answers(p.answers.size());
-  kernels.copy_from_host(p.answers.data(), answers.data(), answers.size() * sizeof(answers[0]));
+  kernels.copy_from_host(p.test_sums.data(), kZeros.data(), sizeof kZeros);
+  std::vector<std::uint32_t> answer_counts(p.answer_counts.size());
+  kernels.copy_from_host(p.answer_counts.data(), answer_counts.data(),
+                         answer_counts.size() * sizeof(answer_counts[0]));
   for (std::size_t at = mine.begin; at < mine.end; at += samples.size()) {
     const std::size_t n = std::min(samples.size(), mine.end - at);
     for (std::size_t i = 0; i < n; ++i) samples[i] = static_cast<std::uint32_t>(at + i);
     kernels.gather(p.test, std::span(samples).first(n), kPixelScale, p.network.input(),
                    p.labels.data());
     p.network.forward(n);
-    loss(n, 1, nullptr, p.totals.data());
-    if (!answers.empty()) {
+    loss(n, 1, nullptr, p.test_sums.data());
+    if (!answer_counts.empty()) {
       kernels.layer_kernels().count_answers(p.network.output(), p.labels.data(), n, classes_,
-                                            p.answers.data());
+                                            p.answer_counts.data());
     }
   }
-  const std::vector<float> sums = to_host(kernels, p.totals.span());
-  kernels.copy_to_host(answers.data(), p.answers.data(), answers.size() * sizeof(answers[0]));
+  const std::vector<float> sums = to_host(kernels, p.test_sums.span());
+  kernels.copy_to_host(answer_counts.data(), p.answer_counts.data(),
+                       answer_counts.size() * sizeof(answer_counts[0]));
   std::vector<double> all{sums[0], sums[1]};
-  all.insert(all.end(), answers.begin(), answers.end());
+  all.insert(all.end(), answer_counts.begin(), answer_counts.end());
   DLRUN_TRY(session_.communicator.all_reduce(std::span(all), ReduceOp::kSum));
   return Totals{all[0], all[1], static_cast<double>(p.test.samples), {all.begin() + 2, all.end()}};
 }

@@ -56,7 +56,7 @@ struct TrainOptions {
   std::uint64_t seed = 1;
   Augmentation augmentation;  ///< changes of training images; test images do not change
   Sharding sharding = Sharding::kSample;
-  GradientReducer::Options buckets;
+  GradientReducer::Options bucket_options;
   bool has_sharded_state = false;  ///< ZeRO stage 1: parallel/sharded_exchange.cc
   /// Steps between averages (parallel/local_exchange.cc); 0: the ranks combine their gradients in
   /// every step.
@@ -92,7 +92,7 @@ struct Outcome {
   /// ranks.
   std::string parameters_hash;
   std::uint64_t steps = 0;
-  std::optional<LabelScores> labels{};  ///< of the test data, if samples have several labels
+  std::optional<LabelScores> label_scores{};  ///< of the test data, if samples have several labels
 };
 
 class Trainer {
@@ -138,7 +138,7 @@ class Trainer {
   /// whose own loss is not finite. A collective.
   [[nodiscard]] Result<> loss_error(double loss, double epochs_done);
   /// Copies training samples to the network's input, augmented, and copies their labels.
-  void gather(std::span<const std::uint32_t> samples);
+  void load_samples(std::span<const std::uint32_t> samples);
   /// Computes the loss of the network's output for n samples. Adds the loss and the number of right
   /// answers to totals, [2]. If gradient is not nullptr, writes the derivative times scale into
   /// gradient, [n x classes].
@@ -164,8 +164,8 @@ class Trainer {
   /// Records the intervals of the step's exchange if there is a trace.
   void trace_exchange();
   /// Adds a finished step to the epoch's sums, and reports it. sums: the step's sums (StepSum).
-  void count_step(const Batch& batch, const StepScope& scope, std::span<const float> sums,
-                  std::chrono::steady_clock::time_point start);
+  void add_and_report_step(const Batch& batch, const StepScope& scope, std::span<const float> sums,
+                           std::chrono::steady_clock::time_point start);
   /// Saves a checkpoint on rank 0. Does nothing if checkpoint_keep is 0.
   [[nodiscard]] Result<> save();
   [[nodiscard]] Result<> write_trace();

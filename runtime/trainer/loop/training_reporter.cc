@@ -104,7 +104,7 @@ double TrainingReporter::take_work_ms() {
   return steps == 0 ? 0 : 1e3 * work.count() / static_cast<double>(steps);
 }
 
-void TrainingReporter::report_rank(const StepReport& report, Clock::time_point now) {
+void TrainingReporter::report_other_rank(const StepReport& report, Clock::time_point now) {
   if (options_.store == nullptr || now - reported_at_ < kReportEvery) return;
   reported_at_ = now;
   remember_failure(options_.store->report_progress(
@@ -115,7 +115,7 @@ void TrainingReporter::step(const StepReport& report) {
   const Clock::time_point now = Clock::now();
   ++steps_since_reported_;
   work_since_reported_ += report.work;
-  if (!options_.is_main) return report_rank(report, now);
+  if (!options_.is_main) return report_other_rank(report, now);
   if (part_done_at_start_ < 0) part_done_at_start_ = report.part_done;
   samples_since_shown_ += report.samples;
   samples_since_reported_ += report.samples;
@@ -154,7 +154,7 @@ void TrainingReporter::step(const StepReport& report) {
     if (options_.store != nullptr) {
       ordered_json record = fields;
       record["epochs"] = options_.epochs;
-      record["steps"] = report.steps;
+      record["steps"] = report.total_steps;
       record["work_ms"] = take_work_ms();
       remember_failure(options_.store->report_progress(record.dump()));
     }
@@ -169,7 +169,7 @@ void TrainingReporter::epoch(const EpochReport& report) {
       "epoch {}/{}  loss {:.4f}  accuracy {:.4f}  test loss {:.4f}  test accuracy {:.4f}{}  {} "
       "samples/s",
       report.epoch, options_.epochs, report.loss, report.accuracy, report.test_loss,
-      report.test_accuracy, f1_text("  ", report.labels), rate_text(report.samples_per_s)));
+      report.test_accuracy, f1_text("  ", report.label_scores), rate_text(report.samples_per_s)));
   ordered_json fields{{"epoch", report.epoch},
                       {"step", report.step},
                       {"loss", report.loss},
@@ -178,8 +178,8 @@ void TrainingReporter::epoch(const EpochReport& report) {
                       {"test_loss", report.test_loss},
                       {"test_accuracy", report.test_accuracy},
                       {"precision", options_.precision}};
-  add_f1(fields, report.labels);
-  if (report.labels) fields["test_classes"] = classes_json(*report.labels);
+  add_f1(fields, report.label_scores);
+  if (report.label_scores) fields["test_classes"] = classes_json(*report.label_scores);
   write_metrics(fields.dump());
 }
 
@@ -193,9 +193,10 @@ void TrainingReporter::finish(const FinalReport& report) {
   print_line(fmt::format(
       "test accuracy {:.4f}{}, test loss {:.4f} on {} samples after {} steps in {:.1f} s ({} "
       "samples/s, {})",
-      report.test_accuracy, f1_text(", ", report.labels), report.test_loss, report.test_samples,
-      report.steps, report.seconds, rate_text(report.samples_per_s), options_.precision));
-  if (report.labels) print_classes(*report.labels);
+      report.test_accuracy, f1_text(", ", report.label_scores), report.test_loss,
+      report.test_samples, report.steps, report.seconds, rate_text(report.samples_per_s),
+      options_.precision));
+  if (report.label_scores) print_classes(*report.label_scores);
   print_line(fmt::format("parameters {} equal on {} rank{}", report.parameters_hash, report.ranks,
                          report.ranks == 1 ? "" : "s"));
   if (options_.store == nullptr) return;
@@ -207,10 +208,10 @@ void TrainingReporter::finish(const FinalReport& report) {
                       {"seconds", report.seconds},
                       {"samples_per_s", report.samples_per_s},
                       {"precision", options_.precision}};
-  add_f1(fields, report.labels);
-  if (report.labels) {
+  add_f1(fields, report.label_scores);
+  if (report.label_scores) {
     const auto add_classes = [&](const char* name, double ClassScore::*value) {
-      const std::string text = per_class_text(*report.labels, value, kLongestText);
+      const std::string text = per_class_text(*report.label_scores, value, kLongestText);
       if (!text.empty()) fields[name] = text;
     };
     add_classes("class_precision", &ClassScore::precision);

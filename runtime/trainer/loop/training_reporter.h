@@ -21,10 +21,10 @@ class Store;
 namespace dlrun::trainer {
 
 struct StepReport {
-  std::size_t epoch = 0;    ///< current epoch, from 1
-  std::uint64_t step = 0;   ///< steps done since the start of training
-  std::uint64_t steps = 0;  ///< steps of the whole training
-  double part_done = 0;     ///< part of the training that is done, 0..1
+  std::size_t epoch = 0;          ///< current epoch, from 1
+  std::uint64_t step = 0;         ///< steps done since the start of training
+  std::uint64_t total_steps = 0;  ///< steps of the whole training
+  double part_done = 0;           ///< part of the training that is done, 0..1
   /// Mean over this step's samples on all ranks. In local steps, the mean over rank 0's samples
   /// since the last average; in a step with an average, over the samples of all ranks since the
   /// average before.
@@ -45,8 +45,8 @@ struct EpochReport {
   double accuracy = 0;
   double test_loss = 0;
   double test_accuracy = 0;
-  double samples_per_s = 0;             ///< of all ranks, training only
-  std::optional<LabelScores> labels{};  ///< of the test data, if samples have several labels
+  double samples_per_s = 0;                   ///< of all ranks, training only
+  std::optional<LabelScores> label_scores{};  ///< of the test data, if samples have several labels
 };
 
 struct FinalReport {
@@ -58,7 +58,7 @@ struct FinalReport {
   std::uint64_t steps = 0;
   double seconds = 0;        ///< time of this process's steps, without tests and checkpoints
   double samples_per_s = 0;  ///< of all ranks, over these seconds
-  std::optional<LabelScores> labels{};  ///< as in EpochReport
+  std::optional<LabelScores> label_scores{};  ///< as in EpochReport
 };
 
 class TrainingReporter {
@@ -91,7 +91,7 @@ class TrainingReporter {
 
   explicit TrainingReporter(const Options& options) : options_(options) {}
   /// Reports the step and the time of work of a rank other than 0.
-  void report_rank(const StepReport& report, Clock::time_point now);
+  void report_other_rank(const StepReport& report, Clock::time_point now);
   [[nodiscard]] double take_work_ms();
   void print_line(const std::string& line);
   void print_classes(const LabelScores& scores);

@@ -126,13 +126,13 @@ std::string_view to_string(Collective collective) {
 }
 
 double bus_factor(Collective collective, int ranks) {
-  const double others = static_cast<double>(ranks - 1) / ranks;
+  const double share_of_others = static_cast<double>(ranks - 1) / ranks;
   switch (collective) {
     case Collective::kAllReduce:
-      return 2 * others;
+      return 2 * share_of_others;
     case Collective::kAllGather:
     case Collective::kReduceScatter:
-      return others;
+      return share_of_others;
     case Collective::kBroadcast:
       break;
   }
@@ -154,19 +154,19 @@ Result<std::vector<CollectiveTime>> time_collective(Communicator& communicator,
     Case one(communicator, kernels, collective, size);
     DLRUN_TRY(one.check());
     one.fill(0);  // zeros, so that repeated sums do not grow
-    DLRUN_TRY_ASSIGN(auto first, one.time(kFirstRepeats));
+    DLRUN_TRY_ASSIGN(auto first_mean, one.time(kFirstRepeats));
     // Use the same number of repeats on every rank.
-    DLRUN_TRY(communicator.all_reduce(std::span(&first, 1), ReduceOp::kMax));
-    const int repeats =
-        static_cast<int>(std::clamp(kRoundMicroseconds / std::max(first, 0.1), 2.0, kMostRepeats));
+    DLRUN_TRY(communicator.all_reduce(std::span(&first_mean, 1), ReduceOp::kMax));
+    const int repeats = static_cast<int>(
+        std::clamp(kRoundMicroseconds / std::max(first_mean, 0.1), 2.0, kMostRepeats));
     std::vector<double> rounds;
     for (int round = 0; round < kRounds; ++round) {
       DLRUN_TRY_ASSIGN(const auto mean, one.time(repeats));
       rounds.push_back(mean);
     }
-    double mean = median(std::move(rounds)) / communicator.size();
-    DLRUN_TRY(communicator.all_reduce(std::span(&mean, 1), ReduceOp::kSum));
-    times.push_back({one.bytes(), mean});
+    double mean_over_ranks = median(std::move(rounds)) / communicator.size();
+    DLRUN_TRY(communicator.all_reduce(std::span(&mean_over_ranks, 1), ReduceOp::kSum));
+    times.push_back({one.bytes(), mean_over_ranks});
   }
   return times;
 }

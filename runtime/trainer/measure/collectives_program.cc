@@ -23,7 +23,7 @@
 namespace dlrun::trainer {
 namespace {
 
-constexpr std::size_t kLargestMessage = std::size_t{1} << 32U;
+constexpr std::size_t kLargestArrayBytes = std::size_t{1} << 32U;
 constexpr int kMostRanks = 1024;
 constexpr std::chrono::seconds kTimeout{120};
 
@@ -36,8 +36,9 @@ Result<std::size_t> parse_bytes(std::string_view word) {
   if (word.ends_with('G')) shift = 30;
   if (shift > 0) digits.remove_suffix(1);
   const auto number = parse_int(digits);
-  if (!number || *number < 1 || static_cast<std::size_t>(*number) > kLargestMessage >> shift) {
-    return fail(Errc::kUsage, "--sizes: '{}' is no size; write bytes up to 4G, as 8, 64K or 16M",
+  if (!number || *number < 1 || static_cast<std::size_t>(*number) > kLargestArrayBytes >> shift) {
+    return fail(Errc::kUsage,
+                "--sizes: '{}' is no size; write bytes up to 4G, such as 8, 64K or 16M",
                 printable(word));
   }
   return static_cast<std::size_t>(*number) << shift;
@@ -62,14 +63,14 @@ Result<std::vector<std::size_t>> parse_sizes(std::string_view text) {
 /// Runs one rank: connects and measures; rank 0 prints.
 Result<> run_rank(const CollectivesOptions& options, const Env& env, const World& world,
                   Store* store) {
-  CommunicatorOptions comm;
-  comm.world = world;
-  comm.is_under_mpi_launcher = options.ranks == 0 && is_under_mpi_launcher(env);
-  comm.store = store;
-  comm.address = env.get_or("DLRUN_ADDR", "");
-  comm.timeout = kTimeout;
-  comm.checked_calls = 0;  // a comparison of the calls would add to the measured time
-  DLRUN_TRY_ASSIGN(const auto communicator, make_communicator(options.backend, comm));
+  CommunicatorOptions comm_options;
+  comm_options.world = world;
+  comm_options.is_under_mpi_launcher = options.ranks == 0 && is_under_mpi_launcher(env);
+  comm_options.store = store;
+  comm_options.address = env.get_or("DLRUN_ADDR", "");
+  comm_options.timeout = kTimeout;
+  comm_options.checked_calls = 0;  // a comparison of the calls would add to the measured time
+  DLRUN_TRY_ASSIGN(const auto communicator, make_communicator(options.backend, comm_options));
   DLRUN_TRY_ASSIGN(auto kernels,
                    communicator->name() == "nccl"
                        ? make_cuda_kernels(world.local_rank)
@@ -100,7 +101,7 @@ void kill_all(const std::vector<pid_t>& children) {
   }
 }
 
-Result<> run_here(const CollectivesOptions& options, const Env& env) {
+Result<> start_ranks_and_wait(const CollectivesOptions& options, const Env& env) {
   if (options.backend == "mpi") {
     return fail(Errc::kUsage,
                 "--ranks cannot start ranks of MPI; run: mpirun -n {} dlrun-trainer collectives "
@@ -206,14 +207,15 @@ std::string collectives_help_text() {
          "  --backend WORD                    auto|mpi|gloo|shm|nccl|rccl|single (auto)\n"
          "  --operation WORD                  all_reduce|broadcast|all_gather|reduce_scatter "
          "(all_reduce)\n"
-         "  --sizes SIZE[,SIZE...]            bytes up to 4G, as 8, 64K (65536) or 16M; 8..16M: "
+         "  --sizes SIZE[,SIZE...]            bytes up to 4G, such as 8, 64K (65536) or 16M; "
+         "8..16M: "
          "each four times the one before (8..16M)\n"
          "  --ranks N                         start N ranks on this machine; else this is one of "
          "the launcher's ranks\n";
 }
 
 Result<> run_collectives(const CollectivesOptions& options, const Env& env) {
-  if (options.ranks > 0) return run_here(options, env);
+  if (options.ranks > 0) return start_ranks_and_wait(options, env);
   DLRUN_TRY_ASSIGN(const auto world, read_world(env, ProcessKind::kProgram));
   DLRUN_TRY_ASSIGN(const auto store, open_store_for(options.backend, world, env));
   return run_rank(options, env, world, store.get());

@@ -48,15 +48,15 @@ Result<> check_speed(Communicator& communicator, Kernels<float>& kernels, bool h
 }
 
 /// Checks the speed among the ranks of this node, over a communicator of their own.
-Result<> check_node_speed(const PreflightOptions& options, CommunicatorOptions comm,
+Result<> check_node_speed(const PreflightOptions& options, CommunicatorOptions comm_options,
                           Kernels<float>& kernels) {
-  if (options.node_all_reduce_gb_s == 0 || comm.world.local_size < 2) return {};
-  comm.prefix = fmt::format("preflight-node-{}", comm.world.node_rank);
-  comm.world.rank = comm.world.local_rank;
-  comm.world.size = comm.world.local_size;
-  comm.world.node_rank = 0;
-  comm.world.nnodes = 1;
-  const auto communicator = make_communicator(options.backend, comm);
+  if (options.node_all_reduce_gb_s == 0 || comm_options.world.local_size < 2) return {};
+  comm_options.prefix = fmt::format("preflight-node-{}", comm_options.world.node_rank);
+  comm_options.world.rank = comm_options.world.local_rank;
+  comm_options.world.size = comm_options.world.local_size;
+  comm_options.world.node_rank = 0;
+  comm_options.world.nnodes = 1;
+  const auto communicator = make_communicator(options.backend, comm_options);
   if (!communicator) return tl::unexpected(communicator.error());
   (*communicator)->set_compute_stream(kernels.stream());
   auto done = check_speed(**communicator, kernels, options.backend == "nccl",
@@ -77,26 +77,27 @@ Result<> check(const PreflightOptions& options, const Env& env, Store& store, bo
                        : Result<std::unique_ptr<Kernels<float>>>(make_cpu_kernels<float>(1)));
   DLRUN_TRY(report(store, {{"check", "arrived"}}));
   is_own = false;
-  CommunicatorOptions comm;
-  comm.world = world;
-  comm.store = &store;
-  comm.prefix = "preflight";  // the program that starts after this check uses the same store
-  comm.address = env.get_or("DLRUN_ADDR", "");
-  comm.timeout = options.timeout;
-  const auto communicator = make_communicator(options.backend, comm);
+  CommunicatorOptions comm_options;
+  comm_options.world = world;
+  comm_options.store = &store;
+  // The program that starts after this check uses the same store.
+  comm_options.prefix = "preflight";
+  comm_options.address = env.get_or("DLRUN_ADDR", "");
+  comm_options.timeout = options.timeout;
+  const auto communicator = make_communicator(options.backend, comm_options);
   if (!communicator) {
     is_own = communicator.error().code == Errc::kUnavailable;
     return tl::unexpected(communicator.error());
   }
   (*communicator)->set_compute_stream(kernels->stream());
-  // comm.timeout limits each collective. This check runs a single collective, so it takes at most
-  // this time.
+  // comm_options.timeout limits each collective. This check runs a single collective, so it takes
+  // at most this time.
   auto works = check_collective(**communicator, *kernels, Collective::kAllReduce, kCheckedBytes);
   if (!works) {
     (*communicator)->abandon();
     return works;
   }
-  if (auto done = check_node_speed(options, comm, *kernels); !done) {
+  if (auto done = check_node_speed(options, comm_options, *kernels); !done) {
     is_own = done.error().code == Errc::kInvalid;  // the node is too slow
     (*communicator)->abandon();                    // the other nodes would wait for this rank
     return done;

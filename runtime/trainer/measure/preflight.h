@@ -15,8 +15,8 @@ namespace dlrun::trainer {
 struct PreflightOptions {
   std::string backend = "nccl";      ///< for make_communicator()
   std::chrono::seconds timeout{60};  ///< for all ranks to arrive, and for each collective
-  /// The least bus bandwidth of all-reduce among all ranks, and among the ranks of a node; 0: not
-  /// measured.
+  /// The bus bandwidth that all-reduce must reach among all ranks, and among the ranks of a node;
+  /// 0: not measured.
   std::int64_t all_reduce_gb_s = 0, node_all_reduce_gb_s = 0;
 };
 

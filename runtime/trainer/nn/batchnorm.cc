@@ -17,7 +17,7 @@ class BatchNorm final : public Layer<T> {
     return is_synchronised_ ? "batchnorm sync" : "batchnorm";
   }
   [[nodiscard]] std::size_t outputs() const override { return pixels_ * channels_; }
-  [[nodiscard]] std::size_t workspace() const override { return 4 * channels_; }
+  [[nodiscard]] std::size_t workspace_size() const override { return 4 * channels_; }
   [[nodiscard]] bool fuses_relu() const override { return true; }
   [[nodiscard]] bool communicates() const override { return is_synchronised_; }
 

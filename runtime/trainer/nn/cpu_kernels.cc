@@ -74,7 +74,7 @@ template <typename T>
 class CpuKernels final : public Kernels<T> {
  public:
   explicit CpuKernels(int threads)
-      : threads_(threads), layers_(make_cpu_layer_kernels<T>(threads)) {
+      : threads_(threads), layer_kernels_(make_cpu_layer_kernels<T>(threads)) {
     omp_set_num_threads(threads);  // for OpenMP teams of this thread, including oneDNN's
     if constexpr (std::is_same_v<T, float>) {
 #pragma omp parallel num_threads(threads)
@@ -89,10 +89,10 @@ class CpuKernels final : public Kernels<T> {
     return true;
   }
   [[nodiscard]] Result<> synchronise() override {
-    return status_ ? layers_->status() : status_;
+    return status_ ? layer_kernels_->status() : status_;
   }
   [[nodiscard]] LayerKernels<T>& layer_kernels() override {
-    return *layers_;
+    return *layer_kernels_;
   }
 
   [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes) override {
@@ -246,19 +246,19 @@ class CpuKernels final : public Kernels<T> {
   }
 
   int threads_;
-  std::unique_ptr<LayerKernels<T>> layers_;
+  std::unique_ptr<LayerKernels<T>> layer_kernels_;
   std::vector<double> block_sums_;
   Result<> status_;
 };
 
 }  // namespace
 
-CpuKernelSettings::CpuKernelSettings()
+ScopedCpuKernelSettings::ScopedCpuKernelSettings()
     : threads_(omp_get_max_threads()), denormals_(denormals_of_this_thread()) {
   omp_set_num_threads(1);
   flush_denormals_of_this_thread();
 }
-CpuKernelSettings::~CpuKernelSettings() {
+ScopedCpuKernelSettings::~ScopedCpuKernelSettings() {
   omp_set_num_threads(threads_);
   set_denormals_of_this_thread(denormals_);
 }

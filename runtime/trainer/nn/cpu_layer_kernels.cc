@@ -72,19 +72,19 @@ class CpuLayerKernels final : public LayerKernels<T> {
                            w.output.width * w.size == w.input.width;
     for_each_of(n, [&](std::size_t image) {
       if (!is_tiling) std::fill_n(dx + image * w.input.size(), w.input.size(), T{0});
-      std::vector<T> left(
+      std::vector<T> remaining(
           channels);  // dy, or 0 for a channel that has given dy to an element of dx
       for_each_output(w, [&](std::size_t i, std::size_t j) {
         const T* out = pixel(y, w.output, image, i, j);
-        std::copy_n(pixel(dy, w.output, image, i, j), channels, left.data());
+        std::copy_n(pixel(dy, w.output, image, i, j), channels, remaining.data());
         for_each_inside(w, i, j,
                         [&](std::size_t /*a*/, std::size_t /*b*/, std::size_t r, std::size_t c) {
                           const T* from = pixel(x, w.input, image, r, c);
                           T* to = pixel(dx, w.input, image, r, c);
                           if (is_tiling) {
-                            loops::store_max_gradient(from, out, left.data(), to, channels);
+                            loops::store_max_gradient(from, out, remaining.data(), to, channels);
                           } else {
-                            loops::add_max_gradient(from, out, left.data(), to, channels);
+                            loops::add_max_gradient(from, out, remaining.data(), to, channels);
                           }
                         });
       });

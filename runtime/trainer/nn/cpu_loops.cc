@@ -90,20 +90,20 @@ void relu_backward(const double* y, const double* dy, double* dx, std::size_t n)
 namespace {
 
 template <typename T>
-[[gnu::always_inline]] inline void max_of(const T* x, T* y, std::size_t n) {
+[[gnu::always_inline]] inline void max_of_elements(const T* x, T* y, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) y[i] = x[i] > y[i] ? x[i] : y[i];
 }
 
 template <bool kAdds, typename T>
 [[gnu::always_inline]] inline void max_gradient(const T* __restrict x, const T* __restrict y,
-                                                T* __restrict left, T* __restrict dx,
+                                                T* __restrict remaining, T* __restrict dx,
                                                 std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
     const bool is_equal = x[i] == y[i];
-    const T given = left[i];
+    const T given = remaining[i];
     const T share = is_equal ? given : 0;
     dx[i] = kAdds ? dx[i] + share : share;
-    left[i] = is_equal ? 0 : given;
+    remaining[i] = is_equal ? 0 : given;
   }
 }
 
@@ -134,28 +134,30 @@ template <typename T>
 }  // namespace
 
 DLRUN_EACH_ISA void max_in_place(const float* x, float* y, std::size_t n) {
-  max_of(x, y, n);
+  max_of_elements(x, y, n);
 }
-DLRUN_EACH_ISA void store_max_gradient(const float* x, const float* y, float* left, float* dx,
+DLRUN_EACH_ISA void store_max_gradient(const float* x, const float* y, float* remaining, float* dx,
                                        std::size_t n) {
-  max_gradient<false>(x, y, left, dx, n);
+  max_gradient<false>(x, y, remaining, dx, n);
 }
-DLRUN_EACH_ISA void add_max_gradient(const float* x, const float* y, float* left, float* dx,
+DLRUN_EACH_ISA void add_max_gradient(const float* x, const float* y, float* remaining, float* dx,
                                      std::size_t n) {
-  max_gradient<true>(x, y, left, dx, n);
+  max_gradient<true>(x, y, remaining, dx, n);
 }
 DLRUN_EACH_ISA void sum_columns(const float* x, std::size_t rows, std::size_t stride,
                                 std::size_t columns, float* sums) {
   add_all_columns(x, rows, stride, columns, sums);
 }
 void max_in_place(const double* x, double* y, std::size_t n) {
-  max_of(x, y, n);
+  max_of_elements(x, y, n);
 }
-void store_max_gradient(const double* x, const double* y, double* left, double* dx, std::size_t n) {
-  max_gradient<false>(x, y, left, dx, n);
+void store_max_gradient(const double* x, const double* y, double* remaining, double* dx,
+                        std::size_t n) {
+  max_gradient<false>(x, y, remaining, dx, n);
 }
-void add_max_gradient(const double* x, const double* y, double* left, double* dx, std::size_t n) {
-  max_gradient<true>(x, y, left, dx, n);
+void add_max_gradient(const double* x, const double* y, double* remaining, double* dx,
+                      std::size_t n) {
+  max_gradient<true>(x, y, remaining, dx, n);
 }
 void sum_columns(const double* x, std::size_t rows, std::size_t stride, std::size_t columns,
                  double* sums) {
@@ -205,8 +207,8 @@ void copy_past_caches(const float* from, float* to, std::size_t n) {
 #if defined(__SSE2__)
   constexpr std::size_t kLine = 64 / sizeof(float);
   constexpr std::size_t kStore = sizeof(__m128) / sizeof(float);
-  const std::size_t past = reinterpret_cast<std::uintptr_t>(to) / sizeof(float) % kLine;
-  std::size_t i = std::min(n, (kLine - past) % kLine);
+  const std::size_t past_line_start = reinterpret_cast<std::uintptr_t>(to) / sizeof(float) % kLine;
+  std::size_t i = std::min(n, (kLine - past_line_start) % kLine);
   std::copy_n(from, i, to);
   // Write whole lines: a partial line would be written to memory separately.
   for (; i + kLine <= n; i += kLine) {

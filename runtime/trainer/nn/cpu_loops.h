@@ -30,14 +30,16 @@ void max_in_place(const float* x, float* y, std::size_t n);
 void max_in_place(const double* x, double* y, std::size_t n);
 
 /// Computes the gradient of one of several arrays x, of which y is the maximum. The caller passes
-/// the arrays x in order, and `left` with the content of dy at first. Where x == y, dx = left, and
-/// `left` becomes 0, so that later x with the same value get no gradient; elsewhere dx = 0. All
-/// arrays: [n].
-void store_max_gradient(const float* x, const float* y, float* left, float* dx, std::size_t n);
-void store_max_gradient(const double* x, const double* y, double* left, double* dx, std::size_t n);
+/// the arrays x in order, and `remaining` with the content of dy at first. Where x == y, dx =
+/// remaining, and `remaining` becomes 0, so that later x with the same value get no gradient;
+/// elsewhere dx = 0. All arrays: [n].
+void store_max_gradient(const float* x, const float* y, float* remaining, float* dx, std::size_t n);
+void store_max_gradient(const double* x, const double* y, double* remaining, double* dx,
+                        std::size_t n);
 /// Does the same, but adds the gradient to dx.
-void add_max_gradient(const float* x, const float* y, float* left, float* dx, std::size_t n);
-void add_max_gradient(const double* x, const double* y, double* left, double* dx, std::size_t n);
+void add_max_gradient(const float* x, const float* y, float* remaining, float* dx, std::size_t n);
+void add_max_gradient(const double* x, const double* y, double* remaining, double* dx,
+                      std::size_t n);
 
 /// Computes sums[j] = x[0, j] + x[1, j] + ..., in this order. x: [rows x columns], where the rows
 /// begin `stride` elements apart; sums: [columns].

@@ -53,16 +53,16 @@ class Dense final : public Layer<T> {
 }  // namespace
 
 template <typename T>
-void draw_weights(std::span<T> parameters, std::size_t weights, std::size_t fan_in,
+void draw_weights(std::span<T> parameters, std::size_t weight_count, std::size_t fan_in,
                   std::size_t fan_out, Initialisation scheme, Random& random) {
   const auto in = static_cast<double>(fan_in);
   const auto out = static_cast<double>(fan_out);
   const double variance = scheme == Initialisation::kHe ? 2 / in : 2 / (in + out);
   // A uniform number in [-bound, bound) has variance bound^2 / 3.
   const double bound = std::sqrt(3 * variance);
-  for (T& weight : parameters.first(weights))
+  for (T& weight : parameters.first(weight_count))
     weight = static_cast<T>(random.uniform(-bound, bound));
-  for (T& bias : parameters.subspan(weights)) bias = 0;
+  for (T& bias : parameters.subspan(weight_count)) bias = 0;
 }
 template void draw_weights(std::span<float>, std::size_t, std::size_t, std::size_t, Initialisation,
                            Random&);

@@ -16,7 +16,7 @@ class Dropout final : public Layer<T> {
     return fmt::format("dropout {:g}", rate_);
   }
   [[nodiscard]] std::size_t outputs() const override { return width_; }
-  [[nodiscard]] std::size_t workspace() const override { return width_; }
+  [[nodiscard]] std::size_t workspace_size() const override { return width_; }
   [[nodiscard]] bool can_work_in_place() const override { return true; }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {

@@ -57,7 +57,7 @@ template <typename T>
 struct LayerCall {
   Kernels<T>& kernels;
   const T* parameters = nullptr;
-  T* workspace = nullptr;  ///< [n x Layer::workspace()]
+  T* workspace = nullptr;  ///< [n x Layer::workspace_size()]
   std::size_t n = 0;
   const BatchInfo& batch;
   /// Running statistics of earlier batches, in the order of Layer::statistics().
@@ -79,7 +79,7 @@ class Layer {
   [[nodiscard]] virtual std::size_t outputs() const = 0;      ///< elements per sample
 
   /// Returns the number of workspace elements per sample.
-  [[nodiscard]] virtual std::size_t workspace() const { return 0; }
+  [[nodiscard]] virtual std::size_t workspace_size() const { return 0; }
 
   /// Returns true if forward works with y == x and backward with dx == dy, and backward does not
   /// read x.
@@ -95,12 +95,13 @@ class Layer {
   /// layer of this kind ignores BatchInfo and has no workspace.
   [[nodiscard]] virtual bool goes_in_parts() const { return false; }
 
-  /// Returns the parameter tensors in their order in the layer's part of the array.
+  /// Returns the names and shapes of the parameter tensors, in their order in the layer's part of
+  /// the array.
   [[nodiscard]] virtual std::vector<ParameterShape> parameters() const { return {}; }
 
-  /// Returns the arrays that are not trained but computed from the batches. The network keeps their
-  /// running means; these are equal on all ranks, are saved in checkpoints, and are used in
-  /// evaluation.
+  /// Returns the names and shapes of the arrays that are not trained but computed from the batches.
+  /// The network keeps their running means; these are equal on all ranks, are saved in checkpoints,
+  /// and are used in evaluation.
   [[nodiscard]] virtual std::vector<ParameterShape> statistics() const { return {}; }
   /// Fills in the initial values of the statistics. Host memory.
   virtual void initialise_statistics(std::span<T> /*running*/) const {}
@@ -134,10 +135,10 @@ using Layers = std::vector<std::unique_ptr<Layer<T>>>;
 /// - kGlorot: variance 2 / (fan-in + fan-out) (Glorot & Bengio 2010, eq. 16).
 enum class Initialisation { kHe, kGlorot };
 
-/// Draws the first elements of `parameters` by the scheme, and fills the rest with zeros. weights:
-/// the number of elements to draw. Host memory.
+/// Draws the first weight_count elements of `parameters` by the scheme, and fills the rest with
+/// zeros. Host memory.
 template <typename T>
-void draw_weights(std::span<T> parameters, std::size_t weights, std::size_t fan_in,
+void draw_weights(std::span<T> parameters, std::size_t weight_count, std::size_t fan_in,
                   std::size_t fan_out, Initialisation scheme, Random& random);
 
 /// Makes a layer y = x W + b. W: [inputs x outputs], b: [outputs].
@@ -168,12 +169,12 @@ template <typename T>
 /// Makes a squeeze-and-excitation layer (Hu, Shen & Sun 2018, with silu as in EfficientNet) for
 /// images of `pixels` x `channels`: y = x f, with one factor f in (0, 1) per sample and channel,
 /// f = logistic(silu(m W1 + b1) W2 + b2), where m holds the mean of each channel of x.
-/// squeeze.weight: [channels x squeezed], squeeze.bias: [squeezed], expand.weight: [squeezed x
-/// channels], expand.bias: [channels].
+/// squeeze.weight: [channels x squeezed_channels], squeeze.bias: [squeezed_channels],
+/// expand.weight: [squeezed_channels x channels], expand.bias: [channels].
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_squeeze_excite(std::size_t pixels,
                                                             std::size_t channels,
-                                                            std::size_t squeezed);
+                                                            std::size_t squeezed_channels);
 
 /// Makes a layer y = the maximum of each window (LayerKernels::max_pool).
 template <typename T>

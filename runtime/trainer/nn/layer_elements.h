@@ -61,24 +61,24 @@ DLRUN_HOST_DEVICE inline T normalised_backward(T x, T dy, std::size_t k, std::si
 }
 
 /// Computes LayerKernels::sigmoid_cross_entropy for one sample. logits, labels, gradient:
-/// [classes]. Adds to `loss` and `right`.
+/// [classes]. Adds to `loss` and `correct`.
 template <typename T>
 DLRUN_HOST_DEVICE inline void sigmoid_cross_entropy_row(const T* logits, const std::uint8_t* labels,
                                                         std::size_t classes, T scale, T* gradient,
-                                                        T& loss, T& right) {
+                                                        T& loss, T& correct) {
   const T part = T{1} / static_cast<T>(classes);
   T losses = 0;
-  T rights = 0;
+  T correct_classes = 0;
   for (std::size_t j = 0; j < classes; ++j) {
     const T x = logits[j];
     const T y = labels[j] == 0 ? T{0} : T{1};
     const T small = std::exp(-std::abs(x));
     losses += (x > 0 ? x : T{0}) - x * y + std::log1p(small);
-    rights += (x > 0) == (labels[j] != 0) ? T{1} : T{0};
+    correct_classes += (x > 0) == (labels[j] != 0) ? T{1} : T{0};
     if (gradient != nullptr) gradient[j] = ((x >= 0 ? 1 : small) / (1 + small) - y) * scale * part;
   }
   loss += losses * part;
-  right += rights * part;
+  correct += correct_classes * part;
 }
 
 /// Computes LayerKernels::count_answers for class k.
@@ -135,7 +135,8 @@ DLRUN_HOST_DEVICE inline Positions windows_over(std::size_t position, const Wind
 }
 
 /// Returns the positions [first, end) of the input, in one direction, that window i covers.
-DLRUN_HOST_DEVICE inline Positions inside_of(std::size_t i, const Window& w, std::size_t inputs) {
+DLRUN_HOST_DEVICE inline Positions positions_under(std::size_t i, const Window& w,
+                                                   std::size_t inputs) {
   const std::size_t begin = i * w.stride;
   const std::size_t end = begin + w.size < w.padding ? 0 : begin + w.size - w.padding;
   return {begin < w.padding ? 0 : begin - w.padding, end < inputs ? end : inputs};
@@ -145,8 +146,8 @@ DLRUN_HOST_DEVICE inline Positions inside_of(std::size_t i, const Window& w, std
 template <typename T>
 DLRUN_HOST_DEVICE inline T max_pool_element(const Window& w, const T* x, std::size_t image,
                                             std::size_t i, std::size_t j, std::size_t k) {
-  const Positions rows = inside_of(i, w, w.input.height);
-  const Positions columns = inside_of(j, w, w.input.width);
+  const Positions rows = positions_under(i, w, w.input.height);
+  const Positions columns = positions_under(j, w, w.input.width);
   T largest = x[element_at(w.input, image, rows.first, columns.first, k)];
   for (std::size_t r = rows.first; r < rows.end; ++r) {
     for (std::size_t c = columns.first; c < columns.end; ++c) {
@@ -172,8 +173,8 @@ DLRUN_HOST_DEVICE inline T max_pool_backward_element(const Window& w, const T* x
     for (std::size_t j = columns.first; j < columns.end; ++j) {
       const std::size_t out = element_at(w.output, image, i, j, k);
       bool is_first = y[out] == value;
-      const Positions inside = inside_of(j, w, w.input.width);
-      for (std::size_t r = inside_of(i, w, w.input.height).first; is_first && r <= row; ++r) {
+      const Positions inside = positions_under(j, w, w.input.width);
+      for (std::size_t r = positions_under(i, w, w.input.height).first; is_first && r <= row; ++r) {
         const std::size_t end = r < row ? inside.end : column;
         for (std::size_t c = inside.first; is_first && c < end; ++c)
           is_first = x[element_at(w.input, image, r, c, k)] != value;
@@ -219,8 +220,8 @@ template <typename T>
 DLRUN_HOST_DEVICE inline T depthwise_element(const Window& w, const T* x, const T* weights,
                                              std::size_t image, std::size_t i, std::size_t j,
                                              std::size_t k) {
-  const Positions rows = inside_of(i, w, w.input.height);
-  const Positions columns = inside_of(j, w, w.input.width);
+  const Positions rows = positions_under(i, w, w.input.height);
+  const Positions columns = positions_under(j, w, w.input.width);
   T sum = 0;
   for (std::size_t r = rows.first; r < rows.end; ++r) {
     for (std::size_t c = columns.first; c < columns.end; ++c) {

@@ -168,9 +168,9 @@ class Builder {
   }
 
   Result<> squeeze_excite(Layers<T>& layers) {
-    DLRUN_TRY_ASSIGN(const auto squeezed, number("its squeezed channels"));
+    DLRUN_TRY_ASSIGN(const auto squeezed_channels, number("its squeezed channels"));
     layers.push_back(
-        make_squeeze_excite<T>(shape_.height * shape_.width, shape_.channels, squeezed));
+        make_squeeze_excite<T>(shape_.height * shape_.width, shape_.channels, squeezed_channels));
     return {};
   }
 

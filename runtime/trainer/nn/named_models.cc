@@ -34,11 +34,11 @@ LayerTexts cnn(std::span<const std::size_t> /*hidden*/) {
 LayerTexts resnet18(std::span<const std::size_t> /*hidden*/) {
   LayerTexts texts{"conv2d 64 3 same", "batchnorm", "relu"};
   for (const int channels : {64, 128, 256, 512}) {
-    for (const bool is_smaller : {channels > 64, false}) {
+    for (const bool halves_image : {channels > 64, false}) {
       texts.push_back(fmt::format(
           "residual: conv2d {0} 3{1} same; batchnorm; relu; conv2d {0} 3 same; batchnorm", channels,
-          is_smaller ? " stride 2" : ""));
-      if (is_smaller)
+          halves_image ? " stride 2" : ""));
+      if (halves_image)
         texts.back() += fmt::format("; shortcut; conv2d {} 1 stride 2; batchnorm", channels);
       texts.emplace_back("relu");
     }
@@ -95,13 +95,13 @@ LayerTexts efficientnet_b0(std::span<const std::size_t> /*hidden*/) {
         add(layers, fmt::format("conv2d {} 1 nobias", inputs * stage.expansion), "batchnorm",
             "silu");
       }
-      const bool is_smaller = block == 0 && stage.stride > 1;
+      const bool halves_image = block == 0 && stage.stride > 1;
       add(layers,
-          fmt::format("depthwise {}{} same nobias", stage.size, is_smaller ? " stride 2" : ""),
+          fmt::format("depthwise {}{} same nobias", stage.size, halves_image ? " stride 2" : ""),
           "batchnorm", "silu", fmt::format("squeeze-excite {}", inputs / 4),
           fmt::format("conv2d {} 1 nobias", stage.channels), "batchnorm");
       // Only a block whose output has the shape of its input adds the input.
-      if (is_smaller || inputs != stage.channels) {
+      if (halves_image || inputs != stage.channels) {
         texts.insert(texts.end(), layers.begin(), layers.end());
       } else {
         texts.push_back("residual: " + join(layers, "; "));

@@ -52,9 +52,9 @@ void Network<T>::plan_parts() {
   for (const LayerPlan& plan : plans_) {
     // Stop if adding up the gradients of the parts would take long compared with the layer's work
     // on a single sample.
-    const std::size_t own =
+    const std::size_t own_parameters =
         first_element_of(layers_in_parts_ + 1) - first_element_of(layers_in_parts_);
-    if (!plan.layer->goes_in_parts() || own > plan.width) break;
+    if (!plan.layer->goes_in_parts() || own_parameters > plan.width) break;
     widest = std::max(widest, plan.width);
     ++layers_in_parts_;
   }
@@ -65,8 +65,8 @@ void Network<T>::plan_parts() {
   // The last layer that works in parts gets its delta from a layer that processes the whole batch,
   // so this delta has all rows. If that layer works in place, its delta is in an array of an
   // earlier layer, so go back to the layer that owns the array.
-  whole_delta_ = layers_in_parts_ - 1;
-  while (plans_[whole_delta_].is_in_place) --whole_delta_;
+  first_whole_delta_ = layers_in_parts_ - 1;
+  while (plans_[first_whole_delta_].is_in_place) --first_whole_delta_;
 }
 
 template <typename T>
@@ -81,9 +81,10 @@ void Network<T>::allocate_layers() {
       plan.delta = plans_[i - 1].delta;
     } else {
       plan.output = allocate(plan.width, max_batch_);
-      plan.delta = allocate(plan.width, i < whole_delta_ ? part_samples_ : max_batch_);
+      plan.delta = allocate(plan.width, i < first_whole_delta_ ? part_samples_ : max_batch_);
     }
-    if (plan.layer->workspace() > 0) plan.workspace = allocate(plan.layer->workspace(), max_batch_);
+    if (plan.layer->workspace_size() > 0)
+      plan.workspace = allocate(plan.layer->workspace_size(), max_batch_);
   }
 }
 
@@ -145,7 +146,7 @@ template <typename T>
 void Network<T>::forward_layer(std::size_t i, std::size_t at, std::size_t n) {
   const LayerPlan& plan = plans_[i];
   if (!plan.is_fused)
-    plan.layer->forward(call(i, n), input_of(i, at), plan.output + at * plan.width);
+    plan.layer->forward(call_of_layer(i, n), input_of(i, at), plan.output + at * plan.width);
 }
 
 template <typename T>
@@ -171,8 +172,9 @@ void Network<T>::backward_parts(std::size_t n) {
 template <typename T>
 void Network<T>::backward_layer(std::size_t i, std::size_t at, std::size_t n, T* gradients) {
   const LayerPlan& plan = plans_[i];
-  plan.layer->backward(call(i, n), input_of(i, at), plan.output + at * plan.width, delta_of(i, at),
-                       gradients + plan.first_parameter, i == 0 ? nullptr : delta_of(i - 1, at));
+  plan.layer->backward(call_of_layer(i, n), input_of(i, at), plan.output + at * plan.width,
+                       delta_of(i, at), gradients + plan.first_parameter,
+                       i == 0 ? nullptr : delta_of(i - 1, at));
 }
 
 template <typename T>

@@ -103,8 +103,8 @@ class Network {
     std::size_t first_running = 0;    ///< offset in the running and the observed statistics
     std::size_t width = 0;            ///< elements per sample of output and delta
     T* output = nullptr;              ///< [max_batch x width]
-    /// dL / doutput. Has all rows of the batch if the index of this layer is at least whole_delta_,
-    /// otherwise only the rows of one part.
+    /// dL / doutput. Has all rows of the batch if the index of this layer is at least
+    /// first_whole_delta_, otherwise only the rows of one part.
     T* delta = nullptr;
     T* workspace = nullptr;    ///< nullptr if the layer needs none
     bool is_in_place = false;  ///< true if the layer overwrites its input
@@ -120,7 +120,7 @@ class Network {
   /// Allocates an array of `rows` rows of `width` elements.
   [[nodiscard]] T* allocate(std::size_t width, std::size_t rows);
   /// Returns the arguments of a call of the layer with n samples.
-  [[nodiscard]] LayerCall<T> call(std::size_t layer, std::size_t n) {
+  [[nodiscard]] LayerCall<T> call_of_layer(std::size_t layer, std::size_t n) {
     const LayerPlan& plan = plans_[layer];
     return {kernels_,
             parameters_.data() + plan.first_parameter,
@@ -137,7 +137,7 @@ class Network {
   }
   /// Returns the gradient of the output of layer i, from sample `at` on. `at` begins a part.
   [[nodiscard]] T* delta_of(std::size_t i, std::size_t at) {
-    return plans_[i].delta + (i < whole_delta_ ? 0 : at * plans_[i].width);
+    return plans_[i].delta + (i < first_whole_delta_ ? 0 : at * plans_[i].width);
   }
   void forward_layer(std::size_t i, std::size_t at, std::size_t n);
   void backward_layer(std::size_t i, std::size_t at, std::size_t n, T* gradients);
@@ -154,7 +154,7 @@ class Network {
   std::size_t layers_in_parts_ = 0;  // number of first layers that process the batch in parts
   std::size_t part_samples_ = 0;     // samples of a part
   // The first layer whose delta holds the whole batch; the deltas of earlier layers hold one part.
-  std::size_t whole_delta_ = 0;
+  std::size_t first_whole_delta_ = 0;
   std::vector<TensorView> tensors_;
   std::vector<TensorView> running_tensors_;
   Array<T> parameters_;

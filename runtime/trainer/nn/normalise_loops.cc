@@ -72,8 +72,8 @@ template <typename T>
 }
 
 template <typename T>
-[[gnu::always_inline]] inline void sum_of(const T* a, const T* b, bool with_relu, T* sum,
-                                          std::size_t n) {
+[[gnu::always_inline]] inline void add_elements(const T* a, const T* b, bool with_relu, T* sum,
+                                                std::size_t n) {
   if (with_relu) {
     for (std::size_t i = 0; i < n; ++i) {
       const T value = a[i] + b[i];
@@ -87,10 +87,10 @@ template <typename T>
 }  // namespace
 
 DLRUN_EACH_ISA void add(const float* a, const float* b, bool with_relu, float* sum, std::size_t n) {
-  sum_of(a, b, with_relu, sum, n);
+  add_elements(a, b, with_relu, sum, n);
 }
 void add(const double* a, const double* b, bool with_relu, double* sum, std::size_t n) {
-  sum_of(a, b, with_relu, sum, n);
+  add_elements(a, b, with_relu, sum, n);
 }
 
 DLRUN_EACH_ISA void add_centred_sums(const float* x, const float* centre, std::size_t rows,

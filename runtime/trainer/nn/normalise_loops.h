@@ -1,6 +1,6 @@
 #pragma once
 // The CPU's loops of batch normalisation and residual blocks, on one thread, over rows of channels.
-// All instruction sets give the same bits, like those of cpu_loops.h. The arrays are those of
+// All instruction sets give the same bits, as in cpu_loops.h. The arrays are those of
 // nn/layer_kernels.h.
 
 #include <cstddef>

@@ -48,7 +48,7 @@ constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 /// this implementation writes beyond the workspace's end (oneDNN issue 6035; version 2.6 with AVX2
 /// crashes or computes wrong gradients).
 template <typename Desc>
-Desc safe(Desc desc, const Window& window) {
+Desc without_known_bug(Desc desc, const Window& window) {
   constexpr std::size_t kAtATime = 16;
   const auto is_unsafe = [&] {
     return std::string_view(desc.impl_info_str()).starts_with("jit_1x1");
@@ -111,36 +111,37 @@ struct OnednnConvolutions::Parts {
     return {desc, attributes, engine};
   }
 
-  // Each of these functions creates its pass at the first call.
+  // Each of these functions returns its pass, and creates the pass at the first call.
 
-  Pass& forward(Entry& entry, bool has_bias, bool with_relu) {
+  Pass& forward_pass(Entry& entry, bool has_bias, bool with_relu) {
     Pass& made = entry.forward[(has_bias ? 2U : 0U) + (with_relu ? 1U : 0U)];
     if (!made.primitive) {
       const ForwardDesc desc = forward_desc(entry.shapes, has_bias, with_relu);
-      made = pass(desc, desc.weights_desc(), entry.shapes, true);
+      made = make_pass(desc, desc.weights_desc(), entry.shapes, true);
     }
     return made;
   }
 
-  Pass& backward_input(Entry& entry) {
+  Pass& backward_input_pass(Entry& entry) {
     if (!entry.backward_input.primitive) {
       const Shapes& s = entry.shapes;
       const dnnl::convolution_backward_data::primitive_desc desc(
           {kAlgorithm, s.x, s.any_w, s.y, s.strides, s.padding, s.padding}, engine,
           forward_desc(s, false, false));
-      entry.backward_input = pass(desc, desc.weights_desc(), s, true);
+      entry.backward_input = make_pass(desc, desc.weights_desc(), s, true);
     }
     return entry.backward_input;
   }
 
-  Pass& backward_weights(Entry& entry) {
+  Pass& backward_weights_pass(Entry& entry) {
     if (!entry.backward_weights.primitive) {
       const Shapes& s = entry.shapes;
-      const auto desc = safe(dnnl::convolution_backward_weights::primitive_desc(
-                                 {kAlgorithm, s.x, s.any_w, s.y, s.strides, s.padding, s.padding},
-                                 engine, forward_desc(s, false, false)),
-                             entry.window);
-      entry.backward_weights = pass(desc, desc.diff_weights_desc(), s, false);
+      const auto desc =
+          without_known_bug(dnnl::convolution_backward_weights::primitive_desc(
+                                {kAlgorithm, s.x, s.any_w, s.y, s.strides, s.padding, s.padding},
+                                engine, forward_desc(s, false, false)),
+                            entry.window);
+      entry.backward_weights = make_pass(desc, desc.diff_weights_desc(), s, false);
     }
     return entry.backward_weights;
   }
@@ -148,7 +149,8 @@ struct OnednnConvolutions::Parts {
   /// Creates a pass. `chosen` is the layout that oneDNN chose for the weights, or for their
   /// gradient if `reads_weights` is false.
   template <typename Desc>
-  Pass pass(const Desc& desc, const memory::desc& chosen, const Shapes& s, bool reads_weights) {
+  Pass make_pass(const Desc& desc, const memory::desc& chosen, const Shapes& s,
+                 bool reads_weights) {
     implementations.emplace_back(desc.impl_info_str());
     Pass made;
     made.primitive = dnnl::primitive(desc);
@@ -191,7 +193,7 @@ Result<> OnednnConvolutions::forward(const Window& window, std::size_t n, const 
     Parts& p = *parts_;
     Parts::Entry& entry = p.entry(window, n);
     const Shapes& s = entry.shapes;
-    Parts::Pass& pass = p.forward(entry, bias != nullptr, with_relu);
+    Parts::Pass& pass = p.forward_pass(entry, bias != nullptr, with_relu);
     p.read_weights(pass, w);
     std::unordered_map<int, memory> arrays{{DNNL_ARG_SRC, memory(s.x, p.engine, in(x))},
                                            {DNNL_ARG_WEIGHTS, pass.w},
@@ -208,7 +210,7 @@ Result<> OnednnConvolutions::backward_input(const Window& window, std::size_t n,
     Parts& p = *parts_;
     Parts::Entry& entry = p.entry(window, n);
     const Shapes& s = entry.shapes;
-    Parts::Pass& pass = p.backward_input(entry);
+    Parts::Pass& pass = p.backward_input_pass(entry);
     p.read_weights(pass, w);
     pass.primitive.execute(p.stream, {{DNNL_ARG_DIFF_DST, memory(s.y, p.engine, in(dy))},
                                       {DNNL_ARG_WEIGHTS, pass.w},
@@ -223,7 +225,7 @@ Result<> OnednnConvolutions::backward_weights(const Window& window, std::size_t 
     Parts& p = *parts_;
     Parts::Entry& entry = p.entry(window, n);
     const Shapes& s = entry.shapes;
-    Parts::Pass& pass = p.backward_weights(entry);
+    Parts::Pass& pass = p.backward_weights_pass(entry);
     pass.plain_w.set_data_handle(dw);
     pass.primitive.execute(p.stream, {{DNNL_ARG_SRC, memory(s.x, p.engine, in(x))},
                                       {DNNL_ARG_DIFF_DST, memory(s.y, p.engine, in(dy))},

@@ -29,7 +29,9 @@ struct ProductConvolutions::Matrix {
     const std::size_t groups = (n + most - 1) / most;
     return (n + groups - 1) / groups;
   }
-  [[nodiscard]] std::size_t scratch() const { return is_input ? 0 : images * rows * columns; }
+  [[nodiscard]] std::size_t scratch_elements() const {
+    return is_input ? 0 : images * rows * columns;
+  }
 
   /// Calls work(first, count) for each group of `count` images from image `first` on.
   template <typename Work>
@@ -110,7 +112,7 @@ Result<> ProductConvolutions::forward(const Window& window, std::size_t n, const
   is_used_ = true;
   const Matrix matrix{window, n, threads_};
   const std::size_t channels = window.output.channels;
-  DLRUN_TRY_ASSIGN(float* const memory, scratch_.take(matrix.scratch()));
+  DLRUN_TRY_ASSIGN(float* const memory, scratch_.take(matrix.scratch_elements()));
   matrix.for_each_group([&](std::size_t first, std::size_t count) {
     float* const out = y + first * window.output.size();
     multiply(Transpose::kNo, Transpose::kNo, count * matrix.rows, channels, matrix.columns,
@@ -127,7 +129,7 @@ Result<> ProductConvolutions::backward_input(const Window& window, std::size_t n
                                              const float* dy, float* dx) {
   is_used_ = true;
   const Matrix matrix{window, n, threads_};
-  DLRUN_TRY_ASSIGN(float* const memory, scratch_.take(matrix.scratch()));
+  DLRUN_TRY_ASSIGN(float* const memory, scratch_.take(matrix.scratch_elements()));
   matrix.for_each_group([&](std::size_t first, std::size_t count) {
     float* const to = dx + first * window.input.size();
     multiply(Transpose::kNo, Transpose::kYes, count * matrix.rows, matrix.columns,
@@ -142,7 +144,7 @@ Result<> ProductConvolutions::backward_weights(const Window& window, std::size_t
                                                const float* dy, float* dw) {
   is_used_ = true;
   const Matrix matrix{window, n, threads_};
-  DLRUN_TRY_ASSIGN(float* const memory, scratch_.take(matrix.scratch()));
+  DLRUN_TRY_ASSIGN(float* const memory, scratch_.take(matrix.scratch_elements()));
   matrix.for_each_group([&](std::size_t first, std::size_t count) {
     multiply(Transpose::kYes, Transpose::kNo, matrix.columns, window.output.channels,
              count * matrix.rows, matrix.gather(x + first * window.input.size(), count, memory),

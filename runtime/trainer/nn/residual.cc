@@ -50,7 +50,7 @@ class Branch {
         own.gradient = own.output + aligned_elements(layer->outputs());
         own.workspace = own.gradient + aligned_elements(layer->outputs());
       }
-      next_free.workspace = own.workspace + aligned_elements(layer->workspace());
+      next_free.workspace = own.workspace + aligned_elements(layer->workspace_size());
       next_free.parameters += count_of(layer->parameters());
       next_free.statistics += count_of(layer->statistics());
       offsets_.push_back(own);
@@ -121,7 +121,7 @@ class Residual final : public Layer<T> {
   }
   [[nodiscard]] std::size_t outputs() const override { return outputs_; }
   /// Returns the space for the arrays of all layers and for the gradients of both branches' inputs.
-  [[nodiscard]] std::size_t workspace() const override {
+  [[nodiscard]] std::size_t workspace_size() const override {
     return next_free_.workspace + 2 * aligned_elements(inputs_);
   }
   [[nodiscard]] bool fuses_relu() const override { return true; }

@@ -21,7 +21,7 @@ using loops::kTileInputs;
 /// Returns the number of elements to allocate for a plane of `count` elements. The padding makes
 /// the planes begin in different cache sets: if their distance were a power of two, the 36 elements
 /// of a channel would be in one set.
-std::size_t plane_of(std::size_t count) {
+std::size_t padded_plane_size(std::size_t count) {
   constexpr std::size_t kLine = 16;
   return (count + kLine - 1) / kLine * kLine + 5 * kLine;
 }
@@ -29,8 +29,9 @@ std::size_t plane_of(std::size_t count) {
 /// Returns pointers to the pixels of a square whose upper left pixel is at (row, column), counted
 /// from the start of the padding. Pixels outside of the image point to `outside`.
 template <std::size_t kEdge, typename T>
-std::array<T*, kEdge * kEdge> square(T* image, const ImageShape& shape, std::size_t row,
-                                     std::size_t column, std::size_t padding, T* outside) {
+std::array<T*, kEdge * kEdge> pixels_of_square(T* image, const ImageShape& shape, std::size_t row,
+                                               std::size_t column, std::size_t padding,
+                                               T* outside) {
   std::array<T*, kEdge * kEdge> pixels;
   for (std::size_t i = 0; i < kEdge; ++i) {
     for (std::size_t j = 0; j < kEdge; ++j) {
@@ -60,9 +61,9 @@ struct WinogradConvolutions::Tiles {
   /// Number of images that are processed together. About 256 tiles keep the transformed data in the
   /// second-level cache, and are enough for fast products.
   std::size_t images = std::clamp<std::size_t>(256 / (rows * columns), 1, n);
-  std::size_t from_plane = plane_of(images * rows * columns * from.channels);
-  std::size_t to_plane = plane_of(images * rows * columns * to.channels);
-  std::size_t weight_plane = plane_of(from.channels * to.channels);
+  std::size_t from_plane = padded_plane_size(images * rows * columns * from.channels);
+  std::size_t to_plane = padded_plane_size(images * rows * columns * to.channels);
+  std::size_t weight_plane = padded_plane_size(from.channels * to.channels);
 
   /// Calls work(first, tiles) for each group of images: the first image and the number of tiles.
   template <typename Work>
@@ -90,10 +91,10 @@ struct WinogradConvolutions::Tiles {
     const std::vector<float> zeros(from.channels);
     for_each_tile(threads, first, count,
                   [&](std::size_t image, std::size_t row, std::size_t column, std::size_t tile) {
-                    loops::winograd_inputs(square<kTileInputs>(x + image * from.size(), from, row,
-                                                               column, padding, zeros.data()),
-                                           from.channels, from_plane,
-                                           transformed + tile * from.channels);
+                    loops::winograd_inputs(
+                        pixels_of_square<kTileInputs>(x + image * from.size(), from, row, column,
+                                                      padding, zeros.data()),
+                        from.channels, from_plane, transformed + tile * from.channels);
                   });
   }
 };
@@ -134,9 +135,9 @@ Result<> WinogradConvolutions::convolve(const Tiles& tiles, const float* x, cons
           // A tile may reach beyond the image.
           thread_local std::vector<float> unused;
           unused.resize(std::max(unused.size(), outputs));
-          loops::winograd_outputs(
-              products + tile * outputs, outputs, tiles.to_plane,
-              square<kTile>(y + image * tiles.to.size(), tiles.to, row, column, 0, unused.data()));
+          loops::winograd_outputs(products + tile * outputs, outputs, tiles.to_plane,
+                                  pixels_of_square<kTile>(y + image * tiles.to.size(), tiles.to,
+                                                          row, column, 0, unused.data()));
         });
   });
   return {};
@@ -179,9 +180,9 @@ Result<> WinogradConvolutions::backward_weights(const Window& window, std::size_
     tiles.for_each_tile(
         threads_, first, count,
         [&](std::size_t image, std::size_t row, std::size_t column, std::size_t tile) {
-          loops::winograd_slopes(
-              square<kTile>(dy + image * tiles.to.size(), tiles.to, row, column, 0, zeros.data()),
-              outputs, tiles.to_plane, slopes + tile * outputs);
+          loops::winograd_slopes(pixels_of_square<kTile>(dy + image * tiles.to.size(), tiles.to,
+                                                         row, column, 0, zeros.data()),
+                                 outputs, tiles.to_plane, slopes + tile * outputs);
         });
 #pragma omp parallel for num_threads(threads_) if (threads_ > 1) schedule(static)
     for (std::size_t p = 0; p < kPlanes; ++p) {
