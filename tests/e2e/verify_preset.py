@@ -177,9 +177,9 @@ def all_ranks(folder, preset, size):
         require(nodes.setdefault(report["node_rank"], report["host"]) == report["host"],
                 "a node rank with two hosts")
     for report in reports:
-        on_node = sum(other["node_rank"] == report["node_rank"] for other in reports)
-        require(report["local_size"] == on_node, "rank", report["rank"], "reports the local size",
-                report["local_size"], "but its node has", on_node, "ranks")
+        ranks_there = sum(other["node_rank"] == report["node_rank"] for other in reports)
+        require(report["local_size"] == ranks_there,
+                "rank", report["rank"], "reports the local size", report["local_size"], "but its node has", ranks_there, "ranks")
     places = {(report["node_rank"], report["local_rank"]) for report in reports}
     require(len(places) == len(reports), "two ranks have the same place")
     if preset == "tensorflow":
