@@ -179,7 +179,8 @@ def all_ranks(folder, preset, size):
     for report in reports:
         ranks_there = sum(other["node_rank"] == report["node_rank"] for other in reports)
         require(report["local_size"] == ranks_there,
-                "rank", report["rank"], "reports the local size", report["local_size"], "but its node has", ranks_there, "ranks")
+                "rank", report["rank"], "reports the local size", report["local_size"],
+                "but its node has", ranks_there, "ranks")
     places = {(report["node_rank"], report["local_rank"]) for report in reports}
     require(len(places) == len(reports), "two ranks have the same place")
     if preset == "tensorflow":
