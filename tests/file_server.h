@@ -73,5 +73,6 @@ class FileServer {
   TemporaryDirectory place_, state_;
   std::string port_;
   pid_t pid_ = 0;
-  int stdin_end_ = -1;  ///< the writing end of the server's standard input; the server ends with it
+  /// The writing end of the server's standard input. When it is closed, the server ends.
+  int stdin_end_ = -1;
 };

@@ -6,7 +6,7 @@
 load helpers
 load trackers
 
-setup() { on cgroup; }
+setup() { use_testbed cgroup; }
 
 # lead_job LEAD_OPTIONS SRUN_OPTIONS PROGRAM...: submits 8 ranks on 4 nodes; sets job and run_dir
 lead_job() {
@@ -53,7 +53,7 @@ end_run() {
 @test "USR1 to the steps or to the batch script reaches every program once" {
     for tracker in cgroup linuxproc; do
         for target in '' --batch; do
-            on "$tracker"
+            use_testbed "$tracker"
             write_counter
             lead_job --forward-usr1 '' "$dir/counter" "$dir"
             wait_until 30 all_are_up
@@ -83,7 +83,7 @@ end_run() {
 
 @test "with --forward-usr1, TERM to the step alone, as in a preemption, asks for a checkpoint" {
     for tracker in cgroup linuxproc; do
-        on "$tracker"
+        use_testbed "$tracker"
         write_counter
         lead_job --forward-usr1 '' "$dir/counter" "$dir"
         wait_until 30 all_are_up
@@ -98,7 +98,7 @@ end_run() {
 
 @test "within 2 s after scancel, ranks that ignore TERM are gone, and each has got TERM once" {
     for tracker in cgroup linuxproc; do
-        on "$tracker"
+        use_testbed "$tracker"
         # shellcheck disable=SC2016
         lead_job '' '' bash -c 'exec 9>"$0/alive-$DLRUN_RANK"; flock 9; n=0
             trap "((n++)); echo \$n > \$0/term-$DLRUN_RANK" TERM
@@ -120,7 +120,7 @@ end_run() {
 
 @test "a job that reaches its time limit is reported as timeout, not as cancelled" {
     for tracker in cgroup linuxproc; do
-        on "$tracker"
+        use_testbed "$tracker"
         write_counter
         lead_job '' '' "$dir/counter" "$dir"
         wait_until 30 all_are_up
@@ -242,7 +242,7 @@ SH
 
 @test "an MPI program runs over PMIx as the agent's child" {
     for tracker in cgroup linuxproc; do
-        on "$tracker"
+        use_testbed "$tracker"
         install -D -m 755 "$DLRUN_BUILD_DIR/bin/mpi_chain" "$DLRUN_TESTBED_PREFIX/bin/mpi_chain"
         lead_job '' --mpi=pmix "$DLRUN_TESTBED_PREFIX/bin/mpi_chain"
         wait_until 60 has_event ended

@@ -47,7 +47,7 @@ kill_rank_3() {
     local field tracker
     [[ $1 == program ]] && field=1 || field=2
     for tracker in cgroup linuxproc; do
-        on "$tracker"
+        use_testbed "$tracker"
         submit_eight "$2"
         kill_and_check "$(cut -d' ' -f"$field" "$dir/pid-3")"
     done
@@ -67,7 +67,7 @@ kill_rank_3() {
 
 @test "kill -9 of lead: no rank outlives its lease" {
     for tracker in cgroup linuxproc; do
-        on "$tracker"
+        use_testbed "$tracker"
         submit_eight 'trap "" TERM; sleep 300; sleep 300'
         kill -9 "$(jq -r 'select(.event == "claimed") | .pid' \
             "$(dl status last --json | jq -r .path)/events.jsonl")"

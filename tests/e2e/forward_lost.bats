@@ -8,7 +8,7 @@ load forward
 @test "a killed srun ends the forwarding with the reason, and the relay on the node ends too" {
     declare -A job_on run_on
     for tracker in cgroup linuxproc; do
-        on "$tracker"
+        use_testbed "$tracker"
         submit_servers
         start_forward last 8888:0
         pkill -KILL -P "$started" srun

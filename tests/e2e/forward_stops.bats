@@ -8,7 +8,7 @@ load forward
 
 @test "Ctrl-C, a terminal that closes and kill -9 leave no step and no process" {
     for tracker in cgroup linuxproc; do
-        on "$tracker"
+        use_testbed "$tracker"
         submit_servers
         for signal in INT HUP KILL; do
             start_forward last 8888:0

@@ -102,7 +102,7 @@ executed() {
     if grep -q 'lead\[' "$dir/own.log"; then false; fi # the job got the level, not the file
     # The job's output contains no line of the log.
     [[ $(dl logs last) != *"connected to lead"* && $(cat "$run"/slurm-*.out) != *"recorded event"* ]]
-    [ "$(holders "$DLRUN_TESTBED_HOME")" = "" ]
+    [ "$(files_with_secrets "$DLRUN_TESTBED_HOME")" = "" ]
 }
 
 @test "the trainer logs its data, the connection of its ranks and its checkpoints" {

@@ -11,15 +11,15 @@ load secrets
 # Prints Slurm's description of a job, one field per line, without fields that always differ. In the
 # logs' names, the job's own number and folder become JOB and RUN.
 job_fields() {
-    local names='JobId|AllocNode:Sid|SubmitTime|EligibleTime|AccrueTime|StartTime|EndTime'
-    names+='|LastSchedEval|SuspendTime|Reason|Command|Comment|ArrayJobId|Priority|SLUID'
+    local varying='JobId|AllocNode:Sid|SubmitTime|EligibleTime|AccrueTime|StartTime|EndTime'
+    varying+='|LastSchedEval|SuspendTime|Reason|Command|Comment|ArrayJobId|Priority|SLUID'
     scontrol show job -dd "$1" | grep -v SubmitLine= | tr -s ' \n' '\n' |
-        grep -Ev "^($names)=|^\\(?null\\)?\$|^\$" |
+        grep -Ev "^($varying)=|^\\(?null\\)?\$|^\$" |
         sed -E "/^Std(Out|Err)=/{s#$dir/runs/job-[^/]*/#RUN/#;s#\\b$1\\b#JOB#g}"
 }
 
-# compare_jobs SPEC-OPTIONS...: submits the same spec by sbatch and by slurmrestd, both held, and
-# compares the jobs field by field.
+# compare_jobs SPEC-OPTIONS...: submits the same spec by sbatch and by slurmrestd, and compares the
+# jobs field by field. The options must contain a begin in the future, so that no job starts.
 compare_jobs() {
     local one two
     one=$(dl submit job.yaml --json --set "$(via sbatch)" "$@" 2>/dev/null | jq -r .job)
@@ -32,46 +32,46 @@ compare_jobs() {
         { echo "the jobs differ: $*" >&2 && return 1; }
 }
 
-@test "slurmrestd and sbatch give the same job, field by field, for every common key" {
-    held=(--set resources.begin=2037-01-02T03:04:05)
-    compare_jobs "${held[@]}"
-    compare_jobs "${held[@]}" --set resources.nodes=2 --set resources.tasks_per_node=3 \
+@test "slurmrestd and sbatch give the same job, field by field, for every key in common use" {
+    in_2037=(--set resources.begin=2037-01-02T03:04:05)
+    compare_jobs "${in_2037[@]}"
+    compare_jobs "${in_2037[@]}" --set resources.nodes=2 --set resources.tasks_per_node=3 \
         --set resources.cpus_per_task=2 --set resources.mem=4G
-    compare_jobs "${held[@]}" --set resources.nodes=2-4 --set resources.gpus_per_node=2 \
+    compare_jobs "${in_2037[@]}" --set resources.nodes=2-4 --set resources.gpus_per_node=2 \
         --set resources.cpus_per_gpu=3 --set resources.mem_per_gpu=2G
-    compare_jobs "${held[@]}" --set resources.tasks_per_node=null --set resources.nodes=null \
+    compare_jobs "${in_2037[@]}" --set resources.tasks_per_node=null --set resources.nodes=null \
         --set resources.ntasks=5 --set resources.gpus_per_task=1 --set resources.mem_per_cpu=100M
-    compare_jobs "${held[@]}" --set 'resources.gpus_per_node={type: pretend, count: 1}' \
+    compare_jobs "${in_2037[@]}" --set 'resources.gpus_per_node={type: pretend, count: 1}' \
         --set resources.exclusive=true --set resources.threads_per_core=1
-    compare_jobs "${held[@]}" --set resources.gres=gpu:pretend:2 --set resources.exclusive=user \
+    compare_jobs "${in_2037[@]}" --set resources.gres=gpu:pretend:2 --set resources.exclusive=user \
         --set resources.time=12:03:04
-    compare_jobs "${held[@]}" --set 'resources.nodelist=n[2-3]' --set resources.nodes=2 \
+    compare_jobs "${in_2037[@]}" --set 'resources.nodelist=n[2-3]' --set resources.nodes=2 \
         --set resources.exclude=n4 --set resources.partition=preempt
-    compare_jobs "${held[@]}" --set after.any=1 --set resources.error=logs/%j.err
+    compare_jobs "${in_2037[@]}" --set after.any=1 --set resources.error=logs/%j.err
     grep -qx "StdErr=$dir/logs/JOB.err" "$BATS_TEST_TMPDIR/two"
-    compare_jobs "${held[@]}" --set resources.output=logs/%x-%j.out --set resources.account=some \
+    compare_jobs "${in_2037[@]}" --set resources.output=logs/%x-%j.out --set resources.account=some \
         --set resources.constraint=fast --set resources.licenses=tool:2
     for field in "StdOut=$dir/logs/job-JOB.out" Account=some Features=fast Licenses=tool:2; do
         grep -qxF "$field" "$BATS_TEST_TMPDIR/two"
     done
-    compare_jobs "${held[@]}" --set 'retry={max: 2, on: [node_failure, preemption]}'
+    compare_jobs "${in_2037[@]}" --set 'retry={max: 2, on: [node_failure, preemption]}'
     grep -qx Requeue=1 "$BATS_TEST_TMPDIR/two"
-    compare_jobs "${held[@]}" --set resources.reservation=kept
+    compare_jobs "${in_2037[@]}" --set resources.reservation=kept
     grep -qx Reservation=kept "$BATS_TEST_TMPDIR/two"
-    compare_jobs "${held[@]}" \
+    compare_jobs "${in_2037[@]}" \
         --set 'slurm={mail-type: "BEGIN,END", mail-user: me@example.org, nice: "7"}'
     local words='time-min: "2", ntasks-per-socket: "1"'
     # sbatch of Slurm 26.05 refuses mincpus, and from v0.0.40 on dlrun refuses cores-per-socket.
     ! speaks_text || words+=', mincpus: "3", cores-per-socket: "4"'
-    compare_jobs "${held[@]}" --set "slurm={$words, deadline: 2037-02-02T00:00:00}"
+    compare_jobs "${in_2037[@]}" --set "slurm={$words, deadline: 2037-02-02T00:00:00}"
     words='oversubscribe: true, spread-job: true, use-min-nodes: true, no-kill: true'
-    compare_jobs "${held[@]}" --set "slurm={$words, wckey: w, delay-boot: \"5\"}"
+    compare_jobs "${in_2037[@]}" --set "slurm={$words, wckey: w, delay-boot: \"5\"}"
     speaks_text && return
-    compare_jobs "${held[@]}" --set resources.nodes=2 --set resources.distribution=cyclic:block \
+    compare_jobs "${in_2037[@]}" --set resources.nodes=2 --set resources.distribution=cyclic:block \
         --set resources.signal=B:USR1@90
-    compare_jobs "${held[@]}" --set 'slurm={contiguous: true, gpu-bind: closest}' \
+    compare_jobs "${in_2037[@]}" --set 'slurm={contiguous: true, gpu-bind: closest}' \
         --set resources.gpus_per_node=1
-    compare_jobs "${held[@]}" --set resources.nodes=2 --set resources.gpus_per_task=1 \
+    compare_jobs "${in_2037[@]}" --set resources.nodes=2 --set resources.gpus_per_task=1 \
         --set resources.cpus_per_task=2
 }
 
@@ -101,13 +101,13 @@ launch:
 submit: {url: "$DLRUN_TESTBED_REST_URL", token_file: token}
 YAML
     as_user bash -e "$dir/both" || { cat "$dir/log" >&2 && false; }
-    names='SLURM_[A-Z_]*ID|SLURM_SRUN_COMM_PORT|SLURM_STEP_LAUNCHER_PORT|SLURM_TASK_PID'
-    names+='|SLURM_LAUNCH|SLURM_GTIDS|SLURM_LOCALID|SLURM_NODEID|SLURM_PROCID|SLURMD_NODENAME'
-    names+='|SLURM_JOB_(START|END)_TIME'
-    names+='|DLRUN_[A-Z_]*|HOW|HOSTNAME|TMPDIR|PMIX_[A-Z_0-9]*|PMI_[A-Z_]*|MASTER_[A-Z]*'
+    varying='SLURM_[A-Z_]*ID|SLURM_SRUN_COMM_PORT|SLURM_STEP_LAUNCHER_PORT|SLURM_TASK_PID'
+    varying+='|SLURM_LAUNCH|SLURM_GTIDS|SLURM_LOCALID|SLURM_NODEID|SLURM_PROCID|SLURMD_NODENAME'
+    varying+='|SLURM_JOB_(START|END)_TIME'
+    varying+='|DLRUN_[A-Z_]*|HOW|HOSTNAME|TMPDIR|PMIX_[A-Z_0-9]*|PMI_[A-Z_]*|MASTER_[A-Z]*'
     for how in sbatch slurmrestd; do
         [ -s "$dir/$how" ]
-        grep -Ev "^($names|_)=" "$dir/$how" >"$BATS_TEST_TMPDIR/$how"
+        grep -Ev "^($varying|_)=" "$dir/$how" >"$BATS_TEST_TMPDIR/$how"
     done
     diff "$BATS_TEST_TMPDIR/sbatch" "$BATS_TEST_TMPDIR/slurmrestd"
     grep -q '^BEFORE=two lines' "$dir/slurmrestd"
@@ -189,7 +189,8 @@ YAML
     wait_until 60 has_printed_digest
     no_argument_has_a_secret
     slurm_has_no_secret "$(dl status last --json | jq -r .job)"
-    [ "$(holders "$DLRUN_TESTBED_HOME")" = "$(dl status last --json | jq -r .path)/secrets" ]
+    [ "$(files_with_secrets "$DLRUN_TESTBED_HOME")" \
+        = "$(dl status last --json | jq -r .path)/secrets" ]
     as_user touch "$dir/go"
     dl wait last
 }

@@ -124,10 +124,10 @@ dl_trusting() {
     new_token 600
     for name in good misnamed; do
         serve_over_tls "$name"
-        trusting=dl_trusting
+        client=dl_trusting
         # The certificate `good` is valid, but `dl` does not know its authority.
-        [[ $name == misnamed ]] || trusting=dl
-        run "$trusting" submit job.yaml --set submit.via=slurmrestd --set "submit.url=$url" \
+        [[ $name == misnamed ]] || client=dl
+        run "$client" submit job.yaml --set submit.via=slurmrestd --set "submit.url=$url" \
             --set "submit.token_file=$dir/token"
         echo "$output"
         [ "$status" -eq 4 ]
@@ -148,10 +148,10 @@ dl_trusting() {
 }
 
 @test "other versions, half an object, 100 MB and an answer of another server leave no record" {
-    while IFS='|' read -r code text status body <&4; do
-        start_proxy answer "$status" "$body"
+    while IFS='|' read -r exit_code text http_status body <&4; do
+        start_proxy answer "$http_status" "$body"
         # shellcheck disable=SC2046 # splits the words
-        is_refused "$code" "$text" $(by_proxy)
+        is_refused "$exit_code" "$text" $(by_proxy)
         stop_proxy
     done 4<<'ANSWERS'
 3|in version v0.0.46 of its API; dlrun speaks v0|200|{"paths": {"/slurm/v0.0.46/job/submit": 0}}

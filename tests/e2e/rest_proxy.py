@@ -8,9 +8,10 @@
 Plays a network that fails between dlrun and a real slurmrestd, a server of another kind (answer),
 or TLS before a real slurmrestd on loopback (tls). Listens on the unix socket SOCKET.
 
-  swallow  A submission reaches slurmrestd, but its reply is lost. Other requests pass.
-  hold     A submission reaches slurmrestd, but its reply never arrives; the file SOCKET.held then
-           exists. Other requests pass.
+  swallow  A submission reaches slurmrestd, but its connection ends without a reply. Other requests
+           pass.
+  hold     A submission reaches slurmrestd, but its connection stays open without a reply; the file
+           SOCKET.held then exists. Other requests pass.
   reset    The first two requests to each path, and the first submission, are not forwarded; their
            connections just end. The file SOCKET.log has a line for each request.
   answer   Every request gets STATUS and BODY. If BODY is "100MB", the reply is 100 MB of spaces.
@@ -48,18 +49,18 @@ class TlsHandler(socketserver.BaseRequestHandler):
         context.load_cert_chain(sys.argv[3], sys.argv[4])
         with context.wrap_socket(self.request, server_side=True) as client:
             stream = client.makefile("rb")
-            first = stream.readline()
-            if not first:  # The client closed the connection without a request.
+            request_line = stream.readline()
+            if not request_line:  # The client closed the connection without a request.
                 return
             headers = http.client.parse_headers(stream)
             body = stream.read(int(headers.get("Content-Length", 0)))
             with open(sys.argv[1], "a") as file:
-                print(first.decode().strip(), file=file)
+                print(request_line.decode().strip(), file=file)
             del headers["Connection"]
             headers["Connection"] = "close"
             lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
             with socket.create_connection(("127.0.0.1", int(sys.argv[5]))) as real:
-                real.sendall(first + lines.encode() + b"\r\n" + body)
+                real.sendall(request_line + lines.encode() + b"\r\n" + body)
                 while answer := real.recv(1 << 16):
                     client.sendall(answer)
 
@@ -79,12 +80,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def handle_one(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if mode == "reset" and self.is_early():
+        is_submission = self.path.endswith("/job/submit")
+        if mode == "reset" or (mode == "submission" and is_submission):
+            self.log_request_line()
+        if mode == "reset" and self.count_request() <= (1 if self.command == "POST" else 2):
             self.end_connection()
             return
-        is_submission = self.path.endswith("/job/submit")
-        if mode == "submission" and is_submission:
-            self.log_request_line()
         if mode == "answer" or (mode == "submission" and is_submission):
             status = int(sys.argv[3])
             content = b" " * 100_000_000 if sys.argv[4] == "100MB" else sys.argv[4].encode()
@@ -120,12 +121,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             answer.begin()
             return answer.status, answer.read()
 
-    def is_early(self):
-        """Adds the request to the log. Returns True for the first requests to each path."""
-        self.log_request_line()
+    def count_request(self):
+        """Returns the number of the requests to this path so far, including this one."""
         with lock:
             seen[self.path] = seen.get(self.path, 0) + 1
-            return seen[self.path] <= (1 if self.command == "POST" else 2)
+            return seen[self.path]
 
     def log_request_line(self):
         with lock, open(sys.argv[1] + ".log", "a") as log:

@@ -7,9 +7,9 @@
 load helpers
 load trackers
 
-setup() { on cgroup; }
-# Both testbeds wait at the same time (trackers.bash). They share the user's index, so the tests
-# name runs by their ids.
+setup() { use_testbed cgroup; }
+# Tests of both trackers start their jobs on both testbeds (trackers.bash) before they wait for any.
+# The testbeds share the user's index, so the tests name runs by their ids.
 declare -gA id # bats reads the file in a function, so the array must be global.
 # submit KEY: submits exp.yaml and keeps the id of the run as id[KEY]
 submit() { id[$1]=$(dl submit exp.yaml --json 2>/dev/null | jq -r .run); }
@@ -74,9 +74,9 @@ YAML
         $(<"$dir_of_run/logs/attempt-0/rank-0000.log") != *resumed* ]]
 }
 
-@test "an array task near its time limit saves and is requeued alone, within its budget" {
+@test "an array task near its time limit saves and is requeued alone, within retry.max" {
     for tracker in cgroup linuxproc; do
-        on "$tracker"
+        use_testbed "$tracker"
         [[ $tracker == cgroup ]] && exit_code=0 || exit_code=3
         sed "s/EXIT_CODE/$exit_code/" <<'YAML' | spec
 name: swept
@@ -162,7 +162,7 @@ YAML
 
 @test "a preempted run saves if there is time, is requeued, and its first attempt records no end" {
     for tracker in cgroup linuxproc; do
-        on "$tracker"
+        use_testbed "$tracker"
         submit_preemptible preempt "$tracker" "$([[ $tracker == cgroup ]] || echo exit 0)"
         submit_preemptible preempt-now "$tracker" ''
         as_user sbatch -N4 --exclusive -t 1 -o /dev/null --wrap 'sleep 1'
@@ -206,7 +206,7 @@ YAML
     [ "$(<"$dir/ups")" = up ]
 }
 
-# submit_long_setup NAME TRACKER RESOURCES RETRY: submits a run with a secret. The setup of the run
+# submit_long_setup NAME TRACKER RESOURCES CAUSE: submits a run with a secret. The setup of the run
 # lasts until Slurm ends the job. After the restart, the rank waits for the file `go` and then
 # writes the secret to got-NAME.
 submit_long_setup() {
@@ -227,26 +227,26 @@ ends_of() { event ended "$(run_dir "$1")" | jq -r '"\(.attempt) \(.state) \(.cod
 has_ended_attempt() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
 
 @test "a requeue, preemption, cancellation or timeout during the setup is not a failure" {
-    # Slurm preempts the run `taken`, requeues `queued`, cancels `dropped`, ends `late` at its time
-    # limit, and requeues and then cancels `gone`.
+    # Slurm preempts the run `taken`, requeues `requeued`, cancels `dropped`, ends `late` at its
+    # time limit, and requeues and then cancels `gone`.
     for tracker in cgroup linuxproc; do
-        on "$tracker"
+        use_testbed "$tracker"
         as_user tee "$dir/token" <<<canary >/dev/null
         submit_long_setup taken "$tracker" 'partition: preempt-now, nodelist: n4, exclusive: true' \
             preemption
-        for name in queued dropped late gone; do
+        for name in requeued dropped late gone; do
             submit_long_setup "$name" "$tracker" 'exclude: n4' node_failure
         done
-        for name in taken queued dropped late gone; do
+        for name in taken requeued dropped late gone; do
             wait_until 30 test -e "$dir/in-setup-$name"
         done
-        for name in queued gone; do
+        for name in requeued gone; do
             scontrol requeue "$(json "${id[$tracker-$name]}" | jq -r .job)"
         done
         as_user sbatch -w n4 --exclusive -t 1 -o /dev/null --wrap 'sleep 1'
         dl cancel "${id[$tracker-dropped]}"
         scontrol update JobId="$(json "${id[$tracker-late]}" | jq -r .job)" EndTime=now+1
-        for name in taken queued gone; do
+        for name in taken requeued gone; do
             wait_until 20 has_ended_attempt "${id[$tracker-$name]}"
             [[ $(json "${id[$tracker-$name]}" | jq -r .state) == @(pending|running) ]]
         done
@@ -256,27 +256,28 @@ has_ended_attempt() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
     done
     for tracker in cgroup linuxproc; do
         return_to "$tracker"
-        for name in taken queued; do
+        for name in taken requeued; do
             wait_until 60 is_state completed "${id[$tracker-$name]}"
             [ "$(ends_of "${id[$tracker-$name]}")" = "1 completed 0" ]
             [ "$(cat "$dir/got-$name")" = "1 canary" ]
         done
-        [ "$(restarts "${id[$tracker-taken]}") $(restarts "${id[$tracker-queued]}")" \
+        [ "$(restarts "${id[$tracker-taken]}") $(restarts "${id[$tracker-requeued]}")" \
             = "preemption " ]
         wait_until 30 is_state cancelled "${id[$tracker-dropped]}"
         wait_until 30 is_state cancelled "${id[$tracker-gone]}"
         wait_until 60 is_state timeout "${id[$tracker-late]}"
         [ "$(ends_of "${id[$tracker-dropped]}"), $(ends_of "${id[$tracker-late]}")" \
             = "0 cancelled 143, 0 timeout 143" ]
-        for name in taken queued dropped late gone; do
+        for name in taken requeued dropped late gone; do
             [ ! -e "$(run_dir "${id[$tracker-$name]}")/secrets" ]
         done
     done
 }
 
-# submit_lasting NAME RESOURCES RETRY PROGRAM RANKS [ATTEMPTS]: submits a run in which each attempt
-# runs PROGRAM. The last attempt (the second, or number ATTEMPTS) ends by itself; the others do not.
-# Waits until the file NAME has a line of each of the RANKS ranks.
+# submit_lasting NAME RESOURCES RETRY COMMAND RANKS [ATTEMPTS]: submits a run. Each rank executes
+# the shell command COMMAND and then writes a line into the file NAME. The last attempt (the second,
+# or number ATTEMPTS) then ends by itself; the others do not. Waits until the file NAME has a line
+# of each of the RANKS ranks.
 submit_lasting() {
     spec <<YAML
 name: $1
@@ -311,7 +312,7 @@ YAML
     # On the other testbed a node is cut off, and the run hangs before Slurm notices. The run must
     # restart once, not once for the hang and once more for the node.
     save_dir_of cgroup
-    on linuxproc
+    use_testbed linuxproc
     # shellcheck disable=SC2016 # not expanded by the test
     submit_lasting cut 'nodes: 2' \
         $'retry: {max: 3, on: [node_failure, hang]}\nhealth: {hang_after: 2}' \

@@ -56,14 +56,14 @@ is_gone() { [[ ! $(job_state "$1" 2>/dev/null) =~ PENDING|RUNNING|COMPLETING ]];
     [ "$(json | jq -r '[.restarts[].cause] | join(" ")')" = timeout ]
     path=$(json | jq -r .path)
     [ "$(jq -r 'select(.event == "restarting") | .by' "$path/events.jsonl")" = chain ]
-    # All jobs write one log, and the name of each of them finds the run.
+    # All jobs write one log, and the id of each of them finds the run.
     [[ $(dl logs last) == *"this is attempt 0"*"this is attempt 1"* ]]
     [ "$(json "$third" | jq -r .path)" = "$path" ]
     wait_until 20 is_gone "$third"
     wait_until 20 no_jobs
 }
 
-@test "a run that waits for a chain starts after it, so the chain's last job is not cancelled" {
+@test "a run that waits for a chain starts after it: the chain's last job is not cancelled" {
     spec ''
     dl submit exp.yaml
     local first third

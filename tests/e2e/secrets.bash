@@ -2,15 +2,16 @@
 # For test files whose jobs have secrets: creates random values as secrets, and checks that they are
 # nowhere except in the job's programs.
 #
-#   make_secrets          makes a value for MY_KEY, in dlrun's environment, and one in $dir/token
-#                         for MY_TOKEN; sets canary and canary_from_file, the two values, and
-#                         expected, the digest of both
+#   make_secrets          makes a value for MY_KEY, which dl_with_key passes on, and one for
+#                         MY_TOKEN, in $dir/token; sets canary and canary_from_file, the two
+#                         values, and expected, the digest of both
 #   write_secret_spec NAME TASKS COMMAND
 #                         writes $dir/secret.yaml: a job on two nodes with TASKS ranks each. Every
 #                         rank prints the digest of both secrets, then executes COMMAND
 #   dl_with_key ARGS...   runs dlrun with MY_KEY in its environment, and with MY_TOKEN if the test
-#                         has one
-#   holders FOLDER...     prints every file below FOLDER that contains a secret, except $dir/token,
+#                         has set this variable
+#   files_with_secrets FOLDER...
+#                         prints every file below FOLDER that contains a secret, except $dir/token,
 #                         which the test itself has written
 #   no_argument_has_a_secret
 #                         checks that no process has a secret in its arguments
@@ -57,7 +58,7 @@ dl_with_key() {
     as_user bash -c 'cd "$1" && . ./env.sh && rm env.sh && shift && exec dlrun "$@"' - "$dir" "$@"
 }
 
-holders() {
+files_with_secrets() {
     grep -rlaFf "$BATS_TEST_TMPDIR/patterns" "$@" 2>/dev/null | grep -v "^$dir/token$" || true
 }
 
@@ -76,7 +77,8 @@ prints_no_secret() {
 slurm_has_no_secret() {
     local node found
     prints_no_secret scontrol show job "$1" || return 1
-    found=$(holders "$DLRUN_TESTBED_DIR" --exclude-dir=home --exclude-dir=prefix --exclude='*.sqsh')
+    found=$(files_with_secrets "$DLRUN_TESTBED_DIR" --exclude-dir=home --exclude-dir=prefix \
+        --exclude='*.sqsh')
     for node in n1 n2; do
         found+=$("$testbed/on_node" "$node" grep -rlaFf - /tmp <"$BATS_TEST_TMPDIR/patterns" ||
             true)
@@ -93,28 +95,28 @@ check_secrets_in_container() {
 environment: {secrets: [MY_KEY, {name: MY_TOKEN, file: token}]}
 YAML
     # shellcheck disable=SC2016 # not expanded by the test
-    local words='printf %s "$MY_KEY,$MY_TOKEN" | busybox sha256sum;'
-    words+=' until [ -e /data/go ]; do sleep 0.1; done'
+    local commands='printf %s "$MY_KEY,$MY_TOKEN" | busybox sha256sum;'
+    commands+=' until [ -e /data/go ]; do sleep 0.1; done'
     dl_with_key submit job.yaml --set "container.mounts=['$dir/data:/data']" \
-        --set "launch.command=[sh, -c, 'printf \"rank: \"; $words']"
+        --set "launch.command=[sh, -c, 'printf \"rank: \"; $commands']"
     wait_until 60 rank_printed_digest
     run=$(dl status last --json | jq -r .path)
     no_argument_has_a_secret
     slurm_has_no_secret "$(dl status last --json | jq -r .job)"
     prints_no_secret scontrol write batch_script "$(dl status last --json | jq -r .job)" -
-    [ "$(holders "$DLRUN_TESTBED_HOME")" = "$run/secrets" ]
+    [ "$(files_with_secrets "$DLRUN_TESTBED_HOME")" = "$run/secrets" ]
     as_user touch "$dir/data/go"
     dl wait last
     [ ! -e "$run/secrets" ]
 
     rm "$dir/data/go"
     dl_with_key interactive job.yaml --set "container.mounts=['$dir/data:/data']" \
-        -- sh -c "$words" >"$BATS_TEST_TMPDIR/session" 2>&1 3>&- &
+        -- sh -c "$commands" >"$BATS_TEST_TMPDIR/session" 2>&1 3>&- &
     session=$!
     wait_until 60 grep -qF "$expected" "$BATS_TEST_TMPDIR/session"
     no_argument_has_a_secret
     slurm_has_no_secret "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i | sort -n | tail -n 1)"
-    [ -z "$(holders "$DLRUN_TESTBED_HOME")" ]
+    [ -z "$(files_with_secrets "$DLRUN_TESTBED_HOME")" ]
     as_user touch "$dir/data/go"
     wait "$session"
 }

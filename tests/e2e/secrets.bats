@@ -42,13 +42,13 @@ ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -
     # One file of the run has the secrets, and only its owner can read it. No other file of the
     # user's home has them, the index included.
     [ "$(stat -c '%a %U' "$run/secrets")" = "600 $DLRUN_TESTBED_USER" ]
-    [ "$(holders "$DLRUN_TESTBED_HOME")" = "$run/secrets" ]
-    [ -z "$(holders /tmp --exclude-dir=bats-run*)" ]
+    [ "$(files_with_secrets "$DLRUN_TESTBED_HOME")" = "$run/secrets" ]
+    [ -z "$(files_with_secrets /tmp --exclude-dir=bats-run*)" ]
 
     as_user touch "$dir/go"
     wait_until 60 is_state completed
     [ ! -e "$run/secrets" ]
-    [ -z "$(holders "$DLRUN_TESTBED_HOME" "$DLRUN_TESTBED_DIR/log")" ]
+    [ -z "$(files_with_secrets "$DLRUN_TESTBED_HOME" "$DLRUN_TESTBED_DIR/log")" ]
 }
 
 @test "dlrun run gives secrets to its ranks, and no file keeps a secret" {
@@ -56,7 +56,7 @@ ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -
     dl run secret.yaml --set resources.nodes=1 --set resources.tasks_per_node=4
     ranks_printed_digest
     [ ! -e "$(path)/secrets" ]
-    [ -z "$(holders "$DLRUN_TESTBED_HOME")" ]
+    [ -z "$(files_with_secrets "$DLRUN_TESTBED_HOME")" ]
 }
 
 @test "a secret that is not set or has no file is reported with its place before queueing" {
@@ -114,5 +114,5 @@ ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -
 @test "if sbatch refuses the job, its secrets are removed" {
     run dl submit secret.yaml --set resources.partition=nope
     [ "$status" -eq 3 ]
-    [ -z "$(holders "$DLRUN_TESTBED_HOME")" ]
+    [ -z "$(files_with_secrets "$DLRUN_TESTBED_HOME")" ]
 }

@@ -83,17 +83,17 @@ YAML
 }
 
 @test "a run goes on if srun claims a node failure and the controller does not confirm it" {
-    as_user mkdir "$dir/first"
-    as_user tee "$dir/first/srun" >/dev/null <<SH
+    as_user mkdir "$dir/bin"
+    as_user tee "$dir/bin/srun" >/dev/null <<SH
 #!/bin/bash
 echo 'srun: error: Node failure on n1' >&2
 exec $slurm_bin/srun "\$@"
 SH
-    as_user chmod 755 "$dir/first/srun"
+    as_user chmod 755 "$dir/bin/srun"
     spec <<YAML
 name: claimed
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}
-environment: {setup: 'PATH=$dir/first:\$PATH'}
+environment: {setup: 'PATH=$dir/bin:\$PATH'}
 launch: {preset: plain, command: [sleep, '3']}
 YAML
     run dl submit exp.yaml --watch

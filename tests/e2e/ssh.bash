@@ -18,8 +18,8 @@
 #   host_file NAME LINES  writes the file of a host; its dlrun is the installed one unless a line
 #                         says otherwise
 #   use_shell SHELL       makes SHELL the login shell on the host
-#   make_code             makes $dir a git repository with exp.yaml, whose job prints `message`, and
-#                         sweep.yaml with two points of it
+#   make_code             makes $dir a git repository with exp.yaml, whose job prints the file
+#                         `message`, and sweep.yaml with two points of it
 #   cut_submissions N SEED
 #                         submits job 0 whole, then jobs 1 to N, each cut at a random moment and
 #                         repeated until an answer comes. The jobs write their numbers to
@@ -173,17 +173,17 @@ submit_cut() {
 }
 
 cut_submissions() {
-    local number=$1 i start whole
+    local number=$1 i start whole_ms
     cuts=0 RANDOM=$2
     start=${EPOCHREALTIME/./}
     submit_cut 0 100000 exp.yaml
-    whole=$(((${EPOCHREALTIME/./} - start) / 1000))
+    whole_ms=$(((${EPOCHREALTIME/./} - start) / 1000))
     for ((i = 1; i <= number; i++)); do
         # The first submission takes longest, so some of the others end before their cut.
-        submit_cut "$i" $((RANDOM % whole * 4 / 5 + 1)) exp.yaml ||
+        submit_cut "$i" $((RANDOM % whole_ms * 4 / 5 + 1)) exp.yaml ||
             { cat "$dir/out-$i" && return 1; }
     done
-    echo "$number submissions of $whole ms, $cuts of them cut"
+    echo "$number submissions of $whole_ms ms, $cuts of them cut"
 }
 
 one_job_each() {

@@ -9,7 +9,7 @@ no_sleeper() { ! pgrep -u "$DLRUN_TESTBED_USER" -a -f 'sleep 98765'; }
 
 @test "a connection's programs end with it, and all connections end with the job" {
     for tracker in cgroup linuxproc; do
-        on "$tracker"
+        use_testbed "$tracker"
         submit_servers
         ssh_block last --node n2
         # The program has its own session and ignores the signals with which sshd ends programs.

@@ -29,7 +29,7 @@ word = sys.argv[2]
 fields = base64.urlsafe_b64decode(word + '=' * (-len(word) % 4)).split(b'\0')
 nonce = next(f[6:] for f in fields if f.startswith(b'nonce='))
 kind = open(os.path.dirname(sys.argv[0]) + '/kind').read().strip()
-if kind == 'silent flood':
+if kind == 'unmarked flood':
     sys.stdout.write('x' * 100_000_000)
     sys.exit()
 sys.stderr.flush()
@@ -45,7 +45,7 @@ PY
         XDG_STATE_HOME="$laptop_dir/state" script -qec 'dlrun -H near ls' /dev/null
     echo "$output"
     [[ $output == *'\x1b]0;owned\x07'* && $output == *text* && $output != *$'\e]0'* ]]
-    for kind in garbage flood 'silent flood'; do
+    for kind in garbage flood 'unmarked flood'; do
         as_user tee "$dir/bin/kind" >/dev/null <<<"$kind"
         run laptop -H near submit exp.yaml </dev/null
         echo "$kind: ${output:0:500}"

@@ -114,7 +114,7 @@ event() { jq -r "select(.event == \"$1\") | $2" "$(path)/events.jsonl"; }
     [[ $(dl status last) == *"rank 1 on n1 was killed by SIGKILL"* ]]
 }
 
-@test "outputs are copied at intervals while the program runs, also by dlrun run" {
+@test "dlrun run, too, copies outputs at intervals while the program runs" {
     cat >"$dir/here.yaml" <<YAML
 name: here
 resources: {tasks_per_node: 2, time: 5m}

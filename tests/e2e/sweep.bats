@@ -190,7 +190,8 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     ! grep -rl s3cret "$parent" || false
 }
 
-# Writes an sbatch that submits the job and then loses its reply or kills its caller.
+# Writes an sbatch that submits the job, kills its caller if the file `kill` exists, and loses the
+# first reply, unless the file `has-lost` exists.
 write_hostile_sbatch() {
     as_user mkdir "$dir/bin"
     as_user tee "$dir/bin/sbatch" >/dev/null <<SH
@@ -200,7 +201,7 @@ answer=\$($slurm_bin/sbatch "\$@") || exit
 echo "\$answer" >>$dir/jobs
 [[ ! -e $dir/kill ]] || kill -KILL \$PPID
 error='Batch job submission failed: Socket timed out on send/recv operation'
-[[ -e $dir/lost ]] || { touch $dir/lost; echo "sbatch: error: \$error" >&2; exit 1; }
+[[ -e $dir/has-lost ]] || { touch $dir/has-lost; echo "sbatch: error: \$error" >&2; exit 1; }
 echo "\$answer"
 SH
     as_user chmod 755 "$dir/bin/sbatch"
@@ -222,7 +223,7 @@ submit_ten() {
 
 @test "if dlrun is killed between two arrays, the second is reported as not submitted" {
     write_hostile_sbatch
-    as_user touch "$dir/lost" "$dir/kill"
+    as_user touch "$dir/has-lost" "$dir/kill"
     run submit_ten
     [ "$status" -ne 0 ]
     (($(wc -l <"$dir/jobs") == 1))

@@ -120,8 +120,8 @@ for line in sys.stdin:
             good = [at for loss, at in ranked[:2]]
             bad = [at for loss, at in ranked[2:]]
             tries = [random.uniform(low, high) for _ in range(50)]
-            near = lambda at, all: min(abs(at - one) for one in all)
-            lr = math.exp(min(tries, key=lambda at: near(at, good) - near(at, bad)))
+            distance = lambda at, all: min(abs(at - one) for one in all)
+            lr = math.exp(min(tries, key=lambda at: distance(at, good) - distance(at, bad)))
         lr = min(max(lr, space["lr"]["min"]), space["lr"]["max"])
         print(json.dumps({"point": {"lr": lr, "width": space["width"][0]}}), flush=True)
     else:
@@ -160,8 +160,8 @@ resources: {tasks_per_node: 1, time: 5m}
 launch: {command: [sleep, "{x}"]}
 sweep: {parameters: {x: {min: 1, max: 900}}, ask: [bash, search.sh], ask_timeout: 2s}
 YAML
-    # fails_after CODE WORDS: checks that submit prints WORDS and fails if the search program runs
-    # CODE after it has read the first message
+    # fails_after COMMANDS WORDS: checks that submit prints WORDS and fails if the search program
+    # runs the shell COMMANDS after it has read the first message
     fails_after() {
         write search.sh <<<"read -r start; $1"
         run dl submit search.yaml

@@ -13,7 +13,7 @@ scalars() { # scalars TAG: prints "STEP VALUE" for each value of the tag in all 
         jq -r --arg tag "$1" 'select(.scalars[$tag] != null) | "\(.step) \(.scalars[$tag])"'
 }
 
-@test "any program's reports are in the event file, over a restart of the run" {
+@test "any program's reports are in the event files, across a restart of the run" {
     as_user tee "$dir/t.yaml" >/dev/null <<'YAML'
 name: t
 resources: {nodes: 2, tasks_per_node: 1, time: 5m}

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # For test files that run with both of Slurm's process trackers. The shared testbed tracks processes
 # by control groups. In a second testbed, which exists while the test file runs, Slurm finds the
-# processes of a job by their parents. Each test starts with `on cgroup` or `on linuxproc`.
+# processes of a job by their parents. Each test starts with `use_testbed cgroup` or `use_testbed
+# linuxproc`.
 
 setup_file() {
     export DLRUN_CGROUP_DIR=$DLRUN_TESTBED_DIR DLRUN_LINUXPROC_DIR=$DLRUN_TESTBED_DIR.linuxproc
@@ -15,9 +16,9 @@ teardown_file() {
     DLRUN_TESTBED_DIR=$DLRUN_LINUXPROC_DIR "$DLRUN_SOURCE_DIR/tests/testbed/down"
 }
 
-# on cgroup|linuxproc: selects the testbed for the following commands; sets dir to a new directory
-# on it
-on() {
+# use_testbed cgroup|linuxproc: selects the testbed for the following commands; sets dir to a new
+# directory on it
+use_testbed() {
     case $1 in
     cgroup) DLRUN_TESTBED_DIR=$DLRUN_CGROUP_DIR ;;
     linuxproc) DLRUN_TESTBED_DIR=$DLRUN_LINUXPROC_DIR ;;
@@ -34,13 +35,13 @@ on() {
 declare -gA dir_on # bats reads the file in a function, so the array must be global.
 save_dir_of() { dir_on[$1]=$dir; }
 return_to() {
-    on "$1"
+    use_testbed "$1"
     dir=${dir_on[$1]}
 }
 
 teardown() {
     for tracker in cgroup linuxproc; do
-        on "$tracker" >/dev/null
+        use_testbed "$tracker" >/dev/null
         end_test
     done
 }

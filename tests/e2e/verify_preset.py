@@ -87,8 +87,8 @@ def from_tensorflow():
         if number("DLRUN_RANK") > 0:  # Rank 0 listens later, in meet().
             with socket.create_server(("", int(mine.rsplit(":", 1)[1]))):
                 pass  # TensorFlow's server needs to listen on the held port, so this must work.
-    first = (cluster.get("chief") or cluster["worker"])[0].rsplit(":", 1)
-    return (number("DLRUN_RANK"), number("DLRUN_WORLD_SIZE"), first[0], int(first[1]),
+    master = (cluster.get("chief") or cluster["worker"])[0].rsplit(":", 1)
+    return (number("DLRUN_RANK"), number("DLRUN_WORLD_SIZE"), master[0], int(master[1]),
             {"cluster": cluster, "task": task})
 
 
@@ -147,7 +147,7 @@ def meet(rank, size, address, port):
 
 
 def one_rank(folder, preset):
-    rank, size, address, port, shared = READERS[preset]()
+    rank, size, address, port, more = READERS[preset]()
     require(rank == number("DLRUN_RANK") and size == number("DLRUN_WORLD_SIZE"),
             "rank or size is not the agent's")
     for secret in ("DLRUN_SECRET", "DLRUN_LEAD"):
@@ -158,7 +158,7 @@ def one_rank(folder, preset):
               "node_rank": number("DLRUN_NODE_RANK"), "local_rank": number("DLRUN_LOCAL_RANK"),
               "local_size": number("DLRUN_LOCAL_WORLD_SIZE"),
               "cuda": os.environ.get("CUDA_VISIBLE_DEVICES"),
-              "slurm_gpus": os.environ.get("SLURM_STEP_GPUS"), **shared}
+              "slurm_gpus": os.environ.get("SLURM_STEP_GPUS"), **more}
     pathlib.Path(folder, f"{rank}.json").write_text(json.dumps(report))
     print(f"rank {rank} of {size} reached {address}:{port}")
 
@@ -177,23 +177,24 @@ def all_ranks(folder, preset, size):
         require(nodes.setdefault(report["node_rank"], report["host"]) == report["host"],
                 "a node rank with two hosts")
     for report in reports:
-        there = sum(other["node_rank"] == report["node_rank"] for other in reports)
-        require(report["local_size"] == there, "rank", report["rank"], "reports the local size",
-                report["local_size"], "but its node has", there, "ranks")
+        ranks_there = sum(other["node_rank"] == report["node_rank"] for other in reports)
+        require(report["local_size"] == ranks_there,
+                "rank", report["rank"], "reports the local size", report["local_size"],
+                "but its node has", ranks_there, "ranks")
     places = {(report["node_rank"], report["local_rank"]) for report in reports}
     require(len(places) == len(reports), "two ranks have the same place")
     if preset == "tensorflow":
         tasks = sorted((report["task"]["type"], report["task"]["index"]) for report in reports)
         require(len(set(tasks)) == len(tasks), "two ranks are the same task")
-        named = {}
+        counts = {}
         for kind, index in tasks:
-            named[kind] = named.get(kind, 0) + 1
+            counts[kind] = counts.get(kind, 0) + 1
             require(index < int(size), "an index out of range")
-        require(all(len(reports[0]["cluster"][kind]) == count for kind, count in named.items()
+        require(all(len(reports[0]["cluster"][kind]) == count for kind, count in counts.items()
                     if kind != "evaluator"),
                 "cluster and tasks differ")
         require("evaluator" not in reports[0]["cluster"], "the evaluator is in the cluster")
-        print(" ".join(f"{kind}={count}" for kind, count in sorted(named.items())))
+        print(" ".join(f"{kind}={count}" for kind, count in sorted(counts.items())))
     print(f"{len(reports)} ranks on {len(nodes)} nodes agree")
 
 

@@ -20,7 +20,7 @@ COMMON = """\
 name: {name}
 resources: {{nodes: {nodes}, tasks_per_node: {per_node}, cpus_per_task: 1, time: 5m{resources}}}
 health: {{hang_after: {hang_after}}}
-retry: {{max: 3, on: [{causes}]}}
+retry: {{max: 3, on: [{retry_on}]}}
 """
 TRAINER = """\
 train:
@@ -103,7 +103,7 @@ TYPES = {
 class Job:
     """A run of one type in a folder of its own. runs: the runs folder, by default `runs` in the
     job's folder. checkpoints: the folder of the trainer's checkpoints, by default `ckpt` in the
-    run's directory. resources, causes, slow_ms: as in Kind (kinds.py)."""
+    run's directory. resources, retry_on, slow_ms: as in Kind (kinds.py)."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Job:
         job_type: JobType,
         name: str,
         resources: str = "",
-        causes: str = "",
+        retry_on: str = "",
         slow_ms: int = 0,
         runs: pathlib.Path | None = None,
         checkpoints: pathlib.Path | None = None,
@@ -123,7 +123,7 @@ class Job:
             part.mkdir(exist_ok=True)
             self.give_to_user(part)
         self.runs = runs or self.folder / "runs"
-        self.checkpoints_at = checkpoints
+        self.given_checkpoints = checkpoints
         for folder in (self.runs, checkpoints):
             if folder:
                 folder.mkdir(exist_ok=True)
@@ -134,7 +134,7 @@ class Job:
             per_node=job_type.per_node,
             resources=resources,
             hang_after=job_type.hang_after,
-            causes=causes or "failure, hang, node_failure, preemption, timeout",
+            retry_on=retry_on or "failure, hang, node_failure, preemption, timeout",
             checkpoints=checkpoints or "ckpt",
             programs=testbed.home / "programs",
             folder=self.folder / "work",
@@ -159,7 +159,7 @@ class Job:
 
     @property
     def checkpoints(self) -> pathlib.Path:
-        return self.checkpoints_at or self.run / "ckpt"
+        return self.given_checkpoints or self.run / "ckpt"
 
     def give_to_user(self, path: pathlib.Path) -> None:
         os.chown(path, self.testbed.user.pw_uid, self.testbed.user.pw_gid)
@@ -172,11 +172,11 @@ class Job:
     def submit(self) -> None:
         done = self.dlrun("submit", "exp.yaml", "--runs", str(self.runs), "--json")
         try:
-            self.take_run(json.loads(done.stdout)["path"])
+            self.set_run(json.loads(done.stdout)["path"])
         except (ValueError, KeyError) as error:
             raise Failure(f"dlrun submit: exit {done.returncode}: {done.stderr} {error}") from None
 
-    def take_run(self, directory: str) -> None:
+    def set_run(self, directory: str) -> None:
         self._run = pathlib.Path(directory)
         self.run_id = self.run.name
 

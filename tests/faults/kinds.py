@@ -1,5 +1,5 @@
-"""The kinds of faults: the jobs of each kind, the function that injects it, and the statements
-about the run that are true afterwards.
+"""The types that describe a kind of fault: its jobs, the function that injects it, and the
+statements about the run that are true afterwards. all_kinds.py lists the kinds.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Truth:
     ends: the signals and exit codes that the run may report; empty: any.
     states: the possible final states of the run.
     details: words of which the run's detail must contain one; empty: any detail.
-    resubmits: the run finishes only after it is submitted again."""
+    needs_resubmission: the run finishes only after it is submitted again."""
 
     causes: frozenset[tuple[str, ...]] = frozenset({("failure",)})
     blames: str = "rank"
     ends: frozenset[str] = frozenset()
     states: frozenset[str] = frozenset({"completed"})
     details: tuple[str, ...] = ()
-    resubmits: bool = False
+    needs_resubmission: bool = False
 
 
 def causes(*sequences: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
@@ -91,7 +91,7 @@ class Kind:
         description of the fault. inject is then not called.
     early: the fault happens after the attempt has started, before its ranks have joined.
     disk: the data on a small disk ("run", "checkpoints").
-    resources, causes: additional text of the spec's resources, and the value of retry.on.
+    resources, retry_on: additional text of the spec's resources, and the value of retry.on.
     slow_ms: the duration of the plain program's last steps, so that the job still runs when the
         fault is noticed.
     is_long: the fault takes almost a minute or more.
@@ -108,7 +108,7 @@ class Kind:
     early: bool = False
     disk: str = ""
     resources: str = ""
-    causes: str = ""
+    retry_on: str = ""
     slow_ms: int = 0
     is_long: bool = False
     leftover_s: float = LEFTOVER_S

@@ -68,7 +68,7 @@ def unplug(seconds: tuple[float, float]) -> Callable[[Scene], Injected]:
     return inject
 
 
-def _has_started_again(scene: Scene) -> bool:
+def _has_started_again_or_ended(scene: Scene) -> bool:
     return scene.job.has_event("started", 1) or scene.job.has_ended()
 
 
@@ -87,7 +87,9 @@ def unplug_until(run_restarts: bool) -> Callable[[Scene], Injected]:
             injected.words += ", lead is there"
         scene.testbed.fault("unplug", scene.node)
         wait_for(
-            lambda: _has_started_again(scene) if run_restarts else scene.job.has_ended(),
+            lambda: (
+                _has_started_again_or_ended(scene) if run_restarts else scene.job.has_ended()
+            ),
             NOTICE_LIMIT_S,
         )
         scene.testbed.fault("plug", scene.node)
@@ -121,7 +123,7 @@ def lose_node(scene: Scene) -> Injected:
             except ProcessLookupError:
                 pass
         time.sleep(0.01)
-    wait_for(lambda: _has_started_again(scene), NOTICE_LIMIT_S)
+    wait_for(lambda: _has_started_again_or_ended(scene), NOTICE_LIMIT_S)
     scene.testbed.fault("plug", scene.node)
     return injected
 
@@ -137,7 +139,7 @@ FORGOTTEN = Truth(
     blames="nobody",
     states=frozenset({"completed", "unknown", "pending"}),
     details=("Slurm no longer knows", "ended with 0", "`scontrol release"),
-    resubmits=True,
+    needs_resubmission=True,
 )
 LOST = Truth(causes=causes(("node_failure",)), blames="node")
 # The slurmstepd of an unplugged node stays until the controller answers again; dlrun has no

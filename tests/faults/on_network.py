@@ -16,7 +16,7 @@ def flood(scene: Scene) -> Injected:
     started = next(event for event in scene.job.events() if event["event"] == "started")
     host, port = started["lead"].split(",")[0].rsplit(":", 1)
     nonsense = [b"", b"GET / HTTP/1.0\r\n\r\n", b"DLRUN1\n" + bytes(32), scene.draw.randbytes(400)]
-    waiting = select.poll()
+    poller = select.poll()
     strangers: dict[int, socket.socket] = {}
     opened = 0
     injected = Injected()
@@ -27,18 +27,18 @@ def flood(scene: Scene) -> Injected:
             stranger.setblocking(False)
             stranger.connect_ex((host, int(port)))
             strangers[stranger.fileno()] = stranger
-            waiting.register(stranger, select.POLLIN | select.POLLOUT)
+            poller.register(stranger, select.POLLIN | select.POLLOUT)
             opened += 1
-        for number, ready in waiting.poll(20):
+        for number, ready in poller.poll(20):
             stranger = strangers[number]
             try:
                 if ready & select.POLLOUT:
                     stranger.send(nonsense[opened % len(nonsense)])
-                    waiting.modify(stranger, select.POLLIN)
+                    poller.modify(stranger, select.POLLIN)
                 elif not stranger.recv(4096):
                     raise ConnectionError
             except OSError:
-                waiting.unregister(stranger)
+                poller.unregister(stranger)
                 stranger.close()
                 del strangers[number]
     for stranger in strangers.values():

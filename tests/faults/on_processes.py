@@ -6,7 +6,7 @@ from collections.abc import Callable
 import processes
 from kinds import ALL, CHEAP, NONE, Injected, Kind, Scene, Truth, causes, wait_while_running
 
-# Seconds of a pause: too short to be noticed, and longer than lead's lease.
+# Seconds of a short pause, which nothing notices, and of a long one, longer than lead's lease.
 SHORT_S, LONG_S = (0.3, 2.0), (14.0, 16.0)
 
 
@@ -86,7 +86,12 @@ KINDS = (
     Kind(
         "kill lead",
         kill("lead"),
-        Truth(causes=causes(NONE), blames="nobody", states=frozenset({"failed"}), resubmits=True),
+        Truth(
+            causes=causes(NONE),
+            blames="nobody",
+            states=frozenset({"failed"}),
+            needs_resubmission=True,
+        ),
         weight=3,
     ),
     Kind("kill srun", kill("srun"), Truth(blames="nobody"), weight=3),

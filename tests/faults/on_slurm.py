@@ -117,7 +117,7 @@ def submit_with(fates: tuple[str, ...]) -> Callable[[Job, random.Random], str]:
             if len(new) != 1:
                 raise Failure(f"dlrun submit: {len(new)} new runs: {done.stderr}")
             known |= new
-            job.take_run(str(*new))
+            job.set_run(str(*new))
 
             def is_settled() -> bool:
                 return "being submitted" not in (job.status()["detail"] or "")
@@ -166,11 +166,11 @@ KINDS = (
             blames="nobody",
             states=frozenset({"timeout"}),
             details=("time limit",),
-            resubmits=True,
+            needs_resubmission=True,
         ),
         jobs=("plain",),
         weight=2,
-        causes="failure",
+        retry_on="failure",
         slow_ms=4000,
         is_long=True,
         bound_s=90,

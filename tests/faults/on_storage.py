@@ -31,8 +31,8 @@ def _fill(file: pathlib.Path) -> None:
 
 
 def fill_disk(scene: Scene) -> Injected:
-    """Fills the disk until an attempt has ended, for at most 2 s."""
-    disk = (scene.job.checkpoints_at or scene.job.runs).parent
+    """Keeps the disk full until an attempt has ended, for at most 2 s."""
+    disk = (scene.job.given_checkpoints or scene.job.runs).parent
     injected = Injected(rank=0, node=scene.found.programs[0].node, words=f"{disk} is full")
     _fill(disk / "filler")
     wait_for(lambda: attempt_has_ended(scene.job), 2.0, every_s=0.005)

@@ -27,13 +27,13 @@ class Planned:
 def draw(kinds: Sequence[Kind], count: int, seed: int) -> list[Planned]:
     """Draws the faults: first one of each kind, then kinds by their weights."""
     chance = random.Random(seed)
-    first = list(kinds)
-    chance.shuffle(first)
+    each_once = list(kinds)
+    chance.shuffle(each_once)
     planned = []
     for number in range(count):
         kind = (
-            first[number]
-            if number < len(first)
+            each_once[number]
+            if number < len(each_once)
             else chance.choices(kinds, [kind.weight for kind in kinds])[0]
         )
         weights = [1 if name == "torch" else 4 for name in kind.jobs]

@@ -110,7 +110,7 @@ def _new_job(testbed: Testbed, planned: Planned, kind: Kind, try_number: int) ->
         TYPES[planned.job],
         name,
         kind.resources,
-        kind.causes,
+        kind.retry_on,
         kind.slow_ms,
         disk / "runs" if disk and kind.disk == "run" else None,
         disk / "ckpt" if disk and kind.disk == "checkpoints" else None,
@@ -159,7 +159,7 @@ def _resubmit(job: Job, outcome: Outcome) -> JsonObject | None:
         job.testbed.mend()  # Slurm has drained the nodes where the job ran
     done = job.dlrun("resubmit", job.run_id, "--json")
     try:
-        job.take_run(json.loads(done.stdout)["path"])
+        job.set_run(json.loads(done.stdout)["path"])
     except (ValueError, KeyError):
         outcome.error = f"dlrun resubmit {before}: exit {done.returncode}: {done.stderr}"
         return None
@@ -194,7 +194,7 @@ def _judge(
     outcome.wrong_starts = oracle.wrong_starts(job, status["attempt"])
     runs, ids = [job.run], {status["job"] or ""}
     if (
-        truth.resubmits
+        truth.needs_resubmission
         and not outcome.hung
         and status["state"] in truth.states
         and status["state"] != "completed"
@@ -208,9 +208,9 @@ def _judge(
     outcome.leftovers = oracle.leftovers(job.testbed, runs, ids, kind.leftover_s)
 
 
-def _keep(job: Job, outcome: Outcome, keep: pathlib.Path) -> None:
+def _keep(job: Job, outcome: Outcome, bad_folder: pathlib.Path) -> None:
     """Keeps the files that are needed to understand a fault with a wrong outcome."""
-    to = keep / f"{outcome.number}-{outcome.kind.replace(' ', '-')}"
+    to = bad_folder / f"{outcome.number}-{outcome.kind.replace(' ', '-')}"
     shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(
         job.folder,
@@ -232,17 +232,17 @@ def _keep(job: Job, outcome: Outcome, keep: pathlib.Path) -> None:
     )
 
 
-def _end(job: Job, kind: Kind, outcome: Outcome) -> None:
+def _clean_up(job: Job, kind: Kind, outcome: Outcome) -> None:
     job.testbed.as_root("scancel", "-f", "-n", job.name)
     if outcome.hung or outcome.leftovers:
         for pid, _ in processes.find(job.run).all if job.is_submitted else []:
             subprocess.run(["kill", "-KILL", str(pid)], stderr=subprocess.DEVNULL)
     if kind.disk:
-        job.testbed.give_disk_back((job.checkpoints_at or job.runs).parent)
+        job.testbed.give_disk_back((job.given_checkpoints or job.runs).parent)
 
 
 def play(
-    testbed: Testbed, planned: Planned, kind: Kind, bits: dict[str, str], keep: pathlib.Path
+    testbed: Testbed, planned: Planned, kind: Kind, bits: dict[str, str], bad_folder: pathlib.Path
 ) -> Outcome:
     """Submits the job, injects the fault and judges the outcome. Never raises because of dlrun's
     behaviour."""
@@ -257,11 +257,11 @@ def play(
                 found = processes.Processes()
             else:
                 job.submit()
-                at = _wait_for_moment(job, planned, kind, try_number)
-                if at is None:
+                alive = _wait_for_moment(job, planned, kind, try_number)
+                if alive is None:
                     injected, found = Injected(landed=False), processes.Processes()
                 else:
-                    found = at
+                    found = alive
                     injected = kind.inject(Scene(testbed, job, planned.rank, draw, found))
             outcome.words, outcome.landed = injected.words, injected.landed
             if injected.landed:
@@ -269,8 +269,8 @@ def play(
         except (Failure, OSError, subprocess.SubprocessError) as error:
             outcome.error = f"{type(error).__name__}: {error}"
         if outcome.landed and not outcome.is_good:
-            _keep(job, outcome, keep)
-        _end(job, kind, outcome)
+            _keep(job, outcome, bad_folder)
+        _clean_up(job, kind, outcome)
         if outcome.is_good:
             shutil.rmtree(job.folder, ignore_errors=True)
         if outcome.landed or outcome.error:

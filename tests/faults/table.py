@@ -64,7 +64,7 @@ def _row(name: str, outcomes: Sequence[JsonObject]) -> str:
     return "| " + " | ".join(map(str, cells)) + " |\n"
 
 
-def commit() -> str:
+def commit_of_repository() -> str:
     """Returns the commit of this repository, with `-dirty` if files are changed."""
     words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
     done = subprocess.run(words, capture_output=True, text=True)

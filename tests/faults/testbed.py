@@ -139,7 +139,7 @@ class Testbed:
         for node in self.nodes:
             self.command("fault", "plug", node)
         for daemon in ("munged", "slurmctld", *self.nodes):
-            if pid := self.daemon(daemon):
+            if pid := self.daemon_pid(daemon):
                 try:
                     os.kill(pid, 18)  # SIGCONT
                 except ProcessLookupError:
@@ -149,7 +149,7 @@ class Testbed:
     def fault(self, what: str, target: str) -> None:
         self.command("fault", what, target)
 
-    def daemon(self, name: str) -> int | None:
+    def daemon_pid(self, name: str) -> int | None:
         """Returns the process id of munged, slurmctld or a node's slurmd; None if it does not run.
         """
         file = self.state / "pids" / (f"slurmd-{name}" if re.fullmatch(r"n\d+", name) else name)
@@ -219,9 +219,8 @@ class Testbed:
         found = []
         for node in self.nodes:
             try:
-                found += [
-                    (node, name) for name in os.listdir(f"/proc/{self.daemon(node)}/root/dev/shm")
-                ]
+                folder = f"/proc/{self.daemon_pid(node)}/root/dev/shm"
+                found += [(node, name) for name in os.listdir(folder)]
             except OSError:
                 pass  # The node's slurmd does not run.
         return found

@@ -62,9 +62,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
 
   const auto again = load_spec(request_for(resolved_yaml(*loaded)));
   fuzz::expect(again.has_value(), "a resolved spec is valid");
-  const auto same = make_plan(*again, kSlurm);
-  fuzz::expect(same.has_value(), "a resolved spec can be planned");
-  const auto rendered = render_script(*same);
+  const auto plan_again = make_plan(*again, kSlurm);
+  fuzz::expect(plan_again.has_value(), "a resolved spec can be planned");
+  const auto rendered = render_script(*plan_again);
   fuzz::expect(rendered && without_key_comments(*rendered) == without_key_comments(*script),
                "a resolved spec renders to the same script");
   return 0;

@@ -46,11 +46,11 @@ def main():
         int(sys.argv[4]) / 1000,
     )
     rank, attempt = os.environ["DLRUN_RANK"], os.environ["DLRUN_ATTEMPT"]
-    alone = open(
+    lock_file = open(
         f"{folder}/alone-{rank}", "w"
     )  # The lock is held while this process lives, so that two programs of one rank are noticed.
     try:
-        fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         is_alone = True
     except OSError:
         is_alone = False
