@@ -51,7 +51,7 @@ setup() {
 }
 
 @test "an MPI program of 2 nodes x 2 ranks runs in the container, with the image's libraries" {
-    chain_on_two_nodes
+    mpi_chain_on_two_nodes
 }
 
 @test "an image that cannot be opened fails the job with apptainer's message and code" {

@@ -19,7 +19,7 @@ setup() {
     as_user sed -i "s|^  image: .*|  image: $folder|" "$dir/job.yaml"
 }
 
-has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
+supports_write_fake() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
 
 @test "every rank is in the image, with the job's variables and mounts, without the home" {
     local lines=(
@@ -54,7 +54,7 @@ has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
     has_lines "/home/$DLRUN_TESTBED_USER/canary" 0
     run inside 'touch /new && ls /new' --set container.writable=true
     echo "$output"
-    if has_writable_layer; then
+    if supports_write_fake; then
         [ "$status" -eq 0 ]
         has_lines /new
     else
@@ -74,7 +74,7 @@ has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
 }
 
 @test "an MPI program of 2 nodes x 2 ranks runs in the container, with the image's libraries" {
-    chain_on_two_nodes "$dir/mpi"
+    mpi_chain_on_two_nodes "$dir/mpi"
 }
 
 @test "ch-run itself mounts a squashfs image, with the mount points that the image has" {
