@@ -22,7 +22,7 @@ setup() {
 supports_write_fake() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
 
 @test "every rank is in the image, with the job's variables and mounts, without the home" {
-    local lines=(
+    local commands=(
         'cat /etc/os-release; echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE is $SLURM_PROCID";'
         'printf "<%s>\n" "$IN_BOTH" "$ONLY_IMAGE" "$LINES_OF_TEXT" "$QUOTED" "$EMPTY";'
         'env | grep DLRUN_KEPT || echo nothing-kept;'
@@ -30,7 +30,7 @@ supports_write_fake() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
         'test -d "/odd ä" && echo odd-there; id -u;'
         "ls $DLRUN_TESTBED_HOME/canary $dir/job.yaml 2>/dev/null || echo no-home"
     )
-    run inside "${lines[*]}" \
+    run inside "${commands[*]}" \
         --set resources.nodes=2 --set resources.tasks_per_node=2 --set container.workdir=/etc \
         --set "container.mounts=['$dir/data:/data', '$dir/odd ä:/odd ä']" \
         --set environment.vars.IN_BOTH=job --set environment.vars.EMPTY= \

@@ -23,7 +23,7 @@ teardown_file() {
     [[ ! -e $BATS_FILE_TMPDIR/registry.pid ]] || kill "$(<"$BATS_FILE_TMPDIR/registry.pid")"
 }
 
-# start_registry: starts a registry without TLS on a free port of loopback; sets host
+# start_registry: starts a registry without TLS on a free port of loopback; sets host to HOST:PORT
 start_registry() {
     local port
     port=$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0))

@@ -33,8 +33,8 @@ load_testbed() {
 }
 [[ ! -e ${DLRUN_TESTBED_DIR:-/run/dlrun-testbed}/up ]] || load_testbed
 
-# Unsets the variables of the shared testbed, before a file starts a testbed of its own. Keeps only
-# the choice of Slurm.
+# Unsets the variables of the shared testbed, before a test file starts a testbed of its own. Keeps
+# only the variable that chooses the installed Slurm.
 forget_testbed() {
     local slurm=${DLRUN_TESTBED_SLURM:-}
     unset "${!DLRUN_TESTBED_@}"

@@ -395,7 +395,7 @@ NORMALISED = SLURMS_OWN | set(PARSED) | {"resources.output", "resources.error", 
                                          "resources.exclude", "resources.licenses"}
 
 
-def job_spec(number, text, more=()):
+def write_job_spec(number, text, more=()):
     values = {"name": f"h{number}", "resources.time": "5m", "resources.partition": "batch",
               "launch.preset": "plain",
               "launch.command": ["python3", f"{HOME}/dump.py", text],
@@ -423,7 +423,7 @@ def check_local(failures, step=2):
     """Checks one of every `step` strings without Slurm: `dlrun run`, one after another."""
     expected = []
     for number, text in list(enumerate(ALL))[TURN[0] % step :: step]:
-        file = job_spec(number, text)
+        file = write_job_spec(number, text)
         if os.path.exists(f"dump-{number}.json"):
             os.unlink(f"dump-{number}.json")
         done = run(["dlrun", "run", file])
@@ -502,7 +502,7 @@ def check_jobs(failures, more=(), step=4):
     with open("dump.py", "w", encoding="ascii") as out:
         out.write(DUMP)
     for number, text in list(enumerate(ALL))[TURN[0] % step :: step]:
-        file = job_spec(number, text, more)
+        file = write_job_spec(number, text, more)
         done = run(["dlrun", "submit", file, "--json"])
         if done.returncode == 2 and text == ":" and b"launch.command: srun reads" in done.stderr:
             continue  # The text is srun's own separator.
