@@ -32,7 +32,7 @@ check_prints() { [[ $(dl check exp.yaml 2>&1) == *"$1"* ]]; }
     wait_until 30 check_prints "account   testers: 1000 of 1000 GPU-hours are left"
     [ "$(dl check exp.yaml --json | jq -c '.account | [.name, .limits[0].left_hours]')" \
         = '["testers",1000]' ]
-    dl check exp.yaml --json | fields check
+    dl check exp.yaml --json | has_fields_of check
     sacctmgr -i modify account testers set GrpTRESMins=gres/gpu=600
     wait_until 30 check_prints "the job may use 20 GPU-hours, and the account testers has 10 left"
 }

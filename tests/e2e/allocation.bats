@@ -18,8 +18,8 @@ YAML
 field() { dl status last --json | jq -r "$1"; }
 is_state() { [[ $(field .state) == "$1" ]]; }
 count_runs() { find "$dir" -name job.sh | wc -l; }
-steps_of() { squeue -h -s -j "$1" -o %i | grep -cv -e batch -e extern -e interactive; }
-has_no_steps() { [[ $(steps_of "$1") == 0 ]]; }
+count_steps() { squeue -h -s -j "$1" -o %i | grep -cv -e batch -e extern -e interactive; }
+has_no_steps() { [[ $(count_steps "$1") == 0 ]]; }
 rank_0_has_printed() { grep -q 'rank 0 of 4' "$(field .path)/local.out"; }
 
 # hold_allocation NODES: starts a job of the user that only holds its allocation, and sets $job
@@ -55,7 +55,7 @@ is_running() { [[ $(job_state "$1") == RUNNING ]]; }
     hold_allocation 2
     dl submit exp.yaml --in "$job" --set 'environment.vars.WORK=sleep 300'
     wait_until 30 rank_0_has_printed
-    [ "$(steps_of "$job")" -eq 1 ]
+    [ "$(count_steps "$job")" -eq 1 ]
     is_state running
     [ "$(field .allocation)" = "$job" ]
     dl cancel last

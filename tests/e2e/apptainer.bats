@@ -13,7 +13,7 @@ setup() {
 }
 
 @test "every rank is in the image, with the job's variables and mounts, without the home" {
-    local lines=(
+    local commands=(
         'cat /etc/os-release; echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE is $SLURM_PROCID";'
         'printf "<%s>\n" "$IN_BOTH" "$ONLY_IMAGE" "$LINES_OF_TEXT" "$QUOTED" "$LD_LIBRARY_PATH";'
         'pwd; cat /mnt/file; touch /mnt/new || echo ro; touch /rw/new && echo rw;'
@@ -21,7 +21,7 @@ setup() {
         'test -d "/odd ä" && echo odd-there; id -u;'
         "ls $DLRUN_TESTBED_HOME/canary $dir/job.yaml 2>/dev/null || echo no-home"
     )
-    run inside "${lines[*]}" \
+    run inside "${commands[*]}" \
         --set resources.nodes=2 --set resources.tasks_per_node=2 --set container.workdir=/etc \
         --set "container.mounts=['$dir/data:/mnt:ro', '$dir/data:/rw', '$dir/odd ä:/odd ä']" \
         --set environment.vars.IN_BOTH=job \
@@ -51,7 +51,7 @@ setup() {
 }
 
 @test "an MPI program of 2 nodes x 2 ranks runs in the container, with the image's libraries" {
-    chain_on_two_nodes
+    mpi_chain_on_two_nodes
 }
 
 @test "an image that cannot be opened fails the job with apptainer's message and code" {

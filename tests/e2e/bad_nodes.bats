@@ -7,7 +7,7 @@
 load helpers
 
 setup() { dir=$(fresh_dir); }
-spec() { as_user tee "$dir/$1.yaml" >/dev/null; }
+write_spec() { as_user tee "$dir/$1.yaml" >/dev/null; }
 json() { dl status "$1" --json 2>/dev/null; }
 event() { jq -c "select(.event == \"$1\")" "$(json "$2" | jq -r .path)/events.jsonl"; }
 nodes_of() { scontrol show job --oneliner "$1" | sed -n 's/.* NodeList=\([^ ]*\).*/\1/p'; }
@@ -15,7 +15,7 @@ nodes_of() { scontrol show job --oneliner "$1" | sed -n 's/.* NodeList=\([^ ]*\)
 # write_failing_spec NAME NODES: writes NAME.yaml, whose job cannot write its TMPDIR on n1 and
 # remembers n1 as bad
 write_failing_spec() {
-    spec "$1" <<YAML
+    write_spec "$1" <<YAML
 name: $1
 resources: {nodes: $2, tasks_per_node: 1, time: 5m}
 environment:
@@ -51,7 +51,7 @@ line = json.dumps({"node": "gone7", "cluster": "testbed", "reason": "lost", "sin
 open(sys.argv[1], "a").write(f'{line},"crc":"{zlib.crc32(line.encode()):08x}"}}\n')
 PY
     [ "$(dl nodes --json | jq '.nodes | length')" -eq 2 ]
-    spec second <<'YAML'
+    write_spec second <<'YAML'
 name: second
 resources: {nodes: 2, tasks_per_node: 1, time: 5m, exclude: n2}
 launch: {command: [hostname]}
@@ -63,8 +63,8 @@ YAML
     run dl submit second.yaml --watch
     echo "$output"
     [ "$status" -eq 0 ]
-    allow="\`dlrun nodes --forget n1\` lets jobs use it again"
-    [[ $output == *"n1 is excluded until "*"(health.known_bad): "*"$allow"* ]]
+    forget_hint="\`dlrun nodes --forget n1\` lets jobs use it again"
+    [[ $output == *"n1 is excluded until "*"(health.known_bad): "*"$forget_hint"* ]]
     [[ $output != *gone7* ]]
     [ "$(json second | jq -r .nodes)" = 'n[3-4]' ]
     run dl resubmit second --watch
@@ -92,7 +92,7 @@ YAML
 }
 
 @test "a spare node replaces a lost one in the allocation, with the same world size" {
-    spec spare <<'YAML'
+    write_spec spare <<'YAML'
 name: spare
 resources: {nodes: 2, spare_nodes: 1, tasks_per_node: 2, cpus_per_task: 1, time: 5m}
 launch:
@@ -131,7 +131,7 @@ YAML
 }
 
 @test "a list of bad nodes that cannot be written or read does not stop a run" {
-    spec locked <<'YAML'
+    write_spec locked <<'YAML'
 name: locked
 resources: {nodes: 1, time: 5m}
 launch: {command: [hostname]}

@@ -48,7 +48,7 @@ has_no_job() { [[ -z $(squeue -h -n "$1") ]]; }
     [[ $output == *"--ranks: '0' is not a number from 1 to 1024"* ]]
 }
 
-@test "bench scaling runs a spec at every size and labels figures that it did not measure" {
+@test "bench scaling runs a spec at every size and labels rates that it did not measure" {
     as_user tee "$dir/job.yaml" >/dev/null <<'YAML'
 name: scaled
 resources: {tasks_per_node: 1, cpus_per_task: 1, time: 5m}

@@ -19,10 +19,10 @@ setup() {
     as_user sed -i "s|^  image: .*|  image: $folder|" "$dir/job.yaml"
 }
 
-has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
+supports_write_fake() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
 
 @test "every rank is in the image, with the job's variables and mounts, without the home" {
-    local lines=(
+    local commands=(
         'cat /etc/os-release; echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE is $SLURM_PROCID";'
         'printf "<%s>\n" "$IN_BOTH" "$ONLY_IMAGE" "$LINES_OF_TEXT" "$QUOTED" "$EMPTY";'
         'env | grep DLRUN_KEPT || echo nothing-kept;'
@@ -30,7 +30,7 @@ has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
         'test -d "/odd ä" && echo odd-there; id -u;'
         "ls $DLRUN_TESTBED_HOME/canary $dir/job.yaml 2>/dev/null || echo no-home"
     )
-    run inside "${lines[*]}" \
+    run inside "${commands[*]}" \
         --set resources.nodes=2 --set resources.tasks_per_node=2 --set container.workdir=/etc \
         --set "container.mounts=['$dir/data:/data', '$dir/odd ä:/odd ä']" \
         --set environment.vars.IN_BOTH=job --set environment.vars.EMPTY= \
@@ -54,7 +54,7 @@ has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
     has_lines "/home/$DLRUN_TESTBED_USER/canary" 0
     run inside 'touch /new && ls /new' --set container.writable=true
     echo "$output"
-    if has_writable_layer; then
+    if supports_write_fake; then
         [ "$status" -eq 0 ]
         has_lines /new
     else
@@ -74,7 +74,7 @@ has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
 }
 
 @test "an MPI program of 2 nodes x 2 ranks runs in the container, with the image's libraries" {
-    chain_on_two_nodes "$dir/mpi"
+    mpi_chain_on_two_nodes "$dir/mpi"
 }
 
 @test "ch-run itself mounts a squashfs image, with the mount points that the image has" {

@@ -23,7 +23,7 @@ teardown_file() {
     "$testbed/down"
 }
 
-# Puts a script that logs its arguments in front of each Slurm command. The script does not log
+# Wraps each Slurm command in a script that logs the command's arguments. The script does not log
 # commands inside an allocation, because an allocation knows its cluster.
 make_loggers() {
     local program
@@ -53,12 +53,12 @@ YAML
 teardown() {
     end_test
     scancel -M other -f -u "$DLRUN_TESTBED_USER"
-    wait_until 30 none_on other
+    wait_until 30 no_jobs_on other
     rm -rf "$dir/runs"
 }
 
-none_on() { [[ -z $(squeue -h -M "$1" -u "$DLRUN_TESTBED_USER" -o %i) ]]; }
-count_on() { squeue -h -M "$1" -u "$DLRUN_TESTBED_USER" -o %i | grep -c '^[0-9]'; }
+no_jobs_on() { [[ -z $(squeue -h -M "$1" -u "$DLRUN_TESTBED_USER" -o %i) ]]; }
+count_jobs_on() { squeue -h -M "$1" -u "$DLRUN_TESTBED_USER" -o %i | grep -c '^[0-9]'; }
 state() { dl status "$1" --json | jq -r .state; }
 is_state() { [[ $(state "$1") == "$2" ]]; }
 dl_with_loggers() {
@@ -67,7 +67,7 @@ dl_with_loggers() {
 
 # Checks that all calls logged since the last check name the cluster. Ignores calls that concern
 # only this machine.
-all_named_other() {
+all_calls_named_other() {
     local calls
     calls=$(grep -Ev '^srun --(mpi=list|help)$|^[a-z]+ --version$' "$dir/calls")
     : >"$dir/calls"
@@ -81,10 +81,12 @@ all_named_other() {
     [ "$status" -eq 0 ]
     id=$(jq -r .run <<<"$output") job=$(jq -r .job <<<"$output")
     [ "$(jq -r .cluster <<<"$output")" = other ]
-    here=$(as_user sbatch --parsable --hold --time=1 --wrap true)
-    while ((here < job)); do here=$(as_user sbatch --parsable --hold --time=1 --wrap true); done
+    here_job=$(as_user sbatch --parsable --hold --time=1 --wrap true)
+    while ((here_job < job)); do
+        here_job=$(as_user sbatch --parsable --hold --time=1 --wrap true)
+    done
     wait_until 60 is_state "$id" running
-    [ "$(count_on other)" -eq 1 ]
+    [ "$(count_jobs_on other)" -eq 1 ]
     [ "$(dl ls --json | jq -r '.[0].state')" = running ]
     as_user touch "$dir/go"
     run dl wait "$id"
@@ -94,28 +96,28 @@ all_named_other() {
     second=$(dl submit job.yaml --json | jq -r .run)
     dl cancel "$second"
     wait_until 60 is_state "$second" cancelled
-    [ "$(job_state "$here")" = PENDING ]
+    [ "$(job_state "$here_job")" = PENDING ]
 }
 
 @test "every Slurm command that dlrun calls for the run names the cluster" {
     dl_with_loggers submit job.yaml
-    all_named_other
+    all_calls_named_other
     wait_until 60 is_state last running
     for words in "status last" "ls" "attach last -- true" "check job.yaml" \
         "submit job.yaml --test-only" "doctor -M other" "doctor -M other --site-file"; do
         : >"$dir/calls"
         # shellcheck disable=SC2086 # splits the words
         dl_with_loggers $words </dev/null
-        all_named_other
+        all_calls_named_other
     done
     dl_with_loggers cancel last
-    all_named_other
+    all_calls_named_other
     dl_with_loggers wait last || true
-    [ ! -s "$dir/calls" ] || all_named_other
+    [ ! -s "$dir/calls" ] || all_calls_named_other
     dl_with_loggers interactive job.yaml -- bash -c 'echo on $SLURM_CLUSTER_NAME' \
         </dev/null >"$dir/out"
     grep -q '^on other$' "$dir/out"
-    all_named_other
+    all_calls_named_other
 }
 
 @test "if sbatch dies before it replies, the job is found on its cluster and exists once" {
@@ -128,9 +130,9 @@ SH
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(jq -r .cluster <<<"$output")" = other ]
-    [ "$(count_on other)" -eq 1 ]
-    none_on testbed
-    all_named_other
+    [ "$(count_jobs_on other)" -eq 1 ]
+    no_jobs_on testbed
+    all_calls_named_other
 }
 
 @test "doctor queries the named cluster" {

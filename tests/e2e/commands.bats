@@ -17,8 +17,8 @@ YAML
     chown "$DLRUN_TESTBED_USER:" "$dir/hello.yaml"
 }
 
-# submit_waiting OPTIONS...: submits a job whose ranks wait for the file `go`
-submit_waiting() {
+# submit_waiting_ranks OPTIONS...: submits a job whose ranks wait for the file `go`
+submit_waiting_ranks() {
     local program="echo waiting; until [[ -e $dir/go ]]; do sleep 0.1; done; echo gone on"
     dl submit hello.yaml --set "launch.command=[bash, -c, '$program']" "$@"
 }
@@ -50,13 +50,14 @@ field() { dl status last --json | jq -r "$1"; }
     [[ $(dl ls) == *"$id"*"$job"*completed* ]]
     [ "$(dl ls --json | jq -r '.[0].run')" = "$id" ]
     # Colour is used on terminals, for each stream separately.
-    typed() {
+    on_terminal() {
         as_user env TERM="${2:-xterm}" NO_COLOR="${3:-}" script -qec "$1" /dev/null </dev/null
     }
-    [[ $(typed 'dlrun ls') == *$'\e['* && $(typed 'dlrun status nope; true') == *$'\e['*error* ]]
-    for plain in 'xterm 1' dumb; do
+    [[ $(on_terminal 'dlrun ls') == *$'\e['* &&
+        $(on_terminal 'dlrun status nope; true') == *$'\e['*error* ]]
+    for term_and_no_color in 'xterm 1' dumb; do
         # shellcheck disable=SC2086 # splits the words
-        output=$(typed 'dlrun ls; dlrun status nope; true' $plain)
+        output=$(on_terminal 'dlrun ls; dlrun status nope; true' $term_and_no_color)
         [[ $output == *"$id"*error* && $output != *$'\e'* ]]
     done
     as_user env TERM=xterm script -qec "dlrun ls >$dir/out; dlrun status nope 2>$dir/err" \
@@ -97,16 +98,16 @@ field() { dl status last --json | jq -r "$1"; }
         "$dir/conda/conda-meta/cudatoolkit-11.8.0-h4ba93d1_11.json" "$dir/conda/conda-meta/history"
     dl submit hello.yaml --watch --set "environment.venv=$dir/venv" \
         --set "environment.setup=export LOADEDMODULES=GCC/8.3.0:Python/3.11 CONDA_PREFIX=$dir/conda"
-    found=$(field .path)/surroundings.json
-    wait_until 30 test -e "$found"
+    surroundings=$(field .path)/surroundings.json
+    wait_until 30 test -e "$surroundings"
     jq -e '(.slurm | startswith("slurm")) and .nodes == ["n1", "n2"] and
-        .modules == ["GCC/8.3.0", "Python/3.11"]' "$found"
+        .modules == ["GCC/8.3.0", "Python/3.11"]' "$surroundings"
     jq -e '.venv.packages == ["numpy-1.26.4", "torch-2.1.0"] and .attempt == 0 and
-        .partition == "batch"' "$found"
+        .partition == "batch"' "$surroundings"
     jq -e --arg at "$dir/conda" '.conda == {
         prefix: $at,
         packages: ["cudatoolkit-11.8.0-h4ba93d1_11", "python-3.10.12-h955ad1f_0", "jax-0.4.13"]
-    }' "$found"
+    }' "$surroundings"
 }
 
 @test "if a rank is killed, --watch and wait exit with 5, and name host and signal like status" {
@@ -185,13 +186,13 @@ partitions:
 YAML
     as_user tee "$dir/bin/squeue" >/dev/null <<<$'#!/bin/sh\nexec sleep 100'
     as_user chmod +x "$dir/bin/squeue"
-    here() {
+    dl_with_config() {
         as_user bash -c 'cd "$1" && shift && DLRUN_CONFIG=$PWD/config exec dlrun "$@"' - "$dir" "$@"
     }
     limits='batch: at most 01:00:00 and 4 nodes for a job; a node has 64 CPUs'
-    run here check hello.yaml --set site=here --set resources.partition=batch
+    run dl_with_config check hello.yaml --set site=here --set resources.partition=batch
     [[ $output == *"partition $limits"* ]]
-    run here submit hello.yaml --set site=here --set resources.partition=batch \
+    run dl_with_config submit hello.yaml --set site=here --set resources.partition=batch \
         --set resources.begin=now+1hour
     [[ $output == *"start      about 20"*", as Slurm estimates it now"*"partition  $limits"* ]]
     start=$(dl submit hello.yaml --set resources.begin=now+1hour --json | jq -r .start)
@@ -234,7 +235,7 @@ YAML
 }
 
 @test "logs -f follows a running job and ends with it" {
-    submit_waiting
+    submit_waiting_ranks
     dl logs -f last >"$BATS_TEST_TMPDIR/log" 2>&1 &
     follower=$!
     wait_until 30 grep -q waiting "$BATS_TEST_TMPDIR/log"
@@ -246,7 +247,7 @@ YAML
 }
 
 @test "logs -f --rank follows one rank only" {
-    submit_waiting
+    submit_waiting_ranks
     dl logs -f --rank 1 last >"$BATS_TEST_TMPDIR/log" 2>/dev/null &
     follower=$!
     wait_until 30 grep -q waiting "$BATS_TEST_TMPDIR/log"
@@ -256,7 +257,7 @@ YAML
 }
 
 @test "cancel ends a running job and a pending one" {
-    submit_waiting
+    submit_waiting_ranks
     wait_until 30 is_state running
     dl cancel last
     run dl wait last
@@ -280,7 +281,7 @@ echo >>"$dir/queries"
 exec $slurm_bin/squeue "\$@"
 SH
     as_user chmod +x "$dir/bin/squeue"
-    submit_waiting
+    submit_waiting_ranks
     wait_until 30 is_state running
     as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH &&
         for i in {1..20}; do dlrun wait last >"wait-$i" 2>&1 & done; wait' \
@@ -304,9 +305,9 @@ SH
     kill -INT "$(cat "$dir/pid")"
     code=0
     wait $! || code=$?
-    rest=$(cat "$BATS_TEST_TMPDIR/out")
+    printed=$(cat "$BATS_TEST_TMPDIR/out")
     [ "$code" -eq 130 ]
-    [[ $rest == *"continues"* ]]
+    [[ $printed == *"continues"* ]]
     [ "$(state)" = running ]
 }
 
@@ -355,7 +356,7 @@ SH
 }
 
 @test "resubmit runs the same script as a new run, but not while the old run is running" {
-    submit_waiting
+    submit_waiting_ranks
     wait_until 30 is_state running
     first=$(field .run)
     run dl resubmit last
@@ -472,7 +473,7 @@ YAML
     [[ $status -eq 1 && $output == *"Not a directory"* ]]
     install -d -m 1777 "$dir/shared"
     install -d -m 700 -o nobody "$dir/shared/.agents" "$dir/shared/.agents-$(id -u nobody)"
-    # The agents of another user in the folder do not stop this user.
+    # The folder can be used although it has copies of the agent that belong to another user.
     run dl check hello.yaml --runs shared
     [[ $status -eq 0 && $output == *valid* ]]
     own=.agents-$(id -u "$DLRUN_TESTBED_USER")
@@ -484,7 +485,7 @@ YAML
     [[ $status -eq 2 && $output == *"$message"* ]]
 }
 
-@test "a run is recorded with umask 0777, without HOME, and with a full or closed output" {
+@test "a run is recorded with umask 0777, without HOME, and with stdout closed or on a full disk" {
     as_user bash -c 'cd "$1" && umask 0777 && dlrun init --site testbed -o masked.yaml -- true &&
         dlrun submit hello.yaml --runs masked' \
         - "$dir"

@@ -5,11 +5,11 @@
 
 agent=$DLRUN_TESTBED_PREFIX/bin/dlrun-agent
 
-# The arguments of lead; empty before the first component.
-declare -ga lead_words=()
-lead_options=()      # options of lead for the whole run
-sbatch_options=(-N3) # of the job, or of the first part of a heterogeneous job
-sbatch_more=()       # of the second part of a heterogeneous job
+# The arguments of lead that describe the components; empty before the first component.
+declare -ga component_arguments=()
+lead_options=()        # options of lead for the whole run
+sbatch_options=(-N3)   # of the job, or of the first part of a heterogeneous job
+second_part_options=() # of sbatch for the second part of a heterogeneous job
 
 # component NAME FIRST_NODE NODES RANKS GPUS OPTIONS... -- PROGRAM...: adds a component. FIRST_NODE
 # is an index, or hK for part K (from 0) of a heterogeneous job. GPUs are per node.
@@ -18,19 +18,19 @@ component() {
     shift 5
     while [[ $1 != -- ]]; do words+=("$1") && shift; done
     shift
-    ((${#lead_words[@]} == 0)) || lead_words+=('+++')
-    lead_words+=(--component "$name" --component-nodes "$nodes" --component-ranks "$ranks")
-    lead_words+=("${words[@]}")
+    ((${#component_arguments[@]} == 0)) || component_arguments+=('+++')
+    component_arguments+=(--component "$name" --component-nodes "$nodes" --component-ranks "$ranks")
+    component_arguments+=("${words[@]}")
     local step=(--export=ALL --kill-on-bad-exit=1 --nodes="$nodes" --ntasks="$ranks"
         --ntasks-per-node=$((ranks / nodes)) --cpus-per-task=2)
     if [[ $first == h* ]]; then
-        lead_words+=(--het-group "${first#h}")
+        component_arguments+=(--het-group "${first#h}")
     else
-        lead_words+=(--component-first-node "$first")
+        component_arguments+=(--component-first-node "$first")
         step+=(--exact)
     fi
     if ((gpus > 0)); then step+=(--gres="gpu:$gpus"); else step+=(--gpus-per-node=0); fi
-    lead_words+=(-- "${step[@]}" "$agent" rank -- "$@")
+    component_arguments+=(-- "${step[@]}" "$agent" rank -- "$@")
 }
 
 # submit_components: submits the job; sets job and run_dir
@@ -39,11 +39,11 @@ submit_components() {
     local common=(--ntasks-per-node=1 --cpus-per-task=8 --gres=gpu:4 -t 5)
     {
         printf '#!/bin/bash\n#SBATCH %s\n' "${common[*]} ${sbatch_options[*]}"
-        ((${#sbatch_more[@]} == 0)) ||
-            printf '#SBATCH hetjob\n#SBATCH %s\n' "${common[*]} ${sbatch_more[*]}"
+        ((${#second_part_options[@]} == 0)) ||
+            printf '#SBATCH hetjob\n#SBATCH %s\n' "${common[*]} ${second_part_options[*]}"
         printf 'exec'
         printf ' %q' "$agent" lead --runs "$dir/runs" --name t "${lead_options[@]}" \
-            "${lead_words[@]}"
+            "${component_arguments[@]}"
         printf '\n'
     } >"$dir/job.sh"
     job=$(as_user sbatch --parsable --open-mode=append -o "$dir/out" --chdir "$dir" "$dir/job.sh")
@@ -82,16 +82,16 @@ server_program() {
 
 # A program that writes a line for each USR1, and ends when the file `stop` exists.
 # shellcheck disable=SC2016 # expanded on the node
-signal_program='trap "echo usr1 >>\"$0/usr1-$DLRUN_COMPONENT-$DLRUN_RANK\"" USR1
+usr1_recorder='trap "echo usr1 >>\"$0/usr1-$DLRUN_COMPONENT-$DLRUN_RANK\"" USR1
     echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"
     while [ ! -e "$0/stop" ]; do sleep 0.1 & wait $!; done'
 
 all_have_started() { [ "$(cat "$dir"/pid-* 2>/dev/null | wc -l)" -eq 3 ]; }
-# server_and_trainer: submits a job with a service of one rank on n1, which never ends by itself,
-# and a main component of two ranks; waits until all ranks have started
-server_and_trainer() {
-    component server 0 1 1 0 --role service -- bash -c "${signal_program//stop/never}" "$dir"
-    component trainer 1 2 2 0 -- bash -c "$signal_program" "$dir"
+# start_server_and_trainer: submits a job with a service of one rank on n1, which never ends by
+# itself, and a main component of two ranks; waits until all ranks have started
+start_server_and_trainer() {
+    component server 0 1 1 0 --role service -- bash -c "${usr1_recorder//stop/never}" "$dir"
+    component trainer 1 2 2 0 -- bash -c "$usr1_recorder" "$dir"
     submit_components
     wait_until 30 all_have_started
 }
@@ -99,5 +99,5 @@ server_and_trainer() {
 setup() {
     dir=$(fresh_dir)
     as_user mkdir "$dir/www"
-    lead_words=() lead_options=() sbatch_options=(-N3) sbatch_more=()
+    component_arguments=() lead_options=() sbatch_options=(-N3) second_part_options=()
 }

@@ -56,8 +56,8 @@ YAML
     [[ $(cut -d' ' -f1 "$dir"/trainer-* | sort -u | wc -l) -eq 2 ]]
     [[ $(cut -d' ' -f2 "$dir"/trainer-* | sort -u) == 4 ]]
     # The server and the evaluator ran on one node with different GPUs.
-    all=$(sed 's/gpus //' "$dir/server" "$dir/eval" | tr ',' '\n' | sort -u | wc -l)
-    [ "$all" -eq 3 ]
+    gpu_count=$(sed 's/gpus //' "$dir/server" "$dir/eval" | tr ',' '\n' | sort -u | wc -l)
+    [ "$gpu_count" -eq 3 ]
     [[ $(<"$dir/plain") == "gpus " ]]
 }
 

@@ -7,7 +7,7 @@ load components
 
 # request_two_parts: the next job has a first part of two nodes and a second part of one
 # shellcheck disable=SC2034 # components.bash uses the variables
-request_two_parts() { sbatch_options=(-N2) sbatch_more=(-N1); }
+request_two_parts() { sbatch_options=(-N2) second_part_options=(-N1); }
 
 @test "the components of a heterogeneous job find each other, and know their own nodes" {
     request_two_parts

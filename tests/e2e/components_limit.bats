@@ -7,7 +7,7 @@ load helpers
 load components
 
 @test "a job with components that reaches its time limit is reported as timeout" {
-    server_and_trainer
+    start_server_and_trainer
     scontrol update job="$job" EndTime="$(date -d '+1 second' +%FT%T)"
     wait_until 100 has_event ended
     cat "$dir/out"

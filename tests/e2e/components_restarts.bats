@@ -8,7 +8,7 @@ load components
 
 @test "a requeued job starts all components again, as the next attempt" {
     sbatch_options=(-N3 --requeue)
-    server_and_trainer
+    start_server_and_trainer
     rm "$dir"/pid-*
     as_user scontrol requeue "$job"
     wait_until 60 all_have_started
@@ -22,7 +22,7 @@ load components
 @test "a main component that fails restarts all components with --retry, in the allocation" {
     # shellcheck disable=SC2034 # components.bash uses it
     lead_options=(--retry 1 --retry-on failure)
-    component server 0 1 1 0 --role service -- bash -c "$signal_program" "$dir"
+    component server 0 1 1 0 --role service -- bash -c "$usr1_recorder" "$dir"
     # shellcheck disable=SC2016
     component trainer 1 1 1 0 -- bash -c 'exit $((5 - 5 * DLRUN_ATTEMPT))'
     submit_components
@@ -39,7 +39,7 @@ load components
     lead_options=(--retry 1 --retry-on node_failure)
     # shellcheck disable=SC2034 # components.bash uses it
     sbatch_options=(-N3 --requeue)
-    server_and_trainer
+    start_server_and_trainer
     local node
     node=$(events joined trainer | jq -r .hosts | xargs scontrol show hostnames | tail -n 1)
     "$testbed/fault" kill "$node"

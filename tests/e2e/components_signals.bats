@@ -6,7 +6,7 @@ load helpers
 load components
 
 @test "scancel cancels the run, and no component is called stopped or failed" {
-    server_and_trainer
+    start_server_and_trainer
     as_user scancel "$job"
     wait_until 20 has_event ended
     cat "$dir/out"
@@ -17,7 +17,7 @@ load components
 }
 
 @test "scancel of one component's step ends the job, and the record names the component" {
-    server_and_trainer
+    start_server_and_trainer
     local step
     step=$(squeue -h -s -j "$job" -o '%i %j' | awk '$2 == "trainer" {print $1}')
     as_user scancel "$step"
@@ -30,7 +30,7 @@ load components
 @test "USR1 reaches the main components once, and no service" {
     # shellcheck disable=SC2034 # components.bash uses it
     lead_options=(--forward-usr1)
-    server_and_trainer
+    start_server_and_trainer
     as_user scancel -s USR1 "$job"
     wait_until 10 has_event signal
     both_have_it() { [ "$(cat "$dir"/usr1-trainer-* 2>/dev/null | wc -l)" -eq 2 ]; }

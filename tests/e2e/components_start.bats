@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Components of one job: they share nodes without waiting, wait until another one is ready, and find
-# each other. tests/ranks/agent_components_steps_test.cc tests the same without Slurm.
+# Components of one job: they run on shared nodes at the same time, wait until another one is ready,
+# and find each other. tests/ranks/agent_components_steps_test.cc tests the same without Slurm.
 # timeout: 120
 
 load helpers
@@ -60,7 +60,7 @@ load components
     [ "$(events component_ready server | jq '.seconds >= 1')" = true ]
 
     # shellcheck disable=SC2034 # components.bash uses it
-    lead_words=()
+    component_arguments=()
     component server 0 1 1 0 --role service --ready-tcp --port-count 1 --ready-timeout 2 \
         -- sleep 300
     component trainer 1 1 1 0 --after server -- true

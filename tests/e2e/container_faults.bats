@@ -9,7 +9,7 @@ load containers
 setup() { write_boxed_job pyxis 1 1; }
 
 set_runtime() { sed -i "s/runtime: .*/runtime: $1/" "$dir/job.yaml"; }
-containers_of() { on_node "$1" env PATH="$PATH" enroot list; }
+containers_of() { as_user_on_node "$1" env PATH="$PATH" enroot list; }
 no_container_is_left() { ! { containers_of n1 && containers_of n2; } | grep ^dlrun-; }
 has_a_container() { containers_of n1 | grep -q ^dlrun-; }
 
@@ -90,7 +90,7 @@ start_session() {
 
 @test "enroot: a session removes the container that an earlier job left on the node" {
     set_runtime enroot
-    on_node n1 env PATH="$PATH" enroot create --name dlrun-999999-n1 "$images/tiny.sqsh"
+    as_user_on_node n1 env PATH="$PATH" enroot create --name dlrun-999999-n1 "$images/tiny.sqsh"
     run dl interactive job.yaml --set resources.nodelist=n1 -- cat /etc/os-release
     [ "$status" -eq 0 ]
     wait_until 30 no_container_is_left
@@ -175,14 +175,14 @@ fails_for() {
 }
 
 @test "check and the failed run name an image that the user may not read" {
-    cp "$images/tiny.sqsh" "$dir/closed.sqsh"
-    chmod 600 "$dir/closed.sqsh" # It belongs to root.
-    run dl check job.yaml --set "container.image=$dir/closed.sqsh"
+    cp "$images/tiny.sqsh" "$dir/unreadable.sqsh"
+    chmod 600 "$dir/unreadable.sqsh" # It belongs to root.
+    run dl check job.yaml --set "container.image=$dir/unreadable.sqsh"
     echo "$output"
-    [[ $output == *"no container can be made of '$dir/closed.sqsh': "*"ermission denied"* ]]
+    [[ $output == *"no container can be made of '$dir/unreadable.sqsh': "*"ermission denied"* ]]
     for runtime in pyxis enroot; do
         set_runtime $runtime
-        fails_for image "$dir/closed.sqsh" --set "container.image=$dir/closed.sqsh"
+        fails_for image "$dir/unreadable.sqsh" --set "container.image=$dir/unreadable.sqsh"
     done
 }
 
@@ -198,15 +198,15 @@ fails_for() {
 }
 
 @test "a failed save is recorded, and a save of several nodes into one file is refused" {
-    as_user mkdir "$dir/closed"
-    run dl submit job.yaml --watch --set "container.save=$dir/closed/out.sqsh" \
+    as_user mkdir "$dir/unwritable"
+    run dl submit job.yaml --watch --set "container.save=$dir/unwritable/out.sqsh" \
         --set "container.mounts=['$dir:$dir']" \
-        --set "launch.command=[/bin/busybox, chmod, '500', '$dir/closed']"
+        --set "launch.command=[/bin/busybox, chmod, '500', '$dir/unwritable']"
     echo "$output"
     run dl status last --json
-    grep -q 'failed to export container .* to .*/closed/out.sqsh' \
+    grep -q 'failed to export container .* to .*/unwritable/out.sqsh' \
         "$(jq -r .path <<<"$output")/events.jsonl"
-    as_user chmod 700 "$dir/closed"
+    as_user chmod 700 "$dir/unwritable"
     run dl check job.yaml --set resources.nodes=2 --set "container.save=$dir/out.sqsh"
     [ "$status" -eq 2 ]
     [[ $output == *"each of the 2 nodes would write"* ]]

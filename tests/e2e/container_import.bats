@@ -23,7 +23,7 @@ teardown_file() {
     [[ ! -e $BATS_FILE_TMPDIR/registry.pid ]] || kill "$(<"$BATS_FILE_TMPDIR/registry.pid")"
 }
 
-# start_registry: starts a registry without TLS on a free port of loopback; sets host
+# start_registry: starts a registry without TLS on a free port of loopback; sets host to HOST:PORT
 start_registry() {
     local port
     port=$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0))
@@ -57,7 +57,7 @@ push() {
 
 # bats ignores a skip in setup_file, so each test checks.
 setup() {
-    containers_are_there
+    require_containers
     if [[ $BATS_TEST_DESCRIPTION != *unreachable* && -z ${host:-} ]]; then
         skip "an installed enroot needs docker-registry, skopeo and umoci here"
     fi
@@ -93,7 +93,7 @@ digest_of_tiny() {
     run dl container import "$name" --json
     echo "$output"
     [ "$status" -eq 0 ]
-    sed -n '/^{/,/^}/p' <<<"$output" | fields container#import
+    sed -n '/^{/,/^}/p' <<<"$output" | has_fields_of container#import
     file=$(sed -n '/^{/,/^}/p' <<<"$output" | jq -r .file)
     digest=$(digest_of_tiny "$file")
     [ "$file" = "$dir/images/$digest.sqsh" ]

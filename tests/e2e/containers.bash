@@ -14,18 +14,19 @@
 #                            environment of its own
 #   make_image DIR FILE      makes a squashfs image of DIR
 #   make_mpi_root DIR        makes a root like make_root, with mpi_chain and all that Open MPI needs
-#   chain_on_two_nodes [FOLDER]
+#   mpi_chain_on_two_nodes [FOLDER]
 #                            makes an image with make_mpi_root, and with FOLDER unpacks it there;
 #                            runs mpi_chain in it on 2 nodes x 2 ranks
 #   copy_program FILE DIR    copies a program of this machine with its shared libraries into a root
-#   containers_are_there     fails without container programs, skips if the kernel allows no
+#   require_containers       fails without container programs, skips if the kernel allows no
 #                            containers; call it in setup, not in setup_file
-#   on_node NODE COMMAND...  runs the command as the user on a node
+#   as_user_on_node NODE COMMAND...
+#                            runs the command as the user on a node
 #   make_imported_root DIR   makes a root like enroot's import from a registry: /etc/rc changes to
 #                            the work directory /work and runs the entry point, which exports
 #                            IN_BOTH=entry-point and prints that it ran
 
-containers_are_there() {
+require_containers() {
     [[ -n ${DLRUN_TESTBED_CONTAINERS:-} ]] || {
         echo "the testbed has no containers: it was brought up without --containers" >&2
         return 1
@@ -71,7 +72,7 @@ make_mpi_root() {
         while read -r library; do install -D "$library" "$1$library"; done
 }
 
-chain_on_two_nodes() {
+mpi_chain_on_two_nodes() {
     # The first test file that needs this image makes it for all test files, because making it takes
     # long.
     local line image=$DLRUN_TESTBED_DIR/containers/mpi.sqsh
@@ -108,7 +109,7 @@ make_imported_root() {
     echo '# sourced by /etc/rc' >"$1/etc/rc.local"
 }
 
-on_node() {
+as_user_on_node() {
     local node=$1
     shift
     "$testbed/on_node" "$node" setpriv --reuid="$DLRUN_TESTBED_USER" --regid="$DLRUN_TESTBED_USER" \
@@ -131,7 +132,7 @@ setup_file() {
 }
 
 write_boxed_job() {
-    containers_are_there # bats ignores a skip in setup_file, so each test checks.
+    require_containers # bats ignores a skip in setup_file, so each test checks.
     dir=$(fresh_dir)
     as_user mkdir "$dir/data" "$dir/odd ä"
     as_user tee "$dir/data/file" <<<from-data >/dev/null

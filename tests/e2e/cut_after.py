@@ -2,7 +2,7 @@
 """usage: cut_after.py MILLISECONDS FOLDER COMMAND...
 
 Runs the command in the folder and kills it after that time, together with every process that it
-has started (a laptop whose power fails). Exits with the command's code, or with 137.
+has started, like a laptop whose power fails. Exits with the command's code, or with 137.
 """
 
 import os
@@ -17,7 +17,7 @@ def main():
     try:
         return child.wait(after)
     except subprocess.TimeoutExpired:
-        for process in descendants(child.pid):
+        for process in process_tree(child.pid):
             try:
                 os.kill(process, signal.SIGKILL)
             except ProcessLookupError:
@@ -26,7 +26,7 @@ def main():
         return 137
 
 
-def descendants(root):
+def process_tree(root):
     """Returns the process and all below it."""
     parents = {}
     for name in os.listdir("/proc"):

@@ -28,9 +28,9 @@ serve() {
     base=127.0.0.1:$(<"$dir/port")
 }
 
-# spec FILE [URL [SHA256]]: writes an experiment with the four files. URL and SHA256 replace those
-# of the last file.
-spec() {
+# write_spec FILE [URL [SHA256]]: writes an experiment with the four files. URL and SHA256 replace
+# those of the last file.
+write_spec() {
     local name sum url
     {
         printf 'name: fetched\nresources: {nodes: 2, tasks_per_node: 1, time: 5m}\n'
@@ -45,8 +45,9 @@ spec() {
     chown "$DLRUN_TESTBED_USER:" "$dir/$1"
 }
 
-# write_any_spec NAME: writes any.yaml, a job without the trainer that downloads this file.
-write_any_spec() {
+# write_spec_without_trainer NAME: writes any.yaml, a job without the trainer that downloads this
+# file.
+write_spec_without_trainer() {
     local name=$1 sum
     sum=$(sha256sum <"$dir/served/$name")
     cat >"$dir/any.yaml" <<YAML
@@ -69,8 +70,8 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
 
 @test "files are fetched once before queueing, and a wrong checksum queues nothing" {
     serve
-    spec good.yaml
-    spec bad.yaml "" "$(printf 'a%.0s' {1..64})"
+    write_spec good.yaml
+    write_spec bad.yaml "" "$(printf 'a%.0s' {1..64})"
     # `check` makes no request and lists the missing files.
     run dl check good.yaml
     echo "$output"
@@ -83,8 +84,8 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
         -o "$dir/calls" bash -c 'cd "$1" && exec dlrun submit bad.yaml' - "$dir"
     echo "$output"
     [ "$status" -eq 2 ]
-    found=$(sha256sum <"$dir/served/${names[3]}")
-    [[ $output == *"bad.yaml:15:"*"have the sha256 ${found%% *}, but the spec says aaaa"* ]]
+    served_sum=$(sha256sum <"$dir/served/${names[3]}")
+    [[ $output == *"bad.yaml:15:"*"have the sha256 ${served_sum%% *}, but the spec says aaaa"* ]]
     nothing_queued
     # The file is synced before it gets its name, and the name is synced before the file counts
     # as downloaded.
@@ -105,7 +106,7 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
     [ "$(request_count "${names[3]}")" -eq 2 ] # for bad.yaml, and for one of the two submissions
     dl wait last
     [ "$(dl status last --json | jq -r .state)" = completed ]
-    finished=$(dl status last --json | jq -r .run)
+    finished_run=$(dl status last --json | jq -r .run)
     # Slurm refuses the array of a sweep, which is resubmitted below.
     as_user bash -c 'cd "$1" && cp good.yaml sweep.yaml &&
             echo "sweep: {parameters: {train.seed: [1, 2]}}" >>sweep.yaml
@@ -115,7 +116,7 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
     run as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH exec dlrun submit sweep.yaml' - "$dir"
     echo "$output"
     [ "$status" -eq 3 ]
-    refused=$(dl status last --json | jq -r .run)
+    refused_run=$(dl status last --json | jq -r .run)
     # Without the server, existing files are used for training; the record says where they
     # came from.
     kill "$server"
@@ -125,7 +126,7 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
     echo "$output"
     [ "$status" -eq 0 ]
     resolved=$(dl status last --json | jq -r .path)/resolved.yaml
-    grep -q "download: .*\"url\": \"http://$base/${names[3]}\", \"sha256\": \"${found%% *}\"" \
+    grep -q "download: .*\"url\": \"http://$base/${names[3]}\", \"sha256\": \"${served_sum%% *}\"" \
         "$resolved"
     run dl check good.yaml --json
     [ "$(jq -c .downloads <<<"$output")" = "[]" ]
@@ -134,8 +135,8 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
     rm "$dir/data/${names[0]}"
     dl render good.yaml -o job.sh
     for command in "submit good.yaml" "submit job.sh" "run good.yaml" \
-        "interactive good.yaml -- true" "resubmit $finished" \
-        "submit sweep.yaml" "resubmit $refused"; do
+        "interactive good.yaml -- true" "resubmit $finished_run" \
+        "submit sweep.yaml" "resubmit $refused_run"; do
         # shellcheck disable=SC2086 # splits the words
         run dl $command
         echo "$command: $output"
@@ -159,7 +160,7 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
 
 @test "a download shows its progress on a terminal, and Ctrl-C ends it without a file" {
     serve
-    spec stalls.yaml "http://$base/stall/${names[3]}"
+    write_spec stalls.yaml "http://$base/stall/${names[3]}"
     # The exit code of script(1) is not always that of its command.
     cat >"$dir/submit" <<'SH'
 bash -c 'echo $$ >pid; exec dlrun submit stalls.yaml'
@@ -196,7 +197,7 @@ SH
 
 @test "dlrun says that it waits for another download, and names a folder that cannot be made" {
     serve
-    spec good.yaml
+    write_spec good.yaml
     as_user mkdir "$dir/data"
     "$testbed/as_user" bash -c 'exec 9<>"$1/data/.dlrun-downloads" && flock 9 &&
         echo $$ >"$1/held" && exec sleep 60' \
@@ -239,7 +240,7 @@ dl_trusting() {
         -keyout "$dir/server.key" -out "$dir/server.pem" 2>/dev/null
     serve "$dir/server.pem" "$dir/server.key"
     base=$base/here # A redirection leads from this path to https.
-    spec good.yaml
+    write_spec good.yaml
     sed -i 's,http://,https://,' "$dir/good.yaml"
     run dl submit good.yaml
     echo "$output"
@@ -247,7 +248,7 @@ dl_trusting() {
     [[ $output == *"good.yaml:12:"*certificate* ]]
     nothing_queued
     base=${base%/here}
-    spec plain.yaml "http://$base/to-plain/${names[3]}"
+    write_spec plain.yaml "http://$base/to-plain/${names[3]}"
     sed -i 's,http://,https://,' "$dir/plain.yaml"
     run dl_trusting submit plain.yaml
     echo "$output"
@@ -263,7 +264,7 @@ dl_trusting() {
 @test "any program gets downloads, finds their folder in a variable, and can stage them" {
     serve
     local name=${names[0]}
-    write_any_spec "$name"
+    write_spec_without_trainer "$name"
     run dl check any.yaml
     echo "$output"
     [ "$status" -eq 0 ]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Jobs in containers with enroot alone: the installed one or the testbed's stand-in.
+# Jobs in containers with enroot, without pyxis: the installed one or the testbed's stand-in.
 # timeout: 300
 
 load helpers
@@ -8,7 +8,7 @@ load secrets
 
 setup() { write_boxed_job enroot 2 2; }
 
-containers_of() { on_node "$1" enroot list; }
+containers_of() { as_user_on_node "$1" enroot list; }
 no_container_is_left() {
     local node
     for node in n1 n2; do ! containers_of "$node" | grep -q ^dlrun- || return 1; done
@@ -28,7 +28,7 @@ no_container_is_left() {
 }
 
 @test "an MPI program of 2 nodes x 2 ranks runs in the container, with the image's libraries" {
-    chain_on_two_nodes
+    mpi_chain_on_two_nodes
 }
 
 @test "variables arrive byte for byte and override the image's, also with newlines and quotes" {
@@ -60,9 +60,9 @@ no_container_is_left() {
 }
 
 has_started() { [[ $(dl logs last) == *waiting* ]]; }
-# start_waiting_job: submits a job that waits in its containers until Slurm ends it; waits until it
+# start_endless_job: submits a job that stays in its containers until Slurm ends it; waits until it
 # has started
-start_waiting_job() {
+start_endless_job() {
     dl submit job.yaml \
         --set "launch.command=[sh, -c, 'trap : TERM; echo waiting; while :; do sleep 0.2; done']"
     wait_until 60 has_started
@@ -70,13 +70,13 @@ start_waiting_job() {
 }
 
 @test "a cancelled job leaves no container" {
-    start_waiting_job
+    start_endless_job
     dl cancel last
     wait_until 60 no_container_is_left
 }
 
 @test "a job whose lead is killed leaves no container" {
-    start_waiting_job
+    start_endless_job
     job=$(dl status last --json | jq -r .job)
     lead=$(pgrep -u "$DLRUN_TESTBED_USER" -f 'dlrun-agent lead' | while read -r pid; do
         ! tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "SLURM_JOB_ID=$job" || echo "$pid"; done |
@@ -86,16 +86,16 @@ start_waiting_job() {
 }
 
 @test "a job removes containers that earlier jobs left on its node, but not a running job's" {
-    on_node n1 enroot create --force --name dlrun-999999-n1 "$images/tiny.sqsh"
-    on_node n1 enroot create --force --name mine "$images/tiny.sqsh"
-    start_waiting_job
+    as_user_on_node n1 enroot create --force --name dlrun-999999-n1 "$images/tiny.sqsh"
+    as_user_on_node n1 enroot create --force --name mine "$images/tiny.sqsh"
+    start_endless_job
     first=$(containers_of n1 | grep '^dlrun-')
     [[ $first != *999999* ]]
     run inside 'echo second' --set resources.nodes=1 --set resources.nodelist=n1
     [ "$status" -eq 0 ]
     containers_of n1 | grep -Fx "$first"
     containers_of n1 | grep -Fx mine
-    on_node n1 enroot remove --force mine
+    as_user_on_node n1 enroot remove --force mine
 }
 
 @test "a named container is created once on a node, and kept" {
@@ -106,7 +106,7 @@ start_waiting_job() {
     run inside 'cat /note' --set container.name=keep-e --set resources.nodes=1 \
         --set resources.nodelist=n3
     [[ $output == *kept* ]]
-    on_node n3 enroot remove --force keep-e
+    as_user_on_node n3 enroot remove --force keep-e
 }
 
 @test "an image that cannot be unpacked ends the job before the ranks start, with a message" {

@@ -22,14 +22,14 @@ requires-python = ">=3.9"
 TOML
     as_user tee "$dir/pixi.toml" >/dev/null <<<'[workspace]'
     as_user tee "$dir/spack.yaml" >/dev/null <<<'spack: {specs: []}'
-    spec uv 'uv: .' VIRTUAL_ENV
-    spec pixi 'pixi: .' CONDA_PREFIX
-    spec spack 'spack: ./.' SPACK_ENV
+    write_spec uv 'uv: .' VIRTUAL_ENV
+    write_spec pixi 'pixi: .' CONDA_PREFIX
+    write_spec spack 'spack: ./.' SPACK_ENV
 }
 
-# spec NAME ENVIRONMENT VARIABLE: writes NAME.yaml, whose ranks wait until the file `go` exists and
-# then print the variable
-spec() {
+# write_spec NAME ENVIRONMENT VARIABLE: writes NAME.yaml, whose ranks wait until the file `go`
+# exists and then print the variable
+write_spec() {
     as_user tee "$dir/$1.yaml" >/dev/null <<YAML
 name: $1
 resources: {nodes: 2, tasks_per_node: 1, time: 5m}

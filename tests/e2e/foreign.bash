@@ -4,16 +4,18 @@
 #
 #   make_attacker                 creates a user, whom `down` removes; sets attacker
 #   as_attacker COMMAND...        runs the command as that user, in a clean environment
-#   attacker_dir                  prints a new directory of the attacker that everybody can read
-#   hostile_file PATH <CONTENT    writes a file of the attacker, readable by all, with its parent
+#   fresh_attacker_dir            prints a new directory of the attacker that everybody can read
+#   write_hostile_file PATH <CONTENT
+#                                 writes a file of the attacker, readable by all, with its parent
 #                                 folders
-#   hostile_run PATH [TOKEN]      writes the run directory of a submitted job as the attacker; tests
+#   write_hostile_run PATH [TOKEN]
+#                                 writes the run directory of a submitted job as the attacker; tests
 #                                 overwrite its files afterwards
 #   start_listener                starts the attacker's server; sets listener_port and
 #                                 listener_socket; stop_listener ends it
 #   requests                      prints the bytes that the listener got, one line per connection;
 #                                 tests expect none
-#   commands_on RUN               runs, as the victim, every command of README's table that accepts
+#   run_commands_on RUN           runs, as the victim, every command of README's table that accepts
 #                                 a run, on RUN and without a terminal. Each must end within 5 s by
 #                                 itself and print no raw control character. Sets transcript to the
 #                                 commands and their output
@@ -38,20 +40,20 @@ as_attacker() {
         setpriv --reuid="$attacker" --regid="$attacker" --init-groups --inh-caps=-all "$@"
 }
 
-attacker_dir() {
+fresh_attacker_dir() {
     as_attacker bash -c 'made=$(mktemp -d "$HOME/XXXXXX") && chmod 755 "$made" && echo "$made"'
 }
 
 # shellcheck disable=SC2016 # The inner shell expands $1.
-hostile_file() {
+write_hostile_file() {
     as_attacker bash -c 'umask 022 && mkdir -p "${1%/*}" && rm -f "$1" && cat >"$1"' - "$1"
 }
 
-hostile_run() {
-    hostile_file "$1/submission.json" <<JSON
+write_hostile_run() {
+    write_hostile_file "$1/submission.json" <<JSON
 {"token":"${2:-$(printf 'a%.0s' {1..32})}","state":"submitted","cluster":"","job":"1","argv":["sbatch","--parsable"],"time":"2026-01-01T00:00:00.000Z"}
 JSON
-    hostile_file "$1/job.sh" <<'SH'
+    write_hostile_file "$1/job.sh" <<'SH'
 #!/bin/bash
 #SBATCH --job-name=mnist
 touch "$HOME/canary-script"
@@ -60,7 +62,7 @@ SH
 
 start_listener() {
     local at
-    at=$(attacker_dir)
+    at=$(fresh_attacker_dir)
     requests_file=$at/requests
     # shellcheck disable=SC2034 # The test uses it.
     listener_socket=$at/socket
@@ -105,8 +107,8 @@ hash_of() {
     (cd "$1" && find . -printf '%p %u %m %T@ %l\n' -type f -exec sha256sum {} + | sort | sha256sum)
 }
 
-commands_on() {
-    local run=$1 words took code text
+run_commands_on() {
+    local run=$1 words since took code text
     transcript=
     for words in "status" "status --json" "logs" "logs --rank 0" "logs -f" "logs -n 5" "wait" \
         "du" "du --json" "rm --yes" "rm --dry-run" \
@@ -120,12 +122,12 @@ commands_on() {
         attach* | forward* | ssh-config\ *) words="${words%% *} $run ${words#* }" ;;
         *) words+=" $run" ;;
         esac
-        took=${EPOCHREALTIME/./} code=0
+        since=${EPOCHREALTIME/./} code=0
         # shellcheck disable=SC2086 # splits the words
         text=$(set -o pipefail && timeout -k 1 20 "$testbed/as_user" \
             bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" $words 2>&1 </dev/null |
             tr -d '\0') || code=$?
-        took=$(((${EPOCHREALTIME/./} - took) / 1000))
+        took=$(((${EPOCHREALTIME/./} - since) / 1000))
         transcript+="\$ dlrun $words"$'\n'"$text"$'\n'"(code $code, $took ms)"$'\n'
         ((code < 124 && took < 5000)) || { printf '%s' "$transcript" >&2 && return 1; }
         if LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' <<<"$text"; then

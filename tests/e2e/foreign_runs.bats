@@ -22,7 +22,7 @@ resources: {nodes: 1, tasks_per_node: 1, time: 5m}
 launch: {preset: plain, command: [sleep, 300]}
 YAML
     chown "$DLRUN_TESTBED_USER:" "$dir/hello.yaml"
-    there=$(attacker_dir)
+    there=$(fresh_attacker_dir)
     start_listener
     server=http://127.0.0.1:$listener_port
 }
@@ -56,7 +56,7 @@ output_of() { sed -n "/^[$] dlrun $1 /,/^(code /p" <<<"$transcript"; }
 # try_commands_on RUN: runs every command on RUN and checks that none had an effect.
 try_commands_on() {
     before=$(hash_of "$1") jobs=$(jobs_of_victim)
-    commands_on "$1"
+    run_commands_on "$1"
     nothing_was_done "$1"
 }
 
@@ -64,8 +64,8 @@ try_commands_on() {
     for url in "$server" "unix:$listener_socket"; do
         for state in intent submitted; do
             hostile=$there/mnist-20990101-000000-00${state:0:1}${url:0:1}
-            hostile_run "$hostile"
-            hostile_file "$hostile/submission.json" <<JSON
+            write_hostile_run "$hostile"
+            write_hostile_file "$hostile/submission.json" <<JSON
 {"token":"$(printf 'b%.0s' {1..32})","state":"$state","cluster":"","job":"$([[ $state == intent ]] || echo 42)","server":{"url":"$url","token_file":"$dir/token"},"argv":[],"time":""}
 JSON
             try_commands_on "$hostile"
@@ -96,10 +96,10 @@ JSON
     touch "$dir/calls" && chmod 666 "$dir/calls"
     for job in --me "-u $DLRUN_TESTBED_USER" 1,2 '1;2' ../1 '*'; do
         hostile=$there/job-20990101-000000-0001
-        hostile_run "$hostile"
+        write_hostile_run "$hostile"
         for file in submission.json claim; do
             printf '{"token":"t","state":"submitted","cluster":"","job":"%s","log":""}' "$job" |
-                hostile_file "$hostile/$file"
+                write_hostile_file "$hostile/$file"
         done
         try_commands_on "$hostile"
         # The victim's own copy counts as a damaged run.
@@ -127,8 +127,8 @@ JSON
     victim_process=$(<"$dir/pid")
     id=$(hostname):$victim_process:$(awk '{ print $22 }' "/proc/$victim_process/stat")
     hostile=$there/here-20990101-000000-0001
-    hostile_run "$hostile"
-    hostile_file "$hostile/submission.json" <<JSON
+    write_hostile_run "$hostile"
+    write_hostile_file "$hostile/submission.json" <<JSON
 {"token":"$(printf 'c%.0s' {1..32})","state":"submitted","cluster":"local","job":"$id","argv":[],"time":""}
 JSON
     try_commands_on "$hostile"
@@ -144,9 +144,9 @@ JSON
     own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .run)
     job=$(dl status "$own" --json | jq -r .job)
     hostile=$there/mnist-20990101-000000-0001
-    hostile_run "$hostile"
+    write_hostile_run "$hostile"
     printf '{"token":"t","state":"submitted","cluster":"","job":"%s"}' "$job" |
-        hostile_file "$hostile/submission.json"
+        write_hostile_file "$hostile/submission.json"
     as_attacker touch -d 2099-01-01 "$hostile"/* "$hostile"
     try_commands_on "$hostile"
     [[ $transcript == *"$hostile"* || $transcript == *"${hostile##*/}"* ]]
@@ -176,18 +176,19 @@ JSON
 @test "no command acts on the user's runs when the points of a foreign sweep lead to them" {
     own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .path)
     hostile=$there/lr-20990101-000000-0001
-    hostile_run "$hostile"
+    write_hostile_run "$hostile"
     points='{"array":0,"task":0,"values":["0.1"]},{"array":0,"task":1,"values":["0.2"]}'
-    hostile_file "$hostile/sweep.json" <<<'{"keys":["train.lr"],"arrays":1,"points":['"$points"']}'
+    write_hostile_file "$hostile/sweep.json" \
+        <<<'{"keys":["train.lr"],"arrays":1,"points":['"$points"']}'
     for point in 0 1; do
-        hostile_file "$hostile/array-0/$point/submission.json" <<<"{\"task\":$point}"
+        write_hostile_file "$hostile/array-0/$point/submission.json" <<<"{\"task\":$point}"
     done
-    hostile_run "$hostile/array-0"
-    hostile_file "$hostile/array-0/0/resubmitted" <<<"$own"
+    write_hostile_run "$hostile/array-0"
+    write_hostile_file "$hostile/array-0/0/resubmitted" <<<"$own"
     as_attacker ln -s "$own" "$hostile/array-0/2"
     for path in "$hostile" "$hostile/0" "$hostile/array-0/1"; do
         before=$(hash_of "$hostile") jobs=$(jobs_of_victim)
-        commands_on "$path"
+        run_commands_on "$path"
         nothing_was_done "$hostile"
     done
     [ ! -e "$own/cancelled" ]
@@ -195,10 +196,10 @@ JSON
 
 @test "logs does not show a private file that a foreign claim, pattern or link names" {
     hostile=$there/log-20990101-000000-0001
-    hostile_run "$hostile"
-    hostile_file "$hostile/claim" \
+    write_hostile_run "$hostile"
+    write_hostile_file "$hostile/claim" \
         <<<"{\"cluster\":\"c\",\"job\":\"1\",\"token\":\"\",\"log\":\"$dir/key\"}"
-    hostile_file "$hostile/submission.json" \
+    write_hostile_file "$hostile/submission.json" \
         <<<'{"token":"t","state":"submitted","cluster":"","job":"1","output":"'"$dir/key"'"}'
     as_attacker bash -c 'mkdir -p "$1/logs/attempt-0" &&
         ln -s "$2" "$1/logs/attempt-0/rank-0000.log" && mkfifo "$1/logs/attempt-0/rank-0001.log"' \
@@ -210,7 +211,7 @@ JSON
 }
 
 @test "a spec that names a server: no command sends anything, unless a site file lists the server" {
-    hostile_file "$there/exp.yaml" <<YAML
+    write_hostile_file "$there/exp.yaml" <<YAML
 name: exp
 resources: {nodes: 1, time: 5m}
 launch: {preset: plain, command: ["true"]}
@@ -236,7 +237,7 @@ YAML
 }
 
 @test "no text of a private file that a spec names as its base is printed" {
-    printf 'name: exp\nbase: %s/key\n' "$dir" | hostile_file "$there/exp.yaml"
+    printf 'name: exp\nbase: %s/key\n' "$dir" | write_hostile_file "$there/exp.yaml"
     for words in check render explain "submit --dry-run" run; do
         read -ra list <<<"$words"
         run dl "${list[0]}" "$there/exp.yaml" "${list[@]:1}"

@@ -6,14 +6,15 @@
 #                              the file `serve` exists. Sets job
 #   start_forward ARGUMENTS..  starts dlrun forward in the background, with the variables of the
 #                              array forward_env, and waits until it serves. Its output is in
-#                              forward.out and forward.err. Sets started, the process id of dlrun;
-#                              waited_for, the process to wait for (as_user); and address, the first
-#                              address that dlrun prints
-#   end_of_forward             waits for the end of dlrun forward; sets code to its exit code
+#                              forward.out and forward.err. Sets forward_pid, the process id of
+#                              dlrun; as_user_pid, the process to wait for (as_user); and address,
+#                              the first address that dlrun prints
+#   wait_for_forward           waits for the end of dlrun forward; sets code to its exit code
 #   fetch ARGUMENTS...         curl without proxies of the environment
 #   nothing_is_left            succeeds if the job has only its own step, and no process of a
 #                              forwarding or of an ssh connection exists on any node
-#   ssh_block ARGUMENTS...     writes the output of dlrun ssh-config to the file config; sets host
+#   write_ssh_block ARGUMENTS...
+#                              writes the output of dlrun ssh-config to the file config; sets host
 #   ssh_to COMMAND...          runs ssh with this block alone
 
 # shellcheck disable=SC2154 # the test sets dir
@@ -55,15 +56,15 @@ start_forward() {
     rm -f "$dir"/forward.*
     as_user env --chdir="$dir" "${forward_env[@]}" bash -c 'echo $$ >forward.pid &&
         exec dlrun forward "$@" >forward.out 2>forward.err' - "$@" </dev/null 3>&- &
-    waited_for=$!
+    as_user_pid=$!
     wait_until 30 test -s "$dir/forward.out"
-    started=$(<"$dir/forward.pid")
+    forward_pid=$(<"$dir/forward.pid")
     address=$(sed 's/ is port .*//;q' "$dir/forward.out")
 }
 # shellcheck disable=SC2034 # the tests use code
-end_of_forward() {
+wait_for_forward() {
     code=0
-    wait "$waited_for" || code=$?
+    wait "$as_user_pid" || code=$?
     cat "$dir/forward.err"
 }
 fetch() { curl -sS --noproxy '*' --max-time 60 "$@"; }
@@ -76,7 +77,7 @@ nothing_is_left() {
 }
 job_is_gone() { [[ -z $(squeue -h -j "$job" 2>/dev/null) ]]; }
 
-ssh_block() {
+write_ssh_block() {
     as_user env --chdir="$dir" bash -c 'dlrun ssh-config "$@" >config 2>config.err' - "$@" ||
         { cat "$dir/config.err" && return 1; }
     host=$(sed -n 's/^Host //p' "$dir/config")

@@ -20,9 +20,9 @@ setup() { dir=$(fresh_dir); }
     cmp "$BATS_TEST_TMPDIR/large" "$dir/www/large"
     for i in {1..20}; do
         fetch "$address/index.html" -o "$BATS_TEST_TMPDIR/page-$i" 4>&- &
-        pages+=($!)
+        clients+=($!)
     done
-    for page in "${pages[@]}"; do wait "$page"; done
+    for client in "${clients[@]}"; do wait "$client"; done
     for i in {1..20}; do cmp "$BATS_TEST_TMPDIR/page-$i" "$dir/www/index.html"; done
     exec 4>&-
     # One step carries all connections.
@@ -31,8 +31,8 @@ setup() { dir=$(fresh_dir); }
     run dl forward last 8888:"${address##*:}"
     [ "$status" -eq 2 ]
     [[ $output == *"another program on this machine has this port"*"is free: give 8888:"* ]]
-    kill -INT "$started"
-    end_of_forward
+    kill -INT "$forward_pid"
+    wait_for_forward
     [ "$code" -eq 130 ]
     wait_until 20 nothing_is_left
     is_running
@@ -48,15 +48,15 @@ setup() { dir=$(fresh_dir); }
     [[ $(stat -c '%a %U' "${socket%/*}") == "700 $DLRUN_TESTBED_USER" ]]
     grep -q "ssh -N -L 8888:$socket " "$dir/forward.err"
     fetch --unix-socket "$socket" http://node/ -o "$BATS_TEST_TMPDIR/page" &
-    page=$!
+    client=$!
     wait_until 20 grep -q 'nothing listens on port 8888 of n2 yet' "$dir/forward.err"
     as_user touch "$dir/serve"
-    wait "$page"
+    wait "$client"
     cmp "$BATS_TEST_TMPDIR/page" "$dir/www/index.html"
     grep -q 'port 8888 of n2 answers now' "$dir/forward.err"
     # The end of the job ends the forwarding.
     dl cancel last
-    end_of_forward
+    wait_for_forward
     [ "$code" -eq 0 ]
     grep -q 'is cancelled; the forwarding has ended' "$dir/forward.err"
     [ ! -e "${socket%/*}" ]

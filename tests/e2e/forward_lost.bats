@@ -11,8 +11,8 @@ load forward
         use_testbed "$tracker"
         submit_servers
         start_forward last 8888:0
-        pkill -KILL -P "$started" srun
-        end_of_forward
+        pkill -KILL -P "$forward_pid" srun
+        wait_for_forward
         [ "$code" -eq 3 ]
         grep -q 'the forwarding ended on n1' "$dir/forward.err"
         save_dir_of "$tracker"

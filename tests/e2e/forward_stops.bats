@@ -13,8 +13,8 @@ load forward
         for signal in INT HUP KILL; do
             start_forward last 8888:0
             fetch "$address/" >/dev/null
-            kill -"$signal" "$started"
-            end_of_forward
+            kill -"$signal" "$forward_pid"
+            wait_for_forward
             [[ $code == 130 || $signal == KILL ]]
             wait_until 20 nothing_is_left
         done

@@ -6,11 +6,11 @@
 load helpers
 
 setup() { dir=$(fresh_dir); }
-spec() { as_user tee "$dir/$1.yaml" >/dev/null; }
+write_spec() { as_user tee "$dir/$1.yaml" >/dev/null; }
 # write_failing_check CHECK RESOURCES: writes CHECK.yaml, whose nodes all fail this check. The job
 # must not restart, although retry.on lists node_failure
 write_failing_check() {
-    spec "$1" <<YAML
+    write_spec "$1" <<YAML
 name: $1
 resources: {$2, time: 5m}
 launch: {command: [touch, started]}
@@ -26,13 +26,13 @@ event() { jq -c "select(.event == \"$1\")" "$(json "$2" | jq -r .path)/events.js
         write_failing_check "$check" 'nodes: 2, tasks_per_node: 1, gpus_per_node: 1'
     done
     write_failing_check disk 'nodes: 2, tasks_per_node: 2'
-    spec warned <<'YAML'
+    write_spec warned <<'YAML'
 name: warned
 resources: {nodes: 1, time: 5m}
 environment: {vars: {TMPDIR: /proc/nowhere}}
 launch: {command: [bash, -c, 'echo "TMPDIR=$TMPDIR"']}
 YAML
-    spec gloo <<'YAML'
+    write_spec gloo <<'YAML'
 name: gloo
 resources: {nodes: 2, tasks_per_node: 2, time: 5m}
 launch: {command: [bash, -c, 'echo "checked $DLRUN_RANK"']}
@@ -47,12 +47,12 @@ YAML
         [ "$(event ended "$name" | jq -r .code)" -eq 80 ]
         [ -z "$(event restarting "$name")" ]
     done
-    all='all 2 nodes fail the same check'
-    [[ $(json gpu | jq -r .detail) == "$all: gpu: "*nvidia-smi*"(health.preflight)" ]]
-    tmpdir="(TMPDIR of environment.vars; Slurm has put '/tmp' in its place)"
-    disk='disk: cannot create a file in /proc/nowhere: '
-    [[ $(json disk | jq -r .detail) == *"$disk"*"$tmpdir"* ]]
-    [[ $(json nccl | jq -r .detail) == "$all: nccl: "* ]]
+    all_fail='all 2 nodes fail the same check'
+    [[ $(json gpu | jq -r .detail) == "$all_fail: gpu: "*nvidia-smi*"(health.preflight)" ]]
+    tmpdir_note="(TMPDIR of environment.vars; Slurm has put '/tmp' in its place)"
+    disk_failure='disk: cannot create a file in /proc/nowhere: '
+    [[ $(json disk | jq -r .detail) == *"$disk_failure"*"$tmpdir_note"* ]]
+    [[ $(json nccl | jq -r .detail) == "$all_fail: nccl: "* ]]
     [ ! -e "$dir/started" ]
     dl wait gloo
     [ "$(event checked gloo | jq -r .ranks)" -eq 4 ]
@@ -67,7 +67,7 @@ YAML
 echo "$(hostname) $DLRUN_SECRET" >>checked
 [[ $(hostname) != n2 ]] || { echo "no scratch on $(hostname)"; exit 7; }
 SH
-    spec own <<'YAML'
+    write_spec own <<'YAML'
 name: own
 resources: {nodes: 2, tasks_per_node: 2, nodelist: "n[1-2]", time: 5m}
 launch: {command: [touch, started]}

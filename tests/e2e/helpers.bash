@@ -12,7 +12,7 @@
 #                                by the login node and the compute nodes, and prints its path;
 #                                CTest's fixture removes it with the testbed
 #   job_state JOBID              prints Slurm's state of a job (PENDING, RUNNING, COMPLETED, ...)
-#   fields NAME                  checks the JSON on standard input against the schema NAME or
+#   has_fields_of NAME           checks the JSON on standard input against the schema NAME or
 #                                NAME#DEFINITION in docs/json
 #   cancel_jobs                  ends every job of the user and waits until they are gone
 #   end_test                     ends the user's jobs; after a failed test, first prints the state
@@ -33,8 +33,8 @@ load_testbed() {
 }
 [[ ! -e ${DLRUN_TESTBED_DIR:-/run/dlrun-testbed}/up ]] || load_testbed
 
-# Unsets the variables of the shared testbed, before a file starts a testbed of its own. Keeps only
-# the choice of Slurm.
+# Unsets the variables of the shared testbed, before a test file starts a testbed of its own. Keeps
+# only the variable that chooses the installed Slurm.
 forget_testbed() {
     local slurm=${DLRUN_TESTBED_SLURM:-}
     unset "${!DLRUN_TESTBED_@}"
@@ -77,7 +77,7 @@ fresh_dir() {
     as_user mktemp -d "$DLRUN_TESTBED_HOME/${name//[^a-zA-Z0-9]/-}.XXXXXX"
 }
 
-fields() { python3 "$DLRUN_SOURCE_DIR/tests/json_fields.py" "$1"; }
+has_fields_of() { python3 "$DLRUN_SOURCE_DIR/tests/json_fields.py" "$1"; }
 
 job_state() { scontrol show job --oneliner "$1" | sed -n 's/.* JobState=\([A-Z_]*\).*/\1/p'; }
 

@@ -27,7 +27,7 @@ teardown() {
 
 field() { dl status last --json | jq -r "$1"; }
 
-@test "run starts the ranks here, in the spec's environment, and keeps the same record" {
+@test "run starts the ranks here, in the spec's environment, and keeps the record of a job" {
     run dl run hello.yaml
     [ "$status" -eq 0 ]
     [[ $output == *"set up on"* ]]
@@ -220,7 +220,7 @@ shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
     wait_until 10 shows 'Relinquishing'
 }
 
-@test "the installed tree works from anywhere" {
+@test "the installed tree works after it is moved" {
     as_user cp -a "$DLRUN_TESTBED_PREFIX" "$dir/moved"
     run as_user bash -c 'cd "$1" &&
         exec moved/bin/dlrun run moved/share/dlrun/examples/digits.yaml --set train.epochs=1 \

@@ -12,7 +12,7 @@ setup() {
     install -m 755 "$BATS_TEST_DIRNAME/hostile_runs.py" "$dir"
     as_user bash -c 'umask 077 && echo "a-word-that-is-private-$RANDOM" >"$1/private"' - "$dir"
     as_user bash -c 'exec sleep 1200' 3>&- &
-    wait_until 5 victim_is_there
+    wait_until 5 victim_process_is_alive
 }
 
 teardown() {
@@ -23,7 +23,7 @@ teardown() {
 }
 
 victim_pid() { pgrep -n -u "$DLRUN_TESTBED_USER" -fx 'sleep 1200'; }
-victim_is_there() { victim_pid >/dev/null; }
+victim_process_is_alive() { victim_pid >/dev/null; }
 # Prints the identity of a local job as dlrun writes it: HOST:PID:START.
 victim_identity() {
     local pid
@@ -47,7 +47,7 @@ check_runs() {
         exec ./hostile_runs.py check "$1/$2" --private "$1/private" "${@:3}"' \
         - "$dir" "$@" ${DLRUN_TEST_ONLY:+--only "$DLRUN_TEST_ONLY"}
     echo "$output" | tail -n 300
-    victim_is_there
+    victim_process_is_alive
     [ "$(job_state "$job")" = PENDING ]
     # No command has submitted a job.
     [ "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)" = "$job" ]

@@ -96,7 +96,7 @@ SCRIPT = "#!/bin/bash\n#SBATCH --job-name=hostile\necho hello\n"
 SPEC = "name: hostile\nlaunch:\n  command: [echo, hello]\n"
 
 
-def ordinary(run):
+def write_ordinary_run(run):
     """Writes the files that each kind starts from: a run that failed."""
     write(run / "submission.json", submission())
     write(run / "claim", {"cluster": "", "job": "424242", "token": "ab" * 16,
@@ -301,7 +301,7 @@ def spec_base(run, arguments):
         write(run / name, SPEC + "base: %s\n" % arguments.private)
 
 
-def sweep_of(run, points, keys=("train.lr",), arrays=1):
+def make_sweep(run, points, keys=("train.lr",), arrays=1):
     for name in FILES:
         (run / name).unlink(missing_ok=True)
     write(run / "spec.yaml", SPEC)
@@ -310,20 +310,20 @@ def sweep_of(run, points, keys=("train.lr",), arrays=1):
 
 
 def many_arrays(run, arguments):
-    sweep_of(run, [{"array": 0, "task": 0, "values": ["0.1"]}], arrays=(1 << 63) - 1)
+    make_sweep(run, [{"array": 0, "task": 0, "values": ["0.1"]}], arrays=(1 << 63) - 1)
 
 
 def far_points(run, arguments):
-    sweep_of(run, [{"array": (1 << 63) - 2, "task": (1 << 63) - 1, "values": ["0.1"]}] * 3,
+    make_sweep(run, [{"array": (1 << 63) - 2, "task": (1 << 63) - 1, "values": ["0.1"]}] * 3,
              arrays=(1 << 63) - 1)
 
 
 def many_points(run, arguments):
-    sweep_of(run, [{"array": 0, "task": n, "values": [str(n)]} for n in range(1_000_000)])
+    make_sweep(run, [{"array": 0, "task": n, "values": [str(n)]} for n in range(1_000_000)])
 
 
 def nasty_sweep(run, arguments):
-    sweep_of(run, [{"array": 0, "task": n, "values": [NASTY, NASTY]} for n in range(3)],
+    make_sweep(run, [{"array": 0, "task": n, "values": [NASTY, NASTY]} for n in range(3)],
              keys=(NASTY, "train.lr"))
     write(run / "array-0/submission.json", submission(job="1" + NASTY, cluster=NASTY))
     for n in range(3):
@@ -337,10 +337,10 @@ def nasty_sweep(run, arguments):
 def ring(run, arguments):
     """The resubmissions lead from point 0 to 1, from point 1 to 2, and from point 2 to the
     sweep."""
-    sweep_of(run, [{"array": 0, "task": n, "values": [str(n)]} for n in range(3)])
+    make_sweep(run, [{"array": 0, "task": n, "values": [str(n)]} for n in range(3)])
     for n in range(3):
         point = run / "array-0" / str(n)
-        ordinary(point)
+        write_ordinary_run(point)
         write(point / "submission.json", {"task": n})
         write(point / "resubmitted", str(run / "array-0" / str((n + 1) % 3)) if n < 2 else str(run))
     write(run / "array-0/submission.json", submission())
@@ -361,10 +361,10 @@ def make(arguments):
     folder.mkdir(parents=True, exist_ok=True)
     for kind, fill in KINDS.items():
         run = folder / ("%s-%s" % (kind, arguments.suffix))
-        ordinary(run)
+        write_ordinary_run(run)
         fill(run, arguments)
     run = folder / NASTY_NAME
-    ordinary(run)
+    write_ordinary_run(run)
     escapes(run, arguments)
     for path in [folder, *folder.rglob("*")]:
         if not path.is_symlink():
@@ -529,16 +529,16 @@ def caller_may_see_private_file(words, is_own):
 
 def check(arguments):
     private = Path(arguments.private).read_bytes().strip()
-    wrong = calls = 0
+    fault_count = calls = 0
 
     def try_command(words, on_terminal):
-        nonlocal wrong, calls
+        nonlocal fault_count, calls
         calls += 1
         for fault in faults_of(words, on_terminal, private):
             if fault == "shows a private file" and caller_may_see_private_file(
                     words, arguments.own):
                 continue
-            wrong += 1
+            fault_count += 1
             print("%s%s: %s" % (" ".join(repr(w)[1:-1] for w in words),
                                 " (terminal)" if on_terminal else "", fault), flush=True)
 
@@ -546,20 +546,20 @@ def check(arguments):
         listener = Listener(port_named_in(folder))
         runs = [run for run in sorted(folder.iterdir())
                 if not arguments.only or run.name.startswith(arguments.only)]
-        for words, has_terminal in [
+        for words, also_on_terminal in [
                 (c, t) for run in runs
                 for c, t in [([w.replace("RUN", str(run)) for w in c], t) for c, t in COMMANDS]
         ] + [([w.replace("FOLDER", str(folder)) for w in c], t) for c, t in COMMANDS_ON_FOLDER]:
             try_command(words, False)
-            if has_terminal:
+            if also_on_terminal:
                 try_command(words, True)
             if listener.received:
-                wrong += 1
+                fault_count += 1
                 print("%s: sent to the attacker's server: %r" % (
                     " ".join(words), listener.received[:200]), flush=True)
                 listener.received = b""
-    print("%d calls, %d faults" % (calls, wrong))
-    return 1 if wrong else 0
+    print("%d calls, %d faults" % (calls, fault_count))
+    return 1 if fault_count else 0
 
 
 def main():

@@ -1,15 +1,15 @@
 #!/usr/bin/python3
 """Puts more than 300 hostile strings into every key of the spec, through dlrun and the real sbatch,
-and without Slurm.
+and through `dlrun run` without Slurm.
 
 usage: hostile_strings.py --keys FILE [--all] [--turn N] [--rest SOCKET]
 
 Half of the strings are generated: each way out of a quotation combined with each way to run a
 command. Each key gets every third string of STRINGS and every twelfth generated string; jobs get
-every fourth string, and `dlrun run` gets every second one. With --rest each key gets every 40th
-string, and jobs get every 12th. --all uses all strings everywhere. --turn shifts the selection; its
-default is the day of the year, so that each key gets each string within some weeks. The output
-shows the value of --turn, with which the same selection can be repeated.
+every fourth string, and `dlrun run` gets every second one. With --rest, the address of slurmrestd,
+each key gets every 40th string, and jobs get every 12th. --all uses all strings everywhere. --turn
+shifts the selection; its default is the day of the year, so that each key gets each string within
+some weeks. The output shows the value of --turn, with which the same selection can be repeated.
 
 Runs as an ordinary user on the testbed, in an empty folder that the nodes see. Each string in each
 key is either refused (exit 2, an error that names the key, nothing written) or arrives byte for
@@ -78,19 +78,20 @@ STRINGS = (
 
 # Each generated string ends a quotation, a line, a substitution or a block, runs a command, and
 # then makes the rest of the line valid again. N is the number of the string.
-MADE = tuple(way_out + what.replace("N", str(100 + number)) + way_back
-             for number, (way_out, what, way_back) in enumerate(
-                 (way_out, what, way_back)
-                 for way_out, way_back in (("'", "'"), ('"', '"'), ("\\'", "\\'"), ("'\"'", "'\"'"),
-                                           ("$'", "'"), ("\n", "\n"), ("\\\n", "#"), (")", "("),
-                                           ("}", "{"), ("]]", "[["),
-                                           ("EOF\n", "\nEOF"), ("#\n", "\n#"), (" #", ""),
-                                           ("\u2028", "\u2028"))
-                 for what in (f"; {TOUCH}N ;", f"$({TOUCH}N)", f"`{TOUCH}N`", f"|{TOUCH}N|",
-                              f"&&{TOUCH}N&&", f"\n{TOUCH}N\n", f"<({TOUCH}N)", f"$(({TOUCH}N))",
-                              f"${{x:-$({TOUCH}N)}}",
-                              f"{{;{TOUCH}N;}}", f" --wrap='{TOUCH}N' ")))
-ALL = STRINGS + MADE
+GENERATED = tuple(
+    way_out + what.replace("N", str(100 + number)) + way_back
+    for number, (way_out, what, way_back) in enumerate(
+        (way_out, what, way_back)
+        for way_out, way_back in (("'", "'"), ('"', '"'), ("\\'", "\\'"), ("'\"'", "'\"'"),
+                                  ("$'", "'"), ("\n", "\n"), ("\\\n", "#"), (")", "("),
+                                  ("}", "{"), ("]]", "[["),
+                                  ("EOF\n", "\nEOF"), ("#\n", "\n#"), (" #", ""),
+                                  ("\u2028", "\u2028"))
+        for what in (f"; {TOUCH}N ;", f"$({TOUCH}N)", f"`{TOUCH}N`", f"|{TOUCH}N|",
+                     f"&&{TOUCH}N&&", f"\n{TOUCH}N\n", f"<({TOUCH}N)", f"$(({TOUCH}N))",
+                     f"${{x:-$({TOUCH}N)}}",
+                     f"{{;{TOUCH}N;}}", f" --wrap='{TOUCH}N' ")))
+ALL = STRINGS + GENERATED
 
 IN_LIST = {"environment.modules.load", "environment.modules.use", "container.mounts"}
 IN_MAP = {"slurm": "comment", "environment.vars": "HOSTILE", "launch.srun": "comment"}
@@ -283,13 +284,13 @@ def wait_for_jobs(limit_s):
     return False
 
 
-def check_directives(keys, every_one, failures):
+def check_directives(keys, all_strings, failures):
     accepted = refused = 0
-    other = []
+    without_directive = []
     for key_index, key in enumerate(keys):
         for number, text in enumerate(ALL):
             step = 3 if number < len(STRINGS) else 12
-            if (number + key_index + TURN[0]) % step != 0 and not every_one:
+            if (number + key_index + TURN[0]) % step != 0 and not all_strings:
                 continue
             script = render(key, text, number, failures)
             if script is None:
@@ -309,7 +310,7 @@ def check_directives(keys, every_one, failures):
                     failures.add(key, text,
                                  f"the script contains {value_in_script(script, key)!r:.200}")
             elif name is None:
-                other.append((key, text))
+                without_directive.append((key, text))
             else:
                 options, done = sbatch_options(script)
                 arrived = options.get(name)
@@ -333,7 +334,7 @@ def check_directives(keys, every_one, failures):
                 elif not is_derived_value(key, text, arrived):
                     failures.add(key, text, f"sbatch read {arrived[:120]!r}")
             os.unlink(script)
-    return accepted, refused, other
+    return accepted, refused, without_directive
 
 
 def check_after(key, text, failures):
@@ -394,7 +395,7 @@ NORMALISED = SLURMS_OWN | set(PARSED) | {"resources.output", "resources.error", 
                                          "resources.exclude", "resources.licenses"}
 
 
-def job_spec(number, text, more=()):
+def write_job_spec(number, text, more=()):
     values = {"name": f"h{number}", "resources.time": "5m", "resources.partition": "batch",
               "launch.preset": "plain",
               "launch.command": ["python3", f"{HOME}/dump.py", text],
@@ -422,7 +423,7 @@ def check_local(failures, step=2):
     """Checks one of every `step` strings without Slurm: `dlrun run`, one after another."""
     expected = []
     for number, text in list(enumerate(ALL))[TURN[0] % step :: step]:
-        file = job_spec(number, text)
+        file = write_job_spec(number, text)
         if os.path.exists(f"dump-{number}.json"):
             os.unlink(f"dump-{number}.json")
         done = run(["dlrun", "run", file])
@@ -447,19 +448,19 @@ def texts_of_job(url, job):
     return [value for value in answer["jobs"][0].values() if isinstance(value, str)]
 
 
-def check_rest(url, every_one, failures):
+def check_rest(url, all_strings, failures):
     """Checks the job descriptions that slurmrestd gets in place of #SBATCH lines: each string is
     refused before or by Slurm, or arrives byte for byte. Then checks environment.vars and
     launch.command in real jobs. No job may be lost: as many jobs wait as were submitted."""
-    through = {"submit.via": "slurmrestd", "submit.url": url}
+    through_rest = {"submit.via": "slurmrestd", "submit.url": url}
     keys = [key for key, option in KEY_OPTIONS.items() if key == "slurm"
             or (key.startswith("resources.") and option and key != "resources.clusters")]
     accepted = refused = 0
     for key_index, key in enumerate(keys):
         for number, text in enumerate(ALL):
-            if not every_one and (number + key_index + TURN[0]) % 40 != 0:
+            if not all_strings and (number + key_index + TURN[0]) % 40 != 0:
                 continue
-            values = {**BASE, "resources.begin": "now+1hour", **through}
+            values = {**BASE, "resources.begin": "now+1hour", **through_rest}
             values[key] = value_with(key, text)
             make_spec(values, "r.yaml")
             done = run(["dlrun", "submit", "r.yaml", "--json"])
@@ -489,7 +490,7 @@ def check_rest(url, every_one, failures):
     run(["scancel", "--me"])
     if not wait_for_jobs(60):
         failures.add("jobs", "", "jobs are still in the queue; none has ended for 60 s")
-    jobs = check_jobs(failures, through, 1 if every_one else 12)
+    jobs = check_jobs(failures, through_rest, 1 if all_strings else 12)
     print(f"slurmrestd, {len(keys)} keys: {accepted} accepted, {refused} refused; {jobs} jobs for "
           "environment.vars and launch.command", flush=True)
 
@@ -501,7 +502,7 @@ def check_jobs(failures, more=(), step=4):
     with open("dump.py", "w", encoding="ascii") as out:
         out.write(DUMP)
     for number, text in list(enumerate(ALL))[TURN[0] % step :: step]:
-        file = job_spec(number, text, more)
+        file = write_job_spec(number, text, more)
         done = run(["dlrun", "submit", file, "--json"])
         if done.returncode == 2 and text == ":" and b"launch.command: srun reads" in done.stderr:
             continue  # The text is srun's own separator.
@@ -569,13 +570,13 @@ def check_prologue(pairs, failures):
         record = f"record-{index}"
         words = open(record, "rb").read() if os.path.exists(record) else b""
         words += options_of_lead(index)
-        if not any(is_word(key, text, word) for word in words.split(b"\0")):
+        if not any(is_passed_value(key, text, word) for word in words.split(b"\0")):
             failures.add(key, text,
                          f"not among the words that srun, module and conda got: {words[-200:]!r}")
     return submitted
 
 
-def is_word(key, text, word):
+def is_passed_value(key, text, word):
     """Returns True if the word is the key's value as the script passes it on: alone, after the
     key's option and "=", or in a form derived from the value."""
     option = ("--comment" if key == "launch.srun" else KEY_OPTIONS.get(key) or "").encode()
@@ -630,13 +631,13 @@ def main():
     # runs below.
     keys = [key for key in KEY_OPTIONS
             if key not in ("environment.setup", "environment.vars", "launch.command")]
-    accepted, refused, other = check_directives(keys, args.all, failures)
+    accepted, refused, without_directive = check_directives(keys, args.all, failures)
     print(f"{len(ALL)} strings x {len(keys)} keys: {accepted} accepted, {refused} refused",
           flush=True)
     # A job for every accepted pair would mean thousands of jobs. Each key gets strings of each
     # kind, spread over all strings.
     by_key = {}
-    for key, text in other:
+    for key, text in without_directive:
         by_key.setdefault(key, []).append(text)
     sample = [(key, text) for key, texts in by_key.items() for step in [max(1, len(texts) // 12)]
               for text in texts[TURN[0] % step :: step]]

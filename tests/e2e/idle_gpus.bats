@@ -20,10 +20,10 @@ echo "1, GPU-\$(hostname)-1, \$busy, 1000, 80000"
 SH
     chmod 755 "$dir/bin/nvidia-smi"
 }
-spec() { as_user tee "$dir/exp.yaml" >/dev/null; }
+write_spec() { as_user tee "$dir/exp.yaml" >/dev/null; }
 
 @test "a node that never uses its GPUs is named in one warning, and the run continues" {
-    spec <<YAML
+    write_spec <<YAML
 name: idle
 resources: {nodes: 2, tasks_per_node: 1, gpus_per_node: 2, time: 5m}
 environment: {setup: 'export PATH=$dir/bin:\$PATH'}
@@ -46,8 +46,8 @@ YAML
     [[ $output == *"n2 never used its GPUs"* ]]
 }
 
-@test "idle_gpu: end ends the run with code 81 and without a restart, and names the node" {
-    spec <<YAML
+@test "idle_gpu=end ends the run with code 81 and without a restart, and names the node" {
+    write_spec <<YAML
 name: ended
 resources: {nodes: 2, tasks_per_node: 1, gpus_per_node: 2, time: 5m}
 environment: {setup: 'export PATH=$dir/bin:\$PATH'}

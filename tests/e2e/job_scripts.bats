@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# `dlrun init --from`: specs from job scripts, which Slurm accepts and runs.
+# `dlrun init --from` makes specs from job scripts; Slurm accepts and runs the jobs of these specs.
 
 load helpers
 
@@ -7,10 +7,10 @@ setup() { dir=$(fresh_dir); }
 teardown() { end_test; }
 
 # Writes the script job.sh of the user from standard input.
-job_script() { as_user tee "$dir/job.sh" >/dev/null; }
+write_job_script() { as_user tee "$dir/job.sh" >/dev/null; }
 
 @test "the spec of a script starts the same ranks with the same arguments and variables" {
-    job_script <<'SH'
+    write_job_script <<'SH'
 #!/bin/bash
 #SBATCH -J imported -N 2
 #SBATCH --ntasks-per-node=2 --time=5
@@ -47,7 +47,7 @@ SH
 }
 
 @test "a script whose program is not certain is refused, and nothing is written" {
-    job_script <<'SH'
+    write_job_script <<'SH'
 #!/bin/bash
 #SBATCH -N 1
 for seed in 1 2; do srun ./train $seed; done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The fields of --json outputs that need Slurm are those of docs/json. tests/golden/json_test.py
-# compares the other outputs.
+# The --json outputs that need Slurm have the fields that docs/json describes.
+# tests/golden/json_test.py compares the other outputs.
 # timeout: 200
 
 load helpers
@@ -22,24 +22,24 @@ is_running() { [[ $(job_state "$1") == RUNNING ]]; }
     dl submit hello.yaml --json --watch >"$BATS_TEST_TMPDIR/out"
     # The output has the submission, and then the state of the run at its end.
     [ "$(jq -s length "$BATS_TEST_TMPDIR/out")" -eq 2 ]
-    jq -s '.[0]' "$BATS_TEST_TMPDIR/out" | fields submit#job
-    jq -s '.[1]' "$BATS_TEST_TMPDIR/out" | fields status
+    jq -s '.[0]' "$BATS_TEST_TMPDIR/out" | has_fields_of submit#job
+    jq -s '.[1]' "$BATS_TEST_TMPDIR/out" | has_fields_of status
     jq -s -e '.[1].state == "completed"' "$BATS_TEST_TMPDIR/out"
-    dl top last --json | fields top
-    dl resubmit last --json | fields submit#job
-    dl wait last --json | fields wait
-    dl submit hello.yaml --test-only --json | fields submit#test_only
-    dl check hello.yaml --json | fields check
+    dl top last --json | has_fields_of top
+    dl resubmit last --json | has_fields_of submit#job
+    dl wait last --json | has_fields_of wait
+    dl submit hello.yaml --test-only --json | has_fields_of submit#test_only
+    dl check hello.yaml --json | has_fields_of check
 }
 
 @test "a sweep, its points and a search have the documented fields" {
     as_user cp "$dir/hello.yaml" "$dir/swept.yaml"
     as_user tee -a "$dir/swept.yaml" >/dev/null \
         <<<'sweep: {parameters: {environment.vars.LR: [a, b]}}'
-    dl submit swept.yaml --json | fields submit#sweep
-    dl wait last --json | fields wait
+    dl submit swept.yaml --json | has_fields_of submit#sweep
+    dl wait last --json | has_fields_of wait
     dl sweep last --json >"$BATS_TEST_TMPDIR/points"
-    fields sweep <"$BATS_TEST_TMPDIR/points"
+    has_fields_of sweep <"$BATS_TEST_TMPDIR/points"
     [ "$(jq length "$BATS_TEST_TMPDIR/points")" -eq 2 ]
     write search.sh <<'SH'
 while read -r message; do
@@ -52,26 +52,26 @@ resources: {nodes: 1, tasks_per_node: 1, time: 5m}
 launch: {command: [echo, "{x}"]}
 sweep: {parameters: {x: {min: 1, max: 9}}, ask: [bash, search.sh], max_points: 1}
 YAML
-    dl submit search.yaml --json | fields submit#search
+    dl submit search.yaml --json | has_fields_of submit#search
 }
 
 @test "a run in an allocation has the documented fields" {
     job=$(as_user sbatch --parsable -N 1 --ntasks-per-node=2 -t 5 -o /dev/null --wrap 'sleep 300')
     wait_until 30 is_running "$job"
-    dl submit hello.yaml --in "$job" --dry-run --json | fields submit#allocation_dry_run
-    dl submit hello.yaml --in "$job" --json | fields submit#allocation
-    dl wait last --json | fields wait
+    dl submit hello.yaml --in "$job" --dry-run --json | has_fields_of submit#allocation_dry_run
+    dl submit hello.yaml --in "$job" --json | has_fields_of submit#allocation
+    dl wait last --json | has_fields_of wait
     # The output has the object of the run, and then its state at the end, as without --in.
     dl submit hello.yaml --in "$job" --watch --json >"$BATS_TEST_TMPDIR/out"
     [ "$(jq -s length "$BATS_TEST_TMPDIR/out")" -eq 2 ]
-    jq -s '.[0]' "$BATS_TEST_TMPDIR/out" | fields submit#allocation
-    jq -s '.[1]' "$BATS_TEST_TMPDIR/out" | fields status
+    jq -s '.[0]' "$BATS_TEST_TMPDIR/out" | has_fields_of submit#allocation
+    jq -s '.[1]' "$BATS_TEST_TMPDIR/out" | has_fields_of status
     jq -s -e '.[0].run == .[1].run' "$BATS_TEST_TMPDIR/out"
 }
 
 @test "the cluster and a measurement of several sizes have the documented fields" {
     dl doctor --json >"$BATS_TEST_TMPDIR/doctor"
-    fields doctor <"$BATS_TEST_TMPDIR/doctor"
+    has_fields_of doctor <"$BATS_TEST_TMPDIR/doctor"
     jq -e '(.partitions | length > 0) and (.findings | length > 0)' "$BATS_TEST_TMPDIR/doctor"
     # The program fails on two nodes, so this size is left out.
     write rated.yaml <<'YAML'
@@ -87,6 +87,6 @@ launch:
       echo '{"final": true, "samples_per_s": 100}' >"$DLRUN_PROGRESS"
 YAML
     dl bench scaling rated.yaml --nodes 1,2 --json >"$BATS_TEST_TMPDIR/scaling"
-    fields bench#scaling <"$BATS_TEST_TMPDIR/scaling"
+    has_fields_of bench#scaling <"$BATS_TEST_TMPDIR/scaling"
     jq -e '.results[0].samples_per_s == 100 and .left_out[0].nodes == 2' "$BATS_TEST_TMPDIR/scaling"
 }

@@ -25,8 +25,8 @@ dl_logged() {
 path() { dl status last --json | jq -r .path; }
 is_state() { [[ $(dl status last --json | jq -r .state) == "$1" ]]; }
 
-# executed FILE: prints the names of the programs in strace's output FILE, one per line.
-executed() {
+# executed_programs FILE: prints the names of the programs in strace's output FILE, one per line.
+executed_programs() {
     sed -nE 's/^[0-9]+ +execve\("([^"]*)".*/\1/p' "$1" | xargs -n 1 basename | sort -u
 }
 
@@ -42,7 +42,7 @@ executed() {
     grep -q ' debug dlrun\[.*a file is read file=.*/secret.yaml' "$dir/err"
     # The first program is dlrun itself.
     local program programs
-    programs=$(executed "$dir/calls" | grep -vx dlrun)
+    programs=$(executed_programs "$dir/calls" | grep -vx dlrun)
     [[ $programs == *sbatch* ]]
     for program in $programs; do
         grep -qE " a command has ended argv=\"?([^ ]*/)?${program}[ \"]" "$dir/err" ||
@@ -67,10 +67,10 @@ executed() {
     dl check secret.yaml --log-file "$dir/a.log" >"$dir/logged" 2>&1
     cmp <(without_estimate "$dir/plain") <(without_estimate "$dir/logged")
     [ "$(stat -c '%a %U' "$dir/a.log")" = "600 $DLRUN_TESTBED_USER" ]
-    first=$(wc -l <"$dir/a.log")
+    old_length=$(wc -l <"$dir/a.log")
     dl -v --log-file "$dir/a.log" check secret.yaml >"$dir/logged" 2>&1
     cmp <(without_estimate "$dir/plain") <(without_estimate "$dir/logged")
-    [ "$(wc -l <"$dir/a.log")" -ge $((2 * first)) ]
+    [ "$(wc -l <"$dir/a.log")" -ge $((2 * old_length)) ]
     [ "$(grep -c 'dlrun ends code=0' "$dir/a.log")" -eq 2 ]
     as_user chmod 644 "$dir/a.log"
     run dl check secret.yaml --log-file "$dir/a.log"

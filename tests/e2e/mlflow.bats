@@ -58,8 +58,8 @@ only_run() { # only_run FILTER: applies the filter to the server's only run
     [ "$(only_run '.params["retry.max"]')" = '"1"' ]
     [ "$(only_run '.tags["dlrun.run"]')" = "\"$(basename "$(path)")\"" ]
     # Everything has arrived, and the token is in no file of the run.
-    again=$(with_token track sync last)
-    [[ $again == *"the server has the whole record; 0 values were sent now"* ]]
+    printed=$(with_token track sync last)
+    [[ $printed == *"the server has the whole record; 0 values were sent now"* ]]
     run grep -rl canary "$(path)"
     [ -z "$output" ]
 }

@@ -17,7 +17,7 @@ teardown_file() {
 setup() {
     load helpers
     home=$(getent passwd "$DLRUN_TESTBED_USER" | cut -d: -f6)
-    config=$home/.config/dlrun/sites
+    site_folder=$home/.config/dlrun/sites
     rm -rf "$home/.config" "$home"/exp.yaml
 }
 
@@ -79,7 +79,7 @@ readme_commands() {
     run dl doctor --json
     [ "$(jq -c '[.cluster, .site, (.partitions | length), .partitions[0].usable_nodes]' \
         <<<"$output")" = '["alpine","alpine",3,4]' ]
-    [ "$(jq -r .site_file <<<"$output")" = "$(cat "$config/alpine.yaml")" ]
+    [ "$(jq -r .site_file <<<"$output")" = "$(cat "$site_folder/alpine.yaml")" ]
 }
 
 @test "without a controller doctor exits with 4 within 50 s, and without Slurm with 6" {

@@ -15,7 +15,7 @@ notify: {webhook: {secret: HOOK}}
 YAML
 }
 teardown() {
-    stop
+    stop_server
     end_test
 }
 
@@ -28,7 +28,7 @@ serve() {
     wait_until 30 test -s "$dir/port"
     port=$(<"$dir/port")
 }
-stop() {
+stop_server() {
     [[ -z ${server-} ]] || pkill -P "$server" 2>/dev/null || true
     [[ -z ${server-} ]] || kill "$server" 2>/dev/null || true
     server=
@@ -42,7 +42,7 @@ with_hook() { # with_hook PATH ARGS...: dlrun with the address of PATH in its en
 }
 path() { dl status last --json | jq -r .path; }
 requests() { if [[ -e $dir/log ]]; then wc -l <"$dir/log"; else echo 0; fi; }
-is_notice() { [[ $(dl notify last --json | jq -r '.[0].state') == "$1" ]]; }
+notice_has_state() { [[ $(dl notify last --json | jq -r '.[0].state') == "$1" ]]; }
 has_requests() { (($(requests) == $1)); }
 
 @test "a failed run on this machine sends one message at once, with its cause and last output" {
@@ -63,7 +63,7 @@ has_requests() { (($(requests) == $1)); }
 }
 
 @test "a message that a node cannot send waits in the run, and the login node sends it once" {
-    stop
+    stop_server
     with_hook ok/address-4711 submit n.yaml
     run dl wait last
     [ "$status" -eq 5 ]
@@ -71,7 +71,7 @@ has_requests() { (($(requests) == $1)); }
     [ ! -e "$run_path/secrets" ]
     [ "$(stat -c %a "$run_path/notify")" = 700 ]
     [ "$(stat -c %a "$run_path"/notify/*.webhook)" = 600 ]
-    wait_until 30 is_notice waiting
+    wait_until 30 notice_has_state waiting
     scontrol write batch_script "$(dl status last --json | jq -r .job)" - >"$BATS_TEST_TMPDIR/batch"
     run grep address-4711 "$BATS_TEST_TMPDIR/batch"
     [ "$status" -eq 1 ]
@@ -96,7 +96,7 @@ has_requests() { (($(requests) == $1)); }
     with_hook silent/x run n.yaml --set 'launch.command=[true]'
     ((SECONDS - start < 30))
     has_requests 1
-    is_notice unconfirmed
+    notice_has_state unconfirmed
     dl notify --relay || true
     has_requests 1
 }
@@ -104,9 +104,9 @@ has_requests() { (($(requests) == $1)); }
 @test "a redirect is not followed, and a message that a busy server has not taken waits" {
     with_hook redirect/x run n.yaml --set 'launch.command=[true]'
     has_requests 1
-    is_notice refused
+    notice_has_state refused
     with_hook status-503/x run n.yaml --set 'launch.command=[true]'
-    wait_until 30 is_notice waiting
+    wait_until 30 notice_has_state waiting
 }
 
 @test "a command gets the text, and a secret that is not set is reported before queueing" {

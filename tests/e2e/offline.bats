@@ -20,7 +20,7 @@ teardown() {
     end_test
     # A restarted controller trusts its nodes only after each has answered.
     wait_until 60 nodes_are_idle
-    if mountpoint -q "$dir/full"; then umount "$dir/full"; fi
+    if mountpoint -q "$dir/mounted"; then umount "$dir/mounted"; fi
 }
 
 nodes_are_idle() { [[ $(sinfo -h -o %T) == idle ]]; }
@@ -102,18 +102,18 @@ SH
 }
 
 @test "a full disk in the run directory gives a clear error, and nothing is submitted" {
-    mkdir "$dir/full"
-    mount -t tmpfs -o size=64k,mode=1777 none "$dir/full"
-    run dl submit hello.yaml --runs full
+    mkdir "$dir/mounted"
+    mount -t tmpfs -o size=64k,mode=1777 none "$dir/mounted"
+    run dl submit hello.yaml --runs mounted
     [ "$status" -eq 1 ]
     [[ $output == *"No space left on device"* ]]
     no_jobs
 }
 
 @test "a runs folder that cannot execute programs is noticed before anything is queued" {
-    mkdir "$dir/full"
-    mount -t tmpfs -o size=100m,mode=1777,noexec none "$dir/full"
-    run dl submit hello.yaml --runs full
+    mkdir "$dir/mounted"
+    mount -t tmpfs -o size=100m,mode=1777,noexec none "$dir/mounted"
+    run dl submit hello.yaml --runs mounted
     [ "$status" -eq 1 ]
     [[ $output == *noexec* ]]
     no_jobs

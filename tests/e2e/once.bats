@@ -62,12 +62,12 @@ submit() {
     do
         echo none >"$dir/fate"
         limit=60
-        ((++again))
+        ((++repetitions))
     done
 }
 
 @test "a submission runs exactly once, even if its reply is lost or sbatch or dlrun is killed" {
-    local wanted=${DLRUN_TEST_SUBMISSIONS:-50} again=0 i limit
+    local wanted=${DLRUN_TEST_SUBMISSIONS:-50} repetitions=0 i limit
     RANDOM=20
     for ((i = 1; i <= wanted; i++)); do
         limit=60
@@ -75,8 +75,8 @@ submit() {
         ((RANDOM % 8)) || limit=0.0$((RANDOM % 50 + 5))
         submit "$i"
     done
-    echo "$wanted submissions, repeated $again times because the status was not_submitted"
-    ((again > 0))
+    echo "$wanted submissions, repeated $repetitions times because the status was not_submitted"
+    ((repetitions > 0))
     wait_until $((60 + wanted)) no_jobs
     [ "$(sort -n "$dir/executed")" = "$(seq "$wanted")" ]
 }

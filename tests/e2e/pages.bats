@@ -12,9 +12,9 @@ setup() {
 
 # run_commands_of PAGE: runs the commands of the page as the testbed's user
 run_commands_of() {
-    local here=$BATS_TEST_TMPDIR/page
-    python3 "$page_commands" prepare "$1" "$here"
-    tar -C "$here" -c . | as_user tar -C "$dir" -x --no-same-owner
+    local page_folder=$BATS_TEST_TMPDIR/page
+    python3 "$page_commands" prepare "$1" "$page_folder"
+    tar -C "$page_folder" -c . | as_user tar -C "$dir" -x --no-same-owner
     run as_user env --chdir="$dir" HOME="$dir" bash commands.sh
     echo "$output"
     [ "$status" -eq 0 ]

@@ -19,9 +19,9 @@ SH
     chmod 755 "$dir/bin/torchrun"
 }
 
-# spec PRESET RESOURCES [LAUNCH...]: writes PRESET.yaml, whose program reports into the
+# write_spec PRESET RESOURCES [LAUNCH...]: writes PRESET.yaml, whose program reports into the
 # folder PRESET
-spec() {
+write_spec() {
     local preset=$1 resources=$2
     shift 2
     as_user mkdir "$dir/$preset"
@@ -41,10 +41,10 @@ task_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi pl
 
 @test "under every preset, all ranks of 4 nodes x 2 tasks agree and reach one master" {
     for preset in "${task_presets[@]}"; do
-        spec "$preset" 'nodes: 4, tasks_per_node: 2'
+        write_spec "$preset" 'nodes: 4, tasks_per_node: 2'
         dl submit "$preset.yaml" >/dev/null
     done
-    spec torchrun 'nodes: 4' 'nproc_per_node: 2'
+    write_spec torchrun 'nodes: 4' 'nproc_per_node: 2'
     dl submit torchrun.yaml >/dev/null
     for preset in "${task_presets[@]}" torchrun; do
         dl wait "$preset" || { dl logs "$preset" && false; }
@@ -59,19 +59,19 @@ task_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi pl
 
 @test "without Slurm, dlrun run gives each rank the environment of its preset" {
     for preset in torch accelerate deepspeed lightning tensorflow jax plain; do
-        spec "$preset" 'tasks_per_node: 2'
+        write_spec "$preset" 'tasks_per_node: 2'
         run dl run "$preset.yaml"
         [ "$status" -eq 0 ] || { echo "$preset: $output" && false; }
         run verify "$preset" 2
         echo "$preset: $output"
         [ "$status" -eq 0 ]
     done
-    spec torchrun 'nodes: 4' 'nproc_per_node: 2'
+    write_spec torchrun 'nodes: 4' 'nproc_per_node: 2'
     dl run torchrun.yaml
     verify torchrun 1
     # Without srun no program joins the ranks of an MPI program into one world: one rank runs, more
     # are refused.
-    spec mpi 'nodes: 1'
+    write_spec mpi 'nodes: 1'
     dl run mpi.yaml
     verify mpi 1
     run dl run mpi.yaml --set resources.tasks_per_node=2
@@ -80,7 +80,7 @@ task_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi pl
 }
 
 @test "TensorFlow's roles are the same on all ranks: chief, workers, parameter servers, evaluator" {
-    spec tensorflow 'nodes: 4, tasks_per_node: 2' 'roles: {chief: 1, ps: 2, evaluator: 1}'
+    write_spec tensorflow 'nodes: 4, tasks_per_node: 2' 'roles: {chief: 1, ps: 2, evaluator: 1}'
     dl submit tensorflow.yaml --watch
     run verify tensorflow 8
     echo "$output"
@@ -89,14 +89,14 @@ task_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi pl
 }
 
 @test "under torch, tensorflow, jax and horovod a rank has the GPUs that Slurm assigns" {
-    alone=$(as_user srun -N2 --ntasks-per-node=2 --gpus-per-task=1 \
+    assigned_by_srun=$(as_user srun -N2 --ntasks-per-node=2 --gpus-per-task=1 \
         --time=1 sh -c 'echo $SLURM_PROCID $CUDA_VISIBLE_DEVICES' | sort)
-    [ "$(wc -l <<<"$alone")" -eq 4 ]
+    [ "$(wc -l <<<"$assigned_by_srun")" -eq 4 ]
     for preset in torch tensorflow jax horovod; do
-        spec "$preset" 'nodes: 2, tasks_per_node: 2, gpus_per_task: 1'
+        write_spec "$preset" 'nodes: 2, tasks_per_node: 2, gpus_per_task: 1'
         dl submit "$preset.yaml" \
             --set 'launch.command=[sh, -c, "echo seen $SLURM_PROCID $CUDA_VISIBLE_DEVICES"]' --watch
-        [ "$(dl logs "$preset" | sed -n 's/^.*seen //p' | sort)" = "$alone" ]
+        [ "$(dl logs "$preset" | sed -n 's/^.*seen //p' | sort)" = "$assigned_by_srun" ]
     done
 }
 
@@ -107,7 +107,7 @@ help: A launcher of our own.
 words: [env, "PLACE={rank}/{world_size}"]
 env: {PEERS: "{addresses}", MY_PORT: "{port}", MY_ADDR: "{addr}"}
 YAML
-    spec mine 'nodes: 4, tasks_per_node: 2'
+    write_spec mine 'nodes: 4, tasks_per_node: 2'
     as_user tee "$dir/mine.py" >/dev/null <<'PY'
 import os, socket
 rank, size = map(int, os.environ["PLACE"].split("/"))
@@ -142,7 +142,7 @@ total = world.allreduce(1 << world.rank)
 assert world.size == 8 and total == 255, (world.size, total)
 print(f"rank {world.rank} of {world.size} on {MPI.Get_processor_name()}: {total}")
 PY
-    spec mpi 'nodes: 4, tasks_per_node: 2'
+    write_spec mpi 'nodes: 4, tasks_per_node: 2'
     run dl submit mpi.yaml --set "launch.command=[python3, $dir/sum.py]" --watch
     echo "$output"
     [ "$status" -eq 0 ]

@@ -115,7 +115,7 @@ setup() { write_boxed_job pyxis 1 1; }
 }
 
 @test "an MPI program of 2 nodes x 2 ranks runs in the container, with the image's libraries" {
-    chain_on_two_nodes
+    mpi_chain_on_two_nodes
 }
 
 @test "check reports a missing mount source or image before anything is queued" {

@@ -6,8 +6,8 @@ load helpers
 
 setup() { dir=$(fresh_dir); }
 
-# spec SCRIPT: writes exp.yaml, whose ranks execute the shell script
-spec() {
+# write_spec SCRIPT: writes exp.yaml, whose ranks execute the shell script
+write_spec() {
     as_user tee "$dir/exp.yaml" >/dev/null <<YAML
 name: big
 resources: {nodes: 2, tasks_per_node: 2, time: 5m}
@@ -25,9 +25,9 @@ submit_rehearsed() {
 json() { dl status "$1" --json 2>/dev/null; }
 is_state() { [[ $(json "$2" | jq -r .state) == "$1" ]]; }
 
-@test "the rehearsal ends a program that would run on, and the run starts after it" {
+@test "the rehearsal ends a program that would never end, and the run starts after it" {
     # In the rehearsal the program would run for ever. The run itself ends at once.
-    spec 'echo "$DLRUN_WORLD_SIZE" >>worlds; step=0; [[ $DLRUN_WORLD_SIZE == 2 ]] || exit 0;
+    write_spec 'echo "$DLRUN_WORLD_SIZE" >>worlds; step=0; [[ $DLRUN_WORLD_SIZE == 2 ]] || exit 0;
         while true; do step=$((step + 10)); [[ -z $DLRUN_PROGRESS ]] ||
         echo "{\"step\": $step, \"steps\": 1000}" >"$DLRUN_PROGRESS"; sleep 1; done'
     local rehearsal run
@@ -42,7 +42,7 @@ is_state() { [[ $(json "$2" | jq -r .state) == "$1" ]]; }
     echo "$output"
     [[ $output == *"rehearsal $rehearsal: passed"* ]]
     [[ $output == *"for 1000 steps; the time limit is 5 min"* ]]
-    json "$run" | fields status
+    json "$run" | has_fields_of status
     json "$run" | jq -e '.rehearsal.memory | test("for the 2 ranks of a node")' >/dev/null
     dl report "$run"
     grep -q 'predicted time' "$(json "$run" | jq -r .path)/report.html"
@@ -50,7 +50,7 @@ is_state() { [[ $(json "$2" | jq -r .state) == "$1" ]]; }
 }
 
 @test "if the rehearsal fails, the run never starts" {
-    spec 'echo "$DLRUN_WORLD_SIZE" >>worlds; exit 3'
+    write_spec 'echo "$DLRUN_WORLD_SIZE" >>worlds; exit 3'
     local rehearsal run
     read -r rehearsal run < <(submit_rehearsed 10s)
     wait_until 60 is_state failed "$rehearsal"

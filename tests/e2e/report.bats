@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The page of `dlrun report` about what a run used, the reasons of pending runs, and names that
-# Slurm refuses.
+# What a run used (the page of `dlrun report`), why a run is pending (`dlrun status`), and how a
+# partition that Slurm refuses is reported.
 
 load helpers
 
@@ -11,12 +11,12 @@ setup() {
         as_user tee "$dir/bin/nvidia-smi" >/dev/null
     as_user chmod 755 "$dir/bin/nvidia-smi"
 }
-spec() { as_user tee "$dir/$1.yaml" >/dev/null; }
+write_spec() { as_user tee "$dir/$1.yaml" >/dev/null; }
 has_reason() { [[ $(dl status "$1") == *"$2"* ]]; }
 reason() { dl status "$1" --json | jq -r .slurm_reason; }
 
 @test "the page compares requested and used resources, and has the hours and the energy of GPUs" {
-    spec used <<YAML
+    write_spec used <<YAML
 name: used
 resources: {nodes: 1, tasks_per_node: 1, gpus_per_node: 1, cpus_per_task: 8, mem: 32G, time: 2h}
 environment: {setup: 'export PATH=$dir/bin:\$PATH'}
@@ -36,7 +36,7 @@ YAML
 }
 
 @test "status says why a run is pending, and how many jobs are before it" {
-    spec all <<YAML
+    write_spec all <<YAML
 name: all
 resources: {nodes: $(wc -w <<<"$DLRUN_TESTBED_NODES"), tasks_per_node: 1, exclusive: true, time: 5m}
 launch: {command: [sleep, 300]}
@@ -54,7 +54,7 @@ YAML
 }
 
 @test "a partition that Slurm refuses is shown with its line and the partitions that exist" {
-    spec where <<YAML
+    write_spec where <<YAML
 name: where
 resources: {nodes: 1, tasks_per_node: 1, time: 1m, partition: batsh}
 launch: {command: [hostname]}

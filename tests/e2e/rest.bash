@@ -7,10 +7,10 @@
 #   $api, $slurm          the version of the API that dlrun is expected to use; Slurm's release
 #   $job_path             the PATH of the jobs, which has the testbed's Slurm
 #   served_versions       prints the versions that the server serves, the oldest first
-#   speaks_text           succeeds if the version of the API takes numbers as text, as v0.0.38 does
+#   takes_numbers_as_text succeeds if the version of the API takes numbers as text, as v0.0.38 does
 #   start_proxy MODE...   starts rest_proxy.py between dlrun and slurmrestd, at $dir/proxy
 #   stop_proxy            ends the proxy
-#   list_servers [URL...] writes the testbed's server, the proxy and each URL into the user's
+#   allow_servers [URL..] writes the testbed's server, the proxy and each URL into the user's
 #                         configuration as allowed servers, with the version $wanted_version if it
 #                         is not empty
 #   via sbatch|slurmrestd prints the argument of --set that submits in this way
@@ -22,7 +22,7 @@
 #   portable ARGUMENTS... runs the portable dlrun, which uses the program curl, in $dir
 #   put_portable          puts the portable dlrun and its tools into $dir/portable; skips the test
 #                         if the build has none
-#   is_refused CODE TEXT ARGUMENTS...
+#   submit_is_refused CODE TEXT ARGUMENTS...
 #                         submits with these arguments and checks the exit code and the message, and
 #                         that nothing is recorded or queued
 
@@ -49,7 +49,7 @@ served_versions() {
         jq -r '.paths | keys[]' | sed -n 's#^/slurm/\(v[0-9.]*\)/job/submit$#\1#p' | sort -V
 }
 
-speaks_text() { [[ $api == v0.0.38 ]]; }
+takes_numbers_as_text() { [[ $api == v0.0.38 ]]; }
 
 teardown_file() {
     "$testbed/down"
@@ -66,7 +66,7 @@ submit: {url: "unix:$DLRUN_TESTBED_REST_SOCKET"}
 YAML
     rm -rf "$dir"/{go,runs,proxy,token,portable} # A failed test may have left these files.
     wanted_version=${DLRUN_TEST_REST_VERSION-}
-    list_servers
+    allow_servers
 }
 
 teardown() {
@@ -85,7 +85,7 @@ stop_proxy() {
     rm -f "$dir/proxy" "$dir"/proxy.{held,log}
 }
 
-list_servers() {
+allow_servers() {
     # shellcheck disable=SC2016 # The inner shell expands it.
     as_user bash -c 'mkdir -p ~/.config/dlrun/sites &&
         exec >~/.config/dlrun/sites/servers.yaml && echo slurmrestd: &&
@@ -125,7 +125,7 @@ by_token() {
 }
 by_proxy() { echo "--set submit.via=slurmrestd --set submit.url=unix:$dir/proxy"; }
 
-is_refused() {
+submit_is_refused() {
     local code=$1 text=$2
     shift 2
     run dl submit job.yaml "$@"

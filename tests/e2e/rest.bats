@@ -62,11 +62,11 @@ compare_jobs() {
         --set 'slurm={mail-type: "BEGIN,END", mail-user: me@example.org, nice: "7"}'
     local words='time-min: "2", ntasks-per-socket: "1"'
     # sbatch of Slurm 26.05 refuses mincpus, and from v0.0.40 on dlrun refuses cores-per-socket.
-    ! speaks_text || words+=', mincpus: "3", cores-per-socket: "4"'
+    ! takes_numbers_as_text || words+=', mincpus: "3", cores-per-socket: "4"'
     compare_jobs "${in_2037[@]}" --set "slurm={$words, deadline: 2037-02-02T00:00:00}"
     words='oversubscribe: true, spread-job: true, use-min-nodes: true, no-kill: true'
     compare_jobs "${in_2037[@]}" --set "slurm={$words, wckey: w, delay-boot: \"5\"}"
-    speaks_text && return
+    takes_numbers_as_text && return
     compare_jobs "${in_2037[@]}" --set resources.nodes=2 --set resources.distribution=cyclic:block \
         --set resources.signal=B:USR1@90
     compare_jobs "${in_2037[@]}" --set 'slurm={contiguous: true, gpu-bind: closest}' \
@@ -196,12 +196,12 @@ YAML
 }
 
 @test "keys that slurmrestd would drop or misread are refused together before anything is sent" {
-    is_refused 2 "resources.hint: slurmrestd cannot do what --hint=nomultithread does" \
+    submit_is_refused 2 "resources.hint: slurmrestd cannot do what --hint=nomultithread does" \
         --set "$(via slurmrestd)" --set resources.hint=nomultithread \
         --set resources.clusters=other
     [[ $output == *"resources.clusters: "* ]]
-    if speaks_text; then
-        is_refused 2 "resources.distribution: slurmrestd (v0.0.38) cannot do" \
+    if takes_numbers_as_text; then
+        submit_is_refused 2 "resources.distribution: slurmrestd (v0.0.38) cannot do" \
             --set "$(via slurmrestd)" --set resources.distribution=cyclic \
             --set resources.signal=B:USR1@60 --set 'slurm={contiguous: true}'
         [[ $output == *"resources.signal: "* && $output == *"slurm.contiguous: "* ]]

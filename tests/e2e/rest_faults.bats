@@ -43,38 +43,39 @@ load rest
 
 @test "a missing socket, server or token, or a bad token, gives an error and no record" {
     rest=(--set "$(via slurmrestd)")
-    is_refused 4 "no such socket" "${rest[@]}" --set submit.url=unix:/run/nothing
-    is_refused 2 "set submit.token_file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL"
-    is_refused 2 "would send the token in the clear" "${rest[@]}" \
+    submit_is_refused 4 "no such socket" "${rest[@]}" --set submit.url=unix:/run/nothing
+    submit_is_refused 2 "set submit.token_file" "${rest[@]}" \
+        --set "submit.url=$DLRUN_TESTBED_REST_URL"
+    submit_is_refused 2 "would send the token in the clear" "${rest[@]}" \
         --set submit.url=http://rest.example.org --set submit.token_file=token
-    is_refused 6 "No such file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL" \
+    submit_is_refused 6 "No such file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL" \
         --set submit.token_file=nosuch
     new_token 600
     chmod 640 "$dir/token"
     # shellcheck disable=SC2046
-    is_refused 2 "others may read" $(by_token)
+    submit_is_refused 2 "others may read" $(by_token)
     as_user bash -c 'umask 077 && rm -f "$1/token" && echo nonsense >"$1/token"' - "$dir"
     # shellcheck disable=SC2046
-    is_refused 4 "does not accept the token of $dir/token" $(by_token)
+    submit_is_refused 4 "does not accept the token of $dir/token" $(by_token)
     new_token 600
-    is_refused 4 "onnect" "${rest[@]}" --set submit.url=http://127.0.0.1:9 \
+    submit_is_refused 4 "onnect" "${rest[@]}" --set submit.url=http://127.0.0.1:9 \
         --set "submit.token_file=$dir/token"
     new_token 1
     sleep 2 # The token must expire.
     # shellcheck disable=SC2046
-    is_refused 2 "expired" $(by_token)
+    submit_is_refused 2 "expired" $(by_token)
 }
 
 @test "a program of another user that holds the server's port gets no token" {
     local port
     port=$(free_port)
-    list_servers "http://127.0.0.1:$port"
+    allow_servers "http://127.0.0.1:$port"
     new_token 600
     setpriv --reuid=daemon --regid=daemon --clear-groups /usr/bin/python3 -m http.server "$port" \
         --bind 127.0.0.1 --directory /tmp >"$BATS_TEST_TMPDIR/requests" 2>&1 3>&- &
     stranger=$!
     wait_until 10 bash -c ": </dev/tcp/127.0.0.1/$port"
-    is_refused 3 "user daemon (uid 1) listens there" --set "$(via slurmrestd)" \
+    submit_is_refused 3 "user daemon (uid 1) listens there" --set "$(via slurmrestd)" \
         --set "submit.url=http://127.0.0.1:$port" --set "submit.token_file=$dir/token"
     if [[ -e $DLRUN_BUILD_DIR/portable/bin/dlrun ]]; then
         put_portable
@@ -107,7 +108,7 @@ serve_over_tls() {
     proxy=$!
     wait_until 30 test -s "$dir/proxy"
     url=https://127.0.0.1:$(<"$dir/proxy")
-    list_servers "$url"
+    allow_servers "$url"
 }
 # Runs dlrun as on a machine that trusts only the test's certificate authority.
 dl_trusting() {
@@ -151,7 +152,7 @@ dl_trusting() {
     while IFS='|' read -r exit_code text http_status body <&4; do
         start_proxy answer "$http_status" "$body"
         # shellcheck disable=SC2046 # splits the words
-        is_refused "$exit_code" "$text" $(by_proxy)
+        submit_is_refused "$exit_code" "$text" $(by_proxy)
         stop_proxy
     done 4<<'ANSWERS'
 3|in version v0.0.46 of its API; dlrun speaks v0|200|{"paths": {"/slurm/v0.0.46/job/submit": 0}}
@@ -210,11 +211,11 @@ ANSWERS
     echo "$output"
     local serves="slurmrestd at unix:$DLRUN_TESTBED_REST_SOCKET serves "
     [[ $output == *"$serves"*"$api"*"; dlrun uses "* ]]
-    # shellcheck disable=SC2034 # list_servers reads it
+    # shellcheck disable=SC2034 # allow_servers reads it
     wanted_version=v0.0.40
-    list_servers
+    allow_servers
     served_versions | grep -qx v0.0.40 ||
-        is_refused 3 "your configuration requests v0.0.40" --set "$(via slurmrestd)"
+        submit_is_refused 3 "your configuration requests v0.0.40" --set "$(via slurmrestd)"
 }
 
 @test "a refusal by Slurm is printed in Slurm's words and recorded in the run" {

@@ -52,7 +52,7 @@ is_gone() { [[ ! $(job_state "$1" 2>/dev/null) =~ PENDING|RUNNING|COMPLETING ]];
     [ "$(cat "$dir/starts")" = "0 $first"$'\n'"1 $second" ]
     [ "$(cat "$dir/saved")" = saved ]
     json | jq -e '.state == "completed" and .attempt == 1' >/dev/null
-    json | fields status
+    json | has_fields_of status
     [ "$(json | jq -r '[.restarts[].cause] | join(" ")')" = timeout ]
     path=$(json | jq -r .path)
     [ "$(jq -r 'select(.event == "restarting") | .by' "$path/events.jsonl")" = chain ]

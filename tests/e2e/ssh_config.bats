@@ -8,7 +8,7 @@ setup() { dir=$(fresh_dir); }
 
 @test "a session has the job's environment, its exit code arrives, and scp copies 50 MB" {
     submit_servers
-    ssh_block last --node n2
+    write_ssh_block last --node n2
     # The fields are: node, job, tasks of the step, and a variable of the spec.
     run ssh_to 'hostname; echo "$SLURM_JOB_ID $SLURM_STEP_NUM_TASKS $GREETING"'
     echo "$output"
@@ -34,7 +34,7 @@ setup() { dir=$(fresh_dir); }
 
 @test "an editor's session: no command, a forwarded port (-L) and a SOCKS proxy (-D)" {
     submit_servers
-    ssh_block last --node n2
+    write_ssh_block last --node n2
     socks=127.0.0.1:$(python3 -c 'import socket
 s = socket.create_server(("127.0.0.1", 0))
 print(s.getsockname()[1])')

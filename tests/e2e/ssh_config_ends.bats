@@ -11,7 +11,7 @@ no_sleeper() { ! pgrep -u "$DLRUN_TESTBED_USER" -a -f 'sleep 98765'; }
     for tracker in cgroup linuxproc; do
         use_testbed "$tracker"
         submit_servers
-        ssh_block last --node n2
+        write_ssh_block last --node n2
         # The program has its own session and ignores the signals with which sshd ends programs.
         ssh_to 'setsid sh -c "trap \"\" TERM HUP; sleep 98765" >/dev/null 2>&1 </dev/null &'
         wait_until 20 nothing_is_left

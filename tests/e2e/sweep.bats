@@ -251,7 +251,7 @@ submit_ten() {
     # resubmission submits nothing.
     run json resubmit "$parent" --watch
     [ "$status" -eq 0 ]
-    jq -s '.[0]' <<<"$output" | fields submit#sweep
+    jq -s '.[0]' <<<"$output" | has_fields_of submit#sweep
     [[ $(jq -s -c '[.[0].points, (.[0].jobs | length), .[1].state]' <<<"$output") \
         == '[1,1,"completed"]' ]]
     run dl resubmit "$parent"

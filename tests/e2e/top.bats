@@ -95,7 +95,7 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
         wait_until 60 shows "RANK  NODE"
         kill -"$signal" "$(cat "$dir/pid")"
         wait_until 30 grep -q same "$dir/after-$signal"
-        ! shows "RANK  NODE"
+        ! shows "RANK  NODE" || false
     done
     [ "$(cut -d' ' -f1 "$dir/after-INT") $(cut -d' ' -f1 "$dir/after-TERM") $(cut -d' ' \
         -f1 "$dir/after-SEGV")" = "130 130 139" ]
