@@ -10,7 +10,10 @@ setup() { write_boxed_job pyxis 1 1; }
 
 set_runtime() { sed -i "s/runtime: .*/runtime: $1/" "$dir/job.yaml"; }
 containers_of() { as_user_on_node "$1" env PATH="$PATH" enroot list; }
-no_container_is_left() { ! { containers_of n1 && containers_of n2; } | grep ^dlrun-; }
+no_container_is_left() {
+    local list
+    list=$(containers_of n1 && containers_of n2) && ! grep ^dlrun- <<<"$list"
+}
 has_a_container() { containers_of n1 | grep -q ^dlrun-; }
 
 @test "with the preset mpi, a session, a job without PMIx and attach start in the container" {

@@ -82,7 +82,8 @@ has_requests() { (($(requests) == $1)); }
     dl ls & first=$!
     dl ls & second=$!
     dl notify --relay || true
-    wait "$first" "$second"
+    wait "$first"
+    wait "$second"
     wait_until 30 has_requests 1
     wait_until 30 test ! -e "$run_path/notify/address"
     dl ls

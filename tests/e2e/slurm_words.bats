@@ -57,7 +57,7 @@ YAML
         local message='slurmstepd-n1: error: \*\*\* STEP 1.0 ON n1 CANCELLED'
         message+=' AT 2026-11-22T06:34:26 DUE TO PREEMPTION \*\*\*$'
         [ "$(grep -c "$message" "$err")" -eq 20 ]
-        ! grep -q $'[\x02\x03\x1e\x10]' "$err"
+        ! grep -q $'[\x02\x03\x1e\x10]' "$err" || false
     done
 }
 

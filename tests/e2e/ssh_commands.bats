@@ -63,7 +63,7 @@ PY
     as_user tee "$dir/id" >/dev/null <<<a-run
     run laptop -H near pull last --to inside
     echo "$output"
-    [ "$(find "$dir/inside" -name secret ! -path "$dir/inside/*" | wc -l)" = 0 ]
+    [ "$(find "$dir" -name secret ! -path "$dir/secret" ! -path "$dir/inside/*" | wc -l)" = 0 ]
     [ "$(find "$DLRUN_TESTBED_HOME" -maxdepth 1 -name secret | wc -l)" = 0 ]
     host_file near
 }
