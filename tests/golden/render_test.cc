@@ -278,7 +278,7 @@ TEST_CASE("a relay's step shares the resources of the ranks, and srun does not b
 }
 
 TEST_CASE(
-    "a command that speaks a protocol beside the ranks runs on the node, and the lines before it "
+    "a command beside the ranks that speaks a protocol runs on the node, and the lines before it "
     "cannot use its standard input and output") {
   const auto plan = plan_of(load(golden::folder() / "specs" / "everything.yaml"), Target::kSlurm);
   const auto beside = render_beside(plan, {"42", "n2", "", 6}, {"/a/dlrun-agent", "sshd"}, "/s.sh");
