@@ -254,17 +254,17 @@ TEST_CASE(
     return join(shell.argv, " ") + "\n" + shell.script;
   };
   const auto examples = fs::path(DLRUN_SOURCE_DIR) / "configs" / "examples";
-  const std::string image = attach(examples / "torch-ddp.yaml");
-  CHECK(image.starts_with("srun --jobid=42 --nodelist=n2 --overlap "));
-  CHECK(image.find(" --cpus-per-task=6 ") != std::string::npos);
-  CHECK(image.find("--container-image=") != std::string::npos);
-  const std::string named = attach(golden::folder() / "specs" / "everything.yaml");
-  CHECK(named.find(":exec") != std::string::npos);
-  CHECK(named.find("--container-image=") == std::string::npos);
-  const std::string enroot = attach(golden::folder() / "specs" / "enroot.yaml");
-  CHECK(enroot.find("enter=(") != std::string::npos);
-  CHECK(enroot.find("enroot create") == std::string::npos);
-  CHECK(enroot.find("trap") == std::string::npos);
+  const std::string image_shell = attach(examples / "torch-ddp.yaml");
+  CHECK(image_shell.starts_with("srun --jobid=42 --nodelist=n2 --overlap "));
+  CHECK(image_shell.find(" --cpus-per-task=6 ") != std::string::npos);
+  CHECK(image_shell.find("--container-image=") != std::string::npos);
+  const std::string named_shell = attach(golden::folder() / "specs" / "everything.yaml");
+  CHECK(named_shell.find(":exec") != std::string::npos);
+  CHECK(named_shell.find("--container-image=") == std::string::npos);
+  const std::string enroot_shell = attach(golden::folder() / "specs" / "enroot.yaml");
+  CHECK(enroot_shell.find("enter=(") != std::string::npos);
+  CHECK(enroot_shell.find("enroot create") == std::string::npos);
+  CHECK(enroot_shell.find("trap") == std::string::npos);
   CHECK(attach(examples / "plain.yaml").ends_with("exec nvidia-smi\n"));
 }
 

@@ -453,9 +453,9 @@ TEST_CASE("two thousand ranks of one node start and end") {
 #endif
 
 TEST_CASE("the agent is one static binary of at most 4 MB that starts within 20 ms") {
-  const auto image = read_file(kAgent, 256U << 20U);
-  REQUIRE(image);
-  const std::string_view bytes(*image);
+  const auto binary = read_file(kAgent, 256U << 20U);
+  REQUIRE(binary);
+  const std::string_view bytes(*binary);
   if (bytes.find("__asan_init") != std::string_view::npos ||
       bytes.find("__tsan_init") != std::string_view::npos) {
     MESSAGE("skipped: a build with sanitizers is neither static nor small");

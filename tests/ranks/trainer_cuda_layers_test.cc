@@ -35,8 +35,8 @@ Window window_of(ImageShape image, std::size_t channels, std::size_t size, std::
           padding};
 }
 
-/// Compares the first array of an operation on both devices. Allows a difference of tolerance *
-/// (scale + number); 0 means equal bits.
+/// Runs an operation on the GPU and on the CPU, and compares the results. Allows a difference of
+/// tolerance * (scale + number). If tolerance is 0, the bits must be equal.
 struct Comparison {
   Kernels<float>& device;
   std::unique_ptr<Kernels<float>> host = make_cpu_kernels<float>(1);
