@@ -1,5 +1,6 @@
-# Installs BINARY's tree, moves it, and builds configs/examples/five_steps.cc against it. Trains
-# with one process and, if MPIEXEC is set, under MPI.
+# Installs the build of the build folder BINARY, moves what was installed, and builds
+# configs/examples/five_steps.cc against it. Trains with one process and, if MPIEXEC is set, under
+# MPI.
 set(folder ${BINARY}/installed-library)
 file(REMOVE_RECURSE ${folder})
 

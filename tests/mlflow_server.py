@@ -116,7 +116,8 @@ def log_batch(body):
         key, value, time, step = fields(metric, key=str, value=(int, float), timestamp=int,
                                         step=int)
         check(KEY.match(key) and math.isfinite(value), f"the metric {key!r}")
-        if [key, value, time, step] not in run["metrics"]:  # as the key of the real server's table
+        # The real server's table of metrics has these four in its primary key, too.
+        if [key, value, time, step] not in run["metrics"]:
             run["metrics"].append([key, value, time, step])
     for key, value in pairs(params, 100).items():
         check(run["params"].get(key, value) == value, f"the parameter {key!r} has a value already")

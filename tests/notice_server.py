@@ -2,8 +2,9 @@
 """usage: notice_server.py LOG PORT-FILE [PORT]
 
 An HTTP server on loopback that receives the messages of notify. Appends each request to LOG, one
-JSON object per line: {"path", "type", "agent", "body"}. Writes its port to PORT-FILE when it
-listens. The first part of the path names the reply:
+JSON object per line: {"path", "type", "agent", "body"}, where type and agent are the Content-Type
+and the User-Agent. Writes its port to PORT-FILE when it listens. The first part of the path names
+the reply:
 
   /ok/...        200
   /status-N/...  the status N

@@ -60,9 +60,9 @@ class Terminal:
     def read_until(self, mark, then=""):
         """Reads until the output contains `mark`, and `then` somewhere after it. Returns all this
         output."""
-        text, end = "", time.monotonic() + LIMIT_SECONDS
+        text, deadline = "", time.monotonic() + LIMIT_SECONDS
         while mark not in text or then not in text.split(mark)[-1]:
-            left = end - time.monotonic()
+            left = deadline - time.monotonic()
             if left <= 0 or not select.select([self.fd], [], [], left)[0]:
                 raise AssertionError(f"no {mark!r} within {LIMIT_SECONDS} s; the terminal "
                                      f"shows:\n{text}")
@@ -140,7 +140,7 @@ class Completion(unittest.TestCase):
                 self.assertEqual(self.words(f"dlrun run x.yaml --set {typed}")[-1].rstrip("/"),
                                  f"{key}={value}")
 
-    def test_runs_keys_and_shells_are_completed(self):
+    def test_names_of_runs_keys_and_shells_are_completed(self):
         self.completes("dlrun status dig", "dlrun status digits-20260101-120000-abcd")
         self.completes("dlrun explain resources.partit", "dlrun explain resources.partition")
         self.completes("dlrun completion fi", "dlrun completion fish")

@@ -89,8 +89,8 @@ def split_option(word):
 
 def comment_of(line):
     """Returns the text after the first '#' outside of quotes."""
-    unquoted = re.sub(r"""^((?:"(?:\\.|[^"\\])*"|'[^']*'|[^"'#])*)""", "", line)
-    return unquoted.removeprefix("#").strip()
+    comment = re.sub(r"""^((?:"(?:\\.|[^"\\])*"|'[^']*'|[^"'#])*)""", "", line)
+    return comment.removeprefix("#").strip()
 
 
 def options_of(lines, prefix):
@@ -107,7 +107,7 @@ def options_of(lines, prefix):
     return found
 
 
-def array(text, name):
+def lines_of_array(text, name):
     """Returns the lines between NAME=( and ); none if the script has no such array."""
     match = re.search(rf"^{name}=\(\n(.*?)^\)$", text, re.S | re.M)
     return match.group(1).splitlines() if match else []
@@ -117,9 +117,9 @@ class Script:
     def __init__(self, text):
         self.text = text
         self.sbatch = options_of(text.splitlines(), "#SBATCH")
-        step = [line for line in array(text, "dlrun_step") if line.strip() != "srun"]
+        step = [line for line in lines_of_array(text, "dlrun_step") if line.strip() != "srun"]
         self.srun = options_of(step, "")
-        program = [line for line in array(text, "dlrun_program")
+        program = [line for line in lines_of_array(text, "dlrun_program")
                    if not line.strip().startswith("#")]
         self.program = shlex.split("\n".join(program), comments=True)
         chdir = [value for name, value, _ in self.sbatch if name == "--chdir"]
@@ -130,7 +130,7 @@ class Script:
         return path.removeprefix(self.folder + "/")
 
 
-def same(script, on_slide, value):
+def is_as_on_slide(script, on_slide, value):
     """Returns True if the value of an option in the script is the value on the slide."""
     if on_slide is None:
         return bool(value)
@@ -140,7 +140,7 @@ def same(script, on_slide, value):
     return on_slide == script.relative(value or "")
 
 
-def function(text, name):
+def lines_of_function(text, name):
     """Returns the lines of the body of a shell function; none if the script does not have it."""
     match = re.search(rf"^{name}\(\) \{{.*?\n(.*?)^\}}$", text, re.S | re.M)
     return match.group(1).splitlines() if match else []
@@ -150,7 +150,7 @@ def enroot_differences(course, script):
     """Returns the differences in the commands of enroot: in the container, in its mounts, and each
     other option that no comment explains."""
     found = []
-    lines = [line for line in array(script.text, "dlrun_enter")
+    lines = [line for line in lines_of_array(script.text, "dlrun_enter")
              if line.strip().startswith("--mount ")]
     # enroot reads mounts as lines of an fstab, in which \040 is a blank.
     mounts = [(script.relative(shlex.split(line, comments=True)[1].replace(r"\040", " ")),
@@ -160,8 +160,8 @@ def enroot_differences(course, script):
         found.append(f"enroot start --mount is {mounts}, the slide has {on_slide}")
     found += [f"enroot start --mount {mount} is not on the slide, and no comment says why"
               for mount, comment in mounts if not comment]
-    create_lines = function(script.text, "hold_container")
-    start_lines = function(script.text, "enter_container")
+    create_lines = lines_of_function(script.text, "hold_container")
+    start_lines = lines_of_function(script.text, "enter_container")
     if (not any('enroot create --name "$name" "$1"' in line for line in create_lines)
         or not any("local name=ubuntu " in line for line in create_lines)):
         found.append("the container ubuntu is not created")
@@ -189,7 +189,7 @@ def differences(course, text):
         found += [f"{kind} {name} is given twice" for name in set(names) if names.count(name) > 1]
         found += [f"{kind} {name} is missing" for name in on_slide if name not in names]
         for name, value, comment in options:
-            if name in on_slide and not same(script, on_slide[name], value):
+            if name in on_slide and not is_as_on_slide(script, on_slide[name], value):
                 found.append(f"{kind} {name} is {value!r}, the slide has {on_slide[name]!r}")
             if (name not in on_slide or isinstance(on_slide[name], list)) and not comment:
                 found.append(f"{kind} {name} is not on the slide, and no comment says why")
@@ -227,7 +227,7 @@ class Courses(unittest.TestCase):
         script = Script(text)
         script.folder = allocation["--chdir"]
         for name, value in LRZ["srun"].items():
-            self.assertTrue(same(script, value, options.get(name)), name)
+            self.assertTrue(is_as_on_slide(script, value, options.get(name)), name)
         self.assertIn("bash -i", inner)
 
     def test_the_interactive_script_without_pyxis_calls_salloc_srun_pty_and_enroot_start(self):

@@ -49,7 +49,7 @@ class Explain(unittest.TestCase):
         return subprocess.run([DLRUN, *words], capture_output=True, text=True, cwd=self.path,
                               timeout=60, env=env)
 
-    def values(self, *words):
+    def rows_by_key(self, *words):
         done = self.dlrun("explain", "exp.yaml", "--json", *words)
         self.assertEqual(done.returncode, 0, done.stderr)
         return {row["key"]: row for row in json.loads(done.stdout)}
@@ -70,20 +70,20 @@ class Explain(unittest.TestCase):
         (self.path / "exp.yaml").write_text(SPEC.replace(
             'vars: {ONE: "1",', 'vars: {WANDB_API_KEY: SEKRIT-1, ONE: "1",'))
         words = ("--set", "environment.vars.HF_TOKEN=SEKRIT-2")
-        values = self.values(*words)
+        rows = self.rows_by_key(*words)
         for name in ("WANDB_API_KEY", "HF_TOKEN"):
-            self.assertEqual(values[f"environment.vars.{name}"]["value"], "***")
-        self.assertEqual(values["environment.vars.ONE"]["value"], "1")
-        self.assertEqual(values["environment.vars.HF_TOKEN"]["origin"]["source"],
+            self.assertEqual(rows[f"environment.vars.{name}"]["value"], "***")
+        self.assertEqual(rows["environment.vars.ONE"]["value"], "1")
+        self.assertEqual(rows["environment.vars.HF_TOKEN"]["origin"]["source"],
                          "environment.vars.HF_TOKEN=...")
         for more in ((), ("--json",)):
             done = self.dlrun("explain", "exp.yaml", *words, *more)
             self.assertNotIn("SEKRIT", done.stdout + done.stderr)
 
     def test_each_value_has_its_origin(self):
-        values = self.values("--set", "resources.nodes=4", "--set", "resources.gpus_per_node=2",
-                             "--set",
-                             "container.image=/a.sqsh", "--set", "container.writable=true")
+        rows = self.rows_by_key("--set", "resources.nodes=4", "--set", "resources.gpus_per_node=2",
+                                "--set", "container.image=/a.sqsh",
+                                "--set", "container.writable=true")
         site = str(self.path / "sites" / "lab.yaml")
         expected = {
             "name": ("origins", "file", "exp.yaml", 1, 7),
@@ -106,15 +106,15 @@ class Explain(unittest.TestCase):
         }
         for key, (value, kind, source, line, column) in expected.items():
             with self.subTest(key=key):
-                self.assertEqual(values[key]["value"], value)
-                self.assertEqual(values[key]["origin"],
+                self.assertEqual(rows[key]["value"], value)
+                self.assertEqual(rows[key]["origin"],
                                  {"kind": kind, "source": source, "line": line, "column": column})
-        self.assertEqual(values["environment.vars.MASTER_ADDR"]["origin"]["kind"], "preset")
-        self.assertTrue(values["resources.output"]["value"].endswith("/runs/origins-%j.out"))
+        self.assertEqual(rows["environment.vars.MASTER_ADDR"]["origin"]["kind"], "preset")
+        self.assertTrue(rows["resources.output"]["value"].endswith("/runs/origins-%j.out"))
         # Keys that nobody sets, and keys without effect on this job, are left out.
         for key in ("resources.mem", "train.lr", "retry.on", "launch.mpi"):
-            self.assertNotIn(key, values)
-        without_options = self.values()
+            self.assertNotIn(key, rows)
+        without_options = self.rows_by_key()
         self.assertEqual(without_options["resources.tasks_per_node"]["origin"],
                          {"kind": "default", "source": None, "line": None, "column": None})
         self.assertNotIn("container.mount_home", without_options)
@@ -126,9 +126,9 @@ class Explain(unittest.TestCase):
         self.assertEqual(rows[0], ["KEY", "VALUE", "ORIGIN"])
         self.assertIn(["resources.time", '"01:00:00"', "exp.yaml:5:9"], rows)
         self.assertIn(["resources.account", "proj", "env SBATCH_ACCOUNT"], rows)
-        self.assertEqual(len(rows) - 1, len(self.values()))
+        self.assertEqual(len(rows) - 1, len(self.rows_by_key()))
 
-    def test_the_error_for_a_wrong_spec_has_its_place(self):
+    def test_the_error_for_a_wrong_spec_names_the_line_and_column(self):
         (self.path / "exp.yaml").write_text("name: x\nresources: {nodez: 2}\n")
         done = self.dlrun("explain", "exp.yaml")
         self.assertEqual(done.returncode, 2)

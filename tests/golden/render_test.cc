@@ -70,8 +70,8 @@ LaunchPlan plan_of(const LoadedSpec& loaded, Target target) {
   return std::move(*plan);
 }
 
-fs::path script_of(const fs::path& spec, const char* kind) {
-  return golden::folder() / "scripts" / (spec.stem().string() + kind);
+fs::path golden_path(const fs::path& spec, const char* suffix) {
+  return golden::folder() / "scripts" / (spec.stem().string() + suffix);
 }
 
 TEST_CASE("every example and spec renders to its golden script") {
@@ -80,7 +80,7 @@ TEST_CASE("every example and spec renders to its golden script") {
     CHECK_MESSAGE(stems.insert(file.stem().string()).second, file.string());
     const auto script = render_script(plan_of(load(file), Target::kSlurm));
     REQUIRE(script.has_value());
-    golden::check(script_of(file, ".sh"), *script);
+    golden::check(golden_path(file, ".sh"), *script);
   }
 }
 
@@ -140,19 +140,21 @@ TEST_CASE("the scripts and resolved specs of a sweep and of one point match thei
   const auto sweep = plan_sweep(request_for(file), load(file), inputs(Target::kSlurm), {});
   REQUIRE(sweep.has_value());
   REQUIRE(sweep->arrays.size() == 1);
-  golden::check(script_of(file, ".array.sh"), sweep->arrays[0].script);
-  golden::check(script_of(file, ".3.sh"), sweep->points.at(3).script);
-  golden::check(script_of(file, ".3.resolved.yaml"), sweep->points.at(3).resolved);
-  golden::check(script_of(file, ".resolved.yaml"), resolved_yaml(load(file)));
+  golden::check(golden_path(file, ".array.sh"), sweep->arrays[0].script);
+  golden::check(golden_path(file, ".3.sh"), sweep->points.at(3).script);
+  golden::check(golden_path(file, ".3.resolved.yaml"), sweep->points.at(3).resolved);
+  golden::check(golden_path(file, ".resolved.yaml"), resolved_yaml(load(file)));
 }
 
-TEST_CASE("the resolved specs and the script of a sweep with own parameters match their goldens") {
+TEST_CASE(
+    "the resolved specs and the script of a sweep over the program's own parameters match their "
+    "goldens") {
   const auto file = golden::folder() / "specs" / "sweep-own.yaml";
   const auto sweep = plan_sweep(request_for(file), load(file), inputs(Target::kSlurm), {});
   REQUIRE(sweep.has_value());
-  golden::check(script_of(file, ".3.sh"), sweep->points.at(3).script);
-  golden::check(script_of(file, ".3.resolved.yaml"), sweep->points.at(3).resolved);
-  golden::check(script_of(file, ".resolved.yaml"), resolved_yaml(load(file)));
+  golden::check(golden_path(file, ".3.sh"), sweep->points.at(3).script);
+  golden::check(golden_path(file, ".3.resolved.yaml"), sweep->points.at(3).resolved);
+  golden::check(golden_path(file, ".resolved.yaml"), resolved_yaml(load(file)));
 }
 
 TEST_CASE(
@@ -162,9 +164,9 @@ TEST_CASE(
   const auto sweep = plan_sweep(request_for(file), load(file), inputs(Target::kSlurm), {});
   REQUIRE(sweep.has_value());
   REQUIRE(sweep->arrays.size() == 1);
-  golden::check(script_of(file, ".array.sh"), sweep->arrays[0].script);
-  golden::check(script_of(file, ".5.sh"), sweep->points.at(5).script);
-  golden::check(script_of(file, ".5.resolved.yaml"), sweep->points.at(5).resolved);
+  golden::check(golden_path(file, ".array.sh"), sweep->arrays[0].script);
+  golden::check(golden_path(file, ".5.sh"), sweep->points.at(5).script);
+  golden::check(golden_path(file, ".5.resolved.yaml"), sweep->points.at(5).resolved);
 }
 
 TEST_CASE("rendering a spec twice gives the same bytes") {
@@ -178,9 +180,9 @@ TEST_CASE("plans, resolved specs and warnings match their goldens") {
   for (const char* name : {"everything.yaml", "trainer-all.yaml", "components-hetjob.yaml"}) {
     const auto file = golden::folder() / "specs" / name;
     const LoadedSpec loaded = load(file);
-    golden::check(script_of(file, ".plan.json"), plan_json(plan_of(loaded, Target::kSlurm)));
-    golden::check(script_of(file, ".resolved.yaml"), resolved_yaml(loaded));
-    golden::check(script_of(file, ".warnings.txt"), format_diagnostics(loaded.warnings));
+    golden::check(golden_path(file, ".plan.json"), plan_json(plan_of(loaded, Target::kSlurm)));
+    golden::check(golden_path(file, ".resolved.yaml"), resolved_yaml(loaded));
+    golden::check(golden_path(file, ".warnings.txt"), format_diagnostics(loaded.warnings));
   }
 }
 
@@ -219,7 +221,7 @@ TEST_CASE("the scripts for an allocation that the user already has match their g
     if (!plan) FAIL(format_diagnostics(plan.error()));
     const auto script = render_script(*plan);
     REQUIRE(script.has_value());
-    golden::check(script_of(file, ".borrowed.sh"), *script);
+    golden::check(golden_path(file, ".borrowed.sh"), *script);
     CHECK(script->find("#SBATCH --requeue") == std::string::npos);
   }
 }
@@ -227,7 +229,7 @@ TEST_CASE("the scripts for an allocation that the user already has match their g
 TEST_CASE("local scripts and interactive sessions match their goldens") {
   const auto examples = fs::path(DLRUN_SOURCE_DIR) / "configs" / "examples";
   for (const char* name : {"digits.yaml", "mnist-mlp.yaml", "plain.yaml"}) {
-    golden::check(script_of(name, ".local.sh"),
+    golden::check(golden_path(name, ".local.sh"),
                   render_local_script(plan_of(load(examples / name), Target::kLocal)));
   }
   const auto specs = golden::folder() / "specs";
@@ -239,7 +241,7 @@ TEST_CASE("local scripts and interactive sessions match their goldens") {
         render_interactive(plan_of(load(file), Target::kSlurm), {}, "/scratch/runs/s.sh");
     std::string text = shell.script + "# called by:\n";
     for (const std::string& word : shell.argv) text += "# " + word + "\n";
-    golden::check(script_of(file, ".interactive.sh"), text);
+    golden::check(golden_path(file, ".interactive.sh"), text);
   }
 }
 
@@ -252,17 +254,17 @@ TEST_CASE(
     return join(shell.argv, " ") + "\n" + shell.script;
   };
   const auto examples = fs::path(DLRUN_SOURCE_DIR) / "configs" / "examples";
-  const std::string image = attach(examples / "torch-ddp.yaml");
-  CHECK(image.starts_with("srun --jobid=42 --nodelist=n2 --overlap "));
-  CHECK(image.find(" --cpus-per-task=6 ") != std::string::npos);
-  CHECK(image.find("--container-image=") != std::string::npos);
-  const std::string named = attach(golden::folder() / "specs" / "everything.yaml");
-  CHECK(named.find(":exec") != std::string::npos);
-  CHECK(named.find("--container-image=") == std::string::npos);
-  const std::string enroot = attach(golden::folder() / "specs" / "enroot.yaml");
-  CHECK(enroot.find("enter=(") != std::string::npos);
-  CHECK(enroot.find("enroot create") == std::string::npos);
-  CHECK(enroot.find("trap") == std::string::npos);
+  const std::string image_shell = attach(examples / "torch-ddp.yaml");
+  CHECK(image_shell.starts_with("srun --jobid=42 --nodelist=n2 --overlap "));
+  CHECK(image_shell.find(" --cpus-per-task=6 ") != std::string::npos);
+  CHECK(image_shell.find("--container-image=") != std::string::npos);
+  const std::string named_shell = attach(golden::folder() / "specs" / "everything.yaml");
+  CHECK(named_shell.find(":exec") != std::string::npos);
+  CHECK(named_shell.find("--container-image=") == std::string::npos);
+  const std::string enroot_shell = attach(golden::folder() / "specs" / "enroot.yaml");
+  CHECK(enroot_shell.find("enter=(") != std::string::npos);
+  CHECK(enroot_shell.find("enroot create") == std::string::npos);
+  CHECK(enroot_shell.find("trap") == std::string::npos);
   CHECK(attach(examples / "plain.yaml").ends_with("exec nvidia-smi\n"));
 }
 
@@ -276,8 +278,8 @@ TEST_CASE("a relay's step shares the resources of the ranks, and srun does not b
 }
 
 TEST_CASE(
-    "a protocol command beside the ranks runs on the node, and the lines before it cannot use its "
-    "standard input and output") {
+    "a command beside the ranks that speaks a protocol runs on the node, and the lines before it "
+    "cannot use its standard input and output") {
   const auto plan = plan_of(load(golden::folder() / "specs" / "everything.yaml"), Target::kSlurm);
   const auto beside = render_beside(plan, {"42", "n2", "", 6}, {"/a/dlrun-agent", "sshd"}, "/s.sh");
   CHECK(join(beside.argv, " ") ==

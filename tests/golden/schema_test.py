@@ -22,18 +22,20 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class CoreLoader(yaml.SafeLoader):
-    """Loads YAML 1.2's core schema like editors' language servers: `yes` and `1:30` are text."""
+    """Loads YAML by the core schema of YAML 1.2, as editors' language servers do: `yes` and `1:30`
+    are text."""
 
 
 CoreLoader.yaml_implicit_resolvers = {}
-for tag, pattern, first in (
+for tag, pattern, first_characters in (
     ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
     ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", list("tTfF")),
     ("int", r"^[-+]?[0-9]+$", list("-+0123456789")),
     ("float", r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$",
      list("-+.0123456789")),
 ):
-    CoreLoader.add_implicit_resolver("tag:yaml.org,2002:" + tag, re.compile(pattern), first)
+    CoreLoader.add_implicit_resolver("tag:yaml.org,2002:" + tag, re.compile(pattern),
+                                   first_characters)
 CoreLoader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
 CoreLoader.add_constructor("tag:yaml.org,2002:float", lambda loader, node: float(node.value))
 
@@ -75,9 +77,9 @@ class Schema(unittest.TestCase):
             (pathlib.Path(folder) / "x.yaml").write_text(nested(key, value))
             ended = dlrun("explain", "x.yaml", "--json", cwd=folder)
         self.assertIn(ended.returncode, (0, 2), ended.stderr)
-        place = re.compile(r"^x\.yaml:\d+:\d+: error: (?:" + re.escape(key) + r"\b|unknown key|"
-                           + re.escape(key.split(".")[0]) + r" is )")
-        return [line for line in ended.stderr.splitlines() if place.match(line)
+        about_key = re.compile(r"^x\.yaml:\d+:\d+: error: (?:" + re.escape(key)
+                               + r"\b|unknown key|" + re.escape(key.split(".")[0]) + r" is )")
+        return [line for line in ended.stderr.splitlines() if about_key.match(line)
                 and "exclude each other" not in line
                 and "needs container" not in line and "needs health.idle_gpu_after" not in line
                 and "needs environment." not in line and "needs profile.tool" not in line
@@ -93,7 +95,8 @@ class Schema(unittest.TestCase):
                 and "only a restarted attempt uses a spare node" not in line
                 and "needs one number in resources.nodes" not in line
                 and "needs retry.grow" not in line
-                and "train.data.path is missing" not in line and "does not support the dataset" not in line]
+                and "train.data.path is missing" not in line
+                and "does not support the dataset" not in line]
 
     def test_the_schema_is_a_valid_json_schema(self):
         jsonschema.Draft7Validator.check_schema(SCHEMA)
@@ -108,15 +111,15 @@ class Schema(unittest.TestCase):
     def test_the_schema_has_every_supported_key_with_its_help(self):
         for key in KEYS:
             with self.subTest(key=key["key"]):
-                at = SCHEMA
+                schema = SCHEMA
                 for name in key["key"].split("."):
-                    at = next((form for form in at.get("anyOf", [at]) if "properties" in form),
-                              {"properties": {}})
-                    at = at["properties"].get(name, {})
+                    section = next((form for form in schema.get("anyOf", [schema])
+                                    if "properties" in form), {"properties": {}})
+                    schema = section["properties"].get(name, {})
                 if key["supported"]:
-                    self.assertIn(key["help"], at.get("description", ""))
+                    self.assertIn(key["help"], schema.get("description", ""))
                 else:
-                    self.assertEqual(at, {}, "the schema has a key that is not supported")
+                    self.assertEqual(schema, {}, "the schema has a key that is not supported")
 
     def test_dlrun_and_the_schema_accept_the_example_of_every_key(self):
         for key in KEYS:
@@ -150,7 +153,7 @@ class Schema(unittest.TestCase):
 
     def test_dlrun_and_the_schema_accept_and_refuse_the_same_values(self):
         """Checks single values: dlrun and the schema both accept, or both refuse."""
-        forms = {
+        good_and_bad_values = {
             "name": ([4711, "a.b-c_d", "x" * 64], ["two words", '""', "-x", "x" * 65, "[a]"]),
             "resources.nodes": ([1, '"2-4"', "2-4", '"7"'], [0, -1, 1.5, "four", "2-", "1000001"]),
             "resources.ntasks": ([1, '"8"', 1000000000], [0, 1000000001, "x", 2.5, "true"]),
@@ -238,7 +241,7 @@ class Schema(unittest.TestCase):
             "resources.gpus_per_nod": ([], ["8"]),
             "launch.agentt": ([], ["true"]),
         }
-        for key, (good, bad) in forms.items():
+        for key, (good, bad) in good_and_bad_values.items():
             for value in good:
                 with self.subTest(key=key, value=value, accepted=True):
                     self.assertEqual(self.messages_about(key, value), [])

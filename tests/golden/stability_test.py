@@ -24,8 +24,8 @@ import json_fields  # noqa: E402 (found through the path above)
 
 DLRUN = str(pathlib.Path(sys.argv.pop(1)).resolve())
 PAGE = (ROOT / "docs" / "stability.md").read_text()
-HINT = ("docs/stability.md promises the first names, and the second ones exist. Add a new name to "
-        "the page. A name that the page has must not disappear before 2.0.0.")
+HINT = ("a comparison has first the names that docs/stability.md promises, then those that exist. "
+        "Add a new name to the page. A name that the page has must not disappear before 2.0.0.")
 
 COMMON_OPTIONS = {"-h", "--help", "-v", "--verbose", "--log-file"}
 # Stable files that the runs of this test do not have, because they need Slurm, git, a profiler or a
@@ -50,20 +50,20 @@ def bullets(title):
     return found
 
 
-def table(text):
-    """Returns the first column of a Markdown table, without the header row."""
+def first_column(text):
+    """Returns the first column of the Markdown table in a text, without the header row."""
     rows = re.findall(r"^\| *([^|]+?) *\|", text, re.M)
     return [row.strip("`") for row in rows[1:] if not row.startswith("-")]
 
 
-def matches(path, patterns):
+def matching_patterns(path, patterns):
     """Returns the patterns of the page that match `path`, a path in a run directory."""
     words = {"NNNN": "[0-9][0-9][0-9][0-9]", "JOBID": "*", "COMPONENT": "*"}
     found = set()
     for pattern in patterns:
-        shell = re.sub("NNNN|JOBID|COMPONENT", lambda word: words[word[0]], pattern)
-        shell = shell.replace("attempt-K", "attempt-[0-9]").replace("array-K", "array-[0-9]")
-        if fnmatch.fnmatchcase(path, shell + "*" if shell.endswith("/") else shell):
+        glob = re.sub("NNNN|JOBID|COMPONENT", lambda match: words[match[0]], pattern)
+        glob = glob.replace("attempt-K", "attempt-[0-9]").replace("array-K", "array-[0-9]")
+        if fnmatch.fnmatchcase(path, glob + "*" if glob.endswith("/") else glob):
             found.add(pattern)
     return found
 
@@ -77,13 +77,13 @@ class Stability(unittest.TestCase):
         cls.addClassCleanup(cls.folder.cleanup)
         cls.path = pathlib.Path(cls.folder.name)
 
-    def dlrun(self, *words, path="/usr/bin:/bin"):
+    def dlrun(self, *words, search_path="/usr/bin:/bin"):
         done = subprocess.run([DLRUN, *words], capture_output=True, text=True, cwd=self.path,
-                              timeout=100, env={"PATH": path, "HOME": str(self.path)})
+                              timeout=100, env={"PATH": search_path, "HOME": str(self.path)})
         self.assertEqual(done.returncode, 0, (words, done.stdout, done.stderr))
         return done.stdout
 
-    def same(self, promised, existing):
+    def check_same_names(self, promised, existing):
         self.assertEqual(sorted(promised), sorted(existing), HINT)
 
     def test_keys_are_those_of_the_page(self):
@@ -91,7 +91,7 @@ class Stability(unittest.TestCase):
                     for head, keys in bullets("Keys of a spec").items() for key in keys]
         existing = [row["key"] for row in json.loads(self.dlrun("explain", "--json"))
                     if row["supported"]]
-        self.same(promised, existing)
+        self.check_same_names(promised, existing)
 
     def test_commands_and_options_are_those_of_the_page(self):
         existing = {}
@@ -108,10 +108,10 @@ class Stability(unittest.TestCase):
         header = (ROOT / "launcher" / "view" / "exit_code.h").read_text()
         existing = re.findall(r"^  kExit\w+ = (\d+),", header, re.M)
         self.assertIn("141", existing)
-        self.same(table(section("Exit codes")), existing)
-        output = (ROOT / "cli" / "OUTPUT.md").read_text()
-        listed = re.search(r"^## Exit codes\n(.*?)^## ", output, re.S | re.M)[1]
-        self.same(table(listed), existing)
+        self.check_same_names(first_column(section("Exit codes")), existing)
+        page = (ROOT / "cli" / "OUTPUT.md").read_text()
+        listed = re.search(r"^## Exit codes\n(.*?)^## ", page, re.S | re.M)[1]
+        self.check_same_names(first_column(listed), existing)
 
     def test_fields_of_json_are_those_of_the_page(self):
         """tests/golden/json_test.py compares the schemas with the outputs."""
@@ -120,9 +120,9 @@ class Stability(unittest.TestCase):
             whole = json_fields.document(name)
             parts = [f"{name}#{one['$ref'].rpartition('/')[2]}" for one in whole.get("anyOf", [])
                      if one["$ref"].startswith("#")]
-            is_other = any("$ref" in one for one in (whole, whole.get("items", {}),
-                                                     *whole.get("anyOf", [])))
-            for part in parts or ([] if is_other else [name]):
+            refers_to_others = any("$ref" in one for one in (whole, whole.get("items", {}),
+                                                             *whole.get("anyOf", [])))
+            for part in parts or ([] if refers_to_others else [name]):
                 schema = json_fields.schema_of(part)
                 existing[part] = sorted(schema.get("items", schema)["properties"])
         promised = {head: sorted(words) for head, words in bullets("Fields of `--json`").items()}
@@ -130,13 +130,13 @@ class Stability(unittest.TestCase):
 
     def test_events_are_those_of_the_page(self):
         header = (ROOT / "common" / "run_events.h").read_text()
-        self.same(bullets("Files of a run directory")["events"],
-                  re.findall(r'kKind = "(\w+)"', header))
+        self.check_same_names(bullets("Files of a run directory")["events"],
+                              re.findall(r'kKind = "(\w+)"', header))
 
     def test_fields_of_messages_to_a_webhook_are_those_of_the_page(self):
         page = (ROOT / "docs" / "notify.md").read_text()
         fields = re.findall(r'"(\w+)"', re.search(r"^\| any other \|.*$", page, re.M)[0])
-        self.same(bullets("Messages to a webhook")["message"], fields)
+        self.check_same_names(bullets("Messages to a webhook")["message"], fields)
 
     def test_version_of_the_citation_is_that_of_the_project(self):
         citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
@@ -146,8 +146,8 @@ class Stability(unittest.TestCase):
         self.assertEqual(citation["version"], project[1])
         self.assertTrue(self.dlrun("--version").startswith(f"dlrun {project[1]}"))
 
-    def test_names_for_editors_are_the_same_in_the_catalog_and_on_the_page(self):
-        """The catalog and each editor's settings on the page have the same names."""
+    def test_the_catalog_and_the_page_have_the_same_patterns_for_names_of_spec_files(self):
+        """Editors recognise a spec by these patterns. Compares those of each editor's settings."""
         names = json.loads((ROOT / "docs" / "catalog-entry.json").read_text())["fileMatch"]
         page = (ROOT / "docs" / "editors.md").read_text()
         code = dict(re.findall(r"^```(\w+)\n(.*?)^```", page, re.S | re.M))
@@ -158,7 +158,7 @@ class Stability(unittest.TestCase):
         for file in ("dlrun.yaml", "mnist.dlrun.yaml"):
             self.assertTrue(any(fnmatch.fnmatchcase(file, name) for name in names), file)
             (self.path / file).write_text('{"launch": {"command": ["true"]}}')
-            self.dlrun("check", file, path="/nowhere")
+            self.dlrun("check", file, search_path="/nowhere")
         for file in ("resolved.yaml", "juwels.yaml", "my-dlrun.yaml"):
             self.assertFalse(any(fnmatch.fnmatchcase(file, name) for name in names), file)
 
@@ -188,7 +188,7 @@ class Stability(unittest.TestCase):
         plain = self.run_spec("plain", launch={"preset": "plain", "command": [
             "bash", "-c", "until [[ -e $DLRUN_RUN/ranks.json ]]; do sleep 0.1; done"]})
         self.dlrun("report", "trained")
-        stable = table(section("Files of a run directory"))
+        stable = first_column(section("Files of a run directory"))
         internal = bullets("Files of a run directory")["internal"]
         seen = set()
         for run in (trained, plain):
@@ -196,20 +196,21 @@ class Stability(unittest.TestCase):
                 if not file.is_file():
                     continue
                 path = file.relative_to(run).as_posix()
-                found = matches(path, stable)
+                found = matching_patterns(path, stable)
                 seen |= found
-                self.assertTrue(found or matches(path, internal), f"{path}: {HINT}")
-        self.same(set(stable) - seen, NOT_HERE)
+                self.assertTrue(found or matching_patterns(path, internal),
+                                f"{path}: {HINT}")
+        self.check_same_names(set(stable) - seen, NOT_HERE)
         ranks = json.loads((plain / "ranks.json").read_text())
         self.assertLessEqual({"time", "attempt", "ranks", "nodes", "columns", "rows"}, set(ranks))
-        self.same(bullets("Files of a run directory")["columns"], ranks["columns"])
+        self.check_same_names(bullets("Files of a run directory")["columns"], ranks["columns"])
         submission = json.loads((trained / "submission.json").read_text())
         self.assertLessEqual({"state", "cluster", "job", "time"}, set(submission))
         for line in (trained / "events.jsonl").read_text().splitlines():
             self.assertEqual(list(json.loads(line))[:3], ["t", "event", "attempt"])
-        self.same(bullets("Files of a run directory")["metrics"], metrics)
+        self.check_same_names(bullets("Files of a run directory")["metrics"], metrics)
         # resolved.yaml is a spec. Without Slurm's commands, `check` does not ask Slurm.
-        self.dlrun("check", str(trained / "resolved.yaml"), path="/nowhere")
+        self.dlrun("check", str(trained / "resolved.yaml"), search_path="/nowhere")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Functions of the tests of packages. Each test makes its packages in a folder of its own below
-# $work, which ends with the test.
+# $work, which is deleted at the end of the test.
 set -euo pipefail
 shopt -s inherit_errexit nullglob
 export LC_ALL=C.UTF-8
@@ -58,7 +58,8 @@ need_root() {
     exit 77 # CMakeLists.txt: SKIP_RETURN_CODE
 }
 
-# as_root COMMAND...: runs a package manager, which gives files to root, also for other users.
+# as_root COMMAND...: runs a package manager as root, because it gives files to root. Another user
+# becomes root of a user namespace.
 as_root() {
     if ((EUID == 0)); then "$@"; else unshare --user --map-root-user "$@"; fi
 }

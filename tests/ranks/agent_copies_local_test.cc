@@ -29,10 +29,10 @@ struct CopyRun : Run {
     std::ofstream(shared / "set/a") << "data of a\n";
     env.set("NODE", node.string());
   }
-  [[nodiscard]] std::vector<std::string> stage() const {
+  [[nodiscard]] std::vector<std::string> stage_options() const {
     return {"--stage", R"({"from":")" + (shared / "set").string() + R"(","to":"$NODE/set"})"};
   }
-  [[nodiscard]] static std::vector<std::string> output(const std::string& more = "") {
+  [[nodiscard]] static std::vector<std::string> output_options(const std::string& more = "") {
     return {"--output", R"({"from":"$NODE/ckpt","to":"out")" + more + "}"};
   }
 };
@@ -55,7 +55,7 @@ pid_t stager_of(const fs::path& run) {
 
 TEST_CASE("every rank finds the data that the first rank of the node has staged") {
   CopyRun run;
-  run.start(3, "cat $NODE/set/a", {}, run.stage());
+  run.start(3, "cat $NODE/set/a", {}, run.stage_options());
   CHECK(run.wait() == 0);
   for (int rank = 0; rank < 3; ++rank)
     CHECK(run.file("logs/attempt-0/rank-000" + std::to_string(rank) + ".log") == "data of a\n");
@@ -66,7 +66,7 @@ TEST_CASE("every rank finds the data that the first rank of the node has staged"
 TEST_CASE("a source that is missing ends the run before any program starts") {
   CopyRun run;
   fs::remove_all(run.shared / "set");
-  run.start(2, "touch $NODE/started", {}, run.stage());
+  run.start(2, "touch $NODE/started", {}, run.stage_options());
   CHECK(run.wait() == 82);
   CHECK_FALSE(fs::exists(run.node / "started"));
   CHECK(has(run.err(), "cannot stage " + (run.shared / "set").string() + " to $NODE/set"));
@@ -79,7 +79,7 @@ TEST_CASE(
   const UniqueFd lock(
       ::open((run.node / ".set.dlrun-lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   REQUIRE(::flock(lock.get(), LOCK_EX) == 0);
-  run.start(2, "true", {"--join-timeout", "1"}, run.stage());
+  run.start(2, "true", {"--join-timeout", "1"}, run.stage_options());
   REQUIRE(comes_true([&] { return !run.events("staging").empty(); }));
   SUBCASE("the lock is free again") {
     // Longer than the join timeout.
@@ -99,7 +99,7 @@ TEST_CASE("USR1, which Slurm sends to all processes of a step, does not end a co
   const UniqueFd lock(
       ::open((run.node / ".set.dlrun-lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   REQUIRE(::flock(lock.get(), LOCK_EX) == 0);
-  run.start(1, "true", {}, run.stage());
+  run.start(1, "true", {}, run.stage_options());
   pid_t stager = 0;
   REQUIRE(comes_true([&] {
     stager = stager_of(run.directory);
@@ -115,7 +115,7 @@ TEST_CASE("outputs are copied after the last program of the node has ended") {
   run.start(2,
             "mkdir -p $NODE/ckpt; [ $DLRUN_RANK = 0 ] || sleep 1; "
             "echo $DLRUN_RANK > $NODE/ckpt/$DLRUN_RANK",
-            {}, run.output());
+            {}, run.output_options());
   CHECK(run.wait() == 0);
   CHECK(run.file("out/0") == "0\n");
   CHECK(run.file("out/1") == "1\n");
@@ -128,7 +128,7 @@ TEST_CASE(
     "code") {
   CopyRun run;
   run.start(2, "mkdir -p $NODE/ckpt; echo $DLRUN_RANK > $NODE/ckpt/$DLRUN_RANK; " + kIgnoreTerm, {},
-            run.output());
+            run.output_options());
   run.wait_for_programs(2);
   ::kill(run.pid_of_program(1), SIGKILL);
   CHECK(run.wait() == 128 + SIGKILL);
@@ -145,7 +145,7 @@ TEST_CASE("a file that was written while its program was killed does not replace
             "$NODE/ckpt/model; until [ -e $DLRUN_RUN/out/model ]; do sleep 0.1; done; printf torn "
             "> $NODE/ckpt/model; " +
                 kReportPid + kForever,
-            {}, run.output(R"(,"every_s":1)"));
+            {}, run.output_options(R"(,"every_s":1)"));
   ::kill(run.pid_of_program(0), SIGKILL);
   CHECK(run.wait() == 128 + SIGKILL);
   CHECK(run.file("out/model") == "whole\n");

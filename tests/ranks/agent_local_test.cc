@@ -404,19 +404,20 @@ TEST_CASE("without a lead, --tmpdir restores TMPDIR on a terminal, too") {
     options.insert(options.end(), program.begin(), program.end());
     return options;
   };
-  const auto own = folder.path().string();
-  CHECK(run_on_terminal(arguments_with({"--tmpdir", own}), "/tmp").seen == "tmp " + own + "\r\n");
-  const auto missing = run_on_terminal(arguments_with({"--tmpdir", own + "/none"}), "/tmp");
+  const auto requested = folder.path().string();
+  CHECK(run_on_terminal(arguments_with({"--tmpdir", requested}), "/tmp").seen ==
+        "tmp " + requested + "\r\n");
+  const auto missing = run_on_terminal(arguments_with({"--tmpdir", requested + "/none"}), "/tmp");
   CHECK(missing.seen.find("Slurm has put '/tmp' in its place") != std::string::npos);
   CHECK(missing.seen.ends_with("\ntmp /tmp\r\n"));
   Env env = Env::of_process();
   env.set("TMPDIR", "/tmp");
-  auto argv = arguments_with({"--tmpdir", own});
+  auto argv = arguments_with({"--tmpdir", requested});
   argv.insert(argv.begin(), {kAgent, "rank"});
   const auto piped =
       run_command({.argv = argv, .env = env, .stdin_text = "", .directory = std::nullopt});
   REQUIRE(piped);
-  CHECK(piped->out == "tmp " + own + "\n");
+  CHECK(piped->out == "tmp " + requested + "\n");
 }
 
 TEST_CASE("on a terminal without a lead, a line names the options that have no effect") {
@@ -452,9 +453,9 @@ TEST_CASE("two thousand ranks of one node start and end") {
 #endif
 
 TEST_CASE("the agent is one static binary of at most 4 MB that starts within 20 ms") {
-  const auto image = read_file(kAgent, 256U << 20U);
-  REQUIRE(image);
-  const std::string_view bytes(*image);
+  const auto binary = read_file(kAgent, 256U << 20U);
+  REQUIRE(binary);
+  const std::string_view bytes(*binary);
   if (bytes.find("__asan_init") != std::string_view::npos ||
       bytes.find("__tsan_init") != std::string_view::npos) {
     MESSAGE("skipped: a build with sanitizers is neither static nor small");

@@ -146,13 +146,13 @@ TEST_CASE(
   ::kill(program, SIGSTOP);
   ::usleep(3'000'000);
   ::kill(program, SIGCONT);
-  const auto log = run.file("logs/attempt-0/rank-0001.log").size();
-  CHECK(comes_true([&] { return run.file("logs/attempt-0/rank-0001.log").size() > log; }));
+  const auto log_size = run.file("logs/attempt-0/rank-0001.log").size();
+  CHECK(comes_true([&] { return run.file("logs/attempt-0/rank-0001.log").size() > log_size; }));
   CHECK(run.events("attempt_end").empty());
   ::kill(program, SIGSTOP);
-  const auto since = Clock::now();
+  const auto stopped_at = Clock::now();
   CHECK(run.wait() == 0);
-  CHECK(Clock::now() - since < seconds(20));
+  CHECK(Clock::now() - stopped_at < seconds(20));
   CHECK(causes(run) == Words{"hang"});
   const auto host = run.events("claimed")[0]["host"].get<std::string>();
   CHECK(run.err().find("dlrun: rank 1 on " + host + ": its process has been stopped for ") !=

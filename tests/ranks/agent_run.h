@@ -59,8 +59,9 @@ inline std::vector<pid_t> processes_of(const fs::path& run) {
 /// A run whose lead runs in the background.
 class Run {
  public:
+  /// Holds the run directory, lead's output and other files of the test.
   fs::path folder = fs::temp_directory_path() / ("dlrun-ranks-" + random_hex(6));
-  fs::path directory = folder / "run";
+  fs::path directory = folder / "run";  ///< the run directory
   std::string agent = kAgent;
   std::vector<std::string> prefix{};  ///< the command in front of lead, such as strace
   /// Runs in lead's process before exec(), for example to set limits or to ignore signals.

@@ -190,7 +190,7 @@ std::vector<std::string> check_collectives(Communicator& comm) {
   checker.check_type<Bfloat16>();
   checker.check_barrier();
   if (auto settled = comm.check_results(); !settled)
-    checker.failures.push_back("not settled: " + settled.error().message);
+    checker.failures.push_back("check_results(): " + settled.error().message);
   return std::move(checker.failures);
 }
 
@@ -241,7 +241,7 @@ std::vector<std::string> check_mismatch(Communicator& comm, Mismatch mismatch) {
   std::vector<std::string> failures;
   if (result.error().code != Errc::kPeer) failures.push_back(where + ": the error is not kPeer");
   if (comm.check_results())
-    failures.push_back(where + ": after the error the communicator is settled");
+    failures.push_back(where + ": check_results() succeeds after the error");
   for (const std::string& part : {expected[0], fmt::format(fmt::runtime(expected[1]), last)}) {
     if (result.error().message.find(part) == std::string::npos) {
       failures.push_back(

@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint64_t kConnectionsUntilUp = 200'000;
 
 std::atomic<bool> should_stop = false;
-std::atomic<std::uint64_t> begun = 0;
+std::atomic<std::uint64_t> connections_begun = 0;
 
 /// Begins connections until SIGTERM, at most `rate` a second.
 void flood(std::uint16_t port, double rate) {
@@ -44,7 +44,7 @@ void flood(std::uint16_t port, double rate) {
     // Resets the connection, so that the socket can connect again. A connection thus needs only two
     // system calls.
     std::ignore = ::connect(socket, &nowhere, sizeof nowhere);
-    if (++begun != kConnectionsUntilUp) continue;
+    if (++connections_begun != kConnectionsUntilUp) continue;
     std::puts("up");
     std::fflush(stdout);
   }
@@ -68,7 +68,8 @@ int main(int argc, char** argv) {
     threads.emplace_back([port, rate_of_each] { flood(port, rate_of_each); });
   for (auto& thread : threads) thread.join();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-  std::printf("%llu connections, %.0f a second\n", static_cast<unsigned long long>(begun.load()),
-              static_cast<double>(begun.load()) / took.count());
+  std::printf("%llu connections, %.0f a second\n",
+              static_cast<unsigned long long>(connections_begun.load()),
+              static_cast<double>(connections_begun.load()) / took.count());
   return 0;
 }

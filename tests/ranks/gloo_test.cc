@@ -25,7 +25,7 @@ using std::chrono::steady_clock;
 TEST_CASE(
     "gloo: auto selects gloo for ranks on several nodes with a store and without an MPI "
     "launcher") {
-  check_none(on_threads(
+  expect_no_failures(on_threads(
       "auto", 2,
       [](Communicator& comm) -> std::vector<std::string> {
         if (comm.name() != "gloo") return {fmt::format("auto chose {}", comm.name())};
@@ -40,7 +40,7 @@ TEST_CASE(
 }
 
 TEST_CASE("gloo: a buffer that does not fit the world size is an error on every rank") {
-  check_none(on_threads("gloo", 2, [](Communicator& comm) -> std::vector<std::string> {
+  expect_no_failures(on_threads("gloo", 2, [](Communicator& comm) -> std::vector<std::string> {
     std::vector<float> mine(3);
     std::vector<float> all(7);
     const auto gathered = comm.all_gather(std::span(mine), std::span(all));
@@ -56,7 +56,7 @@ TEST_CASE("gloo: a killed rank is an error on all others within 20 s, and at lea
   constexpr int kSize = 4;
   constexpr int kVictim = 2;
   const TemporaryDirectory folder;
-  const auto error_of = [&](int rank) { return folder / fmt::format("error-{}", rank); };
+  const auto error_file_of = [&](int rank) { return folder / fmt::format("error-{}", rank); };
   const auto before = steady_clock::now();
   const auto codes = in_processes(kSize, folder.path(), [&](int rank, Store& store) {
     auto comm = make_communicator("gloo", options_of(rank, kSize, store));
@@ -67,12 +67,12 @@ TEST_CASE("gloo: a killed rank is an error on all others within 20 s, and at lea
     for (int step = 0; step < 1000 && result; ++step)
       result = (*comm)->all_reduce(std::span(values), ReduceOp::kMax);
     if (result) return 12;
-    (void)write_file_atomic(error_of(rank), result.error().message);
+    (void)write_file_atomic(error_file_of(rank), result.error().message);
     // Each rank stays until all have noticed the loss: a rank that leaves earlier is a lost peer,
     // too, and could be named in place of the victim.
     const auto all_have_noticed = [&] {
       for (int other = 0; other < kSize; ++other) {
-        if (other != kVictim && !std::filesystem::exists(error_of(other))) return false;
+        if (other != kVictim && !std::filesystem::exists(error_file_of(other))) return false;
       }
       return true;
     };
@@ -84,7 +84,7 @@ TEST_CASE("gloo: a killed rank is an error on all others within 20 s, and at lea
   CHECK(codes == std::vector<int>{0, 0, -1, 0});
   int named = 0;
   for (const int rank : {0, 1, 3}) {
-    const auto message = read_file(error_of(rank), 4096);
+    const auto message = read_file(error_file_of(rank), 4096);
     REQUIRE(message);
     CAPTURE(*message);
     CHECK(has(*message, "all_reduce(max, float32 x 100000)"));

@@ -50,10 +50,10 @@ TRAININGS = {
     "adamw, sharded, shm x 2": {"ranks": 2, "batch": 16, "backend": "shm",
                                 "optimizer": "{name: adamw, state: sharded}",
                                 "layers": CONVOLUTIONS},
-    "momentum, averaged every 3 steps, shm x 2": {"ranks": 2, "batch": 16, "backend": "shm",
-                                                  "optimizer": "{name: sgd}",
-                                                  "layers": CONVOLUTIONS,
-                                                  "more": "local_steps: 3"},
+    "sgd, averaged every 3 steps, shm x 2": {"ranks": 2, "batch": 16, "backend": "shm",
+                                             "optimizer": "{name: sgd}",
+                                             "layers": CONVOLUTIONS,
+                                             "more": "local_steps: 3"},
 }
 
 
@@ -74,7 +74,7 @@ class Run:
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
 
-    def folder(self):
+    def directory(self):
         found = sorted(self.runs.glob("killed-*"))
         return found[0] if found else None
 
@@ -91,7 +91,7 @@ class Run:
         if self.process.returncode != 0:
             sys.exit(f"dlrun run: exit {self.process.returncode}\n{out}\n{err}")
         record = json.loads(out)
-        last = self.folder() / "ckpt" / f"step-{STEPS:08}"
+        last = self.directory() / "ckpt" / f"step-{STEPS:08}"
         return (record, {name: (last / name).read_bytes()
                          for name in ("model.safetensors", "optimizer.safetensors")})
 
@@ -111,7 +111,7 @@ def wait_for(condition, run, what):
         time.sleep(0.004)
 
 
-def pids_of_ranks(folder, ranks):
+def pids_of_ranks(directory, ranks):
     """Returns the trainers of a run by rank once all have started; otherwise None."""
     pids = {}
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
@@ -122,23 +122,23 @@ def pids_of_ranks(folder, ranks):
                          if "=" in word)
         except OSError:  # The process has ended meanwhile.
             continue
-        if words.get("DLRUN_RUN") == str(folder):
+        if words.get("DLRUN_RUN") == str(directory):
             pids[int(words["DLRUN_RANK"])] = int(entry.name)
     return pids if len(pids) == ranks else None
 
 
-def newest_step(folder):
+def newest_step(directory):
     return max((int(path.parent.name[5:])
-                for path in (folder / "ckpt").glob("step-*/manifest.json")), default=0)
+                for path in (directory / "ckpt").glob("step-*/manifest.json")), default=0)
 
 
 def kill_one(run, ranks, rank, step, step_s):
     """Kills the rank at about this step. Returns False if the run ended before."""
-    folder = wait_for(run.folder, run, "the run's folder")
-    pids = folder and wait_for(lambda: pids_of_ranks(folder, ranks), run, "the ranks")
+    directory = wait_for(run.directory, run, "the run directory")
+    pids = directory and wait_for(lambda: pids_of_ranks(directory, ranks), run, "the ranks")
     saved = step // EVERY * EVERY
     if not pids or (saved > 0
-                    and not wait_for(lambda: newest_step(folder) >= saved, run,
+                    and not wait_for(lambda: newest_step(directory) >= saved, run,
                                      f"a checkpoint of step {saved}")):
         return False
     time.sleep(step % EVERY * step_s)
@@ -149,10 +149,10 @@ def kill_one(run, ranks, rank, step, step_s):
     return True
 
 
-def resumed_at(folder):
+def resumed_at(directory):
     """Returns the step from which the second attempt reports to have resumed; 0 without a
     checkpoint."""
-    for line in (folder / "logs" / "attempt-1" / "rank-0000.log").read_text().splitlines():
+    for line in (directory / "logs" / "attempt-1" / "rank-0000.log").read_text().splitlines():
         if line.startswith("resumed from "):
             return int(line.rsplit(" ", 1)[1])
     return 0
@@ -175,40 +175,41 @@ def main():
     args = parser.parse_args()
     draw = random.Random(args.seed)
     trainings = list(TRAININGS)
-    wrong, steps = [], []
+    wrong, resumed_steps = [], []
     with tempfile.TemporaryDirectory() as temporary:
         root = pathlib.Path(temporary)
-        want = {}
-        done = tries = 0
-        while done < args.kills:
-            training = trainings[done % len(trainings)]
-            if training not in want:
-                want[training] = undisturbed(args.dlrun, root / f"whole-{len(want)}", training)
-            result, arrays, step_s = want[training]
+        undisturbed_runs = {}
+        kills = tries = 0
+        while kills < args.kills:
+            training = trainings[kills % len(trainings)]
+            if training not in undisturbed_runs:
+                undisturbed_runs[training] = undisturbed(
+                    args.dlrun, root / f"whole-{len(undisturbed_runs)}", training)
+            result, arrays, step_s = undisturbed_runs[training]
             ranks = TRAININGS[training]["ranks"]
             rank, step = draw.randrange(ranks), draw.randrange(1, STEPS)
             tries += 1
             if tries > 3 * args.kills + 5:
-                sys.exit(f"only {done} of {tries} kills hit a rank before the run's end")
+                sys.exit(f"only {kills} of {tries} kills hit a rank before the run's end")
             with Run(args.dlrun, root / f"run-{tries}", training) as run:
                 was_killed = kill_one(run, ranks, rank, step, step_s)
                 record, got = run.end()
             if not was_killed or not record["restarts"]:  # The run was faster than the kill.
                 continue
-            done += 1
-            at = resumed_at(run.folder())
+            kills += 1
+            at = resumed_at(run.directory())
             same = (got == arrays and all(record["result"][key] == result[key]
                                           for key in ("parameters", "test_accuracy", "test_loss",
                                                       "steps")))
             causes = [restart["cause"] for restart in record["restarts"]]
-            steps.append(at)
-            line = (f"{done}/{args.kills}  {training}: rank {rank} at step {step}, resumed from "
+            resumed_steps.append(at)
+            line = (f"{kills}/{args.kills}  {training}: rank {rank} at step {step}, resumed from "
                     f"step {at}: {'the same bits' if same else 'OTHER PARAMETERS'}")
             print(line, flush=True)
             if not same or causes != ["failure"]:
                 wrong.append(f"{line} {causes}")
     print(f"{args.kills - len(wrong)} of {args.kills} ended with the bits of an undisturbed run; "
-          f"resumed from {min(steps)} to {max(steps)} of {STEPS} steps")
+          f"resumed from {min(resumed_steps)} to {max(resumed_steps)} of {STEPS} steps")
     sys.exit(1 if wrong else 0)
 
 

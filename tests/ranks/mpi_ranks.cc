@@ -79,9 +79,9 @@ int check_running(const CommunicatorOptions& options) {
   const auto again = make_communicator("mpi", options);
   if (!again) return report({again.error().message});
   MPI_Finalize();  // before the destructor of the communicator, which must not call MPI any more
-  const auto late = make_communicator("mpi", options);
-  return report(late ? std::vector<std::string>{"MPI was used after its end"}
-                     : std::vector<std::string>{});
+  const auto after_finalize = make_communicator("mpi", options);
+  return report(after_finalize ? std::vector<std::string>{"MPI was used after its end"}
+                               : std::vector<std::string>{});
 }
 
 /// Binds this process to the first of its processors.

@@ -17,10 +17,10 @@
 
 namespace dlrun::trainer {
 
-/// An operation on device arrays, which writes its result to the first array.
+/// An operation on arrays of the kernels' device, GPU or CPU. Writes its result to the first array.
 using Operation = std::function<void(Kernels<float>&, const std::vector<float*>&)>;
 
-/// Copies host arrays to the device, runs the operation, and returns the first array.
+/// Copies the arrays to the kernels' device, runs the operation, and returns the first array.
 inline std::vector<float> result_of(Kernels<float>& kernels,
                                     const std::vector<std::vector<float>>& arrays,
                                     const Operation& operation) {

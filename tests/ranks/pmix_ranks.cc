@@ -84,9 +84,9 @@ std::vector<std::string> check_store(Store& store, const World& world) {
       must_be(fmt::format("round{}/{}", round, other), value_of(other, size));
     ++round;
   }
-  const std::string odd("a\0=/\xff id", 8);
-  if (world.rank == 0) must_put(odd, "one of rank 0");
-  must_be(odd, "one of rank 0");
+  const std::string unusual_key("a\0=/\xff id", 8);
+  if (world.rank == 0) must_put(unusual_key, "one of rank 0");
+  must_be(unusual_key, "one of rank 0");
 
   const auto expect = [&](const Result<>& result, Errc code, std::string_view part) {
     if (result) {

@@ -73,20 +73,20 @@ class LossChecker {
 TEST_CASE_FIXTURE(StandIn, "rccl: every collective gives the closed form, from host memory") {
   for (const int size : {1, 2, 4, 7}) {
     CAPTURE(size);
-    check_none(on_threads("rccl", size, check_collectives));
+    expect_no_failures(on_threads("rccl", size, check_collectives));
   }
 }
 
 TEST_CASE_FIXTURE(StandIn,
                   "rccl: the error on every rank names the ranks that call another operation") {
   for (const Mismatch mismatch : kMismatches)
-    check_none(
+    expect_no_failures(
         on_threads("rccl", 2, [&](Communicator& comm) { return check_mismatch(comm, mismatch); }));
 }
 
 TEST_CASE_FIXTURE(StandIn,
                   "rccl: an all-reduce of device memory changes it in place, as a request") {
-  check_none(on_threads("rccl", 3, [&](Communicator& comm) -> std::vector<std::string> {
+  expect_no_failures(on_threads("rccl", 3, [&](Communicator& comm) -> std::vector<std::string> {
     if (comm.name() != "rccl") return {"the communicator is " + std::string(comm.name())};
     const DeviceMemory memory(*this, 4 * sizeof(float));
     auto* const values = static_cast<float*>(memory.data());
@@ -131,7 +131,7 @@ TEST_CASE_FIXTURE(StandIn,
                   "rccl: after a rank has stopped, check_results() fails within the timeout, "
                   "although the wait() for an all-reduce of device memory has succeeded") {
   const auto before = steady_clock::now();
-  check_none(on_threads(
+  expect_no_failures(on_threads(
       "rccl", 3,
       [&](Communicator& comm) -> std::vector<std::string> {
         if (auto met = comm.barrier(); !met) return {met.error().message};
@@ -140,11 +140,11 @@ TEST_CASE_FIXTURE(StandIn,
           lose_rank(kNoError);
           return {};
         }
-        LossChecker checker(comm, lost_or_stuck());
+        LossChecker checker(comm, lost_or_stuck_message());
         checker.check_device_memory(*this, [] {});
         return checker.failures;
       },
-      expect_loss));
+      set_options_for_loss));
   CHECK(steady_clock::now() - before < 3 * kLossTimeout);
 }
 
@@ -154,7 +154,7 @@ TEST_CASE_FIXTURE(StandIn,
   constexpr auto kLong = wall_limit(std::chrono::seconds(60));
   const auto before = steady_clock::now();
   std::atomic<int> started{0};
-  check_none(on_threads(
+  expect_no_failures(on_threads(
       "rccl", 3,
       [&](Communicator& comm) -> std::vector<std::string> {
         if (auto met = comm.barrier(); !met) return {met.error().message};
@@ -172,7 +172,7 @@ TEST_CASE_FIXTURE(StandIn,
         return checker.failures;
       },
       [&](CommunicatorOptions& options) {
-        expect_loss(options);
+        set_options_for_loss(options);
         options.timeout = kLong;
       }));
   CHECK(steady_clock::now() - before < kLong / 3);
@@ -182,7 +182,7 @@ TEST_CASE_FIXTURE(StandIn,
                   "rccl: a collective on host memory fails within the timeout if a rank has "
                   "stopped") {
   const auto before = steady_clock::now();
-  check_none(on_threads(
+  expect_no_failures(on_threads(
       "rccl", 2,
       [&](Communicator& comm) -> std::vector<std::string> {
         if (auto met = comm.barrier(); !met) return {met.error().message};
@@ -191,12 +191,12 @@ TEST_CASE_FIXTURE(StandIn,
           return {};
         }
         std::vector<float> values{1, 2};
-        LossChecker checker(comm, lost_or_stuck());
+        LossChecker checker(comm, lost_or_stuck_message());
         checker.expect_cause("all_reduce()", comm.all_reduce(std::span(values), ReduceOp::kSum));
         checker.expect_cause("check_results()", comm.check_results());
         return checker.failures;
       },
-      expect_loss));
+      set_options_for_loss));
   CHECK(steady_clock::now() - before < 3 * kLossTimeout);
 }
 

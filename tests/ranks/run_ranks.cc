@@ -67,7 +67,7 @@ std::vector<int> in_processes(int size, const std::filesystem::path& folder,
   return codes;
 }
 
-void check_none(const std::vector<std::string>& failures) {
+void expect_no_failures(const std::vector<std::string>& failures) {
   for (const std::string& failure : failures) FAIL_CHECK(failure);
 }
 

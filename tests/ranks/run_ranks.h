@@ -30,6 +30,6 @@ namespace dlrun {
                                             const std::function<int(int rank, Store& store)>& body);
 
 /// Fails the test case once for each failure.
-void check_none(const std::vector<std::string>& failures);
+void expect_no_failures(const std::vector<std::string>& failures);
 
 }  // namespace dlrun

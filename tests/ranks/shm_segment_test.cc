@@ -93,13 +93,13 @@ TEST_CASE("shm: collectives are correct while the step count passes 2^32") {
   constexpr std::uint64_t kWrap = std::uint64_t{1} << 32U;
   // Under a sanitizer, seven ranks that wait for each other on two processors take half a minute.
   for (const int size : {1, 2, 4, kWithSanitizer ? 3 : 7}) {
-    for (const std::uint64_t before : {1U, 2U, 3U, 4U, 9U}) {
+    for (const std::uint64_t steps_before_wrap : {1U, 2U, 3U, 4U, 9U}) {
       CAPTURE(size);
-      CAPTURE(before);
+      CAPTURE(steps_before_wrap);
       MemoryStore store;
-      check_none(on_rank_threads(
+      expect_no_failures(on_rank_threads(
           size, store, [&](const CommunicatorOptions& options) -> std::vector<std::string> {
-            auto made = make_shm_communicator(options, kWrap - 1 - before);
+            auto made = make_shm_communicator(options, kWrap - 1 - steps_before_wrap);
             if (!made) return {made.error().message};
             const auto comm = make_guarded(std::move(*made), 0);
             // About six chunks. Their buffers are in use together while the count passes 2^32.
@@ -112,7 +112,7 @@ TEST_CASE("shm: collectives are correct while the step count passes 2^32") {
               if (values[i] != static_cast<std::int64_t>(i) * size + size * (size - 1) / 2)
                 return {fmt::format("element {} is {}", i, values[i])};
             }
-            return before == 2 ? check_collectives(*comm) : std::vector<std::string>{};
+            return steps_before_wrap == 2 ? check_collectives(*comm) : std::vector<std::string>{};
           }));
     }
   }
@@ -140,7 +140,7 @@ TEST_CASE("shm: if rank 0 cannot publish its memory, the others get its error at
     MemoryStore store;
     LossyStore lossy(store);
     const auto before = steady_clock::now();
-    check_none(
+    expect_no_failures(
         on_rank_threads(size, store, [&](CommunicatorOptions options) -> std::vector<std::string> {
           if (options.world.rank == 0) options.store = &lossy;
           const auto segment = ShmSegment::join(options);
@@ -185,7 +185,7 @@ TEST_CASE("shm: ranks poll if each has its own processor, and sleep if they shar
   const auto polls = [&](int size, const auto& processor_of) {
     MemoryStore store;
     std::vector<int> answers(static_cast<std::size_t>(size), -1);
-    check_none(on_rank_threads(
+    expect_no_failures(on_rank_threads(
         size, store, [&](const CommunicatorOptions& options) -> std::vector<std::string> {
           cpu_set_t own;
           CPU_ZERO(&own);

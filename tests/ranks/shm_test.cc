@@ -50,7 +50,7 @@ std::vector<std::string> on_ranks(
 TEST_CASE(
     "shm: auto selects shm for the ranks of one node with a store, also under an MPI launcher") {
   for (const bool has_launcher : {false, true}) {
-    check_none(on_threads(
+    expect_no_failures(on_threads(
         "auto", 2,
         [](Communicator& comm) -> std::vector<std::string> {
           if (comm.name() != "shm") return {fmt::format("auto chose {}", comm.name())};
@@ -77,7 +77,8 @@ TEST_CASE("shm: different calls of ranks are an error even if calls are not comp
     return is_named ? std::vector<std::string>{} : std::vector<std::string>{message};
   };
   const auto before = steady_clock::now();
-  check_none(on_ranks(4, body, [](CommunicatorOptions& options) { options.checked_calls = 0; }));
+  expect_no_failures(
+      on_ranks(4, body, [](CommunicatorOptions& options) { options.checked_calls = 0; }));
   CHECK(steady_clock::now() - before < std::chrono::seconds(20));
 }
 
@@ -99,7 +100,7 @@ TEST_CASE("shm: a sum has the same bytes on every rank, and is close to the sum 
     }
     std::vector<float> first;
     std::mutex mutex;
-    check_none(on_ranks(size, [&](Communicator& comm) -> std::vector<std::string> {
+    expect_no_failures(on_ranks(size, [&](Communicator& comm) -> std::vector<std::string> {
       auto values = drawn(comm.rank());
       if (auto reduced = comm.all_reduce(std::span(values), ReduceOp::kSum); !reduced)
         return {reduced.error().message};
@@ -120,7 +121,7 @@ TEST_CASE("shm: a sum has the same bytes on every rank, and is close to the sum 
 TEST_CASE("shm: a rank that lives but does not call within the timeout is named") {
   const auto before = steady_clock::now();
   std::atomic<int> waiting{2};
-  check_none(on_ranks(
+  expect_no_failures(on_ranks(
       3,
       [&](Communicator& comm) -> std::vector<std::string> {
         if (comm.rank() == 1) {
@@ -159,7 +160,7 @@ TEST_CASE("shm: ranks on two nodes are refused with a remedy") {
 
 TEST_CASE("shm: a rank that waits for a late rank leaves the processor to others") {
   constexpr auto kLate = milliseconds(600);
-  check_none(on_ranks(2, [&](Communicator& comm) -> std::vector<std::string> {
+  expect_no_failures(on_ranks(2, [&](Communicator& comm) -> std::vector<std::string> {
     if (auto met = comm.barrier(); !met) return {met.error().message};
     if (comm.rank() == 0) std::this_thread::sleep_for(kLate);
     const auto own_time = [] {
@@ -179,7 +180,7 @@ TEST_CASE("shm: shared memory is zeroed, the same for all ranks, and outlives th
   constexpr std::size_t kWords = 70'001;
   for (const int size : {1, 2, 4, 7}) {
     CAPTURE(size);
-    check_none(on_ranks(size, [&](Communicator& comm) -> std::vector<std::string> {
+    expect_no_failures(on_ranks(size, [&](Communicator& comm) -> std::vector<std::string> {
       const auto n = static_cast<std::size_t>(comm.size());
       const auto rank = static_cast<std::size_t>(comm.rank());
       for (const std::size_t bytes : {std::size_t{1}, kWords * sizeof(std::uint32_t) * n}) {
@@ -204,7 +205,7 @@ TEST_CASE("shm: shared memory is zeroed, the same for all ranks, and outlives th
     }));
   }
   std::shared_ptr<std::byte> kept;
-  check_none(on_ranks(2, [&](Communicator& comm) -> std::vector<std::string> {
+  expect_no_failures(on_ranks(2, [&](Communicator& comm) -> std::vector<std::string> {
     const auto memory = comm.allocate_shared(8);
     if (!memory) return {memory.error().message};
     if (comm.rank() == 0) kept = *memory;
@@ -284,9 +285,9 @@ TEST_CASE("shm: bytes are copied correctly into shared memory at any alignment, 
   constexpr std::size_t kSpare = 256;
   std::mt19937 random(1);
   // The bytes of a small call, which streams, and of a large one.
-  for (const std::size_t call : {std::size_t{1} << 10U, std::size_t{1} << 20U}) {
+  for (const std::size_t call_bytes : {std::size_t{1} << 10U, std::size_t{1} << 20U}) {
     SlotWriter writer;
-    writer.begin(call);
+    writer.begin(call_bytes);
     for (const std::size_t bytes :
          {0, 1, 63, 64, 8191, 8192, 8193, 16'384, 32'767, 32'768, 40'003, 200'000}) {
       for (int i = 0; i < 20; ++i) {

@@ -64,14 +64,14 @@ class DeviceMemory {
 inline constexpr std::chrono::seconds kLossTimeout = wall_limit(std::chrono::seconds(2));
 
 /// The reason that the backend gives for a collective which did not end within kLossTimeout.
-inline std::string lost_or_stuck() {
+inline std::string lost_or_stuck_message() {
   return fmt::format("a collective did not end within {} s; a rank is lost or stuck",
                      kLossTimeout.count());
 }
 
 /// Sets the timeout to kLossTimeout, and turns off the comparison of calls. The comparison uses
 /// host memory, so it would notice a lost rank before a collective on device memory does.
-inline void expect_loss(CommunicatorOptions& options) {
+inline void set_options_for_loss(CommunicatorOptions& options) {
   options.timeout = kLossTimeout;
   options.checked_calls = 0;
 }

@@ -41,9 +41,9 @@ TEST_CASE(
     "on all ranks") {
   const TrainOptions options = options_with("batchnorm");
   const auto one = train(1, options);
-  TrainOptions parts = options;
-  parts.batch = 7;
-  const auto four = train(4, parts);
+  TrainOptions options_of_each = options;
+  options_of_each.batch = 7;
+  const auto four = train(4, options_of_each);
   for (const Trained& rank : four) {
     REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
     CHECK(rank.outcome->parameters_hash == four[0].outcome->parameters_hash);

@@ -12,8 +12,8 @@
 namespace dlrun::trainer {
 namespace {
 
-/// A communicator whose last collective was aborted on the device after wait() had returned. Only
-/// check_results() fails, but the sums are partial.
+/// Fails as a communicator whose last collective was aborted on the device after wait() had
+/// returned: only check_results() fails. The sums, which would then be partial, are right here.
 class CutOff final : public ForwardingCommunicator {
  public:
   using ForwardingCommunicator::ForwardingCommunicator;

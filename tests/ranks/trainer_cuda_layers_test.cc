@@ -35,8 +35,8 @@ Window window_of(ImageShape image, std::size_t channels, std::size_t size, std::
           padding};
 }
 
-/// Compares the first array of an operation on both devices. Allows a difference of tolerance *
-/// (scale + number); 0 means equal bits.
+/// Runs an operation on the GPU and on the CPU, and compares the results. Allows a difference of
+/// tolerance * (scale + number). If tolerance is 0, the bits must be equal.
 struct Comparison {
   Kernels<float>& device;
   std::unique_ptr<Kernels<float>> host = make_cpu_kernels<float>(1);
@@ -54,13 +54,14 @@ struct Comparison {
   }
 };
 
-/// The state of a network after some steps of SGD, and its outputs for the last images.
+/// The outputs and gradients of the first of some steps of SGD, and the network after the last
+/// step.
 struct Trained {
   std::vector<float> output;     // of the first step
   std::vector<float> gradients;  // of the first step
   std::vector<float> parameters;
   std::vector<float> running;
-  std::vector<float> evaluated;
+  std::vector<float> evaluated;  // the outputs for the images of the last step, without training
 };
 
 /// Trains on random images in batches of kBatch. A step has the operations of Trainer::step().
@@ -114,7 +115,8 @@ Trained train(Kernels<T>& kernels, const Words& words, const ImageShape& image, 
   return result;
 }
 
-/// Checks that each number differs by at most tolerance times the largest number of its array.
+/// Checks that each number differs by at most tolerance times the sum of its absolute value and the
+/// largest absolute value of its array.
 void compare(const Trained& got, const Trained& expected, double tolerance) {
   for (const auto array : {&Trained::output, &Trained::gradients, &Trained::parameters,
                            &Trained::running, &Trained::evaluated}) {
@@ -180,18 +182,19 @@ TEST_CASE(
           kernels.layer_kernels().convolve_backward_input(w, kImages, p[1], p[2], p[0]);
         },
         kTolerance, kScale);
-    const Operation of_weights = [&](auto& kernels, const auto& p) {
+    const Operation backward_weights = [&](auto& kernels, const auto& p) {
       kernels.layer_kernels().convolve_backward_weights(w, kImages, p[1], p[2], p[0], p[3]);
     };
-    compare("convolve_backward_weights", {kernel, x, dy, bias}, of_weights, kTolerance, kScale);
+    compare("convolve_backward_weights", {kernel, x, dy, bias}, backward_weights, kTolerance,
+            kScale);
     compare(
-        "of the biases", {bias, x, dy, kernel},
+        "convolve_backward_weights, gradient of the biases", {bias, x, dy, kernel},
         [&](auto& kernels, const auto& p) {
           kernels.layer_kernels().convolve_backward_weights(w, kImages, p[1], p[2], p[3], p[0]);
         },
         kTolerance, kScale);
-    CHECK(result_of(*device, {kernel, x, dy, bias}, of_weights) ==
-          result_of(*device, {kernel, x, dy, bias}, of_weights));
+    CHECK(result_of(*device, {kernel, x, dy, bias}, backward_weights) ==
+          result_of(*device, {kernel, x, dy, bias}, backward_weights));
   }
   for (const std::string& name : device->layer_kernels().implementations()) MESSAGE(name);
 }
@@ -245,15 +248,15 @@ TEST_CASE("pooling, dropout and sums on the GPU give the CPU's numbers") {
       },
       0);
   const std::vector<std::uint8_t> labels{0, 1, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 0, 1};
-  for (const bool is_of_totals : {false, true}) {
+  for (const bool compares_totals : {false, true}) {
     compare(
         "sigmoid_cross_entropy", {numbers(15, 1), numbers(15, 2), numbers(15, 3)},
         [&](auto& kernels, const auto& p) {
-          Array<std::uint8_t> there(kernels, labels.size());
-          kernels.copy_from_host(there.data(), labels.data(), labels.size());
-          kernels.layer_kernels().sigmoid_cross_entropy(p[1], there.data(), 5, 3, 0.5F,
-                                                        is_of_totals ? p[2] : p[0],
-                                                        is_of_totals ? p[0] : p[2]);
+          Array<std::uint8_t> device_labels(kernels, labels.size());
+          kernels.copy_from_host(device_labels.data(), labels.data(), labels.size());
+          kernels.layer_kernels().sigmoid_cross_entropy(p[1], device_labels.data(), 5, 3, 0.5F,
+                                                        compares_totals ? p[2] : p[0],
+                                                        compares_totals ? p[0] : p[2]);
         },
         1e-5);
   }
@@ -265,7 +268,7 @@ TEST_CASE(
   const auto device = gpu();
   if (device == nullptr) return;
   const Comparison compare{*device};
-  // Sums over one block and over many; channels of part of a warp and of several warps.
+  // Sums over one thread block and over many; fewer channels than a warp has threads, and more.
   for (const auto& pair :
        std::array<std::array<std::size_t, 2>, 4>{{{1, 3}, {50, 1}, {3000, 70}, {70000, 5}}}) {
     const std::size_t rows = pair[0];
@@ -283,10 +286,10 @@ TEST_CASE(
     };
     for (const SumOverRanks* sum_over_ranks :
          {static_cast<const SumOverRanks*>(nullptr), &others}) {
-      const auto statistics = [&](Kernels<float>& kernels, const float* of, const float* at,
-                                  float* to, float* observed) {
-        kernels.layer_kernels().batch_statistics(of, rows, channels, sum_over_ranks, 0.25, at, to,
-                                                 observed);
+      const auto statistics = [&](Kernels<float>& kernels, const float* input,
+                                  const float* running_input, float* result, float* observed) {
+        kernels.layer_kernels().batch_statistics(input, rows, channels, sum_over_ranks, 0.25,
+                                                 running_input, result, observed);
       };
       // The sums are computed in double; only the rounding of the results differs.
       compare(
@@ -384,7 +387,7 @@ TEST_CASE("in bf16, convolutions are computed from rounded inputs, and their res
   for (const std::string& name : device->layer_kernels().implementations()) MESSAGE(name);
 }
 
-TEST_CASE("a step of mlp and cnn in bf16 differs from float32 as much as the rounding explains") {
+TEST_CASE("a step of mlp and cnn in bf16 differs from float32 no more than the rounding explains") {
   const auto device = gpu();
   if (device == nullptr) return;
   const auto rounding = gpu({.precision = Precision::kBfloat16});
