@@ -253,12 +253,12 @@ class CpuKernels final : public Kernels<T> {
 
 }  // namespace
 
-CpuKernelSettings::CpuKernelSettings()
+ScopedCpuKernelSettings::ScopedCpuKernelSettings()
     : threads_(omp_get_max_threads()), denormals_(denormals_of_this_thread()) {
   omp_set_num_threads(1);
   flush_denormals_of_this_thread();
 }
-CpuKernelSettings::~CpuKernelSettings() {
+ScopedCpuKernelSettings::~ScopedCpuKernelSettings() {
   omp_set_num_threads(threads_);
   set_denormals_of_this_thread(denormals_);
 }

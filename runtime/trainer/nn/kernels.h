@@ -197,12 +197,12 @@ template <typename T>
 /// Gives the calling thread the settings that make_cpu_kernels<float>(1) gives it: one thread in
 /// OpenMP loops, and denormal numbers are zero. The destructor restores the thread's earlier
 /// settings. For kernels in a thread that belongs to a user's program.
-class CpuKernelSettings {
+class ScopedCpuKernelSettings {
  public:
-  CpuKernelSettings();
-  ~CpuKernelSettings();
-  CpuKernelSettings(const CpuKernelSettings&) = delete;
-  CpuKernelSettings& operator=(const CpuKernelSettings&) = delete;
+  ScopedCpuKernelSettings();
+  ~ScopedCpuKernelSettings();
+  ScopedCpuKernelSettings(const ScopedCpuKernelSettings&) = delete;
+  ScopedCpuKernelSettings& operator=(const ScopedCpuKernelSettings&) = delete;
 
  private:
   int threads_;
