@@ -123,7 +123,7 @@ def linked_paths():
 
 
 def markdown_of_roff(text):
-    """Returns Markdown for a text of the manual page, which launcher/help/man_page.cc has escaped."""
+    """Returns Markdown for a text of the manual page that launcher/help/man_page.cc has escaped."""
     for escape, character in (("\\&", ""), ("\\-", "-"), ("\\(aq", "'"), ("\\(ga", "`"),
                               ("\\(ti", "~"), ("\\(ha", "^"), ("\\e", "\\")):
         text = text.replace(escape, character)

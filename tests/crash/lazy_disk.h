@@ -115,14 +115,15 @@ class LazyDisk {
   [[nodiscard]] int node_at(const std::string& path) const { return node_of(entry_of(path)); }
   void add(Step step);
   static void apply(std::vector<Node>& nodes, const Step& step);
-  static void list(const std::vector<Node>& nodes, int node, const std::string& path, Image& image);
+  static void add_to_image(const std::vector<Node>& nodes, int node, const std::string& path,
+                           Image& image);
   [[nodiscard]] static std::string bytes_after_crash(const std::string& synced_bytes,
                                                      const std::string& unsynced_bytes, Fate fate);
 
   std::string folder_;
   std::optional<std::size_t> skip_;
-  std::vector<Node> first_;  ///< the state at the start
-  std::vector<Node> now_;    ///< the state that the program sees
+  std::vector<Node> initial_;  ///< the state at the start
+  std::vector<Node> now_;      ///< the state that the program sees
   std::vector<Step> steps_;
   std::vector<std::string> ordering_calls_;
 };
