@@ -54,7 +54,7 @@ mount_bare_root() {
 }
 
 # in_bare_root ROOT UID:GID COMMAND...: runs the command in the root. Its processes end with it.
-# HOME is the folder of the user in $BARE_ROOT_HOME, by default /root.
+# HOME is $BARE_ROOT_HOME, by default /root.
 in_bare_root() {
     local root=$1 ids=$2 self
     shift 2

@@ -45,8 +45,8 @@ class UnreadableFile {
 
 class LazyDisk {
  public:
-  /// Starts recording. The current content of `folder` counts as synced. skip: an index into
-  /// ordering_calls(); this call returns success without taking effect.
+  /// Starts recording. The current content of `folder` counts as synced. The ordering call with the
+  /// index `skip` in ordering_calls() returns success without taking effect.
   explicit LazyDisk(std::filesystem::path folder, std::optional<std::size_t> skip = std::nullopt);
   ~LazyDisk();
   LazyDisk(const LazyDisk&) = delete;
@@ -76,7 +76,7 @@ class LazyDisk {
   static void lock();
   static void unlock();
   [[nodiscard]] bool covers(const std::string& path) const;
-  /// Records an ordering call. Returns false if this call is to have no effect.
+  /// Records an ordering call. Returns false if the caller must not execute it (skip).
   [[nodiscard]] bool record_ordering_call(std::string_view call, const std::string& path);
   void opened(const std::string& path, bool truncates);
   void wrote(const std::string& path, std::size_t offset, std::string_view bytes);

@@ -125,10 +125,10 @@ class GradientExchange {
 
 /// Makes the exchange of post-local SGD (local_exchange.cc). In the first `after` epochs (which may
 /// be a fraction) the ranks sum their gradients in each step. Later each rank steps with its own
-/// gradients, and the ranks average their states after every `steps` (> 0) local steps and at the
-/// end of an epoch. Each rank must have the whole state.
+/// gradients, and the ranks average their states after every `steps_per_average` (> 0) local steps
+/// and at the end of an epoch. Each rank must have the whole state.
 [[nodiscard]] std::unique_ptr<GradientExchange> make_local_exchange(
     const ExchangeContext& context, Network<float>& network,
-    const GradientReducer::Options& bucket_options, std::size_t steps, double after);
+    const GradientReducer::Options& bucket_options, std::size_t steps_per_average, double after);
 
 }  // namespace dlrun::trainer

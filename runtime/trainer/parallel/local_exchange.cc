@@ -27,10 +27,11 @@ void scaled_copy(Kernels<float>& kernels, std::span<float> to, float scale,
 class LocalExchange final : public GradientExchange {
  public:
   LocalExchange(const ExchangeContext& context, Network<float>& network,
-                const GradientReducer::Options& bucket_options, std::size_t steps, double after)
+                const GradientReducer::Options& bucket_options, std::size_t steps_per_average,
+                double after)
       : context_(context),
         network_(network),
-        steps_per_average_(steps),
+        steps_per_average_(steps_per_average),
         after_(after),
         all_reduce_(make_all_reduce_exchange(context, network, bucket_options)) {}
 
@@ -125,8 +126,9 @@ class LocalExchange final : public GradientExchange {
 
 std::unique_ptr<GradientExchange> make_local_exchange(
     const ExchangeContext& context, Network<float>& network,
-    const GradientReducer::Options& bucket_options, std::size_t steps, double after) {
-  return std::make_unique<LocalExchange>(context, network, bucket_options, steps, after);
+    const GradientReducer::Options& bucket_options, std::size_t steps_per_average, double after) {
+  return std::make_unique<LocalExchange>(context, network, bucket_options, steps_per_average,
+                                         after);
 }
 
 }  // namespace dlrun::trainer
