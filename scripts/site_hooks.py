@@ -21,14 +21,14 @@ LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\[\]]*\])*\]\()([^()\s]+)(\))")
 LANGUAGES = {".yaml": "yaml", ".yml": "yaml", ".py": "python", ".cc": "cpp", ".h": "cpp",
              ".sh": "bash", ".json": "json"}
 PICTURES = (".png", ".svg")
-# The pages that mkdocs.yml lists, even if no page below docs links to them.
+# The pages outside docs that mkdocs.yml lists. No page below docs needs to link to them.
 LISTED = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "cli/OUTPUT.md", "configs/examples",
           "runtime/ENVIRONMENT.md"]
 
-made = tempfile.TemporaryDirectory(prefix="dlrun-site-")
+made_folder = tempfile.TemporaryDirectory(prefix="dlrun-site-")
 
 
-def outside_code(markdown, change):
+def change_outside_code(markdown, change):
     """Returns the text with change(part) in place of each part outside blocks of code."""
     parts = re.split(r"(^(?: *)```.*?^(?: *)```[^\n]*$)", markdown, flags=re.DOTALL | re.MULTILINE)
     return "".join(part if index % 2 else change(part) for index, part in enumerate(parts))
@@ -45,7 +45,8 @@ def for_python_markdown(part):
 def links_of(markdown):
     """Returns the targets of all links outside blocks of code."""
     targets = []
-    outside_code(markdown, lambda part: targets.extend(m[2] for m in LINK.finditer(part)) or part)
+    change_outside_code(
+        markdown, lambda part: targets.extend(m[2] for m in LINK.finditer(part)) or part)
     return targets
 
 
@@ -79,7 +80,7 @@ def with_site_links(markdown, page):
         anchor = match[2][len(match[2].split("#", 1)[0]):]
         return match[1] + posixpath.relpath(site_path(path), folder) + anchor + match[3]
 
-    return outside_code(markdown, lambda part: LINK.sub(changed, for_python_markdown(part)))
+    return change_outside_code(markdown, lambda part: LINK.sub(changed, for_python_markdown(part)))
 
 
 def fence_of(text):
@@ -88,7 +89,7 @@ def fence_of(text):
 
 
 def page_of(path):
-    """Returns the Markdown of the page source/PATH, with the links of the repository."""
+    """Returns the Markdown of the page source/PATH. Its links are still those of the repository."""
     file = ROOT / path
     if file.is_dir():
         names = sorted(entry.name for entry in file.iterdir() if not entry.name.startswith("."))
@@ -121,8 +122,8 @@ def linked_paths():
     return sorted(found)
 
 
-def plain_roff(text):
-    """Returns Markdown for a text of the manual page, as launcher/help/man_page.cc escapes it."""
+def markdown_of_roff(text):
+    """Returns Markdown for a text of the manual page that launcher/help/man_page.cc has escaped."""
     for escape, character in (("\\&", ""), ("\\-", "-"), ("\\(aq", "'"), ("\\(ga", "`"),
                               ("\\(ti", "~"), ("\\(ha", "^"), ("\\e", "\\")):
         text = text.replace(escape, character)
@@ -132,7 +133,7 @@ def plain_roff(text):
 
 
 def code(text):
-    return "`" + re.sub(r"\\([<>*_\[\]\\])", r"\1", plain_roff(text)) + "`"
+    return "`" + re.sub(r"\\([<>*_\[\]\\])", r"\1", markdown_of_roff(text)) + "`"
 
 
 def commands_page(man):
@@ -149,7 +150,7 @@ def commands_page(man):
         elif section in ("NAME", "SYNOPSIS", "KEYS", "SEE ALSO") or request in ('.\\"', ".TH"):
             continue
         elif request == ".SS":
-            name = plain_roff(rest).split(" ", 1)[0]
+            name = markdown_of_roff(rest).split(" ", 1)[0]
             lines += ["", f"### {name}", "", code("dlrun " + rest), ""]
         elif request == ".TP":
             is_term = True
@@ -163,7 +164,7 @@ def commands_page(man):
             lines += [code(word) + punctuation]
         else:
             is_item = any(text.startswith("- ") for text in lines[-3:] if text)
-            lines += [("    " if is_item else "") + plain_roff(line)]
+            lines += [("    " if is_item else "") + markdown_of_roff(line)]
     return "\n".join(lines) + "\n"
 
 
@@ -177,14 +178,14 @@ def on_files(files, config):
             page = path + "/index.md" if (ROOT / path).is_dir() else path
             contents[site_path(path)] = with_site_links(page_of(path), page).encode()
     for path, content in contents.items():
-        file = pathlib.Path(made.name) / path
+        file = pathlib.Path(made_folder.name) / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
-        files.append(File(path, made.name, config["site_dir"], config["use_directory_urls"]))
+        files.append(File(path, made_folder.name, config["site_dir"], config["use_directory_urls"]))
     return files
 
 
 def on_page_markdown(markdown, page, config, files):
-    if page.file.abs_src_path.startswith(made.name + os.sep):
+    if page.file.abs_src_path.startswith(made_folder.name + os.sep):
         return markdown
     return with_site_links(markdown, "docs/" + page.file.src_uri)

@@ -14,9 +14,9 @@ mirror_of_this_machine() {
 # make_bare_root ROOT SUITE PACKAGES: makes the root unless it exists. PACKAGES: a list with commas.
 # The root gets apt's configuration, the certificates and the name servers of this machine.
 make_bare_root() {
-    local root=$1 suite=$2 packages=$3 mirror here
+    local root=$1 suite=$2 packages=$3 mirror own_suite
     mirror=$(mirror_of_this_machine)
-    here=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+    own_suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
     if [[ ! -e $root/etc/debian_version ]]; then
         echo "==> debootstrap $suite $mirror"
         if ! debootstrap --variant=minbase --include="$packages" "$suite" "$root" "$mirror" \
@@ -27,7 +27,7 @@ make_bare_root() {
         fi
         rm -f "$root.log"
         # The sources of this machine name its own release.
-        if [[ $suite == "$here" && -e /etc/apt/sources.list.d/debian.sources ]]; then
+        if [[ $suite == "$own_suite" && -e /etc/apt/sources.list.d/debian.sources ]]; then
             rm -f "$root/etc/apt/sources.list"
             cp /etc/apt/sources.list.d/debian.sources "$root/etc/apt/sources.list.d/"
         fi
@@ -54,7 +54,7 @@ mount_bare_root() {
 }
 
 # in_bare_root ROOT UID:GID COMMAND...: runs the command in the root. Its processes end with it.
-# HOME is the folder of the user in $BARE_ROOT_HOME, by default /root.
+# HOME is $BARE_ROOT_HOME, by default /root.
 in_bare_root() {
     local root=$1 ids=$2 self
     shift 2

@@ -21,7 +21,7 @@ constexpr std::array<FlagChoice<Precision>, 2> kPrecisions{
 constexpr std::array<FlagChoice<bool>, 2> kTruths{{{"true", true}, {"false", false}}};
 
 /// Converts a flag of TrainOptions to a flag of Options, which contains TrainOptions.
-Flag<Options> of_options(const Flag<TrainOptions>& flag) {
+Flag<Options> flag_of_options(const Flag<TrainOptions>& flag) {
   return {flag.name,
           {flag.value.placeholder,
            [set = flag.value.set](Options& options, std::string_view value) {
@@ -55,7 +55,7 @@ std::vector<Flag<Options>> make_flags() {
       {"--test-samples", whole<O>(DLRUN_FIELD(data.test_samples), 0, kMostSamples),
        "test on the first N samples; 0: on all, or on 2000 generated digits or 500 patches (0)"},
   };
-  for (const Flag<TrainOptions>& flag : train_flags()) flags.push_back(of_options(flag));
+  for (const Flag<TrainOptions>& flag : train_flags()) flags.push_back(flag_of_options(flag));
   const Flag<O> others[] = {
       {"--backend", text_in<O>(DLRUN_FIELD(backend), "auto|mpi|gloo|shm|nccl|single"),
        "library by which ranks communicate (auto)"},
@@ -158,8 +158,7 @@ std::string help_text() {
   return "usage: dlrun-trainer [OPTIONS]            train, as one rank of a job or alone\n"
          "       dlrun-trainer digits --out DIR     write generated digits as IDX files or arrays\n"
          "       dlrun-trainer collectives          measure all-reduce or another collective\n"
-         "       dlrun-trainer preflight            check that all ranks find each other, as "
-         "before a job\n\n"
+         "       dlrun-trainer preflight            check that the ranks' collectives work\n\n"
          "Defaults in parentheses. Ranks find each other as runtime/ENVIRONMENT.md says; SIGUSR1 "
          "saves a checkpoint.\n\n" +
          describe(flags());

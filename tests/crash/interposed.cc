@@ -88,18 +88,18 @@ int sync_as(const char* name, int fd) {
 template <typename Function>
 int remove_with(const std::string& path, Function&& function) {
   const CoveringDisk disk(path);
-  const int done = function();
-  if (done == 0 && disk) disk->removed(path);
-  return done;
+  const int result = function();
+  if (result == 0 && disk) disk->removed(path);
+  return result;
 }
 
 template <typename Function>
 int rename_with(const std::string& from, const std::string& to, Function&& function) {
   const CoveringDisk disk(to);
   if (disk && !disk->record_ordering_call("rename", to)) return 0;
-  const int done = function();
-  if (done == 0 && disk) disk->renamed(from, to);
-  return done;
+  const int result = function();
+  if (result == 0 && disk) disk->renamed(from, to);
+  return result;
 }
 
 }  // namespace
@@ -133,13 +133,13 @@ int openat(int folder, const char* path, int flags, ...) {
 ssize_t write(int fd, const void* bytes, size_t count) {
   const std::string path = LazyDisk::current() != nullptr ? path_of(fd) : std::string();
   const CoveringDisk disk(path);
-  const ssize_t done = DLRUN_REAL(write)(fd, bytes, count);
-  if (done > 0 && disk) {
-    const auto length = static_cast<std::size_t>(done);
+  const ssize_t written = DLRUN_REAL(write)(fd, bytes, count);
+  if (written > 0 && disk) {
+    const auto length = static_cast<std::size_t>(written);
     const auto end = static_cast<std::size_t>(::lseek(fd, 0, SEEK_CUR));
     disk->wrote(path, end - length, {static_cast<const char*>(bytes), length});
   }
-  return done;
+  return written;
 }
 
 ssize_t read(int fd, void* bytes, size_t count) {
@@ -154,9 +154,9 @@ ssize_t read(int fd, void* bytes, size_t count) {
 int ftruncate(int fd, off_t length) noexcept {
   const std::string path = LazyDisk::current() != nullptr ? path_of(fd) : std::string();
   const CoveringDisk disk(path);
-  const int done = DLRUN_REAL(ftruncate)(fd, length);
-  if (done == 0 && disk) disk->truncated(path, static_cast<std::size_t>(length));
-  return done;
+  const int result = DLRUN_REAL(ftruncate)(fd, length);
+  if (result == 0 && disk) disk->truncated(path, static_cast<std::size_t>(length));
+  return result;
 }
 
 int fsync(int fd) {
@@ -169,9 +169,9 @@ int fdatasync(int fd) {
 
 int mkdir(const char* path, mode_t mode) noexcept {
   const CoveringDisk disk{std::string(path)};
-  const int done = DLRUN_REAL(mkdir)(path, mode);
-  if (done == 0 && disk) disk->made_folder(path);
-  return done;
+  const int result = DLRUN_REAL(mkdir)(path, mode);
+  if (result == 0 && disk) disk->made_folder(path);
+  return result;
 }
 
 int rename(const char* from, const char* to) noexcept {
@@ -189,9 +189,9 @@ int link(const char* from, const char* to) noexcept {
   const CoveringDisk disk{std::string(to)};
   struct stat taken {};
   if (disk && ::lstat(to, &taken) != 0 && !disk->record_ordering_call("link", to)) return 0;
-  const int done = DLRUN_REAL(link)(from, to);
-  if (done == 0 && disk) disk->linked(from, to);
-  return done;
+  const int result = DLRUN_REAL(link)(from, to);
+  if (result == 0 && disk) disk->linked(from, to);
+  return result;
 }
 
 int unlink(const char* path) noexcept {

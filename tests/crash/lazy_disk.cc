@@ -67,7 +67,7 @@ void write_image(const Image& image, const fs::path& target) {
 LazyDisk::LazyDisk(fs::path folder, std::optional<std::size_t> skip)
     : folder_(folder.string()), skip_(skip) {
   scan(folder_);
-  now_ = first_;
+  now_ = initial_;
   the_disk = this;
 }
 
@@ -93,12 +93,12 @@ void LazyDisk::unlock() {
 }
 
 int LazyDisk::scan(const fs::path& path) {
-  const auto index = first_.size();
-  first_.push_back({fs::is_directory(path), fs::is_directory(path) ? "" : bytes_in(path), {}});
-  if (!first_[index].is_folder) return static_cast<int>(index);
+  const auto index = initial_.size();
+  initial_.push_back({fs::is_directory(path), fs::is_directory(path) ? "" : bytes_in(path), {}});
+  if (!initial_[index].is_folder) return static_cast<int>(index);
   for (const auto& entry : fs::directory_iterator(path)) {
     const int node = scan(entry.path());
-    first_[index].names[entry.path().filename().string()] = node;
+    initial_[index].names[entry.path().filename().string()] = node;
   }
   return static_cast<int>(index);
 }
@@ -156,7 +156,7 @@ void LazyDisk::opened(const std::string& path, bool truncates) {
   const int node = node_of(entry);
   if (node < 0) {
     if (entry.folder < 0) return;
-    for (auto* nodes : {&first_, &now_}) nodes->emplace_back();
+    for (auto* nodes : {&initial_, &now_}) nodes->emplace_back();
     add({.act = Act::kAddName,
          .node = static_cast<int>(now_.size()) - 1,
          .at = entry,
@@ -203,7 +203,7 @@ void LazyDisk::synced(const std::string& path) {
 void LazyDisk::made_folder(const std::string& path) {
   const FolderEntry entry = entry_of(path);
   if (entry.folder < 0 || node_of(entry) >= 0) return;
-  for (auto* nodes : {&first_, &now_})
+  for (auto* nodes : {&initial_, &now_})
     nodes->push_back({.is_folder = true, .bytes = {}, .names = {}});
   add({.act = Act::kAddName,
        .node = static_cast<int>(now_.size()) - 1,
@@ -269,20 +269,20 @@ std::string LazyDisk::bytes_after_crash(const std::string& synced_bytes,
   return {};
 }
 
-void LazyDisk::list(const std::vector<Node>& nodes, int node, const std::string& path,
-                    Image& image) {
-  const Node& at = nodes[static_cast<std::size_t>(node)];
-  if (!path.empty()) image[path] = at.is_folder ? std::nullopt : std::optional(at.bytes);
-  for (const auto& [name, inner] : at.names)
-    list(nodes, inner, path.empty() ? name : path + "/" + name, image);
+void LazyDisk::add_to_image(const std::vector<Node>& nodes, int node, const std::string& path,
+                            Image& image) {
+  const Node& listed = nodes[static_cast<std::size_t>(node)];
+  if (!path.empty()) image[path] = listed.is_folder ? std::nullopt : std::optional(listed.bytes);
+  for (const auto& [name, inner] : listed.names)
+    add_to_image(nodes, inner, path.empty() ? name : path + "/" + name, image);
 }
 
 std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
   std::vector<Crash> crashes;
   std::set<std::pair<std::set<std::string>, Image>> seen;
-  std::vector<Node> synced_nodes = first_;  // with the synced names and bytes
-  std::map<int, std::string> written;       // unsynced bytes of nodes
-  std::vector<Step> changes;                // unsynced changes of names
+  std::vector<Node> synced_nodes = initial_;  // with the synced names and bytes
+  std::map<int, std::string> written;         // unsynced bytes of nodes
+  std::vector<Step> changes;                  // unsynced changes of names
   std::set<std::string> marks;
   for (std::size_t count = 0; count <= steps_.size(); ++count) {
     if (count > 0) {
@@ -308,14 +308,14 @@ std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
       for (const Fate fate : {Fate::kLost, Fate::kHalf, Fate::kZeros, Fate::kKept}) {
         std::vector<Node> nodes = synced_nodes;
         for (const auto& [node, bytes] : written) {
-          std::string& at = nodes[static_cast<std::size_t>(node)].bytes;
-          at = bytes_after_crash(at, bytes, fate);
+          std::string& result = nodes[static_cast<std::size_t>(node)].bytes;
+          result = bytes_after_crash(result, bytes, fate);
         }
         for (std::size_t i = 0; i < changes.size(); ++i) {
           if (choice[i]) apply(nodes, changes[i]);
         }
         Image image;
-        list(nodes, 0, "", image);
+        add_to_image(nodes, 0, "", image);
         if (!seen.emplace(marks, image).second) continue;
         constexpr const char* kFates[] = {"lost", "half present", "zeros", "present"};
         std::string description = fmt::format(

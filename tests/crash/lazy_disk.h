@@ -45,8 +45,8 @@ class UnreadableFile {
 
 class LazyDisk {
  public:
-  /// Starts recording. The current content of `folder` counts as synced. skip: an index into
-  /// ordering_calls(); this call returns success without taking effect.
+  /// Starts recording. The current content of `folder` counts as synced. The ordering call with the
+  /// index `skip` in ordering_calls() returns success without taking effect.
   explicit LazyDisk(std::filesystem::path folder, std::optional<std::size_t> skip = std::nullopt);
   ~LazyDisk();
   LazyDisk(const LazyDisk&) = delete;
@@ -76,7 +76,7 @@ class LazyDisk {
   static void lock();
   static void unlock();
   [[nodiscard]] bool covers(const std::string& path) const;
-  /// Records an ordering call. Returns false if this call is to have no effect.
+  /// Records an ordering call. Returns false if the caller must not execute it (skip).
   [[nodiscard]] bool record_ordering_call(std::string_view call, const std::string& path);
   void opened(const std::string& path, bool truncates);
   void wrote(const std::string& path, std::size_t offset, std::string_view bytes);
@@ -115,14 +115,15 @@ class LazyDisk {
   [[nodiscard]] int node_at(const std::string& path) const { return node_of(entry_of(path)); }
   void add(Step step);
   static void apply(std::vector<Node>& nodes, const Step& step);
-  static void list(const std::vector<Node>& nodes, int node, const std::string& path, Image& image);
+  static void add_to_image(const std::vector<Node>& nodes, int node, const std::string& path,
+                           Image& image);
   [[nodiscard]] static std::string bytes_after_crash(const std::string& synced_bytes,
                                                      const std::string& unsynced_bytes, Fate fate);
 
   std::string folder_;
   std::optional<std::size_t> skip_;
-  std::vector<Node> first_;  ///< the state at the start
-  std::vector<Node> now_;    ///< the state that the program sees
+  std::vector<Node> initial_;  ///< the state at the start
+  std::vector<Node> now_;      ///< the state that the program sees
   std::vector<Step> steps_;
   std::vector<std::string> ordering_calls_;
 };

@@ -35,9 +35,9 @@ Outcome outcome_of(const Writer& writer, std::optional<std::size_t> skip) {
   }
   for (const LazyDisk::Crash& crash : disk.crashes()) {
     ++outcome.crashes;
-    const TemporaryDirectory left;
-    write_image(crash.image, left.path());
-    const std::string fault = writer.fault_of(left.path(), crash.marks);
+    const TemporaryDirectory after_crash;
+    write_image(crash.image, after_crash.path());
+    const std::string fault = writer.fault_of(after_crash.path(), crash.marks);
     if (fault.empty()) continue;
     outcome.faults.push_back(crash.description + ": " + fault);
     if (outcome.faults.size() == kMaxReported) break;
@@ -47,27 +47,27 @@ Outcome outcome_of(const Writer& writer, std::optional<std::size_t> skip) {
 
 }  // namespace
 
-void check_writer(const Writer& writer, const std::vector<Spare>& spare) {
-  const Outcome whole = outcome_of(writer, std::nullopt);
-  for (const std::string& fault : whole.faults) FAIL_CHECK(fault);
-  CHECK(whole.crashes > whole.guards.size());
-  REQUIRE_FALSE(whole.guards.empty());
-  for (std::size_t i = 0; i < whole.guards.size(); ++i) {
-    const std::string& guard = whole.guards[i];
-    const bool is_spare = std::any_of(spare.begin(), spare.end(),
-                                      [&](const Spare& known) { return guard == known.guard; });
+void check_writer(const Writer& writer, const std::vector<SpareGuard>& spare) {
+  const Outcome unskipped = outcome_of(writer, std::nullopt);  // no guard is skipped
+  for (const std::string& fault : unskipped.faults) FAIL_CHECK(fault);
+  CHECK(unskipped.crashes > unskipped.guards.size());
+  REQUIRE_FALSE(unskipped.guards.empty());
+  for (std::size_t i = 0; i < unskipped.guards.size(); ++i) {
+    const std::string& guard = unskipped.guards[i];
+    const bool is_spare = std::any_of(
+        spare.begin(), spare.end(), [&](const SpareGuard& known) { return guard == known.guard; });
     const bool is_needed = !outcome_of(writer, i).faults.empty();
     if (!is_needed && !is_spare)
       FAIL_CHECK("the reader finds no fault if this guard is skipped: ", guard);
     if (is_needed && is_spare)
       FAIL_CHECK("the reader finds a fault if this spare guard is skipped: ", guard);
   }
-  for (const Spare& known : spare) {
-    const bool is_there =
-        std::find(whole.guards.begin(), whole.guards.end(), known.guard) != whole.guards.end();
+  for (const SpareGuard& known : spare) {
+    const bool is_there = std::find(unskipped.guards.begin(), unskipped.guards.end(),
+                                    known.guard) != unskipped.guards.end();
     if (!is_there) FAIL_CHECK("this spare guard does not exist: ", std::string(known.guard));
   }
-  MESSAGE(whole.crashes, " crashes, ", whole.guards.size(), " guards");
+  MESSAGE(unskipped.crashes, " crashes, ", unskipped.guards.size(), " guards");
 }
 
 }  // namespace dlrun::crash

@@ -47,7 +47,7 @@ void must(const Result<T>& result) {
   if (!result) FAIL(result.error().message);
 }
 
-constexpr auto kDrain = std::chrono::seconds(60);
+constexpr auto kDrainLimit = std::chrono::seconds(60);
 constexpr std::string_view kSyncedAgain = "the folder is synced again before success is reported";
 
 }  // namespace
@@ -260,7 +260,7 @@ TEST_CASE("crash: drained events remain, and events after a torn one can be read
                                                       events::Ended{.state = EndState::kCompleted}};
                   for (const auto& event : written) {
                     log->record(event);
-                    if (!log->drain(kDrain)) return fail(Errc::kTimeout, "the disk is slow");
+                    if (!log->drain(kDrainLimit)) return fail(Errc::kTimeout, "the disk is slow");
                     disk.mark(std::string(kind_of(event)));
                   }
                   return {};
@@ -276,7 +276,7 @@ TEST_CASE("crash: drained events remain, and events after a torn one can be read
                   auto log = agent::EventLog::open(events_of(folder));
                   if (!log) return log.error().message;
                   log->record(events::Ended{.state = EndState::kFailed});
-                  if (!log->drain(kDrain)) return "the disk is slow";
+                  if (!log->drain(kDrainLimit)) return "the disk is slow";
                   const auto after = read_events(folder / "run");
                   return after && after->ended && after->damaged_lines == 0
                              ? ""
@@ -318,23 +318,24 @@ trainer::TrainingState state_at(std::uint64_t step) {
   return state;
 }
 
-Writer checkpoints(std::size_t keep) {
-  const auto at = [keep](const fs::path& folder) {
+Writer checkpoint_writer(std::size_t keep) {
+  const auto checkpoints_in = [keep](const fs::path& folder) {
     return trainer::CheckpointFolder(folder / "runs/mnist-1/checkpoints", keep,
                                      [] { return Result<>(); });
   };
   return {{},
-          [at](const fs::path& folder, LazyDisk& disk) -> Result<> {
+          [checkpoints_in](const fs::path& folder, LazyDisk& disk) -> Result<> {
             for (const std::uint64_t step : {10U, 20U, 30U}) {
-              DLRUN_TRY(at(folder).save(state_at(step), kLayout));
+              DLRUN_TRY(checkpoints_in(folder).save(state_at(step), kLayout));
               disk.mark(std::to_string(step));
             }
             return {};
           },
-          [at](const fs::path& folder, const Marks& marks) -> std::string {
+          [checkpoints_in](const fs::path& folder, const Marks& marks) -> std::string {
             const std::uint64_t reported_step = marks.size() * 10;
             std::vector<std::string> skipped;
-            const auto loaded = at(folder).load_newest(kLayout, "adam", kStates, skipped);
+            const auto loaded =
+                checkpoints_in(folder).load_newest(kLayout, "adam", kStates, skipped);
             if (!loaded) return loaded.error().message;
             if (!*loaded) return reported_step == 0 ? "" : "no checkpoint is left";
             const trainer::TrainingState want = state_at((*loaded)->position.step);
@@ -352,7 +353,7 @@ Writer checkpoints(std::size_t keep) {
 
 /// Saving a checkpoint syncs a folder whenever a name in it changes. The last sync of each folder
 /// also covers the earlier ones.
-const std::vector<Spare> kSpareOfCheckpoints{
+const std::vector<SpareGuard> kSpareOfCheckpoints{
     {"fsync runs/mnist-1/checkpoints, 1", kSyncedAgain},
     {"fsync runs/mnist-1/checkpoints/step-00000010, 1", kSyncedAgain},
     {"fsync runs/mnist-1/checkpoints/step-00000010, 2", kSyncedAgain},
@@ -366,11 +367,11 @@ const std::vector<Spare> kSpareOfCheckpoints{
 }  // namespace
 
 TEST_CASE("crash: the checkpoint that was just saved remains if only one is kept") {
-  check_writer(checkpoints(1), kSpareOfCheckpoints);
+  check_writer(checkpoint_writer(1), kSpareOfCheckpoints);
 }
 
 TEST_CASE("crash: the checkpoint that was just saved remains if an older one is kept, too") {
-  check_writer(checkpoints(2), kSpareOfCheckpoints);
+  check_writer(checkpoint_writer(2), kSpareOfCheckpoints);
 }
 
 TEST_CASE(

@@ -56,7 +56,7 @@ class Command:
     line: int
     text: str
     code: int = 0
-    not_run: str = ""
+    why_not_run: str = ""
     output: list = field(default_factory=list)  # lines that its output must contain
 
 
@@ -135,7 +135,7 @@ def add_block(page, language, lines, start, marks):
     page.commands += [Command(start, text) for text in marks.get("the test runs first", [])]
     for command in found:
         command.code = marks.get("exits", 0)
-        command.not_run = " ".join(marks.get("not run", []))
+        command.why_not_run = " ".join(marks.get("not run", []))
         if "output" not in marks:
             command.output = []
     if "output" in marks and not any(command.output for command in found):
@@ -182,7 +182,7 @@ def script_of(page):
              '    failed=1; echo "not ok $2: its output has no line: $1"',
              "    sed 's/^/#   /' \"$HOME/.output\"", "}"]
     for command in page.commands:
-        if command.not_run:
+        if command.why_not_run:
             continue
         name = f"{page.name}:{command.line} {command.text}".replace("\n", " ")
         lines.append(f"eval {shlex.quote(command.text)} >\"$HOME/.output\" 2>&1")
@@ -246,11 +246,11 @@ def run(dlrun, names):
     commands = commands_folder(pathlib.Path(dlrun).resolve())
     try:
         pages = [read_page(name) for name in names or all_pages()]
-        mine = [page for page in pages if not page.needs_slurm
-                and any(not command.not_run for command in page.commands)]
-        if not mine:
+        runnable = [page for page in pages if not page.needs_slurm
+                    and any(not command.why_not_run for command in page.commands)]
+        if not runnable:
             raise PageError("no page has a command to run")
-        failed = [page.name for page in mine if not run_page(page, commands)]
+        failed = [page.name for page in runnable if not run_page(page, commands)]
     finally:
         shutil.rmtree(commands, ignore_errors=True)
     if failed:
@@ -261,9 +261,9 @@ def print_commands_not_run():
     """Prints the commands that no test runs, with their reasons, and the totals."""
     pages = [read_page(name) for name in all_pages()]
     commands = [(page, command) for page in pages for command in page.commands]
-    left_out = [(page, command) for page, command in commands if command.not_run]
+    left_out = [(page, command) for page, command in commands if command.why_not_run]
     for page, command in left_out:
-        print(f"{page.name}:{command.line}: {command.text}\n    not run: {command.not_run}")
+        print(f"{page.name}:{command.line}: {command.text}\n    not run: {command.why_not_run}")
     print(f"{len(commands) - len(left_out)} commands are run, {len(left_out)} are not")
 
 

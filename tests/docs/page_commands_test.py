@@ -64,7 +64,7 @@ class Pages(unittest.TestCase):
 
     def test_a_block_with_a_reason_is_not_run(self):
         page = self.page("<!-- not run: it waits -->\n```console\n$ sleep inf\n```\n")
-        self.assertEqual(page.commands[0].not_run, "it waits")
+        self.assertEqual(page.commands[0].why_not_run, "it waits")
         self.assertNotIn("sleep", page_commands.script_of(page))
 
     def test_files_of_the_page_are_written(self):

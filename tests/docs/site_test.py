@@ -24,13 +24,13 @@ class Parts(html.parser.HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.links, self.loaded, self.anchors, self.text = [], [], set(), []
-        self.code = 0
+        self.code_depth = 0
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         values = dict(attributes)
         if tag in ("pre", "code", "script", "style"):
-            self.code += 1
+            self.code_depth += 1
         for name in ("id", "name"):
             if values.get(name):
                 self.anchors.add(values[name])
@@ -43,10 +43,10 @@ class Parts(html.parser.HTMLParser):
 
     def handle_endtag(self, tag):
         if tag in ("pre", "code", "script", "style"):
-            self.code -= 1
+            self.code_depth -= 1
 
     def handle_data(self, data):
-        if not self.code:
+        if not self.code_depth:
             self.text.append(data)
 
 

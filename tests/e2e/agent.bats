@@ -149,21 +149,21 @@ job_failed_with() {
 }
 
 @test "a job that is cancelled before its step starts is cancelled, not failed" {
-    mkdir "$dir/first"
+    mkdir "$dir/srun_stand_in"
     # shellcheck disable=SC2016 # not expanded by the test
     {
         printf '#!/bin/bash\ntouch "$PWD/ready"; until [ -e "$PWD/go" ]; do sleep 0.1; done; '
         printf 'exec %q/srun "$@"\n' "$slurm_bin"
-    } >"$dir/first/srun"
-    chmod 755 "$dir/first/srun"
-    sbatch_options=(--export="ALL,PATH=$dir/first:$slurm_bin:/usr/bin:/bin")
+    } >"$dir/srun_stand_in/srun"
+    chmod 755 "$dir/srun_stand_in/srun"
+    sbatch_options=(--export="ALL,PATH=$dir/srun_stand_in:$slurm_bin:/usr/bin:/bin")
     lead_job '' '' true
     wait_until 20 test -e "$dir/ready"
     "$testbed/fault" pause n1 # A paused node keeps TERM from lead.
     as_user scancel "$job"
     is_cancelled() { [[ $(scontrol show job "$job") == *JobState=@(CANCELLED|COMPLETING)* ]]; }
-    is_recorded() { is_cancelled && touch "$dir/go" && has_event ended; }
-    run wait_until 40 is_recorded
+    release_and_see_end() { is_cancelled && touch "$dir/go" && has_event ended; }
+    run wait_until 40 release_and_see_end
     "$testbed/fault" resume n1
     "$testbed/up" >/dev/null # Slurm may have marked the node as down meanwhile.
     echo "$output"
@@ -207,8 +207,8 @@ job_failed_with() {
 @test "another job with the same run exits at once with 75" {
     lead_job '' '' true
     wait_until 20 has_event ended
-    local first=$run_dir
-    sbatch_options=(--export="ALL,DLRUN_RUN=$first")
+    local first_run_dir=$run_dir
+    sbatch_options=(--export="ALL,DLRUN_RUN=$first_run_dir")
     lead_job '' '' touch "$dir/second"
     wait_until 20 job_failed_with 75
     [ ! -e "$dir/second" ]

@@ -51,7 +51,7 @@ TEST_CASE(
         std::ranges::fill(network.gradients(), 1.0F / 3);
         std::ranges::fill(network.extra(), 100'003.0F);
         GradientReducer reducer(communicator, *kernels, network, {16, 16, compression});
-        CHECK(reducer.buckets() == 3);
+        CHECK(reducer.bucket_count() == 3);
         for (std::size_t layer = 3; layer-- > 0;) reducer.layer_done(layer);
         REQUIRE(reducer.wait().has_value());
         for (const float sum : network.extra()) CHECK(sum == 100'003.0F * static_cast<float>(size));
@@ -172,7 +172,7 @@ TEST_CASE(
       std::iota(whole.begin(), whole.end(), 1.0F);
       std::vector<float> mine(parts.part_size(), -1);
       parts.copy_part(whole, mine);
-      const auto gathered = parts.whole(mine);
+      const auto gathered = parts.gather_whole(mine);
       REQUIRE(gathered.has_value());
       CHECK(*gathered == whole);
 

@@ -225,7 +225,7 @@ TEST_CASE("the learning rate is scaled with the ranks, warms up and decays") {
   schedule.power = 1;
   CHECK(learning_rate(schedule, 6) == doctest::Approx(0.2));
   schedule.decay = LrDecay::kStep;
-  schedule.steps = {3, 6};
+  schedule.step_epochs = {3, 6};
   CHECK(learning_rate(schedule, 2.999) == doctest::Approx(0.4));
   CHECK(learning_rate(schedule, 3) == doctest::Approx(0.04));
   CHECK(learning_rate(schedule, 9.9) == doctest::Approx(0.004));

@@ -70,7 +70,7 @@ __global__ void update_kernel(Formula formula, UpdateArrays<float> arrays) {
 template <int kStates, typename Formula>
 void launch_update(const Formula& formula, const UpdateArrays<float>& arrays, cudaStream_t stream) {
   if constexpr (kTakesStates<Formula, float, kStates>) {
-    if (arrays.states() != kStates) return;
+    if (arrays.state_count() != kStates) return;
     launch(update_kernel<kStates, Formula>, blocks_for(arrays.count), kThreads, stream, formula,
            arrays);
   }

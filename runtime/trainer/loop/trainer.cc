@@ -28,7 +28,7 @@ Result<Outcome> Trainer::run() {
   if (options_.trace_steps > 0) {
     DLRUN_TRY_ASSIGN(auto trace, Trace::start(session_.communicator,
                                               {options_.trace_steps, options_.trace_prefix,
-                                               session_.host, p.exchange->buckets()}));
+                                               session_.host, p.exchange->bucket_count()}));
     p.trace = std::make_unique<Trace>(std::move(trace));
   }
   const auto epochs =
@@ -101,11 +101,11 @@ Result<> Trainer::step() {
     return done;
   }
   p.position.offset += batch.advance;
-  if (scope.is_common && !std::isfinite(sums[kLossSum]))
+  if (scope.makes_ranks_equal && !std::isfinite(sums[kLossSum]))
     return loss_error(sums[kLossSum], epochs_done);
   add_and_report_step(batch, scope, sums, start);
 
-  if (!scope.is_common) return {};
+  if (!scope.makes_ranks_equal) return {};
   const std::size_t every = options_.checkpoint_every;
   const bool is_due =
       every > 0 && p.position.step / every > (p.position.step - scope.steps_apart - 1) / every;
@@ -121,7 +121,7 @@ void Trainer::start_step_sums(const StepScope& scope) {
     constexpr std::array<float, kStepSums> kFresh{};
     kernels.copy_from_host(step_sums, kFresh.data(), sizeof kFresh);
   }
-  if (scope.is_common && session_.save_requested != nullptr &&
+  if (scope.makes_ranks_equal && session_.save_requested != nullptr &&
       session_.save_requested->exchange(false)) {
     constexpr float kRequest = 1;
     kernels.copy_from_host(step_sums + kSaveRequests, &kRequest, sizeof kRequest);
@@ -194,7 +194,7 @@ void Trainer::add_and_report_step(const Batch& batch, const StepScope& scope,
                                   std::chrono::steady_clock::time_point start) {
   Parts& p = *parts_;
   const auto samples = static_cast<double>(std::max<std::size_t>(scope.samples, 1));
-  if (scope.is_common) {
+  if (scope.makes_ranks_equal) {
     p.epoch_totals.loss += sums[kLossSum];
     p.epoch_totals.correct += sums[kCorrect];
     p.epoch_totals.samples += samples;

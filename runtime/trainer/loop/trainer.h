@@ -155,8 +155,8 @@ class Trainer {
   /// Does one step of training, and saves a checkpoint if one is due within the epoch.
   [[nodiscard]] Result<> step();
   /// Prepares the step's sums (StepSum). Sets them to zero if all ranks have equal parameters
-  /// before the step. If scope.is_common, sets this rank's kSaveRequests to 1 if the signal handler
-  /// has requested a save. Sets the observed statistics to zero.
+  /// before the step. If scope.makes_ranks_equal, sets this rank's kSaveRequests to 1 if the signal
+  /// handler has requested a save. Sets the observed statistics to zero.
   void start_step_sums(const StepScope& scope);
   /// Computes the gradients of the loss of this rank's samples, divided by `divisor`. Adds the loss
   /// and the number of right answers to the step's sums (StepSum).

@@ -30,7 +30,7 @@ template <typename Formula, typename T>
 [[gnu::always_inline]] inline void update_if(const Formula* formula,
                                              const UpdateArrays<T>& arrays) {
   if (formula == nullptr) return;
-  switch (arrays.states()) {
+  switch (arrays.state_count()) {
     case 0:
       return update_all<0>(*formula, arrays);
     case 1:

@@ -16,7 +16,7 @@ namespace {
 
 using loops::kPlanes;
 using loops::kTile;
-using loops::kTileInputs;
+using loops::kTileInputEdge;
 
 /// Returns the number of elements to allocate for a plane of `count` elements. The padding makes
 /// the planes begin in different cache sets: if their distance were a power of two, the 36 elements
@@ -92,8 +92,8 @@ struct WinogradConvolutions::Tiles {
     for_each_tile(threads, first, count,
                   [&](std::size_t image, std::size_t row, std::size_t column, std::size_t tile) {
                     loops::winograd_inputs(
-                        pixels_of_square<kTileInputs>(x + image * from.size(), from, row, column,
-                                                      padding, zeros.data()),
+                        pixels_of_square<kTileInputEdge>(x + image * from.size(), from, row, column,
+                                                         padding, zeros.data()),
                         from.channels, from_plane, transformed + tile * from.channels);
                   });
   }

@@ -8,18 +8,19 @@
 // a largest error of 2e-6 of the largest value; the points 0, +-1, +-2 of the paper give 1e-5, and
 // a direct sum gives 5e-7.
 //
-// A transformed tile is 36 vectors of channels, each in its own plane: element p of channel k is
-// transformed[p * plane + k]. A tile's pixels are passed as one pointer per pixel, which points to
-// the pixel's channels. All numbers are float32. Arrays do not overlap.
+// A transformed tile is 36 vectors of channels, each in its own plane of plane_size elements:
+// element p of channel k is transformed[p * plane_size + k]. A tile's pixels are passed as one
+// pointer per pixel, which points to the pixel's channels. All numbers are float32. Arrays do not
+// overlap.
 
 #include <array>
 #include <cstddef>
 
 namespace dlrun::trainer::loops {
 
-inline constexpr std::size_t kTile = 4;                    ///< outputs of a tile in one direction
-inline constexpr std::size_t kTileInputs = kTile + 3 - 1;  ///< inputs of a tile in one direction
-inline constexpr std::size_t kPlanes = kTileInputs * kTileInputs;
+inline constexpr std::size_t kTile = 4;  ///< outputs of a tile in one direction
+inline constexpr std::size_t kTileInputEdge = kTile + 3 - 1;  ///< inputs of a tile in one direction
+inline constexpr std::size_t kPlanes = kTileInputEdge * kTileInputEdge;
 
 /// Numbers of channels and of pairs are multiples of this.
 inline constexpr std::size_t kWinogradLanes = 16;
@@ -28,22 +29,23 @@ using TileInputs = std::array<const float*, kPlanes>;
 using TileOutputs = std::array<float*, kTile * kTile>;
 using TileSlopes = std::array<const float*, kTile * kTile>;
 
-/// Computes transformed = G w G^T for each pair of channels. w: [3 x 3 x pairs]. With is_flipped,
-/// reads the 3 x 3 positions in reverse order, for the gradient of the inputs.
-void winograd_weights(const float* w, std::size_t pairs, bool is_flipped, std::size_t plane,
+/// Computes transformed = G w G^T for each pair of an input and an output channel. w:
+/// [3 x 3 x pairs]. With is_flipped, reads the 3 x 3 positions in reverse order, for the gradient
+/// of the inputs.
+void winograd_weights(const float* w, std::size_t pairs, bool is_flipped, std::size_t plane_size,
                       float* transformed);
 /// Computes transformed = B^T x B of a tile. Pixels outside of the image point to zeros.
-void winograd_inputs(const TileInputs& x, std::size_t channels, std::size_t plane,
+void winograd_inputs(const TileInputs& x, std::size_t channels, std::size_t plane_size,
                      float* transformed);
 /// Computes y = A^T transformed A of a tile. Pixels outside of the image point to memory that may
 /// be overwritten.
-void winograd_outputs(const float* transformed, std::size_t channels, std::size_t plane,
+void winograd_outputs(const float* transformed, std::size_t channels, std::size_t plane_size,
                       const TileOutputs& y);
 /// Computes transformed = A dy A^T of a tile: the gradient through winograd_outputs.
-void winograd_slopes(const TileSlopes& dy, std::size_t channels, std::size_t plane,
+void winograd_slopes(const TileSlopes& dy, std::size_t channels, std::size_t plane_size,
                      float* transformed);
 /// Computes dw = G^T transformed G, [3 x 3 x pairs]: the gradient through winograd_weights.
-void winograd_weight_gradients(const float* transformed, std::size_t pairs, std::size_t plane,
+void winograd_weight_gradients(const float* transformed, std::size_t pairs, std::size_t plane_size,
                                float* dw);
 
 /// Computes y = y + bias for each row of channels, then max(y, 0) if with_relu. bias: [channels],

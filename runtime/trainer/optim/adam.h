@@ -8,7 +8,7 @@
 
 namespace dlrun::trainer {
 
-/// Adam (Kingma & Ba 2015, Algorithm 1, with epsilon outside the bias correction as in section 2).
+/// Adam (Kingma & Ba 2015, Algorithm 1: the bias of v is corrected before epsilon is added).
 /// In step t, counted from 1, for parameter p with gradient g and moments m and v, in place:
 ///   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,
 ///   p = p - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon).

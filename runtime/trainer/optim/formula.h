@@ -29,7 +29,7 @@ struct UpdateArrays {
     return {parameters + at, gradients + at, first == nullptr ? nullptr : first + at,
             second == nullptr ? nullptr : second + at, n};
   }
-  [[nodiscard]] int states() const { return first == nullptr ? 0 : second == nullptr ? 1 : 2; }
+  [[nodiscard]] int state_count() const { return first == nullptr ? 0 : second == nullptr ? 1 : 2; }
 };
 
 /// True if the formula has an operator() for this number of state arrays.

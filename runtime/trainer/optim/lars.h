@@ -29,25 +29,26 @@ class Lars final : public Optimizer<T> {
     kernels.sums_of_squares(slice.gradients, slice.tensors, gradient_squares.data());
     for (std::size_t i = 0; i < slice.tensors.size(); ++i) {
       const TensorRange& tensor = slice.tensors[i];
-      const double rate = tensor.is_weight
-                              ? local_rate(std::sqrt(weight_squares[i]),
-                                           info.gradient_scale * std::sqrt(gradient_squares[i]))
-                              : 1;
+      const double trust_ratio =
+          tensor.is_weight ? trust_ratio_of(std::sqrt(weight_squares[i]),
+                                            info.gradient_scale * std::sqrt(gradient_squares[i]))
+                           : 1;
       kernels.update(
           SgdFormula<T>{
               .rate = 1,
               .momentum = static_cast<T>(*options_.momentum),
               .weight_decay = static_cast<T>(tensor.is_weight ? *options_.weight_decay : 0),
               .gradient_scale = static_cast<T>(info.gradient_scale),
-              .inner_rate = static_cast<T>(info.learning_rate * rate),
+              .inner_rate = static_cast<T>(info.learning_rate * trust_ratio),
           },
           slice.arrays(tensor));
     }
   }
 
  private:
-  [[nodiscard]] double local_rate(double weight_norm, double gradient_norm) const {
-    // A tensor of zeros would have the rate 0 and stay at zero.
+  /// Returns the factor of the learning rate for a weight.
+  [[nodiscard]] double trust_ratio_of(double weight_norm, double gradient_norm) const {
+    // A tensor of zeros would have the ratio 0 and stay at zero.
     if (weight_norm == 0 || gradient_norm == 0) return 1;
     return options_.trust * weight_norm / (gradient_norm + *options_.weight_decay * weight_norm);
   }

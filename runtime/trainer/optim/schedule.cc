@@ -6,31 +6,32 @@
 
 namespace dlrun::trainer {
 
-double learning_rate(const Schedule& schedule, double done) {
+double learning_rate(const Schedule& schedule, double epochs_done) {
   const double factor = schedule.scaling == LrScaling::kLinear ? schedule.size
                         : schedule.scaling == LrScaling::kSqrt ? std::sqrt(schedule.size)
                                                                : 1;
   const double peak = schedule.base * factor;
-  if (done < schedule.warmup_epochs) {
+  if (epochs_done < schedule.warmup_epochs) {
     const double first = schedule.scaling == LrScaling::kNone ? 0 : schedule.base;
-    return first + (peak - first) * done / schedule.warmup_epochs;
+    return first + (peak - first) * epochs_done / schedule.warmup_epochs;
   }
   const double span = std::max(schedule.epochs - schedule.warmup_epochs, 1e-9);
-  const double at = std::clamp((done - schedule.warmup_epochs) / span, 0.0, 1.0);
+  const double t = std::clamp((epochs_done - schedule.warmup_epochs) / span, 0.0, 1.0);
   switch (schedule.decay) {
     case LrDecay::kConstant:
       return peak;
     case LrDecay::kLinear:
-      return peak * (1 - at);
+      return peak * (1 - t);
     case LrDecay::kCosine:
-      return peak * (1 + std::cos(std::numbers::pi * at)) / 2;
+      return peak * (1 + std::cos(std::numbers::pi * t)) / 2;
     case LrDecay::kStep: {
-      const auto reductions = std::upper_bound(schedule.steps.begin(), schedule.steps.end(), done) -
-                              schedule.steps.begin();
+      const auto reductions =
+          std::upper_bound(schedule.step_epochs.begin(), schedule.step_epochs.end(), epochs_done) -
+          schedule.step_epochs.begin();
       return peak * std::pow(schedule.step_factor, static_cast<double>(reductions));
     }
     case LrDecay::kPolynomial:
-      return peak * std::pow(1 - at, schedule.power);
+      return peak * std::pow(1 - t, schedule.power);
   }
   return peak;
 }

@@ -18,7 +18,7 @@ enum class LrDecay {
   kConstant,
   kLinear,      ///< to 0 at the end of the run
   kCosine,      ///< half a cosine to 0 at the end (Loshchilov & Hutter 2017, without restarts)
-  kStep,        ///< times step_factor at each epoch of steps (Goyal et al. 2017, section 5.1)
+  kStep,        ///< times step_factor at each of step_epochs (Goyal et al. 2017, section 5.1)
   kPolynomial,  ///< times (1 - t)^power, to 0 at the end (You et al. 2017, section 5)
 };
 
@@ -29,15 +29,15 @@ struct Schedule {
   /// Length of the warmup in epochs. During the warmup the rate grows linearly from base to the
   /// scaled rate (Goyal et al. 2017, section 2.2); without scaling, from 0 to base.
   double warmup_epochs = 0;
-  double epochs = 1;          ///< epochs that every rank runs; > 0
-  int size = 1;               ///< number of ranks
-  std::vector<double> steps;  ///< epochs at which kStep reduces the rate, ascending
-  double step_factor = 0.1;   ///< for kStep
-  double power = 2;           ///< for kPolynomial
+  double epochs = 1;                ///< epochs that every rank runs; > 0
+  int size = 1;                     ///< number of ranks
+  std::vector<double> step_epochs;  ///< epochs at which kStep reduces the rate, ascending
+  double step_factor = 0.1;         ///< for kStep
+  double power = 2;                 ///< for kPolynomial
 };
 
-/// Returns the learning rate after `done` epochs, 0 <= done <= epochs. For decay, t runs from 0 at
-/// the end of the warmup to 1 at the end of the run.
-[[nodiscard]] double learning_rate(const Schedule& schedule, double done);
+/// Returns the learning rate after `epochs_done` epochs, 0 <= epochs_done <= epochs. In LrDecay, t
+/// runs from 0 at the end of the warmup to 1 at the end of the run.
+[[nodiscard]] double learning_rate(const Schedule& schedule, double epochs_done);
 
 }  // namespace dlrun::trainer

@@ -31,11 +31,11 @@ Hash blake2b(std::span<const std::uint8_t> bytes) {
 Result<> agree(Communicator& communicator, std::string_view host, const Result<>& mine) {
   if (communicator.size() == 1) return mine;  // with one rank, the message need not name the rank
   constexpr std::int64_t kNobody = std::numeric_limits<std::int64_t>::max();
-  std::int64_t failed = mine ? kNobody : communicator.rank();
-  DLRUN_TRY(communicator.all_reduce(std::span(&failed, 1), ReduceOp::kMin));
-  if (failed == kNobody) return {};
+  std::int64_t lowest_failed = mine ? kNobody : communicator.rank();
+  DLRUN_TRY(communicator.all_reduce(std::span(&lowest_failed, 1), ReduceOp::kMin));
+  if (lowest_failed == kNobody) return {};
 
-  const int root = static_cast<int>(failed);
+  const int root = static_cast<int>(lowest_failed);
   std::string message;
   std::array<std::int64_t, 2> header{};  // error code, length of the message
   if (communicator.rank() == root) {
@@ -108,10 +108,11 @@ Result<> same_on_all_ranks(Communicator& communicator, std::string_view host,
   const std::vector<std::string_view> values = split(root_text, kEnd);
   std::string differences;
   for (std::size_t i = 0; i < settings.size(); ++i) {
-    const std::string_view root = i < values.size() ? values[i] : std::string_view();
-    if (root == settings[i].value) continue;
-    differences += fmt::format("{}{} is {}, on rank 0 {}", differences.empty() ? "" : "; ",
-                               settings[i].name, printable(settings[i].value), printable(root));
+    const std::string_view root_value = i < values.size() ? values[i] : std::string_view();
+    if (root_value == settings[i].value) continue;
+    differences +=
+        fmt::format("{}{} is {}, on rank 0 {}", differences.empty() ? "" : "; ", settings[i].name,
+                    printable(settings[i].value), printable(root_value));
   }
   return agree(communicator, host,
                differences.empty() ? Result<>()

@@ -13,8 +13,9 @@ using Clock = std::chrono::steady_clock;
 class AllReduceExchange final : public GradientExchange {
  public:
   AllReduceExchange(const ExchangeContext& context, Network<float>& network,
-                    const GradientReducer::Options& buckets)
-      : context_(context), reducer_(context.communicator, context.kernels, network, buckets) {}
+                    const GradientReducer::Options& bucket_options)
+      : context_(context),
+        reducer_(context.communicator, context.kernels, network, bucket_options) {}
 
   void layer_done(std::size_t layer) override { reducer_.layer_done(layer); }
 
@@ -26,7 +27,7 @@ class AllReduceExchange final : public GradientExchange {
     waited_ = summed - start;
     intervals_.clear();
     intervals_.push_back({"wait for gradients", start, summed});
-    for (std::size_t i = 0; i < reducer_.buckets(); ++i) {
+    for (std::size_t i = 0; i < reducer_.bucket_count(); ++i) {
       const GradientReducer::Timing& timing = reducer_.timing(i);
       intervals_.push_back({"all-reduce", timing.begin, timing.end, i, timing.bytes});
     }
@@ -36,7 +37,7 @@ class AllReduceExchange final : public GradientExchange {
 
   [[nodiscard]] Clock::duration waited() const override { return waited_; }
   [[nodiscard]] std::span<const StepInterval> intervals() const override { return intervals_; }
-  [[nodiscard]] std::size_t buckets() const override { return reducer_.buckets(); }
+  [[nodiscard]] std::size_t bucket_count() const override { return reducer_.bucket_count(); }
 
  private:
   ExchangeContext context_;
@@ -49,8 +50,8 @@ class AllReduceExchange final : public GradientExchange {
 
 std::unique_ptr<GradientExchange> make_all_reduce_exchange(
     const ExchangeContext& context, Network<float>& network,
-    const GradientReducer::Options& buckets) {
-  return std::make_unique<AllReduceExchange>(context, network, buckets);
+    const GradientReducer::Options& bucket_options) {
+  return std::make_unique<AllReduceExchange>(context, network, bucket_options);
 }
 
 }  // namespace dlrun::trainer

@@ -45,11 +45,11 @@ Result<> DistributedJob::average(std::span<double> values) {
 }
 
 Result<> DistributedJob::on_root(const std::function<Result<>()>& work) {
-  const auto settled_work = [&]() -> Result<> {
+  const auto work_after_check = [&]() -> Result<> {
     DLRUN_TRY(communicator_->check_results());
     return work();
   };
-  return agree(*communicator_, host_, is_root() ? settled_work() : Result<>());
+  return agree(*communicator_, host_, is_root() ? work_after_check() : Result<>());
 }
 
 DistributedOptimizer::DistributedOptimizer(DistributedJob& job,
@@ -69,7 +69,7 @@ Result<DistributedOptimizer> DistributedOptimizer::create(DistributedJob& job,
                                                           const OptimizerOptions& options,
                                                           std::size_t count,
                                                           std::vector<TensorRange> tensors) {
-  // The constructor makes kernels, which change this thread.
+  // DistributedOptimizer() makes kernels, which change this thread's settings.
   const ScopedCpuKernelSettings settings;
   DLRUN_TRY_ASSIGN(auto rule, make_optimizer<float>(options));
   return DistributedOptimizer(job, std::move(rule), std::move(tensors), count);

@@ -35,7 +35,8 @@ struct ExchangeContext {
   OptimizerState& state;
   std::span<float> parameters;  ///< in kernels' memory, like gradients and step_sums
   std::span<float> gradients;   ///< as long as the parameters
-  std::span<float> step_sums;   ///< numbers that are summed over the ranks (StepScope::is_common)
+  /// Numbers that are summed over the ranks (StepScope::makes_ranks_equal).
+  std::span<float> step_sums;
   std::span<const TensorRange> tensors;
   double clip_norm = 0;  ///< limit for the global norm of the summed gradients; 0: no limit
 };
@@ -48,7 +49,7 @@ struct StepStart {
   std::size_t all_samples = 0;  ///< of all ranks
 };
 
-/// Describes how the ranks combine their numbers in a step.
+/// Describes what a step combines over the ranks.
 struct StepScope {
   /// The loss is divided by this number of samples. If the ranks sum their gradients in this step,
   /// `divisor` is the number of samples of all ranks: the sum is then the mean over the global
@@ -57,7 +58,7 @@ struct StepScope {
   std::size_t divisor = 0;
   /// True if all ranks hold the same parameters after the step, and step_sums are sums over all
   /// ranks.
-  bool is_common = true;
+  bool makes_ranks_equal = true;
   std::size_t steps_apart = 0;  ///< number of earlier steps since all ranks had equal parameters
   std::size_t samples = 0;      ///< number of samples whose losses are in step_sums after the step
 };
@@ -90,8 +91,8 @@ class GradientExchange {
   /// The caller skips this function if the step's divisor is 0. Fails as the collectives do.
   [[nodiscard]] virtual Result<> update(const StepInfo& info) = 0;
 
-  /// Ends the step. If StepScope::is_common, all ranks then hold the same parameters, and step_sums
-  /// are sums over the ranks. Fails as the collectives do.
+  /// Ends the step. If StepScope::makes_ranks_equal, all ranks then hold the same parameters, and
+  /// step_sums are sums over the ranks. Fails as the collectives do.
   [[nodiscard]] virtual Result<> end() { return {}; }
 
   /// Returns the time for which the last update() and end() waited for other ranks.
@@ -99,7 +100,7 @@ class GradientExchange {
   /// Returns the intervals of the last update() and end().
   [[nodiscard]] virtual std::span<const StepInterval> intervals() const = 0;
   /// Returns the number of buckets in intervals().
-  [[nodiscard]] virtual std::size_t buckets() const { return 1; }
+  [[nodiscard]] virtual std::size_t bucket_count() const { return 1; }
 
  protected:
   GradientExchange() = default;
@@ -109,7 +110,7 @@ class GradientExchange {
 /// must own the context's parameters and gradients.
 [[nodiscard]] std::unique_ptr<GradientExchange> make_all_reduce_exchange(
     const ExchangeContext& context, Network<float>& network,
-    const GradientReducer::Options& buckets);
+    const GradientReducer::Options& bucket_options);
 
 /// Makes the exchange of sharded_exchange.cc. The state must be divided among the ranks. The arrays
 /// of parameters and gradients must have room for EvenParts::room() elements. The rule must not
@@ -124,10 +125,10 @@ class GradientExchange {
 
 /// Makes the exchange of post-local SGD (local_exchange.cc). In the first `after` epochs (which may
 /// be a fraction) the ranks sum their gradients in each step. Later each rank steps with its own
-/// gradients, and the ranks average their states after every `steps` (> 0) local steps and at the
-/// end of an epoch. Each rank must have the whole state.
+/// gradients, and the ranks average their states after every `steps_per_average` (> 0) local steps
+/// and at the end of an epoch. Each rank must have the whole state.
 [[nodiscard]] std::unique_ptr<GradientExchange> make_local_exchange(
     const ExchangeContext& context, Network<float>& network,
-    const GradientReducer::Options& buckets, std::size_t steps, double after);
+    const GradientReducer::Options& bucket_options, std::size_t steps_per_average, double after);
 
 }  // namespace dlrun::trainer

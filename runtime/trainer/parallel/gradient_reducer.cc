@@ -60,9 +60,9 @@ void GradientReducer::add_bucket(std::size_t begin, std::size_t end, std::size_t
   bucket.begin = begin;
   bucket.end = end;
   bucket.lowest_layer = lowest_layer;
-  const bool is_readable = kernels_.uses_host_memory() ||
-                           (reads_device_memory(communicator_, kernels_) && !is_compressed);
-  if (!is_readable) bucket.staging.resize(end - begin);
+  const bool needs_staging = !kernels_.uses_host_memory() &&
+                             (is_compressed || !reads_device_memory(communicator_, kernels_));
+  if (needs_staging) bucket.staging.resize(end - begin);
   if (is_compressed) bucket.halves.resize(end - begin);
   buckets_.push_back(std::move(bucket));
 }
@@ -74,15 +74,15 @@ void GradientReducer::layer_done(std::size_t layer) {
 }
 
 Result<> GradientReducer::start(Bucket& bucket) {
-  std::span<float> sum(gradients_ + bucket.begin, bucket.end - bucket.begin);
+  std::span<float> values(gradients_ + bucket.begin, bucket.end - bucket.begin);
   if (!bucket.staging.empty()) {
-    kernels_.copy_to_host(bucket.staging.data(), sum.data(), sum.size_bytes());
-    sum = bucket.staging;
+    kernels_.copy_to_host(bucket.staging.data(), values.data(), values.size_bytes());
+    values = bucket.staging;
   }
-  Buffer buffer(sum);
+  Buffer buffer(values);
   if (!bucket.halves.empty()) {
-    buffer = compression_ == Compression::kFloat16 ? compress<Float16>(sum, bucket.halves)
-                                                   : compress<Bfloat16>(sum, bucket.halves);
+    buffer = compression_ == Compression::kFloat16 ? compress<Float16>(values, bucket.halves)
+                                                   : compress<Bfloat16>(values, bucket.halves);
   }
   bucket.timing.bytes = buffer.size_bytes();
   bucket.timing.begin = std::chrono::steady_clock::now();

@@ -16,8 +16,8 @@ namespace dlrun::trainer {
 /// Divides the flat gradient array into buckets of whole layers, from the last layer to the first.
 /// Each bucket is summed over all ranks as soon as backward has filled it, while backward continues
 /// with the layers before it (Li et al. 2020, "PyTorch Distributed", section 3.2). Without
-/// compression the sum is in place. If the gradients are on a GPU and the backend can read only
-/// host memory, the sum is in a copy in host memory.
+/// compression the sum is in place, or, if the gradients are on a GPU and the backend can read only
+/// host memory, in a copy in host memory.
 ///
 /// With compression, a bucket is rounded to 16 bits, summed in 16 bits in the backend's order, and
 /// widened again. Half the bytes are sent. The sum over N ranks has an error of up to N*2^-8 (bf16)
@@ -53,7 +53,7 @@ class GradientReducer {
   /// the collectives do.
   [[nodiscard]] Result<> wait();
 
-  [[nodiscard]] std::size_t buckets() const { return buckets_.size(); }
+  [[nodiscard]] std::size_t bucket_count() const { return buckets_.size(); }
 
   /// The size of a bucket, the time at which its most recent all-reduce was started, and the time
   /// at which wait() saw the end of it.

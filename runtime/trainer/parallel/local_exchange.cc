@@ -27,12 +27,13 @@ void scaled_copy(Kernels<float>& kernels, std::span<float> to, float scale,
 class LocalExchange final : public GradientExchange {
  public:
   LocalExchange(const ExchangeContext& context, Network<float>& network,
-                const GradientReducer::Options& buckets, std::size_t steps, double after)
+                const GradientReducer::Options& bucket_options, std::size_t steps_per_average,
+                double after)
       : context_(context),
         network_(network),
-        steps_per_average_(steps),
+        steps_per_average_(steps_per_average),
         after_(after),
-        all_reduce_(make_all_reduce_exchange(context, network, buckets)) {}
+        all_reduce_(make_all_reduce_exchange(context, network, bucket_options)) {}
 
   [[nodiscard]] StepScope begin(const StepStart& start) override {
     is_local_ = start.epochs_done >= after_;
@@ -43,7 +44,7 @@ class LocalExchange final : public GradientExchange {
     samples_ += start.samples;
     all_samples_ += start.all_samples;
     is_average_due_ = steps_ >= steps_per_average_ || start.ends_epoch;
-    scope.is_common = is_average_due_;
+    scope.makes_ranks_equal = is_average_due_;
     scope.samples = is_average_due_ ? all_samples_ : samples_;
     intervals_.clear();
     waited_ = {};
@@ -78,7 +79,7 @@ class LocalExchange final : public GradientExchange {
   [[nodiscard]] std::span<const StepInterval> intervals() const override {
     return is_local_ ? std::span<const StepInterval>(intervals_) : all_reduce_->intervals();
   }
-  [[nodiscard]] std::size_t buckets() const override { return all_reduce_->buckets(); }
+  [[nodiscard]] std::size_t bucket_count() const override { return all_reduce_->bucket_count(); }
 
  private:
   /// Replaces the parameters, the optimizer's arrays and the running statistics by their weighted
@@ -123,11 +124,11 @@ class LocalExchange final : public GradientExchange {
 
 }  // namespace
 
-std::unique_ptr<GradientExchange> make_local_exchange(const ExchangeContext& context,
-                                                      Network<float>& network,
-                                                      const GradientReducer::Options& buckets,
-                                                      std::size_t steps, double after) {
-  return std::make_unique<LocalExchange>(context, network, buckets, steps, after);
+std::unique_ptr<GradientExchange> make_local_exchange(
+    const ExchangeContext& context, Network<float>& network,
+    const GradientReducer::Options& bucket_options, std::size_t steps_per_average, double after) {
+  return std::make_unique<LocalExchange>(context, network, bucket_options, steps_per_average,
+                                         after);
 }
 
 }  // namespace dlrun::trainer

@@ -15,7 +15,7 @@ EvenParts::EvenParts(Communicator& communicator, Kernels<float>& kernels, std::s
       own_begin_(std::min(elements, part_offset())),
       own_size_(std::min(part_size_, elements - own_begin_)) {}
 
-Result<std::vector<float>> EvenParts::whole(std::span<const float> mine) const {
+Result<std::vector<float>> EvenParts::gather_whole(std::span<const float> mine) const {
   std::vector<float> part(part_size_);
   kernels_.copy_to_host(part.data(), mine.data(), mine.size_bytes());
   std::vector<float> all(room());
@@ -67,7 +67,7 @@ Result<std::vector<std::vector<float>>> OptimizerState::gather() {
       if (is_root) all.push_back(to_host(kernels_, array.span()));
       continue;
     }
-    DLRUN_TRY_ASSIGN(auto whole, parts_.whole(array.span()));
+    DLRUN_TRY_ASSIGN(auto whole, parts_.gather_whole(array.span()));
     if (is_root) all.push_back(std::move(whole));
   }
   return all;

@@ -22,13 +22,13 @@ class EvenParts {
   EvenParts(Communicator& communicator, Kernels<float>& kernels, std::size_t elements);
 
   /// Returns the number of elements for which each part has room.
-  [[nodiscard]] static std::size_t part_size(std::size_t elements, int size) {
-    const auto ranks = static_cast<std::size_t>(size);
+  [[nodiscard]] static std::size_t part_size(std::size_t elements, int rank_count) {
+    const auto ranks = static_cast<std::size_t>(rank_count);
     return (elements + ranks - 1) / ranks;
   }
   /// Returns the number of elements for which all parts together have room.
-  [[nodiscard]] static std::size_t room(std::size_t elements, int size) {
-    return part_size(elements, size) * static_cast<std::size_t>(size);
+  [[nodiscard]] static std::size_t room(std::size_t elements, int rank_count) {
+    return part_size(elements, rank_count) * static_cast<std::size_t>(rank_count);
   }
 
   [[nodiscard]] std::size_t elements() const { return elements_; }
@@ -43,7 +43,7 @@ class EvenParts {
 
   /// Returns the whole array, in host memory, on every rank. mine: this rank's part of it, an array
   /// of part_size() elements in kernels' memory. A collective.
-  [[nodiscard]] Result<std::vector<float>> whole(std::span<const float> mine) const;
+  [[nodiscard]] Result<std::vector<float>> gather_whole(std::span<const float> mine) const;
   /// Copies this rank's part of `whole`, elements() elements in host memory, to `mine`, which has
   /// room for part_size() elements in kernels' memory.
   void copy_part(const std::vector<float>& whole, std::span<float> mine) const;
