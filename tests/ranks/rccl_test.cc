@@ -144,7 +144,7 @@ TEST_CASE_FIXTURE(StandIn,
         checker.check_device_memory(*this, [] {});
         return checker.failures;
       },
-      expect_loss));
+      expect_lost_rank));
   CHECK(steady_clock::now() - before < 3 * kLossTimeout);
 }
 
@@ -172,7 +172,7 @@ TEST_CASE_FIXTURE(StandIn,
         return checker.failures;
       },
       [&](CommunicatorOptions& options) {
-        expect_loss(options);
+        expect_lost_rank(options);
         options.timeout = kLong;
       }));
   CHECK(steady_clock::now() - before < kLong / 3);
@@ -196,7 +196,7 @@ TEST_CASE_FIXTURE(StandIn,
         checker.expect_cause("check_results()", comm.check_results());
         return checker.failures;
       },
-      expect_loss));
+      expect_lost_rank));
   CHECK(steady_clock::now() - before < 3 * kLossTimeout);
 }
 

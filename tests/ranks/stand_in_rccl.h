@@ -71,7 +71,7 @@ inline std::string lost_or_stuck() {
 
 /// Sets the timeout to kLossTimeout, and turns off the comparison of calls. The comparison uses
 /// host memory, so it would notice a lost rank before a collective on device memory does.
-inline void expect_loss(CommunicatorOptions& options) {
+inline void expect_lost_rank(CommunicatorOptions& options) {
   options.timeout = kLossTimeout;
   options.checked_calls = 0;
 }
