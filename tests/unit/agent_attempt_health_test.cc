@@ -126,8 +126,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a process that is stopped for 3 s is ignored, and one that is stopped for the limit counts as "
-    "hung and is named") {
+    "a process that is stopped for 3 s does not count as hung, and one that is stopped for the "
+    "limit does, and is named") {
   Scene scene({.hang_after = seconds(10)});
   scene.all_join(4);
   scene.attempt.on_stopped(2, seconds(3), scene.now);
