@@ -92,26 +92,27 @@ def fields(data):
         yield number, wire, value
 
 
-def expect(condition, what):
+def damaged_unless(condition, damage):
     if not condition:
-        raise Damaged(what)
+        raise Damaged(damage)
 
 
 def summary_of(data):
     scalars = {}
     for number, wire, value in fields(data):
-        expect((number, wire) == (1, 2), "a field of Summary that is not `value`")
+        damaged_unless((number, wire) == (1, 2), "a field of Summary that is not `value`")
         tag = simple = None
         for inner, inner_wire, content in fields(value):
             if inner == 1:
-                expect(inner_wire == 2, "a tag that is no text")
+                damaged_unless(inner_wire == 2, "a tag that is no text")
                 tag = content.decode("utf-8")
             elif inner == 2:
-                expect(inner_wire == 5, "a simple_value that is no float")
+                damaged_unless(inner_wire == 5, "a simple_value that is no float")
                 (simple,) = struct.unpack("<f", content)
             else:
                 raise Damaged(f"the field {inner} of Summary.Value")
-        expect(tag is not None and simple is not None and tag not in scalars, "a value without tag")
+        damaged_unless(tag is not None and simple is not None and tag not in scalars,
+                       "a value without tag or number, or a tag that is there twice")
         scalars[tag] = simple
     return scalars
 
@@ -120,10 +121,10 @@ def event_of(data):
     event = {"step": 0}
     for number, wire, value in fields(data):
         if number == 1:
-            expect(wire == 1, "a wall_time that is no double")
+            damaged_unless(wire == 1, "a wall_time that is no double")
             (event["wall_time"],) = struct.unpack("<d", value)
         elif number == 2:
-            expect(wire == 0, "a step that is no varint")
+            damaged_unless(wire == 0, "a step that is no varint")
             event["step"] = value - (1 << 64) if value >> 63 else value
         elif number == 3:
             event["file_version"] = value.decode("utf-8")
@@ -134,19 +135,20 @@ def event_of(data):
             event["session"] = STATUS[status]
         else:
             raise Damaged(f"the field {number} of Event")
-    expect("wall_time" in event, "an event without wall_time")
+    damaged_unless("wall_time" in event, "an event without wall_time")
     return event
 
 
 def main():
-    expect(crc32c(b"123456789") == 0xE3069283, "this decoder's CRC32C is wrong")
+    damaged_unless(crc32c(b"123456789") == 0xE3069283, "this decoder's CRC32C is wrong")
     for path in sys.argv[1:]:
         with open(path, "rb") as file:
             data = file.read()
         try:
             for index, record in enumerate(records(data)):
                 event = event_of(record)
-                expect((index == 0) == ("file_version" in event), "file_version is not first")
+                damaged_unless((index == 0) == ("file_version" in event),
+                               "file_version is not first")
                 print(json.dumps(event))
         except (Damaged, UnicodeDecodeError, KeyError, struct.error) as error:
             sys.exit(f"{path}: {error}")

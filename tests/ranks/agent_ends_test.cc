@@ -15,7 +15,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/ranks/agent_run.h"
-#include "tests/time_limit.h"
+#include "tests/time_bounds.h"
 
 namespace dlrun::agent {
 namespace {

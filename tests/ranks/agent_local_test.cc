@@ -30,7 +30,7 @@
 #include "runtime/agent/address.h"
 #include "tests/ranks/agent_run.h"
 #include "tests/temporary_directory.h"
-#include "tests/time_limit.h"
+#include "tests/time_bounds.h"
 
 namespace dlrun::agent {
 namespace {

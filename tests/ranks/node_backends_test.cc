@@ -14,7 +14,7 @@
 #include "runtime/comm/make_communicator.h"
 #include "tests/ranks/collective_checks.h"
 #include "tests/ranks/run_ranks.h"
-#include "tests/time_limit.h"
+#include "tests/time_bounds.h"
 
 namespace dlrun {
 namespace {

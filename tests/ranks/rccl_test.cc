@@ -18,7 +18,7 @@
 #include "tests/ranks/collective_checks.h"
 #include "tests/ranks/run_ranks.h"
 #include "tests/ranks/stand_in_rccl.h"
-#include "tests/time_limit.h"
+#include "tests/time_bounds.h"
 
 namespace dlrun {
 namespace {

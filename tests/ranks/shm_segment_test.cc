@@ -24,7 +24,7 @@
 #include "tests/ranks/collective_checks.h"
 #include "tests/ranks/run_ranks.h"
 #include "tests/temporary_directory.h"
-#include "tests/time_limit.h"
+#include "tests/time_bounds.h"
 
 namespace dlrun {
 namespace {

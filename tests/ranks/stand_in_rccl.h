@@ -11,7 +11,7 @@
 #include <fmt/core.h>
 
 #include "runtime/comm/make_communicator.h"
-#include "tests/time_limit.h"
+#include "tests/time_bounds.h"
 
 namespace dlrun {
 

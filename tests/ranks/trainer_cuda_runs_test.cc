@@ -53,7 +53,7 @@ Training training(Kernels<float>& kernels, const TrainOptions& options, const Sp
   return {*outcome, trainer.parameters()};
 }
 
-std::vector<float> trained(Kernels<float>& kernels, const TrainOptions& options) {
+std::vector<float> parameters_after(Kernels<float>& kernels, const TrainOptions& options) {
   return training(kernels, options, digits()).parameters;
 }
 
@@ -64,20 +64,21 @@ TEST_CASE("training on the GPU gives the CPU's parameters, or the error names th
   if (device == nullptr) return;
   // The tolerance is for the rounding of 20 steps.
   const auto host = make_cpu_kernels<float>(1);
-  check_close(trained(*device, short_run()), trained(*host, short_run()), 1e-4, 1);
+  check_close(parameters_after(*device, short_run()), parameters_after(*host, short_run()), 1e-4,
+              1);
 }
 
 TEST_CASE("a training in bf16 reaches the accuracy of float32") {
   const auto device = gpu();
   if (device == nullptr) return;
-  const auto rounding = gpu({.precision = Precision::kBfloat16});
+  const auto bf16_device = gpu({.precision = Precision::kBfloat16});
   const Split data{generate_digits(2000, 1, false), generate_digits(500, 1, true), "drawn"};
   TrainOptions options;
   options.layers = *named_model("cnn", {}, 10);
   options.epochs = 3;
   options.checkpoint_keep = 0;
   const Training exact = training(*device, options, data);
-  const Training near = training(*rounding, options, data);
+  const Training near = training(*bf16_device, options, data);
   CHECK(exact.outcome.test_accuracy > 0.95);
   // Two trainings in float32 with other seeds differ by up to a hundredth, too.
   CHECK(near.outcome.test_accuracy > exact.outcome.test_accuracy - 0.02);
@@ -90,7 +91,7 @@ TEST_CASE("training with data in host memory gives the same bits as with data on
   const auto streaming = gpu({.most_data_bytes = 1000});
   REQUIRE(streaming->upload(digits().train).is_streamed);
   REQUIRE_FALSE(device->upload(digits().train).is_streamed);
-  CHECK(trained(*streaming, short_run()) == trained(*device, short_run()));
+  CHECK(parameters_after(*streaming, short_run()) == parameters_after(*device, short_run()));
 }
 
 TEST_CASE("captured steps (CUDA graphs) give the same bits as separate operations") {
@@ -120,7 +121,8 @@ TEST_CASE("captured steps (CUDA graphs) give the same bits as separate operation
             .precision = precision, .captures_steps = false, .most_data_bytes = most_data_bytes};
         GpuOptions as_one = one_by_one;
         as_one.captures_steps = true;
-        CHECK(trained(*gpu(as_one), options) == trained(*gpu(one_by_one), options));
+        CHECK(parameters_after(*gpu(as_one), options) ==
+              parameters_after(*gpu(one_by_one), options));
       }
     }
   }
@@ -131,10 +133,11 @@ TEST_CASE(
   const auto device = gpu();
   if (device == nullptr) return;
   CHECK(device->allocate(std::size_t{1} << 50U) == nullptr);
-  const auto done = device->synchronise();
-  REQUIRE_FALSE(done.has_value());
-  CHECK(done.error().message.find("an array of 1073741824 MiB does not fit") != std::string::npos);
-  CHECK(done.error().message.find("smaller --batch") != std::string::npos);
+  const auto synchronised = device->synchronise();
+  REQUIRE_FALSE(synchronised.has_value());
+  CHECK(synchronised.error().message.find("an array of 1073741824 MiB does not fit") !=
+        std::string::npos);
+  CHECK(synchronised.error().message.find("smaller --batch") != std::string::npos);
 }
 
 TEST_CASE("a host array may change as soon as its copy to a real GPU is queued") {

@@ -78,6 +78,7 @@ TEST_CASE(
               kernels.copy_from_host(memory.get(), labels.data(), kN);
               kernels.softmax_cross_entropy(p[2], static_cast<std::uint8_t*>(memory.get()), kN,
                                             kClasses, 0.25F, p[0], p[1]);
+              // relu copies the totals (positive numbers) to the array that is compared.
               if (output == 1) kernels.relu(p[1], p[0], 2);
             });
   }

@@ -71,8 +71,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a batch larger than every rank's partitions is refused with the rank that has the most "
-    "samples") {
+    "a batch larger than every rank's partitions is refused, and the message names the rank that "
+    "has the most samples") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder.path(), 300, 50, 1, 3));
   TrainOptions options = descent();
@@ -132,10 +132,11 @@ TEST_CASE(
               "files of 100, 100, "
               "100 samples"));
   }
-  // A position has another meaning if each epoch's samples are divided among the ranks.
-  TrainOptions elsewhere = options;
-  elsewhere.sharding = Sharding::kSample;
-  CHECK(has(message_of(train(2, elsewhere)[1]), "this run has ranks without files of their own"));
+  // A position within an epoch has another meaning if each epoch's samples are divided among the
+  // ranks.
+  TrainOptions by_sample = options;
+  by_sample.sharding = Sharding::kSample;
+  CHECK(has(message_of(train(2, by_sample)[1]), "this run has ranks without files of their own"));
   CHECK(train_by_file(2, folder / "data", options)[0].parameters == whole[0].parameters);
 
   options.checkpoint_every = 0;

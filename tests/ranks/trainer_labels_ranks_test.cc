@@ -1,5 +1,5 @@
-// Tests the training on samples with several labels: the scores do not depend on the number of
-// ranks.
+// Tests the training on samples with several labels: the scores depend on the number of ranks only
+// by rounding.
 
 #include <algorithm>
 

@@ -47,14 +47,14 @@ struct PlainRank {
   std::vector<double> velocity;
   double samples = 0;  // since the last average
 
-  /// Sets gradients() to the derivative of the summed loss of these samples, divided by `of`.
-  void backward(const Dataset& data, std::span<const std::uint32_t> chosen, std::size_t of) {
+  /// Sets gradients() to the derivative of the summed loss of these samples, divided by `divisor`.
+  void backward(const Dataset& data, std::span<const std::uint32_t> chosen, std::size_t divisor) {
     std::vector<std::uint8_t> labels(chosen.size());
     double totals[2]{};
     kernels->gather(kernels->upload(data), chosen, 1.0F / 255, network->input(), labels.data());
     network->forward(chosen.size());
     kernels->softmax_cross_entropy(network->output(), labels.data(), chosen.size(), 10,
-                                   1.0 / static_cast<double>(of), network->output_gradient(),
+                                   1.0 / static_cast<double>(divisor), network->output_gradient(),
                                    totals);
     network->backward(chosen.size(), [](std::size_t) {});
   }

@@ -30,11 +30,11 @@ struct Trained {
 
 /// Returns generated digits: `samples` to train and 50 to test.
 [[nodiscard]] Split drawn_data(std::size_t samples = 300);
-/// Returns drawn_data(), which is drawn only once.
+/// Returns a drawn_data() that is made at the first call, and shared by all callers.
 [[nodiscard]] const Split& small_data();
 
-/// Trains on `size` ranks and returns every rank's result. change: modifies one rank's options
-/// and session.
+/// Trains on `size` ranks and returns every rank's result. change: called for each rank, with its
+/// number; may modify the rank's options and session.
 [[nodiscard]] std::vector<Trained> train(
     int size, const TrainOptions& options,
     const std::function<void(int, TrainOptions&, Session&)>& change = {},

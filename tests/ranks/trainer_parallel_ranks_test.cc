@@ -40,7 +40,8 @@ TrainOptions adam() {
 }  // namespace
 
 TEST_CASE(
-    "compressed buckets have the rounded sum, and the network's extra sums are not compressed") {
+    "compressed buckets have the rounded sum, and the sums in Network::extra() are not "
+    "compressed") {
   for (const Compression compression : {Compression::kBfloat16, Compression::kFloat16}) {
     for (const int size : {1, 2, 4, 7}) {
       CAPTURE(size);
@@ -108,8 +109,8 @@ TEST_CASE("N ranks with sharded optimizer states train like one rank") {
 }
 
 TEST_CASE(
-    "sharded and shared optimizer states give the same numbers as whole states at the same world "
-    "size") {
+    "sharded optimizer states, and arrays that ranks share, give the same numbers as whole states "
+    "at the same world size") {
   for (const TrainOptions& whole : {clipped_descent(), adam()}) {
     TrainOptions options = whole;
     options.batch = 7;

@@ -67,7 +67,7 @@ std::vector<float> arrays_of(const fs::path& path) {
   return values;
 }
 
-/// Two epochs of ten steps, with batches of 32 by default.
+/// Options for two epochs of ten steps, with the default batches of 32.
 const Words kSmall{"--train-samples", "300", "--test-samples", "100", "--hidden", "32",
                    "--epochs",        "2",   "--optimizer",    "sgd", "--lr",     "0.05"};
 

@@ -130,7 +130,7 @@ TEST_CASE(
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
   check_that_ranks_train_as_one(options, 1e-5);  // the tolerance is the same as above
-  check_that_it_resumes(options);                // two ranks with 28 samples together
+  check_that_it_resumes(options);                // two ranks with 28 samples each
 }
 
 TEST_CASE("a convolutional network with dropout resumes to the same bits") {
@@ -166,7 +166,7 @@ TEST_CASE(
   check_that_it_resumes(options);
 }
 
-TEST_CASE("leaving out the last batch changes the parameters by more than the tolerances above") {
+TEST_CASE("leaving out the last batch changes the parameters by more than the tolerance of sgd") {
   TrainOptions options = small_options();
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
@@ -199,8 +199,8 @@ TEST_CASE("training works with more ranks than samples in a step") {
 }
 
 TEST_CASE(
-    "a batch larger than a rank's shard, and a rank without samples, are refused with the rank's "
-    "number") {
+    "a batch larger than a rank's shard, and a rank without samples, are refused, and the message "
+    "names the rank") {
   TrainOptions options = small_options();
   options.batch = 43;  // 300 samples on 7 ranks
   options.epochs = 1;

@@ -19,7 +19,7 @@ namespace dlrun::trainer {
 namespace {
 
 constexpr int kRanks = 3;
-constexpr int kStopped = 1;  ///< the rank that stops
+constexpr int kStoppedRank = 1;  ///< the rank that stops
 
 /// Keeps the gradients in device memory while they are summed, so that wait() does not wait for the
 /// device. The rank stops at its call number `stops_at` of start_all_reduce(), and never if
@@ -78,18 +78,18 @@ RcclRun train_over_rccl(const StandIn& stand_in, int stops_at) {
   options.checkpoint_dir = folder / "checkpoints";
   RcclRun run;
   const auto train_rank = [&](Communicator& communicator) -> std::vector<std::string> {
-    const bool stops = communicator.rank() == kStopped;
-    GradientsOnDevice on_device(communicator, stand_in, stops ? stops_at : 0);
+    const bool stops = communicator.rank() == kStoppedRank;
+    GradientsOnDevice wrapped(communicator, stand_in, stops ? stops_at : 0);
     auto kernels = make_cpu_kernels<float>(1);
     TrainingReporter::Options silent;
     silent.is_main = false;
     auto reporter = TrainingReporter::open(silent);
     if (!reporter) return {reporter.error().message};
-    Trainer trainer(options, small_data(), {on_device, *kernels, *reporter, "host"});
+    Trainer trainer(options, small_data(), {wrapped, *kernels, *reporter, "host"});
     const auto outcome = trainer.run();
     if (!outcome)
       run.errors[static_cast<std::size_t>(communicator.rank())] = outcome.error().message;
-    if (stops) run.calls = on_device.calls();
+    if (stops) run.calls = wrapped.calls();
     return {};
   };
   expect_no_failures(on_threads("rccl", kRanks, train_rank, set_options_for_loss));
@@ -112,7 +112,7 @@ TEST_CASE_FIXTURE(StandIn,
   CHECK(disturbed.calls == undisturbed.calls);
   CHECK(disturbed.checkpoints == 0);
   CHECK(has(disturbed.errors[0], lost_or_stuck_message()));
-  CHECK(has(disturbed.errors[kStopped], "this rank was stopped"));
+  CHECK(has(disturbed.errors[kStoppedRank], "this rank was stopped"));
   CHECK(has(disturbed.errors[2], lost_or_stuck_message()));
 }
 

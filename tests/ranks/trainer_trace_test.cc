@@ -79,11 +79,11 @@ Track named(const Track& track, const std::string& name) {
   return found;
 }
 
-std::vector<Trained> train_traced(int size, const TrainOptions& options,
-                                  std::string_view backend = "gloo") {
+/// Calls train() with host names that contain quotes, with which the JSON must still be valid.
+std::vector<Trained> train_on_quoted_hosts(int size, const TrainOptions& options,
+                                           std::string_view backend = "gloo") {
   return train(
       size, options,
-      // A host name with quotes must still give valid JSON.
       [](int rank, TrainOptions&, Session& session) {
         session.host = "\"host\" " + std::to_string(rank);
       },
@@ -111,7 +111,7 @@ TEST_CASE(
     untraced.checkpoint_keep = 0;
     return untraced;
   }());
-  const auto traced = train_traced(kRanks, options);
+  const auto traced = train_on_quoted_hosts(kRanks, options);
   REQUIRE_MESSAGE(traced[0].outcome.has_value(), message_of(traced[0]));
   CHECK(traced[0].parameters == plain[0].parameters);
 
@@ -175,7 +175,7 @@ TEST_CASE(
     options.batch = 14;
     options.trace_steps = 3;
     options.trace_prefix = folder / "t";
-    const auto traced = train_traced(2, options, is_shared ? "shm" : "gloo");
+    const auto traced = train_on_quoted_hosts(2, options, is_shared ? "shm" : "gloo");
     REQUIRE_MESSAGE(traced[0].outcome.has_value(), message_of(traced[0]));
     const auto tracks = tracks_of(folder / "t.json");
     CHECK(tracks.size() == 4);  // for each rank its steps and its single bucket
@@ -206,7 +206,7 @@ TEST_CASE(
   options.local_after = 1;
   options.trace_steps = 1000;
   options.trace_prefix = folder / "t";
-  const auto traced = train_traced(2, options);
+  const auto traced = train_on_quoted_hosts(2, options);
   REQUIRE_MESSAGE(traced[0].outcome.has_value(), message_of(traced[0]));
   const auto tracks = tracks_of(folder / "t.json");
   const Track& own = tracks.at({1, 0});

@@ -91,8 +91,8 @@ def first_step(model, seed, is_rounded):
 
 for name in SHAPES:
     worst = {}
-    for number in range(SEEDS):
-        exact, near = (first_step(name, number, is_rounded) for is_rounded in (False, True))
+    for seed in range(SEEDS):
+        exact, near = (first_step(name, seed, is_rounded) for is_rounded in (False, True))
         for array, values in exact.items():
             error = float((near[array] - values).norm() / values.norm())
             worst[array] = max(worst.get(array, 0), error)

@@ -23,7 +23,9 @@ def value(i, seed):
     return math.sin(1.3 * i + seed) * 10.0 ** (channel - 2) + channel - 1.5
 
 
-def nhwc(make):
+def nchw_tensor(make):
+    """Returns PyTorch's images x channels x rows x columns. make: gives the number at an index of
+    dlrun's array."""
     flat = torch.tensor([make(i) for i in range(N * H * W * C)], dtype=torch.float64)
     return flat.reshape(N, H, W, C).permute(0, 3, 1, 2).contiguous()
 
@@ -40,10 +42,10 @@ def main():
         layer.weight.copy_(torch.tensor([1.5, -0.5, 2.0, 0.25]))
         layer.bias.copy_(torch.tensor([0.1, 0.2, -0.3, 0.0]))
     for batch in range(BATCHES):
-        x = nhwc(lambda i: value(i, batch)).requires_grad_()
+        x = nchw_tensor(lambda i: value(i, batch)).requires_grad_()
         layer.zero_grad()
         y = layer(x)
-        y.backward(nhwc(lambda i: math.cos(0.7 * i)))
+        y.backward(nchw_tensor(lambda i: math.cos(0.7 * i)))
     print(f"// Made by layers.py: BatchNorm2d's output and gradients for the last of {BATCHES} batches of {N} x {H} x {W} x {C}, and")
     print("// then its running statistics and its output for the same batch in evaluation.")
     show("Y", y.detach())

@@ -19,7 +19,7 @@ STEPS = 10
 RATE = 0.01
 WEIGHT = slice(0, 6)
 BIAS = slice(6, 8)
-FIRST = [0.1 * (i - 3) for i in range(8)]
+INITIAL = [0.1 * (i - 3) for i in range(8)]
 
 
 def gradient(i, t):
@@ -40,7 +40,7 @@ def gradients(t, clip):
 
 
 def by_torch(make, clip):
-    p = torch.nn.Parameter(torch.tensor(FIRST, dtype=torch.float64))
+    p = torch.nn.Parameter(torch.tensor(INITIAL, dtype=torch.float64))
     optimizer = make([p])
     for t in range(1, STEPS + 1):
         p.grad = torch.tensor(gradients(t, clip), dtype=torch.float64)
@@ -55,7 +55,7 @@ def norm(x):
 def lars(momentum, decay, trust, clip):
     """Follows You, Gitman & Ginsburg 2017, "Large Batch Training of Convolutional Networks",
     Algorithm 1. The bias has the global rate and no decay."""
-    w = list(FIRST)
+    w = list(INITIAL)
     v = [0.0] * 8
     for t in range(1, STEPS + 1):
         g = gradients(t, clip)
@@ -73,7 +73,7 @@ def lars(momentum, decay, trust, clip):
 def lamb(decay, clip, beta1=0.9, beta2=0.999, eps=1e-6):
     """Follows You et al. 2020, "Large Batch Optimization for Deep Learning", Algorithm 2 with
     phi(z) = z. The bias has the global rate and no decay."""
-    x = list(FIRST)
+    x = list(INITIAL)
     m = [0.0] * 8
     v = [0.0] * 8
     for t in range(1, STEPS + 1):
@@ -98,7 +98,7 @@ def novograd(decay, clip, beta1=0.95, beta2=0.98, eps=1e-8):
     """Follows Ginsburg et al. 2019, "Stochastic Gradient Methods with Layer-wise Adaptive Moments",
     Algorithm 1, but also adds eps in the first step, as NVIDIA's implementation does. The bias
     counts as a separate layer, and decays."""
-    w = list(FIRST)
+    w = list(INITIAL)
     m = [0.0] * 8
     v = {}
     for t in range(1, STEPS + 1):
@@ -115,7 +115,7 @@ def novograd(decay, clip, beta1=0.95, beta2=0.98, eps=1e-8):
 def lion(decay, clip, beta1=0.9, beta2=0.99):
     """Follows Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms", Algorithm 2. The
     bias decays, too."""
-    w = list(FIRST)
+    w = list(INITIAL)
     m = [0.0] * 8
     for t in range(1, STEPS + 1):
         g = gradients(t, clip)

@@ -14,18 +14,18 @@ namespace {
 struct CopyScene : Scene {
   using Scene::Scene;
 
-  void join(int rank, bool stages, std::chrono::seconds collects = {}) {
+  void join(int rank, bool stages, std::chrono::seconds collect_limit = {}) {
     Hello hello{{rank, 4, rank % 2, 2, rank / 2, 2, WorldSource::kSlurm}};
     hello.host = "n" + std::to_string(rank / 2 + 1);
     hello.addr = "10.0.0." + std::to_string(rank / 2 + 1);
     hello.stages = stages && rank % 2 == 0;
-    hello.collect_limit = rank % 2 == 0 ? collects : seconds(0);
+    hello.collect_limit = rank % 2 == 0 ? collect_limit : seconds(0);
     attempt.on_hello(rank, hello, now);
   }
-  void all_join_with(bool stages, std::chrono::seconds collects = {}) {
-    for (int rank = 0; rank < 4; ++rank) join(rank, stages, collects);
+  void all_join_with(bool stages, std::chrono::seconds collect_limit = {}) {
+    for (int rank = 0; rank < 4; ++rank) join(rank, stages, collect_limit);
   }
-  [[nodiscard]] int sent(std::string_view type) const {
+  [[nodiscard]] int sent_count(std::string_view type) const {
     int found = 0;
     for (const auto& [rank, message] : notes.sent) found += message["type"] == type ? 1 : 0;
     return found;
@@ -43,15 +43,15 @@ TEST_CASE("the programs start when all ranks have joined and all nodes have thei
   CopyScene scene;
   scene.all_join_with(true);
   CHECK(scene.receivers("stage") == std::vector<int>{0, 2});
-  CHECK(scene.sent("start") == 0);
+  CHECK(scene.sent_count("start") == 0);
   CHECK(scene.notes.last("staging") == Json{{"nodes", 2}});
   CHECK(scene.notes.count("joined") == 0);
   scene.attempt.on_staged(2, 3, 100, scene.now);
   scene.attempt.on_staged(2, 3, 100, scene.now);  // a repeated message counts once
-  CHECK(scene.sent("start") == 0);
+  CHECK(scene.sent_count("start") == 0);
   scene.pass(seconds(2));
   scene.attempt.on_staged(0, 0, 0, scene.now);
-  CHECK(scene.sent("start") == 4);
+  CHECK(scene.sent_count("start") == 4);
   CHECK(scene.notes.last("staged") ==
         Json{{"nodes", 2}, {"files", 3}, {"bytes", 100}, {"seconds", 2.0}});
   CHECK(scene.notes.count("staging") == 1);
@@ -78,12 +78,12 @@ TEST_CASE("a node that cannot stage its data is named, and no program starts") {
   scene.all_join_with(true, seconds(60));
   scene.attempt.on_exit(2, {kExitStaging, 0, "cannot stage /d to $TMPDIR/d: full"}, scene.now);
   scene.pass(Attempt::kCulpritWait);
-  CHECK(scene.sent("start") == 0);
+  CHECK(scene.sent_count("start") == 0);
   CHECK(scene.notes.last("rank_failed")["host"] == "n2");
   CHECK(scene.notes.last("rank_failed")["code"] == kExitStaging);
   // No program has started, so there are no outputs to wait for.
-  CHECK(scene.sent("collect") == 0);
-  CHECK(scene.sent("noted") == 1);
+  CHECK(scene.sent_count("collect") == 0);
+  CHECK(scene.sent_count("noted") == 1);
 }
 
 TEST_CASE("nodes wait while sbcast sends the large files, and then copy their data") {
@@ -121,20 +121,20 @@ TEST_CASE(
   scene.all_join_with(false, seconds(60));
   scene.attempt.on_exit(0, {}, scene.now);
   scene.pass(OutputBoard::kLookEvery);
-  CHECK(scene.sent("collect") == 0);
+  CHECK(scene.sent_count("collect") == 0);
   scene.attempt.on_exit(1, {}, scene.now);
   scene.pass(OutputBoard::kLookEvery);
   CHECK(scene.receivers("collect") == std::vector<int>{0});
-  CHECK(scene.sent("noted") == 0);
+  CHECK(scene.sent_count("noted") == 0);
   for (const int rank : {2, 3}) scene.attempt.on_exit(rank, {}, scene.now);
   scene.pass(OutputBoard::kLookEvery);
   CHECK(scene.receivers("collect") == std::vector<int>{0, 2});
   scene.attempt.on_collected(0, 2, 10, scene.now);
   scene.pass(seconds(5));
   CHECK_FALSE(scene.attempt.is_over());
-  CHECK(scene.sent("noted") == 0);
+  CHECK(scene.sent_count("noted") == 0);
   scene.attempt.on_collected(2, 1, 5, scene.now);
-  CHECK(scene.sent("noted") == 4);
+  CHECK(scene.sent_count("noted") == 4);
   CHECK(scene.notes.last("outputs")["files"] == 3);
   CHECK(scene.notes.last("outputs")["bytes"] == 15);
   scene.attempt.on_step_end(0, "", scene.now);
@@ -153,14 +153,14 @@ TEST_CASE("the step is not stopped while outputs are copied, and is stopped afte
     scene.pass(seconds(1));
   }
   CHECK(scene.receivers("collect") == std::vector<int>{0, 2});
-  CHECK(scene.notes.stops.empty());
+  CHECK(scene.notes.stop_kills.empty());
   for (const auto& [rank, message] : scene.notes.sent) {
     if (message["type"] == "collect") CHECK(message.contains("since_end"));
   }
   for (const int rank : {0, 2}) scene.attempt.on_collected(rank, 0, 0, scene.now);
-  CHECK(scene.sent("noted") == 4);
+  CHECK(scene.sent_count("noted") == 4);
   scene.pass(kStepStoppedAfter);
-  CHECK(scene.notes.stops == std::vector<bool>{false});
+  CHECK(scene.notes.stop_kills == std::vector<bool>{false});
 }
 
 TEST_CASE("an attempt stops waiting for the outputs of an agent that is late, silent or gone") {
@@ -174,7 +174,7 @@ TEST_CASE("an attempt stops waiting for the outputs of an agent that is late, si
     }
   };
   beats_for(60);
-  CHECK(scene.sent("noted") == 0);
+  CHECK(scene.sent_count("noted") == 0);
   SUBCASE("the time for the copy is over") {
     beats_for(20);
   }
@@ -190,7 +190,7 @@ TEST_CASE("an attempt stops waiting for the outputs of an agent that is late, si
     scene.attempt.on_lost(2, "closed", scene.now);
     scene.pass(seconds(1));
   }
-  CHECK(scene.sent("noted") == 4);
+  CHECK(scene.sent_count("noted") == 4);
 }
 
 TEST_CASE("a rank whose program cannot be ended does not keep the step alive") {
@@ -201,8 +201,8 @@ TEST_CASE("a rank whose program cannot be ended does not keep the step alive") {
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_heard(rank, scene.now);
     scene.pass(seconds(1));
   }
-  CHECK(scene.sent("collect") == 0);
-  CHECK(scene.notes.stops == std::vector<bool>{false, true});
+  CHECK(scene.sent_count("collect") == 0);
+  CHECK(scene.notes.stop_kills == std::vector<bool>{false, true});
 }
 
 }  // namespace

@@ -126,8 +126,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a process that is stopped for 3 s is ignored, and one that is stopped for the limit counts as "
-    "hung and is named") {
+    "a process that is stopped for 3 s does not count as hung, and one that is stopped for the "
+    "limit does, and is named") {
   Scene scene({.hang_after = seconds(10)});
   scene.all_join(4);
   scene.attempt.on_stopped(2, seconds(3), scene.now);
@@ -221,19 +221,19 @@ TEST_CASE("a node that is silent when the run hangs counts as lost, long before 
     CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2"});
   }
   SUBCASE("only one of the node's two agents is silent, or all agents are: the run hangs") {
-    bool is_everybody = false;
+    bool all_are_silent = false;
     SUBCASE("one agent") {}
     SUBCASE("all agents") {
-      is_everybody = true;
+      all_are_silent = true;
     }
     scene.pass(seconds(9));
-    if (!is_everybody) beat({0, 1, 3});
+    if (!all_are_silent) beat({0, 1, 3});
     scene.pass(seconds(1));
     CHECK(scene.notes.broadcasts_of("end") == 1);
     CHECK(scene.attempt.end().lost_nodes.empty());
     CHECK(scene.attempt.end().reason == EndReason::kHang);
-    CHECK(scene.attempt.end().first_failed.has_value() == !is_everybody);
-    if (!is_everybody) {
+    CHECK(scene.attempt.end().first_failed.has_value() == !all_are_silent);
+    if (!all_are_silent) {
       CHECK(scene.attempt.end().first_failed->rank == 2);
       CHECK(scene.attempt.end().message.ends_with("; no message from rank 2 on n2 for 10 s"));
     }

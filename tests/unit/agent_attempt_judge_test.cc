@@ -13,7 +13,7 @@ namespace dlrun::agent {
 namespace {
 
 /// Returns the facts of an attempt of four ranks on n1 and n2 in which rank 3 on n2 has failed.
-EndFacts failed_rank(int code, int signal = 0) {
+EndFacts facts_of_failed_rank(int code, int signal = 0) {
   EndFacts facts{.ranks = 4, .has_any_rank = true, .job_nodes = "n[1-2]"};
   facts.end.code = code;
   facts.end.reason = EndReason::kRankFailed;
@@ -24,14 +24,14 @@ EndFacts failed_rank(int code, int signal = 0) {
 }
 
 /// Returns the facts of an attempt whose four ranks have ended with 0.
-EndFacts all_zero() {
+EndFacts facts_without_failure() {
   EndFacts facts{.ranks = 4, .has_any_rank = true};
   facts.end.reason = EndReason::kOk;
   return facts;
 }
 
 TEST_CASE("if a rank fails by itself, the cause is a failure, and the user gets no extra line") {
-  const auto judged = judge(failed_rank(1));
+  const auto judged = judge(facts_of_failed_rank(1));
   CHECK(judged.end.cause == Cause::kFailure);
   CHECK(judged.end.code == 1);
   CHECK(judged.end.message == "rank 3 failed");
@@ -49,7 +49,7 @@ TEST_CASE("Slurm's reason replaces the cause only if Slurm's signal ended the ra
                           Row{"PREEMPTION", Cause::kPreemption, false, true},
                           Row{"JOB REQUEUE", Cause::kRequeue, false, true},
                           Row{"NODE FAILURE ON n2", Cause::kNodeFailure, false, false}}) {
-    auto facts = failed_rank(128 + SIGTERM, SIGTERM);
+    auto facts = facts_of_failed_rank(128 + SIGTERM, SIGTERM);
     facts.end.is_cancelled = true;
     facts.signs.cancel_reason = row.reason;
     const auto judged = judge(facts);
@@ -60,14 +60,14 @@ TEST_CASE("Slurm's reason replaces the cause only if Slurm's signal ended the ra
     REQUIRE(judged.lines.size() == 1);
     CHECK(judged.end.message == judged.lines[0] + "; rank 3 failed");
   }
-  auto own = failed_rank(1);
+  auto own = facts_of_failed_rank(1);
   own.signs.cancel_reason = "TIME LIMIT";
   CHECK(judge(own).end.cause == Cause::kFailure);
   CHECK_FALSE(judge(own).end.is_slurms_doing);
 }
 
 TEST_CASE("Slurm's reason is the cause if a program is killed by the signal to save a checkpoint") {
-  auto facts = failed_rank(128 + SIGUSR1, SIGUSR1);
+  auto facts = facts_of_failed_rank(128 + SIGUSR1, SIGUSR1);
   facts.signs.is_preemption_near = true;
   CHECK(judge(facts).end.cause == Cause::kPreemption);  // Slurm gave no reason
   facts.signs.cancel_reason = "JOB REQUEUE";
@@ -79,7 +79,7 @@ TEST_CASE("Slurm's reason is the cause if a program is killed by the signal to s
 
 TEST_CASE(
     "the time limit is the cause if its warning killed a program, whatever retry.on contains") {
-  auto facts = failed_rank(128 + SIGUSR1, SIGUSR1);
+  auto facts = facts_of_failed_rank(128 + SIGUSR1, SIGUSR1);
   CHECK(judge(facts).end.cause == Cause::kFailure);
   facts.signs.is_limit_near = true;
   for (const bool retries_timeout : {false, true}) {
@@ -90,7 +90,7 @@ TEST_CASE(
     REQUIRE(judged.lines.size() == 1);
     CHECK(judged.end.message == "rank 3 failed; " + judged.lines[0]);
   }
-  auto other = failed_rank(1);
+  auto other = facts_of_failed_rank(1);
   other.signs.is_limit_near = true;
   CHECK(judge(other).end.cause == Cause::kFailure);
 }
@@ -98,7 +98,7 @@ TEST_CASE(
 TEST_CASE(
     "if all ranks end with 0, the run is complete, unless the time limit was near and retry.on has "
     "timeout") {
-  auto facts = all_zero();
+  auto facts = facts_without_failure();
   CHECK(judge(facts).end.cause == Cause::kNone);
   CHECK(judge(facts).end.message == "all 4 ranks ended with 0");
   facts.signs.is_limit_near = true;
@@ -111,7 +111,7 @@ TEST_CASE(
   facts.signs.has_reported_done = true;
   CHECK(judge(facts).end.code == 0);
   CHECK(judge(facts).end.cause == Cause::kNone);
-  auto preempted = all_zero();
+  auto preempted = facts_without_failure();
   preempted.signs.is_preemption_near = true;
   CHECK(judge(preempted).end.code == 0);
   CHECK(judge(preempted).end.cause == Cause::kPreemption);
@@ -119,7 +119,7 @@ TEST_CASE(
 }
 
 TEST_CASE("signs that were noted before a rank failed give the end's cause, in a fixed order") {
-  auto facts = failed_rank(128 + SIGKILL, SIGKILL);
+  auto facts = facts_of_failed_rank(128 + SIGKILL, SIGKILL);
   facts.signs.is_out_of_memory = true;
   CHECK(judge(facts).end.cause == Cause::kOom);
   facts.signs.is_preemption_near = true;
@@ -165,7 +165,7 @@ TEST_CASE("nodes where the step could not be launched are lost, if others could 
 }
 
 TEST_CASE("a container is the cause only if the rank's program has not started") {
-  auto facts = failed_rank(1);
+  auto facts = facts_of_failed_rank(1);
   facts.container = ContainerFailure{Cause::kImage, "no such image"};
   CHECK(judge(facts).end.cause == Cause::kFailure);  // the program of rank 3 was started
   facts.end.first_failed->pid = 0;
@@ -178,7 +178,7 @@ TEST_CASE("a container is the cause only if the rank's program has not started")
 
 TEST_CASE(
     "a node is suspect if one of its agents is lost, and silent if none of its ranks is left") {
-  auto facts = failed_rank(128 + SIGKILL);
+  auto facts = facts_of_failed_rank(128 + SIGKILL);
   facts.lost_hosts = {"n2", ""};
   facts.remaining_ranks = {{"n1", 2}, {"n2", 1}, {"", 1}};
   CHECK(judge(facts).end.suspects == std::vector<std::string>{"n2"});

@@ -153,7 +153,8 @@ TEST_CASE(
   CHECK(scene.notes.count("result") == 2);  // no new result
 }
 
-TEST_CASE("progress of rank 0 is recorded at most once a second, and its final report always") {
+TEST_CASE(
+    "progress of rank 0 is recorded at most once a second, and its first final report at once") {
   Scene scene;
   scene.all_join(2);
   for (int step = 0; step < 100; ++step) {

@@ -184,14 +184,16 @@ TEST_CASE(
   Scene scene;
   scene.all_join(4);
   const auto report_signal = [&] { scene.attempt.on_task_end(2, "n2", 139, SIGSEGV, scene.now); };
-  const auto lost = [&] { scene.attempt.on_lost(2, "the connection was closed", scene.now); };
+  const auto break_connection = [&] {
+    scene.attempt.on_lost(2, "the connection was closed", scene.now);
+  };
   SUBCASE("the report comes before the loss") {
     report_signal();
     CHECK(scene.notes.printed.empty());  // the rank's own report may still be on its way
-    lost();
+    break_connection();
   }
   SUBCASE("the report comes after the loss") {
-    lost();
+    break_connection();
     CHECK(scene.notes.broadcasts_of("end") == 1);  // lead still ends the other ranks
     CHECK(scene.notes.printed.empty());
     report_signal();
@@ -217,13 +219,13 @@ TEST_CASE("a step that does not end is stopped, then killed") {
   Scene scene;
   scene.all_join(2);
   scene.attempt.on_exit(0, {1, 0, ""}, scene.now);
-  CHECK(scene.notes.stops.empty());
+  CHECK(scene.notes.stop_kills.empty());
   scene.pass(kStepStoppedAfter);
-  CHECK(scene.notes.stops == std::vector<bool>{false});
+  CHECK(scene.notes.stop_kills == std::vector<bool>{false});
   scene.pass(seconds(2));
-  CHECK(scene.notes.stops == std::vector<bool>{false, true});
+  CHECK(scene.notes.stop_kills == std::vector<bool>{false, true});
   scene.pass(seconds(9));
-  CHECK(scene.notes.stops.size() == 2);
+  CHECK(scene.notes.stop_kills.size() == 2);
 }
 
 TEST_CASE("a second TERM ends the attempt within 5 s, even if neither the step nor the ranks end") {
@@ -283,7 +285,7 @@ TEST_CASE("if no rank joins, the step is stopped at once, and its nodes are name
   Scene scene({.join_timeout = seconds(5), .job_nodes = "n[1-4]"});
   scene.pass(seconds(5));
   CHECK(scene.notes.printed[0] == "no rank connected to lead within 5 s; missing on n[1-4] (all)");
-  CHECK(scene.notes.stops == std::vector<bool>{false});
+  CHECK(scene.notes.stop_kills == std::vector<bool>{false});
 }
 
 TEST_CASE("the error of a step that cannot be launched quotes srun") {

@@ -189,15 +189,15 @@ TEST_CASE(
     "writing to the pipe of torch's flight recorder makes it write its dump, which is copied into "
     "the run") {
   const TemporaryDirectory folder;
-  const auto pipe = (folder / "pipe-").string();
-  REQUIRE(::mkfifo((pipe + "3.pipe").c_str(), 0600) == 0);
+  const auto pipe_prefix = (folder / "pipe-").string();
+  REQUIRE(::mkfifo((pipe_prefix + "3.pipe").c_str(), 0600) == 0);
   Env program;
-  program.set("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", pipe);
+  program.set("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", pipe_prefix);
   program.set("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", (folder / "record-").string());
   // No recorder has opened the pipe.
   CHECK_FALSE(copy_flight_record(program, 3, folder / "copy", milliseconds(100)));
   std::thread recorder([&] {
-    std::ifstream request(pipe + "3.pipe");
+    std::ifstream request(pipe_prefix + "3.pipe");
     std::string line;
     std::getline(request, line);
     std::ofstream(folder / "record-3") << "a record";

@@ -167,7 +167,7 @@ TEST_CASE("after a full disk, the log says how many bytes are missing as soon as
                                              ": File too large (EFBIG)\nthree\n");
 }
 
-TEST_CASE("once a file has been renewed after a failed try, its first limit applies again") {
+TEST_CASE("once a file has been renewed after a failed try, its original limit applies again") {
   const TemporaryDirectory folder;
   const auto path = (folder / "record").string();
   auto file = BackgroundFile::open(path, 1U << 20U);

@@ -22,7 +22,7 @@
 #include "runtime/agent/event_log.h"
 #include "runtime/agent/retry.h"
 #include "tests/temporary_directory.h"
-#include "tests/time_limit.h"
+#include "tests/time_bounds.h"
 
 using namespace dlrun;
 using namespace dlrun::agent;

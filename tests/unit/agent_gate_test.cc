@@ -18,7 +18,7 @@
 #include "runtime/agent/address.h"
 #include "runtime/agent/gate.h"
 #include "runtime/agent/link.h"
-#include "tests/time_limit.h"
+#include "tests/time_bounds.h"
 
 namespace dlrun::agent {
 namespace {

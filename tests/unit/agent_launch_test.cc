@@ -90,7 +90,7 @@ TEST_CASE(
   CHECK_FALSE(scene.attempt.step_is_over());
   CHECK(scene.attempt.end().reason == EndReason::kOk);
   CHECK(scene.notes.count("attempt_end") == 1);
-  CHECK(scene.notes.stops.empty());
+  CHECK(scene.notes.stop_kills.empty());
   scene.attempt.on_own_signal(SIGTERM, scene.now);
   CHECK(scene.notes.count("signal") == 0);
   scene.attempt.on_step_end(0, "", scene.now);

@@ -22,7 +22,7 @@
 #include "runtime/agent/metrics_follower.h"
 #include "tests/contains.h"
 #include "tests/temporary_directory.h"
-#include "tests/time_limit.h"
+#include "tests/time_bounds.h"
 
 namespace dlrun::agent {
 namespace {

@@ -19,7 +19,7 @@
 #include "runtime/agent/sample_board.h"
 #include "runtime/agent/snapshot_file.h"
 #include "tests/temporary_directory.h"
-#include "tests/time_limit.h"
+#include "tests/time_bounds.h"
 
 namespace dlrun::agent {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "runtime/agent/node_fitness.h"
 #include "runtime/agent/store_table.h"
-#include "tests/time_limit.h"
+#include "tests/time_bounds.h"
 #include "tests/unit/attempt_scene.h"
 
 namespace dlrun::agent {

@@ -497,7 +497,7 @@ TEST_CASE("unit tests that limit time or memory are built both with and without 
     if (!name.ends_with("_test.cc") || name == "architecture_test.cc") continue;
     const std::string text = text_of(entry.path());
     if (text.find("__SANITIZE_") == std::string::npos &&
-        text.find("tests/time_limit.h") == std::string::npos)
+        text.find("tests/time_bounds.h") == std::string::npos)
       continue;
     ++found;
     CHECK_MESSAGE(in_both_builds.find(name) != std::string::npos, name);

@@ -8,7 +8,7 @@
 #include "common/json_lines.h"
 #include "common/text.h"
 #include "launcher/view/picture_text.h"
-#include "tests/time_limit.h"
+#include "tests/time_bounds.h"
 
 namespace dlrun {
 namespace {

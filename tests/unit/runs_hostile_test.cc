@@ -23,7 +23,7 @@
 #include "launcher/runs/status.h"
 #include "launcher/runs/sweep_record.h"
 #include "tests/temporary_directory.h"
-#include "tests/time_limit.h"
+#include "tests/time_bounds.h"
 
 using namespace dlrun;
 using Json = nlohmann::ordered_json;

@@ -23,7 +23,7 @@
 #include "launcher/runs/run_record.h"
 #include "launcher/runs/summaries.h"
 #include "tests/temporary_directory.h"
-#include "tests/time_limit.h"
+#include "tests/time_bounds.h"
 
 using namespace dlrun;
 using Json = nlohmann::ordered_json;

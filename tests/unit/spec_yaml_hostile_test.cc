@@ -14,7 +14,7 @@
 
 #include "launcher/spec/load.h"
 #include "launcher/spec/yaml_document.h"
-#include "tests/time_limit.h"
+#include "tests/time_bounds.h"
 
 namespace dlrun {
 namespace {

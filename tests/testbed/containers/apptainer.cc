@@ -46,7 +46,7 @@ struct Bind {
 
 struct Wanted {
   bool runs = false;  ///< `run`: passes the command to the image's runscript
-  bool has_home = true, is_root = false, is_writable = false, has_nv = false;
+  bool mounts_home = true, is_root = false, is_writable = false, asks_for_nv = false;
   std::vector<Bind> binds;
   fs::path workdir;
   fs::path image;
@@ -84,19 +84,19 @@ void add_binds(std::vector<Bind>& binds, const std::string& text) {
   Wanted wanted;
   wanted.runs = verb == "run";
   Arguments arguments(std::move(words));
-  while (const auto option = arguments.option({"-B", "--bind", "--pwd", "--cwd"})) {
+  while (const auto option = arguments.next_option({"-B", "--bind", "--pwd", "--cwd"})) {
     if (*option == "-B" || *option == "--bind")
       add_binds(wanted.binds, arguments.value());
     else if (*option == "--pwd" || *option == "--cwd")
       wanted.workdir = arguments.value();
     else if (*option == "--no-home")
-      wanted.has_home = false;
+      wanted.mounts_home = false;
     else if (*option == "-f" || *option == "--fakeroot")
       wanted.is_root = true;
     else if (*option == "--writable-tmpfs")
       wanted.is_writable = true;
     else if (*option == "--nv")
-      wanted.has_nv = true;
+      wanted.asks_for_nv = true;
     else
       die("unknown flag (or one that the stand-in lacks): " + *option);
   }
@@ -132,7 +132,7 @@ void mount_all(const fs::path& root, const Wanted& wanted, const std::string& ho
   for (const char* path : {"/etc/hosts", "/etc/resolv.conf"}) {
     if (fs::exists(path)) bind(path, path);
   }
-  if (wanted.has_home) bind(home, wanted.is_root ? "/root" : home);
+  if (wanted.mounts_home) bind(home, wanted.is_root ? "/root" : home);
   // The current folder is mounted, too, unless it would cover a folder of the image.
   const fs::path relative = started_in.relative_path();
   const std::string top = relative.empty() ? "" : relative.begin()->string();
@@ -162,7 +162,7 @@ int enter(Wanted wanted) {
   const std::string home = user != nullptr ? user->pw_dir : "/";
   const fs::path started_in = fs::current_path();
   say(wanted.image.string());
-  if (wanted.has_nv && ::access("/dev/nvidiactl", F_OK) != 0)
+  if (wanted.asks_for_nv && ::access("/dev/nvidiactl", F_OK) != 0)
     std::fprintf(stderr, "INFO:    Could not find any nv files on this host!\n");
 
   // Splits the caller's environment into ordinary variables and those that override the image's.

@@ -65,7 +65,7 @@ void say(const std::string& message) {
 
 /// Returns docker://[USER@][REGISTRY#]IMAGE[:TAG] as a file name in the folder that replaces
 /// all registries.
-[[nodiscard]] fs::path in_registry(std::string uri) {
+[[nodiscard]] fs::path registry_file(std::string uri) {
   constexpr std::string_view kScheme = "docker://";
   if (!uri.starts_with(kScheme)) die("Invalid argument: " + uri);
   uri.erase(0, kScheme.size());
@@ -95,11 +95,11 @@ void say(const std::string& message) {
 int import_image(Words words) {
   Arguments arguments(std::move(words));
   std::string output;
-  while (const auto option = arguments.option({"-o", "--output", "-a", "--arch"})) {
+  while (const auto option = arguments.next_option({"-o", "--output", "-a", "--arch"})) {
     if (*option == "-o" || *option == "--output") output = arguments.value();
   }
   const std::string uri = arguments.take();
-  const fs::path image = in_registry(uri);
+  const fs::path image = registry_file(uri);
   if (output.empty()) output = image.filename();
   if (is_unreachable(uri)) die_unreachable(uri);
   if (fs::exists(output)) die("File already exists: " + output);
@@ -115,7 +115,7 @@ int digest(Words words) {
   Arguments arguments(std::move(words));
   const std::string uri = arguments.take();
   if (is_unreachable(uri)) die_unreachable(uri);
-  const fs::path image = in_registry(uri);
+  const fs::path image = registry_file(uri);
   if (!fs::exists(image)) die("returned error code: 404 Not Found");
   Words command{"sh", "-c", "printf 'sha256:%s\\n' \"$(sha256sum <\"$0\" | cut -d' ' -f1)\"",
                 image.string()};
@@ -127,7 +127,7 @@ int create(Words words) {
   Arguments arguments(std::move(words));
   std::string name;
   bool is_forced = false;
-  while (const auto option = arguments.option({"-n", "--name"})) {
+  while (const auto option = arguments.next_option({"-n", "--name"})) {
     if (*option == "-n" || *option == "--name")
       name = arguments.value();
     else if (*option == "-f" || *option == "--force")
@@ -151,7 +151,7 @@ int export_image(Words words) {
   Arguments arguments(std::move(words));
   std::string output;
   bool is_forced = false;
-  while (const auto option = arguments.option({"-o", "--output"})) {
+  while (const auto option = arguments.next_option({"-o", "--output"})) {
     if (*option == "-o" || *option == "--output") output = arguments.value();
     if (*option == "-f" || *option == "--force") is_forced = true;
   }
@@ -168,7 +168,7 @@ int export_image(Words words) {
 int remove(Words words) {
   Arguments arguments(std::move(words));
   bool is_forced = false;
-  while (const auto option = arguments.option({}))
+  while (const auto option = arguments.next_option({}))
     is_forced = is_forced || *option == "-f" || *option == "--force";
   Words names = arguments.rest();
   for (const std::string& name : names) {
@@ -288,10 +288,10 @@ void add_lines(Environment& environment, std::istream& lines) {
 struct Start {
   bool is_root = is_on("ENROOT_REMAP_ROOT");
   bool is_writable = is_on("ENROOT_ROOTFS_WRITABLE");
-  Words mounts;  ///< in enroot's form: SOURCE:TARGET[:OPTIONS]
-  Words env;     ///< NAME or NAME=VALUE
-  std::optional<std::string> rc;
-  std::string conf;  ///< a script whose function hooks() runs in enroot's bash
+  Words mounts;                   ///< in enroot's form: SOURCE:TARGET[:OPTIONS]
+  Words env;                      ///< NAME or NAME=VALUE
+  std::optional<std::string> rc;  ///< the text of the script that --rc names
+  std::string conf;               ///< a script whose function hooks() runs in enroot's bash
   std::string name;
   Words command;
 };
@@ -300,7 +300,7 @@ struct Start {
   Start wanted;
   Arguments arguments(std::move(words));
   while (const auto option =
-             arguments.option({"-e", "--env", "-m", "--mount", "--rc", "-c", "--conf"})) {
+             arguments.next_option({"-e", "--env", "-m", "--mount", "--rc", "-c", "--conf"})) {
     if (*option == "-r" || *option == "--root")
       wanted.is_root = true;
     else if (*option == "-w" || *option == "--rw")

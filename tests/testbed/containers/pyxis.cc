@@ -59,7 +59,7 @@ enum Option : int {
   kNoEntrypoint,
   kWritable,
   kReadonly,
-  kOptions
+  kOptionCount
 };
 
 struct Row {
@@ -67,24 +67,24 @@ struct Row {
   const char* argument;  ///< nullptr: a flag
   int opposite;          ///< the option that excludes this one; -1: none
 };
-constexpr std::array<Row, kOptions> kRows{{{"container-image", "IMAGE|PATH", -1},
-                                           {"container-mounts", "SRC:DST[:FLAGS][,...]", -1},
-                                           {"container-workdir", "PATH", -1},
-                                           {"container-name", "NAME", -1},
-                                           {"container-save", "PATH", -1},
-                                           {"container-env", "NAME[,NAME...]", -1},
-                                           {"container-mount-home", nullptr, kNoMountHome},
-                                           {"no-container-mount-home", nullptr, kMountHome},
-                                           {"container-remap-root", nullptr, kNoRemapRoot},
-                                           {"no-container-remap-root", nullptr, kRemapRoot},
-                                           {"container-entrypoint", nullptr, kNoEntrypoint},
-                                           {"no-container-entrypoint", nullptr, kEntrypoint},
-                                           {"container-writable", nullptr, kReadonly},
-                                           {"container-readonly", nullptr, kWritable}}};
+constexpr std::array<Row, kOptionCount> kRows{{{"container-image", "IMAGE|PATH", -1},
+                                               {"container-mounts", "SRC:DST[:FLAGS][,...]", -1},
+                                               {"container-workdir", "PATH", -1},
+                                               {"container-name", "NAME", -1},
+                                               {"container-save", "PATH", -1},
+                                               {"container-env", "NAME[,NAME...]", -1},
+                                               {"container-mount-home", nullptr, kNoMountHome},
+                                               {"no-container-mount-home", nullptr, kMountHome},
+                                               {"container-remap-root", nullptr, kNoRemapRoot},
+                                               {"no-container-remap-root", nullptr, kRemapRoot},
+                                               {"container-entrypoint", nullptr, kNoEntrypoint},
+                                               {"no-container-entrypoint", nullptr, kEntrypoint},
+                                               {"container-writable", nullptr, kReadonly},
+                                               {"container-readonly", nullptr, kWritable}}};
 
 /// The state of one process: srun, sbatch, or a step's slurmstepd.
 struct State {
-  std::array<std::optional<std::string>, kOptions> given;
+  std::array<std::optional<std::string>, kOptionCount> given;
   std::string enroot = "enroot", spool;
   bool has_failed = false;
   std::string container;     ///< enroot's name of the container; empty if the step has none
@@ -127,7 +127,7 @@ int take_option(int val, const char* optarg, int) {
 /// Converts SRC[:DST[:FLAGS]] for enroot's --mount. Reports an invalid text, and returns nullopt.
 /// pyxis passes mounts to enroot in a bash script within double quotes. Characters that bash would
 /// expand are refused here, and so is white space, which pyxis's versions handle differently.
-[[nodiscard]] std::optional<std::string> enroot_mount(const std::string& text) {
+[[nodiscard]] std::optional<std::string> mount_for_enroot(const std::string& text) {
   Words parts = split(text, ':');
   if (parts.size() == 1) parts.push_back(parts[0]);
   if (parts.size() < 2 || parts.size() > 3 || parts[0].empty() || parts[1].empty() ||
@@ -291,7 +291,7 @@ void print_log(int log) {
 /// Saves what the tasks need to enter the container of this process: opens its namespaces, stores
 /// its current folder, and copies its environment into that of the tasks. Returns false if a
 /// namespace cannot be opened.
-[[nodiscard]] bool save_process(spank_t sp, const std::string& pid) {
+[[nodiscard]] bool remember_container_of(spank_t sp, const std::string& pid) {
   const std::string proc = "/proc/" + pid;
   const Words names_from_job = split(state.given[kEnv].value_or(""), ',');
   char folder[4096] = "/";
@@ -320,7 +320,7 @@ void print_log(int log) {
 }
 
 /// Starts the container's shell, waits until the shell suspends itself (SIGSTOP), calls
-/// save_process() for it, and kills it.
+/// remember_container_of() for it, and kills it.
 [[nodiscard]] bool start(spank_t sp, const std::string& step,
                          const std::map<std::string, std::string>& environment) {
   // enroot runs hooks() of this file, which writes /etc/rc.local. The image's start-up script
@@ -335,7 +335,7 @@ void print_log(int log) {
   Words words{state.enroot, "start", "--conf", conf};
   if (state.given[kWritable]) words.emplace_back("--rw");
   for (const std::string& mount : split(state.given[kMounts].value_or(""), ',')) {
-    const auto word = enroot_mount(mount);
+    const auto word = mount_for_enroot(mount);
     if (!word) {
       ::unlink(conf.c_str());
       return false;
@@ -367,10 +367,10 @@ void print_log(int log) {
     return false;
   }
   ::close(log);
-  const bool is_saved = save_process(sp, std::to_string(pid));
+  const bool is_remembered = remember_container_of(sp, std::to_string(pid));
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
-  return is_saved;
+  return is_remembered;
 }
 
 [[nodiscard]] bool make_container(spank_t sp) {
@@ -395,7 +395,7 @@ void print_log(int log) {
         slurm_error(
             "pyxis stand-in: \"exec\" flag was passed to --container-name but the container is not "
             "running");
-      return !pid.empty() && save_process(sp, pid);
+      return !pid.empty() && remember_container_of(sp, pid);
     }
     if (exists(state.container, environment)) return start(sp, id, environment);
     if (!state.given[kImage]) {
@@ -503,7 +503,7 @@ int slurm_spank_task_exit(spank_t sp, int, char**) {
 int slurm_spank_exit(spank_t, int, char**) {
   if (spank_context() != S_CTX_REMOTE || state.container.empty()) return 0;
   const auto& environment = state.environment;
-  const bool is_left = !state.given[kName] && exists(state.container, environment);
-  return is_left && !enroot({"remove", "--force", state.container}, environment) ? -1 : 0;
+  const bool must_be_removed = !state.given[kName] && exists(state.container, environment);
+  return must_be_removed && !enroot({"remove", "--force", state.container}, environment) ? -1 : 0;
 }
 }

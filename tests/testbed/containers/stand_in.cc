@@ -52,7 +52,8 @@ void run(Words words) {
   if (status != 0) die(words[0] + " failed");
 }
 
-std::optional<std::string> Arguments::option(std::initializer_list<std::string_view> with_value) {
+std::optional<std::string> Arguments::next_option(
+    std::initializer_list<std::string_view> with_value) {
   if (words_.empty() || words_[0].size() < 2 || words_[0][0] != '-') return std::nullopt;
   std::string name = take();
   if (name == "--") return std::nullopt;

@@ -39,7 +39,7 @@ class Arguments {
   /// Returns the next option and stores its value if it takes one. with_value: the options whose
   /// value may be the next word. Returns nullopt at the first word that is no option, and at `--`,
   /// which it removes. Dies if a value is missing.
-  [[nodiscard]] std::optional<std::string> option(
+  [[nodiscard]] std::optional<std::string> next_option(
       std::initializer_list<std::string_view> with_value);
   [[nodiscard]] const std::string& value() const { return value_; }
   /// Removes the next word and returns it. Dies if there is none.

@@ -6,7 +6,8 @@
 
 freezer=$state/freezer
 
-can_use_cgroups() {
+# Mounts the freezer hierarchy. Fails if this machine has none, or does not allow the mount.
+mount_freezer() {
     awk '$1 == "freezer" && $4 == 1 { found = 1 } END { exit !found }' /proc/cgroups &&
         mkdir -p "$freezer" && mount -t cgroup -o freezer dlrun-testbed "$freezer" 2>/dev/null
 }

@@ -45,7 +45,7 @@ lock_state() {
     flock -w 120 9 || die "another testbed command has held the lock on ${state%/*} for two minutes"
 }
 
-# Reads the settings of the running testbed, which `up` writes before it creates anything.
+# Reads the settings of the running testbed, which `up` writes before it starts any daemon.
 load_settings() {
     [[ -r $state/settings ]] || die "no testbed in $state; bring it up with $testbed_source/up"
     source "$state/settings"
@@ -57,6 +57,8 @@ load_settings() {
 use_slurm() {
     [[ -z ${slurm:-} || :$PATH: == *:$slurm/bin:* ]] || PATH=$slurm/bin:$slurm/sbin:$PATH
 }
+# Prints the folders of the commands of the Slurm under $slurm, each with a colon after it, as the
+# start of a PATH. Prints nothing if $slurm is empty.
 slurm_path() { [[ -z ${slurm:-} ]] || echo "$slurm/bin:$slurm/sbin:"; }
 
 slurm_version() {
@@ -65,8 +67,9 @@ slurm_version() {
     echo "${version##* }" # The text is "slurm 26.05.3" or "slurm-wlm 22.05.8".
 }
 
-# slurm_is VERSION: succeeds if the testbed's Slurm is this version, such as 24.05, or a later one.
-slurm_is() {
+# slurm_is_at_least VERSION: succeeds if the testbed's Slurm is this version, such as 24.05, or a
+# later one.
+slurm_is_at_least() {
     [[ $(printf '%s\n%s\n' "$1" "$(slurm_version)" | sort --version-sort | head -n 1) == "$1" ]]
 }
 

@@ -34,7 +34,7 @@ PlugStackConfig=$state/etc/plugstack.conf
 MailProg=/bin/true
 
 ProctrackType=proctrack/$proctrack
-$(slurm_is 23.11 || echo TaskPlugin=task/none)
+$(slurm_is_at_least 23.11 || echo TaskPlugin=task/none)
 JobAcctGatherType=jobacct_gather/linux
 MpiDefault=none
 SelectType=select/cons_tres
@@ -129,7 +129,7 @@ write_configuration() {
     echo '# The nodes reach nothing outside of the testbed.' >"$etc/resolv.conf"
     echo "include $etc/plugstack.d/*" >"$etc/plugstack.conf"
     echo 'CgroupPlugin=cgroup/v1' >"$etc/cgroup.conf"
-    slurm_is 23.11 || echo 'CgroupAutomount=no' >>"$etc/cgroup.conf"
+    slurm_is_at_least 23.11 || echo 'CgroupAutomount=no' >>"$etc/cgroup.conf"
     make_devices
     if ((gpus)); then
         local numbers=0

@@ -117,7 +117,7 @@ start_rest() {
     local api=openapi/v0.0.38
     # From 23.11 on, this plugin serves all versions of the API from v0.0.40 on. slurmrestd does not
     # start with openapi/slurmdbd if the cluster has no slurmdbd.
-    ! slurm_is 23.11 || api=openapi/slurmctld
+    ! slurm_is_at_least 23.11 || api=openapi/slurmctld
     mkdir -p "$state/rest"
     chown "$user" "$state/rest"
     if ! daemon_is_alive slurmrestd-tcp; then
