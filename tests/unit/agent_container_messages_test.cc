@@ -117,9 +117,7 @@ TEST_CASE(
   CHECK_FALSE(decide_retry(options, {}, Cause::kContainer).grants_restart);
 }
 
-TEST_CASE(
-    "once a rank has joined, an earlier message about a container is not the cause of its "
-    "failure") {
+TEST_CASE("a message about a container is not the cause if a rank that has joined fails after it") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_unmarked_line("[ERROR] a program's own word");

@@ -210,14 +210,14 @@ TEST_CASE("the progress of a job with components is that of its first main compo
   const Json components{{{"name", "server"}, {"role", "service"}},
                         {{"name", "trainer"}, {"role", "main"}},
                         {{"name", "evaluator"}, {"role", "main"}}};
-  const auto attempt = [&](int number, int trained) -> std::vector<Json> {
+  const auto attempt = [&](int number, int trainer_step) -> std::vector<Json> {
     const auto event = [&](const char* kind, const char* component, int step) {
       return Json{{"event", kind}, {"attempt", number}, {"component", component}, {"step", step}};
     };
     return {{{"event", "components"}, {"attempt", number}, {"components", components}},
             event("started", "server", 0),
             event("joined", "server", 0),
-            event("progress", "trainer", trained),
+            event("progress", "trainer", trainer_step),
             event("progress", "evaluator", 1000 + number),
             {{"event", "attempt_end"}, {"attempt", number}, {"code", 1}, {"cause", "failure"}}};
   };
