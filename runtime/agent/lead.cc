@@ -68,7 +68,7 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
   // the allocation do not explain the script's end.
   const bool asks_slurm = !options.local && !options.is_borrowed;
   const auto log = asks_slurm ? tail_of_job_log() : std::string();
-  ScriptAtExit script{.code = *options.unstarted_script_code,
+  ScriptAtExit script{.code = *options.script_code_before_ranks,
                       .at = printable(join(options.command, " ")),
                       .facts = {},
                       .restarts = restart_count_of(env),
@@ -201,7 +201,7 @@ int run_lead(const LeadOptions& options, const Env& env) {
   const auto notifier = start_notifier(options, env, *identity, *run);
   const bool has_notifier = notifier && *notifier != nullptr;
   const pid_t spared_child = has_notifier ? (*notifier)->helper()
-                             : options.unstarted_script_code
+                             : options.script_code_before_ranks
                                  ? -1
                                  : record_surroundings(run->directory, run->attempt, env);
   const AgentLog log(env, run->directory, "lead", "lead.log");
@@ -243,7 +243,7 @@ int run_lead(const LeadOptions& options, const Env& env) {
   RunLeader leader(options, env, *identity, *run, outputs, spared_child,
                    std::move(recorded.history));
   report_start_problems(leader, *events, notifier);
-  if (options.unstarted_script_code)
+  if (options.script_code_before_ranks)
     return end_without_step(options, env, *identity, run->directory, outputs);
   return leader.run();
 }

@@ -75,9 +75,9 @@ struct LeadOptions {
   std::vector<StageItem> stage{};
   /// Exit code of a job script that ended before it started the ranks. If set, there is no step,
   /// and `command` is the command at which the script ended.
-  std::optional<int> unstarted_script_code;
-  /// With unstarted_script_code: the container tool's message when the container could not be made.
-  /// Empty: the container is not the reason.
+  std::optional<int> script_code_before_ranks;
+  /// With script_code_before_ranks: the container tool's message when the container could not be
+  /// made. Empty: the container is not the reason.
   std::string container_message;
   /// The srun command line; with `local` the `dlrun-agent rank` command line. Empty if the job has
   /// components.

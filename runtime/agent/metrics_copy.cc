@@ -37,15 +37,16 @@ CopiedMetrics copied_before(const std::filesystem::path& run) {
 
 }  // namespace
 
-MetricsCopy::MetricsCopy(const std::filesystem::path& run) : MetricsCopy(run, copied_before(run)) {}
+MetricsCopier::MetricsCopier(const std::filesystem::path& run)
+    : MetricsCopier(run, copied_before(run)) {}
 
-MetricsCopy::MetricsCopy(const std::filesystem::path& run, const CopiedMetrics& before)
+MetricsCopier::MetricsCopier(const std::filesystem::path& run, const CopiedMetrics& before)
     : place_file_(place_file_of(run)),
       saved_(before.place),
       reader_(run / "metrics.jsonl", before.place),
       last_step_(before.last_step) {}
 
-void MetricsCopy::save_place() {
+void MetricsCopier::save_place() {
   const auto place = reader_.place();
   if (!place || place == saved_) return;
   nlohmann::ordered_json object{{"inode", static_cast<std::int64_t>(place->inode)},
@@ -56,7 +57,7 @@ void MetricsCopy::save_place() {
   if (write_file_atomic(place_file_, json_read::dump(object))) saved_ = place;
 }
 
-Result<> MetricsCopy::copy_new(const MlflowRecord& record) {
+Result<> MetricsCopier::copy_new(const MlflowRecord& record) {
   for (bool has_more = true;;) {
     // Lines that the record did not take in an earlier call come first: the reader returns each
     // line once.
@@ -75,14 +76,14 @@ Result<> MetricsCopy::copy_new(const MlflowRecord& record) {
 }
 
 Result<> add_to_mlflow_record(const MlflowRecord& record, nlohmann::ordered_json message,
-                              MetricsCopy* copy) {
-  const auto copied = copy != nullptr ? copy->copy_new(record) : Result<>();
+                              MetricsCopier* copier) {
+  const auto copied = copier != nullptr ? copier->copy_new(record) : Result<>();
   const bool is_final = message.erase("final") > 0;
   // The trainer's final report has no step, and lead knows only the steps of the reports that it
   // got. The file has the last step of the training.
-  if (is_final && copy != nullptr && copied && copy->last_step())
-    message["step"] = *copy->last_step();
-  const bool is_copied = copy != nullptr && copied && !is_final && message.contains("m");
+  if (is_final && copier != nullptr && copied && copier->last_step())
+    message["step"] = *copier->last_step();
+  const bool is_copied = copier != nullptr && copied && !is_final && message.contains("m");
   if (!is_copied) DLRUN_TRY(record.add_line(message));
   return copied;
 }

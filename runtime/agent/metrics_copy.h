@@ -22,11 +22,11 @@ struct CopiedMetrics {
   std::optional<std::int64_t> last_step{};  ///< the step of the last copied line
 };
 
-class MetricsCopy {
+class MetricsCopier {
  public:
   /// Continues where an earlier job of the run has stopped: the run's file track/mlflow.copied
   /// contains the place. A job that is killed cannot copy its last lines, so the next one does.
-  explicit MetricsCopy(const std::filesystem::path& run);
+  explicit MetricsCopier(const std::filesystem::path& run);
 
   /// Copies the lines that metrics.jsonl has gained. Fails as MetricsReader::read_part() and
   /// MlflowRecord::add_line() do. The next call continues with the line that could not be added.
@@ -35,7 +35,7 @@ class MetricsCopy {
   [[nodiscard]] std::optional<std::int64_t> last_step() const { return last_step_; }
 
  private:
-  MetricsCopy(const std::filesystem::path& run, const CopiedMetrics& before);
+  MetricsCopier(const std::filesystem::path& run, const CopiedMetrics& before);
   /// Writes the end of the copied lines into place_file_, for the next job.
   void save_place();
 
@@ -46,13 +46,13 @@ class MetricsCopy {
   std::optional<std::int64_t> last_step_;
 };
 
-/// Adds a message of lead to the record: values, or the end of the run. copy: nullptr if lead's
+/// Adds a message of lead to the record: values, or the end of the run. copier: nullptr if lead's
 /// messages are the only source of values. Otherwise first copies the new lines of metrics.jsonl,
 /// and then drops the values in lead's message. Final values are not dropped: they get the step of
 /// the last copied line. After a failed copy no values are dropped. Fails as
 /// MlflowRecord::add_line() does. If the copy fails, adds the message, and then fails as
-/// MetricsCopy::copy_new() does.
+/// MetricsCopier::copy_new() does.
 [[nodiscard]] Result<> add_to_mlflow_record(const MlflowRecord& record,
-                                            nlohmann::ordered_json message, MetricsCopy* copy);
+                                            nlohmann::ordered_json message, MetricsCopier* copier);
 
 }  // namespace dlrun::agent

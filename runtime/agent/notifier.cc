@@ -269,7 +269,7 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
     const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     ::dup2(read_end.get(), STDIN_FILENO);
     ::dup2(null.get(), STDOUT_FILENO);
-    if (!options.unstarted_script_code)
+    if (!options.script_code_before_ranks)
       std::ignore = record_surroundings(run.directory, run.attempt, env);
     std::ignore =
         become_program({"/proc/self/exe", "notify", "--run", run.directory.string()}, env);

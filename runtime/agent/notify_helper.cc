@@ -240,7 +240,7 @@ int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
     const MlflowRecord record(options.run);
     const auto created = targets.mlflow ? record.create(*targets.mlflow) : Result<>();
     if (!created) say("track.mlflow: " + created.error().message);
-    std::optional<MetricsCopy> metrics;
+    std::optional<MetricsCopier> metrics;
     if (targets.mlflow && targets.has_metrics) metrics.emplace(options.run);
     std::set<std::string> told;
     const auto tell_once = [&](const Result<>& kept) {

@@ -129,7 +129,7 @@ TEST_CASE("a copy stops at its time limit, and its report says so") {
   CHECK(has(report.problems[0], "stopped after its limit of 0 s"));
 }
 
-TEST_CASE("a link in the place of the outputs' folder is not followed") {
+TEST_CASE("a link in the place of the source folder on the node is not followed") {
   const NodeScene scene;
   fs::create_symlink("/etc", scene.node / "ckpt");
   const auto report = scene.collect(true);

@@ -49,8 +49,8 @@ std::string line_at(std::int64_t ms, std::string_view event, int attempt, Json f
 }
 
 /// Returns progress events from second `from` on, one per second, and a samples event each minute.
-/// The attempt's furthest step, `best`, is in the middle.
-std::string progress(std::int64_t from, int seconds, int attempt, std::int64_t best) {
+/// The attempt's furthest step is in the middle.
+std::string progress(std::int64_t from, int seconds, int attempt, std::int64_t furthest_step) {
   std::string text;
   for (int i = 0; i < seconds; ++i) {
     const auto time = utc_timestamp(std::chrono::system_clock::time_point(
@@ -58,7 +58,7 @@ std::string progress(std::int64_t from, int seconds, int attempt, std::int64_t b
     text += checked_line_of_text(fmt::format(
         R"({{"t":"{}","event":"progress","attempt":{},"epoch":1,"step":{},"steps":5000000,)"
         R"("loss":0.25,"samples_per_s":123.5,"accuracy":0.125,"work_ms":12.5}})",
-        time, attempt, i == seconds / 2 ? best : i));
+        time, attempt, i == seconds / 2 ? furthest_step : i));
     if (i % 60 == 0)
       text +=
           line_at((from + i) * 1000, "samples", attempt, {{"ranks", 8}, {"cpu", {1.0, 2.0, 3.0}}});
@@ -227,7 +227,8 @@ TEST_CASE("a compacted record whose folder cannot be synced is used, and the fai
     const rlimit two_more{static_cast<rlim_t>(third.get()), before.rlim_max};
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &two_more) == 0);
   }
-  // These events are longer than a line of `more`, so the record grows beyond kCompactAtBytes.
+  // Together these events are longer than a line of `more`, so the record grows beyond
+  // kCompactAtBytes.
   for (int i = 0; i < 4; ++i) log->record(events::Progress{.step = i});
   log->record(events::AttemptEnd{.reason = EndReason::kOk});
   const bool is_drained = log->drain(wall_limit(std::chrono::seconds(30)));
@@ -291,7 +292,8 @@ TEST_CASE(
 // This test is about sizes. Under a sanitizer the other tests compact the same records.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE(
-    "a record of days of progress, one a second, stays below 64 MiB and keeps its first day") {
+    "a record of several days, with one progress event a second, stays below 64 MiB and keeps its "
+    "first day") {
   // Compacts like EventLog, but without an fsync for each event. A month (DLRUN_RECORD_DAYS=30)
   // takes a minute; its largest file is as large as that of four days, because each compaction
   // leaves the same number of lines.
@@ -309,9 +311,9 @@ TEST_CASE(
     REQUIRE(::fstat(file.get(), &info) == 0);
     largest = std::max(largest, static_cast<std::size_t>(info.st_size));
     if (info.st_size <= static_cast<off_t>(kCompactAtBytes)) continue;
-    auto compact = compact_events(path);
-    REQUIRE(compact.has_value());
-    file = std::move(compact->file);
+    auto compacted = compact_events(path);
+    REQUIRE(compacted.has_value());
+    file = std::move(compacted->file);
     ++compactions;
   }
   MESSAGE("largest ", largest >> 10U, " KiB, after ", compactions, " compactions");

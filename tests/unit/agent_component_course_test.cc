@@ -45,9 +45,9 @@ const AttemptEnd kGoodEnd = component_end(0, EndReason::kOk);
 const AttemptEnd kBadEnd = component_end(7, EndReason::kRankFailed, Cause::kFailure);
 const AttemptEnd kStoppedEnd = component_end(0, EndReason::kStopped);
 
-/// Returns the orders as text, such as "start trainer".
-std::vector<std::string> orders_of(ComponentCourse& course,
-                                   const std::vector<ComponentOptions>& components) {
+/// Takes the orders that are due now. Returns them as text, such as "start trainer".
+std::vector<std::string> take_orders(ComponentCourse& course,
+                                     const std::vector<ComponentOptions>& components) {
   std::vector<std::string> words;
   for (const auto& order : course.take_orders()) {
     words.push_back((order.kind == Kind::kStart ? "start " : "stop ") + components[order.at].name);
@@ -59,10 +59,10 @@ using Orders = std::vector<std::string>;
 
 /// Starts all three components, and makes the server ready.
 void start_all(ComponentCourse& course, const std::vector<ComponentOptions>& components) {
-  CHECK(orders_of(course, components) == Orders{"start server", "start evaluator"});
+  CHECK(take_orders(course, components) == Orders{"start server", "start evaluator"});
   course.on_joined(kServer);
   course.on_ready(kServer);
-  CHECK(orders_of(course, components) == Orders{"start trainer"});
+  CHECK(take_orders(course, components) == Orders{"start trainer"});
   course.on_joined(kTrainer);
   course.on_joined(kEvaluator);
 }
@@ -70,14 +70,14 @@ void start_all(ComponentCourse& course, const std::vector<ComponentOptions>& com
 TEST_CASE("a component that waits for another one starts only when that one is ready") {
   const auto components = three_components();
   ComponentCourse course(components);
-  CHECK(orders_of(course, components) == Orders{"start server", "start evaluator"});
+  CHECK(take_orders(course, components) == Orders{"start server", "start evaluator"});
   CHECK(course.state(kTrainer) == ComponentState::kWaiting);
   course.on_joined(kServer);
   CHECK(course.state(kServer) == ComponentState::kJoined);
-  CHECK(orders_of(course, components).empty());
+  CHECK(take_orders(course, components).empty());
   course.on_ready(kServer);
-  CHECK(orders_of(course, components) == Orders{"start trainer"});
-  CHECK(orders_of(course, components).empty());
+  CHECK(take_orders(course, components) == Orders{"start trainer"});
+  CHECK(take_orders(course, components).empty());
 }
 
 TEST_CASE("services are stopped when all main components have ended, and the job succeeds") {
@@ -85,9 +85,9 @@ TEST_CASE("services are stopped when all main components have ended, and the job
   ComponentCourse course(components);
   start_all(course, components);
   course.on_over(kTrainer, kGoodEnd);
-  CHECK(orders_of(course, components).empty());
+  CHECK(take_orders(course, components).empty());
   course.on_over(kEvaluator, kGoodEnd);
-  CHECK(orders_of(course, components) == Orders{"stop server"});
+  CHECK(take_orders(course, components) == Orders{"stop server"});
   CHECK_FALSE(course.is_over());
   course.on_over(kServer, kStoppedEnd);
   REQUIRE(course.is_over());
@@ -102,7 +102,7 @@ TEST_CASE("a main component that fails ends the job with its code, and stops all
   ComponentCourse course(components);
   start_all(course, components);
   course.on_failing(kTrainer, kBadEnd);
-  CHECK(orders_of(course, components) == Orders{"stop server", "stop evaluator"});
+  CHECK(take_orders(course, components) == Orders{"stop server", "stop evaluator"});
   // The evaluator fails as a consequence, just before the order reaches it.
   course.on_over(kEvaluator, component_end(1, EndReason::kRankFailed, Cause::kFailure));
   course.on_over(kTrainer, kBadEnd);
@@ -120,11 +120,11 @@ TEST_CASE("a service that ends by itself fails the job, even with code 0") {
   start_all(course, components);
   SUBCASE("with 0") {
     course.on_over(kServer, kGoodEnd);
-    CHECK(orders_of(course, components) == Orders{"stop trainer", "stop evaluator"});
+    CHECK(take_orders(course, components) == Orders{"stop trainer", "stop evaluator"});
   }
   SUBCASE("with another code") {
     course.on_failing(kServer, kBadEnd);
-    CHECK(orders_of(course, components) == Orders{"stop trainer", "stop evaluator"});
+    CHECK(take_orders(course, components) == Orders{"stop trainer", "stop evaluator"});
     course.on_over(kServer, kBadEnd);
   }
   course.on_over(kTrainer, kStoppedEnd);
@@ -142,14 +142,14 @@ TEST_CASE(
   ComponentCourse course(components);
   start_all(course, components);
   course.on_failing(kServer, kBadEnd);
-  CHECK(orders_of(course, components).empty());
+  CHECK(take_orders(course, components).empty());
   course.on_over(kServer, kBadEnd);
   CHECK(course.state(kServer) == ComponentState::kRestarting);
   CHECK(course.restarts(kServer) == 1);
-  CHECK(orders_of(course, components) == Orders{"start server"});
+  CHECK(take_orders(course, components) == Orders{"start server"});
   course.on_joined(kServer);
   course.on_failing(kServer, kBadEnd);
-  CHECK(orders_of(course, components) == Orders{"stop trainer", "stop evaluator"});
+  CHECK(take_orders(course, components) == Orders{"stop trainer", "stop evaluator"});
 }
 
 TEST_CASE("after a signal to the job, a service that is about to start again does not start") {
@@ -157,7 +157,7 @@ TEST_CASE("after a signal to the job, a service that is about to start again doe
   // Only the server has started, so no other component receives the signal.
   components[kEvaluator].after = {"server"};
   ComponentCourse course(components);
-  CHECK(orders_of(course, components) == Orders{"start server"});
+  CHECK(take_orders(course, components) == Orders{"start server"});
   CHECK(course.starts_again_after(kServer, kGoodEnd));
   SUBCASE("its srun has not ended yet") {
     course.on_signal(SIGTERM);
@@ -169,7 +169,7 @@ TEST_CASE("after a signal to the job, a service that is about to start again doe
     REQUIRE(course.state(kServer) == ComponentState::kRestarting);
     course.on_signal(SIGTERM);
   }
-  CHECK(orders_of(course, components).empty());
+  CHECK(take_orders(course, components).empty());
   REQUIRE(course.is_over());
   const auto end = course.attempt_end();
   CHECK(end.code == 128 + SIGTERM);
@@ -187,7 +187,7 @@ TEST_CASE("if the main components get the signal, too, the message names no comp
   auto signalled = component_end(128 + SIGTERM, EndReason::kSignalled);
   signalled.message = "ended by SIGTERM";
   for (const auto at : {kTrainer, kEvaluator}) course.on_over(at, signalled);
-  CHECK(orders_of(course, components).empty());
+  CHECK(take_orders(course, components).empty());
   REQUIRE(course.is_over());
   CHECK(course.attempt_end().message == "ended by SIGTERM");
 }
@@ -202,11 +202,11 @@ TEST_CASE(
     course.on_over(kTrainer, kGoodEnd);
   }
   SUBCASE("the first main component has not started") {
-    CHECK(orders_of(course, components) == Orders{"start server", "start evaluator"});
+    CHECK(take_orders(course, components) == Orders{"start server", "start evaluator"});
   }
   course.on_signal(SIGTERM);
   course.on_over(kServer, kGoodEnd);
-  CHECK(orders_of(course, components) == Orders{"stop evaluator"});
+  CHECK(take_orders(course, components) == Orders{"stop evaluator"});
   auto timed_out = component_end(128 + SIGTERM, EndReason::kSignalled, Cause::kTimeout);
   timed_out.message = "ended by SIGTERM";
   course.on_over(kEvaluator, timed_out);
@@ -255,7 +255,7 @@ TEST_CASE(
   }
   course.on_over(kServer, end);
   CHECK(course.state(kServer) == ComponentState::kFailed);
-  CHECK(orders_of(course, components) == Orders{"stop trainer", "stop evaluator"});
+  CHECK(take_orders(course, components) == Orders{"stop trainer", "stop evaluator"});
 }
 
 TEST_CASE("a service that fails after the main components have ended does not fail the job") {
@@ -274,9 +274,9 @@ TEST_CASE("a service that fails after the main components have ended does not fa
 TEST_CASE("components that still wait never start once the job ends") {
   const auto components = three_components();
   ComponentCourse course(components);
-  CHECK(orders_of(course, components) == Orders{"start server", "start evaluator"});
+  CHECK(take_orders(course, components) == Orders{"start server", "start evaluator"});
   course.on_over(kServer, kBadEnd);
-  CHECK(orders_of(course, components) == Orders{"stop evaluator"});
+  CHECK(take_orders(course, components) == Orders{"stop evaluator"});
   CHECK(course.state(kTrainer) == ComponentState::kStopped);
   course.on_over(kEvaluator, kStoppedEnd);
   CHECK(course.is_over());
@@ -298,16 +298,18 @@ TEST_CASE("the loss of another component's node is the cause of a failure") {
   CHECK(end.lost_nodes == std::vector<std::string>{"n3"});
 }
 
-TEST_CASE("if the time limit is near, the other main components may save and end") {
+TEST_CASE(
+    "after a main component has ended because the time limit is near, the others may save and "
+    "end") {
   const auto components = three_components();
   ComponentCourse course(components);
   start_all(course, components);
   auto warned = component_end(3, EndReason::kRankFailed, Cause::kTimeout);
   warned.was_warned = true;
   course.on_over(kTrainer, warned);
-  CHECK(orders_of(course, components).empty());
+  CHECK(take_orders(course, components).empty());
   course.on_over(kEvaluator, kGoodEnd);
-  CHECK(orders_of(course, components) == Orders{"stop server"});
+  CHECK(take_orders(course, components) == Orders{"stop server"});
   course.on_over(kServer, kStoppedEnd);
   REQUIRE(course.is_over());
   CHECK(course.attempt_end().code == 3);
@@ -317,13 +319,13 @@ TEST_CASE("if the time limit is near, the other main components may save and end
 TEST_CASE("nothing starts after a main component has ended because the time limit is near") {
   const auto components = three_components();
   ComponentCourse course(components);
-  CHECK(orders_of(course, components) == Orders{"start server", "start evaluator"});
+  CHECK(take_orders(course, components) == Orders{"start server", "start evaluator"});
   auto warned = component_end(143, EndReason::kTimeLimit, Cause::kTimeout);
   warned.was_warned = true;
   course.on_over(kEvaluator, warned);
   course.on_joined(kServer);
   course.on_ready(kServer);
-  CHECK(orders_of(course, components) == Orders{"stop server"});
+  CHECK(take_orders(course, components) == Orders{"stop server"});
   CHECK(course.state(kTrainer) == ComponentState::kStopped);
 }
 

@@ -83,7 +83,7 @@ TEST_CASE("a service that reports nothing for an hour does not count as hung") {
   CHECK(scene.attempt.goes_on());
 }
 
-TEST_CASE("the place of a component is known once all its ranks have joined") {
+TEST_CASE("the address, port and nodes of a component are known once all its ranks have joined") {
   Scene scene;
   scene.hello(0, 4);
   CHECK_FALSE(scene.attempt.place());
@@ -211,8 +211,8 @@ TEST_CASE("+++ in the command of a job with one program is an argument like any 
   CHECK(std::get<LeadOptions>(*parsed).command.size() == 5);
 }
 
-/// Parses kTwoComponents with the first argument `old` replaced. Returns the message of the error,
-/// or an empty text.
+/// Parses kTwoComponents with the first argument that equals `old` replaced. Returns the message of
+/// the error, or an empty text.
 std::string error_with(const std::string& old, const std::vector<std::string>& replacement) {
   auto words = kTwoComponents;
   const auto at = std::find(words.begin(), words.end(), old);
@@ -274,12 +274,12 @@ TEST_CASE(
   const auto too_few = component_command(components[1], env);
   REQUIRE_FALSE(too_few);
   CHECK(too_few.error().message.find("component 'trainer' needs the nodes 2 to 3") == 0);
-  auto group = components[1];
-  group.first_node.reset();
-  group.het_group = 1;
-  const auto het = component_command(group, env);
-  REQUIRE(het);
-  CHECK((*het)[2] == "--het-group=1");
+  auto het_component = components[1];
+  het_component.first_node.reset();
+  het_component.het_group = 1;
+  const auto het_command = component_command(het_component, env);
+  REQUIRE(het_command);
+  CHECK((*het_command)[2] == "--het-group=1");
 }
 
 TEST_CASE("the nodes of a heterogeneous job are those of all its parts") {
@@ -320,7 +320,8 @@ TEST_CASE("a component's step inherits no option of the batch step, and knows it
 }
 
 TEST_CASE(
-    "a component's program gets the places of the others and its port, and sees no GPU if GPUs are "
+    "a component's program gets the addresses and nodes of the others and its own port, and sees "
+    "no GPU if GPUs are "
     "hidden") {
   RankOptions options;
   options.program = {"serve", "--port={port}", "{addr}", "{port}-{port}"};
@@ -370,7 +371,8 @@ TEST_CASE("a rank uses DLRUN_COMPONENT only if lead started it, and only if the 
   CHECK(component_of(env).empty());
 }
 
-TEST_CASE("the message that starts the programs has the places of components, if there are any") {
+TEST_CASE(
+    "the message that starts the programs has the addresses of components, if there are any") {
   const to_rank::Start start{.addr = "10.0.0.2",
                              .master_addr = "10.0.0.1",
                              .master_port = 4000,
@@ -433,10 +435,10 @@ TEST_CASE(
   }
   SUBCASE("nobody listens") {
     const auto port = listener->port;
-    auto closed = hold_free_port();
-    REQUIRE(closed);
-    CHECK(closed->port != port);
-    ReadyProbe probe(*loop, {"127.0.0.1", closed->port}, {.kind = ReadyCheck::Kind::kTcp});
+    auto unserved = hold_free_port();  // bound, but nobody listens on it
+    REQUIRE(unserved);
+    CHECK(unserved->port != port);
+    ReadyProbe probe(*loop, {"127.0.0.1", unserved->port}, {.kind = ReadyCheck::Kind::kTcp});
     probe.tick(ReadyProbe::Clock::now());
     for (int round = 0; round < 10; ++round) loop->run_once(milliseconds(10));
     CHECK_FALSE(probe.is_ready());

@@ -18,7 +18,7 @@ std::optional<ContainerFailure> failure_from(std::vector<std::string_view> lines
 }
 
 /// Messages of pyxis 0.24 and enroot 4.1.2 under Slurm 22.05.
-constexpr std::array<std::string_view, 7> kBadImage{
+constexpr std::array<std::string_view, 7> kBadImageLines{
     "slurmstepd-n1: error: pyxis: child 6132 failed with error code: 1",
     "slurmstepd-n1: error: pyxis: failed to create container filesystem for image: /a/bad.sqsh",
     "slurmstepd-n1: error: pyxis: printing enroot log file:",
@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 7> kBadImage{
     "slurmstepd-n1: error: Failed to invoke spank plugin stack"};
 
 TEST_CASE("the error about a bad image quotes the messages of pyxis and of enroot") {
-  const auto failure = failure_from({kBadImage.begin(), kBadImage.end()});
+  const auto failure = failure_from({kBadImageLines.begin(), kBadImageLines.end()});
   REQUIRE(failure);
   CHECK(failure->cause == Cause::kImage);
   CHECK(failure->sentence ==
@@ -100,7 +100,7 @@ TEST_CASE(
     "a rank whose container did not start fails with the container's error and is not started "
     "again") {
   Scene scene;
-  for (const auto line : kBadImage) scene.attempt.on_unmarked_line(line);
+  for (const auto line : kBadImageLines) scene.attempt.on_unmarked_line(line);
   scene.attempt.on_task_end(0, "n1", 1, 0, scene.now);
   scene.attempt.on_step_end(1, "srun: error: n1: task 0: Exited with exit code 1", scene.now);
   scene.pass(seconds(3));
@@ -117,9 +117,7 @@ TEST_CASE(
   CHECK_FALSE(decide_retry(options, {}, Cause::kContainer).grants_restart);
 }
 
-TEST_CASE(
-    "once a rank has joined, an earlier message about a container is not the cause of its "
-    "failure") {
+TEST_CASE("a message about a container is not the cause if a rank that has joined fails after it") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_unmarked_line("[ERROR] a program's own word");

@@ -80,9 +80,9 @@ TEST_CASE("a requeue with more memory changes the job while it is pending") {
 
 TEST_CASE("a job whose memory Slurm does not raise is cancelled, so that it does not run again") {
   const RecordingController slurm(true);
-  const auto asked = SlurmController(slurm.env, "7").requeue({}, JobMemory{1500, false});
-  REQUIRE_FALSE(asked.has_value());
-  CHECK(asked.error().code == Errc::kRefused);
+  const auto requeued = SlurmController(slurm.env, "7").requeue({}, JobMemory{1500, false});
+  REQUIRE_FALSE(requeued.has_value());
+  CHECK(requeued.error().code == Errc::kRefused);
   CHECK(slurm.calls() ==
         "scontrol requeue 7\nscontrol update JobId=7 MinMemoryNode=1500\nscancel 7\n");
 }

@@ -149,15 +149,15 @@ TEST_CASE("a large message leaves no large buffers behind at lead") {
 }
 
 /// Waits for the result of a try to reach lead.
-Result<Link> finish_try(LinkTry attempt) {
+Result<Link> finish_try(LinkTry link_try) {
   for (;;) {
-    pollfd ready{.fd = attempt.socket(),
-                 .events = static_cast<short>(attempt.is_connecting() ? POLLOUT : POLLIN),
+    pollfd ready{.fd = link_try.socket(),
+                 .events = static_cast<short>(link_try.is_connecting() ? POLLOUT : POLLIN),
                  .revents = 0};
     ::poll(&ready, 1, 20);
-    if (Clock::now() >= attempt.until()) return fail(Errc::kTimeout, "no answer in time");
+    if (Clock::now() >= link_try.until()) return fail(Errc::kTimeout, "no answer in time");
     if (ready.revents == 0) continue;
-    auto link = attempt.advance();
+    auto link = link_try.advance();
     if (!link) return tl::unexpected<Error>(std::move(link.error()));
     if (*link) return std::move(**link);
   }
@@ -169,10 +169,10 @@ TEST_CASE("a try to reach lead connects from the address that is asked for") {
   Echo lead(secret);
   const Endpoint endpoint{"127.0.0.1", lead.port};
   const Claim claim{"job", "0", 0, 1};
-  auto attempt = LinkTry::begin(endpoint, secret, claim, seconds(10), "127.0.0.9");
-  REQUIRE(attempt);
-  CHECK(attempt->is_connecting());
-  auto link = finish_try(std::move(*attempt));
+  auto link_try = LinkTry::begin(endpoint, secret, claim, seconds(10), "127.0.0.9");
+  REQUIRE(link_try);
+  CHECK(link_try->is_connecting());
+  auto link = finish_try(std::move(*link_try));
   REQUIRE(link);
   CHECK(link->address() == "127.0.0.9");
   CHECK(echoes(*link, "hello"));
@@ -309,14 +309,14 @@ TEST_CASE("two hundred ranks that connect at the same time are all admitted") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   Echo lead(secret);
-  std::atomic<int> in = 0;
+  std::atomic<int> connected = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < 200; ++i) {
     threads.emplace_back(
-        [&] { in += connect_rank(lead.port, secret, "job", seconds(20)) ? 1 : 0; });
+        [&] { connected += connect_rank(lead.port, secret, "job", seconds(20)) ? 1 : 0; });
   }
   for (auto& thread : threads) thread.join();
-  CHECK(in == 200);
+  CHECK(connected == 200);
   CHECK(lead.admitted == 200);
 }
 
@@ -339,33 +339,32 @@ TEST_CASE(
     "count") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
-  struct Quiet final : GateHandler {
+  struct LossRecorder final : GateHandler {
     int admitted = 0;
     std::vector<std::string> lost;
     bool on_peer(PeerId, const Claim&) override { return ++admitted > 0; }
     void on_message(PeerId, std::string_view) override {}
     void on_lost(PeerId, std::string_view why) override { lost.emplace_back(why); }
-  } quiet;
+  } lead;
   auto loop = EventLoop::create();
   REQUIRE(loop);
-  Gate gate(*loop, quiet, std::move(*listen_on_free_port(true)), Secrets{{"", secret}});
+  Gate gate(*loop, lead, std::move(*listen_on_free_port(true)), Secrets{{"", secret}});
   std::atomic<bool> may_leave = false;
   std::thread rank([&] {
     const auto link = connect_rank(gate.port(), secret);
     while (!may_leave) ::poll(nullptr, 0, 5);
   });
-  for (const auto until = Clock::now() + seconds(10);
-       quiet.admitted == 0 && Clock::now() < until;) {
+  for (const auto until = Clock::now() + seconds(10); lead.admitted == 0 && Clock::now() < until;) {
     loop->run_once(milliseconds(5));
   }
-  CHECK(quiet.admitted == 1);
+  CHECK(lead.admitted == 1);
   auto now = Clock::now() + std::chrono::hours(1);  // the machine slept for an hour
   gate.tick(now);
-  CHECK(quiet.lost.empty());
+  CHECK(lead.lost.empty());
   for (int second = 0; second < 27; ++second) gate.tick(now += seconds(1));
-  CHECK(quiet.lost.empty());
+  CHECK(lead.lost.empty());
   for (int second = 0; second < 5; ++second) gate.tick(now += seconds(1));
-  CHECK(quiet.lost == std::vector<std::string>{"its agent has sent nothing for 30 s"});
+  CHECK(lead.lost == std::vector<std::string>{"its agent has sent nothing for 30 s"});
   may_leave = true;
   rank.join();
 }

@@ -14,32 +14,32 @@ to_lead::Beat beat(const char* key, std::vector<double> percents) {
   return to_lead::Beat::of({{"type", "beat"}, {key, gpus}});
 }
 
-constexpr Clock::time_point kFirstHour{std::chrono::hours(1)};
+constexpr Clock::time_point kStartTime{std::chrono::hours(1)};
 
 }  // namespace
 
 TEST_CASE("nodes that never used their GPUs are named, once") {
   IdleGpus gpus(seconds(600));
-  gpus.on_start(kFirstHour);
+  gpus.on_start(kStartTime);
   for (int minute = 0; minute <= 10; ++minute) {
-    const auto now = kFirstHour + std::chrono::minutes(minute);
+    const auto now = kStartTime + std::chrono::minutes(minute);
     gpus.add_beat(0, "n1", beat("node_gpus", {97, 80}), now);
     gpus.add_beat(4, "n2", beat("node_gpus", {0, 0}), now);
     gpus.add_beat(8, "n3", beat("node_gpus", {0, 0}), now);
     if (minute < 10) CHECK_FALSE(gpus.take_message(now));
   }
-  CHECK(gpus.take_message(kFirstHour + seconds(600)) ==
+  CHECK(gpus.take_message(kStartTime + seconds(600)) ==
         "nodes n[2-3] never used their GPUs (health.idle_gpu_after)");
-  CHECK_FALSE(gpus.take_message(kFirstHour + seconds(601)));
+  CHECK_FALSE(gpus.take_message(kStartTime + seconds(601)));
 }
 
 TEST_CASE(
     "on a node that uses only some of its GPUs the idle ones are counted, and work on a GPU "
     "restarts its time") {
   IdleGpus gpus(seconds(90));
-  gpus.on_start(kFirstHour);
+  gpus.on_start(kStartTime);
   const auto report_use = [&](int at_s, double gpu_0, double gpu_1) {
-    const auto now = kFirstHour + seconds(at_s);
+    const auto now = kStartTime + seconds(at_s);
     gpus.add_beat(0, "n1", beat("gpus", {gpu_0}), now);
     gpus.add_beat(1, "n1", beat("gpus", {gpu_1}), now);
     return gpus.take_message(now);
@@ -59,26 +59,26 @@ TEST_CASE(
     "no idle GPU is reported without a limit, before the start, without readings, or for time in "
     "which the job was suspended") {
   IdleGpus off(std::nullopt);
-  off.on_start(kFirstHour);
-  off.add_beat(0, "n1", beat("gpus", {0}), kFirstHour);
-  CHECK_FALSE(off.take_message(kFirstHour + std::chrono::hours(10)));
+  off.on_start(kStartTime);
+  off.add_beat(0, "n1", beat("gpus", {0}), kStartTime);
+  CHECK_FALSE(off.take_message(kStartTime + std::chrono::hours(10)));
   IdleGpus early(seconds(60));
-  early.add_beat(0, "n1", beat("gpus", {0}), kFirstHour);
-  CHECK_FALSE(early.take_message(kFirstHour + std::chrono::hours(10)));
+  early.add_beat(0, "n1", beat("gpus", {0}), kStartTime);
+  CHECK_FALSE(early.take_message(kStartTime + std::chrono::hours(10)));
   IdleGpus silent(seconds(60));
-  silent.on_start(kFirstHour);
-  silent.add_beat(0, "n1", beat("gpus", {0}), kFirstHour);
-  CHECK_FALSE(silent.take_message(kFirstHour + std::chrono::hours(1)));
+  silent.on_start(kStartTime);
+  silent.add_beat(0, "n1", beat("gpus", {0}), kStartTime);
+  CHECK_FALSE(silent.take_message(kStartTime + std::chrono::hours(1)));
   IdleGpus asleep(seconds(60));
-  asleep.on_start(kFirstHour);
-  asleep.add_beat(0, "n1", beat("gpus", {0}), kFirstHour);
+  asleep.on_start(kStartTime);
+  asleep.add_beat(0, "n1", beat("gpus", {0}), kStartTime);
   asleep.on_asleep(seconds(50));
-  asleep.add_beat(0, "n1", beat("gpus", {0}), kFirstHour + seconds(70));
-  CHECK_FALSE(asleep.take_message(kFirstHour + seconds(70)));
+  asleep.add_beat(0, "n1", beat("gpus", {0}), kStartTime + seconds(70));
+  CHECK_FALSE(asleep.take_message(kStartTime + seconds(70)));
   for (const Json& odd : {Json{{"gpus", 3}}, Json{{"gpus", {3, "x"}}},
                           Json{{"gpus", {{nullptr, 1, 2}}}}, Json::array()})
-    asleep.add_beat(1, "n2", to_lead::Beat::of(odd), kFirstHour);
-  CHECK(asleep.take_message(kFirstHour + seconds(115)) ==
+    asleep.add_beat(1, "n2", to_lead::Beat::of(odd), kStartTime);
+  CHECK(asleep.take_message(kStartTime + seconds(115)) ==
         "node n1 never used its GPUs (health.idle_gpu_after)");
 }
 

@@ -16,8 +16,8 @@ RankEnd end_by_agent() {
   return end;
 }
 
-/// Stops lead for this time.
-void stop_lead(Scene& scene, seconds time) {
+/// Suspends lead for this time. Lead then goes on.
+void suspend_lead(Scene& scene, seconds time) {
   scene.now += time;
   scene.attempt.on_asleep(time, scene.now);
 }
@@ -27,7 +27,7 @@ TEST_CASE("a rank without an exit record is reported although lead was stopped j
   scene.all_join(4);
   for (const int rank : {0, 1, 3}) scene.attempt.on_exit(rank, {0, 0, {}}, scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
-  stop_lead(scene, seconds(3));
+  suspend_lead(scene, seconds(3));
   scene.pass(seconds(1));
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().first_failed->rank == 2);
@@ -40,13 +40,13 @@ TEST_CASE(
     "if lead was stopped for longer than its lease, the message says so, and no rank is blamed") {
   Scene scene;
   scene.all_join(4);
-  stop_lead(scene, seconds(14));
+  suspend_lead(scene, seconds(14));
   SUBCASE("the records of the agents arrive first") {}
   SUBCASE("the exit of a rank whose peer was ended arrives first") {
     scene.attempt.on_exit(0, {68, 0, "rank 1 is gone", true, 1}, scene.now);
     CHECK(scene.notes.printed.empty());
   }
-  SUBCASE("the failure of a rank with a code, because its peer was ended, arrives first") {
+  SUBCASE("the exit of a rank whose peer was ended arrives first, with a code but no message") {
     scene.attempt.on_exit(0, {1, 0, "", true}, scene.now);
     CHECK(scene.notes.printed.empty());
   }
@@ -87,7 +87,7 @@ TEST_CASE("a rank that failed before agents lost lead stays the cause") {
   scene.all_join(4);
   scene.attempt.on_exit(3, {139, SIGSEGV, "", true}, scene.now);
   REQUIRE(scene.notes.printed.size() == 1);
-  stop_lead(scene, seconds(14));
+  suspend_lead(scene, seconds(14));
   scene.attempt.on_exit(0, end_by_agent(), scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
   scene.pass(seconds(3));
@@ -100,7 +100,7 @@ TEST_CASE(
     "a rank that fails by itself while lead is stopped is named shortly after lead continues") {
   Scene scene;
   scene.all_join(4);
-  stop_lead(scene, seconds(5));
+  suspend_lead(scene, seconds(5));
   scene.attempt.on_exit(3, {139, SIGSEGV, "", true}, scene.now);
   CHECK(scene.notes.printed.empty());
   scene.pass(Attempt::kCulpritWait);

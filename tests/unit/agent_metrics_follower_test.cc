@@ -208,7 +208,7 @@ TEST_CASE_FIXTURE(MetricsRun,
 }
 
 TEST_CASE_FIXTURE(MetricsRun,
-                  "the follower returns lines while the program runs, and all at the end") {
+                  "the follower returns lines while the program runs, and the rest at the end") {
   MetricsFollower follower(file, 1);
   append(metrics_text(1) + "\n");
   const auto take = [&] {
@@ -260,16 +260,16 @@ TEST_CASE_FIXTURE(MetricsRun,
                   "an MLflow server gets all values of the trainer, also many in one second") {
   const MlflowRecord record(run.path());
   REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
-  MetricsCopy copy(run.path());
+  MetricsCopier copier(run.path());
   const Json report{{"t", 5}, {"step", 3}, {"m", {{"loss", 0.5}}}};
   for (int step = 1; step <= 40; ++step) append(metrics_text(step, 2) + "\n");
-  REQUIRE(add_to_mlflow_record(record, report, &copy).has_value());
+  REQUIRE(add_to_mlflow_record(record, report, &copier).has_value());
   for (int step = 41; step <= 50; ++step) append(metrics_text(step, 3) + "\n");
   auto last = report;
   last["m"] = {{"test_accuracy", 0.75}};
   last["final"] = true;
-  REQUIRE(add_to_mlflow_record(record, last, &copy).has_value());
-  REQUIRE(add_to_mlflow_record(record, {{"t", 9}, {"status", "FINISHED"}}, &copy).has_value());
+  REQUIRE(add_to_mlflow_record(record, last, &copier).has_value());
+  REQUIRE(add_to_mlflow_record(record, {{"t", 9}, {"status", "FINISHED"}}, &copier).has_value());
   const auto lines = recorded_lines(run);
   REQUIRE(lines.size() == 52);
   for (std::size_t i = 0; i < 50; ++i) CHECK(lines[i]["step"] == i + 1);
@@ -282,32 +282,33 @@ TEST_CASE_FIXTURE(MetricsRun,
 TEST_CASE_FIXTURE(MetricsRun, "lines that the record does not take are copied later, in order") {
   const MlflowRecord record(run.path());
   REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
-  MetricsCopy copy(run.path());
+  MetricsCopier copier(run.path());
   for (int step = 1; step <= 3; ++step) append(metrics_text(step) + "\n");
   std::filesystem::create_directory(run / "track/mlflow.jsonl");
-  CHECK_FALSE(copy.copy_new(record).has_value());
-  CHECK_FALSE(copy.last_step().has_value());
+  CHECK_FALSE(copier.copy_new(record).has_value());
+  CHECK_FALSE(copier.last_step().has_value());
   std::filesystem::remove(run / "track/mlflow.jsonl");
   append(metrics_text(4) + "\n");
-  REQUIRE(copy.copy_new(record).has_value());
+  REQUIRE(copier.copy_new(record).has_value());
   const auto lines = recorded_lines(run);
   REQUIRE(lines.size() == 4);
   for (std::size_t i = 0; i < 4; ++i) CHECK(lines[i]["step"] == i + 1);
-  CHECK(copy.last_step() == 4);
+  CHECK(copier.last_step() == 4);
 }
 
-TEST_CASE_FIXTURE(MetricsRun, "values of lead are kept if the file of metrics cannot be read") {
+TEST_CASE_FIXTURE(MetricsRun,
+                  "values of lead are recorded even if the file of metrics cannot be read") {
   const MlflowRecord record(run.path());
   REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
   std::filesystem::create_symlink(run / "target", file);
-  MetricsCopy copy(run.path());
+  MetricsCopier copier(run.path());
   const Json report{{"t", 5}, {"step", 3}, {"m", {{"loss", 0.5}}}};
-  const auto kept = add_to_mlflow_record(record, report, &copy);
-  REQUIRE_FALSE(kept.has_value());
-  CHECK(has(kept.error().message, "is a symbolic link"));
+  const auto copied = add_to_mlflow_record(record, report, &copier);
+  REQUIRE_FALSE(copied.has_value());
+  CHECK(has(copied.error().message, "is a symbolic link"));
   auto last = report;
   last["final"] = true;
-  CHECK_FALSE(add_to_mlflow_record(record, last, &copy).has_value());
+  CHECK_FALSE(add_to_mlflow_record(record, last, &copier).has_value());
   CHECK(recorded_lines(run) == std::vector<Json>{report, report});
 }
 
@@ -316,16 +317,16 @@ TEST_CASE_FIXTURE(MetricsRun,
   const MlflowRecord record(run.path());
   REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
   append(metrics_text(1, 0) + "\n" + metrics_text(2, 0) + "\n" + metrics_text(3, 0).substr(0, 30));
-  REQUIRE(MetricsCopy(run.path()).copy_new(record).has_value());
+  REQUIRE(MetricsCopier(run.path()).copy_new(record).has_value());
   // Slurm kills lead and its helper. No message follows these lines.
   append(metrics_text(3, 0).substr(30) + "\n" + metrics_text(4, 0) + "\n");
   append(metrics_text(5, 1) + "\n");
-  REQUIRE(MetricsCopy(run.path()).copy_new(record).has_value());
+  REQUIRE(MetricsCopier(run.path()).copy_new(record).has_value());
   auto lines = recorded_lines(run);
   REQUIRE(lines.size() == 5);
   for (std::size_t i = 0; i < 5; ++i) CHECK(lines[i]["step"] == i + 1);
   // A job that finds its training complete appends no line, and its final values have a step, too.
-  MetricsCopy last(run.path());
+  MetricsCopier last(run.path());
   const Json message{{"t", 5}, {"step", 0}, {"m", {{"test_accuracy", 1}}}, {"final", true}};
   REQUIRE(add_to_mlflow_record(record, message, &last).has_value());
   lines = recorded_lines(run);
@@ -338,9 +339,9 @@ TEST_CASE_FIXTURE(MetricsRun,
                   "from its beginning") {
   const MlflowRecord record(run.path());
   REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
-  const auto place = run / "track/mlflow.copied";
+  const auto place_file = run / "track/mlflow.copied";
   append(metrics_text(1) + "\n");
-  REQUIRE(MetricsCopy(run.path()).copy_new(record).has_value());
+  REQUIRE(MetricsCopier(run.path()).copy_new(record).has_value());
   Steps expected{1, 1, 3};  // MLflow ignores a value that it already has
   SUBCASE("the file is another one") {
     std::filesystem::rename(file, run / "old");
@@ -352,16 +353,16 @@ TEST_CASE_FIXTURE(MetricsRun,
     expected = {1, 3};
   }
   SUBCASE("the place is damaged") {
-    std::ofstream(place) << "{\"inode\": 1";
+    std::ofstream(place_file) << "{\"inode\": 1";
   }
   SUBCASE("the place is negative") {
-    auto object = Json::parse(read_file(place, 4096).value_or(""));
+    auto object = Json::parse(read_file(place_file, 4096).value_or(""));
     object["offset"] = -1;
-    std::ofstream(place) << object;
+    std::ofstream(place_file) << object;
   }
-  MetricsCopy copy(run.path());
+  MetricsCopier copier(run.path());
   append("\n" + metrics_text(3) + "\n");
-  REQUIRE(copy.copy_new(record).has_value());
+  REQUIRE(copier.copy_new(record).has_value());
   for (const Json& line : recorded_lines(run)) steps.push_back(line["step"].get<std::int64_t>());
   CHECK(steps == expected);
 }

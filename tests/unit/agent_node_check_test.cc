@@ -148,8 +148,8 @@ struct Sysfs {
     std::ofstream(folder / file) << text << "\n";
   }
   /// Writes the attributes of the port ADAPTER/1.
-  void port(const std::string& adapter, std::string_view state, std::string_view link,
-            std::string_view rate, std::string_view layer = "InfiniBand") const {
+  void write_port(const std::string& adapter, std::string_view state, std::string_view link,
+                  std::string_view rate, std::string_view layer = "InfiniBand") const {
     const std::string at = adapter + "/ports/1/";
     write(at + "state", state);
     write(at + "phys_state", link);
@@ -209,10 +209,10 @@ TEST_CASE("each rank checks the GPU with its local number, or the GPU that Slurm
 
 TEST_CASE("InfiniBand ports are compared with the figures of the site") {
   const Sysfs sysfs;
-  sysfs.port("mlx5_0", "4: ACTIVE", "5: LinkUp", "200 Gb/sec (4X HDR)");
-  sysfs.port("mlx5_1", "4: ACTIVE", "5: LinkUp", "100 Gb/sec (2X HDR)");
-  sysfs.port("mlx5_2", "1: DOWN", "3: Disabled", "10 Gb/sec (4X SDR)");
-  sysfs.port("mlx5_bond", "4: ACTIVE", "5: LinkUp", "25 Gb/sec (1X EDR)", "Ethernet");
+  sysfs.write_port("mlx5_0", "4: ACTIVE", "5: LinkUp", "200 Gb/sec (4X HDR)");
+  sysfs.write_port("mlx5_1", "4: ACTIVE", "5: LinkUp", "100 Gb/sec (2X HDR)");
+  sysfs.write_port("mlx5_2", "1: DOWN", "3: Disabled", "10 Gb/sec (4X SDR)");
+  sysfs.write_port("mlx5_bond", "4: ACTIVE", "5: LinkUp", "25 Gb/sec (1X EDR)", "Ethernet");
   const auto problems = [&](std::string_view figures) {
     return infiniband_problems(FabricFigures::parse(figures).value(), sysfs.folder.path());
   };
@@ -221,7 +221,7 @@ TEST_CASE("InfiniBand ports are compared with the figures of the site") {
         Strings{"fabric: the InfiniBand port mlx5_1/1 runs at 100 Gb/s, expected 200"});
   CHECK(problems("infiniband_ports=4") ==
         Strings{"fabric: 2 InfiniBand ports are active, expected 4"});
-  sysfs.port("mlx5_2", "2: INIT", "5: LinkUp", "200 Gb/sec (4X HDR)");
+  sysfs.write_port("mlx5_2", "2: INIT", "5: LinkUp", "200 Gb/sec (4X HDR)");
   CHECK(infiniband_problems({}, sysfs.folder.path()) ==
         Strings{"fabric: the InfiniBand port mlx5_2/1 has a link, but its state is INIT, expected "
                 "ACTIVE; a subnet manager must configure it"});

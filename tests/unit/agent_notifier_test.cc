@@ -112,7 +112,7 @@ TEST_CASE("a hang and the restart after it are one notice, and a later failure i
   CHECK(notices.on_event(events::Ended{.state = EndState::kFailed}, 1)->occasion == "failed");
 }
 
-TEST_CASE("without `hang` in notify.on a run that ends after a hang has failed") {
+TEST_CASE("without `hang` in notify.on a run that ends after a hang is reported as failed") {
   auto notices = maker({"failed"});
   std::ignore = notices.on_event(events::AttemptEnd{.reason = EndReason::kHang}, 0);
   CHECK(notices.on_event(events::Ended{.state = EndState::kFailed}, 0)->occasion == "failed");
@@ -166,7 +166,7 @@ struct PipedNotifier {
   explicit PipedNotifier(std::array<int, 2> ends = new_pipe())
       : read_end(ends[0]), notifier(maker({}), true, UniqueFd(ends[1]), -1) {}
 
-  /// Returns what the helper gets. Each line must fit into a pipe.
+  /// Returns what the helper gets. Each line must be short enough to be written to a pipe whole.
   [[nodiscard]] std::vector<Json> sent_lines() const {
     std::string text(1U << 16U, ' ');
     text.resize(static_cast<std::size_t>(::read(read_end.get(), text.data(), text.size())));
@@ -186,9 +186,10 @@ struct PipedNotifier {
   }
 };
 
-TEST_CASE_FIXTURE(PipedNotifier,
-                  "the numbers of a report reach the helper in lines that fit into a pipe, and so "
-                  "does the end of the run") {
+TEST_CASE_FIXTURE(
+    PipedNotifier,
+    "the numbers of a report reach the helper in lines short enough to be written to a "
+    "pipe whole, and the end of the run reaches it, too") {
   Json body{{"step", 7}};
   for (int i = 0; i < 64; ++i)
     body["a-name-of-some-length-that-is-cut-at-sixty-four-characters-" + std::to_string(i)] =

@@ -174,7 +174,7 @@ TEST_CASE(
       parse_arguments({"lead", "--name", "n", "--never-started", "9", "--", "exit 9"});
   REQUIRE(parsed.has_value());
   const auto& lead = std::get<LeadOptions>(*parsed);
-  CHECK(lead.unstarted_script_code == 9);
+  CHECK(lead.script_code_before_ranks == 9);
   CHECK(lead.command == std::vector<std::string>{"exit 9"});
   for (const char* code : {"", "x", "-1", "256"})
     CHECK_FALSE(parse_arguments({"lead", "--never-started", code, "--", "why"}).has_value());
@@ -192,17 +192,18 @@ TEST_CASE(
   CHECK(rank.stage[0].unpack);
   REQUIRE(rank.outputs.size() == 1);
   CHECK(rank.outputs[0].limit == std::chrono::seconds(60));
-  const auto led = parse_arguments({"lead", "--", "srun", "dlrun-agent", "rank", "--stage", stage,
-                                    "--stage", stage, "--", "x", "--stage", "y"});
-  REQUIRE(led);
-  CHECK(std::get<LeadOptions>(*led).stage.size() == 2);
-  const auto child = parse_arguments({"stage", "--nnodes", "2", "--", stage});
-  REQUIRE(child);
-  CHECK(std::get<StageOptions>(*child).nnodes == 2);
-  const auto last = parse_arguments({"collect", "--run", "/r", "--node", "1", "--last",
-                                     "--torn-after", "1700000000000", "--", output});
-  REQUIRE(last);
-  const auto& collect = std::get<CollectOptions>(*last);
+  const auto lead_arguments =
+      parse_arguments({"lead", "--", "srun", "dlrun-agent", "rank", "--stage", stage, "--stage",
+                       stage, "--", "x", "--stage", "y"});
+  REQUIRE(lead_arguments);
+  CHECK(std::get<LeadOptions>(*lead_arguments).stage.size() == 2);
+  const auto stage_arguments = parse_arguments({"stage", "--nnodes", "2", "--", stage});
+  REQUIRE(stage_arguments);
+  CHECK(std::get<StageOptions>(*stage_arguments).nnodes == 2);
+  const auto collect_arguments = parse_arguments({"collect", "--run", "/r", "--node", "1", "--last",
+                                                  "--torn-after", "1700000000000", "--", output});
+  REQUIRE(collect_arguments);
+  const auto& collect = std::get<CollectOptions>(*collect_arguments);
   CHECK(collect.node == 1);
   CHECK(collect.is_last);
   CHECK(collect.torn_after == std::chrono::milliseconds(1'700'000'000'000));

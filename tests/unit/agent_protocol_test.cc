@@ -11,7 +11,7 @@ namespace {
 struct Ends {
   Channel lead;
   Channel rank;
-  std::string wire;  // the proof as the rank sent it
+  std::string rank_proof;
 };
 
 const Claim kClaim{"4711_3", "0", 2, 5};
@@ -39,7 +39,7 @@ Ends shake_hands(const Key& secret) {
 }
 
 TEST_CASE("two ends that know the secret complete the handshake, and messages pass both ways") {
-  auto [lead, rank, wire] = shake_hands(random_key());
+  auto [lead, rank, rank_proof] = shake_hands(random_key());
   std::string bytes = rank.seal("one");
   bytes += rank.seal("");
   bytes += rank.seal("three");
@@ -106,7 +106,7 @@ TEST_CASE("a rank's own proof, sent back to it, does not pass for lead's") {
 
 TEST_CASE("a recorded proof is refused on another connection") {
   const auto secret = random_key();
-  std::string recorded = shake_hands(secret).wire;
+  std::string recorded = shake_hands(secret).rank_proof;
   const LeadHandshake lead;
   CHECK_FALSE(lead.advance(recorded, {{"", secret}}));
 }
@@ -131,7 +131,7 @@ TEST_CASE(
 TEST_CASE("a frame that is changed, repeated, left out or reordered is refused") {
   const auto secret = random_key();
   const auto refuses = [&](auto spoil) {
-    auto [lead, rank, wire] = shake_hands(secret);
+    auto [lead, rank, rank_proof] = shake_hands(secret);
     const std::string first = rank.seal("first");
     const std::string second = rank.seal("second");
     std::string bytes = spoil(first, second);
@@ -159,7 +159,7 @@ TEST_CASE("a frame of another connection, or sent back to its sender, is refused
 }
 
 TEST_CASE("a frame length above the limit is refused at once") {
-  auto [lead, rank, wire] = shake_hands(random_key());
+  auto [lead, rank, rank_proof] = shake_hands(random_key());
   std::string bytes("\x01\x00\x10\x00", 4);  // 1 MiB + 1
   CHECK_FALSE(lead.unseal(bytes));
 }

@@ -102,7 +102,8 @@ TEST_CASE(
   CHECK(counter.texts == 40);
   CHECK(counter.longest < kPayloadLimitBytes / 64);
   CHECK(reader.table()[9'999].text() == "10.4.249.1:40007");
-  for (const std::int64_t odd : {-1L, 1L, 10'240L, 1L << 40}) attempt.on_table(7, odd);
+  for (const std::int64_t wrong_from : {-1L, 1L, 10'240L, 1L << 40})
+    attempt.on_table(7, wrong_from);
   CHECK(counter.texts == 40);
 }
 

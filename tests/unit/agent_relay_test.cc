@@ -81,18 +81,18 @@ TEST_CASE(
   REQUIRE(held);
   REQUIRE(::listen(held->socket.get(), 8) == 0);
   const auto now = RelayDialer::Clock::now();
-  const auto of_stranger = [](int) { return std::optional<uid_t>(::geteuid() + 1); };
-  RelayDialer strict(held->port, {"127.0.0.1"}, now, of_stranger);
+  const auto owned_by_stranger = [](int) { return std::optional<uid_t>(::geteuid() + 1); };
+  RelayDialer strict(held->port, {"127.0.0.1"}, now, owned_by_stranger);
   CHECK(answered_state(strict, now) == State::kForeign);
   CHECK(strict.other_user() == ::geteuid() + 1);
   CHECK(strict.fd() < 0);
   RelayDialer any(held->port, {"127.0.0.1"}, now, nullptr);
   CHECK(answered_state(any, now) == State::kConnected);
-  const auto of_root = [](int) { return std::optional<uid_t>(0); };
-  RelayDialer root(held->port, {"127.0.0.1"}, now, of_root);
+  const auto owned_by_root = [](int) { return std::optional<uid_t>(0); };
+  RelayDialer root(held->port, {"127.0.0.1"}, now, owned_by_root);
   CHECK(answered_state(root, now) == State::kConnected);
-  const auto of_nobody_known = [](int) { return std::optional<uid_t>(); };
-  RelayDialer unknown(held->port, {"127.0.0.1"}, now, of_nobody_known);
+  const auto owned_by_unknown_user = [](int) { return std::optional<uid_t>(); };
+  RelayDialer unknown(held->port, {"127.0.0.1"}, now, owned_by_unknown_user);
   CHECK(answered_state(unknown, now) == State::kConnected);
 }
 

@@ -114,22 +114,22 @@ TEST_CASE("a cause that retry.on does not list ends the run, and is named") {
 TEST_CASE(
     "a job that always fails before its first step stops after no_progress attempts, however large "
     "the budget is") {
-  const std::vector<std::optional<std::int64_t>> silent(50);
-  CHECK(attempts_of(any_cause(1000), silent, Cause::kFailure, true) == 3);
-  CHECK(attempts_of(any_cause(1000, 1), silent, Cause::kFailure, true) == 1);
-  CHECK(attempts_of(any_cause(1000), silent, Cause::kOom, true) == 3);
+  const std::vector<std::optional<std::int64_t>> no_steps(50);
+  CHECK(attempts_of(any_cause(1000), no_steps, Cause::kFailure, true) == 3);
+  CHECK(attempts_of(any_cause(1000, 1), no_steps, Cause::kFailure, true) == 1);
+  CHECK(attempts_of(any_cause(1000), no_steps, Cause::kOom, true) == 3);
   // The budget is used up first.
-  CHECK(attempts_of(any_cause(1), silent, Cause::kFailure, true) == 2);
+  CHECK(attempts_of(any_cause(1), no_steps, Cause::kFailure, true) == 2);
   // A node failure is not the program's fault.
-  CHECK(attempts_of(any_cause(20), silent, Cause::kNodeFailure, true) == 21);
+  CHECK(attempts_of(any_cause(20), no_steps, Cause::kNodeFailure, true) == 21);
 }
 
 TEST_CASE(
     "a program that never reports a step may use its whole budget, because its progress is "
     "unknown") {
-  const std::vector<std::optional<std::int64_t>> silent(50);
+  const std::vector<std::optional<std::int64_t>> no_steps(50);
   for (const auto cause : {Cause::kFailure, Cause::kOom, Cause::kHang})
-    CHECK(attempts_of(any_cause(20), silent, cause) == 21);
+    CHECK(attempts_of(any_cause(20), no_steps, cause) == 21);
   RetryHistory history;
   history.add_attempt({}, Cause::kFailure);
   CHECK_FALSE(decide_retry(any_cause(20, 1), history, Cause::kFailure).is_last_unless_further);
@@ -169,9 +169,9 @@ TEST_CASE("an attempt that got further than all before it resets the count of fr
 TEST_CASE(
     "a time limit and a preemption do not count as lack of progress for a silent program, but "
     "use its budget") {
-  const std::vector<std::optional<std::int64_t>> silent(50);
-  CHECK(attempts_of(any_cause(20), silent, Cause::kTimeout) == 21);
-  CHECK(attempts_of(any_cause(20), silent, Cause::kPreemption) == 21);
+  const std::vector<std::optional<std::int64_t>> no_steps(50);
+  CHECK(attempts_of(any_cause(20), no_steps, Cause::kTimeout) == 21);
+  CHECK(attempts_of(any_cause(20), no_steps, Cause::kPreemption) == 21);
   // This program reports its steps.
   CHECK(attempts_of(any_cause(20), {5, 5, 5, 5}, Cause::kTimeout) == 4);
 }
@@ -210,14 +210,14 @@ TEST_CASE("the progress of a job with components is that of its first main compo
   const Json components{{{"name", "server"}, {"role", "service"}},
                         {{"name", "trainer"}, {"role", "main"}},
                         {{"name", "evaluator"}, {"role", "main"}}};
-  const auto attempt = [&](int number, int trained) -> std::vector<Json> {
+  const auto attempt = [&](int number, int trainer_step) -> std::vector<Json> {
     const auto event = [&](const char* kind, const char* component, int step) {
       return Json{{"event", kind}, {"attempt", number}, {"component", component}, {"step", step}};
     };
     return {{{"event", "components"}, {"attempt", number}, {"components", components}},
             event("started", "server", 0),
             event("joined", "server", 0),
-            event("progress", "trainer", trained),
+            event("progress", "trainer", trainer_step),
             event("progress", "evaluator", 1000 + number),
             {{"event", "attempt_end"}, {"attempt", number}, {"code", 1}, {"cause", "failure"}}};
   };

@@ -64,7 +64,7 @@ struct ChainFixture {
   }
 };
 
-const Json kStarted = {{"event", "claimed"}, {"attempt", 0}, {"job", "42"}};
+const Json kFirstClaim = {{"event", "claimed"}, {"attempt", 0}, {"job", "42"}};
 
 TEST_CASE("only a job that a chain's submission queued has a number in the chain") {
   const Env first = env_of_job("0"), third = env_of_job("2");
@@ -83,22 +83,22 @@ TEST_CASE_FIXTURE(
     ChainFixture,
     "a later job ends with 0 if the run has completed, else with the run's code, or with 1 "
     "if this code is 0") {
-  record({kStarted, {{"event", "ended"}, {"attempt", 0}, {"state", "completed"}, {"code", 0}}});
+  record({kFirstClaim, {{"event", "ended"}, {"attempt", 0}, {"state", "completed"}, {"code", 0}}});
   auto unneeded = look();
   REQUIRE(unneeded);
   REQUIRE(*unneeded);
   CHECK((*unneeded)->code == 0);
   CHECK((*unneeded)->message.find("has completed") != std::string::npos);
-  record({kStarted, {{"event", "ended"}, {"attempt", 0}, {"state", "failed"}, {"code", 137}}});
+  record({kFirstClaim, {{"event", "ended"}, {"attempt", 0}, {"state", "failed"}, {"code", 137}}});
   CHECK((*look())->code == 137);
-  record({kStarted, {{"event", "ended"}, {"attempt", 0}, {"state", "cancelled"}, {"code", 0}}});
+  record({kFirstClaim, {{"event", "ended"}, {"attempt", 0}, {"state", "cancelled"}, {"code", 0}}});
   CHECK((*look())->code == 1);
 }
 
 TEST_CASE_FIXTURE(ChainFixture,
                   "a later job continues a run whose record announces another attempt") {
-  record(
-      {kStarted, {{"event", "restarting"}, {"attempt", 0}, {"cause", "timeout"}, {"by", "chain"}}});
+  record({kFirstClaim,
+          {{"event", "restarting"}, {"attempt", 0}, {"cause", "timeout"}, {"by", "chain"}}});
   const auto unneeded = look();
   REQUIRE(unneeded);
   CHECK_FALSE(*unneeded);
@@ -106,7 +106,7 @@ TEST_CASE_FIXTURE(ChainFixture,
 
 TEST_CASE_FIXTURE(ChainFixture,
                   "a later job leaves the run to an earlier job that still runs or waits") {
-  record({kStarted});
+  record({kFirstClaim});
   for (const char* state : {"RUNNING", "PENDING", "REQUEUE_HOLD"}) {
     CAPTURE(state);
     answer(state);
@@ -163,7 +163,7 @@ TEST_CASE_FIXTURE(ChainFixture, "the next job is the first one that Slurm has no
 
 TEST_CASE_FIXTURE(
     ChainFixture,
-    "the last job of a chain also stays if the job that waits for it is in a hidden partition") {
+    "the last job of a chain is not cancelled if a job in a hidden partition waits for it") {
   const auto program = folder.path() / "squeue";
   REQUIRE(write_file_atomic(
       program, "#!/bin/sh\ncase \"$*\" in *--all*) echo 'afterok:44(unfulfilled)';; esac\n", 0700));
@@ -173,7 +173,7 @@ TEST_CASE_FIXTURE(
   CHECK(jobs_to_cancel({"43", "44"}, *dependencies) == Jobs{"43"});
 }
 
-TEST_CASE("the last job of a chain stays if another job waits for it") {
+TEST_CASE("the last job of a chain is not cancelled if another job waits for it") {
   const Jobs later{"43", "44"};
   CHECK(jobs_to_cancel(later, "") == later);
   CHECK(jobs_to_cancel(later, "afterany:43(unfulfilled)\n") == later);

@@ -68,8 +68,8 @@ Json snapshot_of(SampleBoard& board, Clock::time_point now) {
   return Json::parse(board.snapshot(0, "2026-01-01T00:00:00.000Z", now));
 }
 
-/// Returns an environment whose PATH starts with a program named nvidia-smi.
-Env path_with_nvidia_smi(const TemporaryDirectory& folder, const std::string& body) {
+/// Returns an environment in which PATH finds a script nvidia-smi with this body.
+Env env_with_nvidia_smi(const TemporaryDirectory& folder, const std::string& body) {
   const auto path = folder / "nvidia-smi";
   std::ofstream(path) << "#!/bin/sh\n" << body << '\n';
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
@@ -139,7 +139,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a rank whose report is only late does not lag, and a rank whose step stays the same does") {
+    "a rank whose report is only late does not lag, and a rank that reports no further step does") {
   auto board = board_of(3, 1);
   const auto report_step = [&](int rank, int step, seconds when) {
     note(board, rank, {{"step", step}}, kFirstSample + when);
@@ -355,7 +355,7 @@ TEST_CASE(
   const TemporaryDirectory folder;
   auto loop = EventLoop::create();
   REQUIRE(loop);
-  auto env = path_with_nvidia_smi(folder, "echo \"0, GPU-$DLRUN_SECRET, 50, 1024, 2048\"");
+  auto env = env_with_nvidia_smi(folder, "echo \"0, GPU-$DLRUN_SECRET, 50, 1024, 2048\"");
   env.set("DLRUN_SECRET", "precious");
   const auto probe = GpuProbe::create(*loop, env);
   REQUIRE(probe);
@@ -372,7 +372,7 @@ TEST_CASE("a GPU helper that hangs blocks nothing and is killed") {
   const TemporaryDirectory folder;
   auto loop = EventLoop::create();
   REQUIRE(loop);
-  const auto probe = GpuProbe::create(*loop, path_with_nvidia_smi(folder, "exec sleep 600"));
+  const auto probe = GpuProbe::create(*loop, env_with_nvidia_smi(folder, "exec sleep 600"));
   REQUIRE(probe);
   const auto begin = Clock::now();
   probe->tick(begin);
@@ -390,8 +390,8 @@ TEST_CASE("a GPU helper that fails five times is not started again") {
   auto loop = EventLoop::create();
   REQUIRE(loop);
   const auto log = folder / "calls";
-  const auto probe = GpuProbe::create(
-      *loop, path_with_nvidia_smi(folder, "echo x >>" + log.string() + "; exit 9"));
+  const auto probe =
+      GpuProbe::create(*loop, env_with_nvidia_smi(folder, "echo x >>" + log.string() + "; exit 9"));
   REQUIRE(probe);
   for (int i = 0; i < 10; ++i) {
     probe->tick(Clock::now() + seconds(6 * i));

@@ -10,7 +10,7 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::string_view kAt =
+constexpr std::string_view kMessageTail =
     "; the job script was at: pip install x; the ranks were not started";
 
 std::string log_of(std::string_view reason) {
@@ -83,7 +83,7 @@ TEST_CASE(
     const auto [end, may_be_queued_again] = judge(ending(2), log_of("TIME LIMIT") + log_of(reason));
     CHECK(may_be_queued_again);
     CHECK(end.cause == cause);
-    CHECK(end.message == why + std::string(kAt));
+    CHECK(end.message == why + std::string(kMessageTail));
   }
   auto pending = ending(2);
   pending.state = "PENDING";
@@ -99,13 +99,14 @@ TEST_CASE(
   CHECK_FALSE(cancelled.may_be_queued_again);
   CHECK(cancelled.end.is_cancelled);
   CHECK(cancelled.end.code == 143);
-  CHECK(cancelled.end.message == "the job was cancelled" + std::string(kAt));
+  CHECK(cancelled.end.message == "the job was cancelled" + std::string(kMessageTail));
   for (const auto& late :
        {judge(ending(1, "TimeLimit"), ""), judge(ending(), log_of("TIME LIMIT"))}) {
     CHECK_FALSE(late.may_be_queued_again);
     CHECK(late.end.is_timeout);
     CHECK_FALSE(late.end.is_cancelled);
-    CHECK(late.end.message == "the job reached its time limit (resources.time)" + std::string(kAt));
+    CHECK(late.end.message ==
+          "the job reached its time limit (resources.time)" + std::string(kMessageTail));
   }
   const auto lost = judge(ending(1, "NodeDown"), log_of("NODE FAILURE on n2"));
   CHECK_FALSE(lost.may_be_queued_again);
@@ -121,7 +122,7 @@ TEST_CASE(
   CHECK(judge({}, "", 3, "exit 3").end.code == 3);
 }
 
-AttemptEnd launch_failed() {
+AttemptEnd failed_launch() {
   AttemptEnd end;
   end.code = 77;
   end.reason = EndReason::kLaunchFailed;
@@ -133,7 +134,7 @@ AttemptEnd launch_failed() {
 
 ScriptEnd judge_launch(std::optional<JobFacts> facts, const std::string& log) {
   return judge_failed_launch(
-      launch_failed(),
+      failed_launch(),
       {.code = 77, .at = "", .facts = std::move(facts), .restarts = 1, .log = log});
 }
 
@@ -147,7 +148,7 @@ TEST_CASE(
   CHECK(end.code == 143);
   CHECK(end.reason == EndReason::kSignalled);
   CHECK(end.cause == Cause::kNone);
-  CHECK(end.message == "the job was cancelled; " + launch_failed().message);
+  CHECK(end.message == "the job was cancelled; " + failed_launch().message);
 
   const auto at_limit = judge_launch(ending(1, "TimeLimit"), "");
   CHECK_FALSE(at_limit.may_be_queued_again);
@@ -162,7 +163,7 @@ TEST_CASE(
   CHECK_FALSE(may_be_queued_again);
   CHECK(end.code == 77);
   CHECK(end.reason == EndReason::kLaunchFailed);
-  CHECK(end.message == launch_failed().message);
+  CHECK(end.message == failed_launch().message);
   const auto requeued = judge_launch(ending(2), "");
   CHECK(requeued.may_be_queued_again);
   CHECK(requeued.end.cause == Cause::kRequeue);

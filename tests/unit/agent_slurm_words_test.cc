@@ -48,24 +48,24 @@ TEST_CASE(
     "the reason for which Slurm ends a step is read from slurmstepd's message in any version") {
   for (const auto& begin : kStepdStarts) {
     CAPTURE(begin);
-    const auto start = begin + "*** STEP 73.0 ON n1 CANCELLED AT 2026-11-21T16:15:12";
-    CHECK(parse_step_cancel_reason(start + " DUE TO TIME LIMIT ***") == "TIME LIMIT");
-    CHECK(parse_step_cancel_reason(start + " DUE TO PREEMPTION ***") == "PREEMPTION");
-    CHECK(parse_step_cancel_reason(start + " DUE TO JOB REQUEUE ***") == "JOB REQUEUE");
-    CHECK(parse_step_cancel_reason(start +
+    const auto step_prefix = begin + "*** STEP 73.0 ON n1 CANCELLED AT 2026-11-21T16:15:12";
+    CHECK(parse_step_cancel_reason(step_prefix + " DUE TO TIME LIMIT ***") == "TIME LIMIT");
+    CHECK(parse_step_cancel_reason(step_prefix + " DUE TO PREEMPTION ***") == "PREEMPTION");
+    CHECK(parse_step_cancel_reason(step_prefix + " DUE TO JOB REQUEUE ***") == "JOB REQUEUE");
+    CHECK(parse_step_cancel_reason(step_prefix +
                                    " DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***") ==
           "NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS");
     for (const auto* end : {" ***", " DUE to SIGNAL Terminated ***", " DUE TO TASK FAILURE ***",
                             " DUE TO TIME LIMIT"}) {
       CAPTURE(end);
-      CHECK_FALSE(parse_step_cancel_reason(start + end));
+      CHECK_FALSE(parse_step_cancel_reason(step_prefix + end));
     }
-    CHECK_FALSE(parse_step_cancel_reason("echo " + start + " DUE TO TIME LIMIT ***"));
-    const auto script = begin + "*** JOB 73 ON n1 CANCELLED AT 2026-11-21T16:15:12";
-    CHECK(parse_job_cancel_reason(script + " DUE TO JOB REQUEUE ***") == "JOB REQUEUE");
-    CHECK(parse_job_cancel_reason(script + " ***") == "");
-    CHECK_FALSE(parse_step_cancel_reason(script + " DUE TO TIME LIMIT ***"));
-    for (const auto& line : {start + " ***", script, "echo " + script + " ***"})
+    CHECK_FALSE(parse_step_cancel_reason("echo " + step_prefix + " DUE TO TIME LIMIT ***"));
+    const auto job_prefix = begin + "*** JOB 73 ON n1 CANCELLED AT 2026-11-21T16:15:12";
+    CHECK(parse_job_cancel_reason(job_prefix + " DUE TO JOB REQUEUE ***") == "JOB REQUEUE");
+    CHECK(parse_job_cancel_reason(job_prefix + " ***") == "");
+    CHECK_FALSE(parse_step_cancel_reason(job_prefix + " DUE TO TIME LIMIT ***"));
+    for (const auto& line : {step_prefix + " ***", job_prefix, "echo " + job_prefix + " ***"})
       CHECK_FALSE(parse_job_cancel_reason(line));
   }
   CHECK_FALSE(parse_step_cancel_reason("slurmstepd: DUE TO ***"));

@@ -231,7 +231,7 @@ void pack(const NodeScene& scene, const std::string& folder, const std::string& 
   REQUIRE(done->exit_code == 0);
 }
 
-TEST_CASE("an archive is unpacked once, and one that would leave its folder is refused") {
+TEST_CASE("an archive is unpacked once, and one with a link that leaves its folder is refused") {
   const NodeScene scene;
   scene.write(scene.shared / "set/train/a", "a");
   SUBCASE("an archive of files") {
@@ -304,11 +304,12 @@ TEST_CASE("a file that changes while it is copied is noticed, and leaves no copy
   scene.write(source, std::string(3U << 20U, 'x'));
   entry = list_tree(source)->entries.front();
   int pieces = 0;
-  const auto grows = [&] {
+  const auto grow_source = [&] {
     if (++pieces == 2) std::ofstream(source, std::ios::app) << "more";
     return false;
   };
-  CHECK(copy_entry(source, scene.node / "b", entry, true, grows).error().code == Errc::kRefused);
+  CHECK(copy_entry(source, scene.node / "b", entry, true, grow_source).error().code ==
+        Errc::kRefused);
   CHECK_FALSE(fs::exists(scene.node / "b"));
 }
 
@@ -380,10 +381,10 @@ TEST_CASE(
     CHECK(fs::exists(sent));
   }
   SUBCASE("other runs use them") {
-    const UniqueFd copies(::open(lock.c_str(), O_RDWR | O_CLOEXEC));
-    const UniqueFd reads(::open(sent.c_str(), O_RDONLY | O_CLOEXEC));
-    REQUIRE(::flock(copies.get(), LOCK_EX | LOCK_NB) == 0);
-    REQUIRE(::flock(reads.get(), LOCK_SH | LOCK_NB) == 0);
+    const UniqueFd copier_lock(::open(lock.c_str(), O_RDWR | O_CLOEXEC));
+    const UniqueFd reader_lock(::open(sent.c_str(), O_RDONLY | O_CLOEXEC));
+    REQUIRE(::flock(copier_lock.get(), LOCK_EX | LOCK_NB) == 0);
+    REQUIRE(::flock(reader_lock.get(), LOCK_SH | LOCK_NB) == 0);
     CHECK(stage(std::chrono::seconds(0)) == "");
     CHECK(fs::exists(part / "half/x"));
     CHECK(fs::exists(sent));
@@ -439,10 +440,10 @@ TEST_CASE("only large files for many nodes are broadcast, and a broadcast that f
   CHECK(planned_file_broadcasts(items, scene.env, 2).size() == 1);
   scene.env.set("DLRUN_SBCAST_NODES", "0");
   CHECK(planned_file_broadcasts(items, scene.env, 1000).empty());
-  auto contained = items;
-  contained[1].in_container = true;
+  auto in_container_items = items;
+  in_container_items[1].in_container = true;
   scene.env.unset("DLRUN_SBCAST_NODES");
-  CHECK(planned_file_broadcasts(contained, scene.env, kLeastBroadcastNodes).empty());
+  CHECK(planned_file_broadcasts(in_container_items, scene.env, kLeastBroadcastNodes).empty());
   const auto sent = broadcast_files(planned, items.size(), scene.env);
   CHECK(sent.copies == std::vector<std::string>{"", planned[0].to.string()});
   scene.write(scene.node / "bin/sbcast", "#!/bin/sh\necho 'sbcast: error: no' >&2; exit 1\n");

@@ -1,4 +1,4 @@
-// Tests what an attempt takes from Slurm: messages about nodes, the end of srun, and whether a
+// Tests what an attempt learns from Slurm: messages about nodes, the end of srun, and whether a
 // preempted job is queued again.
 #include <doctest/doctest.h>
 
@@ -106,15 +106,19 @@ TEST_CASE(
         "  = {}\n",
         mode, type, version);
   };
-  const std::string_view requeues = "PartitionName=p State=UP PreemptMode=REQUEUE TotalNodes=4";
-  const std::string_view cancels = "PartitionName=p State=UP PreemptMode=CANCEL TotalNodes=4";
-  CHECK(requeues_preempted(config("24.05.0", "partition_prio", "CANCEL"), requeues));
+  const std::string_view requeuing_partition =
+      "PartitionName=p State=UP PreemptMode=REQUEUE TotalNodes=4";
+  const std::string_view cancelling_partition =
+      "PartitionName=p State=UP PreemptMode=CANCEL TotalNodes=4";
+  CHECK(requeues_preempted(config("24.05.0", "partition_prio", "CANCEL"), requeuing_partition));
   CHECK(requeues_preempted(config("26.05.3", "partition_prio", "REQUEUE"), ""));
-  CHECK(requeues_preempted(config("24.11.5", "qos", "GANG,REQUEUE"), cancels));
-  CHECK_FALSE(requeues_preempted(config("26.05.3", "partition_prio", "REQUEUE"), cancels));
-  CHECK_FALSE(requeues_preempted(config("23.11.9", "partition_prio", "REQUEUE"), requeues));
-  CHECK_FALSE(requeues_preempted(config("22.05.8", "qos", "REQUEUE"), requeues));
-  CHECK_FALSE(requeues_preempted("", requeues));
+  CHECK(requeues_preempted(config("24.11.5", "qos", "GANG,REQUEUE"), cancelling_partition));
+  CHECK_FALSE(
+      requeues_preempted(config("26.05.3", "partition_prio", "REQUEUE"), cancelling_partition));
+  CHECK_FALSE(
+      requeues_preempted(config("23.11.9", "partition_prio", "REQUEUE"), requeuing_partition));
+  CHECK_FALSE(requeues_preempted(config("22.05.8", "qos", "REQUEUE"), requeuing_partition));
+  CHECK_FALSE(requeues_preempted("", requeuing_partition));
 }
 
 TEST_CASE("lead asks the ranks to mark their standard error only if lead receives it") {
