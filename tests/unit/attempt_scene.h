@@ -22,7 +22,7 @@ struct Notes final : AttemptOutlet {
   std::vector<Json> broadcasts;
   std::vector<std::pair<std::string, Json>> events;
   std::vector<std::string> printed;  ///< the lines of say()
-  std::vector<bool> stops;
+  std::vector<bool> stops;           ///< one per stop_step(): whether it kills
 
   void send(int rank, const MessageToRank& message) override {
     sent.emplace_back(rank, json_of(message));
