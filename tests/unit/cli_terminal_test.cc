@@ -207,10 +207,10 @@ TEST_CASE("a failure of standard output is remembered, together with whether its
     print(cli, "{}\n", std::string(1U << 20U, 'x'));
     print_json({{"a", 1}});
     print_document("text");
-    const bool is_on_stderr =
+    const bool has_failed =
         !print_or_fail([&] { print(cli, text("more")); }, "the job is queued").has_value();
     // Each digit of the exit code is one result.
-    return (finish_output() ? 1 : 2) + (is_reader_gone() ? 10 : 20) + (is_on_stderr ? 100 : 0);
+    return (finish_output() ? 1 : 2) + (is_reader_gone() ? 10 : 20) + (has_failed ? 100 : 0);
   };
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC)),
       fine(::open("/dev/null", O_WRONLY | O_CLOEXEC));
