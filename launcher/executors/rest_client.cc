@@ -69,7 +69,7 @@ Result<RestVersion> RestClient::version() {
   return *version_;
 }
 
-Result<std::string> RestClient::release_if_ready() {
+Result<std::string> RestClient::slurm_release_if_ready() {
   DLRUN_TRY_ASSIGN(const auto ping, get("ping"));
   if (!rest_has_controller(ping.body))
     return fail(Errc::kUnavailable,

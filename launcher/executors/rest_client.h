@@ -46,7 +46,7 @@ class RestClient {
 
   /// Checks that slurmrestd reaches a controller, and that the controller accepts the caller.
   /// Returns Slurm's release. Fails with kUnavailable if no controller answers.
-  [[nodiscard]] Result<std::string> release_if_ready();
+  [[nodiscard]] Result<std::string> slurm_release_if_ready();
 
   enum class AcceptUnknownJob { kNo, kYes };
   /// Sends a GET for a path below the version's path ("jobs", "job/42"). Fails if the response does

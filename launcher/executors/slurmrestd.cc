@@ -38,7 +38,7 @@ class Slurmrestd final : public Executor {
   Result<> check(const SubmitRequest& request) override {
     DLRUN_TRY_ASSIGN(const auto version, client_.version());
     DLRUN_TRY_ASSIGN(const auto body, body_of(request, request.script_text, version));
-    DLRUN_TRY_ASSIGN(const auto release, client_.release_if_ready());
+    DLRUN_TRY_ASSIGN(const auto release, client_.slurm_release_if_ready());
     return {};
   }
 
@@ -64,7 +64,7 @@ class Slurmrestd final : public Executor {
   Result<std::string> test(const SubmitRequest& request) override {
     DLRUN_TRY_ASSIGN(const auto version, client_.version());
     DLRUN_TRY_ASSIGN(const auto body, body_of(request, request.script_text, version));
-    DLRUN_TRY_ASSIGN(const auto release, client_.release_if_ready());
+    DLRUN_TRY_ASSIGN(const auto release, client_.slurm_release_if_ready());
     return fmt::format(
         "slurmrestd of Slurm {} at {} answers in {} and can express every option; only sbatch "
         "--test-only can tell whether and when the job would start",

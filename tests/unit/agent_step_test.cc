@@ -33,8 +33,8 @@ struct Heard final : StepHandler {
 };
 
 TEST_CASE(
-    "a step whose SIGCHLD was lost still ends, because tick() collects it after each round of the "
-    "loop") {
+    "a step whose SIGCHLD was lost still ends, because tick() looks for ended processes after each "
+    "round of the loop") {
   for (const bool is_local : {true, false}) {
     CAPTURE(is_local);
     auto loop = EventLoop::create();

@@ -1,3 +1,5 @@
+// Tests sweep.stop_early, which ends bad points of a sweep.
+
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -13,11 +15,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const StopRule kLoss{"loss", true, 5};
+const StopRule kLossRule{"loss", true, 5};
 
-Trajectory flat(std::int64_t until, double value) {
+/// Returns the trajectory of a point that reports `value` after each epoch.
+Trajectory flat(std::int64_t last_epoch, double value) {
   Trajectory trajectory;
-  for (std::int64_t at = 1; at <= until; ++at) add_report(kLoss, trajectory, {at, value});
+  for (std::int64_t at = 1; at <= last_epoch; ++at) add_report(kLossRule, trajectory, {at, value});
   return trajectory;
 }
 
@@ -26,33 +29,35 @@ Trajectory flat(std::int64_t until, double value) {
 TEST_CASE(
     "a point must end if its best value is worse than the median of the others at the same epoch") {
   const std::vector<Trajectory> others{flat(9, 0.1), flat(9, 0.2), flat(9, 0.3)};
-  const auto why = why_stop(kLoss, flat(6, 0.25), others);
+  const auto why = why_stop(kLossRule, flat(6, 0.25), others);
   REQUIRE(why.has_value());
   CHECK(*why ==
         "stopped early: the best loss at epoch 6 is 0.25, and the median of 3 other points is 0.2 "
         "(sweep.stop_early)");
-  Trajectory at_step;
-  add_report(kLoss, at_step, *read_report(kLoss, Json{{"step", 9}, {"loss", 7}}));
-  CHECK(why_stop(kLoss, at_step, others)->starts_with("stopped early: the best loss at step 9 is"));
-  CHECK_FALSE(why_stop(kLoss, flat(6, 0.2), others).has_value());
-  CHECK_FALSE(why_stop(kLoss, flat(6, 0.15), others).has_value());
+  Trajectory own_without_epoch;
+  add_report(kLossRule, own_without_epoch, *read_report(kLossRule, Json{{"step", 9}, {"loss", 7}}));
+  CHECK(why_stop(kLossRule, own_without_epoch, others)
+            ->starts_with("stopped early: the best loss at step 9 is"));
+  CHECK_FALSE(why_stop(kLossRule, flat(6, 0.2), others).has_value());
+  CHECK_FALSE(why_stop(kLossRule, flat(6, 0.15), others).has_value());
 }
 
 TEST_CASE("no point ends before `after`, or if fewer than three others have reached its epoch") {
   const std::vector<Trajectory> others{flat(9, 0.1), flat(9, 0.1), flat(9, 0.1)};
-  CHECK_FALSE(why_stop(kLoss, flat(4, 9), others).has_value());
-  CHECK(why_stop(kLoss, flat(5, 9), others).has_value());
-  CHECK_FALSE(why_stop(kLoss, flat(6, 9), {flat(9, 0.1), flat(9, 0.1)}).has_value());
+  CHECK_FALSE(why_stop(kLossRule, flat(4, 9), others).has_value());
+  CHECK(why_stop(kLossRule, flat(5, 9), others).has_value());
+  CHECK_FALSE(why_stop(kLossRule, flat(6, 9), {flat(9, 0.1), flat(9, 0.1)}).has_value());
   // The third of the others has not reached epoch 6.
-  CHECK_FALSE(why_stop(kLoss, flat(6, 9), {flat(9, 0.1), flat(9, 0.1), flat(5, 0.1)}).has_value());
-  CHECK_FALSE(why_stop(kLoss, {}, others).has_value());
+  CHECK_FALSE(
+      why_stop(kLossRule, flat(6, 9), {flat(9, 0.1), flat(9, 0.1), flat(5, 0.1)}).has_value());
+  CHECK_FALSE(why_stop(kLossRule, {}, others).has_value());
 }
 
 TEST_CASE("later values of the other points do not count") {
   Trajectory late = flat(6, 1.0);
-  add_report(kLoss, late, {20, 0.01});
-  CHECK_FALSE(why_stop(kLoss, flat(6, 0.5), {late, late, late}).has_value());
-  CHECK(why_stop(kLoss, flat(20, 0.5), {late, late, late}).has_value());
+  add_report(kLossRule, late, {20, 0.01});
+  CHECK_FALSE(why_stop(kLossRule, flat(6, 0.5), {late, late, late}).has_value());
+  CHECK(why_stop(kLossRule, flat(20, 0.5), {late, late, late}).has_value());
 }
 
 TEST_CASE("a larger accuracy is better if the goal is max") {
@@ -67,31 +72,31 @@ TEST_CASE("a larger accuracy is better if the goal is max") {
 }
 
 TEST_CASE("a report counts by its epoch, else by its step, and needs a number as value") {
-  CHECK(read_report(kLoss, Json{{"epoch", 3}, {"step", 900}, {"loss", 1}})->at == 3);
-  CHECK(read_report(kLoss, Json{{"step", 900}, {"loss", 0.5}})->value == 0.5);
-  CHECK_FALSE(read_report(kLoss, Json{{"loss", 0.5}}).has_value());
-  CHECK_FALSE(read_report(kLoss, Json{{"step", 1}}).has_value());
-  CHECK_FALSE(read_report(kLoss, Json{{"step", 1}, {"loss", "low"}}).has_value());
-  CHECK_FALSE(read_report(kLoss, Json{{"step", -1}, {"loss", 1}}).has_value());
-  CHECK_FALSE(read_report(kLoss, Json::array()).has_value());
+  CHECK(read_report(kLossRule, Json{{"epoch", 3}, {"step", 900}, {"loss", 1}})->at == 3);
+  CHECK(read_report(kLossRule, Json{{"step", 900}, {"loss", 0.5}})->value == 0.5);
+  CHECK_FALSE(read_report(kLossRule, Json{{"loss", 0.5}}).has_value());
+  CHECK_FALSE(read_report(kLossRule, Json{{"step", 1}}).has_value());
+  CHECK_FALSE(read_report(kLossRule, Json{{"step", 1}, {"loss", "low"}}).has_value());
+  CHECK_FALSE(read_report(kLossRule, Json{{"step", -1}, {"loss", 1}}).has_value());
+  CHECK_FALSE(read_report(kLossRule, Json::array()).has_value());
 }
 
 TEST_CASE("a trajectory of a million steps has fewer than 1500 entries") {
   Trajectory trajectory;
-  for (std::int64_t at = 0; at < 1'000'000; ++at) add_report(kLoss, trajectory, {at, 1.0});
+  for (std::int64_t at = 0; at < 1'000'000; ++at) add_report(kLossRule, trajectory, {at, 1.0});
   CHECK(trajectory.size() < 1'500);
 }
 
 TEST_CASE("the best value counts in the next entry if its report comes too soon for an entry") {
   Trajectory trajectory;
-  REQUIRE(add_report(kLoss, trajectory, {1000, 5.0}));
-  CHECK_FALSE(add_report(kLoss, trajectory, {1005, 3.0}));
-  CHECK_FALSE(add_report(kLoss, trajectory, {1006, 4.5}));
+  REQUIRE(add_report(kLossRule, trajectory, {1000, 5.0}));
+  CHECK_FALSE(add_report(kLossRule, trajectory, {1005, 3.0}));
+  CHECK_FALSE(add_report(kLossRule, trajectory, {1006, 4.5}));
   CHECK(trajectory.back().value == 5.0);
-  REQUIRE(add_report(kLoss, trajectory, {1010, 4.0}));
+  REQUIRE(add_report(kLossRule, trajectory, {1010, 4.0}));
   CHECK(trajectory.back().at == 1010);
   CHECK(trajectory.back().value == 3.0);
-  REQUIRE(add_report(kLoss, trajectory, {1020, 6.0}));
+  REQUIRE(add_report(kLossRule, trajectory, {1020, 6.0}));
   CHECK(trajectory.back().value == 3.0);
 }
 
@@ -119,13 +124,13 @@ TEST_CASE("a point is compared with the reports in the folders of the other poin
     return path;
   };
   for (int number = 1; number <= 3; ++number) {
-    StopEarly good(kLoss, point(number));
+    StopEarly good(kLossRule, point(number));
     for (int epoch = 1; epoch <= 8; ++epoch)
       good.on_progress(Json{{"epoch", epoch}, {"loss", 0.1 * number}});
     CHECK_FALSE(good.take_verdict().has_value());
   }
   std::ofstream(point(4) / "reports.jsonl") << "{\"at\":8,";  // torn
-  StopEarly bad(kLoss, point(0));
+  StopEarly bad(kLossRule, point(0));
   for (int epoch = 1; epoch <= 6; ++epoch) bad.on_progress(Json{{"epoch", epoch}, {"loss", 7}});
   std::optional<std::string> verdict;
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);

@@ -15,8 +15,8 @@ const StoreTable::Clock::time_point kNow{std::chrono::hours(1)};
 
 TEST_CASE("a value that exists is answered at once") {
   StoreTable store;
-  REQUIRE(store.put(0, 1, "id", "beef").size() == 1);
-  const auto answers = store.get(3, 9, "id", milliseconds(0), kNow);
+  REQUIRE(store.put(0, 1, "address", "beef").size() == 1);
+  const auto answers = store.get(3, 9, "address", milliseconds(0), kNow);
   REQUIRE(answers.size() == 1);
   CHECK(answers[0].rank == 3);
   CHECK(answers[0].id == 9);
@@ -26,10 +26,10 @@ TEST_CASE("a value that exists is answered at once") {
 TEST_CASE(
     "putting a key answers the ranks that wait for it and the rank that puts it, and no others") {
   StoreTable store;
-  CHECK(store.get(1, 10, "id", milliseconds(500), kNow).empty());
-  CHECK(store.get(2, 20, "id", milliseconds(500), kNow).empty());
+  CHECK(store.get(1, 10, "address", milliseconds(500), kNow).empty());
+  CHECK(store.get(2, 20, "address", milliseconds(500), kNow).empty());
   CHECK(store.get(2, 21, "other", milliseconds(500), kNow).empty());
-  const auto answers = store.put(0, 1, "id", "01");
+  const auto answers = store.put(0, 1, "address", "01");
   REQUIRE(answers.size() == 3);
   CHECK(answers[0].rank == 1);
   CHECK(answers[1].id == 20);

@@ -7,7 +7,7 @@
 namespace dlrun::agent {
 namespace {
 
-const TemplateValues kFields{
+const TemplateValues kTemplateValues{
     .world = {.rank = 5, .size = 8, .local_rank = 1, .local_size = 2, .node_rank = 2, .nnodes = 4},
     .addr = "10.0.0.3",
     .master_addr = "10.0.0.1",
@@ -23,7 +23,7 @@ const TemplateValues kFields{
 std::string expanded(std::string_view argument) {
   const auto parsed = EnvTemplate::parse(argument);
   REQUIRE(parsed);
-  return parsed->name + "|" + parsed->value.expand(kFields);
+  return parsed->name + "|" + parsed->value.expand(kTemplateValues);
 }
 
 TEST_CASE("every template field is replaced") {
@@ -36,9 +36,9 @@ TEST_CASE("every template field is replaced") {
 }
 
 TEST_CASE("the id of a sweep's point names the sweep, its array and its task") {
-  auto fields = kFields;
-  fields.run = "/runs/sweep-1/array-2/7";
-  CHECK(Template::parse("{run_id}")->expand(fields) == "sweep-1-2-7");
+  auto values = kTemplateValues;
+  values.run = "/runs/sweep-1/array-2/7";
+  CHECK(Template::parse("{run_id}")->expand(values) == "sweep-1-2-7");
 }
 
 TEST_CASE("a template can have the rank's port, its role, and every rank's address") {

@@ -72,7 +72,8 @@ struct EventFile {
     wall += time;
     now += time;
   }
-  std::vector<Json> events() {
+  /// Waits until all is written, closes the log, and returns what the decoder reads from the file.
+  std::vector<Json> close_and_decode() {
     REQUIRE(log->drain(20s));
     log.reset();
     std::vector<std::filesystem::path> files;
@@ -104,7 +105,7 @@ TEST_CASE_FIXTURE(EventFile, "an independent decoder reads every number of a fil
                      wall);
   pass(5s);
   report(R"({"final": true, "test_accuracy": 0.9375})");
-  const auto events = this->events();
+  const auto events = close_and_decode();
   REQUIRE(events.size() == 4);
   CHECK(events[0]["file_version"] == "brain.Event:2");
   CHECK(events[0]["wall_time"] == 1.7e9);
@@ -146,7 +147,7 @@ TEST_CASE_FIXTURE(EventFile, "a later attempt replaces the steps after its check
   report(R"({"step": 200, "loss": 1})");
   pass(5s);
   report(R"({"step": 201, "loss": 2})");
-  const auto events = this->events();
+  const auto events = close_and_decode();
   REQUIRE(events.size() == 4);
   CHECK(events[1]["session"] == "start");
   CHECK(events[1]["step"] == 200);
@@ -158,7 +159,7 @@ TEST_CASE_FIXTURE(EventFile,
                   "a later attempt that reports only its result keeps the steps of earlier ones") {
   open(1);
   report(R"({"final": true, "test_accuracy": 0.5})");
-  const auto events = this->events();
+  const auto events = close_and_decode();
   REQUIRE(events.size() == 2);
   CHECK(events[1]["scalars"]["test_accuracy"] == 0.5);
 }
@@ -176,7 +177,7 @@ TEST_CASE_FIXTURE(EventFile,
   report(R"({"step": 12, "loss": 12})");  // too soon: a 5000th of the attempt is 20 s
   pass(11s);
   report(R"({"step": 13, "loss": 13})");
-  const auto events = this->events();
+  const auto events = close_and_decode();
   std::vector<double> losses;
   for (std::size_t i = 1; i < events.size(); ++i)
     losses.push_back(events[i]["scalars"]["loss"].get<double>());
@@ -187,14 +188,14 @@ TEST_CASE_FIXTURE(EventFile, "a report of a checkpoint is no value and delays no
   open();
   report(R"({"checkpoint": 256})");
   report(R"({"step": 260, "loss": 0.5, "checkpoint": 256})");
-  const auto events = this->events();
+  const auto events = close_and_decode();
   REQUIRE(events.size() == 2);
   CHECK(events[1]["scalars"] == Json{{"loss", 0.5}});
 }
 
-TEST_CASE_FIXTURE(EventFile,
-                  "the values of the trainer are the lines of metrics.jsonl, and its reports are "
-                  "not written as well") {
+TEST_CASE_FIXTURE(
+    EventFile,
+    "the values of the trainer are taken from metrics.jsonl, and its reports are left out") {
   append_line(0, 1, 10, 4);
   open(1, ValueSource::kMetricsFile);
   report(R"({"step": 10, "loss": 99})");
@@ -203,7 +204,7 @@ TEST_CASE_FIXTURE(EventFile,
   append_line(1, 3, 16, 0.5);
   std::ofstream(run / "metrics.jsonl", std::ios::app) << R"({"time":"2026-11-21T12)";
   report(R"({"final": true, "test_accuracy": 0.5})");
-  const auto events = this->events();
+  const auto events = close_and_decode();
   REQUIRE(events.size() == 4);
   CHECK(events[1]["session"] == "start");
   CHECK(events[1]["step"] == 8);
@@ -219,7 +220,7 @@ TEST_CASE_FIXTURE(EventFile, "three thousand lines are all written, in their ord
   open(0, ValueSource::kMetricsFile);
   constexpr int kLines = 3000;
   for (int step = 1; step <= kLines; ++step) append_line(0, step / 60, step, step);
-  const auto events = this->events();
+  const auto events = close_and_decode();
   REQUIRE(events.size() == kLines + 1);
   for (int step = 1; step <= kLines; ++step) {
     CAPTURE(step);
@@ -229,14 +230,16 @@ TEST_CASE_FIXTURE(EventFile, "three thousand lines are all written, in their ord
   }
 }
 
-TEST_CASE_FIXTURE(EventFile, "the use of the hardware has the step of the trainer's last line") {
+TEST_CASE_FIXTURE(
+    EventFile,
+    "the measured use of the hardware is recorded at the step of the trainer's last line") {
   open(0, ValueSource::kMetricsFile);
   const events::RankStatistics statistics{.ranks = 1, .cpu = events::Spread<double>{1, 1, 1}};
   log->on_statistics(statistics, wall);
   append_line(0, 1, 30, 1);
   REQUIRE(log->drain(20s));
   log->on_statistics(statistics, wall);
-  const auto events = this->events();
+  const auto events = close_and_decode();
   REQUIRE(events.size() == 3);
   CHECK(events[1]["scalars"]["loss"] == 1);
   CHECK(events[2]["step"] == 30);
@@ -253,10 +256,11 @@ TEST_CASE_FIXTURE(EventFile,
   CHECK(has(failure->message, "metrics.jsonl: is a symbolic link"));
 }
 
-TEST_CASE_FIXTURE(EventFile, "the use of the hardware waits for the first step") {
+TEST_CASE_FIXTURE(EventFile,
+                  "the measured use of the hardware is not recorded before the first step") {
   open();
   log->on_statistics({.ranks = 1, .cpu = events::Spread<double>{1, 1, 1}}, wall);
-  CHECK(this->events().size() == 1);
+  CHECK(close_and_decode().size() == 1);
 }
 
 TEST_CASE(
@@ -284,7 +288,8 @@ TEST_CASE_FIXTURE(EventFile, "a file has a limited number of tags over all its r
     pass(2s);
   }
   std::size_t tags = 0;
-  for (const Json& event : this->events()) tags += event.value("scalars", Json::object()).size();
+  for (const Json& event : close_and_decode())
+    tags += event.value("scalars", Json::object()).size();
   CHECK(tags == TensorboardLog::kMostTags);
 }
 

@@ -32,8 +32,8 @@ std::vector<std::string> slurm_lines() {
 
 /// The side of lead: reads srun's standard error.
 struct Lead {
-  std::vector<std::string> slurms;  ///< lines that Slurm itself printed
-  MarkedTextReader reader{marks(), [this](std::string_view line) { slurms.emplace_back(line); }};
+  std::vector<std::string> unmarked;  ///< whole lines without marks: those of Slurm
+  MarkedTextReader reader{marks(), [this](std::string_view line) { unmarked.emplace_back(line); }};
 
   std::string read(std::string_view bytes) { return reader.read(bytes); }
 };
@@ -52,7 +52,7 @@ TEST_CASE("a program that prints lines like Slurm's cannot pass for Slurm") {
       CAPTURE(text);
       Lead lead;
       CHECK(lead.read(marked(text)) == text);
-      CHECK(lead.slurms.empty());
+      CHECK(lead.unmarked.empty());
     }
   }
 }
@@ -62,7 +62,7 @@ TEST_CASE("Slurm's lines are found in the text of ranks, also after a line witho
     Lead lead;
     CHECK(lead.read(marked("50%\r") + line + "\n" + marked("100%\n")) ==
           "50%\r\n" + line + "\n100%\n");
-    CHECK(lead.slurms == std::vector<std::string>{line});
+    CHECK(lead.unmarked == std::vector<std::string>{line});
   }
 }
 
@@ -78,7 +78,7 @@ TEST_CASE(
   const auto forged =
       marks_of(other).head + "srun: error: Node failure on n1" + marks_of(other).tail + "\n";
   CHECK(lead.read(marked(forged)) == forged);
-  CHECK(lead.slurms.empty());
+  CHECK(lead.unmarked.empty());
 }
 
 TEST_CASE("every byte arrives, in pieces of any length and with lines of any length") {
@@ -94,7 +94,7 @@ TEST_CASE("every byte arrives, in pieces of any length and with lines of any len
       text += lead.read(marker.add(std::string_view(all).substr(at, piece), Clock::time_point()));
     text += lead.read(marker.take_rest());
     CHECK(text == all);
-    CHECK(lead.slurms.empty());
+    CHECK(lead.unmarked.empty());
   }
   const auto bytes = marked(all);
   for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{1024}}) {
@@ -130,19 +130,19 @@ TEST_CASE("a line that is torn by another rank's lines is not taken for Slurm's"
     CAPTURE(at);
     Lead lead;
     const auto text = lead.read(torn.substr(0, at) + whole + torn.substr(at) + whole);
-    for (const auto& line : lead.slurms) CHECK(line.find("srun") == std::string::npos);
+    for (const auto& line : lead.unmarked) CHECK(line.find("srun") == std::string::npos);
     CHECK(text.find("second\n") != std::string::npos);
   }
 }
 
 TEST_CASE("srun's labels are kept at the start of each line, and only there") {
   Lead lead;
-  const auto whole = [](std::string_view text) { return TextMarker(marks()).mark_own_line(text); };
-  CHECK(lead.read(" 0: " + whole("a\nb\nc")) == " 0: a\n 0: b\n 0: c");
-  CHECK(lead.read(" 0: " + whole("d\n")) == "d\n");
-  CHECK(lead.read(" 0: " + whole("50%") + "10: " + whole("60%\n")) == " 0: 50%\n10: 60%\n");
+  const auto mark = [](std::string_view text) { return TextMarker(marks()).mark_own_line(text); };
+  CHECK(lead.read(" 0: " + mark("a\nb\nc")) == " 0: a\n 0: b\n 0: c");
+  CHECK(lead.read(" 0: " + mark("d\n")) == "d\n");
+  CHECK(lead.read(" 0: " + mark("50%") + "10: " + mark("60%\n")) == " 0: 50%\n10: 60%\n");
   CHECK(lead.read("10: slurmstepd: error: x\n") == "10: slurmstepd: error: x\n");
-  CHECK(lead.slurms == std::vector<std::string>{"10: slurmstepd: error: x"});
+  CHECK(lead.unmarked == std::vector<std::string>{"10: slurmstepd: error: x"});
 }
 
 TEST_CASE("text without marks is passed on, and a long line is passed on before its end") {
@@ -151,7 +151,7 @@ TEST_CASE("text without marks is passed on, and a long line is passed on before 
   CHECK(lead.read(marked("a\n")) == "Loading imagea\n");
   CHECK(lead.read(std::string(5000, 'x')) == std::string(5000, 'x'));
   CHECK(lead.read("y\nsrun: z\n") == "y\nsrun: z\n");
-  CHECK(lead.slurms == std::vector<std::string>{"srun: z"});
+  CHECK(lead.unmarked == std::vector<std::string>{"srun: z"});
   CHECK(lead.read("rest") == "");
   CHECK(lead.reader.take_rest() == "rest");
 }
@@ -171,7 +171,7 @@ TEST_CASE("a line above the limit is no line of Slurm, in one piece or in severa
       for (std::size_t at = 0; at < bytes.size(); at += piece)
         text += lead.read(std::string_view(bytes).substr(at, piece));
       CHECK(text == bytes);
-      CHECK(lead.slurms == expected);
+      CHECK(lead.unmarked == expected);
     }
   }
 }

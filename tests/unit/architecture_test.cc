@@ -411,6 +411,7 @@ TEST_CASE(
   // A folder is opened to sync it, not to read it. Other users cannot write /dev/null or the files
   // below /proc.
   const std::vector<std::string_view> harmless{"O_DIRECTORY", "\"/dev/null\"", "\"/proc/"};
+  // "son::" finds the calls of both Json and nlohmann::json.
   const std::vector<std::string_view> calls{"O_RDONLY",     "ifstream",     "std::fstream",
                                             "fopen(",       "gzopen(",      "son::parse(",
                                             "son::accept(", "Json::parse(", "son::sax_parse("};
@@ -490,7 +491,7 @@ TEST_CASE(
 TEST_CASE("unit tests that limit time or memory are built both with and without the sanitizers") {
   const fs::path folder = fs::path(DLRUN_SOURCE_DIR) / "tests" / "unit";
   const std::string list = text_of(folder / "CMakeLists.txt");
-  const std::string in_both_builds = list.substr(0, list.find("\ndlrun_unit_test("));
+  const std::string tests_of_both_builds = list.substr(0, list.find("\ndlrun_unit_test("));
   std::size_t found = 0;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
@@ -500,7 +501,7 @@ TEST_CASE("unit tests that limit time or memory are built both with and without 
         text.find("tests/time_bounds.h") == std::string::npos)
       continue;
     ++found;
-    CHECK_MESSAGE(in_both_builds.find(name) != std::string::npos, name);
+    CHECK_MESSAGE(tests_of_both_builds.find(name) != std::string::npos, name);
   }
   CHECK(found > 5);
 }

@@ -1,4 +1,5 @@
-// Tests the model, the table and the drawing of runs measured at several sizes.
+// Tests `dlrun bench scaling`: the model of the throughput at each number of ranks, and the table
+// and the drawing of measured and modelled throughputs.
 
 #include <doctest/doctest.h>
 
@@ -10,13 +11,14 @@ using namespace dlrun;
 
 namespace {
 
-constexpr double kBatch = 32;
+constexpr double kBatchPerRank = 32;
 
 /// Returns measurements that match the model exactly.
 std::vector<ScalingMeasurement> measurements_of(const ScalingModel& model,
                                                 std::initializer_list<int> ranks) {
   std::vector<ScalingMeasurement> measurements;
-  for (const int n : ranks) measurements.push_back({n, n, model.samples_per_s(n, kBatch), "r"});
+  for (const int n : ranks)
+    measurements.push_back({n, n, model.samples_per_s(n, kBatchPerRank), "r"});
   return measurements;
 }
 
@@ -28,14 +30,14 @@ TEST_CASE(
   const ScalingModel model{1e-3, 1e-5, 4e-4};
   CHECK(model.step_s(1) == doctest::Approx(1e-3));
   CHECK(model.step_s(4) == doctest::Approx(1e-3 + 6e-5 + 6e-4));
-  CHECK(model.samples_per_s(4, kBatch) == doctest::Approx(4 * 32 / 1.66e-3));
+  CHECK(model.samples_per_s(4, kBatchPerRank) == doctest::Approx(4 * 32 / 1.66e-3));
 }
 
 TEST_CASE(
     "with exact measurements at three or more numbers of ranks, the fit finds the model behind "
     "them") {
   const ScalingModel model{1e-3, 1e-5, 4e-4};
-  const auto fits = fit_scaling(measurements_of(model, {1, 2, 4, 8}), kBatch);
+  const auto fits = fit_scaling(measurements_of(model, {1, 2, 4, 8}), kBatchPerRank);
   REQUIRE(fits.size() == 1);
   CHECK(fits[0].compute_s == doctest::Approx(model.compute_s).epsilon(1e-6));
   CHECK(fits[0].latency_s == doctest::Approx(model.latency_s).epsilon(1e-6));
@@ -47,19 +49,19 @@ TEST_CASE(
     "or all transfer, and with one number there is no model") {
   const ScalingModel model{1e-3, 1e-5, 4e-4};
   const auto measurements = measurements_of(model, {1, 2});
-  const auto fits = fit_scaling(measurements, kBatch);
+  const auto fits = fit_scaling(measurements, kBatchPerRank);
   REQUIRE(fits.size() == 2);
-  const auto modelled = predict_scaling(measurements, fits, kBatch);
+  const auto modelled = predict_scaling(measurements, fits, kBatchPerRank);
   REQUIRE(modelled.size() == 9);  // 4, 8, ... 1024
   CHECK(modelled.front().ranks == 4);
   CHECK(modelled.back().ranks == 1024);
   for (const ModelledRate& one : modelled) {
-    const double truth = model.samples_per_s(one.ranks, kBatch);
+    const double truth = model.samples_per_s(one.ranks, kBatchPerRank);
     CHECK(one.low <= truth);
     CHECK(truth <= one.high);
   }
-  CHECK(fit_scaling(measurements_of(model, {2}), kBatch).empty());
-  CHECK(predict_scaling(measurements_of(model, {2}), {}, kBatch).empty());
+  CHECK(fit_scaling(measurements_of(model, {2}), kBatchPerRank).empty());
+  CHECK(predict_scaling(measurements_of(model, {2}), {}, kBatchPerRank).empty());
 }
 
 TEST_CASE(
@@ -67,11 +69,11 @@ TEST_CASE(
     "communication") {
   const std::vector<ScalingMeasurement> measurements{
       {1, 1, 100, "a"}, {2, 2, 210, "b"}, {4, 4, 430, "c"}};
-  const auto fits = fit_scaling(measurements, kBatch);
+  const auto fits = fit_scaling(measurements, kBatchPerRank);
   REQUIRE(fits.size() == 1);
   CHECK(fits[0].latency_s == 0);
   CHECK(fits[0].transfer_s == 0);
-  CHECK(fits[0].samples_per_s(1024, kBatch) == doctest::Approx(1024 * 105.5).epsilon(0.03));
+  CHECK(fits[0].samples_per_s(1024, kBatchPerRank) == doctest::Approx(1024 * 105.5).epsilon(0.03));
 }
 
 TEST_CASE(
@@ -84,8 +86,8 @@ TEST_CASE(
 
 TEST_CASE("the table marks modelled numbers, and gives the reason for their range") {
   const std::vector<ScalingMeasurement> measurements{{1, 2, 20'000, "one"}, {2, 4, 30'000, "two"}};
-  const auto fits = fit_scaling(measurements, kBatch);
-  const auto modelled = predict_scaling(measurements, fits, kBatch);
+  const auto fits = fit_scaling(measurements, kBatchPerRank);
+  const auto modelled = predict_scaling(measurements, fits, kBatchPerRank);
   const auto tables = scaling_tables(measurements, fits, modelled, "step");
   const std::string measured = table(tables.measured).plain();
   CHECK(measured.find("    1      2        20k      1.00       100 %  one\n") != std::string::npos);
@@ -102,7 +104,8 @@ TEST_CASE("the table marks modelled numbers, and gives the reason for their rang
 
 TEST_CASE("the drawing has the measured and the modelled curves, and no invalid numbers") {
   const std::vector<ScalingMeasurement> measurements{{1, 2, 20'000, "one"}, {2, 4, 30'000, "two"}};
-  const auto modelled = predict_scaling(measurements, fit_scaling(measurements, kBatch), kBatch);
+  const auto modelled =
+      predict_scaling(measurements, fit_scaling(measurements, kBatchPerRank), kBatchPerRank);
   const std::string svg = scaling_svg(measurements, modelled, "a <b> & c");
   CHECK(svg.starts_with("<svg xmlns="));
   CHECK(svg.ends_with("</svg>\n"));

@@ -49,11 +49,11 @@ struct CleanupFixture {
     fs::create_directories(path.parent_path());
     REQUIRE(write_file_atomic(path, text).has_value());
   }
-  void answer_of(const std::string& command, const std::string& line) const {
+  void set_answer(const std::string& command, const std::string& line) const {
     put(folder.path() / "bin" / command, "#!/bin/sh\necho '" + line + "'\n");
     fs::permissions(folder.path() / "bin" / command, fs::perms::owner_all);
   }
-  void answer_of_squeue(const std::string& line) const { answer_of("squeue", line); }
+  void set_answer_of_squeue(const std::string& line) const { set_answer("squeue", line); }
   [[nodiscard]] RunIndex index() const { return RunIndex::of_user(env).value(); }
   static std::string days_ago(int days) {
     return utc_timestamp(std::chrono::system_clock::now() - std::chrono::hours(24 * days));
@@ -64,26 +64,25 @@ struct CleanupFixture {
     REQUIRE(index().add(run).has_value());
     return run;
   }
-  static void submit(const fs::path& run, Submission::State state, const char* job) {
+  static void write_journal(const fs::path& run, Submission::State state, const char* job) {
     Submission submission;
     submission.token = std::string(32, 'a');
     submission.state = state;
     submission.job.id = job;
     REQUIRE(write_submission(run, submission).has_value());
   }
-  static void end(const fs::path& run, int days) {
-    put(run / "events.jsonl", to_checked_line({{"t", days_ago(days)},
+  static void record_end(const fs::path& run, int ended_days_ago) {
+    put(run / "events.jsonl", to_checked_line({{"t", days_ago(ended_days_ago)},
                                                {"event", "ended"},
                                                {"attempt", 0},
                                                {"state", "completed"},
                                                {"code", 0},
                                                {"message", ""}}));
   }
-  /// Creates a run that was made and has ended these numbers of days ago.
-  IndexEntry make_ended(const std::string& id, int created, int ended) {
-    const auto run = make_run(id, created);
-    submit(run.path, Submission::State::kSubmitted, "42");
-    end(run.path, ended);
+  IndexEntry make_ended(const std::string& id, int created_days_ago, int ended_days_ago) {
+    const auto run = make_run(id, created_days_ago);
+    write_journal(run.path, Submission::State::kSubmitted, "42");
+    record_end(run.path, ended_days_ago);
     return run;
   }
   /// Creates a sweep with two points that have ended.
@@ -97,25 +96,25 @@ struct CleanupFixture {
     for (const auto& point : record.points) {
       const auto path = point_path(sweep.path, point);
       put(path / "submission.json", journal_of_task(point.place));
-      end(path, 40);
+      record_end(path, 40);
     }
-    submit(array_path(sweep.path, 0), Submission::State::kSubmitted, "43");
+    write_journal(array_path(sweep.path, 0), Submission::State::kSubmitted, "43");
     return sweep;
   }
-  CleanupPlan plan(const std::vector<IndexEntry>& of) const {
+  CleanupPlan plan(const std::vector<IndexEntry>& chosen) const {
     RunInspector inspector(env);
-    auto made = plan_removal(env, inspector, of);
+    auto made = plan_removal(env, inspector, chosen);
     REQUIRE(made.has_value());
     return std::move(*made);
   }
-  /// Returns why the only run of a plan stays.
+  /// Returns why the run stays if `dlrun rm` names only this run.
   std::string why_kept(const IndexEntry& run) const {
     const auto made = plan({run});
     CHECK(made.deletions.empty());
     REQUIRE(made.kept.size() == 1);
     return made.kept[0].why.message;
   }
-  std::vector<std::string> pruned(PruneRequest request) const {
+  std::vector<std::string> ids_to_prune(PruneRequest request) const {
     RunInspector inspector(env);
     const auto made = plan_pruning(env, inspector, request);
     REQUIRE(made.has_value());
@@ -137,18 +136,18 @@ bool has_part(const std::string& text, std::string_view part) {
 
 TEST_CASE_FIXTURE(CleanupFixture, "a run stays if its state is unknown or Slurm does not answer") {
   const auto run = make_run("a-20261121-120000-00aa", 50);
-  submit(run.path, Submission::State::kSubmitted, "42");
+  write_journal(run.path, Submission::State::kSubmitted, "42");
   CHECK(has_part(why_kept(run), "its state is unknown"));
   fs::remove_all(folder.path() / "bin");
   env.set("PATH", "/nowhere");
   CHECK(has_part(why_kept(run), "its state is not known now"));
-  end(run.path, 40);  // the record has the end, so Slurm is not needed
+  record_end(run.path, 40);  // the record has the end, so Slurm is not needed
   CHECK(plan({run}).deletions.size() == 1);
 }
 
 TEST_CASE_FIXTURE(CleanupFixture, "a run that is being submitted, or may be, stays") {
   const auto run = make_run("a-20261121-120000-00aa", 50);
-  submit(run.path, Submission::State::kIntent, "");
+  write_journal(run.path, Submission::State::kIntent, "");
   {
     const auto lock = SubmissionLock::take_if_free(run.path);
     CHECK(has_part(why_kept(run), "is pending"));
@@ -161,13 +160,13 @@ TEST_CASE_FIXTURE(CleanupFixture, "a run that is being submitted, or may be, sta
 
 TEST_CASE_FIXTURE(CleanupFixture, "a run that starts after the plan stays") {
   const auto run = make_run("a-20261121-120000-00aa", 50);
-  submit(run.path, Submission::State::kRefused, "");
+  write_journal(run.path, Submission::State::kRefused, "");
   const auto made = plan({run});
   REQUIRE(made.deletions.size() == 1);
-  submit(run.path, Submission::State::kSubmitted, "42");
+  write_journal(run.path, Submission::State::kSubmitted, "42");
   CHECK_FALSE(remove(made.deletions[0]).has_value());
   CHECK(fs::exists(run.path));
-  submit(run.path, Submission::State::kRefused, "");
+  write_journal(run.path, Submission::State::kRefused, "");
   CHECK(remove(made.deletions[0]).has_value());
   CHECK_FALSE(fs::exists(run.path));
 }
@@ -179,7 +178,7 @@ TEST_CASE_FIXTURE(CleanupFixture, "a sweep is deleted as a whole, and only if al
   CHECK(has_part(why_kept(*point), "a sweep is deleted as a whole: `dlrun rm lr-2026"));
   fs::remove(point->path / "events.jsonl");
   CHECK(has_part(why_kept(sweep), "lr-20261121-120000-00aa/1: its state is unknown"));
-  end(point->path, 40);
+  record_end(point->path, 40);
   const auto made = plan({sweep});
   REQUIRE(made.deletions.size() == 1);
   CHECK(remove(made.deletions[0]).has_value());
@@ -233,15 +232,15 @@ TEST_CASE_FIXTURE(CleanupFixture, "prune chooses runs by the time of their end, 
   PruneRequest request;
   request.older_than = std::chrono::hours(24 * 30);
   const std::vector<std::string> expected{"older-20261121-120000-00aa", "old-20261121-120000-00aa"};
-  CHECK(pruned(request) == expected);
+  CHECK(ids_to_prune(request) == expected);
   request.folder = folder.path() / "other";
-  CHECK(pruned(request).empty());
+  CHECK(ids_to_prune(request).empty());
   request.folder = runs / ".";
-  CHECK(pruned(request) == expected);
+  CHECK(ids_to_prune(request) == expected);
   request.parts = RunParts::kDiagnostics;
-  CHECK(pruned(request).empty());  // these runs have no output
+  CHECK(ids_to_prune(request).empty());  // these runs have no output
   put(runs / "old-20261121-120000-00aa" / "slurm-42.out", "x");
-  CHECK(pruned(request) == std::vector<std::string>{"old-20261121-120000-00aa"});
+  CHECK(ids_to_prune(request) == std::vector<std::string>{"old-20261121-120000-00aa"});
 }
 
 TEST_CASE_FIXTURE(
@@ -254,7 +253,7 @@ TEST_CASE_FIXTURE(
                 .has_value());
   }
   fs::remove(sweep.path / "array-0" / "0" / "events.jsonl");
-  answer_of_squeue("43_0|RUNNING|None|n1|N/A||");
+  set_answer_of_squeue("43_0|RUNNING|None|n1|N/A||");
   RunInspector inspector(env);
   const auto tracked = sync_records(env, inspector, sweep);
   REQUIRE(tracked.has_value());
@@ -275,15 +274,15 @@ struct TrackedRunFixture : CleanupFixture {
   fs::path values_file = run.path / "track/mlflow.jsonl";
 
   TrackedRunFixture() {
-    submit(run.path, Submission::State::kSubmitted, "42");
+    write_journal(run.path, Submission::State::kSubmitted, "42");
     put(run.path / "claim",
         R"({"cluster":"alpha","job":"42","token":")" + std::string(32, 'a') + R"("})");
-    claimed_at("2026-11-21T12:30:00.123Z");
+    record_claim_at("2026-11-21T12:30:00.123Z");
     REQUIRE(MlflowRecord(run.path)
                 .create({.url = "http://127.0.0.1:1", .experiment = "e", .run = "r"})
                 .has_value());
   }
-  void claimed_at(const std::string& time) const {
+  void record_claim_at(const std::string& time) const {
     put(run.path / "events.jsonl",
         to_checked_line({{"t", time}, {"event", "claimed"}, {"attempt", 0}, {"job", "42"}}));
   }
@@ -300,39 +299,42 @@ struct TrackedRunFixture : CleanupFixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(TrackedRunFixture,
-                  "a run whose lead was killed gets its end before its record is sent") {
+TEST_CASE_FIXTURE(
+    TrackedRunFixture,
+    "the record of a run whose lead was killed gets the run's end before it is sent") {
   SUBCASE("it still runs") {
-    answer_of_squeue("42|RUNNING|None|n1|N/A||");
+    set_answer_of_squeue("42|RUNNING|None|n1|N/A||");
     CHECK(has_part(values_after_sync(), "has not ended"));
     CHECK_FALSE(fs::exists(values_file));
   }
   SUBCASE("its job was cancelled") {
-    answer_of_squeue("42|CANCELLED|None|n1|N/A||");
+    set_answer_of_squeue("42|CANCELLED|None|n1|N/A||");
     CHECK(values_after_sync() == "{\"t\":1795264200123,\"status\":\"KILLED\"}\n");
   }
   SUBCASE("its node failed") {
-    answer_of_squeue("42|NODE_FAIL|None|n1|N/A||");
+    set_answer_of_squeue("42|NODE_FAIL|None|n1|N/A||");
     CHECK(values_after_sync() == "{\"t\":1795264200123,\"status\":\"FAILED\"}\n");
     CHECK(values_after_sync() == "{\"t\":1795264200123,\"status\":\"FAILED\"}\n");
   }
 }
 
-TEST_CASE_FIXTURE(TrackedRunFixture,
-                  "a run that Slurm does not know gets an end only if its job is certainly gone") {
-  claimed_at(days_ago(1));
-  answer_of("scontrol", "ClusterName             = alpha");
+TEST_CASE_FIXTURE(
+    TrackedRunFixture,
+    "the record of a run that Slurm does not know gets an end only if the job is certainly "
+    "gone") {
+  record_claim_at(days_ago(1));
+  set_answer("scontrol", "ClusterName             = alpha");
   SUBCASE("its job belongs to this cluster, and its last event is old") {
     CHECK(has_part(values_after_sync(), R"("status":"FAILED"})"));
     return;
   }
   std::string reason;
   SUBCASE("its job belongs to another cluster") {
-    answer_of("scontrol", "ClusterName             = beta");
+    set_answer("scontrol", "ClusterName             = beta");
     reason = "its job 42 belongs to cluster alpha, and cluster beta does not know";
   }
   SUBCASE("the name of this cluster is not known") {
-    answer_of("scontrol", "");
+    set_answer("scontrol", "");
     reason = "it is not certain that this is the cluster of the job";
   }
   SUBCASE("the cluster of its job is not known") {
@@ -340,7 +342,7 @@ TEST_CASE_FIXTURE(TrackedRunFixture,
     reason = "it is not certain that this is the cluster of the job";
   }
   SUBCASE("its last event is new") {
-    claimed_at(days_ago(0));
+    record_claim_at(days_ago(0));
     reason = "is not 10 minutes old yet";
   }
   const auto tracked = sync();
@@ -351,10 +353,10 @@ TEST_CASE_FIXTURE(TrackedRunFixture,
   CHECK_FALSE(fs::exists(values_file));
 }
 
-TEST_CASE_FIXTURE(
-    TrackedRunFixture,
-    "a run gets its end without Slurm's cluster name if its submission record names the cluster") {
-  claimed_at(days_ago(1));
+TEST_CASE_FIXTURE(TrackedRunFixture,
+                  "a run's record gets the end without Slurm's cluster name if the submission "
+                  "names the cluster") {
+  record_claim_at(days_ago(1));
   Submission submission;
   submission.token = std::string(32, 'a');
   submission.state = Submission::State::kSubmitted;
@@ -371,14 +373,14 @@ TEST_CASE_FIXTURE(TrackedRunFixture,
   url.pop_back();
   fs::remove(run.path / "track/mlflow.json");
   REQUIRE(MlflowRecord(run.path).create({.url = url, .experiment = "e", .run = "r"}).has_value());
-  end(run.path, 0);
+  record_end(run.path, 0);
   const auto early = sync();
   REQUIRE(early.has_value());
   CHECK_FALSE(early->front().report.is_complete);
   CHECK(has_part(early->front().report.problem, "try again 10 minutes after the end"));
   CHECK_FALSE(fs::exists(values_file));
   // Ten minutes after the end, the job cannot write any more.
-  end(run.path, 1);
+  record_end(run.path, 1);
   const auto late = sync();
   REQUIRE(late.has_value());
   CHECK(late->front().report.problem == "");
@@ -407,8 +409,10 @@ TEST_CASE_FIXTURE(CleanupFixture, "prune of a folder that cannot be looked up ch
   CHECK(has_part(made.error().message, "loop"));
 }
 
-TEST_CASE_FIXTURE(CleanupFixture,
-                  "a run that was deleted a year ago is forgotten by a deletion, not by its plan") {
+TEST_CASE_FIXTURE(
+    CleanupFixture,
+    "a run that was deleted over a year ago is forgotten when other runs are deleted, not "
+    "when this is planned") {
   const std::string id = "old-20261121-120000-00aa";
   const auto deleted = DeletedRuns::beside(index());
   REQUIRE(deleted.add({{id, name_of_id(id), runs / id, days_ago(500)}, "completed", days_ago(400)})

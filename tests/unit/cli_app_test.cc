@@ -92,9 +92,9 @@ TEST_CASE_FIXTURE(CliFixture,
   }
   std::filesystem::create_directory_symlink(run, folder / "link");
   REQUIRE(::lchown((folder / "link").c_str(), 65534, 65534) == 0);
-  const auto usage = code_and_stderr({"du", "./link"});
-  CHECK(usage.find("/link: is a symbolic link, and is not counted") != std::string::npos);
-  CHECK(usage.find("no runs") == std::string::npos);
+  const auto measured = code_and_stderr({"du", "./link"});
+  CHECK(measured.find("/link: is a symbolic link, and is not counted") != std::string::npos);
+  CHECK(measured.find("no runs") == std::string::npos);
 }
 
 TEST_CASE_FIXTURE(CliFixture, "a missing spec or run is exit code 6") {
@@ -295,12 +295,12 @@ TEST_CASE_FIXTURE(
     "a runs folder that cannot exist is reported once by check and submit, with a remedy") {
   REQUIRE(write_file_atomic(folder.path() / "x.yaml",
                             "launch: {command: [echo]}\nresources: {time: 1h}\n"));
-  const std::string as_io = fmt::format(
+  const std::string expected = fmt::format(
       "1\ndlrun: error: the runs folder {}: Not a directory (ENOTDIR); choose another with "
       "--runs or DLRUN_RUNS\n",
       (folder.path() / "x.yaml").string());
-  CHECK(code_and_stderr({"check", "x.yaml", "--runs", "x.yaml"}) == as_io);
-  CHECK(code_and_stderr({"submit", "x.yaml", "--runs", "x.yaml"}) == as_io);
+  CHECK(code_and_stderr({"check", "x.yaml", "--runs", "x.yaml"}) == expected);
+  CHECK(code_and_stderr({"submit", "x.yaml", "--runs", "x.yaml"}) == expected);
 }
 
 TEST_CASE_FIXTURE(CliFixture, "a full standard output is an error, also for --help and --version") {

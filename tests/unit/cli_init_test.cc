@@ -82,8 +82,9 @@ TEST_CASE_FIXTURE(CliFixture,
   CHECK(call({"init", "--yes", "-o", "exp.yaml", "--", "./start.py"}) == 0);
 }
 
-TEST_CASE_FIXTURE(CliFixture,
-                  "init --from writes a spec that passes check, and names the other lines") {
+TEST_CASE_FIXTURE(
+    CliFixture,
+    "init --from writes a spec that passes check, and names the lines that it leaves out") {
   std::ofstream(folder / "job.sh") << "#!/bin/bash\n#SBATCH -N 2\n#SBATCH -t 10\nmkdir out\n"
                                       "srun python t.py\ntouch ran\n";
   const std::string result = code_and_stderr({"init", "--from", "job.sh", "-o", "exp.yaml"});
@@ -147,10 +148,11 @@ TEST_CASE(
   CHECK_FALSE(ask_questions(answers, find_site("testbed", {})->profile, in, into(out)).has_value());
   CHECK(answers.partition == "batch");
   CHECK(out.str().find("'2' is not one of the partitions: batch") != std::string::npos);
-  std::istringstream any("lab\n2\n");
-  InitAnswers free;
-  CHECK_FALSE(ask_questions(free, SiteProfile{}, any, into(out)).has_value());
-  CHECK(free.partition == "2");
+  std::istringstream in_without_list("lab\n2\n");
+  InitAnswers answers_without_list;
+  CHECK_FALSE(
+      ask_questions(answers_without_list, SiteProfile{}, in_without_list, into(out)).has_value());
+  CHECK(answers_without_list.partition == "2");
 }
 
 TEST_CASE("the answer `none` to init's question about an account leaves the account out") {

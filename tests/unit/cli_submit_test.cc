@@ -23,18 +23,19 @@ namespace {
 struct ClusterFixture : CliFixture {
   ClusterFixture() {
     fs::create_directory(folder / "slurm");
-    program("sbatch",
-            "case \"$*\" in *--help*) exit 1;; *--test-only*) echo fine >&2;; *) echo 7;; esac");
-    program("squeue", "exit 0");
-    program("sacct", "exit 0");
+    write_program(
+        "sbatch",
+        "case \"$*\" in *--help*) exit 1;; *--test-only*) echo fine >&2;; *) echo 7;; esac");
+    write_program("squeue", "exit 0");
+    write_program("sacct", "exit 0");
     cli.env.set("PATH", (folder / "slurm").string() + ":/usr/bin:/bin");
   }
-  void program(const std::string& name, const std::string& body) {
+  void write_program(const std::string& name, const std::string& body) {
     const auto file = folder / "slurm" / name;
     std::ofstream(file) << "#!/bin/sh\n" << body << "\n";
     fs::permissions(file, fs::perms::owner_all);
   }
-  void spec(const std::string& resources) {
+  void write_spec(const std::string& resources) {
     std::ofstream(folder / "x.yaml") << "resources: {time: 1m, " << resources
                                      << "}\nlaunch: {agent: false, command: [\"true\"]}\n";
   }
@@ -52,7 +53,7 @@ std::string user() {
 TEST_CASE_FIXTURE(ClusterFixture,
                   "submit creates the folders of the job's logs, because Slurm does not, and check "
                   "creates none") {
-  spec("output: logs/%x/%j.out, error: errors/%u/%j.err");
+  write_spec("output: logs/%x/%j.out, error: errors/%u/%j.err");
   CHECK(code_and_stderr({"check", "x.yaml"}) == "0\n");
   CHECK(call({"submit", "x.yaml", "--dry-run"}) == 0);
   CHECK(code_and_stderr({"submit", "x.yaml", "--test-only"}) == "0\n");
@@ -69,10 +70,10 @@ TEST_CASE_FIXTURE(
   std::ofstream(folder / "x.yaml")
       << "resources: {time: 1m, cpus_per_task: 1}\nlaunch: {command: [\"true\"]}\n"
          "components: [{name: a, partition: p}, {name: b, partition: q}]\n";
-  program("sbatch",
-          "case \"$*\" in *--help*) exit 1;; *--test-only*) echo 'sbatch: error: Batch job "
-          "submission failed: Requested node configuration is not available' >&2; exit 1;; "
-          "*) echo 7;; esac");
+  write_program("sbatch",
+                "case \"$*\" in *--help*) exit 1;; *--test-only*) echo 'sbatch: error: Batch job "
+                "submission failed: Requested node configuration is not available' >&2; exit 1;; "
+                "*) echo 7;; esac");
   const auto result = code_and_stderr({"submit", "x.yaml"});
   CHECK(result.starts_with("3\n"));
   CHECK(has(result, "nothing was submitted, because Slurm cannot start every component now: "));
@@ -103,7 +104,7 @@ TEST_CASE_FIXTURE(ClusterFixture,
                   "a log folder that cannot be created is refused with the place in the spec, and "
                   "nothing is recorded") {
   std::ofstream(folder / "file") << "in the way\n";
-  spec("output: file/logs/%j.out");
+  write_spec("output: file/logs/%j.out");
   for (const char* command : {"check", "submit"}) {
     CAPTURE(command);
     const auto result = code_and_stderr({command, "x.yaml"});
@@ -118,24 +119,25 @@ TEST_CASE_FIXTURE(ClusterFixture,
 
 TEST_CASE_FIXTURE(ClusterFixture,
                   "a log folder with %j in its name is refused, and one with %N causes a warning") {
-  spec("output: logs/%4j/out");
+  write_spec("output: logs/%4j/out");
   CHECK(has(code_and_stderr({"check", "x.yaml"}),
             "2\nx.yaml:1:31: error: resources.output: only Slurm can fill in the %j of"));
-  spec("error: logs/%N/out");
+  write_spec("error: logs/%N/out");
   CHECK(has(code_and_stderr({"check", "x.yaml"}),
             "0\nx.yaml:1:30: warning: resources.error: only Slurm can fill in the %N of"));
-  spec("output: 100%%j/out");
+  write_spec("output: 100%%j/out");
   CHECK(code_and_stderr({"check", "x.yaml"}) == "0\n");
 }
 
 TEST_CASE_FIXTURE(
     ClusterFixture,
     "a dependency on a job that Slurm does not know causes a warning, because it has no effect") {
-  program("squeue",
-          "case \"$*\" in *-j\\ 7*) echo '7_1|RUNNING|None|n1|N/A|(null)|(null)';; *-j\\ 13*) echo "
-          "'slurm_load_jobs error: "
-          "Invalid job id specified' >&2; exit 1;; esac");
-  spec("output: o");
+  write_program(
+      "squeue",
+      "case \"$*\" in *-j\\ 7*) echo '7_1|RUNNING|None|n1|N/A|(null)|(null)';; *-j\\ 13*) echo "
+      "'slurm_load_jobs error: "
+      "Invalid job id specified' >&2; exit 1;; esac");
+  write_spec("output: o");
   for (const char* command : {"check", "submit"}) {
     CAPTURE(command);
     const auto result = code_and_stderr({command, "x.yaml", "--set", "after.ok=[7, 13, 999999]"});
@@ -150,17 +152,18 @@ TEST_CASE_FIXTURE(
 TEST_CASE_FIXTURE(
     ClusterFixture,
     "an MPI plugin that srun does not have causes a warning before the job is queued") {
-  program("srun",
-          "case $1 in --mpi=list) printf 'MPI plugin types are...\\n\\tpmix\\n\\tnone\\nspecific "
-          "pmix plugin versions "
-          "available: pmix_v4\\n';; *) exit 1;; esac");
-  spec("output: o");
+  write_program(
+      "srun",
+      "case $1 in --mpi=list) printf 'MPI plugin types are...\\n\\tpmix\\n\\tnone\\nspecific "
+      "pmix plugin versions "
+      "available: pmix_v4\\n';; *) exit 1;; esac");
+  write_spec("output: o");
   const auto result = code_and_stderr({"check", "x.yaml", "--set", "launch.mpi=foo"});
   CHECK(result.starts_with("0\n--set launch.mpi=foo"));
   CHECK(has(result,
             "warning: launch.mpi: the srun here has no MPI plugin 'foo'; it has pmix, none\n"));
-  for (const char* plugin : {"launch.mpi=pmix", "launch.mpi=pmix_v4", "launch.mpi=none"})
-    CHECK(code_and_stderr({"check", "x.yaml", "--set", plugin}) == "0\n");
+  for (const char* setting : {"launch.mpi=pmix", "launch.mpi=pmix_v4", "launch.mpi=none"})
+    CHECK(code_and_stderr({"check", "x.yaml", "--set", setting}) == "0\n");
   CHECK(code_and_stderr({"check", "x.yaml", "--set", "launch.mpi=foo", "--set",
                          "resources.clusters=other"}) == "0\n");
 }
@@ -190,8 +193,9 @@ TEST_CASE_FIXTURE(
   std::ofstream(run / "job.sh") << "#!/bin/bash\n#SBATCH --time=1\ntrue\n";
   std::ofstream(run / "submission.json")
       << R"({"token":"0123456789abcdef0123456789abcdef","state":"intent","cluster":"","job":""})";
-  program("sbatch", "echo called >>" + (folder / "sent").string() + "; echo 7");
-  program("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
+  write_program("sbatch", "echo called >>" + (folder / "sent").string() + "; echo 7");
+  write_program("squeue",
+                "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
   const auto result = code_and_stderr({"resubmit", run.c_str()});
   CHECK(has(result, "dlrun does not know whether Slurm has its job"));
   CHECK(has(result, "or give --force"));
@@ -230,7 +234,7 @@ TEST_CASE_FIXTURE(ClusterFixture,
   std::ofstream(folder / "private.sh") << "#!/bin/bash\nPRIVATE\n";
   fs::create_symlink(folder / "private.sh", run / "job.sh");
   std::ofstream(run / "submission.json") << R"({"state":"refused","message":"no"})";
-  program("sbatch", "echo called >>" + (folder / "sent").string() + "; echo 7");
+  write_program("sbatch", "echo called >>" + (folder / "sent").string() + "; echo 7");
   for (const char* command : {"diff", "resubmit"}) {
     CAPTURE(command);
     CHECK(has(code_and_stderr({command, run.c_str()}), "job.sh: is a symbolic link"));

@@ -36,7 +36,7 @@ const std::string kEscaped =
 /// Runs `print` in a child process, with `file` in place of the descriptor `stream`. Returns
 /// "exit CODE" or "signal NUMBER".
 template <typename Print>
-std::string end_of_printing(int file, int stream, Print print) {
+std::string how_printing_ends(int file, int stream, Print print) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
@@ -196,9 +196,9 @@ TEST_CASE(
   };
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC)),
       read_only(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  CHECK(end_of_printing(full.get(), STDERR_FILENO, print_messages) == "exit 7");
-  CHECK(end_of_printing(read_only.get(), STDERR_FILENO, print_messages) == "exit 7");
-  CHECK(end_of_printing(pipe_without_reader().get(), STDERR_FILENO, print_messages) == "exit 7");
+  CHECK(how_printing_ends(full.get(), STDERR_FILENO, print_messages) == "exit 7");
+  CHECK(how_printing_ends(read_only.get(), STDERR_FILENO, print_messages) == "exit 7");
+  CHECK(how_printing_ends(pipe_without_reader().get(), STDERR_FILENO, print_messages) == "exit 7");
 }
 
 TEST_CASE("a failure of standard output is remembered, together with whether its reader has gone") {
@@ -207,31 +207,31 @@ TEST_CASE("a failure of standard output is remembered, together with whether its
     print(cli, "{}\n", std::string(1U << 20U, 'x'));
     print_json({{"a", 1}});
     print_document("text");
-    const bool is_on_stderr =
+    const bool has_failed =
         !print_or_fail([&] { print(cli, text("more")); }, "the job is queued").has_value();
     // Each digit of the exit code is one result.
-    return (finish_output() ? 1 : 2) + (is_reader_gone() ? 10 : 20) + (is_on_stderr ? 100 : 0);
+    return (finish_output() ? 1 : 2) + (is_reader_gone() ? 10 : 20) + (has_failed ? 100 : 0);
   };
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC)),
       fine(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-  CHECK(end_of_printing(fine.get(), STDOUT_FILENO, print_results) == "exit 21");
-  CHECK(end_of_printing(full.get(), STDOUT_FILENO, print_results) == "exit 122");
-  CHECK(end_of_printing(pipe_without_reader().get(), STDOUT_FILENO, print_results) == "exit 112");
+  CHECK(how_printing_ends(fine.get(), STDOUT_FILENO, print_results) == "exit 21");
+  CHECK(how_printing_ends(full.get(), STDOUT_FILENO, print_results) == "exit 122");
+  CHECK(how_printing_ends(pipe_without_reader().get(), STDOUT_FILENO, print_results) == "exit 112");
 }
 
 TEST_CASE_FIXTURE(CliFixture,
                   "a command whose standard error is full ends with its normal exit code") {
   const auto status = [&] { return call({"status", "no-such-run"}); };
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
-  CHECK(end_of_printing(full.get(), STDERR_FILENO, status) == "exit 6");
-  CHECK(end_of_printing(pipe_without_reader().get(), STDERR_FILENO, status) == "exit 6");
+  CHECK(how_printing_ends(full.get(), STDERR_FILENO, status) == "exit 6");
+  CHECK(how_printing_ends(pipe_without_reader().get(), STDERR_FILENO, status) == "exit 6");
 }
 
 TEST_CASE_FIXTURE(CliFixture, "a command whose reader has gone ends with the code of SIGPIPE") {
   const auto schema = [&] { return call({"schema"}); };
   const auto help = [&] { return call({"submit", "--help"}); };
-  CHECK(end_of_printing(pipe_without_reader().get(), STDOUT_FILENO, schema) == "exit 141");
-  CHECK(end_of_printing(pipe_without_reader().get(), STDOUT_FILENO, help) == "exit 141");
+  CHECK(how_printing_ends(pipe_without_reader().get(), STDOUT_FILENO, schema) == "exit 141");
+  CHECK(how_printing_ends(pipe_without_reader().get(), STDOUT_FILENO, help) == "exit 141");
 }
 
 TEST_CASE_FIXTURE(CliFixture, "a value with newlines cannot forge a message of dlrun") {

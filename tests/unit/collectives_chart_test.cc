@@ -44,11 +44,11 @@ TEST_CASE(
     const auto at = bars.find(start, from);
     return bars.substr(at, bars.find('\n', at) - at);
   };
-  const auto second = bars.find("bus bandwidth");
+  const auto bandwidth_chart = bars.find("bus bandwidth");
   CHECK(count(line("2 ranks  mpi", 0), "█") == 24);  // half of the largest value
   CHECK(count(line("4 ranks  shm", 0), "█") == 48);
-  CHECK(count(line("2 ranks  mpi", second), "█") == 24);  // half of shm's
-  CHECK(count(line("2 ranks  shm", second), "█") == 48);
+  CHECK(count(line("2 ranks  mpi", bandwidth_chart), "█") == 24);  // half of shm's
+  CHECK(count(line("2 ranks  shm", bandwidth_chart), "█") == 48);
   CHECK(collectives_bars({}).empty());
 }
 

@@ -94,8 +94,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "enroot: the list of processes that a session ends leaves out -1, which Slurm lists for a step "
-    "without processes") {
+    "enroot: at the end of a session, the list of processes to kill leaves out -1, which Slurm "
+    "lists for a step without processes") {
   const std::string session = enroot_backend().entrance(step_of("/a.sqsh")).session;
   CHECK(has(session, "listpids \"$SLURM_JOB_ID\" | grep -E \"^ *[0-9]\" |"));
 }

@@ -181,7 +181,7 @@ TEST_CASE("a draft is a valid site file without warnings, whatever names the clu
   }
 }
 
-TEST_CASE("doctor names the versions that a configured slurmrestd and dlrun share") {
+TEST_CASE("doctor names the API versions that a configured slurmrestd and dlrun share") {
   auto facts = alpine();
   const auto rest = [&](std::vector<std::string> served, std::string problem = {},
                         std::string version = {}) {

@@ -53,7 +53,7 @@ struct Scene {
 
   Scene() { server.serve("f", kText); }
 
-  [[nodiscard]] Download of(const std::string& path) const {
+  [[nodiscard]] Download download_of(const std::string& path) const {
     return {server.url(path), sha256_of_text(kText), "f", {}};
   }
 
@@ -64,7 +64,7 @@ struct Scene {
   }
 
   /// Returns the error's message, after checking that no part of the file is left.
-  [[nodiscard]] std::string refused(const Download& download, Errc code) const {
+  [[nodiscard]] std::string refusal(const Download& download, Errc code) const {
     const auto fetched = fetch(download);
     REQUIRE_FALSE(fetched.has_value());
     CAPTURE(fetched.error().message);
@@ -76,7 +76,7 @@ struct Scene {
 
 TEST_CASE("a file is downloaded once, and later recognised without reading it") {
   const Scene scene;
-  const Download f = scene.of("f");
+  const Download f = scene.download_of("f");
   const fs::path folder = scene.folder / "made/for/it";
   {
     auto downloader = Downloader::in(folder, {});
@@ -110,7 +110,7 @@ TEST_CASE("a file is downloaded once, and later recognised without reading it") 
 
 TEST_CASE("a .dlrun-downloads that other users could have written is not trusted") {
   const Scene scene;
-  const Download f = scene.of("f");
+  const Download f = scene.download_of("f");
   REQUIRE(scene.fetch(f).has_value());
   const fs::path record = scene.folder / ".dlrun-downloads";
   std::string lines = content_of(record);
@@ -136,7 +136,7 @@ TEST_CASE("a .dlrun-downloads that other users could have written is not trusted
 
 TEST_CASE("if others can write .dlrun-downloads, the next download takes this permission away") {
   const Scene scene;
-  const Download f = scene.of("f");
+  const Download f = scene.download_of("f");
   REQUIRE(scene.fetch(f).has_value());
   const fs::path record = scene.folder / ".dlrun-downloads";
   REQUIRE(::chmod(record.c_str(), 0666) == 0);
@@ -149,7 +149,7 @@ TEST_CASE("if others can write .dlrun-downloads, the next download takes this pe
 
 TEST_CASE("a changed file is read again, even if its size and modification time are unchanged") {
   const Scene scene;
-  const Download f = scene.of("f");
+  const Download f = scene.download_of("f");
   REQUIRE(scene.fetch(f).has_value());
   const fs::path path = scene.folder / "f";
   const auto time = fs::last_write_time(path);
@@ -167,11 +167,11 @@ TEST_CASE(
     "an existing file with the right checksum is accepted, without a record or with a damaged "
     "one") {
   const Scene scene;
-  const Download f = scene.of("f");
+  const Download f = scene.download_of("f");
   std::ofstream(scene.folder / "f") << kText;
-  for (const std::string_view stamps :
+  for (const std::string_view record :
        {"", "x", "a b c d\n\n \n", "1 99999999999999999999 1 f\n"}) {
-    std::ofstream(scene.folder / ".dlrun-downloads") << stamps;
+    std::ofstream(scene.folder / ".dlrun-downloads") << record;
     CHECK_FALSE(are_verified(scene.folder.path(), std::vector{f}));
     CHECK(must(Downloader::in(scene.folder.path(), {})->has(f)));
     CHECK(are_verified(scene.folder.path(), std::vector{f}));
@@ -182,7 +182,7 @@ TEST_CASE(
 TEST_CASE("an existing file with another checksum or size is refused and stays unchanged") {
   const Scene scene;
   std::ofstream(scene.folder / "f") << "precious";
-  Download f = scene.of("f");
+  Download f = scene.download_of("f");
   const auto found = is_downloaded(scene.folder.path(), f);
   REQUIRE_FALSE(found.has_value());
   CHECK(found.error().code == Errc::kInvalid);
@@ -201,81 +201,81 @@ TEST_CASE("an existing file with another checksum or size is refused and stays u
     std::ofstream(late.folder / "f") << "precious";
     return true;
   };
-  CHECK(late.fetch(late.of("f")).error().code == Errc::kInvalid);
+  CHECK(late.fetch(late.download_of("f")).error().code == Errc::kInvalid);
   CHECK(content_of(late.folder / "f") == "precious");
   CHECK(names_in(late.folder.path()) == std::set<std::string>{".dlrun-downloads", "f"});
 }
 
 TEST_CASE("a download with another checksum or size is refused, and nothing of it is kept") {
   const Scene scene;
-  Download f = scene.of("f");
+  Download f = scene.download_of("f");
   f.sha256 = std::string(64, 'a');
-  CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": its 38 bytes have the sha256 " +
+  CHECK(scene.refusal(f, Errc::kInvalid) == f.url + ": its 38 bytes have the sha256 " +
                                                 sha256_of_text(kText) + ", but the spec says " +
                                                 f.sha256 + "; dlrun keeps no part of the file");
-  f = scene.of("f");
+  f = scene.download_of("f");
   f.bytes = 37;
-  CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 37");
+  CHECK(scene.refusal(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 37");
   f.bytes = 39;
-  CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
-  f = scene.of("stall/f");  // fails at once, although the body never ends
+  CHECK(scene.refusal(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
+  f = scene.download_of("stall/f");  // fails at once, although the body never ends
   f.bytes = 39;
-  CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
-  f = scene.of("long/f");  // the server announces no length
+  CHECK(scene.refusal(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
+  f = scene.download_of("long/f");  // the server announces no length
   f.bytes = 38;
-  CHECK(scene.refused(f, Errc::kInvalid) ==
+  CHECK(scene.refusal(f, Errc::kInvalid) ==
         f.url + ": has more than 38 bytes, but the spec says 38");
 }
 
 TEST_CASE("the error for another checksum or size shows an invisible character of the URL") {
   const Scene scene;
-  Download f = scene.of("f#\u202e");
+  Download f = scene.download_of("f#\u202e");
   f.sha256 = std::string(64, 'a');
-  CHECK(has(scene.refused(f, Errc::kInvalid), "/f#\\xe2\\x80\\xae: its 38 bytes have"));
-  f = scene.of("long/f#\u202e");  // the server announces no length
+  CHECK(has(scene.refusal(f, Errc::kInvalid), "/f#\\xe2\\x80\\xae: its 38 bytes have"));
+  f = scene.download_of("long/f#\u202e");  // the server announces no length
   f.bytes = 50;
-  CHECK(has(scene.refused(f, Errc::kInvalid), "/f#\\xe2\\x80\\xae: has 39 bytes, but"));
+  CHECK(has(scene.refusal(f, Errc::kInvalid), "/f#\\xe2\\x80\\xae: has 39 bytes, but"));
 }
 
 TEST_CASE("the error for an answer without the file has the URL and the answer") {
   const Scene scene;
   const auto url = [&](const std::string& path) { return scene.server.url(path); };
-  CHECK(scene.refused(scene.of("nothing"), Errc::kNotFound) ==
+  CHECK(scene.refusal(scene.download_of("nothing"), Errc::kNotFound) ==
         url("nothing") + ": the server answers 404 (not found)");
-  CHECK(scene.refused(scene.of("status-403/f"), Errc::kIo) ==
+  CHECK(scene.refusal(scene.download_of("status-403/f"), Errc::kIo) ==
         url("status-403/f") + ": the server answers 403 (forbidden)");
-  CHECK(scene.refused(scene.of("status-500/f"), Errc::kIo) ==
+  CHECK(scene.refusal(scene.download_of("status-500/f"), Errc::kIo) ==
         url("status-500/f") + ": the server answers 500");
-  CHECK(scene.refused(scene.of("status-203/f"), Errc::kIo) ==
+  CHECK(scene.refusal(scene.download_of("status-203/f"), Errc::kIo) ==
         url("status-203/f") + ": the server answers 203 instead of the file");
-  CHECK(has(scene.refused(scene.of("loop/f"), Errc::kIo),
+  CHECK(has(scene.refusal(scene.download_of("loop/f"), Errc::kIo),
             url("loop/f") + ": Maximum (10) redirects followed"));
   // This response is not HTTP. The message must not call it a redirection.
-  CHECK_FALSE(has(scene.refused(scene.of("bare/f"), Errc::kIo), "leads to"));
-  Download nobody = scene.of("f");
+  CHECK_FALSE(has(scene.refusal(scene.download_of("bare/f"), Errc::kIo), "leads to"));
+  Download nobody = scene.download_of("f");
   nobody.url = "http://127.0.0.1:1/f";
-  CHECK(has(scene.refused(nobody, Errc::kIo), "http://127.0.0.1:1/f: "));
+  CHECK(has(scene.refusal(nobody, Errc::kIo), "http://127.0.0.1:1/f: "));
 }
 
 TEST_CASE("redirections are followed only to http and https") {
   const Scene scene;
   for (const std::string path : {"to-ftp/f", "to-file/f"})
-    CHECK(scene.refused(scene.of(path), Errc::kIo) ==
+    CHECK(scene.refusal(scene.download_of(path), Errc::kIo) ==
           scene.server.url(path) +
               ": leads to an address that does not start with http:// or https://; dlrun does not "
               "follow it");
-  Download local = scene.of("f");
+  Download local = scene.download_of("f");
   local.url = "file:///etc/hostname";
   CHECK(has(
-      scene.refused(local, Errc::kIo),
+      scene.refusal(local, Errc::kIo),
       "file:///etc/hostname: leads to an address that does not start with http:// or https://"));
-  CHECK(scene.fetch(scene.of("here/f")).has_value());
+  CHECK(scene.fetch(scene.download_of("here/f")).has_value());
   CHECK(content_of(scene.folder / "f") == kText);
 }
 
 TEST_CASE("the proxy in the environment is used") {
   const Scene scene;
-  Download far = scene.of("f");
+  Download far = scene.download_of("f");
   far.url = "http://nowhere.invalid/f";
   ::setenv("http_proxy", scene.server.url("").c_str(), 1);
   const auto fetched = scene.fetch(far);
@@ -289,11 +289,11 @@ TEST_CASE(
     "never shown") {
   const Scene scene;
   const auto through = [&](const std::string& proxy, const std::string& url) {
-    Download far = scene.of("f");
+    Download far = scene.download_of("f");
     far.url = url;
     ::setenv("http_proxy", proxy.c_str(), 1);
     ::setenv("https_proxy", proxy.c_str(), 1);
-    std::string message = scene.refused(far, Errc::kIo);
+    std::string message = scene.refusal(far, Errc::kIo);
     ::unsetenv("http_proxy");
     ::unsetenv("https_proxy");
     CHECK_FALSE(has(message, "canary"));
@@ -312,7 +312,7 @@ TEST_CASE(
 
 TEST_CASE("the downloaded bytes are kept unchanged, whatever encoding the server declares") {
   const Scene scene;
-  CHECK(scene.fetch(scene.of("gzip/f")).has_value());
+  CHECK(scene.fetch(scene.download_of("gzip/f")).has_value());
   CHECK(content_of(scene.folder / "f") == kText);
 }
 
@@ -320,22 +320,22 @@ TEST_CASE(
     "a lost connection is resumed where it broke, or from the start, and after four attempts it is "
     "an error") {
   const Scene scene;
-  CHECK(must(scene.fetch(scene.of("cut/f"))) == 38);
+  CHECK(must(scene.fetch(scene.download_of("cut/f"))) == 38);
   CHECK(scene.server.requests() == std::vector<std::string>{"/cut/f from 0", "/cut/f from 19"});
   CHECK(content_of(scene.folder / "f") == kText);
   fs::remove(scene.folder / "f");
-  CHECK(must(scene.fetch(scene.of("cut-old/f"))) == 38);
+  CHECK(must(scene.fetch(scene.download_of("cut-old/f"))) == 38);
   CHECK(content_of(scene.folder / "f") == kText);
   fs::remove(scene.folder / "f");
-  CHECK(must(scene.fetch(scene.of("cut-other/f"))) == 38);
+  CHECK(must(scene.fetch(scene.download_of("cut-other/f"))) == 38);
   CHECK(content_of(scene.folder / "f") == kText);
   fs::remove(scene.folder / "f");
-  CHECK(has(scene.refused(scene.of("cut-ever/f"), Errc::kIo), ", after 12 of 38 bytes"));
+  CHECK(has(scene.refusal(scene.download_of("cut-ever/f"), Errc::kIo), ", after 12 of 38 bytes"));
 }
 
 TEST_CASE("if the pieces do not form the file, the whole file is downloaded again") {
   const Scene scene;
-  Download f = scene.of("cut-wrong/f");
+  Download f = scene.download_of("cut-wrong/f");
   CHECK(must(scene.fetch(f)) == 38);
   CHECK(content_of(scene.folder / "f") == kText);
   CHECK(scene.server.requests() == std::vector<std::string>{"/cut-wrong/f from 0",
@@ -343,7 +343,7 @@ TEST_CASE("if the pieces do not form the file, the whole file is downloaded agai
                                                             "/cut-wrong/f from 0"});
   // All bytes but the last have arrived, and the server has no more to send.
   fs::remove(scene.folder / "f");
-  CHECK(must(scene.fetch(scene.of("cut-end/f"))) == 38);
+  CHECK(must(scene.fetch(scene.download_of("cut-end/f"))) == 38);
   CHECK(content_of(scene.folder / "f") == kText);
 }
 
@@ -351,7 +351,7 @@ TEST_CASE(
     "a server that ignores ranges gets four requests for the whole file before the download "
     "fails") {
   const Scene scene;
-  const std::string message = scene.refused(scene.of("short/f"), Errc::kIo);
+  const std::string message = scene.refusal(scene.download_of("short/f"), Errc::kIo);
   CAPTURE(message);
   CHECK_FALSE(has(message, "ranges"));
   CHECK(has(message, ", after 38 of 39 bytes"));
@@ -371,12 +371,12 @@ TEST_CASE("an empty file can be downloaded") {
 TEST_CASE("a dangling symbolic link in place of the file or its folder is refused") {
   const Scene scene;
   fs::create_symlink(scene.folder / "nowhere", scene.folder / "f");
-  const auto found = Downloader::in(scene.folder.path(), {})->has(scene.of("f"));
+  const auto found = Downloader::in(scene.folder.path(), {})->has(scene.download_of("f"));
   REQUIRE_FALSE(found.has_value());
   CHECK(found.error().code == Errc::kInvalid);
   CHECK(has(found.error().message,
             (scene.folder / "f").string() + ": is a symbolic link that leads nowhere"));
-  CHECK_FALSE(scene.fetch(scene.of("f")).has_value());
+  CHECK_FALSE(scene.fetch(scene.download_of("f")).has_value());
   CHECK(fs::is_symlink(scene.folder / "f"));
   // A folder that is a dangling link is refused as well.
   fs::create_symlink(scene.folder / "nowhere", scene.folder / "folder");
@@ -389,23 +389,24 @@ TEST_CASE("a server that stalls is an error after the time limit") {
   Scene scene;
   scene.options.stalls_after = std::chrono::seconds(1);
   CHECK(
-      scene.refused(scene.of("stall/f"), Errc::kIo) ==
+      scene.refusal(scene.download_of("stall/f"), Errc::kIo) ==
       scene.server.url("stall/f") +
           ": after 19 of 38 bytes the server sent nothing, or less than 100 bytes a second, for 1 "
           "s");
-  CHECK(has(scene.refused(scene.of("silent/f"), Errc::kIo),
+  CHECK(has(scene.refusal(scene.download_of("silent/f"), Errc::kIo),
             scene.server.url("silent/f") + ": no answer: "));
 }
 
 TEST_CASE("an interrupted download stops and leaves no file") {
   Scene scene;
   scene.options.go_on = [](const DownloadProgress& progress) { return progress.bytes < 19; };
-  CHECK(scene.refused(scene.of("stall/f"), Errc::kInterrupted) ==
+  CHECK(scene.refusal(scene.download_of("stall/f"), Errc::kInterrupted) ==
         "interrupted; nothing of " + scene.server.url("stall/f") + " is kept");
   // Reading an existing file is interrupted as well.
   std::ofstream(scene.folder / "f") << kText;
   scene.options.go_on = [](const DownloadProgress& progress) { return progress.bytes < 38; };
-  const auto found = Downloader::in(scene.folder.path(), scene.options)->has(scene.of("f"));
+  const auto found =
+      Downloader::in(scene.folder.path(), scene.options)->has(scene.download_of("f"));
   REQUIRE_FALSE(found.has_value());
   CHECK(found.error().code == Errc::kInterrupted);
 }
@@ -422,7 +423,7 @@ TEST_CASE(
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{200'000, before.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
-  const std::string message = scene.refused(large, Errc::kIo);
+  const std::string message = scene.refusal(large, Errc::kIo);
   auto downloader = Downloader::in(scene.folder / "two\nlines", {});
   REQUIRE(downloader.has_value());
   const auto elsewhere = downloader->fetch(large);
@@ -436,7 +437,7 @@ TEST_CASE(
 
 TEST_CASE("a second downloader in the same folder waits, and finds the file") {
   Scene scene;
-  const Download f = scene.of("f");
+  const Download f = scene.download_of("f");
   auto first = Downloader::in(scene.folder.path(), {});
   REQUIRE(first.has_value());
   DownloadOptions waiting;
@@ -445,7 +446,7 @@ TEST_CASE("a second downloader in the same folder waits, and finds the file") {
     if (!first) return true;
     CHECK_FALSE(must(first->has(f)));
     CHECK(first->fetch(f).has_value());
-    first = fail(Errc::kInternal, "gone");
+    first = fail(Errc::kInternal, "gone");  // releases the lock
     return true;
   };
   auto second = Downloader::in(scene.folder.path(), waiting);
@@ -468,7 +469,7 @@ TEST_CASE(
                                           ".f.0123456789xy.part", ".0123456789ab.part"};
   for (const std::string& name : users_files)
     std::ofstream(scene.folder / name) << "the user's own";
-  CHECK(scene.fetch(scene.of("f")).has_value());
+  CHECK(scene.fetch(scene.download_of("f")).has_value());
   std::set<std::string> all{".dlrun-downloads", "f"};
   all.insert(users_files.begin(), users_files.end());
   CHECK(names_in(scene.folder.path()) == all);
@@ -480,17 +481,17 @@ TEST_CASE("a partial file that is still locked by its writer is not removed") {
   {
     const UniqueFd writing(::open(theirs.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
     REQUIRE(::flock(writing.get(), LOCK_EX) == 0);
-    CHECK(scene.fetch(scene.of("f")).has_value());
+    CHECK(scene.fetch(scene.download_of("f")).has_value());
     CHECK(fs::exists(theirs));
   }
   CHECK(Downloader::in(scene.folder.path(), {}).has_value());
   CHECK_FALSE(fs::exists(theirs));
   // A running download holds a lock on its file.
   fs::remove(scene.folder / "f");
-  Scene late;
+  Scene watched;
   bool was_seen = false;
-  late.options.go_on = [&](const DownloadProgress&) {
-    for (const auto& entry : fs::directory_iterator(late.folder.path())) {
+  watched.options.go_on = [&](const DownloadProgress&) {
+    for (const auto& entry : fs::directory_iterator(watched.folder.path())) {
       if (entry.path().extension() != ".part") continue;
       const UniqueFd other(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
       CHECK(::flock(other.get(), LOCK_EX | LOCK_NB) != 0);
@@ -498,7 +499,7 @@ TEST_CASE("a partial file that is still locked by its writer is not removed") {
     }
     return true;
   };
-  CHECK(late.fetch(late.of("f")).has_value());
+  CHECK(watched.fetch(watched.download_of("f")).has_value());
   CHECK(was_seen);
 }
 
@@ -521,10 +522,11 @@ TEST_CASE("in a shared folder the lock also works for users who cannot write the
   if (is_root) REQUIRE(::seteuid(kNobody) == 0);
   int waits = 0;
   scene.options.go_on = [&](const DownloadProgress& progress) {
+    // The new value of `first` releases the lock.
     if (progress.is_waiting && ++waits == 1) first = fail(Errc::kInternal, "gone");
     return waits < 9;
   };
-  const auto fetched = scene.fetch(scene.of("f"));
+  const auto fetched = scene.fetch(scene.download_of("f"));
   const bool can_lock_without_write =
       Downloader::in(scene.folder / "read", scene.options).has_value();
   if (is_root) REQUIRE(::seteuid(0) == 0);

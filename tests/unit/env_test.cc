@@ -25,14 +25,14 @@ TEST_CASE("get_or() returns the fallback for an empty variable, which is still s
 
 TEST_CASE("a copy and its original can be changed independently") {
   Env original({{"A", "1"}, {"B", "2"}});
-  Env set = original, unset = original, matching = original;
-  set.set("A", "3");
-  unset.unset("B");
-  matching.remove_matching({"*"}, {});
+  Env changed = original, reduced = original, emptied = original;
+  changed.set("A", "3");
+  reduced.unset("B");
+  emptied.remove_matching({"*"}, {});
   CHECK(original.entries() == std::vector<std::string>{"A=1", "B=2"});
-  CHECK(set.entries() == std::vector<std::string>{"A=3", "B=2"});
-  CHECK(unset.entries() == std::vector<std::string>{"A=1"});
-  CHECK(matching.entries().empty());
+  CHECK(changed.entries() == std::vector<std::string>{"A=3", "B=2"});
+  CHECK(reduced.entries() == std::vector<std::string>{"A=1"});
+  CHECK(emptied.entries().empty());
   const Env copy = original;
   original.set("C", "4");
   CHECK_FALSE(copy.has("C"));

@@ -46,7 +46,7 @@ TEST_CASE("a foreground child's exit code and signal are distinguished") {
   CHECK(killed->signal == SIGKILL);
 }
 
-TEST_CASE("a foreground child that was killed before its release is reported by its signal") {
+TEST_CASE("a foreground child that was killed before let_run() is reported by its signal") {
   auto child = ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "",
                                         OnSignal::kTermThenKill);
   REQUIRE(child.has_value());
@@ -71,7 +71,7 @@ TEST_CASE("a signal to the caller reaches a foreground child as SIGTERM, and is 
   CHECK(end->first_signal == SIGINT);
 }
 
-TEST_CASE("a detached program writes into its log, and does nothing before it is released") {
+TEST_CASE("a detached program writes into its log, and does nothing before let_run()") {
   const TemporaryDirectory folder;
   const auto log = folder / "log";
   Env env = Env::of_process();
@@ -87,7 +87,8 @@ TEST_CASE("a detached program writes into its log, and does nothing before it is
         fmt::format("hello\n{}\nwrong\n", folder.path().string()));
 }
 
-TEST_CASE("let_run() fails if the detached process has already ended") {
+TEST_CASE(
+    "a detached process whose caller never calls let_run() ends without running the program") {
   const TemporaryDirectory folder;
   pid_t pid = -1;
   {
@@ -126,7 +127,7 @@ TEST_CASE("the error of a detached program names the file that cannot be opened"
   CHECK(without_files.error().message == "cannot open /dev/null: Too many open files (EMFILE)");
 }
 
-TEST_CASE("the release of a detached program that was killed is an error") {
+TEST_CASE("let_run() fails if the detached program was killed") {
   const TemporaryDirectory folder;
   auto process = DetachedProcess::start({"sh", "-c", "touch ran"}, Env::of_process(), folder.path(),
                                         folder / "log");

@@ -18,9 +18,10 @@ namespace {
 
 const auto kAnything = [](const std::string&) { return true; };
 
+/// Counts the queries that the cache really sends.
 struct Slurm {
   std::atomic<int> queries = 0;
-  QueueCache::Ask ask(const std::string& answer) {
+  QueueCache::Ask answering(const std::string& answer) {
     return [this, answer]() -> Result<std::string> {
       ++queries;
       return answer;
@@ -34,12 +35,12 @@ TEST_CASE("a recent answer is reused for the next caller, and an old one is not"
   const TemporaryDirectory folder;
   QueueCache cache(folder.path());
   Slurm slurm;
-  CHECK(*cache.get("q", 1h, kAnything, slurm.ask("1|RUNNING\n2|PENDING")) ==
+  CHECK(*cache.get("q", 1h, kAnything, slurm.answering("1|RUNNING\n2|PENDING")) ==
         "1|RUNNING\n2|PENDING");
-  CHECK(*QueueCache(folder.path()).get("q", 1h, kAnything, slurm.ask("other")) ==
+  CHECK(*QueueCache(folder.path()).get("q", 1h, kAnything, slurm.answering("other")) ==
         "1|RUNNING\n2|PENDING");
   CHECK(slurm.queries == 1);
-  CHECK(*cache.get("q", -1ms, kAnything, slurm.ask("other")) == "other");
+  CHECK(*cache.get("q", -1ms, kAnything, slurm.answering("other")) == "other");
   CHECK(slurm.queries == 2);
 }
 
@@ -47,10 +48,10 @@ TEST_CASE("a cached answer that lacks the caller's job is not used") {
   const TemporaryDirectory folder;
   QueueCache cache(folder.path());
   Slurm slurm;
-  CHECK(*cache.get("q", 1h, kAnything, slurm.ask("1")) == "1");
+  CHECK(*cache.get("q", 1h, kAnything, slurm.answering("1")) == "1");
   const auto has_two = [](const std::string& text) { return text.find('2') != std::string::npos; };
-  CHECK(*cache.get("q", 1h, has_two, slurm.ask("1 2")) == "1 2");
-  CHECK(*cache.get("q", 1h, has_two, slurm.ask("")) == "1 2");
+  CHECK(*cache.get("q", 1h, has_two, slurm.answering("1 2")) == "1 2");
+  CHECK(*cache.get("q", 1h, has_two, slurm.answering("")) == "1 2");
   CHECK(slurm.queries == 2);
 }
 
@@ -58,8 +59,8 @@ TEST_CASE("the answers of different clusters are cached separately") {
   const TemporaryDirectory folder;
   QueueCache cache(folder.path());
   Slurm slurm;
-  CHECK(*cache.get("one", 1h, kAnything, slurm.ask("1")) == "1");
-  CHECK(*cache.get("two", 1h, kAnything, slurm.ask("2")) == "2");
+  CHECK(*cache.get("one", 1h, kAnything, slurm.answering("1")) == "1");
+  CHECK(*cache.get("two", 1h, kAnything, slurm.answering("2")) == "2");
 }
 
 TEST_CASE("a hundred callers at the same time send one query") {
@@ -69,7 +70,8 @@ TEST_CASE("a hundred callers at the same time send one query") {
   std::atomic<int> right = 0;
   for (int i = 0; i < 100; ++i) {
     watchers.emplace_back([&] {
-      if (*QueueCache(folder.path()).get("q", 1h, kAnything, slurm.ask("1|RUNNING")) == "1|RUNNING")
+      if (*QueueCache(folder.path()).get("q", 1h, kAnything, slurm.answering("1|RUNNING")) ==
+          "1|RUNNING")
         ++right;
     });
   }
@@ -86,19 +88,19 @@ TEST_CASE("the error that the controller does not answer is cached, and other er
   const auto broken = []() -> Result<std::string> { return fail(Errc::kIo, "broken"); };
   CHECK(cache.get("q", 1h, kAnything, broken).error().code == Errc::kIo);
   CHECK(cache.get("q", 1h, kAnything, away).error().code == Errc::kUnavailable);
-  CHECK(cache.get("q", 1h, kAnything, slurm.ask("1")).error().message == "away");
+  CHECK(cache.get("q", 1h, kAnything, slurm.answering("1")).error().message == "away");
   CHECK(slurm.queries == 0);
-  CHECK(*cache.get("q", -1ms, kAnything, slurm.ask("1")) == "1");
+  CHECK(*cache.get("q", -1ms, kAnything, slurm.answering("1")) == "1");
 }
 
 TEST_CASE("a torn cache file is ignored") {
   const TemporaryDirectory folder;
   QueueCache cache(folder.path());
   Slurm slurm;
-  CHECK(*cache.get("q", 1h, kAnything, slurm.ask("1|RUNNING")) == "1|RUNNING");
+  CHECK(*cache.get("q", 1h, kAnything, slurm.answering("1|RUNNING")) == "1|RUNNING");
   for (const auto& file : std::filesystem::directory_iterator(folder.path()))
     std::filesystem::resize_file(file.path(), std::filesystem::file_size(file.path()) - 1);
-  CHECK(*cache.get("q", 1h, kAnything, slurm.ask("2|RUNNING")) == "2|RUNNING");
+  CHECK(*cache.get("q", 1h, kAnything, slurm.answering("2|RUNNING")) == "2|RUNNING");
 }
 
 TEST_CASE("a cache folder that others can enter, or that is a link, is not used") {

@@ -43,8 +43,8 @@ TEST_CASE(
   CHECK(fake.client().version().value() == RestVersion::k45);
   CHECK(fake.client("v0.0.42").version().value() == RestVersion::k42);
   auto client = fake.client();
-  CHECK(client.release_if_ready().value() == "26.05.3");
-  CHECK(client.release_if_ready().has_value());
+  CHECK(client.slurm_release_if_ready().value() == "26.05.3");
+  CHECK(client.slurm_release_if_ready().has_value());
   const auto requests = fake.server.requests();
   REQUIRE(requests.size() == 5);  // the client asks for the versions only once
   CHECK(requests[2] == "/openapi/v3 from 0");
@@ -72,23 +72,23 @@ TEST_CASE(
 
 TEST_CASE("a connection that the check refuses carries no request") {
   const FakeSlurmrestd fake;
-  std::string port = fake.server.url("");
-  port.pop_back();  // the '/' of the path
-  auto client = HttpClient::to({port, {}}, [](int socket) -> Result<> {
+  std::string url = fake.server.url("");
+  url.pop_back();  // the '/' of the path
+  auto refusing = HttpClient::to({url, {}}, [](int socket) -> Result<> {
     CHECK(socket >= 0);
     return fail(Errc::kRefused, "a stranger listens there");
   });
-  REQUIRE(client);
+  REQUIRE(refusing);
   HttpRequest request;
   request.path = "/v3";
-  const auto refused = client->send(request);
+  const auto refused = refusing->send(request);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::kRefused);
   CHECK(refused.error().message == "a stranger listens there");
   CHECK(fake.server.requests().empty());
-  auto open = HttpClient::to({port, {}}, [](int) { return Result<>(); });
-  REQUIRE(open);
-  CHECK(open->send(request)->status == 200);
+  auto accepting = HttpClient::to({url, {}}, [](int) { return Result<>(); });
+  REQUIRE(accepting);
+  CHECK(accepting->send(request)->status == 200);
   CHECK(fake.server.requests().size() == 1);
 }
 
@@ -127,7 +127,7 @@ TEST_CASE("an incomplete object and a response of 33 MiB are errors") {
 TEST_CASE("a controller that does not respond is unavailable, although the ping has status 200") {
   const FakeSlurmrestd fake;
   fake.server.serve("ping", R"({"pings": [{"responding": false}]})");
-  const auto ready = fake.client().release_if_ready();
+  const auto ready = fake.client().slurm_release_if_ready();
   REQUIRE_FALSE(ready.has_value());
   CHECK(ready.error().code == Errc::kUnavailable);
   CHECK(has(ready.error().message, "Slurm's controller is unreachable"));

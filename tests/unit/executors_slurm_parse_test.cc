@@ -126,11 +126,11 @@ TEST_CASE("unknown job states count as running, and a job has ended only in a kn
 }
 
 TEST_CASE("a refusal by Slurm and a controller that does not answer are different errors") {
-  const auto no = slurm_error(
+  const auto refusal = slurm_error(
       "sbatch", "sbatch: error: Batch job submission failed: Invalid partition name specified\n",
       1);
-  CHECK(no.code == Errc::kRefused);
-  CHECK(no.message ==
+  CHECK(refusal.code == Errc::kRefused);
+  CHECK(refusal.message ==
         "Slurm refused (sbatch): Batch job submission failed: Invalid partition name specified");
   for (const char* words :
        {"sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect "

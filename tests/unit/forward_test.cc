@@ -57,8 +57,8 @@ TEST_CASE("a port that is given twice is refused") {
 }
 
 TEST_CASE(
-    "a user who logged in by ssh gets sockets, and a warning for each port with LOCAL, "
-    "which is refused if only sockets are wanted") {
+    "a user who logged in by ssh gets sockets, and a warning for each port with LOCAL; such a port "
+    "is refused if only sockets are wanted") {
   const TemporaryDirectory folder;
   Env env;
   env.set("XDG_RUNTIME_DIR", folder.path().string());
@@ -160,7 +160,8 @@ class Notes final : public ForwardEvents {
 };
 
 TEST_CASE(
-    "a relay that does not start is reported with its messages, and another program is refused") {
+    "a relay that does not start is reported with its messages, and a program that is no relay is "
+    "refused") {
   Notes notes;
   const auto env = Env::of_process();
   const auto failed =
@@ -275,9 +276,9 @@ TEST_CASE("a path that ssh's configuration cannot express is refused") {
     REQUIRE_FALSE(text);
     CHECK(text.error().code == Errc::kInvalid);
   }
-  SshHost lines = host;
-  lines.proxy = {"dlrun", "a\nHost *"};
-  CHECK_FALSE(ssh_config_text(lines, SshKeys{"/a"}));
+  SshHost with_newline = host;
+  with_newline.proxy = {"dlrun", "a\nHost *"};
+  CHECK_FALSE(ssh_config_text(with_newline, SshKeys{"/a"}));
 }
 
 TEST_CASE("a run's ssh keys are made once, and only their owner can read them") {

@@ -27,10 +27,10 @@ double meaning(unsigned bits, int exponent_bits, int fraction_bits) {
   const double sign = (bits & 0x8000U) != 0 ? -1 : 1;
   if (exponent == (1 << exponent_bits) - 1)
     return fraction == 0 ? sign * std::numeric_limits<double>::infinity() : NAN;
-  const double size =
+  const double magnitude =
       exponent == 0 ? std::ldexp(fraction, 1 - bias - fraction_bits)
                     : std::ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
-  return sign * size;
+  return sign * magnitude;
 }
 
 template <typename T>
@@ -52,9 +52,9 @@ void check_type(int exponent_bits, int fraction_bits) {
     const auto middle = static_cast<float>((want + next) / 2);
     // Skips a half-way number that is not a float.
     if (static_cast<double>(middle) != (want + next) / 2) continue;
-    const bool is_normal = std::abs(middle) > 2 * std::numeric_limits<float>::min();
+    const bool is_normal_float = std::abs(middle) > 2 * std::numeric_limits<float>::min();
     REQUIRE(T(middle).bits == (bits % 2 == 0 ? bits : bits + 1));
-    if (!is_normal) continue;
+    if (!is_normal_float) continue;
     REQUIRE(T(std::nextafter(middle, 0.0F)).bits == bits);
     REQUIRE(T(std::nextafter(middle, middle * 2)).bits == bits + 1);
   }

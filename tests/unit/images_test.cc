@@ -12,11 +12,11 @@ namespace {
 namespace fs = std::filesystem;
 
 /// An image store in a temporary folder.
-struct Folder {
+struct FolderWithStore {
   fs::path path = fs::temp_directory_path() / ("dlrun-images-" + random_hex(8));
   ImageStore store{path};
-  ~Folder() { fs::remove_all(path); }
-  [[nodiscard]] fs::path file(std::string_view content) const {
+  ~FolderWithStore() { fs::remove_all(path); }
+  [[nodiscard]] fs::path new_file(std::string_view content) const {
     const fs::path made = store.new_path();
     std::ofstream(made) << content;
     return made;
@@ -26,11 +26,11 @@ struct Folder {
 const std::string kName = "docker://nvcr.io#nvidia/pytorch:24.05";
 
 TEST_CASE("an image is stored read-only under its digest, and found by its name") {
-  const Folder folder;
+  const FolderWithStore folder;
   CHECK_FALSE(folder.store.find(kName).has_value());
   const auto lock = folder.store.lock(kName);
   REQUIRE(lock.has_value());
-  const auto stored = folder.store.adopt(folder.file("abc"), kName, "");
+  const auto stored = folder.store.adopt(folder.new_file("abc"), kName, "");
   REQUIRE(stored.has_value());
   // The test vector B.1 of FIPS 180-2.
   CHECK(stored->digest == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -43,22 +43,23 @@ TEST_CASE("an image is stored read-only under its digest, and found by its name"
 TEST_CASE(
     "the file of an image is named after the registry's digest, but only if that is a valid "
     "digest") {
-  const Folder folder;
+  const FolderWithStore folder;
   REQUIRE(folder.store.lock(kName).has_value());
   const std::string digest(64, 'd');
-  CHECK(folder.store.adopt(folder.file("x"), kName, digest)->file.filename() == digest + ".sqsh");
-  CHECK(folder.store.adopt(folder.file("x"), kName, "../../evil")->file.parent_path() ==
+  CHECK(folder.store.adopt(folder.new_file("x"), kName, digest)->file.filename() ==
+        digest + ".sqsh");
+  CHECK(folder.store.adopt(folder.new_file("x"), kName, "../../evil")->file.parent_path() ==
         folder.path);
   CHECK_FALSE(folder.store.file_of("../../evil").has_value());
 }
 
 TEST_CASE(
     "a second import of an image replaces it, and two names with the same content share a file") {
-  const Folder folder;
+  const FolderWithStore folder;
   REQUIRE(folder.store.lock(kName).has_value());
-  REQUIRE(folder.store.adopt(folder.file("same"), kName, "").has_value());
-  REQUIRE(folder.store.adopt(folder.file("same"), kName, "").has_value());
-  REQUIRE(folder.store.adopt(folder.file("same"), "docker://other", "").has_value());
+  REQUIRE(folder.store.adopt(folder.new_file("same"), kName, "").has_value());
+  REQUIRE(folder.store.adopt(folder.new_file("same"), kName, "").has_value());
+  REQUIRE(folder.store.adopt(folder.new_file("same"), "docker://other", "").has_value());
   const auto images = folder.store.list();
   REQUIRE(images.has_value());
   REQUIRE(images->size() == 2);
@@ -70,9 +71,9 @@ TEST_CASE(
 }
 
 TEST_CASE("a damaged entry, and an entry without its file, are neither found nor listed") {
-  const Folder folder;
+  const FolderWithStore folder;
   REQUIRE(folder.store.lock(kName).has_value());
-  const auto stored = folder.store.adopt(folder.file("x"), kName, "");
+  const auto stored = folder.store.adopt(folder.new_file("x"), kName, "");
   std::ofstream(folder.path / "other.json") << "{\"image\": 3";
   fs::remove(stored->file);
   CHECK_FALSE(folder.store.find(kName).has_value());
@@ -80,17 +81,17 @@ TEST_CASE("a damaged entry, and an entry without its file, are neither found nor
 }
 
 TEST_CASE("a missing folder has no images") {
-  const Folder folder;
+  const FolderWithStore folder;
   CHECK(folder.store.list()->empty());
 }
 
 TEST_CASE(
     "files that an import left days ago are removed by the next import, and recent files are "
     "kept") {
-  const Folder folder;
+  const FolderWithStore folder;
   REQUIRE(folder.store.lock(kName).has_value());
-  const auto old = folder.file("old");
-  const auto fresh = folder.file("fresh");
+  const auto old = folder.new_file("old");
+  const auto fresh = folder.new_file("fresh");
   fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(72));
   REQUIRE(folder.store.lock("docker://another").has_value());
   CHECK_FALSE(fs::exists(old));

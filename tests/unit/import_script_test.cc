@@ -425,19 +425,20 @@ TEST_CASE("the options of srun and of pyxis become keys of launch and container"
 }
 
 TEST_CASE("an option of srun becomes a key of the job only if it requests what the ranks need") {
-  std::size_t imported = 0;
+  std::size_t tested = 0;
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target != KeyTarget::kSbatch || row.option.name.empty()) continue;
     CAPTURE(row.path);
-    const bool is_yaml = row.example.starts_with('{') || row.example.starts_with('[');
-    const std::string made = made_from(fmt::format(
-        "{}srun {}='{}' python t.py\n", kHead, row.option.name, is_yaml ? "a100:4" : row.example));
+    const bool is_collection = row.example.starts_with('{') || row.example.starts_with('[');
+    const std::string made =
+        made_from(fmt::format("{}srun {}='{}' python t.py\n", kHead, row.option.name,
+                              is_collection ? "a100:4" : row.example));
     CHECK_MESSAGE(
         has(made, "it is for this step only") == (row.option.scope != SbatchScope::kRankRequest),
         row.option.name, ": see SbatchScope in spec_keys.h\n", made);
-    ++imported;
+    ++tested;
   }
-  CHECK(imported >= 30);
+  CHECK(tested >= 30);
 }
 
 TEST_CASE("torchrun, mpirun and horovodrun become presets, and their counts become resources") {

@@ -423,10 +423,10 @@ TEST_CASE("a host array may change as soon as its copy to the GPU is queued") {
     there.emplace_back(bytes.size());
     REQUIRE(uploads.copy(there.back().data(), bytes.data(), bytes.size()).has_value());
     std::fill(bytes.begin(), bytes.end(), std::uint8_t{0xee});
-    if (i == 4) CHECK(gpu_on_cpu::queue.done == 0);  // enough room, so no copy had to wait
+    if (i == 4) CHECK(gpu_on_cpu::queue.done_count == 0);  // enough room, so no copy had to wait
   }
-  CHECK(gpu_on_cpu::queue.done > 0);
-  gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.queued());
+  CHECK(gpu_on_cpu::queue.done_count > 0);
+  gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.ever_queued());
   CHECK(there == sent);
 }
 
@@ -452,9 +452,9 @@ TEST_CASE("a recorded step runs once, when it is launched, with its own argument
     REQUIRE(graphs.begin(kind, nullptr).has_value());
     CHECK(graphs.is_capturing() == !is_first);
     if (!is_first) uploads.begin_capture();
-    const std::size_t before = gpu_on_cpu::queue.queued();
+    const std::size_t before = gpu_on_cpu::queue.ever_queued();
     for (int i = 0; i < times; ++i) send(bytes);
-    CHECK((gpu_on_cpu::queue.queued() == before) == !is_first);
+    CHECK((gpu_on_cpu::queue.ever_queued() == before) == !is_first);
     if (is_first) return;
     REQUIRE(graphs.launch().has_value());
     REQUIRE(uploads.end_capture().has_value());
@@ -473,7 +473,7 @@ TEST_CASE("a recorded step runs once, when it is launched, with its own argument
   CHECK(gpu_on_cpu::queue.graphs_made == made + 3);  // the operations differ
   step(12, 12 * kChunk, 5, false);
   CHECK(gpu_on_cpu::queue.graphs_made == made + 3);
-  gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.queued());
+  gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.ever_queued());
   CHECK(there == sent);
 }
 
@@ -498,7 +498,7 @@ TEST_CASE(
     std::vector<std::uint8_t> there(rows.size() * width);
     REQUIRE(uploads.copy_rows(there.data(), from.data(), rows, width).has_value());
     std::fill(from.begin(), from.end(), std::uint8_t{0xee});
-    gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.queued());
+    gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.ever_queued());
     CHECK(there == expected);
   }
 }

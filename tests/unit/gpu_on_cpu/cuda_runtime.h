@@ -43,7 +43,7 @@ struct Thread {
 
 /// The values of the built-in variables, and the running thread.
 struct Device {
-  dim3 thread{0, 0}, block{0, 0}, threads{1}, blocks{1};
+  dim3 thread_index{0, 0}, block_index{0, 0}, block_size{1}, grid_size{1};
   ucontext_t scheduler{};
   Thread* running = nullptr;
   void (*work)(const void*) = nullptr;
@@ -52,7 +52,7 @@ struct Device {
 inline Device device;
 
 /// Switches from the running thread to run().
-inline void leave() {
+inline void switch_to_scheduler() {
   Thread* const self = device.running;
   swapcontext(&self->context, &device.scheduler);
 }
@@ -61,7 +61,7 @@ inline void leave() {
 inline void begin() {
   device.work(device.argument);
   device.running->is_done = true;
-  leave();
+  switch_to_scheduler();
 }
 
 /// Prepares a thread to start. It is a separate function, because variables may be lost in a
@@ -83,14 +83,14 @@ void run(dim3 blocks, dim3 threads, const Work& work) {
   if (blocks.x == 0 || blocks.x > 0x7fffffffU || blocks.y == 0 || blocks.y > 65535 || count == 0 ||
       count > 1024)
     throw std::invalid_argument("a launch that a GPU refuses");
-  device.threads = threads;
-  device.blocks = blocks;
-  device.work = [](const void* of) { (*static_cast<const Work*>(of))(); };
+  device.block_size = threads;
+  device.grid_size = blocks;
+  device.work = [](const void* argument) { (*static_cast<const Work*>(argument))(); };
   device.argument = &work;
   std::vector<Thread> block(count);
   for (unsigned y = 0; y < blocks.y; ++y) {
     for (unsigned x = 0; x < blocks.x; ++x) {
-      device.block = {x, y};
+      device.block_index = {x, y};
       for (unsigned i = 0; i < count; ++i) {
         prepare(block[i]);
         block[i].index = {i % threads.x, i / threads.x};
@@ -100,7 +100,7 @@ void run(dim3 blocks, dim3 threads, const Work& work) {
         for (Thread& thread : block) {
           if (thread.is_done) continue;
           device.running = &thread;
-          device.thread = thread.index;
+          device.thread_index = thread.index;
           swapcontext(&device.scheduler, &thread.context);
           is_busy = is_busy || !thread.is_done;
         }
@@ -115,11 +115,11 @@ struct Queue {
   std::vector<std::function<void()>> captured;
   bool is_capturing = false;
   std::size_t graphs_made = 0;
-  std::size_t done = 0;
+  std::size_t done_count = 0;
 
-  [[nodiscard]] std::size_t queued() const { return done + waiting.size(); }
+  [[nodiscard]] std::size_t ever_queued() const { return done_count + waiting.size(); }
   void run_until(std::size_t count) {
-    for (; done < count; ++done) {
+    for (; done_count < count; ++done_count) {
       waiting.front()();
       waiting.pop_front();
     }
@@ -132,7 +132,7 @@ struct Graph {
 };
 
 struct Event {
-  std::size_t entries_before = 0;  // in the queue
+  std::size_t entries_before = 0;  // all that were ever queued before the event
 };
 
 }  // namespace gpu_on_cpu
@@ -169,7 +169,7 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t /*stream*/) {
   // In CUDA, the event would become part of the captured graph.
   if (gpu_on_cpu::queue.is_capturing) return cudaErrorInvalidValue;
-  event->entries_before = gpu_on_cpu::queue.queued();
+  event->entries_before = gpu_on_cpu::queue.ever_queued();
   return cudaSuccess;
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
@@ -227,8 +227,8 @@ inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t ready) {
   return cudaSuccess;
 }
 
-#define threadIdx (gpu_on_cpu::device.thread)
-#define blockIdx (gpu_on_cpu::device.block)
-#define blockDim (gpu_on_cpu::device.threads)
-#define gridDim (gpu_on_cpu::device.blocks)
-#define __syncthreads gpu_on_cpu::leave
+#define threadIdx (gpu_on_cpu::device.thread_index)
+#define blockIdx (gpu_on_cpu::device.block_index)
+#define blockDim (gpu_on_cpu::device.block_size)
+#define gridDim (gpu_on_cpu::device.grid_size)
+#define __syncthreads gpu_on_cpu::switch_to_scheduler
