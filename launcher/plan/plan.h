@@ -161,8 +161,8 @@ struct LaunchPlan {
   /// `rank_options`, `rank_templates` and `program` of the job itself are then empty; `container`,
   /// `entry` and `rank_vars` are those of the component on the node of the job script.
   std::vector<PlannedComponent> components;
-  /// sbatch's options for each further part of a heterogeneous job; none for other jobs.
-  std::vector<std::vector<PlannedOption>> parts;
+  /// sbatch's options for each part of a heterogeneous job after the first; none for other jobs.
+  std::vector<std::vector<PlannedOption>> later_parts;
 
   /// Returns all arguments of `program`, in order.
   [[nodiscard]] std::vector<std::string> program_argv() const;

@@ -143,7 +143,7 @@ std::string plan_json(const LaunchPlan& plan) {
   if (plan.known_bad)
     json["known_bad"] = {{"file", plan.known_bad->file}, {"seconds", plan.known_bad->seconds}};
   if (!plan.components.empty()) json["components"] = components_json(plan.components);
-  for (const auto& part : plan.parts) json["parts"].push_back(options_json(part));
+  for (const auto& part : plan.later_parts) json["parts"].push_back(options_json(part));
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
