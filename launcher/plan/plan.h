@@ -146,7 +146,7 @@ struct LaunchPlan {
   std::vector<SecretSource> secrets;
   /// Names of secrets that lead gets (--webhook, --mlflow-secret). The program does not get them.
   std::vector<std::string> lead_secrets;
-  bool trusted = false;  ///< the program is dlrun's own and may use the agent's store
+  bool program_is_bundled = false;  ///< the program is dlrun's own and may use the agent's store
   std::vector<PlannedArguments> program;  ///< the command line of the ranks' program
   /// The job runs dlrun-trainer, as its program or for a check of health.preflight. For a job with
   /// components, see uses_trainer().

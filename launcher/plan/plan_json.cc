@@ -96,7 +96,7 @@ using Json = nlohmann::ordered_json;
                     {"rank_vars", variables_json(plan.rank_vars)},
                     {"rank_options", options_json(plan.rank_options)},
                     {"rank_templates", variables_json(plan.rank_templates)},
-                    {"trusted", plan.trusted},
+                    {"trusted", plan.program_is_bundled},
                     {"program", program_json(plan.program)}});
   }
   return list;
@@ -133,7 +133,7 @@ std::string plan_json(const LaunchPlan& plan) {
       {"rank_options", options_json(plan.rank_options)},
       {"rank_templates", variables_json(plan.rank_templates)},
       {"secrets", secrets_json(plan.secrets)},
-      {"trusted", plan.trusted},
+      {"trusted", plan.program_is_bundled},
       {"program", program_json(plan.program)},
       {"forward_usr1", plan.forward_usr1},
       {"lead_options", options_json(plan.lead_options)},
