@@ -36,7 +36,7 @@ LaunchPlan components_plan(std::string_view text, Target target = Target::kSlurm
   return std::move(*plan);
 }
 
-std::string refused_plan(std::string_view text, Target target = Target::kSlurm,
+std::string plan_refusal(std::string_view text, Target target = Target::kSlurm,
                          bool is_borrowed = false) {
   LoadRequest request;
   request.file = "exp.yaml";
@@ -266,16 +266,16 @@ TEST_CASE(
   const std::string script = *render_script(plan);
   CHECK(count(script, "\nenter_container() {") == 1);
   CHECK(has(script, "\"${dlrun_step_b[@]}\" \"${dlrun_enter_b[@]}\" \"${dlrun_rank_b[@]}\" -- "));
-  CHECK(has(refused_plan(common + "  - {name: b, container: {image: /two.sif}}\n"),
+  CHECK(has(plan_refusal(common + "  - {name: b, container: {image: /two.sif}}\n"),
             "different containers, which only container.runtime: pyxis can start"));
 }
 
 TEST_CASE("a run on this machine refuses components") {
-  CHECK(has(refused_plan(kThree, Target::kLocal), "exp.yaml:4:3: error: components: dlrun run"));
+  CHECK(has(plan_refusal(kThree, Target::kLocal), "exp.yaml:4:3: error: components: dlrun run"));
 }
 
 TEST_CASE("a run in an allocation that the user already has refuses components") {
-  CHECK(has(refused_plan(kThree, Target::kSlurm, true),
+  CHECK(has(plan_refusal(kThree, Target::kSlurm, true),
             "exp.yaml:4:3: error: components: a run in an allocation that you already have starts "
             "only one program"));
 }
