@@ -199,7 +199,7 @@ void ComponentPlanner::plan_parts(LaunchPlan& plan) {
       return !is_option_of_part(directive.option);
     });
     add_requested(plan.requested, planner.plan_.requested);
-    plan.parts.push_back(std::move(planner.plan_.directives));
+    plan.later_parts.push_back(std::move(planner.plan_.directives));
   }
 }
 

@@ -146,7 +146,7 @@ struct LaunchPlan {
   std::vector<SecretSource> secrets;
   /// Names of secrets that lead gets (--webhook, --mlflow-secret). The program does not get them.
   std::vector<std::string> lead_secrets;
-  bool trusted = false;  ///< the program is dlrun's own and may use the agent's store
+  bool program_is_bundled = false;  ///< the program is dlrun's own and may use the agent's store
   std::vector<PlannedArguments> program;  ///< the command line of the ranks' program
   /// The job runs dlrun-trainer, as its program or for a check of health.preflight. For a job with
   /// components, see uses_trainer().
@@ -161,8 +161,8 @@ struct LaunchPlan {
   /// `rank_options`, `rank_templates` and `program` of the job itself are then empty; `container`,
   /// `entry` and `rank_vars` are those of the component on the node of the job script.
   std::vector<PlannedComponent> components;
-  /// sbatch's options for each further part of a heterogeneous job; none for other jobs.
-  std::vector<std::vector<PlannedOption>> parts;
+  /// sbatch's options for each part of a heterogeneous job after the first; none for other jobs.
+  std::vector<std::vector<PlannedOption>> later_parts;
 
   /// Returns all arguments of `program`, in order.
   [[nodiscard]] std::vector<std::string> program_argv() const;

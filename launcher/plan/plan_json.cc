@@ -96,7 +96,7 @@ using Json = nlohmann::ordered_json;
                     {"rank_vars", variables_json(plan.rank_vars)},
                     {"rank_options", options_json(plan.rank_options)},
                     {"rank_templates", variables_json(plan.rank_templates)},
-                    {"trusted", plan.trusted},
+                    {"trusted", plan.program_is_bundled},
                     {"program", program_json(plan.program)}});
   }
   return list;
@@ -133,7 +133,7 @@ std::string plan_json(const LaunchPlan& plan) {
       {"rank_options", options_json(plan.rank_options)},
       {"rank_templates", variables_json(plan.rank_templates)},
       {"secrets", secrets_json(plan.secrets)},
-      {"trusted", plan.trusted},
+      {"trusted", plan.program_is_bundled},
       {"program", program_json(plan.program)},
       {"forward_usr1", plan.forward_usr1},
       {"lead_options", options_json(plan.lead_options)},
@@ -143,7 +143,7 @@ std::string plan_json(const LaunchPlan& plan) {
   if (plan.known_bad)
     json["known_bad"] = {{"file", plan.known_bad->file}, {"seconds", plan.known_bad->seconds}};
   if (!plan.components.empty()) json["components"] = components_json(plan.components);
-  for (const auto& part : plan.parts) json["parts"].push_back(options_json(part));
+  for (const auto& part : plan.later_parts) json["parts"].push_back(options_json(part));
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -40,7 +40,7 @@ Planner::Planner(const LoadedSpec& loaded, const PlanInputs& inputs)
   // Local runs always use the agent. launch.agent: false is for nodes without dlrun.
   if (inputs.target == Target::kLocal || spec_.launch.agent.value_or(true))
     plan_.agent = inputs.agent_path;
-  plan_.trusted = preset_.trusted;
+  plan_.program_is_bundled = preset_.program_is_bundled;
   plan_.clusters = spec_.resources.clusters;
   if (spec_.submit.via == "slurmrestd" && inputs.target == Target::kSlurm)
     plan_.server = RestServer{spec_.submit.url.value_or(""), spec_.submit.token_file.value_or("")};

@@ -180,15 +180,15 @@ constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2
   return {};
 }
 
-/// Renders "#!/bin/bash" and the #SBATCH lines. parts: the options of the further parts of a
-/// heterogeneous job.
+/// Renders "#!/bin/bash" and the #SBATCH lines. later_parts: the options of each part of a
+/// heterogeneous job after the first.
 [[nodiscard]] Result<std::string> head_text(
     const std::vector<PlannedOption>& directives,
-    const std::vector<std::vector<PlannedOption>>& parts = {}) {
+    const std::vector<std::vector<PlannedOption>>& later_parts = {}) {
   ScriptText head;
   head.line("#!/bin/bash");
   DLRUN_TRY(add_directives(head, directives));
-  for (const auto& part : parts) {
+  for (const auto& part : later_parts) {
     head.line(part_line());
     DLRUN_TRY(add_directives(head, part));
   }
@@ -257,7 +257,7 @@ bool is_array_script(std::string_view script) {
 
 Result<std::string> render_script(const LaunchPlan& plan) {
   if (plan.target == Target::kLocal) return render_local_script(plan);
-  auto head = head_text(plan.directives, plan.parts);
+  auto head = head_text(plan.directives, plan.later_parts);
   if (!head) return head;
   std::string text = std::move(*head);
   text += "#\n# Rendered by dlrun; edit it as you like. Submit it with sbatch or `dlrun submit`.\n";

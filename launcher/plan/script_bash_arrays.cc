@@ -34,7 +34,7 @@ std::string rank_text(const LaunchPlan& plan, std::string_view array) {
   ScriptText text;
   text.line(fmt::format("{}=(", array));
   text.line("  \"$dlrun_agent\" rank");
-  if (plan.trusted) text.line("  --trusted", "the program is dlrun's own");
+  if (plan.program_is_bundled) text.line("  --trusted", "the program is dlrun's own");
   for (const PlannedOption& option : plan.rank_options) {
     text.line("  " + option.option + " " + shell_quote(option.value.value_or("")), option.key);
   }

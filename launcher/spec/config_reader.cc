@@ -182,7 +182,7 @@ Preset read_preset(const ConfigFile& file, std::string_view name,
                {"pmix_vars", reader.variables(preset.pmix_vars, check_variable)}});
   preset.is_node_launcher = tasks == "node";
   // Only dlrun's own program is trusted; no key of a preset file can make another program trusted.
-  preset.is_trainer = preset.trusted = program == "trainer";
+  preset.is_trainer = preset.program_is_bundled = program == "trainer";
   return preset;
 }
 

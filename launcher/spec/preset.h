@@ -18,9 +18,9 @@ struct Preset {
   std::string name;
   std::string source;  ///< the file's path, or "built-in presets/NAME.yaml"
   std::string help;
-  bool trusted = false;           ///< the program is dlrun's own and may use the agent's store
-  bool is_trainer = false;        ///< `train` defines the program, not launch.command
-  bool wants_mpi = false;         ///< launch.mpi defaults to the site's plugin, else to pmix
+  bool program_is_bundled = false;  ///< the program is dlrun's own and may use the agent's store
+  bool is_trainer = false;          ///< `train` defines the program, not launch.command
+  bool wants_mpi = false;           ///< launch.mpi defaults to the site's plugin, else to pmix
   bool is_node_launcher = false;  ///< one task per node; the program starts the node's ranks itself
   bool needs_components = false;  ///< only a component of a job can have this preset
   std::vector<std::string> words;  ///< templates of the arguments that precede launch.command

@@ -95,7 +95,7 @@ void Validator::check_environment(bool has_container) {
 
 void Validator::check_agent() {
   if (spec_.launch.agent.value_or(true)) return;
-  if (preset_.trusted) {
+  if (preset_.program_is_bundled) {
     return error("launch.agent"_key,
                  "launch.agent: false: the preset 'trainer' needs the agent to connect its ranks");
   }

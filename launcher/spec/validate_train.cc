@@ -66,7 +66,7 @@ void Validator::check_preset() {
 
 void Validator::check_launch() {
   if (preset_.is_trainer) {
-    if (preset_.trusted && spec_.origins.contains("launch.command"_key))
+    if (preset_.program_is_bundled && spec_.origins.contains("launch.command"_key))
       error("launch.command"_key,
             "launch.command: the preset 'trainer' has its own program; use the keys of train");
   } else if (spec_.launch.command.empty()) {

@@ -194,7 +194,7 @@ Result<> check_request(Work& work) {
 
 /// Refuses a session in a heterogeneous job: salloc would allocate the first part only.
 Result<> check_session_parts(Work& work) {
-  if (work.job.experiment->plan.parts.empty()) return {};
+  if (work.job.experiment->plan.later_parts.empty()) return {};
   return fail(Errc::kUsage,
               "{}: the components make a heterogeneous job, and a session can have only one "
               "allocation. Submit the job and use `dlrun attach`, or give hetjob=false",

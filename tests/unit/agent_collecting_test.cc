@@ -29,7 +29,7 @@ TEST_CASE(
   const auto ckpt = scene.node / "ckpt";
   const auto out = scene.run / "out";
   scene.write(ckpt / "step-1/model", "one");
-  scene.age(ckpt / "step-1/model", std::chrono::seconds(60));
+  scene.backdate(ckpt / "step-1/model", std::chrono::seconds(60));
   scene.write(ckpt / "young", "y");
   const auto first = scene.collect(false);
   CHECK(first.files == 1);
@@ -43,11 +43,11 @@ TEST_CASE(
   }
   SUBCASE("a newer file replaces its copy, an older one does not") {
     scene.write(ckpt / "step-1/model", "two");
-    scene.age(ckpt / "step-1/model", std::chrono::seconds(30));
+    scene.backdate(ckpt / "step-1/model", std::chrono::seconds(30));
     CHECK(scene.collect(false).files == 1);
     CHECK(scene.text(out / "step-1/model") == "two");
     scene.write(ckpt / "step-1/model", "old");
-    scene.age(ckpt / "step-1/model", std::chrono::seconds(90));
+    scene.backdate(ckpt / "step-1/model", std::chrono::seconds(90));
     CHECK(scene.collect(true).files == 1);  // the young file
     CHECK(scene.text(out / "step-1/model") == "two");
   }

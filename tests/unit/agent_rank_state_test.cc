@@ -37,7 +37,7 @@ TEST_CASE("a program that ends by itself is recorded with its own code") {
     scene.state.on_failure(kExitInternal, "late", scene.now);
     scene.state.on_guard_gone(scene.now);
     CHECK(scene.state.exit_code() == 3);
-    CHECK(scene.count("exit") == 1);
+    CHECK(scene.sent_count("exit") == 1);
   }
 }
 
@@ -234,7 +234,7 @@ TEST_CASE("a USR1 without an answer from lead does not end the program") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_signal(SIGUSR1, false, scene.now);
-  CHECK(scene.count("signal") == 1);
+  CHECK(scene.sent_count("signal") == 1);
   scene.pass_with_lead(seconds(5));
   CHECK(scene.orders.empty());
 }
@@ -246,11 +246,11 @@ TEST_CASE(
   scene.run_with_lead();
   CHECK(scene.state.on_signal(SIGTERM, true, scene.now));
   CHECK_FALSE(scene.state.on_signal(SIGTERM, false, scene.now));
-  CHECK(scene.count("signal") == 1);
+  CHECK(scene.sent_count("signal") == 1);
   SUBCASE("the second signal does not extend the wait for the answer to the first") {
     scene.pass(milliseconds(1500));
     CHECK(scene.state.on_signal(SIGTERM, false, scene.now));
-    CHECK(scene.count("signal") == 2);
+    CHECK(scene.sent_count("signal") == 2);
     scene.pass(milliseconds(500));
     CHECK(scene.printed.size() == 1);
   }
@@ -271,7 +271,7 @@ TEST_CASE("a USR2 goes to the program without a question to lead") {
     scene.pass(milliseconds(1));
     CHECK(scene.orders.empty());
   }
-  CHECK(scene.count("signal") == 0);
+  CHECK(scene.sent_count("signal") == 0);
 }
 
 TEST_CASE("without a lead, signals go to the program") {
@@ -313,17 +313,17 @@ TEST_CASE("a program that is stopped for some seconds is reported to lead every 
   scene.pass_with_lead(seconds(2));
   scene.program_is_stopped = true;
   scene.pass_with_lead(seconds(2));
-  CHECK(scene.count("stopped") == 0);
+  CHECK(scene.sent_count("stopped") == 0);
   scene.pass_with_lead(seconds(3));
-  CHECK(scene.count("stopped") >= 2);
-  const int reports = scene.count("stopped");
+  CHECK(scene.sent_count("stopped") >= 2);
+  const int reports = scene.sent_count("stopped");
   scene.program_is_stopped = false;
   scene.pass_with_lead(seconds(2));
-  CHECK(scene.count("stopped") == reports);
+  CHECK(scene.sent_count("stopped") == reports);
   SUBCASE("the time starts again with the next stop") {
     scene.program_is_stopped = true;
     scene.pass_with_lead(seconds(2));
-    CHECK(scene.count("stopped") == reports);
+    CHECK(scene.sent_count("stopped") == reports);
   }
   SUBCASE(
       "a suspended job, whose agents are stopped as well, does not count as a stopped program") {
@@ -331,7 +331,7 @@ TEST_CASE("a program that is stopped for some seconds is reported to lead every 
     scene.now += seconds(600);
     scene.state.on_heard();
     scene.state.tick(scene.now);
-    CHECK(scene.count("stopped") == reports);
+    CHECK(scene.sent_count("stopped") == reports);
   }
 }
 
@@ -351,7 +351,7 @@ TEST_CASE("the check of collectives decides whether the program starts") {
   scene.state.on_start();
   SUBCASE("it passes") {
     scene.state.on_check_end(std::nullopt, scene.now);
-    CHECK(scene.count("checked") == 1);
+    CHECK(scene.sent_count("checked") == 1);
     CHECK(scene.orders == Texts{"start"});
     CHECK(scene.state.is_running());
   }
@@ -368,7 +368,7 @@ TEST_CASE("the check of collectives decides whether the program starts") {
     CHECK(scene.orders == Texts{"TERM tree"});
     scene.state.on_check_end(std::nullopt, scene.now);
     CHECK(scene.exit_record()["code"] == 128 + SIGTERM);
-    CHECK(scene.count("checked") == 0);
+    CHECK(scene.sent_count("checked") == 0);
   }
 }
 

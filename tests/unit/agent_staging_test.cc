@@ -100,7 +100,7 @@ TEST_CASE("a folder is staged with its links and times, and a second attempt cop
   CHECK(second.error.empty());
   CHECK(second.files == 0);
   SUBCASE("a source with another time is copied again") {
-    scene.age(scene.shared / "set/b.bin", std::chrono::seconds(100));
+    scene.backdate(scene.shared / "set/b.bin", std::chrono::seconds(100));
     CHECK(scene.stage("set").files == 2);
   }
   SUBCASE("a copy that the program has changed is replaced") {
@@ -261,7 +261,7 @@ TEST_CASE("an archive with folders that nobody can write is replaced by another 
   pack(scene, "set", "set.tar");
   REQUIRE(::chmod((scene.shared / "set/train").c_str(), 0755) == 0);
   REQUIRE(scene.stage("set.tar", true).error.empty());
-  scene.age(scene.shared / "set.tar", std::chrono::seconds(60));
+  scene.backdate(scene.shared / "set.tar", std::chrono::seconds(60));
   const auto again = scene.stage("set.tar", true);
   CHECK(again.error.empty());
   CHECK(again.files == 1);
@@ -327,7 +327,7 @@ TEST_CASE(
     "case") {
   const NodeScene scene;
   scene.write(scene.shared / "weights", "wwww");
-  scene.age(scene.shared / "weights", std::chrono::seconds(60));
+  scene.backdate(scene.shared / "weights", std::chrono::seconds(60));
   const auto sent = scene.node / ".dlrun-sbcast-feed";
   const auto stage = [&] {
     return stage_data(

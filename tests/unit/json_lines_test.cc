@@ -33,20 +33,20 @@ TEST_CASE("checked lines can be parsed back") {
 
 TEST_CASE("a text that is cut at any byte loses only its last line") {
   const std::string text = two_lines();
-  const std::size_t first = text.find('\n') + 1;
-  for (std::size_t cut = first + 1; cut < text.size(); ++cut) {
+  const std::size_t second_start = text.find('\n') + 1;
+  for (std::size_t cut = second_start + 1; cut < text.size(); ++cut) {
     const CheckedLines lines = parse_checked_lines(std::string_view(text).substr(0, cut));
     CAPTURE(cut);
     REQUIRE(lines.objects.size() == 1);
     CHECK(lines.has_torn_tail);
-    CHECK(lines.checked_end == first);
+    CHECK(lines.checked_end == second_start);
   }
 }
 
-TEST_CASE("a flipped bit is noticed in every byte of a line") {
+TEST_CASE("a flipped bit is noticed, whichever byte of a line holds it") {
   const std::string text = two_lines();
-  const std::size_t first = text.find('\n') + 1;
-  for (std::size_t i = 0; i + 1 < first; ++i) {
+  const std::size_t second_start = text.find('\n') + 1;
+  for (std::size_t i = 0; i + 1 < second_start; ++i) {
     std::string damaged = text;
     damaged[i] = static_cast<char>(damaged[i] ^ 1);
     if (damaged[i] == '\n') continue;
@@ -57,24 +57,25 @@ TEST_CASE("a flipped bit is noticed in every byte of a line") {
   }
 }
 
-TEST_CASE("a reader skips lines above the limit, wherever they begin in its buffer") {
+TEST_CASE("a reader skips lines longer than the limit, wherever they begin in its buffer") {
   const TemporaryDirectory folder;
   const auto path = folder.path() / "lines";
-  for (const std::size_t first : {std::size_t{1}, std::size_t{100'000}, std::size_t{262'143}}) {
-    for (const std::size_t above : {std::size_t{0}, std::size_t{1}, std::size_t{200'000}}) {
-      CAPTURE(first);
-      CAPTURE(above);
-      std::ofstream(path) << std::string(first, 'a') << '\n'
-                          << std::string(kLongestLineBytes + above, 'b') << "\nlast\n";
+  for (const std::size_t first_length :
+       {std::size_t{1}, std::size_t{100'000}, std::size_t{262'143}}) {
+    for (const std::size_t excess : {std::size_t{0}, std::size_t{1}, std::size_t{200'000}}) {
+      CAPTURE(first_length);
+      CAPTURE(excess);
+      std::ofstream(path) << std::string(first_length, 'a') << '\n'
+                          << std::string(kLongestLineBytes + excess, 'b') << "\nlast\n";
       const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
       REQUIRE(file.is_open());
       LineReader lines(file.get(), 0, std::numeric_limits<off_t>::max());
       std::vector<std::size_t> lengths;
       while (const auto line = lines.next()) lengths.push_back(line->size());
-      auto expected = std::vector<std::size_t>{first, kLongestLineBytes, 4};
-      if (above > 0) expected.erase(expected.begin() + 1);
+      auto expected = std::vector<std::size_t>{first_length, kLongestLineBytes, 4};
+      if (excess > 0) expected.erase(expected.begin() + 1);
       CHECK(lengths == expected);
-      CHECK(lines.long_lines() == (above > 0 ? 1 : 0));
+      CHECK(lines.long_lines() == (excess > 0 ? 1 : 0));
       CHECK_FALSE(lines.has_rest());
     }
   }

@@ -89,7 +89,7 @@ TEST_CASE("a logged value is quoted if needed, and a long value is cut") {
   CHECK(shown({"a", std::string(100'000, 'x')}).size() < 5000);
 }
 
-TEST_CASE("lines above the log level are not logged, and a closed log has no lines") {
+TEST_CASE("lines more detailed than the log level are not logged, and a closed log has no lines") {
   {
     Lines lines(LogLevel::kInfo);
     log_debug("hidden");
@@ -247,7 +247,7 @@ TEST_CASE("each command is logged with its arguments, its exit code and its dura
 
 TEST_CASE("a wait for a lock is logged when it starts and when it ends") {
   Lines lines;
-  { const LockWait nobody_else("/a.lock"); }
+  { const LockWait never_begun("/a.lock"); }
   CHECK(lines.all.empty());
   {
     LockWait wait("/a.lock");

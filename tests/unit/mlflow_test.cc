@@ -61,17 +61,17 @@ struct TrackedRunOnServer {
   SyncReport sync(const std::string& token = "") {
     return record.sync(env, token, [] { return true; });
   }
-  SyncReport sync_with_end(EndState state, std::int64_t t_ms) {
+  SyncReport sync_with_missing_end(EndState state, std::int64_t t_ms) {
     return record.sync(
         env, "", [] { return true; }, MissingEnd{state, t_ms});
   }
-  TrackJson state() {
+  TrackJson server_state() {
     std::ifstream file(server.folder() / "state.json");
     return parse_json(std::string{std::istreambuf_iterator<char>(file), {}});
   }
   /// Returns the only run of the server.
   TrackJson only_run() {
-    const auto all = state()["runs"];
+    const auto all = server_state()["runs"];
     REQUIRE(all.size() == 1);
     return all.front();
   }
@@ -104,7 +104,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
                                           ["loss", 0.125, 1003, 3]])"));
   CHECK(made["status"] == "FINISHED");
   CHECK(made["end_time"] == 99'000);
-  CHECK(state()["experiments"].front() == "my experiment/1 & more");
+  CHECK(server_state()["experiments"].front() == "my experiment/1 & more");
   // Another call sends no request.
   const auto before = server.requests().size();
   CHECK(sync().is_complete);
@@ -123,7 +123,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
   const auto made = only_run();
   CHECK(made["metrics"].size() == 1);
   CHECK(made["status"] == "FAILED");
-  CHECK(state()["experiments"].size() == 1);
+  CHECK(server_state()["experiments"].size() == 1);
 }
 
 TEST_CASE_FIXTURE(TrackedRunOnServer, "a record that other users can change is not sent") {
@@ -265,9 +265,9 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "an end that lead could not write is added
   REQUIRE(sync().is_complete);
   CHECK(only_run()["status"] == "RUNNING");
   CHECK_FALSE(record.has_end().value());
-  CHECK(sync_with_end(EndState::kFailed, 5000).is_complete);
+  CHECK(sync_with_missing_end(EndState::kFailed, 5000).is_complete);
   CHECK(record.has_end().value());
-  CHECK(sync_with_end(EndState::kCompleted, 6000).is_complete);
+  CHECK(sync_with_missing_end(EndState::kCompleted, 6000).is_complete);
   CHECK(only_run()["status"] == "FAILED");
   CHECK(only_run()["end_time"] == 5000);
   CHECK(only_run()["metrics"].size() == 1);
@@ -275,7 +275,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "an end that lead could not write is added
 
 TEST_CASE_FIXTURE(TrackedRunOnServer,
                   "a run without values gets the end that lead could not write") {
-  CHECK(sync_with_end(EndState::kCancelled, 5000).is_complete);
+  CHECK(sync_with_missing_end(EndState::kCancelled, 5000).is_complete);
   CHECK(only_run()["status"] == "KILLED");
 }
 
@@ -284,12 +284,12 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "no end is added while another process sen
   const int lock = ::open((run / "track/mlflow.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   REQUIRE(lock >= 0);
   REQUIRE(::flock(lock, LOCK_EX) == 0);
-  const auto report = sync_with_end(EndState::kFailed, 5000);
+  const auto report = sync_with_missing_end(EndState::kFailed, 5000);
   CHECK_FALSE(report.is_complete);
   CHECK(has(report.problem, "another process sends the record now"));
   CHECK_FALSE(record.has_end().value());
   ::close(lock);
-  CHECK(sync_with_end(EndState::kFailed, 5000).is_complete);
+  CHECK(sync_with_missing_end(EndState::kFailed, 5000).is_complete);
   CHECK(record.has_end().value());
 }
 

@@ -34,7 +34,7 @@ struct NodeScene {
     return read_file(path, 1U << 20U).value_or("(unreadable)");
   }
   /// Sets the modification time of a file to `by` before now.
-  static void age(const std::filesystem::path& path, std::chrono::seconds by) {
+  static void backdate(const std::filesystem::path& path, std::chrono::seconds by) {
     std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - by);
   }
   [[nodiscard]] CopyReport stage(const std::string& from, bool unpacks = false,

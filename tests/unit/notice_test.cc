@@ -168,7 +168,7 @@ TEST_CASE("a notice can be read back from its JSON, and damaged JSON gives empty
 }
 
 TEST_CASE(
-    "control characters of a program's text are escaped in a notice, and long texts are cut") {
+    "control characters that a program printed are escaped in a notice, and long texts are cut") {
   auto notice = failure();
   notice.last_words = {"\x1b[2J", std::string(1000, 'x')};
   notice.message = std::string(100'000, 'y');
@@ -232,7 +232,7 @@ TEST_CASE("an address to which dlrun sends nothing is refused, and the reason do
   CHECK_FALSE(address_problem("https://h/" + std::string(3000, 'x')).empty());
 }
 
-TEST_CASE("the settings of curl quote every byte, follow no redirect and allow only HTTP") {
+TEST_CASE("the settings of curl quote all that is sent, follow no redirect and allow only HTTP") {
   CurlRequest request{.url = "https://h/x"};
   request.body = "{\"a\":\"b\\\\c\"}\nurl = \"https://evil\"";
   request.headers = {"Authorization: Bearer x"};

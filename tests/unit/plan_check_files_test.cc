@@ -25,33 +25,33 @@ std::string found(const TemporaryDirectory& folder, std::string_view text) {
 
 TEST_CASE("a missing script is reported before the job is queued") {
   TemporaryDirectory folder;
-  const auto of = [&](std::string_view command, std::string_view more = "") {
+  const auto findings = [&](std::string_view command, std::string_view more = "") {
     return found(folder, "resources: {time: 1m}\nlaunch: {command: [" + std::string(command) +
                              "]}\n" + std::string(more));
   };
   const std::string missing =
       "launch.command: the script '" + (folder / "train.py").string() + "' does not exist here";
-  CHECK(has(of("python, -u, train.py, --epochs, 12"), missing));
-  CHECK(has(of("bash, ./train.py"), missing));
-  CHECK(has(of("python, ../train.py", "slurm: {chdir: src}"), missing));
+  CHECK(has(findings("python, -u, train.py, --epochs, 12"), missing));
+  CHECK(has(findings("bash, ./train.py"), missing));
+  CHECK(has(findings("python, ../train.py", "slurm: {chdir: src}"), missing));
   CHECK(
-      has(of("python, ../train.py", "slurm: {chdir: src}"),
+      has(findings("python, ../train.py", "slurm: {chdir: src}"),
           "slurm.chdir: the start folder '" + (folder / "src").string() + "' does not exist here"));
-  CHECK(of("python, -m, package, train.py").empty());
-  CHECK(of("python, -c, 'exec(open(\"x.py\"))'").empty());
-  CHECK(of("train, --config, a.yaml").empty());
-  CHECK_FALSE(has(of("python, train.py",
-                     "container: {runtime: pyxis, image: nvcr.io#nvidia/pytorch:24.05-py3}"),
+  CHECK(findings("python, -m, package, train.py").empty());
+  CHECK(findings("python, -c, 'exec(open(\"x.py\"))'").empty());
+  CHECK(findings("train, --config, a.yaml").empty());
+  CHECK_FALSE(has(findings("python, train.py",
+                           "container: {runtime: pyxis, image: nvcr.io#nvidia/pytorch:24.05-py3}"),
                   missing));
   std::ofstream(folder / "train.py") << "pass\n";
-  CHECK(of("python, -u, train.py, --epochs, 12").empty());
+  CHECK(findings("python, -u, train.py, --epochs, 12").empty());
 }
 
 TEST_CASE(
     "an image that is not in the format of its container runtime is reported before the job is "
     "queued") {
   TemporaryDirectory folder;
-  const auto of = [&](const std::string& file, const std::string& runtime) {
+  const auto findings = [&](const std::string& file, const std::string& runtime) {
     return found(folder, "resources: {time: 1m}\nlaunch: {command: [x]}\ncontainer: {runtime: " +
                              runtime + ", image: ./" + file + "}\n");
   };
@@ -62,45 +62,46 @@ TEST_CASE(
   write("a.sif", "#!/usr/bin/env run-singularity\n" + std::string(1, '\0') + "SIF_MAGIC");
   write("bad.sqsh", "nonsense");
   write("bad.sif", "nonsense");
-  std::filesystem::create_directory(folder / "root");
+  std::filesystem::create_directory(folder / "rootfs");
   REQUIRE(::mkfifo((folder / "pipe.sqsh").c_str(), 0600) == 0);
   for (const char* runtime : {"pyxis", "enroot"}) {
-    CHECK(of("a.sqsh", runtime).empty());
-    CHECK(has(of("bad.sqsh", runtime), "bad.sqsh': it is not a squashfs file"));
-    CHECK(has(of("root", runtime), "root': it is a folder, not a squashfs file"));
-    CHECK(has(of("pipe.sqsh", runtime), "it is not a regular file"));
+    CHECK(findings("a.sqsh", runtime).empty());
+    CHECK(has(findings("bad.sqsh", runtime), "bad.sqsh': it is not a squashfs file"));
+    CHECK(has(findings("rootfs", runtime), "rootfs': it is a folder, not a squashfs file"));
+    CHECK(has(findings("pipe.sqsh", runtime), "it is not a regular file"));
   }
-  CHECK(of("a.sif", "apptainer").empty());
-  CHECK(of("root", "apptainer").empty());
-  CHECK(has(of("bad.sif", "apptainer"), "bad.sif': it is not a SIF file"));
-  for (const char* image : {"root", "a.sqsh"}) CHECK(of(image, "charliecloud").empty());
-  CHECK(has(of("a.sif", "charliecloud"), "a.sif': it is neither a folder nor a squashfs file"));
+  CHECK(findings("a.sif", "apptainer").empty());
+  CHECK(findings("rootfs", "apptainer").empty());
+  CHECK(has(findings("bad.sif", "apptainer"), "bad.sif': it is not a SIF file"));
+  for (const char* image : {"rootfs", "a.sqsh"}) CHECK(findings(image, "charliecloud").empty());
+  CHECK(
+      has(findings("a.sif", "charliecloud"), "a.sif': it is neither a folder nor a squashfs file"));
 }
 
 TEST_CASE(
     "a relative script that exists here and is in no mount is reported, and one that does not "
     "exist here may be in the image") {
   TemporaryDirectory folder;
-  const auto of = [&](const std::string& more, std::string_view script = "train.py") {
+  const auto findings = [&](const std::string& more, std::string_view script = "train.py") {
     return found(folder, "resources: {time: 1m}\nlaunch: {command: [python, " +
                              std::string(script) + "]}\ncontainer: {runtime: pyxis, image: ubuntu" +
                              more + "}\n");
   };
-  CHECK(of("").empty());
+  CHECK(findings("").empty());
   const std::string missing = "the script '" + (folder / "train.py").string() +
                               "' (/app/train.py in the container) does not exist here";
-  CHECK(has(of(", mounts: [.:/app], workdir: /app"), missing));
-  CHECK(of(", mounts: [.:/app], workdir: /opt/app").empty());
+  CHECK(has(findings(", mounts: [.:/app], workdir: /app"), missing));
+  CHECK(findings(", mounts: [.:/app], workdir: /opt/app").empty());
   std::ofstream(folder / "train.py") << "pass\n";
-  CHECK(has(of(""), "launch.command: the script 'train.py' is in no mount"));
-  CHECK(has(of(", workdir: /opt/app"), "in no mount"));
-  CHECK(of(", mounts: [.:/app], workdir: /app").empty());
-  CHECK(of(", mounts: ['.:/workspace']").empty());
-  CHECK(of(", mount_home: true").empty());
-  CHECK(of(", mounts: [.:/app]", "/opt/app/train.py").empty());
+  CHECK(has(findings(""), "launch.command: the script 'train.py' is in no mount"));
+  CHECK(has(findings(", workdir: /opt/app"), "in no mount"));
+  CHECK(findings(", mounts: [.:/app], workdir: /app").empty());
+  CHECK(findings(", mounts: ['.:/workspace']").empty());
+  CHECK(findings(", mount_home: true").empty());
+  CHECK(findings(", mounts: [.:/app]", "/opt/app/train.py").empty());
   std::filesystem::create_directory(folder / "data");
-  CHECK(has(of(", mounts: [./data:/data]"), "in no mount"));
-  CHECK(has(of(", mounts: [.:/app, ./data:/app/sub], workdir: /app/sub"),
+  CHECK(has(findings(", mounts: [./data:/data]"), "in no mount"));
+  CHECK(has(findings(", mounts: [.:/app, ./data:/app/sub], workdir: /app/sub"),
             "'" + (folder / "data/train.py").string() +
                 "' (/app/sub/train.py in the container) does not exist here"));
 }
@@ -125,7 +126,7 @@ TEST_CASE("missing mounts, images, environments and programs are reported, each 
             "the program '/no/such/program'"));
 }
 
-TEST_CASE("a missing source of stage is an error at its line, unless dlrun fetches the file") {
+TEST_CASE("a missing source in `stage` is an error at its line, unless dlrun fetches the file") {
   TemporaryDirectory folder;
   const std::string job = "resources: {time: 1m}\nlaunch: {command: [x]}\n";
   const std::string stage = "stage:\n  - {from: ./data/a.tar, to: $TMPDIR/a, unpack: true}\n";

@@ -36,7 +36,7 @@ LaunchPlan components_plan(std::string_view text, Target target = Target::kSlurm
   return std::move(*plan);
 }
 
-std::string refused_plan(std::string_view text, Target target = Target::kSlurm,
+std::string plan_refusal(std::string_view text, Target target = Target::kSlurm,
                          bool is_borrowed = false) {
   LoadRequest request;
   request.file = "exp.yaml";
@@ -71,7 +71,7 @@ TEST_CASE("one allocation requests for every node what its most demanding node n
   const std::string all = words(plan.directives);
   INFO(all);
   CHECK(has(all, "--nodes=3 --ntasks-per-node=1 --cpus-per-task=8 --gpus-per-node=4 --mem=3G "));
-  CHECK(plan.parts.empty());
+  CHECK(plan.later_parts.empty());
   CHECK(plan.requested.nodes == 3);
   CHECK(plan.requested.gpus == 12);
   CHECK(plan.requested.time_seconds == 3600);
@@ -134,9 +134,9 @@ constexpr std::string_view kParts =
 
 TEST_CASE("a heterogeneous job has one block of #SBATCH lines for each part, the main one first") {
   const LaunchPlan plan = components_plan(kParts);
-  REQUIRE(plan.parts.size() == 1);
+  REQUIRE(plan.later_parts.size() == 1);
   CHECK(has(words(plan.directives), "--partition=gpu --nodes=2 --ntasks-per-node=4 "));
-  CHECK(words(plan.parts[0]) ==
+  CHECK(words(plan.later_parts[0]) ==
         "--partition=cpu --nodes=3 --ntasks-per-node=1 --cpus-per-task=2 --mem=1G --time=01:00:00 "
         "--exclude=n9");
   const std::string script = *render_script(plan);
@@ -165,14 +165,14 @@ TEST_CASE("every part of a heterogeneous job has the options of its nodes, not t
     if (!spec) continue;  // the key cannot be combined with components
     const auto plan = make_plan(*spec, {"/runs", "/bin/true", "/bin/true", Target::kSlurm});
     if (!plan) FAIL(format_diagnostics(plan.error()));
-    REQUIRE(plan->parts.size() == 1);
+    REQUIRE(plan->later_parts.size() == 1);
     const auto has_option = [&](const std::vector<PlannedOption>& options) {
       return std::any_of(options.begin(), options.end(), [&](const PlannedOption& option) {
         return option.option == row.option.name;
       });
     };
     CHECK(has_option(plan->directives));
-    CHECK_MESSAGE(has_option(plan->parts[0]) == (row.option.scope != SbatchScope::kWholeJob),
+    CHECK_MESSAGE(has_option(plan->later_parts[0]) == (row.option.scope != SbatchScope::kWholeJob),
                   row.option.name, ": see SbatchScope in spec_keys.h");
     ++planned;
   }
@@ -186,9 +186,9 @@ TEST_CASE(
       "resources: {time: 1h, cpus_per_task: 1}\nlaunch: {command: [run]}\nhetjob: true\n"
       "slurm: {tmp: 5G, contiguous: true, mail-type: END, nice: 10}\n"
       "components: [{name: a}, {name: b}]\n");
-  REQUIRE(plan.parts.size() == 1);
+  REQUIRE(plan.later_parts.size() == 1);
   CHECK(has(words(plan.directives), " --tmp=5G --contiguous --mail-type=END --nice=10 "));
-  CHECK(words(plan.parts[0]).ends_with(" --tmp=5G --contiguous"));
+  CHECK(words(plan.later_parts[0]).ends_with(" --tmp=5G --contiguous"));
 }
 
 TEST_CASE("the steps of a heterogeneous job name their part instead of their nodes") {
@@ -266,21 +266,21 @@ TEST_CASE(
   const std::string script = *render_script(plan);
   CHECK(count(script, "\nenter_container() {") == 1);
   CHECK(has(script, "\"${dlrun_step_b[@]}\" \"${dlrun_enter_b[@]}\" \"${dlrun_rank_b[@]}\" -- "));
-  CHECK(has(refused_plan(common + "  - {name: b, container: {image: /two.sif}}\n"),
+  CHECK(has(plan_refusal(common + "  - {name: b, container: {image: /two.sif}}\n"),
             "different containers, which only container.runtime: pyxis can start"));
 }
 
 TEST_CASE("a run on this machine refuses components") {
-  CHECK(has(refused_plan(kThree, Target::kLocal), "exp.yaml:4:3: error: components: dlrun run"));
+  CHECK(has(plan_refusal(kThree, Target::kLocal), "exp.yaml:4:3: error: components: dlrun run"));
 }
 
 TEST_CASE("a run in an allocation that the user already has refuses components") {
-  CHECK(has(refused_plan(kThree, Target::kSlurm, true),
+  CHECK(has(plan_refusal(kThree, Target::kSlurm, true),
             "exp.yaml:4:3: error: components: a run in an allocation that you already have starts "
             "only one program"));
 }
 
-TEST_CASE("lead gets notify and track, and the first main component gets the variables of wandb") {
+TEST_CASE("lead gets `notify` and `track`, and the first main component the variables of wandb") {
   const LaunchPlan plan = components_plan(
       fmt::format("{}notify: {{command: [tell.sh]}}\ntrack: {{tensorboard: true, wandb: {{project: "
                   "p}}}}\n",

@@ -1,4 +1,5 @@
-// Tests the container options in a job's script and in the sessions beside it.
+// Tests the container options in the scripts of jobs, of interactive sessions and of shells beside
+// a job's ranks.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -33,10 +34,10 @@ std::string script(const LaunchPlan& plan) {
   return *text;
 }
 
-constexpr const char* kBoxed = "container: {runtime: pyxis, image: /a.sqsh}\n";
+constexpr const char* kPyxisContainer = "container: {runtime: pyxis, image: /a.sqsh}\n";
 
 TEST_CASE("PMIX_MCA_gds is set only for a step that srun starts with PMIx") {
-  for (const char* more : {"", kBoxed, "container: {runtime: enroot, image: /a.sqsh}\n"}) {
+  for (const char* more : {"", kPyxisContainer, "container: {runtime: enroot, image: /a.sqsh}\n"}) {
     CAPTURE(more);
     const auto with = [&](const std::string& launch) {
       return container_plan(launch + "\n" + more);
@@ -57,9 +58,10 @@ TEST_CASE("PMIX_MCA_gds is set only for a step that srun starts with PMIx") {
               "PMIX_MCA_gds=hash"));
     CHECK_FALSE(has(script(with("launch: {preset: torch, command: [x]}")), "PMIX_MCA_gds=hash"));
   }
-  CHECK_FALSE(has(script(container_plan(
-                      std::string("train: {data: {dataset: digits}, backend: gloo}\n") + kBoxed)),
-                  "PMIX_MCA_gds=hash"));
+  CHECK_FALSE(
+      has(script(container_plan(std::string("train: {data: {dataset: digits}, backend: gloo}\n") +
+                                kPyxisContainer)),
+          "PMIX_MCA_gds=hash"));
 }
 
 TEST_CASE("a shell beside the ranks does not save its container over the job's saved image") {
@@ -97,12 +99,12 @@ TEST_CASE(
     "container of a job without GPUs sees no GPU") {
   for (const char* runtime : {"pyxis", "enroot"}) {
     CAPTURE(runtime);
-    const auto text = [&](const std::string& resources, const char* image) {
+    const auto script_for = [&](const std::string& resources, const char* image) {
       return script(container_plan(
           fmt::format("launch: {{command: [x]}}\ncontainer: {{runtime: {}, image: {}}}\n{}",
                       runtime, image, resources)));
     };
-    const std::string without_gpus = text("", "/a.sqsh");
+    const std::string without_gpus = script_for("", "/a.sqsh");
     CHECK(has(without_gpus, "export NVIDIA_VISIBLE_DEVICES=void"));
     CHECK_FALSE(has(without_gpus, "NVIDIA_DRIVER_CAPABILITIES"));
   }
@@ -115,14 +117,14 @@ TEST_CASE(
     REQUIRE(loaded.has_value());
     return script(*make_plan(*loaded, {"/runs", "/a/dlrun-agent", "/a/dlrun-trainer"}));
   };
-  const auto file = with_gpus(kBoxed);
-  CHECK(has(file, "export NVIDIA_VISIBLE_DEVICES=all"));
-  CHECK(has(file, "/a.sqsh etc/environment"));
-  CHECK(has(file, "  export NVIDIA_DRIVER_CAPABILITIES=compute,utility"));
+  const auto with_image_file = with_gpus(kPyxisContainer);
+  CHECK(has(with_image_file, "export NVIDIA_VISIBLE_DEVICES=all"));
+  CHECK(has(with_image_file, "/a.sqsh etc/environment"));
+  CHECK(has(with_image_file, "  export NVIDIA_DRIVER_CAPABILITIES=compute,utility"));
   CHECK(has(with_gpus("container: {runtime: pyxis, image: ubuntu}\n"),
             "export NVIDIA_DRIVER_CAPABILITIES=all"));
-  const auto with_users_value =
-      with_gpus(std::string(kBoxed) + "environment: {vars: {NVIDIA_DRIVER_CAPABILITIES: video}}\n");
+  const auto with_users_value = with_gpus(
+      std::string(kPyxisContainer) + "environment: {vars: {NVIDIA_DRIVER_CAPABILITIES: video}}\n");
   CHECK(has(with_users_value, "export NVIDIA_DRIVER_CAPABILITIES=video"));
   CHECK_FALSE(has(with_users_value, "compute,utility"));
 }
@@ -130,8 +132,8 @@ TEST_CASE(
 TEST_CASE(
     "a container sees the GPUs that options of Slurm request, and on whole nodes the image decides "
     "unless the site's nodes have no GPUs") {
-  const auto text = [](const std::string& more, const char* runtime = "pyxis",
-                       std::optional<std::int64_t> gpus_of_site = {}) {
+  const auto script_for = [](const std::string& more, const char* runtime = "pyxis",
+                             std::optional<std::int64_t> gpus_of_site = {}) {
     LoadRequest request;
     request.file = "exp.yaml";
     request.text = fmt::format("container: {{runtime: {}, image: /a.sqsh}}\n{}\n", runtime, more);
@@ -141,16 +143,17 @@ TEST_CASE(
     loaded->site.partitions["p"].gpus_per_node = gpus_of_site;
     return script(*make_plan(*loaded, {"/runs", "/a/dlrun-agent", "/a/dlrun-trainer"}));
   };
-  const std::string program = "launch: {command: [x]}\nresources: {time: 1m, partition: p";
-  CHECK(has(text(program + "}\nslurm: {gpus-per-socket: 2}"), "NVIDIA_VISIBLE_DEVICES=all"));
-  CHECK(has(text("resources: {time: 1m}\nlaunch: {command: [x], srun: {gres: gpu:1}}"),
+  const std::string spec_start = "launch: {command: [x]}\nresources: {time: 1m, partition: p";
+  CHECK(
+      has(script_for(spec_start + "}\nslurm: {gpus-per-socket: 2}"), "NVIDIA_VISIBLE_DEVICES=all"));
+  CHECK(has(script_for("resources: {time: 1m}\nlaunch: {command: [x], srun: {gres: gpu:1}}"),
             "NVIDIA_VISIBLE_DEVICES=all"));
-  CHECK(has(text(program + "}\nslurm: {wckey: gpu}"), "NVIDIA_VISIBLE_DEVICES=void"));
+  CHECK(has(script_for(spec_start + "}\nslurm: {wckey: gpu}"), "NVIDIA_VISIBLE_DEVICES=void"));
   const auto with_srun = [&](std::string_view option, std::string_view more, const char* runtime) {
-    return text(fmt::format("launch: {{command: [x], srun: {{{}}}}}\n"
-                            "resources: {{time: 1m, partition: p{}}}\n",
-                            option, more),
-                runtime, 4);
+    return script_for(fmt::format("launch: {{command: [x], srun: {{{}}}}}\n"
+                                  "resources: {{time: 1m, partition: p{}}}\n",
+                                  option, more),
+                      runtime, 4);
   };
   for (const char* option : {"gres: 'gpu:a100'", "gres: 'gpu:2(S:0)'", "gpus: 'a100:0,h100:2'",
                              "tres-per-task: 'cpu=0,gres/gpu=1'"}) {
@@ -169,14 +172,14 @@ TEST_CASE(
   }
   for (const char* more : {", exclusive: true}", ", exclusive: true, gres: nvme}"}) {
     CAPTURE(more);
-    const std::string spec = program + more;
-    CHECK_FALSE(has(text(spec), "NVIDIA_VISIBLE_DEVICES"));
-    CHECK_FALSE(has(text(spec, "pyxis", 4), "NVIDIA_VISIBLE_DEVICES"));
-    CHECK(has(text(spec, "pyxis", 0), "NVIDIA_VISIBLE_DEVICES=void"));
-    CHECK(has(text(spec, "apptainer"), "--nv"));
-    CHECK_FALSE(has(text(spec, "apptainer", 0), "--nv"));
+    const std::string spec = spec_start + more;
+    CHECK_FALSE(has(script_for(spec), "NVIDIA_VISIBLE_DEVICES"));
+    CHECK_FALSE(has(script_for(spec, "pyxis", 4), "NVIDIA_VISIBLE_DEVICES"));
+    CHECK(has(script_for(spec, "pyxis", 0), "NVIDIA_VISIBLE_DEVICES=void"));
+    CHECK(has(script_for(spec, "apptainer"), "--nv"));
+    CHECK_FALSE(has(script_for(spec, "apptainer", 0), "--nv"));
   }
-  CHECK(has(text(program + ", exclusive: true, gpus_per_node: 0}", "pyxis", 4),
+  CHECK(has(script_for(spec_start + ", exclusive: true, gpus_per_node: 0}", "pyxis", 4),
             "NVIDIA_VISIBLE_DEVICES=void"));
 }
 

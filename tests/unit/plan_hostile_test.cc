@@ -267,7 +267,7 @@ TEST_CASE(
   CHECK_FALSE(fs::exists(canary));
 }
 
-/// Returns a template of the rank agent that expands to text.
+/// Returns the template that the rank agent expands to `text`.
 std::string as_template(const std::string& text) {
   std::string result;
   for (const char c : text) result += c == '{' || c == '}' ? std::string(2, c) : std::string(1, c);

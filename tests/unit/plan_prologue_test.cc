@@ -101,7 +101,8 @@ TEST_CASE("a module that does not load ends the job before the ranks start, with
   CHECK(has(ran.err, "never started: 1 at "));
 }
 
-TEST_CASE("conda activates by name in a shell that is not interactive, after its module") {
+TEST_CASE(
+    "conda activates by name in a shell that is not interactive, after its module is loaded") {
   const Machine machine;
   const auto ran = machine.run("  conda: {module: anaconda3, name: my-env}\n");
   CHECK(ran.out ==

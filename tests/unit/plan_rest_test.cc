@@ -54,7 +54,7 @@ TEST_CASE("a script's #SBATCH lines become fields, and command-line options take
   CHECK_FALSE(job.contains("tasks"));
 }
 
-TEST_CASE("short options may share a word, of which the last may have a value") {
+TEST_CASE("short options may share a word, and the last of them may have a value") {
   const auto job = job_of("#!/bin/bash\n#SBATCH -HN2\n#SBATCH -sn 3\n");
   CHECK(job["hold"] == true);
   CHECK(job["nodes"] == "2");
@@ -154,7 +154,7 @@ TEST_CASE("the script is a field of the request up to v0.0.40, and of the job fr
   }
 }
 
-TEST_CASE("from v0.0.40 on the environment is a list, and numbers are numbers") {
+TEST_CASE("from v0.0.40 on the environment is a list, and numbers are not strings") {
   const auto body =
       body_of("#!/bin/bash\n#SBATCH -N 2-4 -n 6 --time=12:03:04 --mem=4G --cpus-per-task=2\n", {},
               kEnv, RestVersion::k42);
@@ -182,31 +182,36 @@ TEST_CASE("from v0.0.40 on the environment is a list, and numbers are numbers") 
 
 TEST_CASE(
     "from v0.0.40 on GPU options are resources of the job, the node, the socket or the task") {
-  const auto now = [](std::string_view script) { return job_of(script, {}, RestVersion::k45); };
-  auto job = now("#SBATCH --gpus-per-node=a100:2 --gres=shard:1,lustre:2 --cpus-per-gpu=3\n");
+  const auto job_of_v45 = [](std::string_view script) {
+    return job_of(script, {}, RestVersion::k45);
+  };
+  auto job =
+      job_of_v45("#SBATCH --gpus-per-node=a100:2 --gres=shard:1,lustre:2 --cpus-per-gpu=3\n");
   CHECK(job["tres_per_node"] == "gres/gpu:a100:2,gres/shard:1,gres/lustre:2");
   CHECK(job["cpus_per_tres"] == "gres/gpu:3");
-  job = now("#SBATCH --gpus=4 --mem-per-gpu=2G --gpu-freq=high\n");
+  job = job_of_v45("#SBATCH --gpus=4 --mem-per-gpu=2G --gpu-freq=high\n");
   CHECK(job["tres_per_job"] == "gres/gpu:4");
   CHECK(job["memory_per_tres"] == "gres/gpu:2048");
   CHECK(job["tres_freq"] == "gpu:high");
-  job = now("#SBATCH --gpus-per-task=a100:1 --cpus-per-task=4\n");
+  job = job_of_v45("#SBATCH --gpus-per-task=a100:1 --cpus-per-task=4\n");
   CHECK(job["tres_per_task"] == "cpu=4,gres/gpu:a100=1");
   CHECK(job["tres_bind"] == "gres/gpu:per_task:1");
-  job = now("#SBATCH --gpus-per-task=1 --gpu-bind=map_gpu:0,1\n");
+  job = job_of_v45("#SBATCH --gpus-per-task=1 --gpu-bind=map_gpu:0,1\n");
   CHECK(job["tres_bind"] == "gres/gpu:map_gpu:0,1");
-  CHECK_FALSE(now("#SBATCH --gres=none\n").contains("tres_per_node"));
+  CHECK_FALSE(job_of_v45("#SBATCH --gres=none\n").contains("tres_per_node"));
   job = job_of("#SBATCH --gpus-per-task=1 --cpus-per-task=4\n", {}, RestVersion::k40);
   CHECK(job["tres_per_task"] == "cpu:4,gres/gpu:1");
 }
 
 TEST_CASE("from v0.0.40 on flags, lists and signals have the names of the later API") {
-  const auto now = [](std::string_view script) { return job_of(script, {}, RestVersion::k42); };
-  auto job =
-      now("#SBATCH --exclusive --no-requeue --no-kill -H --spread-job --use-min-nodes\n"
-          "#SBATCH --kill-on-invalid-dep=yes -w n1 -x n2 --wait-all-nodes=1 --nice\n"
-          "#SBATCH --mail-type=BEGIN,TIME_LIMIT_90,ALL --open-mode=append --signal=B:USR1@90\n"
-          "#SBATCH --gres-flags=enforce-binding --contiguous\n");
+  const auto job_of_v42 = [](std::string_view script) {
+    return job_of(script, {}, RestVersion::k42);
+  };
+  auto job = job_of_v42(
+      "#SBATCH --exclusive --no-requeue --no-kill -H --spread-job --use-min-nodes\n"
+      "#SBATCH --kill-on-invalid-dep=yes -w n1 -x n2 --wait-all-nodes=1 --nice\n"
+      "#SBATCH --mail-type=BEGIN,TIME_LIMIT_90,ALL --open-mode=append --signal=B:USR1@90\n"
+      "#SBATCH --gres-flags=enforce-binding --contiguous\n");
   CHECK(job["shared"] == json{"none"});
   CHECK(job["requeue"] == false);
   CHECK(job["kill_on_node_fail"] == false);
@@ -224,7 +229,7 @@ TEST_CASE("from v0.0.40 on flags, lists and signals have the names of the later 
   CHECK(job["kill_warning_signal"] == "USR1");
   CHECK(job["kill_warning_flags"] == json{"BATCH_JOB"});
   CHECK(job["kill_warning_delay"]["number"] == 90);
-  job = now("#SBATCH --exclusive=user --signal=TERM --no-requeue --requeue -t UNLIMITED\n");
+  job = job_of_v42("#SBATCH --exclusive=user --signal=TERM --no-requeue --requeue -t UNLIMITED\n");
   CHECK(job["shared"] == json{"user"});
   CHECK(job["kill_warning_delay"]["number"] == 60);
   CHECK_FALSE(job.contains("kill_warning_flags"));

@@ -141,12 +141,12 @@ TEST_CASE("an error in a combination of values names the first point that has it
   CHECK_FALSE(has(text, "at point 3"));
 }
 
-const std::string kProgram = "resources: {nodes: 1, time: 30m}\n";
+const std::string kOneNode = "resources: {nodes: 1, time: 30m}\n";
 
 TEST_CASE(
     "the values of a sweep's own parameters replace the fields in the command and the variables") {
   const SweepPlan sweep =
-      planned(kProgram +
+      planned(kOneNode +
               "launch: {command: [python, train.py, --lr, \"{lr}\", \"{{x}}\"]}\n"
               "environment: {vars: {DEPTH: \"d{depth}{depth}\", OTHER: \"a}}\"}}\n"
               "sweep: {parameters: {lr: [0.10, 1e-4], depth: [4, \"a b\"]}}");
@@ -163,7 +163,7 @@ TEST_CASE(
 }
 
 TEST_CASE("in a sweep without own parameters, braces of the command stay as they are") {
-  const SweepPlan sweep = planned(kProgram +
+  const SweepPlan sweep = planned(kOneNode +
                                   "launch: {command: [sh, -c, \"f() { echo {lr}; }\"]}\n"
                                   "sweep: {parameters: {environment.vars.A: [1, 2]}}");
   CHECK(has(sweep.points[0].script, "f() { echo {lr}; }"));
@@ -172,7 +172,7 @@ TEST_CASE("in a sweep without own parameters, braces of the command stay as they
 TEST_CASE(
     "a point sets keys and the sweep's own parameters, and keeps nothing of the point before it") {
   const SweepPlan sweep = planned(
-      kProgram +
+      kOneNode +
       "launch: {command: [a, \"{x}\"]}\nsweep: {points: [{x: 1, environment.vars.V: \"<{x}>\"}, "
       "{x: 2, environment.vars.V: \"({x})\"}, {x: 3, resources.mem: 4G}, "
       "{x: 5, launch.command: [b, \"{x}{x}\"]}]}");
@@ -185,7 +185,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a listed point without a value for a field, or with an unused parameter, is refused") {
-  const auto wrong = plan(kProgram +
+  const auto wrong = plan(kOneNode +
                           "launch: {command: [a, \"{x}\"]}\n"
                           "sweep: {points: [{x: 1}, {y: 2}]}");
   REQUIRE_FALSE(wrong.has_value());
@@ -196,7 +196,7 @@ TEST_CASE("a listed point without a value for a field, or with an unused paramet
 
 TEST_CASE("points with equal jobs are refused, and the message names the keys without effect") {
   const auto wrong =
-      plan(kProgram +
+      plan(kOneNode +
            "launch: {command: [a, \"{x}\"]}\nsweep: {points: [{x: 1}, {x: 2}, {x: 1, "
            "checkpoint.keep: 3}]}");
   REQUIRE_FALSE(wrong.has_value());
@@ -206,7 +206,7 @@ TEST_CASE("points with equal jobs are refused, and the message names the keys wi
 }
 
 TEST_CASE("a search program may propose the same point twice") {
-  const LoadRequest with = request(kProgram +
+  const LoadRequest with = request(kOneNode +
                                    "launch: {command: [a, \"{x}\"]}\n"
                                    "sweep: {parameters: {x: [1, 2]}, ask: [python, search.py]}");
   LoadedSpec spec = loaded(with);
@@ -245,7 +245,7 @@ TEST_CASE(
 
 TEST_CASE("a packed sweep has as many arrays as its tasks need at MaxArraySize") {
   const SweepPlan sweep =
-      planned(kProgram + "launch: {command: [a, \"{x}\"]}\nsweep: {parameters: {x: " + list_of(25) +
+      planned(kOneNode + "launch: {command: [a, \"{x}\"]}\nsweep: {parameters: {x: " + list_of(25) +
                   "}, pack: 3}",
               4);
   REQUIRE(sweep.arrays.size() == 3);
@@ -259,7 +259,7 @@ TEST_CASE(
     "the script of a point has the rule of stop_early, and its resolved spec has no other key of "
     "the sweep") {
   const SweepPlan sweep =
-      planned(kProgram +
+      planned(kOneNode +
               "launch: {command: [a, \"{x}\"]}\nsweep: {parameters: {x: [1, 2]}, stop_early: "
               "{metric: accuracy, after: 5}}");
   CHECK(has(sweep.points[1].script, "--stop-early max:accuracy"));

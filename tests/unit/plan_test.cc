@@ -51,7 +51,7 @@ std::string word_of(const std::vector<PlannedOption>& options, std::string_view 
   return "";
 }
 
-std::string program_flag(const LaunchPlan& plan, std::string_view flag) {
+std::string program_flag_value(const LaunchPlan& plan, std::string_view flag) {
   const auto argv = plan.program_argv();
   const auto found = std::find(argv.begin(), argv.end(), flag);
   return found == argv.end() || found + 1 == argv.end() ? "" : *(found + 1);
@@ -121,9 +121,9 @@ TEST_CASE("a site that wants gres rewrites gpus_per_node") {
 TEST_CASE(
     "a site whose srun has its own MPI default gets no --mpi, unless the spec sets launch.mpi") {
   LoadedSpec spec = loaded("resources: {time: 1m}\nlaunch: {preset: mpi, command: [x]}");
-  for (const auto& [site, option] :
+  for (const auto& [site_mpi, option] :
        {std::pair("", "--mpi=pmix"), {"pmi2", "--mpi=pmi2"}, {"default", ""}}) {
-    spec.site.mpi = site;
+    spec.site.mpi = site_mpi;
     CHECK(word_of(make_plan(spec, inputs())->step, "--mpi") == option);
   }
   spec.spec.launch.mpi = "pmix";
@@ -145,26 +145,27 @@ TEST_CASE(
     "the trainer's default backend is auto on one node, mpi or gloo on several nodes, and shm or "
     "single without Slurm") {
   const auto backend = [](std::string_view more, Target target = Target::kSlurm) {
-    return program_flag(planned(std::string(kTrainer) + std::string(more), inputs(target)),
-                        "--backend");
+    return program_flag_value(planned(std::string(kTrainer) + std::string(more), inputs(target)),
+                              "--backend");
   };
   CHECK(backend("") == "mpi");
   CHECK(backend("launch: {mpi: none}") == "gloo");
   CHECK(backend("container: {runtime: pyxis, image: i}") == "gloo");
   CHECK(backend("", Target::kLocal) == "shm");
-  const auto of = [](std::string_view resources, std::string_view more = "") {
-    return program_flag(
+  const auto backend_for = [](std::string_view resources, std::string_view more = "") {
+    return program_flag_value(
         planned(fmt::format("resources: {{{}, time: 1m}}\ntrain: {{data: {{dataset: digits}}}}\n{}",
                             resources, more)),
         "--backend");
   };
-  CHECK(of("nodes: 1, tasks_per_node: 4") == "auto");
-  CHECK(of("nodes: 1, tasks_per_node: 4", "container: {runtime: pyxis, image: i}") == "auto");
-  CHECK(of("nodes: 1-2, tasks_per_node: 4") == "mpi");  // Slurm may give two nodes
-  CHECK(of("ntasks: 4") == "mpi");                      // on as many nodes as Slurm chooses
-  CHECK(program_flag(planned("resources: {time: 1m}\ntrain: {data: {dataset: digits}}",
-                             inputs(Target::kLocal)),
-                     "--backend") == "single");
+  CHECK(backend_for("nodes: 1, tasks_per_node: 4") == "auto");
+  CHECK(backend_for("nodes: 1, tasks_per_node: 4", "container: {runtime: pyxis, image: i}") ==
+        "auto");
+  CHECK(backend_for("nodes: 1-2, tasks_per_node: 4") == "mpi");  // Slurm may give two nodes
+  CHECK(backend_for("ntasks: 4") == "mpi");  // on as many nodes as Slurm chooses
+  CHECK(program_flag_value(planned("resources: {time: 1m}\ntrain: {data: {dataset: digits}}",
+                                   inputs(Target::kLocal)),
+                           "--backend") == "single");
 }
 
 TEST_CASE(
@@ -180,8 +181,9 @@ TEST_CASE(
 }
 
 TEST_CASE("only the trainer may use the store") {
-  CHECK(planned(kTrainer).trusted);
-  CHECK_FALSE(planned("resources: {time: 1m}\nlaunch: {preset: torch, command: [x]}").trusted);
+  CHECK(planned(kTrainer).program_is_bundled);
+  CHECK_FALSE(
+      planned("resources: {time: 1m}\nlaunch: {preset: torch, command: [x]}").program_is_bundled);
 }
 
 TEST_CASE("a local run has the ranks of one node, and refuses containers and MPI programs") {
@@ -215,7 +217,7 @@ TEST_CASE("a percent sign in the runs folder does not start a pattern") {
                 "--output") == "--output=/100%%j/n-%j.out");
 }
 
-TEST_CASE("a folder of the run that pyxis cannot mount is refused at its key") {
+TEST_CASE("a folder for data or checkpoints that pyxis cannot mount is refused at its key") {
   CHECK(
       has(refused("resources: {time: 1m}\ncontainer: {runtime: pyxis, image: i}\n"
                   "train: {data: {dataset: mnist, path: '/my data'}}\ncheckpoint: {dir: '/c,d'}\n",
@@ -433,9 +435,9 @@ TEST_CASE(
   CHECK_FALSE(requested_by("#SBATCH -n 6 --gpus-per-node=2").gpus.has_value());
   CHECK_FALSE(requested_by("#SBATCH -N 2-4 --gpus-per-node=2").gpus.has_value());
   CHECK_FALSE(requested_by("#SBATCH --array=0-9 -G 1 -t 1").gpus.has_value());
-  const Requested parts = requested_by(
+  const Requested hetjob = requested_by(
       "#SBATCH -G 1 -t 1 -c2\n#SBATCH hetjob\n#SBATCH -G 2 -N 3 -c 4\nsrun y\n#SBATCH -N 9");
-  CHECK((parts.gpus == 3 && parts.nodes == 4 && parts.cpus == 14 && parts.time_seconds == 60));
+  CHECK((hetjob.gpus == 3 && hetjob.nodes == 4 && hetjob.cpus == 14 && hetjob.time_seconds == 60));
   CHECK_FALSE(requested_by("#SBATCH -N 99999999999999 -c 99999999999999").cpus.has_value());
 }
 

@@ -1,5 +1,5 @@
-// Tests the source files that replace files of the libraries in the portable dlrun. This program is
-// linked with them, so downloads and requests to slurmrestd go through the program curl.
+// Tests the source files that the portable dlrun links in place of files of dlrun's libraries. This
+// test is linked with them, so downloads and requests to slurmrestd go through the program curl.
 
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -51,7 +51,8 @@ class OwnPrograms {
 
 // No file of accounts has these numbers. Each test of account_of() has its own, because the process
 // remembers the answers.
-constexpr uid_t kForeign = 3'999'999'998, kNamedById = 3'999'999'990, kCounted = 3'999'999'980;
+constexpr uid_t kOnlyInDirectory = 3'999'999'998, kNamedById = 3'999'999'990,
+                kCounted = 3'999'999'980;
 
 /// A server with one file, and a folder into which it is downloaded.
 struct DownloadScene {
@@ -74,9 +75,9 @@ struct DownloadScene {
   }
 };
 
-/// Waits until the process has ended, at most ten seconds. A zombie has ended: its parent may be a
-/// process that collects it late.
-bool has_ended(pid_t pid) {
+/// Waits until the process has ended, at most ten seconds; returns true if it has. A zombie has
+/// ended: its parent may be a process that collects it late.
+bool ends_in_time(pid_t pid) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   const std::string file = "/proc/" + std::to_string(pid) + "/stat";
   while (std::chrono::steady_clock::now() < limit) {
@@ -111,11 +112,11 @@ TEST_CASE("portable: getent gives the account that only a directory service know
       "getent",
       "echo \"other:x:17:17::/:\"\n[ $1 = passwd ] && echo \"ann:x:$2:513:Ann:/home:/sh\"\n"
       "[ $1 = group ] && echo \"team:x:$2:ann,bob\"\nexit 0\n");
-  const auto account = account_of(kForeign);
+  const auto account = account_of(kOnlyInDirectory);
   REQUIRE(account.has_value());
   CHECK(account->name == "ann");
   CHECK(account->group == 513);
-  const auto group = group_by_id(kForeign);
+  const auto group = group_by_id(kOnlyInDirectory);
   REQUIRE(group.has_value());
   CHECK(group->name == "team");
   CHECK(group->members == std::vector<std::string>{"ann", "bob"});
@@ -131,16 +132,16 @@ TEST_CASE("portable: id gives the name if getent knows nothing or does not exist
   REQUIRE(account.has_value());
   CHECK(account->name == "eve");
   CHECK(account->group == 77);
-  CHECK_FALSE(group_by_id(kForeign).has_value());
+  CHECK_FALSE(group_by_id(kOnlyInDirectory).has_value());
 }
 
 TEST_CASE("portable: getent's answer about a group replaces that of /etc/group") {
   const OwnPrograms programs(true);
   CHECK(group_by_id(0)->name == "root");
   programs.add("getent", "echo \"root:x:$2:ann,bob\"\n");
-  const auto merged = group_by_id(0);
-  REQUIRE(merged.has_value());
-  CHECK(merged->members == std::vector<std::string>{"ann", "bob"});
+  const auto replaced = group_by_id(0);
+  REQUIRE(replaced.has_value());
+  CHECK(replaced->members == std::vector<std::string>{"ann", "bob"});
   programs.add("getent", "exit 2\n");  // no such group
   CHECK_FALSE(group_by_id(0).has_value());
 }
@@ -179,9 +180,9 @@ TEST_CASE(
   REQUIRE_FALSE(missing.has_value());
   CHECK(missing.error().code == Errc::kNotFound);
   CHECK(has(missing.error().message, "the server answers 404 (not found)"));
-  const auto foreign = scene.fetch("to-file/f");
-  REQUIRE_FALSE(foreign.has_value());
-  CHECK(has(foreign.error().message, "dlrun does not follow it"));
+  const auto redirected = scene.fetch("to-file/f");
+  REQUIRE_FALSE(redirected.has_value());
+  CHECK(has(redirected.error().message, "dlrun does not follow it"));
   CHECK_FALSE(fs::exists(scene.folder / "f"));
 }
 
@@ -313,7 +314,7 @@ TEST_CASE("portable: the destructor also ends the processes that curl has starte
     started = static_cast<pid_t>(parse_int(trim(child.output())).value_or(0));
   }
   REQUIRE(started > 0);
-  CHECK(has_ended(started));
+  CHECK(ends_in_time(started));
 }
 
 TEST_CASE("portable: curl ends at its next write when its owner is killed") {
@@ -333,7 +334,7 @@ TEST_CASE("portable: curl ends at its next write when its owner is killed") {
   REQUIRE(::waitpid(owner, nullptr, 0) == owner);
   const auto pid = read_file(folder / "pid", 64);
   REQUIRE(pid.has_value());
-  CHECK(has_ended(static_cast<pid_t>(parse_int(trim(*pid)).value_or(0))));
+  CHECK(ends_in_time(static_cast<pid_t>(parse_int(trim(*pid)).value_or(0))));
 }
 
 }  // namespace dlrun

@@ -69,7 +69,9 @@ TEST_CASE("plain words are not quoted") {
         "python -u 'my file.py'");
 }
 
-TEST_CASE("an #SBATCH value escapes backslash and quote in double quotes") {
+TEST_CASE(
+    "an #SBATCH value is put in double quotes if needed, and a backslash or double quote in it is "
+    "escaped") {
   CHECK(*sbatch_quote("gpu:4") == "gpu:4");
   CHECK(*sbatch_quote("") == "\"\"");
   CHECK(*sbatch_quote("a#b") == "\"a#b\"");

@@ -77,8 +77,8 @@ struct RankScene : RankOutlet {
     }
     return nullptr;
   }
-  /// Returns the number of messages of this type.
-  [[nodiscard]] int count(std::string_view type) const {
+  /// Returns the number of messages of this type that were sent.
+  [[nodiscard]] int sent_count(std::string_view type) const {
     int found = 0;
     for (const auto& message : sent) found += message["type"] == type ? 1 : 0;
     return found;

@@ -144,13 +144,13 @@ TEST_CASE("a copy is current until a file differs in a way that rsync notices, o
       set_old();
     };
   };
-  const auto mode = [](const std::filesystem::path& path, mode_t wanted) {
+  const auto set_mode = [](const std::filesystem::path& path, mode_t wanted) {
     return [path, wanted] { REQUIRE(::chmod(path.c_str(), wanted) == 0); };
   };
   CHECK(differs_after(rewrite("false"), rewrite("true")));
   CHECK(differs_after([&] { write(file, "eurt"); }, rewrite("true")));  // a new modification time
-  CHECK(differs_after(mode(file, 0755), mode(file, 0600)));
-  CHECK(differs_after(mode(deep, 0700), mode(deep, 0755)));
+  CHECK(differs_after(set_mode(file, 0755), set_mode(file, 0600)));
+  CHECK(differs_after(set_mode(deep, 0700), set_mode(deep, 0755)));
   CHECK(differs_after([&] { write(there / "gone", ""); },
                       [&] { std::filesystem::remove(there / "gone"); }));
   CHECK(differs_after(

@@ -34,9 +34,10 @@ namespace {
 
 constexpr const char* kNonce = "0123456789abcdef0123456789abcdef";
 
-struct HostFolder {
+/// A folder of configuration in which the file of the host "far" can be written.
+struct HostFileScene {
   TemporaryDirectory folder;
-  Result<HostFile> read(std::string_view text) {
+  Result<HostFile> write_and_read(std::string_view text) {
     write(folder.path() / "hosts/far.yaml", text);
     return read_host("far", {folder.path()});
   }
@@ -169,14 +170,14 @@ TEST_CASE("frames are read whole from pieces of any size, and a wrong or a huge 
 }
 
 TEST_CASE("a host's file can set every key, and a missing key has its default") {
-  HostFolder folder;
-  const auto plain = folder.read("");
+  HostFileScene scene;
+  const auto plain = scene.write_and_read("");
   REQUIRE(plain);
   CHECK(plain->ssh == "far");
   CHECK(plain->root == "~/dlrun");
   CHECK(plain->program == "auto");
   CHECK(plain->sync_max_bytes == std::int64_t{200} << 20);
-  const auto host = folder.read(
+  const auto host = scene.write_and_read(
       "ssh: me@juwels\nroot: $PROJECT/me\ndlrun: ~/bin/dlrun\nmaster: existing\npersist: 30m\n"
       "login_shell: true\nsync: {from: none, also: [data/a], exclude: ['*.bin'], max: 2G}\n");
   REQUIRE(host);
@@ -193,31 +194,34 @@ TEST_CASE("a host's file can set every key, and a missing key has its default") 
 
 TEST_CASE(
     "a host's file: every mistake has its place, and text that a shell would run is refused") {
-  HostFolder folder;
-  CHECK(error_text(folder.read("ssh: -oProxyCommand=reboot\n")).find("[1:6]") == 0);
-  CHECK(error_text(folder.read("ssh: 'a b'\n")).find("is not the name of a host") !=
+  HostFileScene scene;
+  CHECK(error_text(scene.write_and_read("ssh: -oProxyCommand=reboot\n")).find("[1:6]") == 0);
+  CHECK(error_text(scene.write_and_read("ssh: 'a b'\n")).find("is not the name of a host") !=
         std::string::npos);
-  CHECK(error_text(folder.read("dlrun: /bin/dlrun;reboot\n")).find("expected auto") !=
+  CHECK(error_text(scene.write_and_read("dlrun: /bin/dlrun;reboot\n")).find("expected auto") !=
         std::string::npos);
-  CHECK(error_text(folder.read("dlrun: dlrun\n")).find("the path of dlrun on the host") !=
+  CHECK(error_text(scene.write_and_read("dlrun: dlrun\n")).find("the path of dlrun on the host") !=
         std::string::npos);
-  CHECK(error_text(folder.read("root: here\n")).find("absolute path") != std::string::npos);
-  CHECK(error_text(folder.read("persist: 4h -oX\n")).find("duration") != std::string::npos);
-  CHECK(error_text(folder.read("sync: {also: [../up]}\n")).find("leaves the repository") !=
+  CHECK(error_text(scene.write_and_read("root: here\n")).find("absolute path") !=
         std::string::npos);
-  CHECK(error_text(folder.read("sync: {max: lots}\n")).find("is not a size") != std::string::npos);
-  const auto all = error_text(folder.read("shh: a\nmaster: maybe\n"));
+  CHECK(error_text(scene.write_and_read("persist: 4h -oX\n")).find("duration") !=
+        std::string::npos);
+  CHECK(error_text(scene.write_and_read("sync: {also: [../up]}\n")).find("leaves the repository") !=
+        std::string::npos);
+  CHECK(error_text(scene.write_and_read("sync: {max: lots}\n")).find("is not a size") !=
+        std::string::npos);
+  const auto all = error_text(scene.write_and_read("shh: a\nmaster: maybe\n"));
   CHECK(all.find("did you mean 'ssh'?") != std::string::npos);
   CHECK(all.find("[2:9]") != std::string::npos);
-  CHECK(error_text(read_host("fat", {folder.folder.path()})).find("did you mean 'far'?") !=
+  CHECK(error_text(read_host("fat", {scene.folder.path()})).find("did you mean 'far'?") !=
         std::string::npos);
-  CHECK_FALSE(read_host("../far", {folder.folder.path()}));
+  CHECK_FALSE(read_host("../far", {scene.folder.path()}));
 }
 
 TEST_CASE("the place of a mistake in a host's file is in a file, not in a preset") {
-  HostFolder folder;
+  HostFileScene scene;
   for (const char* text : {"shh: a\n", "ssh: [\n"}) {
-    const auto host = folder.read(text);
+    const auto host = scene.write_and_read(text);
     REQUIRE_FALSE(host);
     for (const Diagnostic& one : host.error().diagnostics.all())
       CHECK(one.where.kind == Origin::Kind::kFile);
@@ -226,18 +230,18 @@ TEST_CASE("the place of a mistake in a host's file is in a file, not in a preset
 }
 
 TEST_CASE("a host's file that every user can write is refused") {
-  HostFolder folder;
-  REQUIRE(folder.read("ssh: a\n"));
-  const auto file = folder.folder.path() / "hosts/far.yaml";
+  HostFileScene scene;
+  REQUIRE(scene.write_and_read("ssh: a\n"));
+  const auto file = scene.folder.path() / "hosts/far.yaml";
   REQUIRE(::chmod(file.c_str(), 0666) == 0);
-  CHECK(error_text(read_host("far", {folder.folder.path()})).find("chmod go-w") !=
+  CHECK(error_text(read_host("far", {scene.folder.path()})).find("chmod go-w") !=
         std::string::npos);
 }
 
 TEST_CASE("a host's file is refused if a group of several users can write it or its folder") {
-  HostFolder folder;
-  REQUIRE(folder.read("ssh: a\n"));
-  const auto hosts = folder.folder.path() / "hosts", file = hosts / "far.yaml";
+  HostFileScene scene;
+  REQUIRE(scene.write_and_read("ssh: a\n"));
+  const auto hosts = scene.folder.path() / "hosts", file = hosts / "far.yaml";
   // A group that is not the user's first one has other members, or may get some.
   std::vector<gid_t> groups(64);
   const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
@@ -251,10 +255,10 @@ TEST_CASE("a host's file is refused if a group of several users can write it or 
     const mode_t before = path == hosts ? 0700 : 0600;
     REQUIRE(::chown(path.c_str(), static_cast<uid_t>(-1), *other) == 0);
     REQUIRE(::chmod(path.c_str(), before | 0070) == 0);
-    CHECK(error_text(read_host("far", {folder.folder.path()})).find("chmod go-w") !=
+    CHECK(error_text(read_host("far", {scene.folder.path()})).find("chmod go-w") !=
           std::string::npos);
     REQUIRE(::chmod(path.c_str(), before) == 0);
-    CHECK(read_host("far", {folder.folder.path()}));
+    CHECK(read_host("far", {scene.folder.path()}));
   }
 }
 

@@ -130,7 +130,7 @@ TEST_CASE("a curve stays inside its drawing, also if it is constant or logarithm
   }
 }
 
-TEST_CASE("the page of a trained run has its results, timeline, curves, ranks and origin") {
+TEST_CASE("the page of a completed run has its results, timeline, curves, ranks and origin") {
   const TemporaryDirectory folder;
   std::string events = event_line(0, "claimed", {{"job", "42"}, {"host", "n1"}}) +
                        event_line(1, "joined", {{"ranks", 2}, {"hosts", "n[1-2]"}});
@@ -311,7 +311,7 @@ TEST_CASE(
            event_line(10 * number + 8, "attempt_end",
                       {{"code", 0}, {"reason", reason}, {"cause", cause}}, number);
   };
-  const auto again = [](int number, const char* cause) {
+  const auto restarting = [](int number, const char* cause) {
     return event_line(10 * number + 9, "restarting",
                       {{"cause", cause}, {"left", 1}, {"by", "slurm"}}, number);
   };
@@ -320,8 +320,8 @@ TEST_CASE(
     return report_page(read(folder), "now");
   };
   const std::string planned = "<div class=\"span isagain\"", error = "<div class=\"span isbad\"";
-  const std::string requeued = attempt(0, "time_limit", "timeout") + again(0, "timeout") +
-                               attempt(1, "signalled", "preemption") + again(1, "preemption") +
+  const std::string requeued = attempt(0, "time_limit", "timeout") + restarting(0, "timeout") +
+                               attempt(1, "signalled", "preemption") + restarting(1, "preemption") +
                                // Lead does not announce this restart.
                                attempt(2, "signalled", "requeue");
   std::string page = page_of(requeued + attempt(3, "ok", ""));
@@ -340,9 +340,9 @@ TEST_CASE(
 
   // A failure is an error, whatever follows it. The event about the restart may be written by the
   // next attempt.
-  page =
-      page_of(attempt(0, "rank_failed", "failure") + event_line(10, "claimed", {{"job", "1"}}, 1) +
-              again(0, "failure") + event_line(12, "joined", {{"ranks", 2}, {"hosts", "n1"}}, 1));
+  page = page_of(attempt(0, "rank_failed", "failure") +
+                 event_line(10, "claimed", {{"job", "1"}}, 1) + restarting(0, "failure") +
+                 event_line(12, "joined", {{"ranks", 2}, {"hosts", "n1"}}, 1));
   CHECK(count_of(page, planned) == 0);
   CHECK(count_of(page, error) == 1);
   CHECK(count_of(page, ">attempt 0</span>") == 1);
@@ -422,7 +422,7 @@ TEST_CASE(
   CHECK(page.find(">n1<") == std::string::npos);
 }
 
-TEST_CASE("a resolved spec becomes a list of paths and values") {
+TEST_CASE("a resolved spec becomes a list of keys and values") {
   const auto keys = flat_keys(
       "# made\nname: x  # a.yaml:1:1\nresources:\n  time: \"00:05:00\"  # here\n  deep:\n    er: "
       "'a # b'\nlaunch:\n  "

@@ -210,13 +210,13 @@ TEST_CASE(
 }
 
 TEST_CASE("runs with different steps per epoch are compared over epochs") {
-  RunReport small = with_totals(1000, 10), large = with_totals(500, 10);
-  const ReportedAxis axis({&small, &large});
+  RunReport small_batch = with_totals(1000, 10), large_batch = with_totals(500, 10);
+  const ReportedAxis axis({&small_batch, &large_batch});
   CHECK(axis.unit() == "epochs");
   CHECK(axis.x_of(0, 0, 100, {}) == 1);
   CHECK(axis.x_of(1, 0, 100, {}) == 2);
-  CHECK(ReportedAxis({&small, &small}).unit() == "steps");
-  CHECK(ReportedAxis({&large}).unit() == "steps");
+  CHECK(ReportedAxis({&small_batch, &small_batch}).unit() == "steps");
+  CHECK(ReportedAxis({&large_batch}).unit() == "steps");
 }
 
 TEST_CASE("the steps per epoch are measured if the program reports no totals") {

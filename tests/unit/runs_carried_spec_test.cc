@@ -52,7 +52,7 @@ TEST_CASE(
     "the error for an unreadable spec in a script has the line, and similar comments are not taken "
     "for a spec") {
   const std::string text = with_spec("#!/bin/bash\nexec agent\n", example());
-  const auto edited = [&](std::string_view from, std::string_view to) {
+  const auto fault_after_edit = [&](std::string_view from, std::string_view to) {
     std::string changed = text;
     changed.replace(changed.find(from), from.size(), to);
     return fault_of_carried(changed);
@@ -60,10 +60,10 @@ TEST_CASE(
   const auto line_of = [](const std::optional<CarriedFault>& fault) {
     return fault ? fault->line : 0;
   };
-  CHECK(line_of(edited("#: {", "#: {{")) == 4);
-  CHECK(edited("#: {", "#: {{")->what == "what follows '#: ' is no JSON object");
-  CHECK(line_of(edited("#: {", "# {")) == 3);
-  CHECK(line_of(edited("\"folder\"", "\"folded\"")) == 4);
+  CHECK(line_of(fault_after_edit("#: {", "#: {{")) == 4);
+  CHECK(fault_after_edit("#: {", "#: {{")->what == "what follows '#: ' is no JSON object");
+  CHECK(line_of(fault_after_edit("#: {", "# {")) == 3);
+  CHECK(line_of(fault_after_edit("\"folder\"", "\"folded\"")) == 4);
   CHECK(line_of(fault_of_carried(text.substr(0, text.find("#| ")))) == 4);
   // The title above the facts is missing.
   CHECK(line_of(fault_of_carried("#!/bin/bash\n#: {{\n#| name: a\n")) == 2);

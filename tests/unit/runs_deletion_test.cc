@@ -168,8 +168,8 @@ TEST_CASE_FIXTURE(DeletionFixture, "directories that are deep or not writable ar
     at.reset(::openat(at.get(), "deep", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     REQUIRE(at.is_open());
   }
-  put(run.path / "fixed" / "file", "x");
-  REQUIRE(::chmod((run.path / "fixed").c_str(), 0500) == 0);
+  put(run.path / "read-only" / "file", "x");
+  REQUIRE(::chmod((run.path / "read-only").c_str(), 0500) == 0);
   const auto done = remove(run);
   REQUIRE(done.has_value());
   CHECK(done->left == 0);
@@ -391,11 +391,12 @@ TEST_CASE_FIXTURE(DeletionFixture, "an interrupted deletion is finished only if 
   CHECK(fs::exists(outside / "kept"));
 }
 
-TEST_CASE_FIXTURE(DeletionFixture, "the outputs of a run can be deleted without its checkpoints") {
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "the logs, profiles and traces of a run can be deleted without the rest of it") {
   const auto run = make_run(kOlder);
-  for (const char* output : {"logs/attempt-0/rank-0000.log", "debug/lead.log", "slurm-42.out",
-                             "profile/attempt-0/rank-0000.nsys-rep", "trace/attempt-0.json"})
-    put(run.path / output, "x");
+  for (const char* diagnostic : {"logs/attempt-0/rank-0000.log", "debug/lead.log", "slurm-42.out",
+                                 "profile/attempt-0/rank-0000.nsys-rep", "trace/attempt-0.json"})
+    put(run.path / diagnostic, "x");
   for (const char* kept : {"ckpt/step-1/model.bin", "model.pt", "code/best.pt", "logs/best.pt",
                            "events.jsonl", "result.out"})
     put(run.path / kept, "x");
@@ -419,7 +420,7 @@ TEST_CASE_FIXTURE(DeletionFixture, "a run that was deleted by hand can be remove
   fs::remove_all(run.path);
   CHECK(forget_run(index, run).has_value());
   CHECK(index.list()->entries.empty());
-  // If the whole folder is missing, its file system may only be unmounted.
+  // If the whole runs folder is missing, its file system may only be unmounted.
   const auto other = make_run(kNewer);
   fs::remove_all(runs);
   CHECK(holds(forget_run(index, other).error().message, "may not be mounted"));
