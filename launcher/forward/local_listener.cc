@@ -55,7 +55,7 @@ std::uint16_t free_port_above(std::uint16_t local) {
     if (try_loopback(static_cast<std::uint16_t>(port)).socket.is_open())
       return static_cast<std::uint16_t>(port);
   }
-  return try_loopback(0).local;
+  return try_loopback(0).local_port;
 }
 
 }  // namespace
