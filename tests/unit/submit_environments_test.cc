@@ -221,14 +221,14 @@ TEST_CASE_FIXTURE(Project, "uenv is refused if sbatch does not have the plugin's
 TEST_CASE_FIXTURE(Project, "missing uenv images are pulled, and present ones are not") {
   fs::create_directory(folder / "slurm");
   write("slurm/uenv",
-        "#!/bin/sh\n[ \"$2 $3\" != 'inspect there' ] && [ \"$2\" = inspect ] && exit 1\n"
+        "#!/bin/sh\n[ \"$2 $3\" != 'inspect present' ] && [ \"$2\" = inspect ] && exit 1\n"
         "echo \"$*\" >>" +
             (folder / "calls").string() + "\n");
   fs::permissions(folder / "slurm/uenv", fs::perms::owner_all);
   context.env.set("PATH", (folder / "slurm").string() + ":/usr/bin:/bin");
-  REQUIRE(message(build("uenv: [there, missing]")).empty());
+  REQUIRE(message(build("uenv: [present, missing]")).empty());
   CHECK(read_file(folder / "calls", 1000).value_or("") ==
-        "image inspect there\nimage pull missing\n");
+        "image inspect present\nimage pull missing\n");
 }
 
 TEST_CASE_FIXTURE(Project,
@@ -242,7 +242,7 @@ TEST_CASE_FIXTURE(Project,
   CHECK(has(problem, "no module m"));
 }
 
-TEST_CASE_FIXTURE(Project, "a command that starts no job runs no module of the spec") {
+TEST_CASE_FIXTURE(Project, "a command that starts no job loads no module of the spec") {
   fs::create_directories(folder / "lmod/init");
   write("lmod/init/bash",
         "module() { touch " + (folder / "was-loaded").string() + "; return 1; }\n");

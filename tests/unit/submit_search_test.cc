@@ -95,11 +95,11 @@ TEST_CASE("the job gets a listed value as the spec spells it, and numbers may co
 }
 
 TEST_CASE("a search program inherits only its standard streams") {
-  const UniqueFd lock(
-      ::open("/dev/null", O_RDWR));  // stays open on exec, as a lock for children does
-  REQUIRE(lock.is_open());
-  const auto program = start_shell(
-      fmt::format("read -r line; [[ -e /proc/$$/fd/{} ]] && echo open || echo closed", lock.get()));
+  // Without O_CLOEXEC, as a lock that child processes shall keep.
+  const UniqueFd inheritable(::open("/dev/null", O_RDWR));
+  REQUIRE(inheritable.is_open());
+  const auto program = start_shell(fmt::format(
+      "read -r line; [[ -e /proc/$$/fd/{} ]] && echo open || echo closed", inheritable.get()));
   CHECK(*program->ask(Json{{"ask", 0}}) == "closed");
 }
 

@@ -27,7 +27,7 @@ using namespace dlrun;
 namespace fs = std::filesystem;
 
 TEST_CASE_FIXTURE(Cluster, "a spec, its rendered script and the recorded run give the same job") {
-  spec("");
+  write_x_yaml("");
   const auto first = submit("x.yaml");
   REQUIRE(first.has_value());
   REQUIRE(first->submissions.size() == 1);
@@ -62,7 +62,7 @@ TEST_CASE_FIXTURE(
       "sbatch",
       "case \"$*\" in *--acount*) echo \"sbatch: unrecognized option '--acount'\" >&2; exit 1;;"
       " *--help*) echo '  --account=name'; exit 0;; *) echo 7;; esac");
-  spec("slurm: {acount: a}\n");
+  write_x_yaml("slurm: {acount: a}\n");
   const auto submitted = submit("x.yaml");
   REQUIRE_FALSE(submitted.has_value());
   CHECK(reporter.messages.empty());
@@ -106,7 +106,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(Cluster, "a check reports on the job that a submission would queue") {
-  spec("");
+  write_x_yaml("");
   RunInspector inspector(context.env, known_servers(context));
   const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
   REQUIRE(report.has_value());
@@ -171,7 +171,7 @@ TEST_CASE_FIXTURE(Cluster,
 }
 
 TEST_CASE_FIXTURE(Cluster, "without an answer about the account a check says nothing about it") {
-  spec("");
+  write_x_yaml("");
   write_program("sshare", "echo 'sshare: error: not a supported priority plugin' >&2; exit 1");
   RunInspector inspector(context.env, known_servers(context));
   const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
@@ -191,7 +191,7 @@ TEST_CASE_FIXTURE(Cluster,
   write_program("srun", "echo '  --mpi=type'");
   const auto warnings_of = [&](const std::string& more) {
     reporter.messages.clear();
-    spec("site: here\n" + more);
+    write_x_yaml("site: here\n" + more);
     RunInspector inspector(context.env, known_servers(context));
     const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
     REQUIRE_MESSAGE(report.has_value(), (report ? "" : report.error().message));
