@@ -47,8 +47,8 @@ constexpr double kNormTolerance = 1e-7;
 template <typename T>
 void check_against_reference(double tolerance, int threads) {
   auto kernels = make_cpu_kernels<T>(threads);
-  const std::vector<std::string> words{"batchnorm"};
-  Network<T> network(*kernels, *make_layers<T>(words, kShape, kShape.size()), kShape.size(),
+  const std::vector<std::string> layer_texts{"batchnorm"};
+  Network<T> network(*kernels, *make_layers<T>(layer_texts, kShape, kShape.size()), kShape.size(),
                      kImagesPerBatch, 1);
   network.initialise(1);
   const std::vector<T> parameters{T(1.5), T(-0.5), T(2), T(0.25), T(0.1), T(0.2), T(-0.3), T(0)};

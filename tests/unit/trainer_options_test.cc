@@ -36,7 +36,7 @@ std::set<std::string> words_of_flag(std::string_view flag) {
 
 TEST_CASE(
     "every key of a spec that becomes a flag of the trainer has the trainer's flag and choices") {
-  int choices = 0;
+  int keys_with_choices = 0;
   for (const KeyRow& row : spec_keys()) {
     if (!row.path.starts_with("train.") || row.option.name.empty()) continue;
     CAPTURE(row.path);
@@ -46,9 +46,9 @@ TEST_CASE(
     std::set<std::string> of_key;
     for (const auto word : split(row.choices, ' ')) of_key.emplace(word);
     CHECK(of_key == words);
-    ++choices;
+    ++keys_with_choices;
   }
-  CHECK(choices > 10);
+  CHECK(keys_with_choices > 10);
 }
 
 TEST_CASE("--cuda-graphs true needs --device cuda") {
