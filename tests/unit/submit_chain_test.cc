@@ -40,7 +40,7 @@ struct ChainCluster : Cluster {
                   "echo \"$* chain=$DLRUN_CHAIN token=$DLRUN_TOKEN\" >>" +
                       calls + "\necho $((6 + $(wc -l <" + calls + ")))");
     write_program("squeue",
-                  "echo asked >>" + (folder / "asked").string() +
+                  "echo asked >>" + (folder / "squeue-asked").string() +
                       "\nfor word; do case $before in -j) ids=$word;; esac; before=$word; done\n"
                       "for id in $(echo $ids | tr , ' '); do grep \"^$id|\" " +
                       (folder / "queue").string() +
@@ -61,7 +61,7 @@ struct ChainCluster : Cluster {
     return calls;
   }
   /// Writes the record of a run whose first job has reached its time limit and handed the run over.
-  void hand_over() const {
+  void record_hand_over() const {
     using Json = nlohmann::ordered_json;
     REQUIRE(write_file_atomic(
         submitted->run.path / "events.jsonl",
@@ -156,7 +156,7 @@ TEST_CASE_FIXTURE(ChainCluster,
   CHECK(status.job.id == "7");
   CHECK(is_over(status));
   // The first job has handed the run over, and a user cancelled the jobs after it.
-  hand_over();
+  record_hand_over();
   status = status_with_queue({"7 TIMEOUT", "8 CANCELLED", "9 CANCELLED"});
   CHECK(status.state == RunState::kCancelled);
   CHECK(status.job.id == "8");
@@ -165,7 +165,7 @@ TEST_CASE_FIXTURE(ChainCluster,
 TEST_CASE_FIXTURE(ChainCluster,
                   "a job of a chain that waits is shown with the job for which it waits") {
   submit_chain();
-  hand_over();
+  record_hand_over();
   std::ofstream(folder / "queue") << "7|TIMEOUT|None||||\n8|PENDING|Dependency||||\n";
   RunInspector inspector(context.env, known_servers(context));
   const auto status = inspector.inspect(submitted->run.path);
@@ -229,25 +229,25 @@ TEST_CASE_FIXTURE(ChainCluster,
                   "accounting is not queried for forgotten jobs of a chain while another job of it "
                   "runs or waits") {
   submit_chain();
-  fs::remove(folder / "asked");
+  fs::remove(folder / "squeue-asked");
   write_program("sacct", "echo asked >>" + (folder / "sacct-asked").string());
   CHECK(status_with_queue({"7 RUNNING", "8 PENDING"}).state == RunState::kRunning);
   CHECK_FALSE(fs::exists(folder / "sacct-asked"));
   // The first job has handed the run over, and Slurm has forgotten that job as well.
-  hand_over();
+  record_hand_over();
   const auto status = status_with_queue({"8 PENDING"});
   CHECK(status.state == RunState::kPending);
   CHECK(status.job.id == "8");
   CHECK_FALSE(fs::exists(folder / "sacct-asked"));
-  CHECK(text(folder / "asked") == "asked\nasked\n");
+  CHECK(text(folder / "squeue-asked") == "asked\nasked\n");
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
                   "watchers of a chain share one answer although Slurm has forgotten a later job") {
   submit_chain();
-  fs::remove(folder / "asked");
+  fs::remove(folder / "squeue-asked");
   context.env.set("XDG_RUNTIME_DIR", folder.path().string());
-  write_program("squeue", "echo asked >>" + (folder / "asked").string() +
+  write_program("squeue", "echo asked >>" + (folder / "squeue-asked").string() +
                               "; echo '7|RUNNING|None||||'; echo '8|PENDING|None||||'");
   for (int i = 0; i < 2; ++i) {
     RunInspector inspector(context.env, known_servers(context));
@@ -255,7 +255,7 @@ TEST_CASE_FIXTURE(ChainCluster,
     REQUIRE(status.has_value());
     CHECK(status->state == RunState::kRunning);
   }
-  CHECK(text(folder / "asked") == "asked\n");
+  CHECK(text(folder / "squeue-asked") == "asked\n");
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
@@ -271,11 +271,11 @@ TEST_CASE_FIXTURE(ChainCluster,
     fs::create_directory(journal);
     REQUIRE(write_submission(journal, later).has_value());
   }
-  fs::remove(folder / "asked");
+  fs::remove(folder / "squeue-asked");
   const auto status = status_with_queue({"26 PENDING"});
   CHECK(status.state == RunState::kPending);
   CHECK(status.job.id == "26");
-  CHECK(text(folder / "asked") == "asked\nasked\nasked\nasked\nasked\nasked\n");
+  CHECK(text(folder / "squeue-asked") == "asked\nasked\nasked\nasked\nasked\nasked\n");
 }
 
 TEST_CASE_FIXTURE(ChainCluster, "the chains of all runs share their queries") {
@@ -284,7 +284,7 @@ TEST_CASE_FIXTURE(ChainCluster, "the chains of all runs share their queries") {
   REQUIRE(again.has_value());
   std::ofstream(folder / "queue") << "8|RUNNING|None||||\n9|PENDING|None||||\n"
                                      "10|TIMEOUT|None||||\n11|PENDING|None||||\n";
-  std::filesystem::remove(folder / "asked");
+  std::filesystem::remove(folder / "squeue-asked");
   const std::vector<std::filesystem::path> paths{submitted->run.path, again->run.path};
   const auto states = RunInspector(context.env, known_servers(context)).inspect_all(paths);
   REQUIRE(states.size() == 2);
@@ -295,7 +295,7 @@ TEST_CASE_FIXTURE(ChainCluster, "the chains of all runs share their queries") {
   CHECK(states[1]->state == RunState::kPending);
   CHECK(states[1]->job.id == "11");
   // Both chains share the query about their first jobs and the query about the jobs after them.
-  CHECK(text(folder / "asked") == "asked\nasked\n");
+  CHECK(text(folder / "squeue-asked") == "asked\nasked\n");
 }
 
 TEST_CASE_FIXTURE(ChainCluster, "cancel ends the jobs of a chain from the last one to the first") {

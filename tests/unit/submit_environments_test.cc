@@ -70,7 +70,7 @@ struct Project {
   [[nodiscard]] std::string current() const {
     return fs::read_symlink(folder / ".dlrun/uv/current").string();
   }
-  [[nodiscard]] std::size_t versions() const {
+  [[nodiscard]] std::size_t version_count() const {
     std::size_t count = 0;
     for (const auto& entry : fs::directory_iterator(folder / ".dlrun/uv"))
       count += entry.is_directory() && !entry.is_symlink() ? 1 : 0;
@@ -96,7 +96,7 @@ TEST_CASE_FIXTURE(Project,
   const std::string first = current();
   REQUIRE(message(build("uv: .")).empty());
   CHECK(current() == first);
-  CHECK(versions() == 1);
+  CHECK(version_count() == 1);
   CHECK(reporter.notes.size() == 2);
 }
 
@@ -113,7 +113,7 @@ TEST_CASE_FIXTURE(Project,
   write("uv.lock", lock);
   REQUIRE(message(build("uv: .")).empty());
   CHECK(current() == first);
-  CHECK(versions() == 2);
+  CHECK(version_count() == 2);
 }
 
 TEST_CASE_FIXTURE(Project,
@@ -125,7 +125,7 @@ TEST_CASE_FIXTURE(Project,
   CHECK(has(problem, "environment.uv.project: the environment could not be built (code 2)"));
   CHECK(has(problem, "To update the lockfile, run `uv lock`."));
   CHECK(has(problem, ".dlrun/uv.log"));
-  CHECK(versions() == 0);
+  CHECK(version_count() == 0);
   CHECK_FALSE(fs::exists(folder / ".dlrun/uv/current"));
 }
 
@@ -135,7 +135,7 @@ TEST_CASE_FIXTURE(Project, "an environment that a killed dlrun left unfinished i
   fs::remove(folder / ".dlrun/uv" / first / ".dlrun-finished");
   REQUIRE(message(build("uv: .")).empty());
   CHECK(current() != first);
-  CHECK(versions() == 1);
+  CHECK(version_count() == 1);
 }
 
 TEST_CASE_FIXTURE(Project, "pixi and spack install their environments before the job is queued") {

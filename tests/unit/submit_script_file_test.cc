@@ -50,11 +50,11 @@ TEST_CASE("joined short options, flags and #PBS lines in a script are read as sb
 TEST_CASE(
     "options of a script that a run cannot have are refused with their lines, and other options "
     "are accepted") {
-  const auto refused = [](const std::string& lines) {
+  const auto refusals = [](const std::string& lines) {
     return refusals_of("#!/bin/bash\n" + lines);
   };
   const auto check_refusal = [&](const std::string& lines, std::string_view beginning) {
-    const auto found = refused(lines);
+    const auto found = refusals(lines);
     CAPTURE(lines);
     REQUIRE(found.size() == 1);
     CAPTURE(found.front());
@@ -70,23 +70,23 @@ TEST_CASE(
   check_refusal("#SBATCH --wait # for it\ntrue\n", "2: --wait cannot be given");
   check_refusal("#SBATCH --test-o\ntrue\n",
                 "2: --test-only cannot be given: it submits nothing; use dlrun submit --test-only");
-  CHECK(refused("#SBATCH --export=NONE -Q --parsable --wait-all-nodes=1\ntrue\n").empty());
+  CHECK(refusals("#SBATCH --export=NONE -Q --parsable --wait-all-nodes=1\ntrue\n").empty());
   // A script that starts dlrun's agent needs the variables from dlrun.
   const std::string agent = "exec \"$dlrun_agent\" lead --runs /r --name x -- x\n";
   check_refusal("#SBATCH -N1\n#SBATCH --export=NONE\n" + agent,
                 "3: --export=NONE cannot be given: ");
   check_refusal("#SBATCH --export A=1,B\n" + agent, "2: --export=A=1,B cannot be given: ");
   check_refusal("#SBATCH --export-f=env\n" + agent, "2: --export-file cannot be given: ");
-  CHECK(refused("#SBATCH --export=ALL\n" + agent).empty());
+  CHECK(refusals("#SBATCH --export=ALL\n" + agent).empty());
   // The parts of a heterogeneous job that dlrun rendered are the components of one run.
   const std::string parts = "#SBATCH -N1\n#SBATCH hetjob\n#SBATCH -N2\n";
-  CHECK(refused(parts + "exec \"$dlrun_agent\" lead --name x \"${dlrun_component_a[@]}\" -- x\n")
+  CHECK(refusals(parts + "exec \"$dlrun_agent\" lead --name x \"${dlrun_component_a[@]}\" -- x\n")
             .empty());
   check_refusal(parts + agent, "3: a heterogeneous job is several jobs");
-  CHECK(refused("#SBATCH --export=A=1,all\n" + agent).empty());
+  CHECK(refusals("#SBATCH --export=A=1,all\n" + agent).empty());
   // Only the last --export counts.
-  CHECK(refused("#SBATCH --export=NONE\n#SBATCH --export=ALL,A=1\n" + agent).empty());
-  const auto all = refused("#SBATCH --export=NONE\n#SBATCH -W\n#SBATCH --array=1\n" + agent);
+  CHECK(refusals("#SBATCH --export=NONE\n#SBATCH --export=ALL,A=1\n" + agent).empty());
+  const auto all = refusals("#SBATCH --export=NONE\n#SBATCH -W\n#SBATCH --array=1\n" + agent);
   REQUIRE(all.size() == 3);
   CHECK(all[0].starts_with("2: --export"));
   CHECK(all[2].starts_with("4: --array"));

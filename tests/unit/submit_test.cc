@@ -266,13 +266,13 @@ TEST_CASE_FIXTURE(Cluster,
   context.tools.files = {{"bin/dlrun-agent", sha256_of_text("agent")},
                          {"bin/dlrun-trainer", sha256_of_text("trainer")}};
   const auto earlier = folder / "earlier copy" / "dlrun-trainer";
-  const std::string needs = "dlrun-trainer is not installed, and this job needs it";
+  const std::string missing_trainer = "dlrun-trainer is not installed, and this job needs it";
   std::ofstream(folder / "x.sh") << "#!/bin/bash\n#SBATCH --time=1\nsrun \\\n  '"
                                  << earlier.string() << "' \\\n  --epochs 1\n";
   const auto refused = submit("x.sh");
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == Errc::kNotFound);
-  CHECK(has(refused.error().message, needs));
+  CHECK(has(refused.error().message, missing_trainer));
   // Comments start nothing, and only the job knows its variables.
   std::ofstream(folder / "y.sh")
       << "#!/bin/bash\n#SBATCH --time=1\n# /x/dlrun-trainer\n$D/dlrun-trainer\n";
@@ -285,7 +285,7 @@ TEST_CASE_FIXTURE(Cluster,
   fs::remove(earlier);
   const auto again = submit_again(submitted->run.id);
   REQUIRE_FALSE(again.has_value());
-  CHECK(has(again.error().message, needs));
+  CHECK(has(again.error().message, missing_trainer));
 }
 
 TEST_CASE_FIXTURE(Cluster, "the plan of a run and of a sweep's point names the folder of runs") {

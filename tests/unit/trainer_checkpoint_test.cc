@@ -403,39 +403,39 @@ TEST_CASE("safetensors files have the published layout") {
 }
 
 TEST_CASE("hostile safetensors files are refused") {
-  const auto refused = [](const std::string& file) {
+  const auto refusal = [](const std::string& file) {
     const auto parsed = parse_safetensors("f", bytes_of(file));
     return parsed ? std::string() : parsed.error().message;
   };
-  CHECK(has(refused(""), "truncated"));
-  CHECK(has(refused(std::string(8, '\xff')), "truncated or no safetensors"));
-  CHECK(has(refused(file_of("[1]", 0)), "not a JSON object"));
-  CHECK(has(refused(file_of("{", 0)), "not a JSON object"));
-  CHECK(has(refused(file_of(std::string(100'000, '['), 0)), "not a JSON object"));
-  CHECK(has(refused(file_of(R"({"a":1})", 0)), "are needed"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}})", 4)),
+  CHECK(has(refusal(""), "truncated"));
+  CHECK(has(refusal(std::string(8, '\xff')), "truncated or no safetensors"));
+  CHECK(has(refusal(file_of("[1]", 0)), "not a JSON object"));
+  CHECK(has(refusal(file_of("{", 0)), "not a JSON object"));
+  CHECK(has(refusal(file_of(std::string(100'000, '['), 0)), "not a JSON object"));
+  CHECK(has(refusal(file_of(R"({"a":1})", 0)), "are needed"));
+  CHECK(has(refusal(file_of(R"({"a":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}})", 4)),
             "dtype is not known"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4)),
+  CHECK(has(refusal(file_of(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4)),
             "shape is not possible"));
   CHECK(
-      has(refused(file_of(
+      has(refusal(file_of(
               R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0)),
           "shape is not possible"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4)),
+  CHECK(has(refusal(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4)),
             "outside the file"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4)),
+  CHECK(has(refusal(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4)),
             "outside the file"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4)),
+  CHECK(has(refusal(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4)),
             "do not fit its shape"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8)),
+  CHECK(has(refusal(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8)),
             "overlap or leave a hole"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+  CHECK(has(refusal(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
                             R"("b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
                             4)),
             "overlap or leave a hole"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 8)),
+  CHECK(has(refusal(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 8)),
             "end at byte 4, the file has 8"));
-  CHECK(has(refused(file_of(R"({"__metadata__":{"a":1}})", 0)), "more than text"));
+  CHECK(has(refusal(file_of(R"({"__metadata__":{"a":1}})", 0)), "more than text"));
 }
 
 }  // namespace dlrun::trainer
