@@ -32,7 +32,7 @@ namespace {
 /// A simulated cluster that gives each job an id of its own, from 7. As in Slurm, its squeue leaves
 /// out jobs of a list that it does not know, and refuses a single unknown job.
 struct ChainCluster : Cluster {
-  Result<Submitted> done = fail(Errc::kNotFound, "");
+  Result<Submitted> submitted = fail(Errc::kNotFound, "");
   ChainCluster() {
     const std::string calls = (folder / "called").string();
     write_program("sbatch",
@@ -40,7 +40,7 @@ struct ChainCluster : Cluster {
                   "echo \"$* chain=$DLRUN_CHAIN token=$DLRUN_TOKEN\" >>" +
                       calls + "\necho $((6 + $(wc -l <" + calls + ")))");
     write_program("squeue",
-                  "echo asked >>" + (folder / "asked").string() +
+                  "echo asked >>" + (folder / "squeue-asked").string() +
                       "\nfor word; do case $before in -j) ids=$word;; esac; before=$word; done\n"
                       "for id in $(echo $ids | tr , ' '); do grep \"^$id|\" " +
                       (folder / "queue").string() +
@@ -50,21 +50,21 @@ struct ChainCluster : Cluster {
     write_program("scancel", "echo $* >>" + (folder / "cancelled").string());
   }
   /// Submits a script with a chain of three jobs, and returns the lines of sbatch's calls.
-  std::vector<std::string> submit_long() {
+  std::vector<std::string> submit_chain() {
     std::ofstream(folder / "long.sh") << "#!/bin/bash\n#SBATCH --job-name=long\ndlrun_lead=(\n"
                                          "  --chain 3  # retry.chain\n)\ntrue\n";
-    done = submit("long.sh");
-    REQUIRE(done.has_value());
+    submitted = submit("long.sh");
+    REQUIRE(submitted.has_value());
     std::vector<std::string> calls;
     std::ifstream file(folder / "called");
     for (std::string line; std::getline(file, line);) calls.push_back(line);
     return calls;
   }
   /// Writes the record of a run whose first job has reached its time limit and handed the run over.
-  void hand_over() const {
+  void record_hand_over() const {
     using Json = nlohmann::ordered_json;
     REQUIRE(write_file_atomic(
-        done->run.path / "events.jsonl",
+        submitted->run.path / "events.jsonl",
         to_checked_line(Json{{"event", "claimed"}, {"attempt", 0}, {"job", "7"}}) +
             to_checked_line(Json{{"event", "restarting"},
                                  {"attempt", 0},
@@ -72,15 +72,15 @@ struct ChainCluster : Cluster {
                                  {"left", 2},
                                  {"by", "chain"}})));
   }
-  /// Returns the run's status if squeue lists these jobs: "7 RUNNING".
-  RunStatus status_of(const std::vector<std::string>& jobs) {
+  /// Makes squeue list these jobs, each as "7 RUNNING", and returns the run's status.
+  RunStatus status_with_queue(const std::vector<std::string>& jobs) {
     std::ofstream queue(folder / "queue");
     for (const std::string& job : jobs)
       queue << job.substr(0, job.find(' ')) << '|' << job.substr(job.find(' ') + 1)
             << "|None||||\n";
     queue.close();
     RunInspector inspector(context.env, known_servers(context));
-    auto status = inspector.inspect(done->run.path);
+    auto status = inspector.inspect(submitted->run.path);
     REQUIRE(status.has_value());
     return std::move(*status);
   }
@@ -91,9 +91,9 @@ struct ChainCluster : Cluster {
 TEST_CASE_FIXTURE(
     ChainCluster,
     "each follow-up job of a chain waits for the job before it and works on the run") {
-  const auto calls = submit_long();
+  const auto calls = submit_chain();
   REQUIRE(calls.size() == 3);
-  const std::string token = done->submissions.front().token;
+  const std::string token = submitted->submissions.front().token;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     CAPTURE(calls[i]);
     CHECK(has(calls[i], "chain=" + std::to_string(i)));
@@ -102,13 +102,13 @@ TEST_CASE_FIXTURE(
     CHECK(has(calls[i], "--dependency=afterany:" + std::to_string(6 + i)) == (i > 0));
     CHECK(has(calls[i], "/slurm-7.out") == (i > 0));
   }
-  const auto later = read_follow_ups(done->run.path, done->submissions.front());
+  const auto later = read_follow_ups(submitted->run.path, submitted->submissions.front());
   REQUIRE(later.has_value());
   REQUIRE(later->size() == 2);
   CHECK((*later)[0].submission.job.id == "8");
   CHECK((*later)[1].submission.job.id == "9");
   CHECK((*later)[1].number == 2);
-  CHECK(done->follow_ups.size() == 2);
+  CHECK(submitted->follow_ups.size() == 2);
 }
 
 TEST_CASE_FIXTURE(
@@ -116,10 +116,10 @@ TEST_CASE_FIXTURE(
     "a user's script in which a program has an option --chain is submitted as one job") {
   std::ofstream(folder / "own.sh") << "#!/bin/bash\n#SBATCH --job-name=own\noptions=(\n"
                                       "  --chain 3\n)\nsrun sample \\\n  --chain 4\n";
-  done = submit("own.sh");
-  REQUIRE(done.has_value());
-  CHECK_FALSE(done->job.settings.chain);
-  CHECK(done->follow_ups.empty());
+  submitted = submit("own.sh");
+  REQUIRE(submitted.has_value());
+  CHECK_FALSE(submitted->job.settings.chain);
+  CHECK(submitted->follow_ups.empty());
 }
 
 TEST_CASE_FIXTURE(
@@ -130,8 +130,8 @@ TEST_CASE_FIXTURE(
       "case \"$*\" in *--help*) exit 0;; *afterany:8*) echo 'sbatch: error: Batch job "
       "submission failed: Job violates accounting/QOS policy' >&2; exit 1;; *afterany:7*) "
       "echo 8;; *) echo 7;; esac");
-  submit_long();
-  CHECK(done->follow_ups.size() == 1);
+  submit_chain();
+  CHECK(submitted->follow_ups.size() == 1);
   REQUIRE(reporter.messages.size() == 1);
   CHECK(has(reporter.messages[0], "job 3 of 3 was not queued, so the run has 2 jobs now"));
   CHECK(has(reporter.messages[0], "accounting/QOS policy"));
@@ -140,35 +140,35 @@ TEST_CASE_FIXTURE(
 TEST_CASE_FIXTURE(ChainCluster,
                   "the state of a run is that of the first job of its chain that waits "
                   "or runs") {
-  submit_long();
-  auto status = status_of({"7 RUNNING", "8 PENDING", "9 PENDING"});
+  submit_chain();
+  auto status = status_with_queue({"7 RUNNING", "8 PENDING", "9 PENDING"});
   CHECK(status.state == RunState::kRunning);
   CHECK(status.job.id == "7");
-  status = status_of({"7 TIMEOUT", "8 PENDING", "9 PENDING"});
+  status = status_with_queue({"7 TIMEOUT", "8 PENDING", "9 PENDING"});
   CHECK(status.state == RunState::kPending);
   CHECK(status.job.id == "8");
   CHECK_FALSE(is_over(status));
-  status = status_of({"8 PENDING", "9 PENDING"});  // Slurm has forgotten job 7
+  status = status_with_queue({"8 PENDING", "9 PENDING"});  // Slurm has forgotten job 7
   CHECK(status.state == RunState::kPending);
   CHECK(status.job.id == "8");
-  status = status_of({"7 TIMEOUT", "8 CANCELLED", "9 CANCELLED"});
+  status = status_with_queue({"7 TIMEOUT", "8 CANCELLED", "9 CANCELLED"});
   CHECK(status.state == RunState::kTimeout);
   CHECK(status.job.id == "7");
   CHECK(is_over(status));
   // The first job has handed the run over, and a user cancelled the jobs after it.
-  hand_over();
-  status = status_of({"7 TIMEOUT", "8 CANCELLED", "9 CANCELLED"});
+  record_hand_over();
+  status = status_with_queue({"7 TIMEOUT", "8 CANCELLED", "9 CANCELLED"});
   CHECK(status.state == RunState::kCancelled);
   CHECK(status.job.id == "8");
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
                   "a job of a chain that waits is shown with the job for which it waits") {
-  submit_long();
-  hand_over();
+  submit_chain();
+  record_hand_over();
   std::ofstream(folder / "queue") << "7|TIMEOUT|None||||\n8|PENDING|Dependency||||\n";
   RunInspector inspector(context.env, known_servers(context));
-  const auto status = inspector.inspect(done->run.path);
+  const auto status = inspector.inspect(submitted->run.path);
   REQUIRE(status.has_value());
   CHECK(status->job.id == "8");
   CHECK(status->detail ==
@@ -178,112 +178,114 @@ TEST_CASE_FIXTURE(ChainCluster,
 
 TEST_CASE_FIXTURE(ChainCluster,
                   "a run with a chain is not over while Slurm does not answer about a later job") {
-  submit_long();
-  std::ofstream(done->run.path / "secrets") << "TOKEN=s3cret";
+  submit_chain();
+  std::ofstream(submitted->run.path / "secrets") << "TOKEN=s3cret";
   write_program("squeue",
                 "for word; do case $before in -j) id=$word;; esac; before=$word; done\n"
                 "[ $id != 7 ] || { echo '7|TIMEOUT|None||||'; exit 0; }\n"
                 "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
   RunInspector inspector(context.env, known_servers(context));
-  const auto status = inspector.inspect(done->run.path);
+  const auto status = inspector.inspect(submitted->run.path);
   REQUIRE(status.has_value());
   CHECK(is_unreachable(*status));
   CHECK_FALSE(is_over(*status));
-  CHECK(fs::exists(done->run.path / "secrets"));
+  CHECK(fs::exists(submitted->run.path / "secrets"));
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
                   "status looks up the runs of the first eight jobs of a dependency") {
-  submit_long();
+  submit_chain();
   RunStatus waiting;
   waiting.state = RunState::kPending;
   waiting.facts.report.emplace().reason = "Dependency";
   waiting.facts.submission.emplace().argv = {"sbatch",
                                              "--dependency=afterok:91:92:93:94:95:96:97:7"};
   CHECK(waiting_lines(context.env, waiting) ==
-        std::vector<std::string>{"job 7 is the run " + done->run.id});
+        std::vector<std::string>{"job 7 is the run " + submitted->run.id});
   waiting.facts.submission->argv = {"sbatch", "--dependency=afterok:91:92:93:94:95:96:97:98:7"};
   CHECK(waiting_lines(context.env, waiting).empty());
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
                   "a job that claims the run of a chain counts only if it belongs to the chain") {
-  submit_long();
+  submit_chain();
   const auto write_claim = [&](const std::string& job) {
-    REQUIRE(write_file_atomic(done->run.path / "claim",
+    REQUIRE(write_file_atomic(submitted->run.path / "claim",
                               R"({"cluster":"c","job":")" + job + R"(","token":"t","chain":1})"));
   };
-  const auto job_in_files = [&] { return job_of(*RunInspector::read_facts(done->run.path))->id; };
+  const auto job_in_files = [&] {
+    return job_of(*RunInspector::read_facts(submitted->run.path))->id;
+  };
   CHECK(job_in_files() == "7");
   write_claim("8");
   CHECK(job_in_files() == "8");
   write_claim("12");
   CHECK(job_in_files() == "7");
-  CHECK(job_log(done->run.path, *RunInspector::read_facts(done->run.path)) ==
-        done->run.path / "slurm-7.out");
+  CHECK(job_log(submitted->run.path, *RunInspector::read_facts(submitted->run.path)) ==
+        submitted->run.path / "slurm-7.out");
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
                   "accounting is not queried for forgotten jobs of a chain while another job of it "
                   "runs or waits") {
-  submit_long();
-  fs::remove(folder / "asked");
+  submit_chain();
+  fs::remove(folder / "squeue-asked");
   write_program("sacct", "echo asked >>" + (folder / "sacct-asked").string());
-  CHECK(status_of({"7 RUNNING", "8 PENDING"}).state == RunState::kRunning);
+  CHECK(status_with_queue({"7 RUNNING", "8 PENDING"}).state == RunState::kRunning);
   CHECK_FALSE(fs::exists(folder / "sacct-asked"));
   // The first job has handed the run over, and Slurm has forgotten that job as well.
-  hand_over();
-  const auto status = status_of({"8 PENDING"});
+  record_hand_over();
+  const auto status = status_with_queue({"8 PENDING"});
   CHECK(status.state == RunState::kPending);
   CHECK(status.job.id == "8");
   CHECK_FALSE(fs::exists(folder / "sacct-asked"));
-  CHECK(text(folder / "asked") == "asked\nasked\n");
+  CHECK(text(folder / "squeue-asked") == "asked\nasked\n");
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
                   "watchers of a chain share one answer although Slurm has forgotten a later job") {
-  submit_long();
-  fs::remove(folder / "asked");
+  submit_chain();
+  fs::remove(folder / "squeue-asked");
   context.env.set("XDG_RUNTIME_DIR", folder.path().string());
-  write_program("squeue", "echo asked >>" + (folder / "asked").string() +
+  write_program("squeue", "echo asked >>" + (folder / "squeue-asked").string() +
                               "; echo '7|RUNNING|None||||'; echo '8|PENDING|None||||'");
   for (int i = 0; i < 2; ++i) {
     RunInspector inspector(context.env, known_servers(context));
-    const auto status = inspector.inspect(done->run.path, std::chrono::hours(1));
+    const auto status = inspector.inspect(submitted->run.path, std::chrono::hours(1));
     REQUIRE(status.has_value());
     CHECK(status->state == RunState::kRunning);
   }
-  CHECK(text(folder / "asked") == "asked\n");
+  CHECK(text(folder / "squeue-asked") == "asked\n");
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
                   "a few queries find the waiting job of a chain, however many jobs have ended") {
-  submit_long();
-  Submission first = done->submissions.front();
+  submit_chain();
+  Submission first = submitted->submissions.front();
   first.chain = 20;
-  REQUIRE(write_submission(done->run.path, first).has_value());
+  REQUIRE(write_submission(submitted->run.path, first).has_value());
   for (std::int64_t number = 3; number < first.chain; ++number) {
-    Submission later = done->follow_ups.back();
+    Submission later = submitted->follow_ups.back();
     later.job.id = std::to_string(7 + number);
-    const auto journal = follow_up_path(done->run.path, number);
+    const auto journal = follow_up_path(submitted->run.path, number);
     fs::create_directory(journal);
     REQUIRE(write_submission(journal, later).has_value());
   }
-  fs::remove(folder / "asked");
-  const auto status = status_of({"26 PENDING"});
+  fs::remove(folder / "squeue-asked");
+  const auto status = status_with_queue({"26 PENDING"});
   CHECK(status.state == RunState::kPending);
   CHECK(status.job.id == "26");
-  CHECK(text(folder / "asked") == "asked\nasked\nasked\nasked\nasked\nasked\n");
+  CHECK(text(folder / "squeue-asked") == "asked\nasked\nasked\nasked\nasked\nasked\n");
 }
 
-TEST_CASE_FIXTURE(ChainCluster, "one query serves the chains of all runs") {
-  submit_long();
-  const auto again = submit_again(done->run.id);
+TEST_CASE_FIXTURE(ChainCluster, "the chains of all runs share their queries") {
+  submit_chain();
+  const auto again = submit_again(submitted->run.id);
   REQUIRE(again.has_value());
   std::ofstream(folder / "queue") << "8|RUNNING|None||||\n9|PENDING|None||||\n"
                                      "10|TIMEOUT|None||||\n11|PENDING|None||||\n";
-  std::filesystem::remove(folder / "asked");
-  const std::vector<std::filesystem::path> paths{done->run.path, again->run.path};
+  std::filesystem::remove(folder / "squeue-asked");
+  const std::vector<std::filesystem::path> paths{submitted->run.path, again->run.path};
   const auto states = RunInspector(context.env, known_servers(context)).inspect_all(paths);
   REQUIRE(states.size() == 2);
   REQUIRE(states[0].has_value());
@@ -293,14 +295,15 @@ TEST_CASE_FIXTURE(ChainCluster, "one query serves the chains of all runs") {
   CHECK(states[1]->state == RunState::kPending);
   CHECK(states[1]->job.id == "11");
   // Both chains share the query about their first jobs and the query about the jobs after them.
-  CHECK(text(folder / "asked") == "asked\nasked\n");
+  CHECK(text(folder / "squeue-asked") == "asked\nasked\n");
 }
 
 TEST_CASE_FIXTURE(ChainCluster, "cancel ends the jobs of a chain from the last one to the first") {
-  submit_long();
-  std::ignore = status_of({"7 RUNNING", "8 PENDING", "9 PENDING"});
+  submit_chain();
+  std::ignore = status_with_queue({"7 RUNNING", "8 PENDING", "9 PENDING"});
   RunInspector inspector(context.env, known_servers(context));
-  const auto cancelled = cancel_run(inspector, {done->run.id, "long", done->run.path, ""});
+  const auto cancelled =
+      cancel_run(inspector, {submitted->run.id, "long", submitted->run.path, ""});
   REQUIRE(cancelled.has_value());
   CHECK(cancelled->jobs == std::vector<std::string>{"9", "8", "7"});
   CHECK(text(folder / "cancelled") == "9\n8\n7\n");
@@ -309,27 +312,29 @@ TEST_CASE_FIXTURE(ChainCluster, "cancel ends the jobs of a chain from the last o
 TEST_CASE_FIXTURE(ChainCluster,
                   "if a job of a chain cannot be cancelled, the jobs that were cancelled before it "
                   "are named, and the run is not marked as cancelled") {
-  submit_long();
-  std::ignore = status_of({"7 RUNNING", "8 PENDING", "9 PENDING"});
+  submit_chain();
+  std::ignore = status_with_queue({"7 RUNNING", "8 PENDING", "9 PENDING"});
   write_program("scancel", "[ $1 != 8 ] || { echo 'Access denied' >&2; exit 1; }");
   RunInspector inspector(context.env, known_servers(context));
-  const auto cancelled = cancel_run(inspector, {done->run.id, "long", done->run.path, ""});
+  const auto cancelled =
+      cancel_run(inspector, {submitted->run.id, "long", submitted->run.path, ""});
   REQUIRE(cancelled.has_value());
   CHECK(cancelled->jobs == std::vector<std::string>{"9"});
   REQUIRE(cancelled->failure);
-  CHECK(has(cancelled->failure->message, done->run.id + ": job 8: "));
-  CHECK_FALSE(is_marked_cancelled(done->run.path));
+  CHECK(has(cancelled->failure->message, submitted->run.id + ": job 8: "));
+  CHECK_FALSE(is_marked_cancelled(submitted->run.path));
 }
 
 TEST_CASE_FIXTURE(
     ChainCluster,
     "after an interrupted submission of a chain, only the missing jobs are submitted") {
-  submit_long();
-  std::filesystem::remove_all(follow_up_path(done->run.path, 2));
+  submit_chain();
+  std::filesystem::remove_all(follow_up_path(submitted->run.path, 2));
   RunInspector inspector(context.env, known_servers(context));
-  const Submission& first = done->submissions.front();
-  const auto later = continue_follow_ups(
-      context, reporter, inspector.executor_of(done->job.settings.server), done->run, first);
+  const Submission& first = submitted->submissions.front();
+  const auto later =
+      continue_follow_ups(context, reporter, inspector.executor_of(submitted->job.settings.server),
+                          submitted->run, first);
   REQUIRE(later.has_value());
   REQUIRE(later->submissions.size() == 2);
   CHECK(later->submissions[0].job.id == "8");
@@ -339,8 +344,8 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(ChainCluster, "a run that is submitted again gets a chain of its own") {
-  submit_long();
-  const auto again = submit_again(done->run.id);
+  submit_chain();
+  const auto again = submit_again(submitted->run.id);
   REQUIRE(again.has_value());
   REQUIRE(again->follow_ups.size() == 2);
   CHECK(again->submissions.front().job.id == "10");

@@ -55,7 +55,8 @@ struct Cluster {
     std::ofstream(file) << "#!/bin/sh\n" << body << "\n";
     std::filesystem::permissions(file, std::filesystem::perms::owner_all);
   }
-  void spec(const std::string& more) {
+  /// Writes the spec x.yaml of a job of one minute, and the lines `more` after it.
+  void write_x_yaml(const std::string& more) {
     std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m, output: o-%j.txt}\n"
                                      << "launch: {agent: false, command: [\"true\"]}\n"
                                      << more;

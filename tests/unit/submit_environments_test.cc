@@ -70,7 +70,7 @@ struct Project {
   [[nodiscard]] std::string current() const {
     return fs::read_symlink(folder / ".dlrun/uv/current").string();
   }
-  [[nodiscard]] std::size_t versions() const {
+  [[nodiscard]] std::size_t version_count() const {
     std::size_t count = 0;
     for (const auto& entry : fs::directory_iterator(folder / ".dlrun/uv"))
       count += entry.is_directory() && !entry.is_symlink() ? 1 : 0;
@@ -96,7 +96,7 @@ TEST_CASE_FIXTURE(Project,
   const std::string first = current();
   REQUIRE(message(build("uv: .")).empty());
   CHECK(current() == first);
-  CHECK(versions() == 1);
+  CHECK(version_count() == 1);
   CHECK(reporter.notes.size() == 2);
 }
 
@@ -113,7 +113,7 @@ TEST_CASE_FIXTURE(Project,
   write("uv.lock", lock);
   REQUIRE(message(build("uv: .")).empty());
   CHECK(current() == first);
-  CHECK(versions() == 2);
+  CHECK(version_count() == 2);
 }
 
 TEST_CASE_FIXTURE(Project,
@@ -125,7 +125,7 @@ TEST_CASE_FIXTURE(Project,
   CHECK(has(problem, "environment.uv.project: the environment could not be built (code 2)"));
   CHECK(has(problem, "To update the lockfile, run `uv lock`."));
   CHECK(has(problem, ".dlrun/uv.log"));
-  CHECK(versions() == 0);
+  CHECK(version_count() == 0);
   CHECK_FALSE(fs::exists(folder / ".dlrun/uv/current"));
 }
 
@@ -135,7 +135,7 @@ TEST_CASE_FIXTURE(Project, "an environment that a killed dlrun left unfinished i
   fs::remove(folder / ".dlrun/uv" / first / ".dlrun-finished");
   REQUIRE(message(build("uv: .")).empty());
   CHECK(current() != first);
-  CHECK(versions() == 1);
+  CHECK(version_count() == 1);
 }
 
 TEST_CASE_FIXTURE(Project, "pixi and spack install their environments before the job is queued") {
@@ -221,14 +221,14 @@ TEST_CASE_FIXTURE(Project, "uenv is refused if sbatch does not have the plugin's
 TEST_CASE_FIXTURE(Project, "missing uenv images are pulled, and present ones are not") {
   fs::create_directory(folder / "slurm");
   write("slurm/uenv",
-        "#!/bin/sh\n[ \"$2 $3\" != 'inspect there' ] && [ \"$2\" = inspect ] && exit 1\n"
+        "#!/bin/sh\n[ \"$2 $3\" != 'inspect present' ] && [ \"$2\" = inspect ] && exit 1\n"
         "echo \"$*\" >>" +
             (folder / "calls").string() + "\n");
   fs::permissions(folder / "slurm/uenv", fs::perms::owner_all);
   context.env.set("PATH", (folder / "slurm").string() + ":/usr/bin:/bin");
-  REQUIRE(message(build("uenv: [there, missing]")).empty());
+  REQUIRE(message(build("uenv: [present, missing]")).empty());
   CHECK(read_file(folder / "calls", 1000).value_or("") ==
-        "image inspect there\nimage pull missing\n");
+        "image inspect present\nimage pull missing\n");
 }
 
 TEST_CASE_FIXTURE(Project,
@@ -242,7 +242,7 @@ TEST_CASE_FIXTURE(Project,
   CHECK(has(problem, "no module m"));
 }
 
-TEST_CASE_FIXTURE(Project, "a command that starts no job runs no module of the spec") {
+TEST_CASE_FIXTURE(Project, "a command that starts no job loads no module of the spec") {
   fs::create_directories(folder / "lmod/init");
   write("lmod/init/bash",
         "module() { touch " + (folder / "was-loaded").string() + "; return 1; }\n");

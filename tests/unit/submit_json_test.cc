@@ -29,7 +29,7 @@ struct JsonScene : Cluster {
     REQUIRE(report.has_value());
     return check_json(*report);
   }
-  /// Returns the JSON of a submission that submits nothing.
+  /// Returns the JSON of `submit --test-only` or of `submit --dry-run`.
   Json json_of(SubmitMode mode) {
     Provenance provenance(folder.path(), context.env, {"test"}, "hash");
     RunInspector inspector(context.env, known_servers(context));
@@ -79,7 +79,7 @@ TEST_CASE_FIXTURE(JsonScene, "the numbers of points and arrays are null for a jo
 TEST_CASE_FIXTURE(JsonScene,
                   "the text of a check has the cost of all points of a sweep, and of each point of "
                   "a search") {
-  const auto line = [this] {
+  const auto sweep_value = [this] {
     RunInspector inspector(context.env, known_servers(context));
     const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
     REQUIRE(report.has_value());
@@ -88,9 +88,10 @@ TEST_CASE_FIXTURE(JsonScene,
     return std::string();
   };
   write_spec(kThreePoints);
-  CHECK(line() == "3 points; at most 3.0 GPU-hours, 6.0 core-hours altogether");
+  CHECK(sweep_value() == "3 points; at most 3.0 GPU-hours, 6.0 core-hours altogether");
   write_spec(kSearch);
-  CHECK(line() == "the program chooses the points; at most 1.0 GPU-hours, 2.0 core-hours each");
+  CHECK(sweep_value() ==
+        "the program chooses the points; at most 1.0 GPU-hours, 2.0 core-hours each");
 }
 
 TEST_CASE_FIXTURE(JsonScene, "a check counts the warnings and describes components as texts") {

@@ -94,13 +94,13 @@ TEST_CASE("a rehearsal uses the shortest partition that has GPUs like those of t
   JobSpec without_gpus;
   CHECK(short_partition(site, without_gpus, 120, 2) == "cpu-devel");
   // On whole nodes, the site says whether the job's partition has GPUs.
-  SiteProfile with_cpus = site;
-  with_cpus.partitions["main"].gpus_per_node = 0;
+  SiteProfile main_without_gpus = site;
+  main_without_gpus.partitions["main"].gpus_per_node = 0;
   JobSpec whole_nodes;
   whole_nodes.resources.exclusive = "true";
   whole_nodes.resources.gres = "nvme";
   whole_nodes.resources.partition = "main";
-  CHECK(short_partition(with_cpus, whole_nodes, 120, 2) == "cpu-devel");
+  CHECK(short_partition(main_without_gpus, whole_nodes, 120, 2) == "cpu-devel");
   CHECK(short_partition(site, whole_nodes, 120, 2) == "devel");
   CHECK_FALSE(short_partition(SiteProfile{}, spec, 120, 2));
 }
@@ -147,7 +147,7 @@ TEST_CASE_FIXTURE(RehearsalCluster,
   }
 }
 
-TEST_CASE_FIXTURE(RehearsalCluster, "a sweep and components are not rehearsed") {
+TEST_CASE_FIXTURE(RehearsalCluster, "a rehearsal of a spec with a sweep or components is refused") {
   CHECK(has(changes("resources: {time: 1h}\nlaunch: {command: [x]}\n"
                     "sweep: {parameters: {environment.vars.LR: [a, b]}}\n")[0],
             "has a sweep"));
@@ -158,7 +158,7 @@ TEST_CASE_FIXTURE(RehearsalCluster, "a sweep and components are not rehearsed") 
 
 TEST_CASE_FIXTURE(
     RehearsalCluster,
-    "the run waits for its rehearsal, and the rehearsal's agent gets its time limit") {
+    "the run waits for its rehearsal, and the rehearsal's agent gets the time from --rehearse") {
   RunInspector inspector(context.env, known_servers(context));
   const auto chain = submit_rehearsed(
       context, reporter, inspector,
@@ -189,8 +189,9 @@ TEST_CASE_FIXTURE(
   CHECK_FALSE(*read_rehearsal(rehearsal.run.path));
 }
 
-TEST_CASE_FIXTURE(RehearsalCluster,
-                  "the command for a run without its rehearsal has all options and dependencies") {
+TEST_CASE_FIXTURE(
+    RehearsalCluster,
+    "the command that submits a run after its rehearsal has all options and dependencies") {
   SpecOptions options =
       options_of("resources: {time: 1h}\nlaunch: {command: [x]}\nafter: {ok: [5, 6]}\n");
   options.sets = {"name=my run"};

@@ -50,42 +50,43 @@ TEST_CASE("joined short options, flags and #PBS lines in a script are read as sb
 TEST_CASE(
     "options of a script that a run cannot have are refused with their lines, and other options "
     "are accepted") {
-  const auto refused = [](const std::string& lines) {
+  const auto refusals = [](const std::string& lines) {
     return refusals_of("#!/bin/bash\n" + lines);
   };
-  const auto starts = [&](const std::string& lines, std::string_view with) {
-    const auto found = refused(lines);
+  const auto check_refusal = [&](const std::string& lines, std::string_view beginning) {
+    const auto found = refusals(lines);
     CAPTURE(lines);
     REQUIRE(found.size() == 1);
     CAPTURE(found.front());
-    CHECK(found.front().starts_with(with));
+    CHECK(found.front().starts_with(beginning));
   };
   // A script without dlrun's agent.
-  starts("#SBATCH -a 0-1\ntrue\n",
-         "2: --array=0-1 makes several jobs, and a run is the record of one");
-  starts("#PBS -J 0-1\ntrue\n", "2: #PBS -J 0-1 makes several jobs");
-  starts("#SBATCH -N1\n#SBATCH hetjob\n#SBATCH -N2\ntrue\n",
-         "3: a heterogeneous job is several jobs");
-  starts("#SBATCH -W\ntrue\n", "2: --wait cannot be given: use dlrun submit --watch");
-  starts("#SBATCH --wait # for it\ntrue\n", "2: --wait cannot be given");
-  starts("#SBATCH --test-o\ntrue\n",
-         "2: --test-only cannot be given: it submits nothing; use dlrun submit --test-only");
-  CHECK(refused("#SBATCH --export=NONE -Q --parsable --wait-all-nodes=1\ntrue\n").empty());
+  check_refusal("#SBATCH -a 0-1\ntrue\n",
+                "2: --array=0-1 makes several jobs, and a run is the record of one");
+  check_refusal("#PBS -J 0-1\ntrue\n", "2: #PBS -J 0-1 makes several jobs");
+  check_refusal("#SBATCH -N1\n#SBATCH hetjob\n#SBATCH -N2\ntrue\n",
+                "3: a heterogeneous job is several jobs");
+  check_refusal("#SBATCH -W\ntrue\n", "2: --wait cannot be given: use dlrun submit --watch");
+  check_refusal("#SBATCH --wait # for it\ntrue\n", "2: --wait cannot be given");
+  check_refusal("#SBATCH --test-o\ntrue\n",
+                "2: --test-only cannot be given: it submits nothing; use dlrun submit --test-only");
+  CHECK(refusals("#SBATCH --export=NONE -Q --parsable --wait-all-nodes=1\ntrue\n").empty());
   // A script that starts dlrun's agent needs the variables from dlrun.
   const std::string agent = "exec \"$dlrun_agent\" lead --runs /r --name x -- x\n";
-  starts("#SBATCH -N1\n#SBATCH --export=NONE\n" + agent, "3: --export=NONE cannot be given: ");
-  starts("#SBATCH --export A=1,B\n" + agent, "2: --export=A=1,B cannot be given: ");
-  starts("#SBATCH --export-f=env\n" + agent, "2: --export-file cannot be given: ");
-  CHECK(refused("#SBATCH --export=ALL\n" + agent).empty());
+  check_refusal("#SBATCH -N1\n#SBATCH --export=NONE\n" + agent,
+                "3: --export=NONE cannot be given: ");
+  check_refusal("#SBATCH --export A=1,B\n" + agent, "2: --export=A=1,B cannot be given: ");
+  check_refusal("#SBATCH --export-f=env\n" + agent, "2: --export-file cannot be given: ");
+  CHECK(refusals("#SBATCH --export=ALL\n" + agent).empty());
   // The parts of a heterogeneous job that dlrun rendered are the components of one run.
   const std::string parts = "#SBATCH -N1\n#SBATCH hetjob\n#SBATCH -N2\n";
-  CHECK(refused(parts + "exec \"$dlrun_agent\" lead --name x \"${dlrun_component_a[@]}\" -- x\n")
+  CHECK(refusals(parts + "exec \"$dlrun_agent\" lead --name x \"${dlrun_component_a[@]}\" -- x\n")
             .empty());
-  starts(parts + agent, "3: a heterogeneous job is several jobs");
-  CHECK(refused("#SBATCH --export=A=1,all\n" + agent).empty());
+  check_refusal(parts + agent, "3: a heterogeneous job is several jobs");
+  CHECK(refusals("#SBATCH --export=A=1,all\n" + agent).empty());
   // Only the last --export counts.
-  CHECK(refused("#SBATCH --export=NONE\n#SBATCH --export=ALL,A=1\n" + agent).empty());
-  const auto all = refused("#SBATCH --export=NONE\n#SBATCH -W\n#SBATCH --array=1\n" + agent);
+  CHECK(refusals("#SBATCH --export=NONE\n#SBATCH --export=ALL,A=1\n" + agent).empty());
+  const auto all = refusals("#SBATCH --export=NONE\n#SBATCH -W\n#SBATCH --array=1\n" + agent);
   REQUIRE(all.size() == 3);
   CHECK(all[0].starts_with("2: --export"));
   CHECK(all[2].starts_with("4: --array"));
@@ -149,7 +150,8 @@ TEST_CASE(
             .empty());
 }
 
-TEST_CASE("an unedited script has the image of its spec, also if quotes change its name") {
+TEST_CASE(
+    "an unedited script has the image of its spec, also if the script quotes the image's path") {
   Experiment experiment;
   experiment.loaded.spec.container.image = "/it's.sif";
   const std::string quoted = "#!/bin/bash\nrun '/it'\\''s.sif'\n";

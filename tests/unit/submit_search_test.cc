@@ -30,9 +30,9 @@ std::string refusal_of(std::string_view line) {
   return answer ? "accepted" : answer.error().message;
 }
 
-std::unique_ptr<SearchProgram> start_shell(const std::string& script, int seconds = 60) {
+std::unique_ptr<SearchProgram> start_shell(const std::string& script, int answer_timeout_s = 60) {
   auto program = SearchProgram::start({"bash", "-c", script}, Env::of_process(), "/",
-                                      std::chrono::seconds(seconds));
+                                      std::chrono::seconds(answer_timeout_s));
   REQUIRE(program.has_value());
   return std::move(*program);
 }
@@ -69,7 +69,7 @@ TEST_CASE("an invalid answer is refused with the reason") {
             "'lr' is neither a number nor a text"));
 }
 
-TEST_CASE("a number that JSON does not have is refused with its spelling") {
+TEST_CASE("NaN, Infinity and numbers that are too large are refused with the reason") {
   CHECK(has(refusal_of(R"({"point": {"lr": NaN, "depth": 4, "model": "cnn"}})"),
             "JSON has neither NaN nor Infinity"));
   CHECK(has(refusal_of(R"({"point": {"lr": 0.01, "depth": -Infinity, "model": "cnn"}})"),
@@ -95,11 +95,11 @@ TEST_CASE("the job gets a listed value as the spec spells it, and numbers may co
 }
 
 TEST_CASE("a search program inherits only its standard streams") {
-  const UniqueFd lock(
-      ::open("/dev/null", O_RDWR));  // stays open on exec, as a lock for children does
-  REQUIRE(lock.is_open());
-  const auto program = start_shell(
-      fmt::format("read -r line; [[ -e /proc/$$/fd/{} ]] && echo open || echo closed", lock.get()));
+  // Without O_CLOEXEC, as a lock that child processes shall keep.
+  const UniqueFd inheritable(::open("/dev/null", O_RDWR));
+  REQUIRE(inheritable.is_open());
+  const auto program = start_shell(fmt::format(
+      "read -r line; [[ -e /proc/$$/fd/{} ]] && echo open || echo closed", inheritable.get()));
   CHECK(*program->ask(Json{{"ask", 0}}) == "closed");
 }
 

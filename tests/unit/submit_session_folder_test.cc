@@ -20,15 +20,15 @@ TEST_CASE(
     "the folder of a killed session is removed by the next session, and the folder of a running "
     "session is kept") {
   const TemporaryDirectory runs;
-  const auto left = sessions_in(runs.path()) / "0011223344556677";
-  std::filesystem::create_directories(left);
-  REQUIRE(write_file_atomic(left / "session.sh", "#!/bin/bash\n").has_value());
+  const auto leftover = sessions_in(runs.path()) / "0011223344556677";
+  std::filesystem::create_directories(leftover);
+  REQUIRE(write_file_atomic(leftover / "session.sh", "#!/bin/bash\n").has_value());
   std::filesystem::path path;
   {
     const auto first = SessionFolder::make(runs.path());
     REQUIRE(first.has_value());
     path = first->path();
-    CHECK_FALSE(std::filesystem::exists(left));
+    CHECK_FALSE(std::filesystem::exists(leftover));
     const auto second = SessionFolder::make(runs.path());
     REQUIRE(second.has_value());
     CHECK(std::filesystem::exists(path));

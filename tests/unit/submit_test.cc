@@ -27,7 +27,7 @@ using namespace dlrun;
 namespace fs = std::filesystem;
 
 TEST_CASE_FIXTURE(Cluster, "a spec, its rendered script and the recorded run give the same job") {
-  spec("");
+  write_x_yaml("");
   const auto first = submit("x.yaml");
   REQUIRE(first.has_value());
   REQUIRE(first->submissions.size() == 1);
@@ -62,7 +62,7 @@ TEST_CASE_FIXTURE(
       "sbatch",
       "case \"$*\" in *--acount*) echo \"sbatch: unrecognized option '--acount'\" >&2; exit 1;;"
       " *--help*) echo '  --account=name'; exit 0;; *) echo 7;; esac");
-  spec("slurm: {acount: a}\n");
+  write_x_yaml("slurm: {acount: a}\n");
   const auto submitted = submit("x.yaml");
   REQUIRE_FALSE(submitted.has_value());
   CHECK(reporter.messages.empty());
@@ -80,7 +80,7 @@ TEST_CASE_FIXTURE(
     "environments that dlrun builds") {
   const auto planned = [&](const std::string& yaml, bool has_secrets) {
     std::ofstream(folder / "resolved.yaml") << yaml;
-    const auto experiment = recorded_experiment(context, folder.path(), has_secrets);
+    const auto experiment = recorded_experiment_if_needed(context, folder.path(), has_secrets);
     REQUIRE(experiment.has_value());
     return experiment->has_value();
   };
@@ -100,13 +100,13 @@ TEST_CASE_FIXTURE(
               false));
   CHECK(reporter.messages.empty());
   fs::remove(folder / "resolved.yaml");
-  const auto none = recorded_experiment(context, folder.path(), true);
+  const auto none = recorded_experiment_if_needed(context, folder.path(), true);
   REQUIRE(none.has_value());
   CHECK_FALSE(none->has_value());
 }
 
 TEST_CASE_FIXTURE(Cluster, "a check reports on the job that a submission would queue") {
-  spec("");
+  write_x_yaml("");
   RunInspector inspector(context.env, known_servers(context));
   const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
   REQUIRE(report.has_value());
@@ -171,7 +171,7 @@ TEST_CASE_FIXTURE(Cluster,
 }
 
 TEST_CASE_FIXTURE(Cluster, "without an answer about the account a check says nothing about it") {
-  spec("");
+  write_x_yaml("");
   write_program("sshare", "echo 'sshare: error: not a supported priority plugin' >&2; exit 1");
   RunInspector inspector(context.env, known_servers(context));
   const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
@@ -191,7 +191,7 @@ TEST_CASE_FIXTURE(Cluster,
   write_program("srun", "echo '  --mpi=type'");
   const auto warnings_of = [&](const std::string& more) {
     reporter.messages.clear();
-    spec("site: here\n" + more);
+    write_x_yaml("site: here\n" + more);
     RunInspector inspector(context.env, known_servers(context));
     const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
     REQUIRE_MESSAGE(report.has_value(), (report ? "" : report.error().message));
@@ -266,13 +266,13 @@ TEST_CASE_FIXTURE(Cluster,
   context.tools.files = {{"bin/dlrun-agent", sha256_of_text("agent")},
                          {"bin/dlrun-trainer", sha256_of_text("trainer")}};
   const auto earlier = folder / "earlier copy" / "dlrun-trainer";
-  const std::string needs = "dlrun-trainer is not installed, and this job needs it";
+  const std::string missing_trainer = "dlrun-trainer is not installed, and this job needs it";
   std::ofstream(folder / "x.sh") << "#!/bin/bash\n#SBATCH --time=1\nsrun \\\n  '"
                                  << earlier.string() << "' \\\n  --epochs 1\n";
   const auto refused = submit("x.sh");
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == Errc::kNotFound);
-  CHECK(has(refused.error().message, needs));
+  CHECK(has(refused.error().message, missing_trainer));
   // Comments start nothing, and only the job knows its variables.
   std::ofstream(folder / "y.sh")
       << "#!/bin/bash\n#SBATCH --time=1\n# /x/dlrun-trainer\n$D/dlrun-trainer\n";
@@ -285,7 +285,7 @@ TEST_CASE_FIXTURE(Cluster,
   fs::remove(earlier);
   const auto again = submit_again(submitted->run.id);
   REQUIRE_FALSE(again.has_value());
-  CHECK(has(again.error().message, needs));
+  CHECK(has(again.error().message, missing_trainer));
 }
 
 TEST_CASE_FIXTURE(Cluster, "the plan of a run and of a sweep's point names the folder of runs") {

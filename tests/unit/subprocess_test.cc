@@ -30,7 +30,9 @@ TEST_CASE("a program is found in the first folder of PATH that contains it") {
   CHECK_FALSE(find_program("no-such-program", env).has_value());
 }
 
-TEST_CASE("the path of a program is absolute, so that it is the same file in another folder") {
+TEST_CASE(
+    "a relative path of a program becomes absolute, so that it is the same file in another "
+    "folder") {
   const auto relative = std::filesystem::relative("/bin/sh").string();
   REQUIRE(relative.find('/') != std::string::npos);
   const auto found = find_program(relative, {});

@@ -71,7 +71,7 @@ std::string row(const std::string& local, const std::string& remote, const char*
          std::to_string(inode) + " 1 0000000000000000\n";
 }
 
-const std::string kNone = "00000000:0000";
+const std::string kNoPeer = "00000000:0000";
 
 }  // namespace
 
@@ -79,7 +79,7 @@ TEST_CASE(
     "the owner of a connection is the user of the program that has accepted it, and of the "
     "listener until then") {
   const auto own = address_of("127.0.0.1", 40000), peer = address_of("127.0.0.1", 8080);
-  const std::string listener = row("0100007F:1F90", kNone, "0A", 7, 1);
+  const std::string listener = row("0100007F:1F90", kNoPeer, "0A", 7, 1);
   CHECK(find_tcp_owner(own, peer, kTitles + listener, "") == 7U);
   // The kernel shows 0 for a connection that nobody has accepted.
   const std::string waiting = row("0100007F:1F90", "0100007F:9C40", "01", 0, 0);
@@ -95,16 +95,16 @@ TEST_CASE(
     "the listener with the most exact address gets the connection if several listeners have the "
     "same port") {
   const auto own = address_of("127.0.0.1", 40000), peer = address_of("127.0.0.1", 8080);
-  const std::string exact = row("0100007F:1F90", kNone, "0A", 1, 1);
-  const std::string any = row("00000000:1F90", kNone, "0A", 2, 1);
-  const std::string none6 = "00000000000000000000000000000000:0000";
-  const std::string mapped = row("0000000000000000FFFF00000100007F:1F90", none6, "0A", 3, 1);
-  const std::string any6 = row("00000000000000000000000000000000:1F90", none6, "0A", 4, 1);
+  const std::string exact = row("0100007F:1F90", kNoPeer, "0A", 1, 1);
+  const std::string any = row("00000000:1F90", kNoPeer, "0A", 2, 1);
+  const std::string no_peer6 = "00000000000000000000000000000000:0000";
+  const std::string mapped = row("0000000000000000FFFF00000100007F:1F90", no_peer6, "0A", 3, 1);
+  const std::string any6 = row("00000000000000000000000000000000:1F90", no_peer6, "0A", 4, 1);
   CHECK(find_tcp_owner(own, peer, any + exact, any6 + mapped) == 1U);
   CHECK(find_tcp_owner(own, peer, any, any6 + mapped) == 3U);
   CHECK(find_tcp_owner(own, peer, any, any6) == 2U);
   CHECK(find_tcp_owner(own, peer, "", any6) == 4U);
-  CHECK_FALSE(find_tcp_owner(own, peer, row("0100007F:1F91", kNone, "0A", 1, 1), ""));
+  CHECK_FALSE(find_tcp_owner(own, peer, row("0100007F:1F91", kNoPeer, "0A", 1, 1), ""));
   CHECK_FALSE(find_tcp_owner(own, peer, "damaged\n\n 0: x y z\n", ""));
   // A listener of IPv4 gets no connection to an address of IPv6.
   CHECK(find_tcp_owner(address_of("::1", 40000), address_of("::1", 8080), any, any6) == 4U);
@@ -128,16 +128,17 @@ TEST_CASE(
   REQUIRE(::pipe(ends.data()) == 0);
   const pid_t child = ::fork();
   if (child == 0) {
-    std::uint16_t theirs = 0;
+    std::uint16_t their_port = 0;
     const int socket = ::setuid(kOther) == 0 ? ::socket(AF_INET, SOCK_STREAM, 0) : -1;
-    theirs = listen_here(socket);
-    [[maybe_unused]] const auto written = ::write(ends[1], &theirs, sizeof theirs);
+    their_port = listen_here(socket);
+    [[maybe_unused]] const auto written = ::write(ends[1], &their_port, sizeof their_port);
     ::pause();
     ::_exit(0);
   }
-  std::uint16_t theirs = 0;
-  REQUIRE(::read(ends[0], &theirs, sizeof theirs) == static_cast<ssize_t>(sizeof theirs));
-  CHECK(owner_of_tcp_peer(connected_to(theirs).get()) == kOther);
+  std::uint16_t their_port = 0;
+  REQUIRE(::read(ends[0], &their_port, sizeof their_port) ==
+          static_cast<ssize_t>(sizeof their_port));
+  CHECK(owner_of_tcp_peer(connected_to(their_port).get()) == kOther);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   ::close(ends[0]);

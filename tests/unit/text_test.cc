@@ -42,7 +42,8 @@ TEST_CASE("a swapped pair of letters is one edit") {
   CHECK(edit_distance("pratition", "partition") == 1);
 }
 
-TEST_CASE("nearest() suggests a name with a small spelling error, and nothing else") {
+TEST_CASE(
+    "nearest() suggests a name for a word with a small spelling error, and none for other words") {
   constexpr std::array<std::string_view, 3> kKeys{"gpus_per_node", "tasks_per_node", "time"};
   CHECK(nearest("gpus_per_nod", kKeys) == "gpus_per_node");
   CHECK(nearest("tine", kKeys) == "time");

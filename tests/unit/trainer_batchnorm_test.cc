@@ -18,9 +18,9 @@ namespace batchnorm_reference {
 #include "tests/reference/layers.inc"
 }  // namespace batchnorm_reference
 
-constexpr std::size_t kNormImages = 5;
+constexpr std::size_t kImagesPerBatch = 5;
 constexpr ImageShape kShape{3, 2, 4};
-constexpr std::size_t kElements = kNormImages * 3 * 2 * 4;
+constexpr std::size_t kElements = kImagesPerBatch * 3 * 2 * 4;
 constexpr int kBatches = 3;
 
 /// Returns the i-th number of a batch, as value() in tests/reference/layers.py does.
@@ -47,9 +47,9 @@ constexpr double kNormTolerance = 1e-7;
 template <typename T>
 void check_against_reference(double tolerance, int threads) {
   auto kernels = make_cpu_kernels<T>(threads);
-  const std::vector<std::string> words{"batchnorm"};
-  Network<T> network(*kernels, *make_layers<T>(words, kShape, kShape.size()), kShape.size(),
-                     kNormImages, 1);
+  const std::vector<std::string> layer_texts{"batchnorm"};
+  Network<T> network(*kernels, *make_layers<T>(layer_texts, kShape, kShape.size()), kShape.size(),
+                     kImagesPerBatch, 1);
   network.initialise(1);
   const std::vector<T> parameters{T(1.5), T(-0.5), T(2), T(0.25), T(0.1), T(0.2), T(-0.3), T(0)};
   std::copy(parameters.begin(), parameters.end(), network.parameters().begin());
@@ -59,8 +59,8 @@ void check_against_reference(double tolerance, int threads) {
       network.output_gradient()[i] = static_cast<T>(std::cos(0.7 * static_cast<double>(i)));
     }
     std::fill(network.observed().begin(), network.observed().end(), T{0});
-    network.forward(kNormImages, {.is_training = true});
-    network.backward(kNormImages, [](std::size_t) {});
+    network.forward(kImagesPerBatch, {.is_training = true});
+    network.backward(kImagesPerBatch, [](std::size_t) {});
     network.update_running();
   }
   const std::span<const T> running = network.running();
@@ -69,7 +69,7 @@ void check_against_reference(double tolerance, int threads) {
   check_equal<T>(network.gradients().subspan(4), batchnorm_reference::kBiasGradient, tolerance);
   check_equal<T>(running.first(4), batchnorm_reference::kRunningMean, tolerance);
   check_equal<T>(running.subspan(4), batchnorm_reference::kRunningVariance, tolerance);
-  network.forward(kNormImages);
+  network.forward(kImagesPerBatch);
   check_equal<T>({network.output(), kElements}, batchnorm_reference::kEvaluated, tolerance);
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("batchnorm gives PyTorch's gradient of its input") {
   const auto layer = make_batchnorm<double>(kShape.height * kShape.width, kShape.channels, false);
   const std::vector<double> parameters{1.5, -0.5, 2, 0.25, 0.1, 0.2, -0.3, 0};
   const std::vector<double> running{-2, 0.5, 1, 3, 1, 1, 1, 1};  // has no effect in training
-  std::vector<double> workspace(kNormImages * layer->workspace_size());
+  std::vector<double> workspace(kImagesPerBatch * layer->workspace_size());
   std::vector<double> x(kElements), y(kElements), dy(kElements), dx(kElements),
       gradients(parameters.size());
   for (std::size_t i = 0; i < kElements; ++i) {
@@ -94,7 +94,7 @@ TEST_CASE("batchnorm gives PyTorch's gradient of its input") {
     dy[i] = std::cos(0.7 * static_cast<double>(i));
   }
   const BatchInfo batch{.is_training = true};
-  const LayerCall<double> call{*kernels, parameters.data(), workspace.data(), kNormImages,
+  const LayerCall<double> call{*kernels, parameters.data(), workspace.data(), kImagesPerBatch,
                                batch,    running.data()};
   layer->forward(call, x.data(), y.data());
   layer->backward(call, x.data(), y.data(), dy.data(), gradients.data(), dx.data());

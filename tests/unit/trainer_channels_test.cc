@@ -50,10 +50,11 @@ TEST_CASE_TEMPLATE("silu is x times its logistic, and finite for huge numbers", 
   kernels->layer_kernels().silu_backward(x.data(), dy.data(), dx.data(), x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
     CAPTURE(x[i]);
-    const auto at = static_cast<double>(x[i]);
-    const double s = at < -700 ? 0 : logistic(at);
-    CHECK(static_cast<double>(y[i]) == doctest::Approx(at * s).epsilon(1e-6));
-    CHECK(static_cast<double>(dx[i]) == doctest::Approx(2 * (s + at * s * (1 - s))).epsilon(1e-6));
+    const auto value = static_cast<double>(x[i]);
+    const double s = value < -700 ? 0 : logistic(value);
+    CHECK(static_cast<double>(y[i]) == doctest::Approx(value * s).epsilon(1e-6));
+    CHECK(static_cast<double>(dx[i]) ==
+          doctest::Approx(2 * (s + value * s * (1 - s))).epsilon(1e-6));
   }
 }
 

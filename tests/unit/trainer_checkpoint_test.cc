@@ -28,7 +28,7 @@ const CheckpointLayout kTensors{{{"layers.0.weight", {3, 2}, 0}, {"layers.0.bias
                                 {{"layers.1.running_mean", {2}, 0}}};
 const std::vector<std::string> kStates{"m", "v"};
 
-CheckpointFolder at(const TemporaryDirectory& folder, std::size_t keep = 3) {
+CheckpointFolder checkpoints_in(const TemporaryDirectory& folder, std::size_t keep = 3) {
   return {folder.path() / "ckpt", keep, [] { return Result<>(); }};
 }
 
@@ -46,7 +46,7 @@ TrainingState state_at(std::uint64_t step) {
 }
 
 /// Returns the step of the loaded checkpoint, or -1.
-std::int64_t newest(const CheckpointFolder& folder, std::vector<std::string>& damaged) {
+std::int64_t loaded_step(const CheckpointFolder& folder, std::vector<std::string>& damaged) {
   const auto loaded = folder.load_newest(kTensors, "adam", kStates, damaged);
   REQUIRE(loaded.has_value());
   return loaded->has_value() ? static_cast<std::int64_t>((*loaded)->position.step) : -1;
@@ -67,9 +67,9 @@ std::string file_of(const std::string& header, std::size_t data_bytes) {
 
 TEST_CASE("a checkpoint loads as it was saved") {
   const TemporaryDirectory folder;
-  REQUIRE(at(folder).save(state_at(42), kTensors));
+  REQUIRE(checkpoints_in(folder).save(state_at(42), kTensors));
   std::vector<std::string> damaged;
-  const auto loaded = at(folder).load_newest(kTensors, "adam", kStates, damaged);
+  const auto loaded = checkpoints_in(folder).load_newest(kTensors, "adam", kStates, damaged);
   REQUIRE(loaded.has_value());
   REQUIRE(loaded->has_value());
   const TrainingState want = state_at(42);
@@ -90,13 +90,13 @@ TEST_CASE(
   layout.per_tensor = {"v"};
   TrainingState state = state_at(42);
   state.states[1] = {0.25F, 0.125F};
-  REQUIRE(at(folder).save(state, layout));
+  REQUIRE(checkpoints_in(folder).save(state, layout));
   std::vector<std::string> damaged;
-  const auto loaded = at(folder).load_newest(layout, "adam", kStates, damaged);
+  const auto loaded = checkpoints_in(folder).load_newest(layout, "adam", kStates, damaged);
   REQUIRE(loaded.has_value());
   REQUIRE(loaded->has_value());
   CHECK((*loaded)->states == state.states);
-  const auto other = at(folder).load_newest(kTensors, "adam", kStates, damaged);
+  const auto other = checkpoints_in(folder).load_newest(kTensors, "adam", kStates, damaged);
   REQUIRE_FALSE(other.has_value());
   CHECK(has(other.error().message, "v.layers.0.weight is F32 [1], this model needs F32 [3 x 2]"));
 }
@@ -104,8 +104,8 @@ TEST_CASE(
 TEST_CASE("the last checkpoints are kept, and older ones are removed") {
   const TemporaryDirectory folder;
   for (const std::uint64_t step : {10U, 20U, 30U, 100'000'000U, 40U})
-    REQUIRE(at(folder, 3).save(state_at(step), kTensors));
-  CHECK(at(folder).names().value() ==
+    REQUIRE(checkpoints_in(folder, 3).save(state_at(step), kTensors));
+  CHECK(checkpoints_in(folder).names().value() ==
         std::vector<std::string>{"step-100000000", "step-00000040", "step-00000030"});
 }
 
@@ -113,29 +113,30 @@ TEST_CASE(
     "the checkpoint that was just saved is kept and loaded, even if earlier attempts left later "
     "steps") {
   const TemporaryDirectory folder;
-  REQUIRE(at(folder, 1).save(state_at(100), kTensors));
+  REQUIRE(checkpoints_in(folder, 1).save(state_at(100), kTensors));
   // A process that is killed while it writes a checkpoint leaves such a folder.
   fs::create_directories(folder.path() / "ckpt/step-00000150");
-  REQUIRE(at(folder, 1).save(state_at(120), kTensors));
+  REQUIRE(checkpoints_in(folder, 1).save(state_at(120), kTensors));
   std::vector<std::string> damaged;
-  CHECK(newest(at(folder), damaged) == 120);
+  CHECK(loaded_step(checkpoints_in(folder), damaged) == 120);
   CHECK(damaged.empty());
-  CHECK(at(folder).names().value() == std::vector<std::string>{"step-00000120"});
+  CHECK(checkpoints_in(folder).names().value() == std::vector<std::string>{"step-00000120"});
 
   for (const std::uint64_t step : {200U, 300U}) {
-    REQUIRE(at(folder, 2).save(state_at(step), kTensors));
+    REQUIRE(checkpoints_in(folder, 2).save(state_at(step), kTensors));
     fs::resize_file(folder.path() / fmt::format("ckpt/step-{:08}/model.safetensors", step), 10);
   }
-  REQUIRE(at(folder, 2).save(state_at(130), kTensors));
-  CHECK(newest(at(folder), damaged) == 130);
-  CHECK(at(folder).names().value() == std::vector<std::string>{"step-00000300", "step-00000130"});
+  REQUIRE(checkpoints_in(folder, 2).save(state_at(130), kTensors));
+  CHECK(loaded_step(checkpoints_in(folder), damaged) == 130);
+  CHECK(checkpoints_in(folder).names().value() ==
+        std::vector<std::string>{"step-00000300", "step-00000130"});
 }
 
 TEST_CASE(
     "a manifest with a changed position counts as damaged, and the message says that training "
     "starts anew") {
   const TemporaryDirectory folder;
-  REQUIRE(at(folder).save(state_at(42), kTensors));
+  REQUIRE(checkpoints_in(folder).save(state_at(42), kTensors));
   const fs::path path = folder.path() / "ckpt/step-00000042/manifest.json";
   std::string text = *read_file(path, 1U << 20U);
   const std::string place = "\"epoch\": 4";
@@ -143,7 +144,7 @@ TEST_CASE(
   text.replace(text.find(place), place.size(), "\"epoch\": 9");
   std::ofstream(path) << text;
   std::vector<std::string> damaged;
-  CHECK(newest(at(folder), damaged) == -1);
+  CHECK(loaded_step(checkpoints_in(folder), damaged) == -1);
   REQUIRE(damaged.size() == 1);
   CHECK(has(damaged[0],
             "manifest.json: the checksum in the file does not match its content; there is no "
@@ -153,13 +154,13 @@ TEST_CASE(
 TEST_CASE(
     "a manifest or array header that is nested 100,000 deep counts as damaged, without a crash") {
   const TemporaryDirectory folder;
-  REQUIRE(at(folder).save(state_at(42), kTensors));
+  REQUIRE(checkpoints_in(folder).save(state_at(42), kTensors));
   const fs::path path = folder.path() / "ckpt/step-00000042/manifest.json";
   std::string text = *read_file(path, 1U << 20U);
   text.insert(1, "\"deep\":" + std::string(100'000, '[') + std::string(100'000, ']') + ",");
   std::ofstream(path) << text;
   std::vector<std::string> damaged;
-  CHECK(newest(at(folder), damaged) == -1);
+  CHECK(loaded_step(checkpoints_in(folder), damaged) == -1);
   CHECK(damaged.size() == 1);
   const std::string file =
       file_of("{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}", 0);
@@ -172,7 +173,7 @@ TEST_CASE("a checkpoint folder that cannot be listed is an error") {
   const TemporaryDirectory folder;
   std::ofstream(folder.path() / "ckpt") << "a file";
   std::vector<std::string> damaged;
-  const auto loaded = at(folder).load_newest(kTensors, "adam", kStates, damaged);
+  const auto loaded = checkpoints_in(folder).load_newest(kTensors, "adam", kStates, damaged);
   REQUIRE_FALSE(loaded.has_value());
   CHECK(loaded.error().code == Errc::kIo);
   CHECK(has(loaded.error().message, "ckpt: cannot list its checkpoints: "));
@@ -181,7 +182,7 @@ TEST_CASE("a checkpoint folder that cannot be listed is an error") {
 TEST_CASE("a missing checkpoint folder has no checkpoint") {
   const TemporaryDirectory folder;
   std::vector<std::string> damaged;
-  CHECK(newest(at(folder), damaged) == -1);
+  CHECK(loaded_step(checkpoints_in(folder), damaged) == -1);
   CHECK(damaged.empty());
 }
 
@@ -195,7 +196,7 @@ void check_too_little_memory(const TemporaryDirectory& folder) {
     const rlimit little{std::size_t{1} << 30U, std::size_t{1} << 30U};
     ::setrlimit(RLIMIT_AS, &little);
     std::vector<std::string> skipped;
-    const auto loaded = at(folder).load_newest(kTensors, "adam", kStates, skipped);
+    const auto loaded = checkpoints_in(folder).load_newest(kTensors, "adam", kStates, skipped);
     ::_exit(!loaded && loaded.error().code == Errc::kIo &&
                     has(loaded.error().message, "not enough memory")
                 ? 0
@@ -210,14 +211,16 @@ TEST_CASE(
     "a checkpoint that does not fit into memory is an error, not an abort, and no older one is "
     "loaded") {
   const TemporaryDirectory folder;
-  for (const std::uint64_t step : {10U, 20U}) REQUIRE(at(folder).save(state_at(step), kTensors));
+  for (const std::uint64_t step : {10U, 20U})
+    REQUIRE(checkpoints_in(folder).save(state_at(step), kTensors));
   fs::resize_file(folder.path() / "ckpt/step-00000020/model.safetensors", std::uintmax_t{3} << 30U);
   check_too_little_memory(folder);
 }
 
 TEST_CASE("a file of more than 64 GiB that its manifest declares does not count as damaged") {
   const TemporaryDirectory folder;
-  for (const std::uint64_t step : {10U, 20U}) REQUIRE(at(folder).save(state_at(step), kTensors));
+  for (const std::uint64_t step : {10U, 20U})
+    REQUIRE(checkpoints_in(folder).save(state_at(step), kTensors));
   const auto newest = folder.path() / "ckpt/step-00000020";
   const std::uintmax_t bytes = std::uintmax_t{65} << 30U;
   fs::resize_file(newest / "model.safetensors", bytes);  // a sparse file
@@ -231,18 +234,18 @@ TEST_CASE("a file of more than 64 GiB that its manifest declares does not count 
 
 TEST_CASE("a checkpoint that could not be read again is not saved, and the last one stays") {
   const TemporaryDirectory folder;
-  REQUIRE(at(folder, 1).save(state_at(1), kTensors));
+  REQUIRE(checkpoints_in(folder, 1).save(state_at(1), kTensors));
   // The name of the tensor makes the header longer than the 64 MiB that a reader accepts.
   const CheckpointLayout layout{{{std::string(std::size_t{65} << 20U, 'x'), {8}, 0}}};
   auto state = state_at(2);
   state.running_statistics.clear();
-  const auto saved = at(folder, 1).save(state, layout);
+  const auto saved = checkpoints_in(folder, 1).save(state, layout);
   REQUIRE_FALSE(saved.has_value());
   CHECK(saved.error().code == Errc::kInvalid);
   CHECK(has(saved.error().message, "cannot save a checkpoint: "));
   CHECK(has(saved.error().message, "at most 67108864 are allowed"));
   std::vector<std::string> damaged;
-  CHECK(newest(at(folder), damaged) == 1);
+  CHECK(loaded_step(checkpoints_in(folder), damaged) == 1);
   CHECK(damaged.empty());
 }
 
@@ -253,8 +256,8 @@ TEST_CASE(
       CAPTURE(name);
       CAPTURE(damage);
       const TemporaryDirectory folder;
-      REQUIRE(at(folder).save(state_at(1), kTensors));
-      REQUIRE(at(folder).save(state_at(2), kTensors));
+      REQUIRE(checkpoints_in(folder).save(state_at(1), kTensors));
+      REQUIRE(checkpoints_in(folder).save(state_at(2), kTensors));
       const fs::path path = folder.path() / "ckpt/step-00000002" / name;
       std::string bytes = *read_file(path, 1U << 20U);
       if (damage == std::string("flipped")) {
@@ -270,7 +273,7 @@ TEST_CASE(
       if (damage != std::string("missing")) std::ofstream(path, std::ios::binary) << bytes;
 
       std::vector<std::string> damaged;
-      CHECK(newest(at(folder), damaged) == 1);
+      CHECK(loaded_step(checkpoints_in(folder), damaged) == 1);
       REQUIRE(damaged.size() == 1);
       CHECK(has(damaged[0], "step-00000002"));
       CHECK(has(damaged[0], "using the previous checkpoint"));
@@ -285,23 +288,23 @@ TEST_CASE(
 
 TEST_CASE("a checkpoint of another model or optimizer is refused, not skipped") {
   const TemporaryDirectory folder;
-  REQUIRE(at(folder).save(state_at(1), kTensors));
+  REQUIRE(checkpoints_in(folder).save(state_at(1), kTensors));
   std::vector<std::string> damaged;
   auto other = kTensors;
   other.parameters[0].shape = {2, 3};
-  const auto shape = at(folder).load_newest(other, "adam", kStates, damaged);
+  const auto shape = checkpoints_in(folder).load_newest(other, "adam", kStates, damaged);
   REQUIRE_FALSE(shape.has_value());
   CHECK(has(shape.error().message, "layers.0.weight is F32 [3 x 2], this model needs F32 [2 x 3]"));
   other.parameters[0] = {"layers.9.weight", {3, 2}, 0};
-  CHECK(has(at(folder).load_newest(other, "adam", kStates, damaged).error().message,
+  CHECK(has(checkpoints_in(folder).load_newest(other, "adam", kStates, damaged).error().message,
             "has no array layers.9.weight"));
-  CHECK(has(at(folder).load_newest(kTensors, "sgd", {}, damaged).error().message,
+  CHECK(has(checkpoints_in(folder).load_newest(kTensors, "sgd", {}, damaged).error().message,
             "was saved with optimizer adam, this run has sgd"));
 }
 
 TEST_CASE("a process whose run belongs to another attempt commits nothing and removes nothing") {
   const TemporaryDirectory folder;
-  REQUIRE(at(folder).save(state_at(1), kTensors));
+  REQUIRE(checkpoints_in(folder).save(state_at(1), kTensors));
   Env env;
   env.set("DLRUN_RUN", folder.path().string());
   env.set("DLRUN_ATTEMPT", "0");
@@ -323,13 +326,13 @@ TEST_CASE("a process whose run belongs to another attempt commits nothing and re
   CHECK(has(saved.error().message, "names attempt 1, this is attempt 0"));
   CHECK_FALSE(stale.save(state_at(1), kTensors).has_value());
   std::vector<std::string> damaged;
-  CHECK(newest(at(folder), damaged) == 1);
+  CHECK(loaded_step(checkpoints_in(folder), damaged) == 1);
   // The stale attempt cannot tell who owns the files by now. The owner's next save removes them.
   REQUIRE(damaged.size() == 1);
   CHECK(
       has(damaged[0], "unfinished checkpoint: " + (folder.path() / "ckpt/step-00000002").string()));
-  REQUIRE(at(folder).save(state_at(1), kTensors));
-  CHECK(at(folder).names().value() == std::vector<std::string>{"step-00000001"});
+  REQUIRE(checkpoints_in(folder).save(state_at(1), kTensors));
+  CHECK(checkpoints_in(folder).names().value() == std::vector<std::string>{"step-00000001"});
 
   // The stale attempt pauses during a save until the other attempt has saved the same step.
   REQUIRE(write_file_atomic(folder.path() / "attempt", "0\n"));
@@ -337,13 +340,13 @@ TEST_CASE("a process whose run belongs to another attempt commits nothing and re
   const CheckpointFolder late(folder.path() / "ckpt", 1, [&]() -> Result<> {
     if (++checks == 2) {
       REQUIRE(write_file_atomic(folder.path() / "attempt", "1\n"));
-      REQUIRE(at(folder).save(state_at(2), kTensors));
+      REQUIRE(checkpoints_in(folder).save(state_at(2), kTensors));
     }
     return check_attempt(env);
   });
   CHECK_FALSE(late.save(state_at(2), kTensors).has_value());
   damaged.clear();
-  CHECK(newest(at(folder), damaged) == 2);
+  CHECK(loaded_step(checkpoints_in(folder), damaged) == 2);
   CHECK(damaged.empty());
 }
 
@@ -353,7 +356,7 @@ TEST_CASE(
   // RLIMIT_FSIZE limits a file's size like a full disk. It is set in a child process, because it
   // cannot be raised again.
   const TemporaryDirectory folder;
-  REQUIRE(at(folder).save(state_at(1), kTensors));
+  REQUIRE(checkpoints_in(folder).save(state_at(1), kTensors));
   for (const rlim_t limit : {0U, 1U, 100U, 200U, 300U, 400U}) {
     CAPTURE(limit);
     const pid_t child = fork();
@@ -361,7 +364,7 @@ TEST_CASE(
       signal(SIGXFSZ, SIG_IGN);
       const rlimit bound{limit, limit};
       setrlimit(RLIMIT_FSIZE, &bound);
-      const auto saved = at(folder, 1).save(state_at(2), kTensors);
+      const auto saved = checkpoints_in(folder, 1).save(state_at(2), kTensors);
       _exit(!saved && saved.error().code == Errc::kIo &&
                     has(saved.error().message, "step-00000002/")
                 ? 0
@@ -371,7 +374,7 @@ TEST_CASE(
     REQUIRE(waitpid(child, &status, 0) == child);
     CHECK(status == 0);
     std::vector<std::string> damaged;
-    CHECK(newest(at(folder), damaged) == 1);
+    CHECK(loaded_step(checkpoints_in(folder), damaged) == 1);
     CHECK(damaged.empty());
     CHECK_FALSE(fs::exists(folder.path() / "ckpt/step-00000002"));
   }
@@ -400,39 +403,39 @@ TEST_CASE("safetensors files have the published layout") {
 }
 
 TEST_CASE("hostile safetensors files are refused") {
-  const auto refused = [](const std::string& file) {
+  const auto refusal = [](const std::string& file) {
     const auto parsed = parse_safetensors("f", bytes_of(file));
     return parsed ? std::string() : parsed.error().message;
   };
-  CHECK(has(refused(""), "truncated"));
-  CHECK(has(refused(std::string(8, '\xff')), "truncated or no safetensors"));
-  CHECK(has(refused(file_of("[1]", 0)), "not a JSON object"));
-  CHECK(has(refused(file_of("{", 0)), "not a JSON object"));
-  CHECK(has(refused(file_of(std::string(100'000, '['), 0)), "not a JSON object"));
-  CHECK(has(refused(file_of(R"({"a":1})", 0)), "are needed"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}})", 4)),
+  CHECK(has(refusal(""), "truncated"));
+  CHECK(has(refusal(std::string(8, '\xff')), "truncated or no safetensors"));
+  CHECK(has(refusal(file_of("[1]", 0)), "not a JSON object"));
+  CHECK(has(refusal(file_of("{", 0)), "not a JSON object"));
+  CHECK(has(refusal(file_of(std::string(100'000, '['), 0)), "not a JSON object"));
+  CHECK(has(refusal(file_of(R"({"a":1})", 0)), "are needed"));
+  CHECK(has(refusal(file_of(R"({"a":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}})", 4)),
             "dtype is not known"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4)),
+  CHECK(has(refusal(file_of(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4)),
             "shape is not possible"));
   CHECK(
-      has(refused(file_of(
+      has(refusal(file_of(
               R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0)),
           "shape is not possible"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4)),
+  CHECK(has(refusal(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4)),
             "outside the file"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4)),
+  CHECK(has(refusal(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4)),
             "outside the file"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4)),
+  CHECK(has(refusal(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4)),
             "do not fit its shape"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8)),
+  CHECK(has(refusal(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8)),
             "overlap or leave a hole"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+  CHECK(has(refusal(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
                             R"("b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
                             4)),
             "overlap or leave a hole"));
-  CHECK(has(refused(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 8)),
+  CHECK(has(refusal(file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 8)),
             "end at byte 4, the file has 8"));
-  CHECK(has(refused(file_of(R"({"__metadata__":{"a":1}})", 0)), "more than text"));
+  CHECK(has(refusal(file_of(R"({"__metadata__":{"a":1}})", 0)), "more than text"));
 }
 
 }  // namespace dlrun::trainer

@@ -47,12 +47,12 @@ class Guarded {
   /// least 1).
   [[nodiscard]] double distance(const std::vector<double>& values) const {
     double most = 0;
-    double size = 1;
+    double scale = 1;
     for (std::size_t i = 0; i < count_; ++i) {
       most = std::max(most, std::isfinite(begin_[i]) ? std::abs(begin_[i] - values[i]) : INFINITY);
-      size = std::max(size, std::abs(values[i]));
+      scale = std::max(scale, std::abs(values[i]));
     }
-    return most / size;
+    return most / scale;
   }
 
  private:
@@ -62,8 +62,8 @@ class Guarded {
   float* begin_ = nullptr;
 };
 
-std::vector<double> drawn_for(std::size_t count, std::uint64_t what) {
-  Random random(1, Purpose::kInit, what);
+std::vector<double> drawn_for(std::size_t count, std::uint64_t stream) {
+  Random random(1, Purpose::kInit, stream);
   std::vector<double> values(count);
   for (double& value : values) value = static_cast<float>(random.uniform(-1, 1));
   return values;
@@ -98,34 +98,37 @@ void check(KernelPair& pair, const Window& window, std::size_t n) {
   exact.convolve_backward_input(window, n, w.data(), dy.data(), dx.data());
   exact.convolve_backward_weights(window, n, x.data(), dy.data(), dw.data(), dbias.data());
 
-  Guarded own_x(x);
-  Guarded own_w(w);
-  Guarded own_bias(bias);
-  Guarded own_dy(dy);
-  Guarded own_y(outputs);
-  Guarded own_dx(inputs);
-  Guarded own_dw(weights);
-  Guarded own_dbias(dbias.size());
+  Guarded float_x(x);
+  Guarded float_w(w);
+  Guarded float_bias(bias);
+  Guarded float_dy(dy);
+  Guarded float_y(outputs);
+  Guarded float_dx(inputs);
+  Guarded float_dw(weights);
+  Guarded float_dbias(dbias.size());
   LayerKernels<float>& layers = pair.kernels->layer_kernels();
   constexpr double kClose = 1e-5;
-  layers.convolve(window, n, own_x.data(), own_w.data(), own_bias.data(), false, own_y.data());
-  CHECK(own_y.distance(y) < kClose);
+  layers.convolve(window, n, float_x.data(), float_w.data(), float_bias.data(), false,
+                  float_y.data());
+  CHECK(float_y.distance(y) < kClose);
   for (double& value : y) value = std::max(value, 0.0);
-  layers.convolve(window, n, own_x.data(), own_w.data(), own_bias.data(), true, own_y.data());
-  CHECK(own_y.distance(y) < kClose);
-  layers.convolve_backward_input(window, n, own_w.data(), own_dy.data(), own_dx.data());
-  CHECK(own_dx.distance(dx) < kClose);
-  layers.convolve_backward_weights(window, n, own_x.data(), own_dy.data(), own_dw.data(),
-                                   own_dbias.data());
-  CHECK(own_dw.distance(dw) < kClose);
-  CHECK(own_dbias.distance(dbias) < kClose);
+  layers.convolve(window, n, float_x.data(), float_w.data(), float_bias.data(), true,
+                  float_y.data());
+  CHECK(float_y.distance(y) < kClose);
+  layers.convolve_backward_input(window, n, float_w.data(), float_dy.data(), float_dx.data());
+  CHECK(float_dx.distance(dx) < kClose);
+  layers.convolve_backward_weights(window, n, float_x.data(), float_dy.data(), float_dw.data(),
+                                   float_dbias.data());
+  CHECK(float_dw.distance(dw) < kClose);
+  CHECK(float_dbias.distance(dbias) < kClose);
   for (const bool with_relu : {false, true}) {
     exact.convolve(window, n, x.data(), w.data(), nullptr, with_relu, y.data());
-    layers.convolve(window, n, own_x.data(), own_w.data(), nullptr, with_relu, own_y.data());
-    CHECK(own_y.distance(y) < kClose);
+    layers.convolve(window, n, float_x.data(), float_w.data(), nullptr, with_relu, float_y.data());
+    CHECK(float_y.distance(y) < kClose);
   }
-  layers.convolve_backward_weights(window, n, own_x.data(), own_dy.data(), own_dw.data(), nullptr);
-  CHECK(own_dw.distance(dw) < kClose);
+  layers.convolve_backward_weights(window, n, float_x.data(), float_dy.data(), float_dw.data(),
+                                   nullptr);
+  CHECK(float_dw.distance(dw) < kClose);
   CHECK(layers.status().has_value());
 }
 
@@ -138,11 +141,12 @@ TEST_CASE(
     for (const std::size_t stride : {1U, 2U, 3U}) {
       for (const std::size_t padding : {std::size_t{0}, size / 2}) {
         KernelPair pair;  // A new pair each time; a single one would keep too many convolutions.
-        for (const std::size_t from : {1U, 3U, 4U, 8U, 12U, 16U, 17U, 33U}) {
-          for (const std::size_t to : {1U, 4U, 6U, 8U, 16U, 21U}) {
+        for (const std::size_t in_channels : {1U, 3U, 4U, 8U, 12U, 16U, 17U, 33U}) {
+          for (const std::size_t out_channels : {1U, 4U, 6U, 8U, 16U, 21U}) {
             const std::size_t edge = 8;
             const std::size_t out = (edge + 2 * padding - size) / stride + 1;
-            check(pair, {{edge, edge, from}, {out, out, to}, size, stride, padding}, 5);
+            check(pair,
+                  {{edge, edge, in_channels}, {out, out, out_channels}, size, stride, padding}, 5);
           }
         }
       }
@@ -166,7 +170,7 @@ TEST_CASE("depthwise convolutions match plain loops, and use a fast implementati
 
 TEST_CASE("convolutions of many channels match plain loops, and use a product or Winograd") {
   struct Case {
-    std::size_t edge, from, to, size, stride, padding;
+    std::size_t edge, in_channels, out_channels, size, stride, padding;
     const char* implementation;
   };
   // Tiles of 4 x 4 that end with the image, and tiles that reach beyond it; with and without zeros
@@ -186,7 +190,13 @@ TEST_CASE("convolutions of many channels match plain loops, and use a product or
       KernelPair pair;
       pair.kernels = make_cpu_kernels<float>(threads);
       const std::size_t out = (c.edge + 2 * c.padding - c.size) / c.stride + 1;
-      check(pair, {{c.edge, c.edge, c.from}, {out, out, c.to}, c.size, c.stride, c.padding}, 3);
+      check(pair,
+            {{c.edge, c.edge, c.in_channels},
+             {out, out, c.out_channels},
+             c.size,
+             c.stride,
+             c.padding},
+            3);
       CHECK(pair.kernels->layer_kernels().implementations() ==
             std::vector<std::string>{c.implementation});
     }

@@ -55,17 +55,17 @@ TEST_CASE("the ranks' batches form the same global batches at every world size")
 }
 
 TEST_CASE("an epoch holds every sample once, in an order that changes with epoch and seed") {
-  const auto flat = [](std::size_t epoch, std::uint64_t seed) {
+  const auto epoch_order = [](std::size_t epoch, std::uint64_t seed) {
     Sampler sampler({50, 50, 0, 1, Sharding::kSample, seed});
     const Batch batch = sampler.batch(epoch, 0);
     return Samples(batch.samples.begin(), batch.samples.end());
   };
-  Samples sorted = flat(0, 1);
+  Samples sorted = epoch_order(0, 1);
   std::sort(sorted.begin(), sorted.end());
   for (std::uint32_t i = 0; i < 50; ++i) CHECK(sorted[i] == i);
-  CHECK(flat(0, 1) == flat(0, 1));
-  CHECK(flat(0, 1) != flat(1, 1));
-  CHECK(flat(0, 1) != flat(0, 2));
+  CHECK(epoch_order(0, 1) == epoch_order(0, 1));
+  CHECK(epoch_order(0, 1) != epoch_order(1, 1));
+  CHECK(epoch_order(0, 1) != epoch_order(0, 2));
 }
 
 TEST_CASE("with --shard epoch, every rank gets all samples in its own order") {
@@ -136,8 +136,8 @@ TEST_CASE("steps_left() equals the number of steps that follow") {
 }
 
 TEST_CASE(
-    "at another number of ranks the total of shared epochs stays the same, and no unused sample "
-    "counts as used") {
+    "with --shard epoch, another number of ranks continues with the same total of samples, and no "
+    "unused sample counts as used") {
   CHECK(redistributed({3, 17}, 100, 4, 4) == EpochPosition{3, 17});
   CHECK(redistributed({1, 40}, 100, 2, 4) == EpochPosition{0, 70});
   CHECK(redistributed({1, 40}, 100, 2, 1) == EpochPosition{2, 80});
@@ -163,7 +163,9 @@ TEST_CASE("even parts cover everything once, and differ by at most one") {
   }
 }
 
-TEST_CASE("generated digits depend only on seed, half and index, and every class occurs") {
+TEST_CASE(
+    "generated digits depend only on seed, index and whether they are for training or for testing, "
+    "and every class occurs") {
   const Dataset digits = generate_digits(300, 3, false);
   const Dataset fewer = generate_digits(100, 3, false);
   CHECK(std::equal(fewer.images.begin(), fewer.images.end(), digits.images.begin()));

@@ -54,7 +54,7 @@ std::vector<Window> padded_windows() {
 
 /// Returns values from -2 to 2 in steps of 0.5, so that most windows hold their largest value more
 /// than once.
-std::vector<float> few_values(std::size_t count, std::uint64_t seed) {
+std::vector<float> coarse_values(std::size_t count, std::uint64_t seed) {
   Random random(seed, Purpose::kInit);
   std::vector<float> values(count);
   for (float& value : values) value = static_cast<float>(random.below(9)) / 2 - 2;
@@ -104,8 +104,8 @@ TEST_CASE("pooling element by element gives the CPU's bits, also with equal numb
   for (const Window& w : windows()) {
     CAPTURE(w.size);
     CAPTURE(w.stride);
-    const std::vector<float> x = few_values(kImages * w.input.size(), w.size);
-    const std::vector<float> dy = few_values(kImages * w.output.size(), 100 + w.stride);
+    const std::vector<float> x = coarse_values(kImages * w.input.size(), w.size);
+    const std::vector<float> dy = coarse_values(kImages * w.output.size(), 100 + w.stride);
     std::vector<float> y(dy.size());
     std::vector<float> dx(x.size(), -1);
     layers.max_pool(w, kImages, x.data(), y.data());
@@ -132,9 +132,9 @@ TEST_CASE(
   for (const Window& w : padded_windows()) {
     CAPTURE(w.size);
     CAPTURE(w.stride);
-    std::vector<float> x = few_values(kImages * w.input.size(), w.size);
+    std::vector<float> x = coarse_values(kImages * w.input.size(), w.size);
     for (float& value : x) value -= 3;  // all below zero
-    const std::vector<float> dy = few_values(kImages * w.output.size(), 100 + w.stride);
+    const std::vector<float> dy = coarse_values(kImages * w.output.size(), 100 + w.stride);
     std::vector<float> y(dy.size());
     std::vector<float> dx(x.size(), -1);
     layers.max_pool(w, kImages, x.data(), y.data());
@@ -155,10 +155,10 @@ TEST_CASE("depthwise convolutions element by element match the CPU's plain loops
     CAPTURE(w.size);
     CAPTURE(w.stride);
     const auto drawn = [](std::size_t count, std::uint64_t seed) {
-      const std::vector<float> values = few_values(count, seed);
+      const std::vector<float> values = coarse_values(count, seed);
       return std::vector<double>(values.begin(), values.end());
     };
-    // Multiples of 1/4, so that sums in any order are exact.
+    // The products are multiples of 1/4, so that sums in any order are exact.
     const auto x = drawn(kImages * w.input.size(), 1);
     const auto weights = drawn(w.weight_count(), 2);
     const auto dy = drawn(kImages * w.output.size(), 3);

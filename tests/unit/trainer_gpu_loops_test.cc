@@ -94,10 +94,10 @@ TEST_CASE("the GPU's transpose works for matrices whose sizes are no multiple of
     const std::vector<float> x = numbers(rows * columns, 1);
     std::vector<float> y = unwritten(x.size());
     cuda::transpose(x.data(), rows, columns, y.data(), nullptr);
-    bool is_turned = true;
+    bool is_transposed = true;
     for (std::size_t i = 0; i < x.size(); ++i)
-      is_turned = is_turned && y[i % columns * rows + i / columns] == x[i];
-    CHECK(is_turned);
+      is_transposed = is_transposed && y[i % columns * rows + i / columns] == x[i];
+    CHECK(is_transposed);
   }
 }
 
@@ -127,33 +127,36 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
   layers.average_pool_backward(w, kImages, dy.data(), expected_dx.data());
   check_close(dx, expected_dx, 1e-6);
 
-  const Window deep{w.input, {4, 5, 41}, 3, 2, 1, true};
-  const auto slopes = numbers(kImages * deep.output.size(), 8);
-  const auto weights = numbers(deep.weight_count(), 5);
-  const auto bias = numbers(deep.output.channels, 6);
+  const Window depthwise_window{w.input, {4, 5, 41}, 3, 2, 1, true};
+  const auto depthwise_dy = numbers(kImages * depthwise_window.output.size(), 8);
+  const auto weights = numbers(depthwise_window.weight_count(), 5);
+  const auto bias = numbers(depthwise_window.output.channels, 6);
   for (const float* const biases : {bias.data(), static_cast<const float*>(nullptr)}) {
     for (const bool with_relu : {false, true}) {
-      auto z = unwritten(slopes.size());
+      auto z = unwritten(depthwise_dy.size());
       auto expected_z = z;
-      cuda::depthwise(deep, kImages, x.data(), weights.data(), biases, with_relu, z.data(),
-                      nullptr);
-      layers.convolve(deep, kImages, x.data(), weights.data(), biases, with_relu,
+      cuda::depthwise(depthwise_window, kImages, x.data(), weights.data(), biases, with_relu,
+                      z.data(), nullptr);
+      layers.convolve(depthwise_window, kImages, x.data(), weights.data(), biases, with_relu,
                       expected_z.data());
       check_close(z, expected_z, 1e-6);
     }
   }
   dx = unwritten(dx.size());
-  cuda::depthwise_backward_input(deep, kImages, weights.data(), slopes.data(), dx.data(), nullptr);
-  layers.convolve_backward_input(deep, kImages, weights.data(), slopes.data(), expected_dx.data());
+  cuda::depthwise_backward_input(depthwise_window, kImages, weights.data(), depthwise_dy.data(),
+                                 dx.data(), nullptr);
+  layers.convolve_backward_input(depthwise_window, kImages, weights.data(), depthwise_dy.data(),
+                                 expected_dx.data());
   check_close(dx, expected_dx, 1e-6);
   auto dw = unwritten(weights.size());
   auto expected_dw = dw;
   std::vector<double> partials(cuda::count_of_partials(
-      kImages * deep.output.height * deep.output.width, deep.output.channels));
-  cuda::depthwise_backward_weights(deep, kImages, x.data(), slopes.data(), partials.data(),
-                                   dw.data(), nullptr);
-  layers.convolve_backward_weights(deep, kImages, x.data(), slopes.data(), expected_dw.data(),
-                                   nullptr);
+      kImages * depthwise_window.output.height * depthwise_window.output.width,
+      depthwise_window.output.channels));
+  cuda::depthwise_backward_weights(depthwise_window, kImages, x.data(), depthwise_dy.data(),
+                                   partials.data(), dw.data(), nullptr);
+  layers.convolve_backward_weights(depthwise_window, kImages, x.data(), depthwise_dy.data(),
+                                   expected_dw.data(), nullptr);
   check_close(dw, expected_dw, 1e-5);
 
   constexpr std::size_t kPlaces = std::size_t{7} * 9;
@@ -213,22 +216,22 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
   layers.count_answers(logits.data(), labels.data(), kRows, kClasses, expected_counts.data());
   CHECK(counts == expected_counts);
   for (const bool is_softmax : {false, true}) {
-    auto slope = unwritten(logits.size());
-    auto expected_slope = slope;
+    auto dlogits = unwritten(logits.size());
+    auto expected_dlogits = dlogits;
     std::vector<float> totals{0.5F, 2};
     auto expected_totals = totals;
     if (is_softmax) {
-      cuda::softmax_cross_entropy(logits.data(), labels.data(), kRows, kClasses, 0.5F, slope.data(),
-                                  totals.data(), nullptr);
+      cuda::softmax_cross_entropy(logits.data(), labels.data(), kRows, kClasses, 0.5F,
+                                  dlogits.data(), totals.data(), nullptr);
       kernels->softmax_cross_entropy(logits.data(), labels.data(), kRows, kClasses, 0.5F,
-                                     expected_slope.data(), expected_totals.data());
+                                     expected_dlogits.data(), expected_totals.data());
     } else {
-      cuda::sigmoid_cross_entropy(logits.data(), labels.data(), kRows, kClasses, 0.5F, slope.data(),
-                                  totals.data(), nullptr);
+      cuda::sigmoid_cross_entropy(logits.data(), labels.data(), kRows, kClasses, 0.5F,
+                                  dlogits.data(), totals.data(), nullptr);
       layers.sigmoid_cross_entropy(logits.data(), labels.data(), kRows, kClasses, 0.5F,
-                                   expected_slope.data(), expected_totals.data());
+                                   expected_dlogits.data(), expected_totals.data());
     }
-    check_close(slope, expected_slope, 1e-6);
+    check_close(dlogits, expected_dlogits, 1e-6);
     check_close(totals, expected_totals, 1e-5);  // the 300 losses are added in another order
   }
 }
@@ -327,37 +330,37 @@ TEST_CASE("the GPU's element-wise functions, gather and norms match the CPU's") 
   const auto b = numbers(kCount, 2);
   auto got = unwritten(kCount);
   auto expected = got;
-  const auto same = [&](const char* what) {
+  const auto compare_and_reset = [&](const char* what) {
     CAPTURE(what);
     check_close(got, expected, 1e-6);
     got = expected = unwritten(kCount);
   };
   cuda::hyperbolic_tangent(a.data(), got.data(), kCount, nullptr);
   layers.hyperbolic_tangent(a.data(), expected.data(), kCount);
-  same("hyperbolic_tangent");
+  compare_and_reset("hyperbolic_tangent");
   cuda::hyperbolic_tangent_backward(a.data(), b.data(), got.data(), kCount, nullptr);
   layers.hyperbolic_tangent_backward(a.data(), b.data(), expected.data(), kCount);
-  same("hyperbolic_tangent_backward");
+  compare_and_reset("hyperbolic_tangent_backward");
   cuda::logistic(a.data(), got.data(), kCount, nullptr);
   layers.logistic(a.data(), expected.data(), kCount);
-  same("logistic");
+  compare_and_reset("logistic");
   cuda::logistic_backward(a.data(), b.data(), got.data(), kCount, nullptr);
   layers.logistic_backward(a.data(), b.data(), expected.data(), kCount);
-  same("logistic_backward");
+  compare_and_reset("logistic_backward");
   cuda::multiply(a.data(), b.data(), got.data(), kCount, nullptr);
   layers.multiply(a.data(), b.data(), expected.data(), kCount);
-  same("multiply");
+  compare_and_reset("multiply");
   for (const bool with_relu : {true, false}) {
     cuda::add(a.data(), b.data(), with_relu, got.data(), kCount, nullptr);
     layers.add(a.data(), b.data(), with_relu, expected.data(), kCount);
-    same("add");
+    compare_and_reset("add");
   }
   cuda::relu(a.data(), got.data(), kCount, nullptr);
   kernels->relu(a.data(), expected.data(), kCount);
-  same("relu");
+  compare_and_reset("relu");
   cuda::relu_backward(a.data(), b.data(), got.data(), kCount, nullptr);
   kernels->relu_backward(a.data(), b.data(), expected.data(), kCount);
-  same("relu_backward");
+  compare_and_reset("relu_backward");
 
   const std::vector<std::uint8_t> images{1, 2, 3, 4, 5, 6};
   const std::vector<std::uint8_t> labels{0, 1, 1, 0, 1, 1};
@@ -413,21 +416,21 @@ TEST_CASE("a host array may change as soon as its copy to the GPU is queued") {
   cuda::Uploads uploads;
   REQUIRE(uploads.prepare(nullptr).has_value());
   std::vector<std::vector<std::uint8_t>> sent;
-  std::vector<std::vector<std::uint8_t>> there;
+  std::vector<std::vector<std::uint8_t>> received;
   for (std::size_t i = 0; i < 40; ++i) {
     CAPTURE(i);
     std::vector<std::uint8_t> bytes(sizes[i % sizes.size()]);
     for (std::size_t j = 0; j < bytes.size(); ++j)
       bytes[j] = static_cast<std::uint8_t>(i * 31 + j * 7 + j / 251);
     sent.push_back(bytes);
-    there.emplace_back(bytes.size());
-    REQUIRE(uploads.copy(there.back().data(), bytes.data(), bytes.size()).has_value());
+    received.emplace_back(bytes.size());
+    REQUIRE(uploads.copy(received.back().data(), bytes.data(), bytes.size()).has_value());
     std::fill(bytes.begin(), bytes.end(), std::uint8_t{0xee});
     if (i == 4) CHECK(gpu_on_cpu::queue.done_count == 0);  // enough room, so no copy had to wait
   }
   CHECK(gpu_on_cpu::queue.done_count > 0);
   gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.ever_queued());
-  CHECK(there == sent);
+  CHECK(received == sent);
 }
 
 TEST_CASE("a recorded step runs once, when it is launched, with its own arguments and copies") {
@@ -436,14 +439,14 @@ TEST_CASE("a recorded step runs once, when it is launched, with its own argument
   cuda::StepGraphs graphs;
   REQUIRE(uploads.prepare(nullptr).has_value());
   std::vector<std::vector<std::uint8_t>> sent;
-  std::vector<std::vector<std::uint8_t>> there;
+  std::vector<std::vector<std::uint8_t>> received;
   const auto send = [&](std::size_t bytes) {
     sent.emplace_back(bytes);
     for (std::size_t j = 0; j < bytes; ++j)
       sent.back()[j] = static_cast<std::uint8_t>(sent.size() * 31 + j * 7);
-    there.emplace_back(bytes);
+    received.emplace_back(bytes);
     std::vector<std::uint8_t> from = sent.back();
-    REQUIRE(uploads.copy(there.back().data(), from.data(), bytes).has_value());
+    REQUIRE(uploads.copy(received.back().data(), from.data(), bytes).has_value());
     std::fill(from.begin(), from.end(), std::uint8_t{0xee});
   };
   /// Runs a step of one kind, which sends `bytes` bytes `times` times.
@@ -461,20 +464,21 @@ TEST_CASE("a recorded step runs once, when it is launched, with its own argument
     CHECK_FALSE(graphs.is_capturing());
     for (int i = 0; i < 30; ++i) send(kChunk / 2);  // later copies reuse the ring's chunks
   };
-  const std::size_t made = gpu_on_cpu::queue.graphs_made;
+  const std::size_t graphs_before = gpu_on_cpu::queue.graphs_made;
   step(32, 100, 5, true);
   step(32, 100, 5, false);
   step(12, kChunk / 3, 5, true);
   step(32, 2 * kChunk / 3, 5, false);
   step(12, kChunk, 5, false);
   step(32, 100, 5, false);
-  CHECK(gpu_on_cpu::queue.graphs_made == made + 2);  // one per kind: only the arguments differed
-  step(12, 12 * kChunk, 5, false);                   // more than the ring holds
-  CHECK(gpu_on_cpu::queue.graphs_made == made + 3);  // the operations differ
+  // One graph per kind: only the arguments differed.
+  CHECK(gpu_on_cpu::queue.graphs_made == graphs_before + 2);
+  step(12, 12 * kChunk, 5, false);                            // more than the ring holds
+  CHECK(gpu_on_cpu::queue.graphs_made == graphs_before + 3);  // the operations differ
   step(12, 12 * kChunk, 5, false);
-  CHECK(gpu_on_cpu::queue.graphs_made == made + 3);
+  CHECK(gpu_on_cpu::queue.graphs_made == graphs_before + 3);
   gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.ever_queued());
-  CHECK(there == sent);
+  CHECK(received == sent);
 }
 
 TEST_CASE(
@@ -495,11 +499,11 @@ TEST_CASE(
       expected.insert(expected.end(), from.data() + row * width, from.data() + (row + 1) * width);
     cuda::Uploads uploads;
     REQUIRE(uploads.prepare(nullptr).has_value());
-    std::vector<std::uint8_t> there(rows.size() * width);
-    REQUIRE(uploads.copy_rows(there.data(), from.data(), rows, width).has_value());
+    std::vector<std::uint8_t> received(rows.size() * width);
+    REQUIRE(uploads.copy_rows(received.data(), from.data(), rows, width).has_value());
     std::fill(from.begin(), from.end(), std::uint8_t{0xee});
     gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.ever_queued());
-    CHECK(there == expected);
+    CHECK(received == expected);
   }
 }
 

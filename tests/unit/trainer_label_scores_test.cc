@@ -18,13 +18,13 @@ constexpr std::size_t kLabelClasses = 4;
 // Six samples. No sample has class 3, and no answer names it.
 const std::vector<std::uint8_t> kTrueLabels{1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0,
                                             0, 0, 1, 0, 1, 0, 1, 0, 0, 0, 1, 0};
-const std::vector<float> kAnswers{2, -1, -3, -1,    1,  1, -2,   -9, -1, -0.5F, 3, -1,
-                                  0, -1, 5,  -0.1F, -2, 4, 0.5F, -1, 7,  -1,    0, -2};
+const std::vector<float> kAnswerLogits{2, -1, -3, -1,    1,  1, -2,   -9, -1, -0.5F, 3, -1,
+                                       0, -1, 5,  -0.1F, -2, 4, 0.5F, -1, 7,  -1,    0, -2};
 
 std::vector<double> counts_of(std::size_t from, std::size_t n) {
   const auto kernels = make_cpu_kernels<float>(1);
   std::vector<std::uint32_t> counts(3 * kLabelClasses);
-  kernels->layer_kernels().count_answers(kAnswers.data() + from * kLabelClasses,
+  kernels->layer_kernels().count_answers(kAnswerLogits.data() + from * kLabelClasses,
                                          kTrueLabels.data() + from * kLabelClasses, n,
                                          kLabelClasses, counts.data());
   return {counts.begin(), counts.end()};

@@ -51,10 +51,10 @@ TEST_CASE("the sigmoid loss's gradient equals its derivative, by central differe
   std::vector<double> logits{0.3, -1.2, 2.5, 0.0, -0.7, 4.0};
   const std::vector<std::uint8_t> labels{1, 0, 0, 1, 1, 0};
   std::vector<double> gradient(logits.size());
-  const auto loss = [&](double* slope) {
+  const auto loss = [&](double* gradient_or_null) {
     double totals[2] = {0, 0};
-    kernels->layer_kernels().sigmoid_cross_entropy(logits.data(), labels.data(), 2, 3, 0.5, slope,
-                                                   totals);
+    kernels->layer_kernels().sigmoid_cross_entropy(logits.data(), labels.data(), 2, 3, 0.5,
+                                                   gradient_or_null, totals);
     return totals[0] / 2;
   };
   static_cast<void>(loss(gradient.data()));

@@ -19,18 +19,18 @@
 namespace dlrun::trainer {
 namespace {
 
-using Words = std::vector<std::string>;
+using LayerTexts = std::vector<std::string>;
 
 constexpr ImageShape kImage{6, 5, 2};
 constexpr std::size_t kInputs = 6 * 5 * 2;
 constexpr std::size_t kClasses = 4;
 constexpr std::size_t kBatch = 6;
-const Words kMlp{"dense 7", "relu", "dense 5", "relu", "dense 4"};
+const LayerTexts kMlp{"dense 7", "relu", "dense 5", "relu", "dense 4"};
 
 /// Networks that together contain every layer type, each with parameters before it, so that their
 /// gradients pass through the layer. No relu gets an input of exactly 0, where it has no
 /// derivative.
-const std::vector<Words> kModels{
+const std::vector<LayerTexts> kModels{
     kMlp,
     {"conv2d 3 3", "tanh", "conv2d 2 3 same", "sigmoid", "flatten", "dense 4"},
     {"conv2d 4 3 stride 2 same", "relu", "dense 4"},
@@ -53,9 +53,9 @@ const std::vector<Words> kModels{
 };
 
 template <typename T>
-Layers<T> layers_of(const Words& words, const ImageShape& image = kImage,
+Layers<T> layers_of(const LayerTexts& layer_texts, const ImageShape& image = kImage,
                     std::size_t classes = kClasses) {
-  auto layers = make_layers<T>(words, image, classes);
+  auto layers = make_layers<T>(layer_texts, image, classes);
   REQUIRE_MESSAGE(layers.has_value(), layers.error().message);
   return std::move(*layers);
 }
@@ -67,8 +67,8 @@ struct NetworkFixture {
   std::vector<std::uint8_t> labels;
   std::vector<std::uint32_t> samples{11, 3, 7, 100, 0, 52};
 
-  explicit NetworkFixture(const Words& words = kMlp)
-      : network(*kernels, layers_of<T>(words), kInputs, kBatch, 2) {
+  explicit NetworkFixture(const LayerTexts& layer_texts = kMlp)
+      : network(*kernels, layers_of<T>(layer_texts), kInputs, kBatch, 2) {
     network.initialise(3);
     Random random(9, Purpose::kShuffle);
     for (std::size_t i = 0; i < kBatch * kInputs; ++i)
@@ -77,14 +77,15 @@ struct NetworkFixture {
       labels.push_back(static_cast<std::uint8_t>(random.below(kClasses)));
   }
 
-  /// Returns the mean loss over the first n samples. With is_training, also computes the gradients.
-  T loss(std::size_t n, bool is_training) {
+  /// Returns the mean loss over the first n samples, with dropout as in training. If
+  /// `with_gradients`, also computes the gradients.
+  T loss(std::size_t n, bool with_gradients) {
     T totals[2] = {0, 0};
     const T scale = n > 0 ? T{1} / static_cast<T>(n) : T{0};
     network.forward(n, {.is_training = true, .seed = 5, .step = 3, .samples = samples});
     kernels->softmax_cross_entropy(network.output(), labels.data(), n, kClasses, scale,
-                                   is_training ? network.output_gradient() : nullptr, totals);
-    if (is_training) network.backward(n, [](std::size_t) {});
+                                   with_gradients ? network.output_gradient() : nullptr, totals);
+    if (with_gradients) network.backward(n, [](std::size_t) {});
     return totals[0] * scale;
   }
 };
@@ -94,8 +95,8 @@ struct NetworkFixture {
 TEST_CASE(
     "every gradient of every layer equals the loss's derivative, by central differences in "
     "double") {
-  for (const Words& words : kModels) {
-    NetworkFixture<double> f(words);
+  for (const LayerTexts& layer_texts : kModels) {
+    NetworkFixture<double> f(layer_texts);
     CAPTURE(f.network.description());
     f.loss(kBatch, true);
     const std::vector<double> gradients(f.network.gradients().begin(), f.network.gradients().end());
@@ -121,9 +122,9 @@ TEST_CASE(
 
 TEST_CASE(
     "gradients in float match those in double, and no convolution uses oneDNN's slow reference") {
-  for (const Words& words : kModels) {
-    NetworkFixture<float> single(words);
-    NetworkFixture<double> reference(words);
+  for (const LayerTexts& layer_texts : kModels) {
+    NetworkFixture<float> single(layer_texts);
+    NetworkFixture<double> reference(layer_texts);
     CAPTURE(single.network.description());
     CHECK(single.loss(kBatch, true) == doctest::Approx(reference.loss(kBatch, true)).epsilon(1e-5));
     for (std::size_t i = 0; i < reference.network.gradients().size(); ++i) {
@@ -147,9 +148,9 @@ TEST_CASE(
 TEST_CASE("no convolution of resnet50 on patches uses oneDNN's slow reference") {
   constexpr ImageShape kPatch{120, 120, 12};
   auto kernels = make_cpu_kernels<float>(1);
-  const auto words = named_model("resnet50", {}, kClasses);
-  REQUIRE(words.has_value());
-  Network<float> network(*kernels, layers_of<float>(*words, kPatch), kPatch.size(), 1, 0);
+  const auto layer_texts = named_model("resnet50", {}, kClasses);
+  REQUIRE(layer_texts.has_value());
+  Network<float> network(*kernels, layers_of<float>(*layer_texts, kPatch), kPatch.size(), 1, 0);
   network.initialise(1);
   network.forward(1, {.is_training = true});
   network.backward(1, [](std::size_t) {});
@@ -175,8 +176,8 @@ TEST_CASE("an empty batch has no loss and zero gradients") {
   f.loss(kBatch, true);
   CHECK(f.loss(0, true) == 0);
   for (const float gradient : f.network.gradients()) CHECK(gradient == 0);
-  for (const Words& words : kModels) {
-    NetworkFixture<float> other(words);
+  for (const LayerTexts& layer_texts : kModels) {
+    NetworkFixture<float> other(layer_texts);
     CAPTURE(other.network.description());
     other.loss(kBatch, true);
     other.loss(0, true);
@@ -211,13 +212,13 @@ TEST_CASE_TEMPLATE("layers that compute a batch in parts give the same sums as s
                    float, double) {
   constexpr ImageShape kLarge{28, 28, 1};
   constexpr std::size_t kMany = 14;
-  const std::vector<Words> models{
+  const std::vector<LayerTexts> models{
       {"conv2d 128 3", "relu", "maxpool 2", "dense 4"},
       {"conv2d 20 3 same", "tanh", "conv2d 84 3 same", "relu", "dense 4"}};
-  for (const Words& words : models) {
+  for (const LayerTexts& layer_texts : models) {
     for (const int threads : {1, 2}) {
       auto kernels = make_cpu_kernels<T>(threads);
-      Network<T> network(*kernels, layers_of<T>(words, kLarge), kLarge.size(), kMany, 0);
+      Network<T> network(*kernels, layers_of<T>(layer_texts, kLarge), kLarge.size(), kMany, 0);
       CAPTURE(network.description());
       CAPTURE(threads);
       // Otherwise this test would check nothing.
@@ -409,10 +410,11 @@ TEST_CASE("resnet50 and efficientnet-b0 have the published numbers of parameters
 }
 
 TEST_CASE("resnet50 halves height and width in the 3x3 convolution of a stage's first block") {
-  const Words words = *named_model("resnet50", {}, 10);
-  CHECK(std::ranges::count_if(
-            words, [](const std::string& word) { return word.starts_with("residual"); }) == 16);
-  CHECK(std::ranges::count(words,
+  const LayerTexts layer_texts = *named_model("resnet50", {}, 10);
+  CHECK(std::ranges::count_if(layer_texts, [](const std::string& text) {
+          return text.starts_with("residual");
+        }) == 16);
+  CHECK(std::ranges::count(layer_texts,
                            "residual: conv2d 256 1 nobias; batchnorm; relu; conv2d 256 3 stride 2 "
                            "same nobias; batchnorm; relu; conv2d 1024 1 nobias; batchnorm; "
                            "shortcut; conv2d 1024 1 stride 2 nobias; batchnorm") == 1);
@@ -465,12 +467,12 @@ TEST_CASE("convolution and pooling give numbers computed by hand") {
   std::vector<float> y(4);
   layers.convolve(window, 1, x.data(), w.data(), &bias, false, y.data());
   CHECK(y == std::vector<float>{5421.5F, 6532.5F, 8754.5F, 9865.5F});
-  const std::vector<float> flat{5, 5, 1, 5, 4, 3, 1, 2, 3};
-  layers.max_pool(window, 1, flat.data(), y.data());
+  const std::vector<float> with_ties{5, 5, 1, 5, 4, 3, 1, 2, 3};
+  layers.max_pool(window, 1, with_ties.data(), y.data());
   CHECK(y == std::vector<float>{5, 5, 5, 4});
   const std::vector<float> dy{1, 2, 4, 8};
   std::vector<float> dx(9, -1);
-  layers.max_pool_backward(window, 1, flat.data(), y.data(), dy.data(), dx.data());
+  layers.max_pool_backward(window, 1, with_ties.data(), y.data(), dy.data(), dx.data());
   CHECK(dx == std::vector<float>{1, 2, 0, 4, 8, 0, 0, 0, 0});  // the first of equal values
   const Window tiles{{2, 4, 1}, {1, 2, 1}, 2, 2, 0};
   const std::vector<float> tiled{3, 7, 2, 2, 7, 1, 2, 2};
@@ -513,8 +515,8 @@ TEST_CASE(
 }
 
 TEST_CASE("an invalid layer is refused with its number, its text and the reason") {
-  const auto message = [](const Words& words) {
-    const auto layers = make_layers<float>(words, {28, 28, 1}, 10);
+  const auto message = [](const LayerTexts& layer_texts) {
+    const auto layers = make_layers<float>(layer_texts, {28, 28, 1}, 10);
     return layers ? "" : layers.error().message;
   };
   CHECK(message({"dense 10"}).empty());

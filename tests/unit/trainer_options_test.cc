@@ -22,33 +22,34 @@ std::string message_of(const Words& words) {
 }
 
 /// Returns the values that --help lists for a flag: {"sgd", "adam"} of "--optimizer sgd|adam".
-std::set<std::string> words_of_flag(std::string_view flag) {
+std::set<std::string> values_of_flag(std::string_view flag) {
   const std::string help = help_text();
   const auto at = help.find(fmt::format("  {} ", flag));
   if (at == std::string::npos) return {};
   const auto rest = trim(std::string_view(help).substr(at + 2 + flag.size()));
-  std::set<std::string> words;
-  for (const auto word : split(rest.substr(0, rest.find_first_of(" \n")), '|')) words.emplace(word);
-  return words;
+  std::set<std::string> values;
+  for (const auto word : split(rest.substr(0, rest.find_first_of(" \n")), '|'))
+    values.emplace(word);
+  return values;
 }
 
 }  // namespace
 
 TEST_CASE(
     "every key of a spec that becomes a flag of the trainer has the trainer's flag and choices") {
-  int choices = 0;
+  int keys_with_choices = 0;
   for (const KeyRow& row : spec_keys()) {
     if (!row.path.starts_with("train.") || row.option.name.empty()) continue;
     CAPTURE(row.path);
-    const auto words = words_of_flag(row.option.name);
-    CHECK_FALSE(words.empty());
+    const auto values = values_of_flag(row.option.name);
+    CHECK_FALSE(values.empty());
     if (row.format != Format::kChoice) continue;
     std::set<std::string> of_key;
     for (const auto word : split(row.choices, ' ')) of_key.emplace(word);
-    CHECK(of_key == words);
-    ++choices;
+    CHECK(of_key == values);
+    ++keys_with_choices;
   }
-  CHECK(choices > 10);
+  CHECK(keys_with_choices > 10);
 }
 
 TEST_CASE("--cuda-graphs true needs --device cuda") {

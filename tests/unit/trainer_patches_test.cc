@@ -31,27 +31,27 @@ TEST_CASE(
 TEST_CASE("each patch has one to four labels, and all labels occur, the first ones more often") {
   constexpr std::size_t kPatches = 3000;
   const Dataset data = generate_patches(kPatches, 12, 1, false);
-  std::vector<std::size_t> often(19);
+  std::vector<std::size_t> label_counts(19);
   for (std::size_t i = 0; i < kPatches; ++i) {
     const auto first = data.labels.begin() + static_cast<std::ptrdiff_t>(i * 19);
-    const auto labels = std::accumulate(first, first + 19, 0);
-    CHECK(labels >= 1);
-    CHECK(labels <= 4);
-    for (std::size_t k = 0; k < 19; ++k) often[k] += first[static_cast<std::ptrdiff_t>(k)];
+    const auto label_count = std::accumulate(first, first + 19, 0);
+    CHECK(label_count >= 1);
+    CHECK(label_count <= 4);
+    for (std::size_t k = 0; k < 19; ++k) label_counts[k] += first[static_cast<std::ptrdiff_t>(k)];
   }
-  CHECK(*std::ranges::min_element(often) > 150);
-  CHECK(often[0] > 2 * often[18]);
+  CHECK(*std::ranges::min_element(label_counts) > 150);
+  CHECK(label_counts[0] > 2 * label_counts[18]);
 }
 
 TEST_CASE(
     "the spectra distinguish the classes: among patches of another seed, the one with the nearest "
     "means of its bands has the same class") {
-  // Only patches of one label are used. The mean of each band removes noise.
-  const auto means_of = [](const Dataset& data, std::size_t i) {
-    std::vector<double> means(12);
+  // Only patches of one label are used. The sum over a band's pixels removes noise.
+  const auto band_sums = [](const Dataset& data, std::size_t i) {
+    std::vector<double> sums(12);
     for (std::size_t at = 0; at < data.features; ++at)
-      means[at % 12] += data.images[i * data.features + at];
-    return means;
+      sums[at % 12] += data.images[i * data.features + at];
+    return sums;
   };
   const auto only_label = [](const Dataset& data, std::size_t i) {
     const auto first = data.labels.begin() + static_cast<std::ptrdiff_t>(i * 19);
@@ -60,25 +60,25 @@ TEST_CASE(
   };
   const Dataset train = generate_patches(3000, 12, 1, false);
   const Dataset test = generate_patches(500, 12, 2, true);
-  std::vector<std::vector<double>> of_label(19);
+  std::vector<std::vector<double>> sums_of_label(19);
   for (std::size_t i = 0; i < train.size(); ++i) {
     if (const auto label = only_label(train, i); label >= 0)
-      of_label[static_cast<std::size_t>(label)] = means_of(train, i);
+      sums_of_label[static_cast<std::size_t>(label)] = band_sums(train, i);
   }
   int right = 0;
   int all = 0;
   for (std::size_t i = 0; i < test.size(); ++i) {
     const auto label = only_label(test, i);
     if (label < 0) continue;
-    const auto means = means_of(test, i);
+    const auto sums = band_sums(test, i);
     const auto distance = [&](const std::vector<double>& other) {
       double sum = 0;
       for (std::size_t band = 0; band < other.size(); ++band)
-        sum += (means[band] - other[band]) * (means[band] - other[band]);
+        sum += (sums[band] - other[band]) * (sums[band] - other[band]);
       return other.empty() ? 1e9 : sum;
     };
-    const auto nearest = std::ranges::min_element(of_label, {}, distance);
-    right += nearest - of_label.begin() == label ? 1 : 0;
+    const auto nearest = std::ranges::min_element(sums_of_label, {}, distance);
+    right += nearest - sums_of_label.begin() == label ? 1 : 0;
     ++all;
   }
   CHECK(all > 80);

@@ -112,11 +112,11 @@ TEST_CASE("a link that alternates between a file and a FIFO never makes the read
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
   REQUIRE(write_file_atomic(folder / "file", "text").has_value());
   std::filesystem::create_symlink(folder / "file", link);
-  std::atomic<bool> is_opened = false, is_over = false;
+  std::atomic<bool> is_fifo_opened = false, is_over = false;
   // open() for writing returns when the FIFO is opened for reading, even for a moment.
   std::thread writer([&] {
     const UniqueFd end(::open(fifo.c_str(), O_WRONLY | O_CLOEXEC));
-    is_opened = true;
+    is_fifo_opened = true;
   });
   std::thread flipper([&] {
     for (bool to_fifo = true; !is_over; to_fifo = !to_fifo) {
@@ -124,14 +124,14 @@ TEST_CASE("a link that alternates between a file and a FIFO never makes the read
       std::filesystem::rename(next, link);
     }
   });
-  int read = 0;
+  int opened_files = 0;
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
-  while (!is_opened && std::chrono::steady_clock::now() < end)
-    read += open_untrusted(link, Links::kFollow).has_value() ? 1 : 0;
+  while (!is_fifo_opened && std::chrono::steady_clock::now() < end)
+    opened_files += open_untrusted(link, Links::kFollow).has_value() ? 1 : 0;
   is_over = true;
   flipper.join();
-  CHECK_FALSE(is_opened);
-  CHECK(read > 0);
+  CHECK_FALSE(is_fifo_opened);
+  CHECK(opened_files > 0);
   // Lets the writer end; it may not have opened the FIFO yet.
   const UniqueFd reader(::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   writer.join();

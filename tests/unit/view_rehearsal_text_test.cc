@@ -13,7 +13,7 @@ using namespace dlrun;
 
 namespace {
 
-std::string state_in(RehearsalState state, const std::string& failure = "") {
+std::string text_in_state(RehearsalState state, const std::string& failure = "") {
   Rehearsal rehearsal;
   rehearsal.note.id = "x";
   rehearsal.figures.state = state;
@@ -56,10 +56,10 @@ TEST_CASE("a prediction compares memory and time with the requests of the run") 
 }
 
 TEST_CASE("a failed rehearsal is named with its reason, and one without a record has not started") {
-  CHECK(state_in(RehearsalState::kFailed, "out of memory") == "x: failed: out of memory");
-  CHECK(state_in(RehearsalState::kNotStarted) == "x: it has not started");
-  CHECK(state_in(RehearsalState::kRunning) == "x: it runs");
-  CHECK(state_in(RehearsalState::kEndedByItself) == "x: passed; the program ended by itself");
+  CHECK(text_in_state(RehearsalState::kFailed, "out of memory") == "x: failed: out of memory");
+  CHECK(text_in_state(RehearsalState::kNotStarted) == "x: it has not started");
+  CHECK(text_in_state(RehearsalState::kRunning) == "x: it runs");
+  CHECK(text_in_state(RehearsalState::kEndedByItself) == "x: passed; the program ended by itself");
 }
 
 TEST_CASE("if rehearsal.json is damaged, the prediction says so") {

@@ -55,7 +55,7 @@ struct User {
 };
 
 /// Records the log and the number of its batches.
-struct Notes final : WatchListener {
+struct RecordingListener final : WatchListener {
   std::string log;
   int batches = 0;
   bool accepts = true;
@@ -113,15 +113,15 @@ TEST_CASE_FIXTURE(User, "the logs of several ranks are followed with labels") {
   CHECK(ranks_with_log(run, 7, "").error().code == Errc::kNotFound);
   RunInspector inspector(env);
   const Interrupt interrupt;
-  Notes notes;
+  RecordingListener listener;
   WatchOptions options;
   options.ranks = {0, 1};
-  REQUIRE(watch_run(inspector, run, options, notes, interrupt).has_value());
-  CHECK(notes.log == "rank 0: zero\nrank 1: one\n");
-  notes.log.clear();
+  REQUIRE(watch_run(inspector, run, options, listener, interrupt).has_value());
+  CHECK(listener.log == "rank 0: zero\nrank 1: one\n");
+  listener.log.clear();
   options.ranks = {1};
-  REQUIRE(watch_run(inspector, run, options, notes, interrupt).has_value());
-  CHECK(notes.log == "one");
+  REQUIRE(watch_run(inspector, run, options, listener, interrupt).has_value());
+  CHECK(listener.log == "one");
 }
 
 TEST_CASE_FIXTURE(User, "the ranks of a component have logs of their own") {
@@ -200,9 +200,9 @@ TEST_CASE_FIXTURE(User,
   CHECK(newest->rows.size() == 1);
   CHECK(newest->hidden == 1);
   const auto deleted = newest->rows[0].id == "a-1" ? "a-2" : "a-1";
-  const auto kept = add_ended("b-1", "completed", "");  // now the newest
+  const auto third = add_ended("b-1", "completed", "");  // now the newest
   CHECK(list_runs(env, {}, request)->hidden == 2);
-  std::filesystem::remove_all(kept.path.parent_path() / deleted);
+  std::filesystem::remove_all(third.path.parent_path() / deleted);
   CHECK(list_runs(env, {}, request)->hidden == 1);
   request.wants_json = true;
   const auto json = list_runs(env, {}, request);
@@ -226,16 +226,16 @@ TEST_CASE_FIXTURE(User, "the list of a folder has only the runs in that folder")
 TEST_CASE_FIXTURE(User, "an ended run is followed until its whole log was passed to the listener") {
   const auto run = add_ended("a-1", "completed", "one\ntwo\nthree\n");
   RunInspector inspector(env);
-  Notes notes;
+  RecordingListener listener;
   const Interrupt interrupt;
-  const auto status = watch_run(inspector, run, {}, notes, interrupt);
+  const auto status = watch_run(inspector, run, {}, listener, interrupt);
   REQUIRE(status.has_value());
   CHECK(status->state == RunState::kCompleted);
-  CHECK(notes.log == "one\ntwo\nthree\n");
-  CHECK(notes.batches == 1);
+  CHECK(listener.log == "one\ntwo\nthree\n");
+  CHECK(listener.batches == 1);
   WatchOptions tail;
   tail.tail = 1;
-  Notes last;
+  RecordingListener last;
   REQUIRE(watch_run(inspector, run, tail, last, interrupt).has_value());
   CHECK(last.log == "three\n");
 }
@@ -253,7 +253,7 @@ TEST_CASE_FIXTURE(User,
   record.arrays = 1;
   record.points = {{0, 0, {"0.1"}}, {0, 1, {"0.2"}}};
   const IndexEntry sweep{"lr-20261121-120000-00aa", "lr", home / "lr-20261121-120000-00aa", ""};
-  const auto end = [&](std::size_t number) {
+  const auto write_end = [&](std::size_t number) {
     const Json ended{{"t", "2026-11-21T12:00:09.000Z"},
                      {"event", "ended"},
                      {"attempt", 0},
@@ -269,12 +269,12 @@ TEST_CASE_FIXTURE(User,
     write(point_path(sweep.path, point) / "submission.json", journal_of_task(point.place));
   }
   write(sweep.path / "sweep.json", sweep_json(record));
-  end(0);
+  write_end(0);
   REQUIRE(::chown(sweep.path.c_str(), kOther, kOther) == 0);
   const auto refused = refuse_to_wait_for_foreign(sweep);
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == Errc::kUsage);
-  end(1);
+  write_end(1);
   CHECK(refuse_to_wait_for_foreign(sweep).has_value());
   const auto status = RunInspector(env).inspect(sweep.path);
   REQUIRE(status.has_value());
@@ -285,10 +285,10 @@ TEST_CASE_FIXTURE(User,
 TEST_CASE_FIXTURE(User, "following a run stops when the listener accepts no more of its log") {
   const auto run = add_ended("a-1", "completed", "one\n");
   RunInspector inspector(env);
-  Notes notes;
-  notes.accepts = false;
+  RecordingListener listener;
+  listener.accepts = false;
   const Interrupt interrupt;
-  const auto status = watch_run(inspector, run, {}, notes, interrupt);
+  const auto status = watch_run(inspector, run, {}, listener, interrupt);
   REQUIRE_FALSE(status.has_value());
   CHECK(status.error().message.empty());
 }
@@ -358,7 +358,8 @@ TEST_CASE("--attempt and --component need ranks, and a list of ranks or `all` is
   CHECK(some->ranks == std::vector<std::int64_t>{0, 4, 5});
 }
 
-TEST_CASE("if not all points fit, running and failed ones are shown before pending and completed") {
+TEST_CASE(
+    "if not all points fit, running and failed ones are chosen before pending and completed") {
   std::vector<PointPicture> points(6);
   for (std::size_t at = 0; at < points.size(); ++at) {
     points[at].number = at;

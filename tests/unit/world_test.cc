@@ -7,7 +7,7 @@
 namespace dlrun {
 namespace {
 
-Env task_of_step() {
+Env env_of_task() {
   return Env({{"SLURM_PROCID", "5"},
               {"SLURM_STEP_ID", "0"},
               {"SLURM_STEP_NUM_TASKS", "7"},
@@ -27,14 +27,14 @@ TEST_CASE("an empty environment is a world of one") {
 
 TEST_CASE("a task of a step reads the step's numbers, not the job's") {
   for (const auto process : {ProcessKind::kProgram, ProcessKind::kRankAgent}) {
-    const auto world = read_world(task_of_step(), process);
+    const auto world = read_world(env_of_task(), process);
     REQUIRE(world);
     CHECK(*world == World{5, 7, 1, 2, 2, 4, WorldSource::kSlurm});
   }
 }
 
 TEST_CASE("the number of ranks on a node is read from Slurm's list with repeated groups") {
-  auto env = task_of_step();
+  auto env = env_of_task();
   env.set("SLURM_PROCID", "6");
   env.set("SLURM_LOCALID", "0");
   env.set("SLURM_NODEID", "3");
@@ -42,7 +42,7 @@ TEST_CASE("the number of ranks on a node is read from Slurm's list with repeated
 }
 
 TEST_CASE("DLRUN_* variables take precedence for a program, and SLURM_* for the rank agent") {
-  auto env = task_of_step();
+  auto env = env_of_task();
   env.set("DLRUN_RANK", "3");
   env.set("DLRUN_WORLD_SIZE", "4");
   env.set("DLRUN_LOCAL_RANK", "1");
@@ -89,7 +89,9 @@ TEST_CASE("Open MPI's and PMI's variables are read if there are no DLRUN_* or SL
   CHECK(*read_world(pmi, ProcessKind::kProgram) == World{1, 2, 1, 2, 0, 1, WorldSource::kPmi});
 }
 
-TEST_CASE("incomplete and contradicting variables are refused, and the error has the wrong value") {
+TEST_CASE(
+    "incomplete and contradicting variables are refused, and the error shows which value is "
+    "wrong") {
   struct Case {
     const char* name;
     const char* value;
@@ -110,7 +112,7 @@ TEST_CASE("incomplete and contradicting variables are refused, and the error has
        }) {
     CAPTURE(wrong.name);
     CAPTURE(wrong.value);
-    auto env = task_of_step();
+    auto env = env_of_task();
     env.set(wrong.name, wrong.value);
     const auto world = read_world(env, ProcessKind::kRankAgent);
     REQUIRE_FALSE(world);
