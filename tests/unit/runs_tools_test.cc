@@ -44,7 +44,7 @@ TEST_CASE("the SHA-256 of a file matches the standard's example") {
 
 TEST_CASE_FIXTURE(
     ToolsFixture,
-    "staging copies programs and modules as executables, and does nothing the second time") {
+    "stage_tools() copies programs and modules as executables, and does nothing the second time") {
   REQUIRE(stage_tools(root, runs, tools).has_value());
   const auto agent = tools_directory(runs, tools) / "dlrun-agent";
   CHECK(*sha256_of_file(agent) == tools.files[0].sha256);
