@@ -305,8 +305,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an array's open submission is settled by a task's claim, else by the array's comment, and "
-    "so are the submissions of its points") {
+    "a task's claim settles the open submission of an array and of its points, and without a valid "
+    "claim Slurm is asked for the array's comment") {
   const SweepRecordFixture f;
   const fs::path array = array_path(f.sweep.path, 0);
   Submission intent;
