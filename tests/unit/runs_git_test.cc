@@ -1,5 +1,6 @@
-// Tests a repository whose own configuration names programs wherever git allows it. None of these
-// programs may be started, because the repository around a spec may be another person's.
+// Tests how dlrun reads a repository whose own configuration names programs wherever git allows it.
+// None of these programs may be started, because the repository around a spec may be another
+// person's.
 
 #include <doctest/doctest.h>
 
@@ -18,14 +19,14 @@ namespace fs = std::filesystem;
 constexpr const char* kHostileRepository = R"sh(
 set -eu
 cd "$1"
-canary() { printf '%s' "touch '$1/canary-$2'; cat"; }
+canary_command() { printf '%s' "touch '$1/canary-$2'; cat"; }
 # Sets everything that makes git start a program, in the repository of the current folder.
 hostile() {
   for key in core.fsmonitor core.sshCommand core.pager core.editor core.alternateRefsCommand \
       core.gitProxy diff.external filter.evil.clean filter.evil.smudge filter.evil.process \
       filter.lfs.clean filter.lfs.process diff.evil.command diff.evil.textconv credential.helper \
       gpg.program pager.diff alias.diff alias.ls-files; do
-    git config "$key" "$(canary "$1" "$2$key")"
+    git config "$key" "$(canary_command "$1" "$2$key")"
   done
   git config filter.evil.required true
   mkdir -p .git/hooks
@@ -50,9 +51,9 @@ git -c protocol.file.allow=always submodule --quiet add ../inner inner
 git commit -qm first
 blob=$(git rev-parse HEAD:old.py)
 hostile "$1" repo-
-(cd inner && sub=$(git rev-parse --git-dir) && mkdir -p "$sub/hooks" &&
-  git config core.fsmonitor "$(canary "$1" inner-fsmonitor)" &&
-  git config filter.evil.clean "$(canary "$1" inner-clean)" &&
+(cd inner && git_dir=$(git rev-parse --git-dir) && mkdir -p "$git_dir/hooks" &&
+  git config core.fsmonitor "$(canary_command "$1" inner-fsmonitor)" &&
+  git config filter.evil.clean "$(canary_command "$1" inner-clean)" &&
   echo '* filter=evil' >.gitattributes && echo changed >inside)
 # A clone that lacks a file's content, and a remote that says how to fetch it.
 rm -f ".git/objects/${blob:0:2}/${blob:2}"
@@ -100,7 +101,7 @@ struct RepositoryFixture {
 
 TEST_CASE_FIXTURE(
     RepositoryFixture,
-    "git starts no program of a repository's configuration when a run's origin is recorded") {
+    "git starts no program of a repository's configuration when a run's provenance is recorded") {
   REQUIRE(Provenance(repo, env, {"dlrun"}, "").write(run).has_value());
   CHECK(canaries() == std::vector<std::string>{});
   CHECK(read_file(run / "provenance.json", 1U << 20U)->find("\"commit\"") != std::string::npos);
@@ -116,7 +117,9 @@ TEST_CASE_FIXTURE(
   CHECK(fs::exists(snapshot->folder / "new.py"));
 }
 
-TEST_CASE("a copy of the code without .git records the state that the caller's machine sent") {
+TEST_CASE(
+    "for a copy of the code without .git, the run records the git state that the caller's machine "
+    "sent") {
   const TemporaryDirectory folder;
   const auto copy = folder.path() / "copy", run = folder.path() / "run";
   fs::create_directories(copy);
@@ -149,15 +152,15 @@ TEST_CASE_FIXTURE(RepositoryFixture,
 
 TEST_CASE_FIXTURE(RepositoryFixture,
                   "git is not called if a filter's name cannot be passed with `-c`") {
-  Command name;
-  name.argv = {"git",
-               "-C",
-               repo.string(),
-               "config",
-               "filter.a=b.clean",
-               "touch " + (folder.path() / "canary-equals").string()};
-  name.env = env;
-  REQUIRE(run_command(name)->exit_code == 0);
+  Command add_filter;
+  add_filter.argv = {"git",
+                     "-C",
+                     repo.string(),
+                     "config",
+                     "filter.a=b.clean",
+                     "touch " + (folder.path() / "canary-equals").string()};
+  add_filter.env = env;
+  REQUIRE(run_command(add_filter)->exit_code == 0);
   const auto refused = run_git(repo, env, {"rev-parse", "HEAD"}, std::chrono::seconds(5));
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == Errc::kInvalid);

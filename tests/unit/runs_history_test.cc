@@ -23,11 +23,11 @@ std::string event_line(int second, const std::string& kind, Json fields = Json::
   return to_checked_line(event);
 }
 
-std::string rank_row(int rank, double cpu, bool is_slow = false, int age_s = 1, double gb = 1,
+std::string rank_row(int rank, double cpu, bool is_slow = false, int age_s = 1, double rss_gb = 1,
                      double work_ms = 5) {
   return fmt::format("[{},0,{},{},null,null,null,100,{},{},{},{}]", rank, cpu,
-                     static_cast<std::int64_t>(gb * 1e9), is_slow && rank == 9 ? 40 : 0, work_ms,
-                     is_slow, age_s);
+                     static_cast<std::int64_t>(rss_gb * 1e9), is_slow && rank == 9 ? 40 : 0,
+                     work_ms, is_slow, age_s);
 }
 
 std::string ranks_text(const std::string& rows) {
@@ -72,10 +72,10 @@ TEST_CASE(
   CHECK(history.events()[2].is_bad);
   // A requeued job claims the run again, and so does the next job of a chain.
   CHECK(history.events()[4].text == "job 42 on n1, which continues the run");
-  const RunRecord sum = sum_up_events(text);
-  CHECK(history.record().attempt == sum.attempt);
-  CHECK(history.record().progress->step == sum.progress->step);
-  CHECK(history.record().progress->steps == sum.progress->steps);
+  const RunRecord summary = sum_up_events(text);
+  CHECK(history.record().attempt == summary.attempt);
+  CHECK(history.record().progress->step == summary.progress->step);
+  CHECK(history.record().progress->steps == summary.progress->steps);
 }
 
 TEST_CASE(
@@ -83,15 +83,15 @@ TEST_CASE(
   const TemporaryDirectory folder;
   RunHistory history;
   CHECK_FALSE(history.read_more(folder.path()).value());  // there is no file yet
-  const std::string second = event_line(1, "progress", {{"step", 2}});
+  const std::string second_line = event_line(1, "progress", {{"step", 2}});
   {
     std::ofstream file(folder / "events.jsonl");
-    file << event_line(0, "progress", {{"step", 1}}) << second.substr(0, 20);
+    file << event_line(0, "progress", {{"step", 1}}) << second_line.substr(0, 20);
   }
   CHECK(history.read_more(folder.path()).value());
   CHECK(history.progress().size() == 1);
   CHECK(history.torn_bytes() == 20);
-  std::ofstream(folder / "events.jsonl", std::ios::app) << second.substr(20);
+  std::ofstream(folder / "events.jsonl", std::ios::app) << second_line.substr(20);
   CHECK(history.read_more(folder.path()).value());
   CHECK_FALSE(history.read_more(folder.path()).value());
   CHECK(history.progress().size() == 2);
@@ -132,7 +132,7 @@ TEST_CASE(
   CHECK(history.progress().back().step == 39'999);
 }
 
-TEST_CASE("the time left is computed from the pace of the attempt's last minute") {
+TEST_CASE("the time left is computed from the attempt's pace in the past minute") {
   RunHistory history;
   history.add(event_line(0, "progress", {{"step", 5000}}));
   CHECK_FALSE(time_until_steps(history, 10'000, 0));

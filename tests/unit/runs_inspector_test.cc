@@ -1,4 +1,4 @@
-// Tests that a query that fails for some runs of a call does not affect the other runs.
+// Tests that inspect_all() returns the states of the other runs if a query fails for some runs.
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -23,14 +23,15 @@ struct TwoClusters {
   TemporaryDirectory folder;
   Env env;
   TwoClusters() {
-    program("squeue",
-            "case \"$*\" in *'-M broken'*) echo 'slurm_load_jobs error: Unable to contact slurm "
-            "controller (connect failure)' >&2; exit 1;; esac\n"
-            "echo '43|RUNNING|None|n1|N/A|(null)|(null)'");
-    program("sacct", "exit 0");
+    write_program(
+        "squeue",
+        "case \"$*\" in *'-M broken'*) echo 'slurm_load_jobs error: Unable to contact slurm "
+        "controller (connect failure)' >&2; exit 1;; esac\n"
+        "echo '43|RUNNING|None|n1|N/A|(null)|(null)'");
+    write_program("sacct", "exit 0");
     env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
   }
-  void program(const std::string& name, const std::string& body) const {
+  void write_program(const std::string& name, const std::string& body) const {
     std::ofstream(folder / name) << "#!/bin/sh\n" << body << "\n";
     fs::permissions(folder / name, fs::perms::owner_all);
   }

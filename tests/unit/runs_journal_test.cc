@@ -15,10 +15,10 @@ using namespace dlrun;
 
 namespace {
 
-/// Returns `known` from find(). Every other call is a bug.
+/// Returns `answer` from find(). Every other call is a bug.
 class FakeExecutor final : public Executor {
  public:
-  Result<std::optional<JobId>> known = std::nullopt;
+  Result<std::optional<JobId>> answer = std::nullopt;
   int find_calls = 0;
 
   Result<> check(const SubmitRequest&) override { throw std::logic_error("checked"); }
@@ -27,7 +27,7 @@ class FakeExecutor final : public Executor {
   Result<std::optional<JobId>> do_find(std::string_view comment, const std::string&) override {
     ++find_calls;
     CHECK(comment == "dlrun:00112233445566778899aabbccddeeff");
-    return known;
+    return answer;
   }
   Result<QueryAnswer> do_query(std::span<const JobId>, std::chrono::milliseconds) override {
     throw std::logic_error("queried");
@@ -95,7 +95,7 @@ TEST_CASE(
     "a job that is found by its token settles an open submission, and the journal records it") {
   const TemporaryDirectory run;
   FakeExecutor executor;
-  executor.known = std::optional<JobId>(JobId{"", "42"});
+  executor.answer = std::optional<JobId>(JobId{"", "42"});
   const auto settled = find_outcome(run.path(), intent(), executor);
   REQUIRE(settled.has_value());
   CHECK(settled->state == Submission::State::kSubmitted);
@@ -128,7 +128,7 @@ TEST_CASE("while the controller does not answer, a submission stays open") {
   const TemporaryDirectory run;
   REQUIRE(write_submission(run.path(), intent()).has_value());
   FakeExecutor executor;
-  executor.known = fail(Errc::kUnavailable, "away");
+  executor.answer = fail(Errc::kUnavailable, "away");
   CHECK(find_outcome(run.path(), intent(), executor).error().code == Errc::kUnavailable);
   CHECK((*read_submission(run.path()))->state == Submission::State::kIntent);
 }

@@ -109,8 +109,8 @@ TEST_CASE("a record of 300 MiB is summed up in less than half a second and 50 Mi
 TEST_CASE(
     "a record of the largest size that lead writes is read completely in less than half a second") {
   const TemporaryDirectory run;
-  const auto decisions = line_at(9'000'000, "restarting", {{"cause", "hang"}, {"left", 1}});
-  write_record(run / "events.jsonl", 30U << 20U, decisions);
+  const auto restart = line_at(9'000'000, "restarting", {{"cause", "hang"}, {"left", 1}});
+  write_record(run / "events.jsonl", 30U << 20U, restart);
   write_record(run / "more", 30U << 20U, "");
   const auto more = read_file(run / "more", 64U << 20U);
   std::ofstream(run / "events.jsonl", std::ios::app | std::ios::binary) << *more;

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A run on this machine that the job `job` has claimed.
+/// A run without Slurm that the job `job` has claimed.
 struct LocalRun {
   TemporaryDirectory folder;
   std::filesystem::path events = folder.path() / "events.jsonl";
@@ -42,16 +42,18 @@ struct LocalRun {
   [[nodiscard]] std::string text() const { return read_file(events, 1U << 20U).value_or(""); }
 };
 
-/// Returns the id of a process that no longer exists: this process's pid with another start time.
-std::string gone() {
+/// Returns the job id of a process that no longer exists: this process's pid with another start
+/// time.
+std::string job_of_gone_process() {
   return local_job_id(::getpid()).value() + "1";
 }
 
 }  // namespace
 
 TEST_CASE(
-    "if lead ended without a record, the first command that notices this records the end once") {
-  const LocalRun run(gone());
+    "if lead ended without recording an end, the first command that notices this records the end "
+    "once") {
+  const LocalRun run(job_of_gone_process());
   run.append_text("{\"event\":\"prog");  // lead was killed while it wrote
   CHECK(run.status().state == RunState::kFailed);
   const std::string written = run.text();
@@ -65,7 +67,7 @@ TEST_CASE(
 }
 
 TEST_CASE("an end that lead wrote is kept, and no end is written for a living lead") {
-  const LocalRun ended(gone());
+  const LocalRun ended(job_of_gone_process());
   ended.append({{"event", "ended"},
                 {"attempt", 0},
                 {"state", "completed"},

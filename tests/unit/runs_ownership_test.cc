@@ -65,14 +65,14 @@ class Listener {
 
 struct OwnershipFixture {
   TemporaryDirectory folder;
-  fs::path runs = folder.path() / "runs", token = folder.path() / "token",
+  fs::path runs = folder.path() / "runs", token_file = folder.path() / "token",
            config = folder.path() / "config";
   RunIndex index{folder.path() / "state"};
   Env env;
 
   OwnershipFixture() {
     fs::create_directories(runs);
-    put(token, "secretword\n");
+    put(token_file, "secretword\n");
     const fs::path bin = folder.path() / "bin";
     fs::create_directories(bin);
     for (const char* name : {"squeue", "sacct", "scancel", "scontrol"}) {
@@ -108,7 +108,7 @@ struct OwnershipFixture {
   }
   void list_server(const std::string& url) const {
     put(config / "sites" / "mine.yaml",
-        "slurmrestd: [{url: \"" + url + "\", token_file: " + token.string() + "}]\n");
+        "slurmrestd: [{url: \"" + url + "\", token_file: " + token_file.string() + "}]\n");
   }
   [[nodiscard]] KnownServers servers() const { return {{config}, env}; }
   [[nodiscard]] RunStatus inspect(const fs::path& run) const {
@@ -123,9 +123,10 @@ struct OwnershipFixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(OwnershipFixture,
-                  "a run is foreign if its folder, one of its deciding files, or the link to it "
-                  "belongs to another user") {
+TEST_CASE_FIXTURE(
+    OwnershipFixture,
+    "a run is foreign if its folder, a file that determines what dlrun does, or the link to it "
+    "belongs to another user") {
   NEEDS_ROOT();
   const auto run = make_run("mnist-20261121-120000-00aa");
   CHECK_FALSE(foreign_owner(run).has_value());
@@ -206,9 +207,10 @@ TEST_CASE_FIXTURE(OwnershipFixture,
   list_server(listener.url());  // even if the configuration lists the server
   for (const auto state : {Submission::State::kIntent, Submission::State::kSubmitted}) {
     const char* const job = state == Submission::State::kIntent ? "" : "42";
-    const auto rest = make_run("rest", RestServer{listener.url(), token.string()}, state, job);
-    const auto plain = make_run("plain", std::nullopt, state, job);
-    for (const auto& run : {rest, plain}) {
+    const auto over_rest =
+        make_run("rest", RestServer{listener.url(), token_file.string()}, state, job);
+    const auto over_sbatch = make_run("plain", std::nullopt, state, job);
+    for (const auto& run : {over_rest, over_sbatch}) {
       const std::string journal = read_file(run / "submission.json", 1U << 20U).value();
       put(run / "secrets", "A=b");
       give(run);
@@ -235,7 +237,7 @@ TEST_CASE_FIXTURE(
     OwnershipFixture,
     "a server that only a run's journal names, and not the configuration, gets no request") {
   Listener listener;
-  const auto run = make_run("mnist", RestServer{listener.url(), token.string()});
+  const auto run = make_run("mnist", RestServer{listener.url(), token_file.string()});
   auto status = inspect(run);
   CHECK(status.is_last_known);
   CHECK(status.detail.find("your configuration does not list it") != std::string::npos);
@@ -253,9 +255,10 @@ TEST_CASE_FIXTURE(
   CHECK(calls().empty());
 }
 
-TEST_CASE_FIXTURE(OwnershipFixture,
-                  "a server is known from slurmrestd or a site's defaults, and its token file "
-                  "comes only from the configuration") {
+TEST_CASE_FIXTURE(
+    OwnershipFixture,
+    "a server is known from the key slurmrestd or the defaults of a site, and its token file "
+    "comes only from the configuration") {
   list_server("unix:/run/one");
   put(config / "sites" / "two.yaml", "defaults: {submit: {url: \"unix:/run/two\"}}\n");
   put(config / "sites" / "three.yaml",
@@ -270,12 +273,12 @@ TEST_CASE_FIXTURE(OwnershipFixture,
   CHECK(known.all().size() == 3);
   CHECK(known.find({"unix:/run/two", ""})->version == "v0.0.42");
   CHECK(known.find({"unix:/run/one", ""})->version.empty());
-  CHECK(known.find({"unix:/run/one", token.string()})->token_file == token.string());
+  CHECK(known.find({"unix:/run/one", token_file.string()})->token_file == token_file.string());
   CHECK_FALSE(known.find({"unix:/run/one", "/home/kim/.ssh/id"}).has_value());
   CHECK(known.find({"unix:/run/two", ""})->token_file.empty());
   CHECK(known.find({"https://r.example.org", ""})->token_file == "/home/kim/t");
   CHECK(known.find({"https://r.example.org", "/home/kim/t"})->version == "v0.0.43");
-  const auto none = known.find({"https://evil.example.org", token.string()});
+  const auto none = known.find({"https://evil.example.org", token_file.string()});
   REQUIRE_FALSE(none.has_value());
   CHECK(none.error().message.find("https://evil.example.org") != std::string::npos);
   CHECK_FALSE(KnownServers().find({"unix:/run/one", ""}).has_value());

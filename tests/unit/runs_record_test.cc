@@ -105,14 +105,15 @@ TEST_CASE("a claim after an end means that the run continues, without its earlie
 TEST_CASE("the record of a restarted run has the causes of its restarts and the restarts left") {
   const auto restarting = line(
       {{"event", "restarting"}, {"attempt", 0}, {"cause", "hang"}, {"left", 2}, {"by", "lead"}});
-  const auto first =
+  const auto first_attempt =
       a_start() + line({{"event", "rank_failed"}, {"attempt", 0}, {"rank", 3}, {"code", 79}}) +
       line({{"event", "attempt_end"}, {"attempt", 0}, {"code", 79}, {"reason", "hang"}}) +
       restarting;
-  auto record = sum_up_events(first);
+  auto record = sum_up_events(first_attempt);
   CHECK_FALSE(record.ended);
   CHECK(record.first_failed);
-  record = sum_up_events(first + line({{"event", "started"}, {"attempt", 1}, {"ranks", 0}}));
+  record =
+      sum_up_events(first_attempt + line({{"event", "started"}, {"attempt", 1}, {"ranks", 0}}));
   CHECK(record.attempt == 1);
   CHECK(record.attempt_reason.empty());
   CHECK_FALSE(record.first_failed);
@@ -201,7 +202,7 @@ TEST_CASE("late events of an earlier attempt change nothing") {
   CHECK_FALSE(record.first_failed.has_value());
 }
 
-TEST_CASE("the results of several reports are merged") {
+TEST_CASE("the results of several `result` events are merged") {
   const auto record =
       sum_up_events(a_start() +
                     line({{"t", "x"},

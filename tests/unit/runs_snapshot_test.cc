@@ -36,14 +36,14 @@ struct Tree {
                     "user.name=t", "-c", "user.email=t@example.org"};
     command.argv.insert(command.argv.end(), words.begin(), words.end());
     command.env = env;
-    const auto done = run_command(command);
-    REQUIRE(done.has_value());
-    REQUIRE_MESSAGE(done->exit_code == 0, done->err);
+    const auto result = run_command(command);
+    REQUIRE(result.has_value());
+    REQUIRE_MESSAGE(result->exit_code == 0, result->err);
   }
   [[nodiscard]] Result<Snapshot> take(const std::string& spec_folder) const {
     return take_snapshot(source / spec_folder, run, source / "runs", env);
   }
-  [[nodiscard]] bool has(const std::string& name) const {
+  [[nodiscard]] bool snapshot_has(const std::string& name) const {
     return std::filesystem::exists(std::filesystem::symlink_status(run / "code" / name));
   }
 };
@@ -66,12 +66,12 @@ TEST_CASE_FIXTURE(Tree,
   CHECK(snapshot->folder == run / "code" / "sub");
   CHECK(snapshot->files == 4);
   CHECK(read_file(run / "code/lib.py", 100).value() == "edited");
-  CHECK(has("sub/train.py"));
-  CHECK(has("new.py"));
-  CHECK_FALSE(has("data.bin"));
-  CHECK_FALSE(has("link.py"));
-  CHECK_FALSE(has(".git"));
-  CHECK_FALSE(has("runs"));
+  CHECK(snapshot_has("sub/train.py"));
+  CHECK(snapshot_has("new.py"));
+  CHECK_FALSE(snapshot_has("data.bin"));
+  CHECK_FALSE(snapshot_has("link.py"));
+  CHECK_FALSE(snapshot_has(".git"));
+  CHECK_FALSE(snapshot_has("runs"));
   struct stat info {};
   REQUIRE(::stat((run / "code/lib.py").c_str(), &info) == 0);
   CHECK((info.st_mode & 0777U) == 0755);
@@ -85,9 +85,9 @@ TEST_CASE_FIXTURE(Tree,
   const auto snapshot = take("");
   REQUIRE_MESSAGE(snapshot.has_value(), snapshot.error().message);
   CHECK(snapshot->folder == run / "code");
-  CHECK(has("data.bin"));
+  CHECK(snapshot_has("data.bin"));
   CHECK(std::filesystem::read_symlink(run / "code/link.py") == "lib.py");
-  CHECK_FALSE(has("runs"));
+  CHECK_FALSE(snapshot_has("runs"));
 }
 
 TEST_CASE_FIXTURE(Tree,
@@ -105,6 +105,6 @@ TEST_CASE_FIXTURE(Tree,
 TEST_CASE_FIXTURE(Tree, "a snapshot without git leaves out the environments that dlrun has built") {
   write(".dlrun/uv/0123456789abcdef-01234567/bin/python", "no");
   REQUIRE(take("").has_value());
-  CHECK(has("lib.py"));
-  CHECK_FALSE(has(".dlrun"));
+  CHECK(snapshot_has("lib.py"));
+  CHECK_FALSE(snapshot_has(".dlrun"));
 }

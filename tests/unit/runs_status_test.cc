@@ -164,7 +164,9 @@ TEST_CASE("the status of a refused submission quotes Slurm") {
   CHECK(assess(facts).detail == "Invalid partition name specified");
 }
 
-TEST_CASE("the job of a hand-written script's run is read from its claim") {
+TEST_CASE(
+    "the job id of a hand-written script's run is read from its claim, and the cluster is left "
+    "out") {
   RunFacts facts;
   facts.claim = Claim{{"testbed", "42"}, "", ""};
   const auto job = job_of(facts);

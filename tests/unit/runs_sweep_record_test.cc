@@ -46,11 +46,11 @@ struct SweepRecordFixture {
   static void put(const fs::path& path, std::string_view text) {
     REQUIRE(write_file_atomic(path, text).has_value());
   }
-  [[nodiscard]] std::string id(std::string_view text) const {
+  [[nodiscard]] std::string id_or_error(std::string_view text) const {
     const auto found = resolve_run(text, index, folder.path());
     return found ? found->id : found.error().message;
   }
-  [[nodiscard]] fs::path point(std::size_t number) const {
+  [[nodiscard]] fs::path path_of_point(std::size_t number) const {
     return point_path(sweep.path, record.points[number]);
   }
 };
@@ -62,23 +62,22 @@ RunStatus in_state(RunState state) {
   return status;
 }
 
-RunState sum(std::initializer_list<RunState> states) {
+RunState sweep_state(std::initializer_list<RunState> states) {
   std::vector<Result<RunStatus>> points;
   for (const RunState state : states) points.emplace_back(in_state(state));
   return sum_up_points(points).state;
 }
 
-/// An executor that finds one job, by its comment.
-class Finder final : public Executor {
+/// An executor that finds no job, and counts the searches.
+class FindsNoJob final : public Executor {
  public:
   int find_calls = 0;
-  std::optional<JobId> known;
   Result<> check(const SubmitRequest&) override { return {}; }
   Result<JobId> submit(const SubmitRequest&) override { return fail(Errc::kInternal, ""); }
   Result<std::string> test(const SubmitRequest&) override { return fail(Errc::kInternal, ""); }
   Result<std::optional<JobId>> do_find(std::string_view, const std::string&) override {
     ++find_calls;
-    return known;
+    return std::nullopt;
   }
   Result<QueryAnswer> do_query(std::span<const JobId>, std::chrono::milliseconds) override {
     return QueryAnswer{};
@@ -109,12 +108,12 @@ TEST_CASE("a sweep's record can be read back, and a damaged record is refused") 
 
 TEST_CASE("the journal of a point is its array's, with the job id of the task") {
   const SweepRecordFixture f;
-  const auto sent = read_submission(f.point(2));
+  const auto sent = read_submission(f.path_of_point(2));
   REQUIRE(sent.has_value());
   CHECK((*sent)->job.id == "70_1");
   CHECK((*sent)->task == 1);
   CHECK((*sent)->state == Submission::State::kSubmitted);
-  const auto unsent = read_submission(f.point(1));
+  const auto unsent = read_submission(f.path_of_point(1));
   REQUIRE(unsent.has_value());
   CHECK((*unsent)->state == Submission::State::kIntent);
   CHECK((*unsent)->job.id.empty());
@@ -133,11 +132,11 @@ TEST_CASE("a point is found by its number, its job and its path, and a sweep by 
   for (const char* text :
        {"lr/2", "last/2", "lr-20261121-120000-00aa/2", "lr-2026/2", "70_1",
         "runs/lr-20261121-120000-00aa/2", "runs/lr-20261121-120000-00aa/array-0/1"}) {
-    CHECK_MESSAGE(f.id(text) == "lr-20261121-120000-00aa/2", text);
+    CHECK_MESSAGE(f.id_or_error(text) == "lr-20261121-120000-00aa/2", text);
   }
-  CHECK(f.id("70") == f.sweep.id);
-  CHECK(f.id("lr/3").find("has no point 3: its points are 0 to 2") != std::string::npos);
-  CHECK(f.id("no/1").find("no run 'no'") != std::string::npos);
+  CHECK(f.id_or_error("70") == f.sweep.id);
+  CHECK(f.id_or_error("lr/3").find("has no point 3: its points are 0 to 2") != std::string::npos);
+  CHECK(f.id_or_error("no/1").find("no run 'no'") != std::string::npos);
 }
 
 TEST_CASE("if a sweep and a run have had the same job id, the newer one is found") {
@@ -149,14 +148,14 @@ TEST_CASE("if a sweep and a run have had the same job id, the newer one is found
     REQUIRE(f.index.add({id, "mnist", path, created}).has_value());
   };
   make_run("mnist-20251121-120000-00bb", "2025-11-21T12:00:00.000Z");
-  CHECK(f.id("70") == f.sweep.id);
+  CHECK(f.id_or_error("70") == f.sweep.id);
   make_run("mnist-20271121-120000-00cc", "2027-11-21T12:00:00.000Z");
-  CHECK(f.id("70") == "mnist-20271121-120000-00cc");
+  CHECK(f.id_or_error("70") == "mnist-20271121-120000-00cc");
 }
 
 TEST_CASE("a point was created when its sweep was, also if the point is given by its path") {
   const SweepRecordFixture f;
-  for (const std::string& text : {f.sweep.id + "/1", f.point(1).string()}) {
+  for (const std::string& text : {f.sweep.id + "/1", f.path_of_point(1).string()}) {
     const auto found = resolve_run(text, f.index, f.folder.path());
     REQUIRE(found.has_value());
     CHECK(found->id == f.sweep.id + "/1");
@@ -172,26 +171,26 @@ TEST_CASE(
   IndexEntry sweep = f.sweep;
   sweep.path = f.folder.path() / "link" / f.sweep.id;
   REQUIRE(index.add(sweep).has_value());
-  const auto found = resolve_run(f.point(1).string(), index, f.folder.path());
+  const auto found = resolve_run(f.path_of_point(1).string(), index, f.folder.path());
   REQUIRE(found.has_value());
   CHECK(found->created == f.sweep.created);
 }
 
 TEST_CASE("the current run of a point is the last one with which it was resubmitted") {
   const SweepRecordFixture f;
-  CHECK(current_run_of(f.point(0)) == f.point(0));
+  CHECK(current_run_of(f.path_of_point(0)) == f.path_of_point(0));
   const fs::path second = f.runs / "second", third = f.runs / "third";
   for (const auto& run : {second, third}) {
     fs::create_directories(run);
     SweepRecordFixture::put(run / "submission.json", R"({"state":"submitted","job":"80"})");
   }
-  REQUIRE(write_successor(f.point(0), second).has_value());
+  REQUIRE(write_successor(f.path_of_point(0), second).has_value());
   REQUIRE(write_successor(second, third).has_value());
-  CHECK(current_run_of(f.point(0)) == third);
+  CHECK(current_run_of(f.path_of_point(0)) == third);
   REQUIRE(write_successor(third, second).has_value());  // a cycle must not loop forever
-  CHECK_FALSE(current_run_of(f.point(0)).empty());
+  CHECK_FALSE(current_run_of(f.path_of_point(0)).empty());
   fs::remove_all(second);
-  CHECK(current_run_of(f.point(0)) == f.point(0));
+  CHECK(current_run_of(f.path_of_point(0)) == f.path_of_point(0));
 }
 
 TEST_CASE("runs_of_point() returns all runs of a point in the order of submission") {
@@ -199,15 +198,15 @@ TEST_CASE("runs_of_point() returns all runs of a point in the order of submissio
   const fs::path second = f.runs / "second";
   fs::create_directories(second);
   SweepRecordFixture::put(second / "submission.json", R"({"state":"submitted","job":"80"})");
-  REQUIRE(write_successor(f.point(0), second).has_value());
-  CHECK(runs_of_point(f.point(0)) == std::vector<fs::path>{f.point(0), second});
-  CHECK(runs_of_point(f.point(1)) == std::vector<fs::path>{f.point(1)});
+  REQUIRE(write_successor(f.path_of_point(0), second).has_value());
+  CHECK(runs_of_point(f.path_of_point(0)) == std::vector<fs::path>{f.path_of_point(0), second});
+  CHECK(runs_of_point(f.path_of_point(1)) == std::vector<fs::path>{f.path_of_point(1)});
 }
 
 TEST_CASE("the status of a point whose array was not submitted has the reason and the remedy") {
   const SweepRecordFixture f;
   const auto assessed = [&] {
-    auto facts = RunInspector::read_facts(f.point(1));
+    auto facts = RunInspector::read_facts(f.path_of_point(1));
     REQUIRE(facts.has_value());
     return assess(std::move(*facts));
   };
@@ -227,8 +226,8 @@ TEST_CASE("the status of a point whose array was not submitted has the reason an
 
 TEST_CASE("the error about a missing point advises no `dlrun rm`, which could find another run") {
   const SweepRecordFixture f;
-  fs::remove_all(f.point(2));
-  const auto point = RunInspector::read_facts(f.point(2));
+  fs::remove_all(f.path_of_point(2));
+  const auto point = RunInspector::read_facts(f.path_of_point(2));
   REQUIRE_FALSE(point.has_value());
   CHECK(point.error().code == Errc::kNotFound);
   CHECK(point.error().message.find("array-0/1: the point's directory is gone") !=
@@ -260,22 +259,22 @@ TEST_CASE(
     "a sweep is pending while all its points are, running until all have ended, and then has the "
     "worst state of its points") {
   using S = RunState;
-  CHECK(sum({S::kPending, S::kPending}) == S::kPending);
-  CHECK(sum({S::kCompleted, S::kPending}) == S::kRunning);
-  CHECK(sum({S::kFailed, S::kRunning}) == S::kRunning);
-  CHECK(sum({S::kCompleted, S::kCompleted}) == S::kCompleted);
-  CHECK(sum({S::kCompleted, S::kTimeout}) == S::kFailed);
-  CHECK(sum({S::kCompleted, S::kCancelled}) == S::kCancelled);
-  CHECK(sum({S::kFailed, S::kCancelled}) == S::kFailed);
-  CHECK(sum({S::kCompleted, S::kNotSubmitted}) == S::kNotSubmitted);
-  CHECK(sum({S::kCompleted, S::kUnknown}) == S::kUnknown);
+  CHECK(sweep_state({S::kPending, S::kPending}) == S::kPending);
+  CHECK(sweep_state({S::kCompleted, S::kPending}) == S::kRunning);
+  CHECK(sweep_state({S::kFailed, S::kRunning}) == S::kRunning);
+  CHECK(sweep_state({S::kCompleted, S::kCompleted}) == S::kCompleted);
+  CHECK(sweep_state({S::kCompleted, S::kTimeout}) == S::kFailed);
+  CHECK(sweep_state({S::kCompleted, S::kCancelled}) == S::kCancelled);
+  CHECK(sweep_state({S::kFailed, S::kCancelled}) == S::kFailed);
+  CHECK(sweep_state({S::kCompleted, S::kNotSubmitted}) == S::kNotSubmitted);
+  CHECK(sweep_state({S::kCompleted, S::kUnknown}) == S::kUnknown);
 }
 
 TEST_CASE(
     "a point that was cancelled before its start stays cancelled after Slurm has forgotten it") {
   const SweepRecordFixture f;
   const auto state = [&] {
-    auto facts = RunInspector::read_facts(f.point(2));
+    auto facts = RunInspector::read_facts(f.path_of_point(2));
     REQUIRE(facts.has_value());
     facts->has_answer = true;
     return assess(std::move(*facts)).state;
@@ -306,31 +305,31 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an array's open submission is settled by a task's claim, else by the array's comment, and "
-    "so are the submissions of its points") {
+    "a task's claim settles the open submission of an array and of its points, and without a valid "
+    "claim Slurm is asked for the array's comment") {
   const SweepRecordFixture f;
   const fs::path array = array_path(f.sweep.path, 0);
   Submission intent;
   intent.token = std::string(32, 'b');
   REQUIRE(write_submission(array, intent).has_value());
-  Finder slurm;
-  auto point = read_submission(f.point(2));
+  FindsNoJob slurm;
+  auto point = read_submission(f.path_of_point(2));
   REQUIRE((point.has_value() && point->has_value()));
-  CHECK(find_outcome(f.point(2), **point, slurm)->state == Submission::State::kIntent);
+  CHECK(find_outcome(f.path_of_point(2), **point, slurm)->state == Submission::State::kIntent);
   CHECK(slurm.find_calls == 1);
-  SweepRecordFixture::put(f.point(0) / "claim",
+  SweepRecordFixture::put(f.path_of_point(0) / "claim",
                           R"({"cluster":"c","job":"90_0","token":"another"})");
-  CHECK(find_outcome(f.point(2), **point, slurm)->state == Submission::State::kIntent);
-  SweepRecordFixture::put(f.point(0) / "claim",
+  CHECK(find_outcome(f.path_of_point(2), **point, slurm)->state == Submission::State::kIntent);
+  SweepRecordFixture::put(f.path_of_point(0) / "claim",
                           R"({"cluster":"c","job":"90_0","token":")" + intent.token + "\"}");
-  const auto settled = find_outcome(f.point(2), **point, slurm);
+  const auto settled = find_outcome(f.path_of_point(2), **point, slurm);
   REQUIRE(settled.has_value());
   CHECK(settled->job.id == "90_1");
   CHECK((*read_submission(array))->job.id == "90");
   CHECK(slurm.find_calls == 2);
   // An array that was never submitted has no token to look for.
-  const auto unsent = read_submission(f.point(1));
-  CHECK(find_outcome(f.point(1), **unsent, slurm)->state == Submission::State::kIntent);
+  const auto unsent = read_submission(f.path_of_point(1));
+  CHECK(find_outcome(f.path_of_point(1), **unsent, slurm)->state == Submission::State::kIntent);
   CHECK(slurm.find_calls == 2);
 }
 

@@ -44,7 +44,7 @@ TEST_CASE("the SHA-256 of a file matches the standard's example") {
 
 TEST_CASE_FIXTURE(
     ToolsFixture,
-    "staging copies programs and modules as executables, and does nothing the second time") {
+    "stage_tools() copies programs and modules as executables, and does nothing the second time") {
   REQUIRE(stage_tools(root, runs, tools).has_value());
   const auto agent = tools_directory(runs, tools) / "dlrun-agent";
   CHECK(*sha256_of_file(agent) == tools.files[0].sha256);
@@ -83,11 +83,11 @@ TEST_CASE_FIXTURE(ToolsFixture,
     MESSAGE("the rest is skipped: only root can give files to another user");
     return;
   }
-  for (const auto& made : {place.parent_path(), place}) {
-    REQUIRE(::chown(made.c_str(), 65534, 65534) == 0);
+  for (const auto& foreign_folder : {place.parent_path(), place}) {
+    REQUIRE(::chown(foreign_folder.c_str(), 65534, 65534) == 0);
     CHECK(check_tools_place(runs, tools).error().code == Errc::kInvalid);
     CHECK(stage_tools(root, runs, tools).error().code == Errc::kInvalid);
-    REQUIRE(::chown(made.c_str(), 0, 0) == 0);
+    REQUIRE(::chown(foreign_folder.c_str(), 0, 0) == 0);
   }
   const auto agent = place / "dlrun-agent";  // another user's file in it is replaced
   REQUIRE(write_file_atomic(agent, "theirs", 0755).has_value());

@@ -1,4 +1,4 @@
-// Tests components as a part of a spec: inheritance, mistakes, the nodes that they get.
+// Tests components as a part of a spec: inheritance, the nodes that they get, mistakes.
 #include <filesystem>
 #include <string>
 
@@ -269,11 +269,11 @@ TEST_CASE("the parameters of a sweep replace their fields in components, and {po
       "{name: s, role: service, launch: {command: [serve, '{lr}', '{port}']}}, {name: m, vars: {L: "
       "'{lr}'}}",
       fmt::format("{}sweep: {{parameters: {{lr: [0.5, 0.25]}}}}\n", kTop));
-  const LoadedSpec first = loaded(made);
-  CHECK(first.spec.components[0].own.launch.command ==
+  const LoadedSpec first_point = loaded(made);
+  CHECK(first_point.spec.components[0].own.launch.command ==
         std::vector<std::string>{"serve", "0.5", "{port}"});
-  CHECK(first.spec.components[1].own.environment.vars == NamedValues{{"L", "0.5"}});
-  CHECK(has(resolved_yaml(first), "{lr}"));
+  CHECK(first_point.spec.components[1].own.environment.vars == NamedValues{{"L", "0.5"}});
+  CHECK(has(resolved_yaml(first_point), "{lr}"));
 }
 
 }  // namespace

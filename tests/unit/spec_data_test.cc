@@ -44,7 +44,7 @@ TEST_CASE("a source of stage becomes absolute, and a path of the node keeps its 
   CHECK(spec.spec.outputs[0].to == "out");
   CHECK(spec.spec.outputs[0].every_s == 600);
 
-  // The resolved spec in the run's record has the same values.
+  // The resolved spec in the run's directory has the same values.
   LoadRequest again;
   again.file = "resolved.yaml";
   again.current_dir = "/elsewhere";

@@ -22,7 +22,7 @@ LoadRequest download_request(const std::string& downloads,
   return made;
 }
 
-std::string item(const std::string& url, const std::string& more = "") {
+std::string list_with(const std::string& url, const std::string& more = "") {
   return "[{url: \"" + url + "\", sha256: " + kSum + more + "}]";
 }
 
@@ -42,7 +42,7 @@ TEST_CASE(
   CHECK(downloads[1].file == "c.gz");
   CHECK(downloads[1].bytes == 42);
 
-  // The resolved spec in the run's record has the same downloads.
+  // The resolved spec in the run's directory has the same downloads.
   LoadRequest again;
   again.file = "resolved.yaml";
   again.current_dir = "/elsewhere";
@@ -62,21 +62,21 @@ TEST_CASE("a user or a password in a url is refused, and never shown") {
         "https://me:can?ary@h/f", "https://me:canary#1@h/f", "https://canary@[::1]:80/f",
         "https://me:$can/ary@h/f", "https://me:can:80/ary@h/f",
         "https://h/f?to=https://me:canary@h2/f"}) {
-    const std::string errors = refused(download_request(item(url)));
+    const std::string errors = refused(download_request(list_with(url)));
     CAPTURE(url);
     CHECK(has(errors, "exp.yaml:4:"));
     CHECK(has(errors, "train.data.download: this url holds a user or a password"));
     CHECK_FALSE(has(errors, "can"));
-    auto set = download_request("[]");
-    set.sets = {"train.data.download=" + item(url)};
-    const std::string said_of_set = refused(set);
-    CHECK(has(said_of_set, "a user or a password"));
-    CHECK_FALSE(has(said_of_set, "can"));
+    auto by_set = download_request("[]");
+    by_set.sets = {"train.data.download=" + list_with(url)};
+    const std::string errors_by_set = refused(by_set);
+    CHECK(has(errors_by_set, "a user or a password"));
+    CHECK_FALSE(has(errors_by_set, "can"));
   }
   for (const std::string url : {"https://h/f@2", "https://h:80/@scope/f", "https://[::1]/@/f",
                                 "https://[::1]:8080/@/f", "https://h/it's@f"})
-    CHECK(load_spec(download_request(item(url))).has_value());
-  CHECK(has(refused(download_request(item("h.org/@scope/f"))),
+    CHECK(load_spec(download_request(list_with(url))).has_value());
+  CHECK(has(refused(download_request(list_with("h.org/@scope/f"))),
             "'h.org/@scope/f' is not an https:// or http:// url"));
 }
 
@@ -91,11 +91,11 @@ TEST_CASE("a url's password is not shown if the line has another error") {
     const std::string errors = refused(download_request(downloads));
     CHECK(has(errors, "    4 | (not shown)\n"));
     CHECK_FALSE(has(errors, "canary"));
-    auto set = download_request("[]");
-    set.sets = {"train.data.download=" + downloads};
-    const std::string said_of_set = refused(set);
-    CHECK(has(said_of_set, "--set train.data.download=...: error: "));
-    CHECK_FALSE(has(said_of_set, "canary"));
+    auto by_set = download_request("[]");
+    by_set.sets = {"train.data.download=" + downloads};
+    const std::string errors_by_set = refused(by_set);
+    CHECK(has(errors_by_set, "--set train.data.download=...: error: "));
+    CHECK_FALSE(has(errors_by_set, "canary"));
   }
   // A registry's user name alone is no secret.
   CHECK(has(refused(download_request("[]", "dataset: mnist, path: ./d",
@@ -104,39 +104,44 @@ TEST_CASE("a url's password is not shown if the line has another error") {
 }
 
 TEST_CASE("a malformed download is refused, and the error names the line") {
-  const auto of = [](const std::string& downloads) { return refused(download_request(downloads)); };
-  CHECK(has(of("[{sha256: " + kSum + "}]"),
+  const auto refusal_of = [](const std::string& downloads) {
+    return refused(download_request(downloads));
+  };
+  CHECK(has(refusal_of("[{sha256: " + kSum + "}]"),
             "exp.yaml:4:47: error: train.data.download: url is missing"));
-  CHECK(has(of("[{url: https://h/f}]"),
+  CHECK(has(refusal_of("[{url: https://h/f}]"),
             "sha256 is missing: set the file's checksum; `sha256sum FILE` prints it"));
-  CHECK(has(of("[{url: https://h/f, sha256: abc}]"),
+  CHECK(has(refusal_of("[{url: https://h/f, sha256: abc}]"),
             "sha256 is 'abc', expected 64 hexadecimal digits"));
-  CHECK(has(of("[{url: https://h/f, sha256: " + std::string(64, 'g') + "}]"),
+  CHECK(has(refusal_of("[{url: https://h/f, sha256: " + std::string(64, 'g') + "}]"),
             "expected 64 hexadecimal digits"));
-  CHECK(has(of(item("ftp://h/f")), "'ftp://h/f' is not an https:// or http:// url"));
-  CHECK(has(of(item("file:///etc/passwd")), "is not an https:// or http:// url"));
-  CHECK(has(of(item("https:///f")), "is not the url of a file"));
-  CHECK(has(of(item("https://h/a b")), "is not the url of a file"));
-  CHECK(has(of(item("https://h/d/")), "does not end with a file's name; give one with file: NAME"));
-  CHECK(has(of(item("https://h/a%2Fb")), "does not end with a file's name"));
-  CHECK(has(of(item("https://h/.hidden")), "does not end with a file's name"));
+  CHECK(has(refusal_of(list_with("ftp://h/f")), "'ftp://h/f' is not an https:// or http:// url"));
+  CHECK(has(refusal_of(list_with("file:///etc/passwd")), "is not an https:// or http:// url"));
+  CHECK(has(refusal_of(list_with("https:///f")), "is not the url of a file"));
+  CHECK(has(refusal_of(list_with("https://h/a b")), "is not the url of a file"));
+  CHECK(has(refusal_of(list_with("https://h/d/")),
+            "does not end with a file's name; give one with file: NAME"));
+  CHECK(has(refusal_of(list_with("https://h/a%2Fb")), "does not end with a file's name"));
+  CHECK(has(refusal_of(list_with("https://h/.hidden")), "does not end with a file's name"));
   for (const char* name : {"../up", "/etc/passwd", ".dlrun-downloads", ".."})
-    CHECK(has(of(item("https://h/f", std::string(", file: ") + name)),
+    CHECK(has(refusal_of(list_with("https://h/f", std::string(", file: ") + name)),
               "expected a name of at most 200 bytes"));
-  CHECK(has(of(item("https://h/f", ", bytes: -1")), "bytes: expected a whole number, not '-1'"));
-  CHECK(has(of(item("https://h/f", ", md5: abc")),
+  CHECK(has(refusal_of(list_with("https://h/f", ", bytes: -1")),
+            "bytes: expected a whole number, not '-1'"));
+  CHECK(has(refusal_of(list_with("https://h/f", ", md5: abc")),
             "unknown key 'md5'; a download has url, sha256, file and bytes"));
-  CHECK(has(of("[https://h/f]"), "expected {url: https://..., sha256: ...}, not a single value"));
-  CHECK(has(of("https://h/f"), "expected a list of {url, sha256}, not a single value"));
-  CHECK(has(
-      of("[{url: https://h/f, sha256: " + kSum + "}, {url: https://i/f, sha256: " + kSum + "}]"),
-      "two downloads have the file name 'f'"));
+  CHECK(has(refusal_of("[https://h/f]"),
+            "expected {url: https://..., sha256: ...}, not a single value"));
+  CHECK(has(refusal_of("https://h/f"), "expected a list of {url, sha256}, not a single value"));
+  CHECK(has(refusal_of("[{url: https://h/f, sha256: " + kSum +
+                       "}, {url: https://i/f, sha256: " + kSum + "}]"),
+            "two downloads have the file name 'f'"));
 }
 
 TEST_CASE(
     "downloads need a data folder and a dataset other than digits, and all points of a sweep have "
     "the same ones") {
-  const std::string f = item("https://h/f");
+  const std::string f = list_with("https://h/f");
   CHECK(has(refused(download_request(f, "dataset: mnist")),
             "train.data.download: train.data.path is missing"));
   CHECK(has(refused(download_request(f, "path: ./d")),

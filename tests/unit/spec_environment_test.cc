@@ -94,7 +94,9 @@ TEST_CASE("a run on this machine refuses a uenv, which only Slurm's plugin mount
   CHECK(has(format_diagnostics(local.error()), "only Slurm's plugin mounts a uenv"));
 }
 
-TEST_CASE("with code.snapshot, a uv project gives a warning about the package's folder") {
+TEST_CASE(
+    "with code.snapshot, a uv project gives the warning that its package is not imported from the "
+    "copy") {
   const auto result = loaded(with_environment("{uv: .}", "code: {snapshot: true}\n"));
   CHECK(has(format_diagnostics(result.warnings), "not from the copy of the code"));
 }

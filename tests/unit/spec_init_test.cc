@@ -10,7 +10,7 @@
 namespace dlrun {
 namespace {
 
-LoadedSpec loaded_text(const std::string& text) {
+LoadedSpec spec_of_text(const std::string& text) {
   LoadRequest request;
   request.file = "exp.yaml";
   request.text = text;
@@ -33,11 +33,11 @@ TEST_CASE(
     InitAnswers answers;
     answers.site = name;
     INFO(name);
-    CHECK(format_diagnostics(loaded_text(text_of(answers, site)).warnings) == "");
+    CHECK(format_diagnostics(spec_of_text(text_of(answers, site)).warnings) == "");
     for (const auto& [partition, profile] : site.partitions) {
       INFO(partition);
       answers.partition = partition;
-      const LoadedSpec spec = loaded_text(text_of(answers, site));
+      const LoadedSpec spec = spec_of_text(text_of(answers, site));
       CHECK(format_diagnostics(spec.warnings) == "");
       CHECK(spec.spec.resources.partition == partition);
       CHECK((spec.spec.resources.gpus_per_node->count > 0) ==
@@ -92,7 +92,7 @@ TEST_CASE("every answer to init is in the spec unchanged") {
   answers.preset = "torch";
   answers.command = {"python", "-u", "a b.py", "--x={1}", "null", "", "\"q\"", "- ["};
   const SiteProfile site = find_site("grete", {})->profile;
-  const JobSpec spec = loaded_text(text_of(answers, site)).spec;
+  const JobSpec spec = spec_of_text(text_of(answers, site)).spec;
   CHECK(spec.name == "my-run");
   CHECK(spec.resources.nodes->min == 2);
   CHECK(spec.resources.gpus_per_node->type == "a100");
@@ -116,7 +116,7 @@ TEST_CASE(
     answers.image = "./a.sqsh";
     answers.runtime = runtime;
     const ContainerSpec container =
-        loaded_text(text_of(answers, find_site("generic", {})->profile)).spec.container;
+        spec_of_text(text_of(answers, find_site("generic", {})->profile)).spec.container;
     CHECK(container.runtime == runtime);
     CHECK(container.image == "/exp/a.sqsh");
     REQUIRE(container.mounts.size() == 1);
@@ -132,7 +132,7 @@ TEST_CASE("an image in a registry gets the form of the site's container runtime,
     answers.site = site;
     answers.image = name;
     answers.runtime = std::move(runtime);
-    return loaded_text(text_of(answers, find_site(site, {})->profile))
+    return spec_of_text(text_of(answers, find_site(site, {})->profile))
         .spec.container.image.value_or("");
   };
   for (const char* site : {"juwels", "jureca", "grete", "emmy"}) {

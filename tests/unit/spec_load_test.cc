@@ -26,7 +26,7 @@ LoadRequest spec_request(std::string_view text, std::vector<std::string> sets = 
   return made;
 }
 
-LoadedSpec with(std::string_view more, std::vector<std::string> sets = {}) {
+LoadedSpec loaded_with(std::string_view more, std::vector<std::string> sets = {}) {
   return loaded(spec_request(std::string(kMinimal) + std::string(more), std::move(sets)));
 }
 
@@ -118,9 +118,10 @@ TEST_CASE(
 }
 
 TEST_CASE("a plain --set value is the text itself, and quotes, lists and maps are YAML") {
-  const auto spec = with("", {"environment.vars.A=a: b #c \\n 'x", "environment.vars.B=\"line\\n\"",
-                              "slurm={nice: 5}", "launch.command=[a, 'b c']"})
-                        .spec;
+  const auto spec =
+      loaded_with("", {"environment.vars.A=a: b #c \\n 'x", "environment.vars.B=\"line\\n\"",
+                       "slurm={nice: 5}", "launch.command=[a, 'b c']"})
+          .spec;
   const auto value = [&](std::string_view name) {
     for (const auto& [key, text] : spec.environment.vars) {
       if (key == name) return text;
@@ -135,9 +136,9 @@ TEST_CASE("a plain --set value is the text itself, and quotes, lists and maps ar
 }
 
 TEST_CASE("--set of one variable keeps the file's other variables") {
-  const auto vars =
-      with("environment: {vars: {A: 1, B: 2}}", {"environment.vars.B=3", "environment.vars.C=4"})
-          .spec.environment.vars;
+  const auto vars = loaded_with("environment: {vars: {A: 1, B: 2}}",
+                                {"environment.vars.B=3", "environment.vars.C=4"})
+                        .spec.environment.vars;
   const NamedValues expected{{"A", "1"}, {"B", "3"}, {"C", "4"}};
   NamedValues sorted = vars;
   std::sort(sorted.begin(), sorted.end());
@@ -182,8 +183,8 @@ TEST_CASE("variables inside a variable's value are not replaced") {
 TEST_CASE(
     "relative paths start at the spec's folder, paths of --set at the current folder, and ~ is the "
     "home folder") {
-  const auto spec = with("environment: {venv: ./env/../venv}\ntrain: {data: ~/mnist}\n",
-                         {"resources.output=out-%j.txt"})
+  const auto spec = loaded_with("environment: {venv: ./env/../venv}\ntrain: {data: ~/mnist}\n",
+                                {"resources.output=out-%j.txt"})
                         .spec;
   CHECK(spec.environment.venv == "/exp/dir/venv");
   CHECK(spec.train.data_path == "/home/u/mnist");
@@ -198,20 +199,21 @@ TEST_CASE("a percent sign in the folder's name does not start a pattern") {
 }
 
 TEST_CASE("a dollar in a path causes a warning, because nothing expands it") {
-  const auto warnings = with("environment: {venv: $HOME/venv}").warnings;
+  const auto warnings = loaded_with("environment: {venv: $HOME/venv}").warnings;
   REQUIRE(warnings.size() == 1);
   CHECK(has(warnings[0].message, "write ${NAME}"));
 }
 
 TEST_CASE("a boolean is true or false, and a word such as yes is refused") {
-  CHECK(with("environment: {modules: {purge: True}}").spec.environment.modules_purge == true);
+  CHECK(loaded_with("environment: {modules: {purge: True}}").spec.environment.modules_purge ==
+        true);
   CHECK(has(refused_with("environment: {modules: {purge: yes}}"),
             "expected true or false, not 'yes'"));
 }
 
 TEST_CASE("short forms are accepted: modules as a list, conda as a name, an optimizer as a name") {
   const auto spec =
-      with("environment: {modules: [a, b], conda: env}\ntrain: {optimizer: sgd}").spec;
+      loaded_with("environment: {modules: [a, b], conda: env}\ntrain: {optimizer: sgd}").spec;
   CHECK(spec.environment.modules_load == std::vector<std::string>{"a", "b"});
   CHECK(spec.environment.conda_name == "env");
   CHECK(spec.train.optimizer == "sgd");
@@ -241,7 +243,7 @@ TEST_CASE("an empty image causes one error") {
 TEST_CASE(
     "a mount is text or a map, may have flags, and an absolute path without a target has itself as "
     "target") {
-  const auto mounts = with(
+  const auto mounts = loaded_with(
                           "container: {runtime: pyxis, image: i, mounts: [./a:/a:ro+rprivate, /b, "
                           "{source: c, target: "
                           "/c, flags: [ro]}]}")
@@ -289,10 +291,10 @@ TEST_CASE(
 TEST_CASE(
     "a relative image file causes a warning, because pyxis reads it as the name of an image in a "
     "registry") {
-  const auto warnings = with("container: {runtime: pyxis, image: images/x.sqsh}").warnings;
+  const auto warnings = loaded_with("container: {runtime: pyxis, image: images/x.sqsh}").warnings;
   REQUIRE(warnings.size() == 1);
   CHECK(has(warnings[0].message, "reads 'images/x.sqsh' as the name of an image in a registry"));
-  CHECK(with("container: {runtime: pyxis, image: ./images/x.sqsh}").spec.container.image ==
+  CHECK(loaded_with("container: {runtime: pyxis, image: ./images/x.sqsh}").spec.container.image ==
         "/exp/dir/images/x.sqsh");
 }
 
@@ -311,7 +313,7 @@ TEST_CASE("a missing or unlimited time limit, and tasks that do not fit the GPUs
 }
 
 TEST_CASE("the run's name defaults to the file's name, and is checked in both cases") {
-  CHECK(with("").spec.name == "exp");
+  CHECK(loaded_with("").spec.name == "exp");
   auto made = spec_request(kMinimal);
   made.file = "dir/two words.yaml";
   CHECK(has(refused(made), "name is missing"));
@@ -334,7 +336,7 @@ TEST_CASE("the site is the spec's, else $DLRUN_SITE, else the cluster's, else ge
   CHECK(has(refused(made), "there is no site"));
 }
 
-TEST_CASE("retries without checkpoints cause a warning for the trainer") {
+TEST_CASE("with the trainer, retries without checkpoints cause a warning") {
   const std::string text = "resources: {time: 1m}\ntrain: {epochs: 2}\ncheckpoint: {keep: 0}\n";
   CHECK(loaded(spec_request(text)).warnings.empty());
   CHECK(loaded(spec_request(text + "retry: {max: 0}\n")).warnings.empty());

@@ -50,7 +50,9 @@ TEST_CASE("the plan names the secret and the occasions, and never the address") 
   CHECK(by_command.lead_secrets.empty());
 }
 
-TEST_CASE("the resolved spec and its explanation hide the address, and give the same plan") {
+TEST_CASE(
+    "the resolved spec and its explanation hide the address, and the resolved spec gives the same "
+    "plan") {
   const auto spec = loaded(with_notify(std::string("{webhook: {url: ") + kAddress + "}}"));
   const auto resolved = resolved_yaml(spec);
   CHECK_FALSE(has(resolved, "token"));

@@ -1,4 +1,4 @@
-// Tests health.preflight in a spec, and the figures of a site for it.
+// Tests health.preflight in a spec, and a site's figures for its network.
 
 #include <doctest/doctest.h>
 
@@ -10,10 +10,11 @@
 namespace dlrun {
 namespace {
 
-LoadRequest with_checks(const std::string& checks, const std::string& more = "gpus_per_node: 1") {
+LoadRequest with_checks(const std::string& checks,
+                        const std::string& resources = "gpus_per_node: 1") {
   LoadRequest made;
   made.file = "exp.yaml";
-  made.text = "resources: {time: 1m, " + more +
+  made.text = "resources: {time: 1m, " + resources +
               "}\nlaunch: {command: [x]}\nhealth: {preflight: " + checks + "}\n";
   made.current_dir = "/exp";
   return made;

@@ -34,7 +34,7 @@ LaunchPlan planned(const LoadRequest& request, Target target = Target::kSlurm) {
   return std::move(*plan);
 }
 
-std::string option(const std::vector<PlannedOption>& options, std::string_view name) {
+std::string value_of_option(const std::vector<PlannedOption>& options, std::string_view name) {
   for (const auto& found : options) {
     if (found.option == name) return found.value.value_or("");
   }
@@ -128,10 +128,10 @@ TEST_CASE("the launcher, the agent and ENVIRONMENT.md have the same template fie
   REQUIRE(page);
   const auto agent = read_file(DLRUN_SOURCE_DIR "/runtime/agent/template.cc", 1U << 20U);
   REQUIRE(agent);
-  std::size_t of_agent = 0;
+  std::size_t fields_of_agent = 0;
   for (std::size_t at = 0; (at = agent->find("Field{\"", at)) != std::string::npos; ++at)
-    ++of_agent;
-  CHECK(of_agent == template_fields().size());
+    ++fields_of_agent;
+  CHECK(fields_of_agent == template_fields().size());
   for (const auto& field : template_fields()) {
     INFO(field.name);
     CHECK(has(*page, fmt::format("| `{{{}}}` |", field.name)));
@@ -142,17 +142,17 @@ TEST_CASE("the launcher, the agent and ENVIRONMENT.md have the same template fie
 TEST_CASE("torchrun: a node has one task, with launch.nproc_per_node ranks or one rank per GPU") {
   const auto by_gpus =
       planned(launch_request("preset: torchrun", "time: 1m, nodes: 2, gpus_per_node: 4"));
-  CHECK(option(by_gpus.directives, "--ntasks-per-node") == "1");
-  CHECK(option(by_gpus.rank_options, "--nproc-per-node") == "4");
-  CHECK(option(planned(launch_request("preset: torchrun, nproc_per_node: 3")).rank_options,
-               "--nproc-per-node") == "3");
-  CHECK(option(planned(launch_request("preset: torchrun")).rank_options, "--nproc-per-node") ==
-        "1");
+  CHECK(value_of_option(by_gpus.directives, "--ntasks-per-node") == "1");
+  CHECK(value_of_option(by_gpus.rank_options, "--nproc-per-node") == "4");
+  CHECK(value_of_option(planned(launch_request("preset: torchrun, nproc_per_node: 3")).rank_options,
+                        "--nproc-per-node") == "3");
+  CHECK(value_of_option(planned(launch_request("preset: torchrun")).rank_options,
+                        "--nproc-per-node") == "1");
+  CHECK(value_of_option(
+            planned(launch_request("preset: torchrun", "time: 1m, gpus_per_task: 2")).rank_options,
+            "--nproc-per-node") == "2");
   CHECK(
-      option(planned(launch_request("preset: torchrun", "time: 1m, gpus_per_task: 2")).rank_options,
-             "--nproc-per-node") == "2");
-  CHECK(
-      option(
+      value_of_option(
           planned(launch_request("preset: torchrun", "time: 1m, gres: 'gpu:a100:4'")).rank_options,
           "--nproc-per-node") == "4");
   CHECK(planned(launch_request("preset: torchrun", "time: 1m, gpus_per_node: 4"), Target::kLocal)
@@ -220,7 +220,7 @@ TEST_CASE(
     "preset uses none") {
   const auto plan =
       planned(launch_request("preset: tensorflow, roles: {ps: 1, chief: 1}", "time: 1m, nodes: 3"));
-  CHECK(option(plan.rank_options, "--roles") == "chief=1,ps=1");
+  CHECK(value_of_option(plan.rank_options, "--roles") == "chief=1,ps=1");
   CHECK(planned(launch_request("preset: tensorflow")).rank_options.empty());
   CHECK(has(
       refused(launch_request("preset: tensorflow, roles: {ps: 4, chief: 1}", "time: 1m, nodes: 3")),

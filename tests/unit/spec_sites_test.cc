@@ -65,7 +65,8 @@ TEST_CASE(
     CHECK_FALSE(site->profile.help.empty());
     if (name == "generic") continue;
     CHECK_MESSAGE(!site->profile.cluster_names.empty(),
-                  "add `clusters`: docs/sites.md says what to write if no page names it");
+                  "add `clusters`: docs/sites.md says what to write if the cluster's pages name no "
+                  "ClusterName");
     std::vector<Diagnostic> problems;
     CHECK(match_site(name, {}, problems) == name);
     CHECK(problems.empty());
@@ -196,23 +197,25 @@ TEST_CASE("errors in a site file are reported with line, column and a caret") {
               "defaults: {resources: {cpus_per_tsk: 4}}\n"
               "zzz: 1\n");
   const std::string all = refused(site_request("", sites, "site: x\n"));
-  const std::string at = sites.path("x");
-  CHECK(has(all, at + ":1:11: error: '[' is not a cluster's name or an expression for one: "));
-  CHECK(has(all, at + ":2:12: error: 'gress' is not one of: gpus gres"));
-  CHECK(has(all, at + ":3:20: error: expected a whole number, 0 or more\n    3 | "
-                      "max_gpus_per_node: many\n      |      "
-                      "              ^\n"));
-  CHECK(has(all,
-            at + ":4:20: error: 'docker' is not one of: pyxis enroot apptainer charliecloud none"));
-  CHECK(has(all, at + ":6:7: error: unknown key 'gpus_per_nod'; did you mean 'gpus_per_node'?"));
+  const std::string file = sites.path("x");
+  CHECK(has(all, file + ":1:11: error: '[' is not a cluster's name or an expression for one: "));
+  CHECK(has(all, file + ":2:12: error: 'gress' is not one of: gpus gres"));
+  CHECK(has(all, file + ":3:20: error: expected a whole number, 0 or more\n    3 | "
+                        "max_gpus_per_node: many\n      |      "
+                        "              ^\n"));
+  CHECK(
+      has(all,
+          file + ":4:20: error: 'docker' is not one of: pyxis enroot apptainer charliecloud none"));
+  CHECK(has(all, file + ":6:7: error: unknown key 'gpus_per_nod'; did you mean 'gpus_per_node'?"));
   CHECK(has(all, ":6:30: error: 'soon' is not a time"));
   CHECK(has(all, "'much' is not a memory size"));
   CHECK(has(all, "'a b' is not a GPU type"));
   CHECK(has(all, "'1A' is not a variable's name"));
   CHECK(has(
       all,
-      at + ":8:24: error: unknown key 'cpus_per_tsk' in resources; did you mean 'cpus_per_task'?"));
-  CHECK(has(all, at + ":9:1: error: unknown key 'zzz'"));
+      file +
+          ":8:24: error: unknown key 'cpus_per_tsk' in resources; did you mean 'cpus_per_task'?"));
+  CHECK(has(all, file + ":9:1: error: unknown key 'zzz'"));
   // Loading the site without a job finds these problems, too.
   const auto site = find_site("x", sites.dirs());
   REQUIRE(site.has_value());
@@ -267,9 +270,9 @@ TEST_CASE(
     const auto result = loaded(made);
     CHECK(result.site.name == (*spec == 0 ? "testbed" : "juwels"));
     const auto shown = format_diagnostics(result.warnings);
-    const std::string words = (folder / "sites").string();
-    REQUIRE(has(shown, words));
-    CHECK(shown.find(words) == shown.rfind(words));
+    const std::string skipped = (folder / "sites").string();
+    REQUIRE(has(shown, skipped));
+    CHECK(shown.find(skipped) == shown.rfind(skipped));
     CHECK(has(shown, "Not a directory (ENOTDIR); the folder is skipped"));
     CHECK(has(shown, (folder / "presets").string()));
   }
@@ -400,9 +403,9 @@ TEST_CASE("a request above a partition's limit causes a warning that names the l
   auto large = site_request("partition: gpu, mem: 1T", sites, "site: lrz-ai\n");
   CHECK(has(warnings(large),
             "resources.mem is 1T, but partition 'gpu' of site 'lrz-ai' has 741376 MiB per node"));
-  auto type = site_request("partition: 'grete:interactive', gpus_per_node: 'a100:1'", sites,
-                           "site: grete\n");
-  CHECK(has(warnings(type),
+  auto wrong_type = site_request("partition: 'grete:interactive', gpus_per_node: 'a100:1'", sites,
+                                 "site: grete\n");
+  CHECK(has(warnings(wrong_type),
             "resources.gpus_per_node is a100:1, but partition 'grete:interactive' of site 'grete' "
             "has GPUs of type "
             "2g.10gb, 3g.20gb"));

@@ -68,10 +68,11 @@ TEST_CASE("a random sweep is reproducible with its seed, and all its points diff
   const std::string grid =
       "sweep: {parameters: {train.lr: [1, 2, 3, 4, 5], train.batch: [1, 2, 3, 4, 5]}, random: 12, "
       "seed: ";
-  const auto first = points(grid + "7}"), second = points(grid + "7}"), other = points(grid + "8}");
-  CHECK(first == second);
-  CHECK(first != other);
-  CHECK(std::set(first.begin(), first.end()).size() == 12);
+  const auto seed_7 = points(grid + "7}"), seed_7_again = points(grid + "7}"),
+             seed_8 = points(grid + "8}");
+  CHECK(seed_7 == seed_7_again);
+  CHECK(seed_7 != seed_8);
+  CHECK(std::set(seed_7.begin(), seed_7.end()).size() == 12);
   // These values are fixed: every machine and every version must produce them.
   CHECK(points("sweep: {parameters: {train.lr: {min: 1e-4, max: 1e-1, log: true}, train.batch: "
                "{min: 8, max: 64}}, "

@@ -45,7 +45,9 @@ TEST_CASE("lead gets the server, the experiment and the name of the token's vari
   CHECK(plan.lead_secrets == std::vector<std::string>{"MLFLOW_TRACKING_TOKEN"});
 }
 
-TEST_CASE("parameters.json has every value that was set, and exists only for a server") {
+TEST_CASE(
+    "parameters.json has every value that was set except those of notify and track, and is made "
+    "only for an MLflow server") {
   CHECK(parameters_json(loaded(with_track("{tensorboard: true}"))).empty());
   const auto parameters =
       parse_json(parameters_json(loaded(with_track("{mlflow: {url: 'https://h'}}"))));
@@ -60,7 +62,7 @@ TEST_CASE("wandb's run has one id for all attempts, and the user's own variables
   CHECK(has(script, "WANDB_RUN_ID={run_id}"));
   CHECK(has(script, "WANDB_RESUME=allow"));
   CHECK(has(script, "WANDB_DIR={run}"));
-  CHECK(has(script, "WANDB_PROJECT={{p}}"));  // no template of the agent
+  CHECK(has(script, "WANDB_PROJECT={{p}}"));  // doubled, so that the agent keeps {p}
   CHECK(has(script, "WANDB_ENTITY=e"));
   CHECK(has(script, "WANDB_MODE=offline"));
   // A session has them, too: as a shell, with a command, and in a container.

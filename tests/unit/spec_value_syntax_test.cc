@@ -93,7 +93,7 @@ TEST_CASE("a GPU count has an optional type, which is a name") {
   }
 }
 
-TEST_CASE("a checkpoint interval is a number of steps, or one epoch") {
+TEST_CASE("parse_interval() returns the number of steps between checkpoints, and 0 for one epoch") {
   CHECK(*parse_interval("500 steps") == 500);
   CHECK(*parse_interval("1 step") == 1);
   CHECK(*parse_interval("1 epoch") == 0);

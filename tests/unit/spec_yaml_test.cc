@@ -158,9 +158,10 @@ TEST_CASE("the limit on nodes is exact, and an alias counts as all nodes of its 
 }
 
 TEST_CASE("the limit on anchors is exact") {
-  const YamlLimits two{.bytes = 100, .levels = 9, .nodes = 9, .anchors = 2};
-  CHECK(refusal("[&a x, &b y, &a z]", two).empty());
-  CHECK(refusal("[&a x, &b y, &c []]", two).find("more than 2 anchors") != std::string::npos);
+  const YamlLimits two_anchors{.bytes = 100, .levels = 9, .nodes = 9, .anchors = 2};
+  CHECK(refusal("[&a x, &b y, &a z]", two_anchors).empty());
+  CHECK(refusal("[&a x, &b y, &c []]", two_anchors).find("more than 2 anchors") !=
+        std::string::npos);
 }
 
 TEST_CASE("a text of 1 MiB is read, and one byte more is refused") {

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,9 +26,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-/// A store whose agent is a thread of this test. The agent answers each request line with the
-/// result of `script`. It closes the connection if the result is empty, unless the request was a
-/// progress report.
+/// An agent that is a thread of this test, and the store that asks it. The agent answers each
+/// request line with the result of `script`. It closes the connection if the result is empty,
+/// unless the request was a progress report.
 class ScriptedAgent {
  public:
   using Script = std::function<std::string(const nlohmann::json& request)>;
@@ -263,7 +262,7 @@ TEST_CASE("agent store: a malformed reply is an error") {
 }
 
 TEST_CASE(
-    "open_store() accepts file:DIR, refuses other texts with the forms that it accepts, "
+    "open_store() accepts file:DIR, names the accepted forms in the error for another text, "
     "and refuses a descriptor that is no socket") {
   for (const std::string where :
        {"", "fd", "fd:", "fd:-1", "fd:99999", "fd:x", "tcp://host", "file:relative"}) {
@@ -278,9 +277,8 @@ TEST_CASE(
   const TemporaryDirectory folder;
   CHECK(open_store("file:" + folder.path().string()));
 
-  std::ofstream(folder.path() / "plain").put('x');
-  const int plain = ::dup(STDERR_FILENO);
-  const auto not_a_socket = open_store(fmt::format("fd:{}", plain));
+  const int copy_of_stderr = ::dup(STDERR_FILENO);
+  const auto not_a_socket = open_store(fmt::format("fd:{}", copy_of_stderr));
   REQUIRE_FALSE(not_a_socket);
   CHECK(not_a_socket.error().message.find("is not a stream socket") != std::string::npos);
 }
