@@ -321,7 +321,7 @@ class Enroot final : public ContainerBackend {
         {"bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container",
          "container.runtime"});
     for (const Mount& mount : all_mounts(step)) {
-      std::string text = fstab_path(mount.source) + ":" + fstab_path(mount.target);
+      std::string text = escaped_for_fstab(mount.source) + ":" + escaped_for_fstab(mount.target);
       if (!mount.flags.empty()) text += ":x-create=auto,rbind," + join(mount.flags, ",");
       entrance.words.push_back({"--mount " + shell_quote(text),
                                 mount.is_own ? "folders that dlrun mounts" : "container.mounts"});

@@ -9,7 +9,7 @@
 
 namespace dlrun {
 
-std::string fstab_path(std::string_view path) {
+std::string escaped_for_fstab(std::string_view path) {
   std::string text;
   for (const char c : path) text += c == ' ' ? std::string("\\040") : std::string(1, c);
   return text;

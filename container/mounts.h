@@ -12,7 +12,7 @@ namespace dlrun {
 
 /// Replaces each blank of a path by \040. enroot reads mounts as lines of an fstab, whose fields
 /// are separated by blanks. The path must not contain other white space.
-[[nodiscard]] std::string fstab_path(std::string_view path);
+[[nodiscard]] std::string escaped_for_fstab(std::string_view path);
 
 /// Returns the allowed flags of a mount. enroot silently ignores any other flag.
 [[nodiscard]] std::span<const std::string_view> mount_flags();

@@ -12,7 +12,7 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::size_t kLongestWords = 4096;
+constexpr std::size_t kMostTextBytes = 4096;
 constexpr std::size_t kGpusLimit = 64;
 constexpr std::int64_t kLongestCollecting = 30 * 24 * 3600;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
@@ -236,7 +236,7 @@ Json CheckFailed::json() const {
   return {{"type", kType}, {"words", words}, {"is_own", is_own}};
 }
 CheckFailed CheckFailed::of(const Json& message) {
-  return {json_read::text(message, "words").substr(0, kLongestWords),
+  return {json_read::text(message, "words").substr(0, kMostTextBytes),
           json_read::truth(message, "is_own")};
 }
 
@@ -295,7 +295,7 @@ Json Exit::json() const {
 Exit Exit::of(const Json& message) {
   RankEnd end{.code = static_cast<int>(clamped(message, "code", kExitInternal, 0, 255)),
               .signal = static_cast<int>(clamped(message, "signal", 0, 0, 64)),
-              .error = json_read::text(message, "error").substr(0, kLongestWords),
+              .error = json_read::text(message, "error").substr(0, kMostTextBytes),
               .lead_was_unheard = json_read::truth(message, "unheard")};
   if (const auto own = message.find("own"); own != message.end() && own->is_boolean())
     end.is_own = own->get<bool>();

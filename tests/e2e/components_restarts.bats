@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# A job with components starts again as a whole: after a requeue, with --retry, and after the loss
-# of a node.
+# A job with components starts again as a whole: after a requeue, after a failure if lead has the
+# option --retry, and after the loss of a node.
 # timeout: 180
 
 load helpers
@@ -19,7 +19,7 @@ load components
     wait_until 20 grep -q '"state":"completed"' "$run_dir/events.jsonl"
 }
 
-@test "a main component that fails restarts all components with --retry, in the allocation" {
+@test "if a main component fails and lead has --retry, all components start again in the allocation" {
     # shellcheck disable=SC2034 # components.bash uses it
     lead_options=(--retry 1 --retry-on failure)
     component server 0 1 1 0 --role service -- bash -c "$usr1_recorder" "$dir"

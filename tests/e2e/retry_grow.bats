@@ -54,7 +54,7 @@ log() { dl logs last; }
         tr '\n' ' ' | grep -qx '2000 3000 '
 }
 
-@test "a run that has all the memory it may have ends, and its job is not queued again" {
+@test "a run whose memory has reached the limit ends, and its job is not queued again" {
     spec '{mem: 1.5, max: 1200M}'
     dl submit exp.yaml
     run dl wait last
