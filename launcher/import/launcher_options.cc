@@ -186,7 +186,8 @@ bool LauncherOptionReader::take_value(Option& option) {
 void LauncherOptionReader::remark_on_option(const Option& option, std::string_view reason) {
   std::string shown = option.name;
   if (option.value) {
-    // Quotes keep the words of a secret together.
+    // If the value is a secret of several words, quotes make it one word, so that the remark hides
+    // all of it.
     const bool has_blank = option.value->find(' ') != std::string::npos;
     shown += " " + (has_blank ? shell_quote(*option.value) : *option.value);
   }

@@ -220,8 +220,9 @@ void Planner::environment() {
       p.driver_capabilities_image = spec_.container.image.value_or("");
     }
   } else if (runtime_ != "none" && driver == GpuDriver::kByHook && gets_gpus == false) {
-    // Otherwise an image that sets this variable fails to start on a node without NVIDIA's tool. If
-    // it is unknown whether the nodes have GPUs, the image's own value decides.
+    // Without this value, an image that sets the variable itself would fail to start on a node
+    // without NVIDIA's tool. If it is unknown whether the nodes have GPUs, the image's own value
+    // decides.
     add_gpu_variable("NVIDIA_VISIBLE_DEVICES", "void");
   }
   if (spec_.container.save)

@@ -69,7 +69,7 @@ void Validator::check_components() {
   check_after_names();
   const auto specs = loaded_specs_of_components(loaded_);
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    check_role(i, specs[i]);
+    check_keys_and_role(i, specs[i]);
     check_command_and_port(i, specs[i]);
     check_step_options(i, specs[i]);
   }
@@ -124,7 +124,7 @@ void Validator::check_component_names() {
   }
 }
 
-void Validator::check_role(std::size_t index, const LoadedSpec& single) {
+void Validator::check_keys_and_role(std::size_t index, const LoadedSpec& single) {
   const ComponentSpec& component = spec_.components[index];
   const Origins& own = component.own.origins;
   if (own.contains("launch.agent"_key))

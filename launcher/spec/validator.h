@@ -71,7 +71,7 @@ class Validator {
   /// Checks the role of a component, and keys that depend on it (ready, retry) or that no component
   /// can have (launch.agent, a range of nodes). Warns if cpus_per_task is missing. single, here and
   /// below: the component as a spec with a single program.
-  void check_role(std::size_t index, const LoadedSpec& single);
+  void check_keys_and_role(std::size_t index, const LoadedSpec& single);
   /// Checks the use of {port} in the command; {port} is the port that dlrun reserves for a service.
   /// Refuses the argument that separates components.
   void check_command_and_port(std::size_t index, const LoadedSpec& single);

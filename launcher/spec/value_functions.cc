@@ -1,4 +1,5 @@
-// Calls the functions of the struct (value_type.h) for the type of a key's member.
+// Each key sets a member of JobSpec. For a member of type T, these functions call those of
+// ValueType<T> (value_type.h).
 #include "launcher/spec/value_functions.h"
 
 #include <type_traits>

@@ -56,9 +56,9 @@ class YamlSource {
   /// Returns true if the '---' before a document starts at this position.
   [[nodiscard]] bool is_document_start(const At& at) const;
 
-  /// Returns the first tab in the margin of at's line, if the tab is before at. The margin is the
-  /// white space before the first word. The margin includes a '-' or '?' that starts an item or a
-  /// key.
+  /// Returns the first tab in the margin of the line of `at`, if the tab precedes this position.
+  /// The margin is the white space before the first word. It includes a '-' or '?' that starts an
+  /// item or a key.
   [[nodiscard]] std::optional<At> tab_before(const At& at);
   /// Returns true if only the margin precedes at on its line.
   [[nodiscard]] bool is_first_on_line(const At& at);
@@ -74,7 +74,7 @@ class YamlSource {
   /// Returns the position after the ':' of the key that starts at this position. Returns nullopt if
   /// the key is not a plain text or a text in quotes on one line.
   [[nodiscard]] std::optional<At> past_key(At at) const;
-  /// Searches backwards from `at` for a line with more than white space and a comment. Returns the
+  /// Searches backwards from `at` for a line that is neither blank nor only a comment. Returns the
   /// position after the '-' in this column (bytes, from 0) of that line; nullopt if the line has no
   /// '-' there, or if there is no such line.
   [[nodiscard]] std::optional<At> past_dash_before(const At& at, std::size_t column) const;

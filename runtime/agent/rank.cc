@@ -48,10 +48,10 @@ namespace {
 constexpr milliseconds kPortWait{5000};
 constexpr milliseconds kPortTriedEvery{100};
 
-/// Restores the TMPDIR of the spec in env. slurmstepd replaces a TMPDIR that it cannot create or
-/// write to with /tmp, but the rank may be able to write to it, for example in a container. Returns
-/// the reason if the rank cannot either; env then stays as it is. wanted: the TMPDIR of the spec;
-/// empty: keep the present one.
+/// Restores the TMPDIR of the spec in env. If slurmstepd can neither create this folder nor write
+/// to it, it sets TMPDIR to /tmp; the rank may still be able to write to the folder, for example in
+/// a container. Returns the reason if the rank cannot either; env then stays as it is. wanted: the
+/// TMPDIR of the spec; empty: keep the present one.
 std::optional<std::string> restore_tmpdir(const std::string& wanted, Env& env) {
   const auto got = env.get_or("TMPDIR", "");
   if (wanted.empty() || got == wanted) return std::nullopt;
@@ -405,11 +405,11 @@ bool RankRunner::prepare() {
   return true;
 }
 
-void RankRunner::start_alone() {
+void RankRunner::start_without_lead() {
   if (!options_.stage.empty() && world_.size > 1)
     return give_up(kExitUsage, "only dlrun-agent lead can stage data for several ranks (--stage)");
-  const bool is_alone = world_.size == 1;
-  on_start(is_alone ? "127.0.0.1" : "", is_alone ? "127.0.0.1" : "", held_.port);
+  const bool is_single_rank = world_.size == 1;
+  on_start(is_single_rank ? "127.0.0.1" : "", is_single_rank ? "127.0.0.1" : "", held_.port);
 }
 
 int RankRunner::run() {
@@ -422,7 +422,7 @@ int RankRunner::run() {
     open_log();
     tmpdir_problem_ = restore_tmpdir(options_.tmpdir, env_);
     if (tmpdir_problem_ && world_.local_rank == 0) warn(*tmpdir_problem_);
-    stages_here() ? start_staging() : start_alone();
+    stages_here() ? start_staging() : start_without_lead();
   }
   while (!is_done()) {
     loop_.run_once(next_wait());

@@ -60,7 +60,7 @@ void RankRunner::hold_staged_data() {
   }
   awaits_locks_ = false;
   log_info("staged", {{"files", staged_.files}, {"bytes", staged_.bytes}});
-  if (!lead_.is_made()) return start_alone();
+  if (!lead_.is_made()) return start_without_lead();
   lead_.send(to_lead::Staged{staged_.files, staged_.bytes});
 }
 

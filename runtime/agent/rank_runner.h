@@ -71,11 +71,11 @@ class RankRunner final : public RankOutlet {
   [[nodiscard]] std::optional<int> join_lead();
   Result<> say_hello();
   void open_log();
-  /// Handles lead's order to start. Without lead, start_alone() calls it.
+  /// Handles lead's order to start. Without lead, start_without_lead() calls it.
   void on_start(const std::string& addr, const std::string& master_addr, int master_port);
   void start();
   /// Starts the program of a rank without lead.
-  void start_alone();
+  void start_without_lead();
   Result<> start_check();
   Result<> launch_program();
   /// Passes a message of the program on to lead.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # A new user on a cluster without a site file runs the README's commands as they are printed there.
-# The file has a testbed of its own, because dlrun has a site file for the shared one.
+# These tests have a testbed of their own, because dlrun has a site file for the one that the other
+# tests share.
 
 setup_file() {
     export DLRUN_TESTBED_DIR=$DLRUN_TESTBED_DIR.newcomer

@@ -166,7 +166,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a timeline of ranks with shared arrays or sharded states has their sums and new parameters") {
+    "with shared arrays or sharded states, the timeline has spans for the sum of the gradients and "
+    "for the exchange of new parameters") {
   for (const bool is_shared : {true, false}) {
     CAPTURE(is_shared);
     const TemporaryDirectory folder;

@@ -300,8 +300,9 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an attempt that was queued again after its time limit is shown as planned, and as an error if "
-    "it was the last one") {
+    "an attempt's end at the time limit is shown as intended if the job was queued again, and as "
+    "an "
+    "error if no attempt followed") {
   const TemporaryDirectory folder;
   const auto attempt = [](int number, const char* reason, const char* cause) {
     return event_line(10 * number, "claimed", {{"job", "1"}}, number) +
