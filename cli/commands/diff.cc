@@ -6,7 +6,7 @@
 #include "cli/command_line.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
-#include "launcher/submit/script_output.h"
+#include "launcher/submit/rendered_script.h"
 
 namespace dlrun {
 namespace {

@@ -24,7 +24,7 @@ std::string size_cell(std::uint64_t bytes) {
   return bytes_text(static_cast<double>(bytes));
 }
 
-void print_usage(const Cli& cli, const std::vector<MeasuredRun>& measured) {
+void print_sizes(const Cli& cli, const std::vector<MeasuredRun>& measured) {
   std::vector<std::vector<std::string>> rows = {{"RUN", "AGE", "FILES", "CHECKPOINTS", "SIZE"}};
   TreeSize sum;
   for (const MeasuredRun& one : measured) {
@@ -55,7 +55,7 @@ bool note_links(const Cli& cli, const std::vector<IndexEntry>& runs) {
   return has_link;
 }
 
-Result<int> show_usage(Cli& cli, const DuOptions& options) {
+Result<int> show_sizes(Cli& cli, const DuOptions& options) {
   DLRUN_TRY_ASSIGN(const auto runs,
                    options.runs.empty() ? all_own_runs(cli.env) : select_runs(cli, options.runs));
   const auto measured = measure_runs(runs);
@@ -67,7 +67,7 @@ Result<int> show_usage(Cli& cli, const DuOptions& options) {
   } else if (measured.empty()) {
     if (!has_links) print_note(cli, "no runs");
   } else {
-    print_usage(cli, measured);
+    print_sizes(cli, measured);
   }
   return kExitOk;
 }
@@ -81,7 +81,7 @@ void add_du(CLI::App& root, Action& action) {
                      "runs)");
   command.option("RUN", options->runs, kRunHelp);
   command.flag("--json", options->json, "Print a JSON array");
-  command.calls(show_usage, options, action);
+  command.calls(show_sizes, options, action);
 }
 
 }  // namespace dlrun

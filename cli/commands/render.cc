@@ -9,7 +9,7 @@
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
-#include "launcher/submit/script_output.h"
+#include "launcher/submit/rendered_script.h"
 #include "launcher/view/cost_text.h"
 
 namespace dlrun {

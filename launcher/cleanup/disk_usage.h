@@ -8,8 +8,8 @@
 
 #include "common/env.h"
 #include "common/result.h"
+#include "launcher/runs/directory_tree.h"
 #include "launcher/runs/index.h"
-#include "launcher/runs/run_tree.h"
 
 namespace dlrun {
 

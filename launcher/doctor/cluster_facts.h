@@ -84,8 +84,8 @@ void add_nodes(std::vector<PartitionFacts>& partitions, std::string_view text);
 /// them.
 void read_mpi_list(ClusterFacts& facts, std::string_view text);
 /// Reads the number and the type of a node's GPUs from its gres text: 4 and a100 for
-/// "gpu:a100:4(S:0-1),shard:2". Raises the partition's gpus_per_node to this number if it is larger,
-/// and adds the type to gpu_types if it is new.
+/// "gpu:a100:4(S:0-1),shard:2". Raises the partition's gpus_per_node to this number if it is
+/// larger, and adds the type to gpu_types if it is new.
 void add_gres(PartitionFacts& partition, std::string_view gres);
 
 }  // namespace dlrun

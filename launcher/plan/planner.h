@@ -94,8 +94,8 @@ class Planner {
   /// a hook of enroot reads any PMIX_* variable as the sign of PMIx, and then fails.
   void step_variables();
   /// Returns true if srun starts the ranks over PMIx. If the site uses srun's default plugin, which
-  /// may or may not be PMIx, returns true only for a job without a container, because PMIX_*
-  /// variables do no harm in it.
+  /// may or may not be PMIx, returns true only for a job without a container: there, PMIX_*
+  /// variables do no harm even without PMIx.
   [[nodiscard]] bool wants_pmix_variables() const;
   /// Refuses folders that dlrun must mount but whose paths the container tool cannot mount. dlrun
   /// mounts each of these folders at its own path.

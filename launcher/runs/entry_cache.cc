@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "common/text.h"
-#include "launcher/runs/tab_lines.h"
+#include "launcher/runs/cache_lines.h"
 
 namespace dlrun {
 namespace {

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "common/result.h"
+#include "launcher/runs/directory_tree.h"
 #include "launcher/runs/index.h"
-#include "launcher/runs/run_tree.h"
 #include "launcher/runs/status.h"
 
 namespace dlrun {

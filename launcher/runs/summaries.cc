@@ -3,7 +3,7 @@
 #include <array>
 
 #include "common/text.h"
-#include "launcher/runs/tab_lines.h"
+#include "launcher/runs/cache_lines.h"
 
 namespace dlrun {
 namespace {

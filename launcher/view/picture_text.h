@@ -22,8 +22,8 @@ namespace dlrun {
 /// step.
 [[nodiscard]] std::optional<std::int64_t> newest_step(const RunPicture& picture);
 
-/// Returns the progress to show: with the newest step, and with all steps for a completed run,
-/// because its last report came before its last step. Returns nullopt without a report.
+/// Returns the progress to show, at the newest known step. For a completed run this is the last
+/// step of all, which came after the last report. Returns nullopt without a report.
 [[nodiscard]] std::optional<Progress> shown_progress(const RunPicture& picture);
 
 /// Returns the fraction of the run that is done, from 0 to 1; nullopt if unknown.

@@ -13,7 +13,7 @@ namespace dlrun {
 /// Returns "epoch 2/4, step 350/938, loss 0.123, accuracy 0.981, 84.3k samples/s".
 [[nodiscard]] std::string progress_text(const Progress& progress);
 
-/// Returns a result as "test_accuracy 0.9781, parameters 3f2a". result: a JSON object.
+/// Returns a result as "test_accuracy 0.9781, test_loss 0.071". result: a JSON object.
 [[nodiscard]] std::string result_text(const std::string& result);
 
 /// Returns the attempt as "2, after failure, node_failure; at most 1 restart left"; "" if there was

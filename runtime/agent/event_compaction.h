@@ -20,8 +20,9 @@ namespace dlrun::agent {
 /// Damaged lines are dropped. Crash-safe: temporary file, fsync, rename, fsync of the folder. A
 /// reader sees either the old file or the new one. Uses bounded memory for a file of any size.
 ///
-/// Fails only if the old file is still in its place. If only the folder cannot be synced, the new
-/// file is already in place and the caller must write to it; `sync_error` then holds the error.
+/// After a failure the old file is still in its place, and the caller goes on writing to it. If
+/// only the folder cannot be synced, this is no failure: the new file is in place, the caller must
+/// write to it, and `sync_error` holds the error.
 [[nodiscard]] Result<BackgroundFile::Renewed> compact_events(const std::filesystem::path& path);
 
 }  // namespace dlrun::agent

@@ -80,28 +80,29 @@ class HistoryReader {
     const auto begin = [&] { begin_attempt(recorded->attempt.value_or(read_.last.attempt)); };
     // The first main component counts for the run.
     const bool counts_for_run = recorded->component.empty() || recorded->component == first_main_;
-    std::visit(Overloaded{[&](const events::Claimed&) { begin(); },
-                          [&](const events::Components& components) {
-                            begin();
-                            first_main_ = components.first_main();
-                          },
-                          [&](const events::Started&) { begin(); },
-                          [&](const events::Joined&) { has_run_ = has_run_ || counts_for_run; },
-                          [&](const events::Progress& progress) {
-                            const auto step = progress.reached();
-                            if (counts_for_run && step && (!step_ || *step > *step_)) step_ = step;
-                          },
-                          [&](const events::AttemptEnd& end) { take(end); },
-                          [&](const events::Ended& end) {
-                            read_.last.run_has_ended = true;
-                            read_.last.is_requeued_after_end = end.requeued;
-                            read_.last.run_is_completed = end.state == EndState::kCompleted;
-                            if (read_.last.run_is_completed || end.code != 0)
-                              read_.last.code = recorded_code(end.code);
-                          },
-                          [&](const events::Restarting& restarting) { take(restarting); },
-                          [](const auto&) {}},
-               recorded->event);
+    std::visit(
+        Overloaded{[&](const events::Claimed&) { begin(); },
+                   [&](const events::Components& components) {
+                     begin();
+                     first_main_ = components.first_main();
+                   },
+                   [&](const events::Started&) { begin(); },
+                   [&](const events::Joined&) { has_started_ = has_started_ || counts_for_run; },
+                   [&](const events::Progress& progress) {
+                     const auto step = progress.reached();
+                     if (counts_for_run && step && (!step_ || *step > *step_)) step_ = step;
+                   },
+                   [&](const events::AttemptEnd& end) { take(end); },
+                   [&](const events::Ended& end) {
+                     read_.last.run_has_ended = true;
+                     read_.last.is_requeued_after_end = end.requeued;
+                     read_.last.run_is_completed = end.state == EndState::kCompleted;
+                     if (read_.last.run_is_completed || end.code != 0)
+                       read_.last.code = recorded_code(end.code);
+                   },
+                   [&](const events::Restarting& restarting) { take(restarting); },
+                   [](const auto&) {}},
+        recorded->event);
   }
 
   [[nodiscard]] RecordedHistory finish() {
@@ -117,7 +118,7 @@ class HistoryReader {
  private:
   void close() {
     if (read_.last.has_attempt)
-      read_.history.add_attempt(step_, read_.last.cause, reports_from_first_step_ || !has_run_);
+      read_.history.add_attempt(step_, read_.last.cause, reports_from_first_step_ || !has_started_);
   }
 
   void begin_attempt(std::int64_t attempt) {
@@ -126,7 +127,7 @@ class HistoryReader {
     close();
     last = {.has_attempt = true, .cause = Cause::kNodeFailure, .attempt = attempt};
     step_.reset();
-    has_run_ = false;
+    has_started_ = false;
     was_silent_ = false;
   }
 
@@ -154,7 +155,7 @@ class HistoryReader {
   bool reports_from_first_step_;
   std::string first_main_;  ///< name of the first main component; empty if there are no components
   std::optional<std::int64_t> step_;
-  bool has_run_ = false;
+  bool has_started_ = false;
   bool was_silent_ = false;
 };
 

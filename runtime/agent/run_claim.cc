@@ -135,10 +135,10 @@ fs::path takeover_path(const fs::path& directory, int number) {
   return directory / fmt::format("claim.after-{}", number);
 }
 
-/// Takes the run over from the job of the chain that claimed it last, unless this job did. The
-/// claims form a list: claim.after-K, which is created only once, comes after the claim of job K.
-/// `claim` can be any element of the list, because each job that takes the run over rewrites it.
-/// The job of the last element works on the run.
+/// Takes the run over from the job of the chain that claimed it last, unless this job did. A job
+/// that takes the run over after job K creates claim.after-K, which exists only once, and then
+/// overwrites `claim`. So `claim` may hold the claim of any of these jobs. From there, the files
+/// claim.after-K lead to the last job, which works on the run.
 Result<> take_over(const fs::path& directory, const JobIdentity& identity, int chain_number,
                    std::string_view own_claim) {
   for (;;) {

@@ -26,8 +26,9 @@ constexpr std::size_t kSlowNamed = 5;  ///< number of slow ranks that an event n
 /// median. Other ranks then wait for it.
 constexpr double kSlowFactor = 1.3;
 constexpr double kSlowLeastMs = 1;
-/// Largest age of a reported step: the delays of the program's report and of the heartbeat.
-constexpr seconds kReportsAge{6};
+/// A step may reach lead this late, because of the delays of the program's report and of the
+/// heartbeat. Ranks are therefore compared with the median step of this time ago.
+constexpr seconds kReportDelay{6};
 
 template <typename Value>
 Value median_of(std::vector<Value> values) {
@@ -163,7 +164,7 @@ void SampleBoard::judge(Clock::time_point now) {
     if (rank.work_ms) work.push_back(*rank.work_ms);
     if (rank.step) steps.push_back(*rank.step);
   }
-  if (median_next_ && now >= median_next_->when + kReportsAge)
+  if (median_next_ && now >= median_next_->when + kReportDelay)
     median_reached_ = std::exchange(median_next_, std::nullopt);
   if (!median_next_ && !steps.empty()) median_next_ = Reached{median_of(steps), now};
   const bool has_median = work.size() >= 2;
@@ -172,7 +173,8 @@ void SampleBoard::judge(Clock::time_point now) {
     rank.lag = median_reached_ && rank.step
                    ? std::max<std::int64_t>(median_reached_->step - *rank.step, 0)
                    : 0;
-    // median_of() returns the larger of two values, so two ranks are compared with the faster one.
+    // median_of() returns the larger of two values, that of the slower rank. Therefore two ranks
+    // are compared with the smaller value, that of the faster rank.
     const double usual = work.size() == 2 ? std::min(work[0], work[1]) : median_work;
     const bool works_long = has_median && rank.work_ms && *rank.work_ms > usual * kSlowFactor &&
                             *rank.work_ms > usual + kSlowLeastMs;

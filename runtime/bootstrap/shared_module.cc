@@ -20,8 +20,8 @@ Result<const void*> load_module_object(std::string_view name, const char* object
   if (!std::filesystem::exists(path, error))
     path = program.parent_path().parent_path() / "lib" / "dlrun" / file;
   const auto installed = path;
-  // A user's program that links the installed library may be in any folder. The run path of this
-  // program names the folder of the modules.
+  // A user's program that links the installed library may be in any folder. The RUNPATH in
+  // its file names the folder of the modules.
   if (!std::filesystem::exists(path, error)) path = file;
   // RTLD_GLOBAL is needed because plug-ins of Open MPI and libfabric look up symbols of the
   // libraries that a module loads.

@@ -226,7 +226,7 @@ TEST_CASE_FIXTURE(CleanupFixture, "prune chooses runs by the time of their end, 
   make_ended("old-20261121-120000-00aa", 50, 40);
   make_ended("older-20261121-120000-00aa", 90, 80);
   const auto lost = make_run("lost-20261121-120000-00aa", 70);
-  submit(lost.path, Submission::State::kSubmitted, "7");
+  write_journal(lost.path, Submission::State::kSubmitted, "7");
   const auto gone = make_ended("gone-20261121-120000-00aa", 50, 40);
   fs::remove_all(gone.path);
   PruneRequest request;

@@ -16,7 +16,7 @@
 #include "launcher/submit/check_report.h"
 #include "launcher/submit/places.h"
 #include "launcher/submit/refusal.h"
-#include "launcher/submit/script_output.h"
+#include "launcher/submit/rendered_script.h"
 #include "launcher/submit/submitting.h"
 #include "launcher/view/account_text.h"
 #include "tests/contains.h"

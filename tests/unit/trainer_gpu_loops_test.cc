@@ -15,7 +15,7 @@
 #include "runtime/comm/half.h"
 #include "runtime/trainer/cuda/layer_loops.cu"
 #include "runtime/trainer/cuda/step_graphs.h"
-#include "runtime/trainer/cuda/step_loops.cu"
+#include "runtime/trainer/cuda/step_kernels.cu"
 #include "runtime/trainer/cuda/uploads.h"
 #include "runtime/trainer/data/random.h"
 #include "runtime/trainer/nn/kernels.h"

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runtime/trainer/cuda/step_loops.h"
+#include "runtime/trainer/cuda/step_kernels.h"
 #include "runtime/trainer/nn/kernels.h"
 
 namespace dlrun::trainer::cuda {

@@ -1,6 +1,6 @@
 // The GPU's implementation of nn/kernels.h, on one stream: cuBLAS and cuBLASLt for products,
-// step_loops.cu for the other functions, cuda_layer_kernels.h for convolutional networks. This file
-// is part of the module dlrun-trainer-cuda.so.
+// step_kernels.cu for the other functions, cuda_layer_kernels.h for convolutional networks. This
+// file is part of the module dlrun-trainer-cuda.so.
 
 #include <algorithm>
 #include <vector>
@@ -14,7 +14,7 @@
 #include "runtime/trainer/cuda/device_status.h"
 #include "runtime/trainer/cuda/layer_loops.h"
 #include "runtime/trainer/cuda/step_graphs.h"
-#include "runtime/trainer/cuda/step_loops.h"
+#include "runtime/trainer/cuda/step_kernels.h"
 #include "runtime/trainer/cuda/uploads.h"
 #include "runtime/trainer/data/dataset.h"
 #include "runtime/trainer/nn/device_module.h"

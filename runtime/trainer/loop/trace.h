@@ -31,7 +31,7 @@ class Trace {
     std::size_t buckets = 0;       ///< number of tracks for buckets
   };
 
-  /// Starts recording. A collective. `communicator` must outlive the trace. Fails as the
+  /// Starts recording. All ranks must call it. `communicator` must outlive the trace. Fails as the
   /// communicator's barrier does.
   [[nodiscard]] static Result<Trace> start(Communicator& communicator, Options options);
 
@@ -66,8 +66,8 @@ class Trace {
   [[nodiscard]] bool end_step();
   [[nodiscard]] bool is_recording() const { return steps_left_ > 0; }
 
-  /// Stops recording and writes the files. A collective. Fails with kIo if this rank cannot write a
-  /// file, or as a broadcast does.
+  /// Stops recording and writes the files. All ranks must call it. Fails with kIo if this rank
+  /// cannot write a file, or as a broadcast does.
   [[nodiscard]] Result<> write();
 
  private:

@@ -135,7 +135,7 @@ class Trainer {
   /// Prints the data, the model and the most important settings.
   void report_setup();
   /// Returns the error for a step whose total loss is not finite. The message names the lowest rank
-  /// whose own loss is not finite. A collective.
+  /// whose own loss is not finite. All ranks must call it.
   [[nodiscard]] Result<> loss_error(double loss, double epochs_done);
   /// Copies training samples to the network's input, augmented, and copies their labels.
   void load_samples(std::span<const std::uint32_t> samples);

@@ -42,14 +42,14 @@ struct CollectiveTime {
 /// whole elements (of each rank, if the array is divided among the ranks), at least one. A round is
 /// the mean of many calls in a row; a rank's time is the median over rounds; the result is the mean
 /// over ranks. The first result of each size is compared with the closed form. Buffers are in
-/// kernels' memory. A collective. Fails with kInternal if a result is wrong, and as the collectives
-/// do.
+/// kernels' memory. All ranks must call it. Fails with kInternal if a result is wrong, and as the
+/// collectives do.
 [[nodiscard]] Result<std::vector<CollectiveTime>> time_collective(
     Communicator& communicator, Kernels<float>& kernels, Collective collective,
     std::span<const std::size_t> sizes);
 
-/// Calls a collective once, and compares each element with the closed form. A collective. bytes and
-/// errors: as for time_collective().
+/// Calls a collective once, and compares each element with the closed form. All ranks must call it.
+/// bytes and errors: as for time_collective().
 [[nodiscard]] Result<> check_collective(Communicator& communicator, Kernels<float>& kernels,
                                         Collective collective, std::size_t bytes);
 

@@ -21,7 +21,7 @@
 
 namespace dlrun::trainer {
 
-/// Replaces each number by its sum over all ranks. A collective. Host memory.
+/// Replaces each number by its sum over all ranks. All ranks must call it. Host memory.
 using SumOverRanks = std::function<void(std::span<double>)>;
 
 template <typename T>

@@ -42,14 +42,15 @@ class EvenParts {
   [[nodiscard]] std::size_t own_size() const { return own_size_; }
 
   /// Returns the whole array, in host memory, on every rank. mine: this rank's part of it, an array
-  /// of part_size() elements in kernels' memory. A collective.
+  /// of part_size() elements in kernels' memory. All ranks must call it.
   [[nodiscard]] Result<std::vector<float>> gather_whole(std::span<const float> mine) const;
   /// Copies this rank's part of `whole`, elements() elements in host memory, to `mine`, which has
   /// room for part_size() elements in kernels' memory.
   void copy_part(const std::vector<float>& whole, std::span<float> mine) const;
 
   /// Returns the factor that limits the global norm of the gradients to `most`; see
-  /// clipping_scale(). mine: this rank's part of the gradients, own_size() elements. A collective.
+  /// clipping_scale(). mine: this rank's part of the gradients, own_size() elements. All ranks must
+  /// call it.
   [[nodiscard]] Result<double> clipping_scale_of(const float* mine, double most) const;
 
  private:
@@ -80,7 +81,7 @@ class OptimizerState {
 
   /// Copies rank 0's `saved` arrays to the arrays of all ranks; if the state is divided, each rank
   /// gets its part. The other ranks pass nullptr. If is_resumed is false, rank 0 also passes
-  /// nullptr, and the arrays stay zero. A collective.
+  /// nullptr, and the arrays stay zero. All ranks must call it.
   [[nodiscard]] Result<> restore(const std::vector<std::vector<float>>* saved, bool is_resumed);
 
  private:

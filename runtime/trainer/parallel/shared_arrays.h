@@ -20,8 +20,8 @@ class SharedArrays {
       : communicator_(communicator), kernels_(kernels) {}
 
   /// Allocates the arrays for a Network. Call once, on all ranks with the same sizes. If the
-  /// communicator has no shared memory, or after a failure (see status()), returns memory of the
-  /// kernels, and is_shared() is false.
+  /// communicator has no shared memory, or after a failure (see status()), returns memory of this
+  /// rank alone, which `kernels` allocates, and is_shared() is false.
   [[nodiscard]] FlatMemory allocate(std::size_t parameter_bytes, std::size_t gradient_bytes);
 
   [[nodiscard]] bool is_shared() const { return !gradients_.empty(); }

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "runtime/trainer/cuda/launch.h"
-#include "runtime/trainer/cuda/step_loops.h"
+#include "runtime/trainer/cuda/step_kernels.h"
 
 namespace dlrun::trainer::cuda {
 namespace {

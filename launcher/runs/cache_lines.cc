@@ -1,4 +1,4 @@
-#include "launcher/runs/tab_lines.h"
+#include "launcher/runs/cache_lines.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "launcher/submit/script_output.h"
+#include "launcher/submit/rendered_script.h"
 
 #include <fcntl.h>
 

@@ -1,7 +1,7 @@
 // Another process may change the tree during the walk. A directory that became a link is not
 // entered, because O_NOFOLLOW refuses it, and then the link itself is deleted.
 
-#include "launcher/runs/run_tree.h"
+#include "launcher/runs/directory_tree.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -190,7 +190,7 @@ class TreeDeleter {
       add_bytes(done_.freed, opened, is_below_checkpoint);
   }
 
-  /// Moves a directory that is too deep below the top to the top.
+  /// Moves a directory that is more than kDeepest levels below the top directly into the top.
   void move_to_top(int directory, const std::string& name, const std::string& path) {
     const std::string there = fmt::format(".deep-{}", random_hex(8));
     if (::renameat2(directory, name.c_str(), top_, there.c_str(), RENAME_NOREPLACE) == 0 ||
