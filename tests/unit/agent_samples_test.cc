@@ -330,7 +330,7 @@ TEST_CASE("CUDA_VISIBLE_DEVICES selects GPUs by index or UUID, in its own order"
 }
 
 TEST_CASE(
-    "the first rank of a node reads all its GPUs; if Slurm bound them, each rank reads its own; "
+    "the first rank of a node reads all its GPUs, or each rank its own if Slurm bound them, and "
     "without GPUs no rank reads") {
   const auto env_of = [](std::map<std::string, std::string, std::less<>> values) {
     return Env(std::move(values));

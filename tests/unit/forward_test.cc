@@ -57,7 +57,8 @@ TEST_CASE("a port that is given twice is refused") {
 }
 
 TEST_CASE(
-    "a user who logged in by ssh gets sockets, and a warning for each port with LOCAL; such a port "
+    "a user who logged in by ssh gets sockets, and a warning for each port with LOCAL, and such a "
+    "port "
     "is refused if only sockets are wanted") {
   const TemporaryDirectory folder;
   Env env;

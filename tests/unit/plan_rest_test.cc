@@ -58,7 +58,7 @@ TEST_CASE("short options may share a word, and the last of them may have a value
   const auto job = job_of("#!/bin/bash\n#SBATCH -HN2\n#SBATCH -sn 3\n");
   CHECK(job["hold"] == true);
   CHECK(job["nodes"] == "2");
-  CHECK(job["tasks"] == 3);
+  CHECK(job["tasks"] == "3");
   const auto unknown = body_of("#!/bin/bash\n#SBATCH -H?2\n");
   REQUIRE_FALSE(unknown);
   CHECK(unknown.error().message.find("-?2") != std::string::npos);
