@@ -41,8 +41,9 @@ make_bare_root() {
     cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
 }
 
-# mount_bare_root ROOT: mounts the file systems that programs in the root expect. The caller must
-# have a mount namespace of its own: `unshare --mount --propagation private --pid --fork`.
+# mount_bare_root ROOT: mounts the file systems that programs in the root expect, and the folder
+# $BARE_ROOT_SHARES of this machine at the same path, if it is set. The caller must have a mount
+# namespace of its own: `unshare --mount --propagation private --pid --fork`.
 mount_bare_root() {
     local root=$1
     mount --bind "$root" "$root"
@@ -51,6 +52,10 @@ mount_bare_root() {
     mount --rbind /dev "$root/dev"
     mount -t tmpfs -o mode=1777,nosuid,nodev tmpfs "$root/dev/shm"
     mount -t tmpfs -o mode=755,nosuid,nodev,noexec tmpfs "$root/run" # the options of Debian
+    if [[ -n ${BARE_ROOT_SHARES-} ]]; then
+        mkdir -p "$root$BARE_ROOT_SHARES"
+        mount --rbind "$BARE_ROOT_SHARES" "$root$BARE_ROOT_SHARES"
+    fi
 }
 
 # in_bare_root ROOT UID:GID COMMAND...: runs the command in the root. Its processes end with it.
