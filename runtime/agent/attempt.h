@@ -39,8 +39,8 @@
 
 namespace dlrun::agent {
 
-/// Takes the messages, events and lines of an attempt, and answers places(). The caller of Attempt
-/// implements it.
+/// Carries out the decisions of an attempt: sends its messages, files and lines, records its
+/// events, and stops its step. Answers places(). The caller of Attempt implements it.
 class AttemptOutlet {
  public:
   virtual ~AttemptOutlet() = default;

@@ -81,7 +81,7 @@ Result<> check_component(const ComponentOptions& component) {
   if (component.retries > 0 && component.role == ComponentRole::kMain)
     return fail(Errc::kUsage,
                 "component '{}': only a service can have --component-retry; if a main component "
-                "fails, the attempt ends, and --retry restarts it",
+                "fails, the attempt ends, and --retry restarts the run",
                 name);
   const auto rank =
       std::find(component.srun_arguments.begin(), component.srun_arguments.end(), "rank");

@@ -33,8 +33,8 @@ struct ReadyCheck {
   };
   Kind kind = Kind::kJoined;
   std::string path{};
-  /// kTcp, kHttp: time from the start of the programs until the component must be ready. kJoined:
-  /// time in which all ranks must join. nullopt: lead's default.
+  /// kTcp, kHttp: time from the moment when all ranks have joined and have their data until the
+  /// component must be ready. kJoined: time in which all ranks must join. nullopt: lead's default.
   std::optional<std::chrono::seconds> timeout{};
 };
 

@@ -73,7 +73,7 @@ class ComponentsRunner final : public GateHandler {
   void tick();
   /// Passes the changes of a running component on to course_.
   void follow_component(std::size_t index, Clock::time_point now);
-  /// Handles the moment when all ranks of the component have joined.
+  /// Handles the moment when all ranks of the component have joined and have their data.
   void check_join(std::size_t index, Clock::time_point now);
   /// Asks whether the component is ready. Ends its start after the time limit of `ready`.
   void check_probe(std::size_t index, Clock::time_point now);

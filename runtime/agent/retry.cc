@@ -87,7 +87,7 @@ class HistoryReader {
                      first_main_ = components.first_main();
                    },
                    [&](const events::Started&) { begin(); },
-                   [&](const events::Joined&) { has_started_ = has_started_ || counts_for_run; },
+                   [&](const events::Joined&) { has_joined_ = has_joined_ || counts_for_run; },
                    [&](const events::Progress& progress) {
                      const auto step = progress.reached();
                      if (counts_for_run && step && (!step_ || *step > *step_)) step_ = step;
@@ -118,7 +118,7 @@ class HistoryReader {
  private:
   void close() {
     if (read_.last.has_attempt)
-      read_.history.add_attempt(step_, read_.last.cause, reports_from_first_step_ || !has_started_);
+      read_.history.add_attempt(step_, read_.last.cause, reports_from_first_step_ || !has_joined_);
   }
 
   void begin_attempt(std::int64_t attempt) {
@@ -127,7 +127,7 @@ class HistoryReader {
     close();
     last = {.has_attempt = true, .cause = Cause::kNodeFailure, .attempt = attempt};
     step_.reset();
-    has_started_ = false;
+    has_joined_ = false;
     was_silent_ = false;
   }
 
@@ -155,7 +155,7 @@ class HistoryReader {
   bool reports_from_first_step_;
   std::string first_main_;  ///< name of the first main component; empty if there are no components
   std::optional<std::int64_t> step_;
-  bool has_started_ = false;
+  bool has_joined_ = false;
   bool was_silent_ = false;
 };
 

@@ -66,8 +66,9 @@ Result<std::optional<UnneededJob>> why_unneeded(const std::filesystem::path& run
          is_completed ? 0 : std::max(read->last.code, 1)});
   }
   auto holder = chain_holder(run);
-  // Without a claim, the first job's lead has never run. Normally that job has ended before it
-  // could start lead. If somebody removed this job's dependency, it may still wait in the queue.
+  // Without a claim, the first job's lead has never run. Normally the first job has ended before it
+  // could start lead. If somebody removed this job's dependency, the first job may still wait in
+  // the queue.
   if (!holder && holder.error().code == Errc::kNotFound)
     holder = ChainHolder{"", job_in_journal(run).value_or(""), 0};
   // claim_run() reports other problems.

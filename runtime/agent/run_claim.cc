@@ -136,9 +136,9 @@ fs::path takeover_path(const fs::path& directory, int number) {
 }
 
 /// Takes the run over from the job of the chain that claimed it last, unless this job did. A job
-/// that takes the run over after job K creates claim.after-K, which exists only once, and then
-/// overwrites `claim`. So `claim` may hold the claim of any of these jobs. From there, the files
-/// claim.after-K lead to the last job, which works on the run.
+/// that takes the run over after job K creates claim.after-K, which only one job can create, and
+/// claim_run() then overwrites `claim`. So `claim` may hold the claim of any of these jobs. From
+/// there, the files claim.after-K lead to the last job, which works on the run.
 Result<> take_over(const fs::path& directory, const JobIdentity& identity, int chain_number,
                    std::string_view own_claim) {
   for (;;) {

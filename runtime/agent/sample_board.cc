@@ -27,7 +27,7 @@ constexpr std::size_t kSlowNamed = 5;  ///< number of slow ranks that an event n
 constexpr double kSlowFactor = 1.3;
 constexpr double kSlowLeastMs = 1;
 /// A step may reach lead this late, because of the delays of the program's report and of the
-/// heartbeat. Ranks are therefore compared with the median step of this time ago.
+/// heartbeat. Ranks are therefore compared with a median step that is at least this old.
 constexpr seconds kReportDelay{6};
 
 template <typename Value>

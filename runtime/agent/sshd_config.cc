@@ -8,11 +8,11 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::array<std::string_view, 18> kNamesOfSession{
+constexpr std::array<std::string_view, 18> kNamesKeptOut{
     "HOME",      "USER",   "LOGNAME",   "SHELL", "MAIL", "TERM",
     "DISPLAY",   "PWD",    "OLDPWD",    "SHLVL", "_",    "XAUTHORITY",
     "LS_COLORS", "EDITOR", "COLORTERM", "TMUX",  "STY",  "BASH_ENV"};
-constexpr std::array<std::string_view, 8> kPrefixesOfSession{
+constexpr std::array<std::string_view, 8> kPrefixesKeptOut{
     "SSH_", "XDG_", "TMUX_", "DBUS_", "VSCODE_", "BASH_FUNC_", "GPG_", "WAYLAND_"};
 
 /// Quotes a word for sshd's configuration, whose parser knows double quotes and backslashes.
@@ -35,8 +35,8 @@ std::string config_path(const std::filesystem::path& path) {
 }  // namespace
 
 bool goes_into_session(std::string_view name) {
-  return std::find(kNamesOfSession.begin(), kNamesOfSession.end(), name) == kNamesOfSession.end() &&
-         std::none_of(kPrefixesOfSession.begin(), kPrefixesOfSession.end(),
+  return std::find(kNamesKeptOut.begin(), kNamesKeptOut.end(), name) == kNamesKeptOut.end() &&
+         std::none_of(kPrefixesKeptOut.begin(), kPrefixesKeptOut.end(),
                       [name](std::string_view prefix) { return name.starts_with(prefix); });
 }
 

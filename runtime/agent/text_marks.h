@@ -65,8 +65,8 @@ class TextMarker {
 class MarkedTextReader {
  public:
   /// Most bytes that are held of a line whose end has not arrived. A longer beginning is passed on
-  /// to the user at once. on_unmarked_line gets no line of more bytes, even one that arrives in one
-  /// piece.
+  /// to the user at once. on_unmarked_line gets no line of more bytes, not even one that arrives in
+  /// one piece.
   static constexpr std::size_t kLineLimitBytes = 4096;
 
   /// on_unmarked_line gets each line of at most kLineLimitBytes that has no mark, without its

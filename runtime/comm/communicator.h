@@ -131,8 +131,9 @@ class Request {
   /// and makes only the compute stream wait: work that is queued after this call sees the result. A
   /// second call returns success at once.
   [[nodiscard]] Result<> wait();
-  /// Returns true if wait() has not been called yet, even if the all-reduce has ended. A
-  /// default-constructed request is never pending.
+  /// Returns true until wait() is called, even if the all-reduce has ended in the meantime. A
+  /// request that was complete when it was started (count 0, single, nccl and rccl with host
+  /// memory) is never pending, and neither is a default-constructed one.
   [[nodiscard]] bool is_pending() const { return state_ != nullptr; }
 
  private:

@@ -164,8 +164,8 @@ class NcclCommunicator final : public Communicator {
       wake_.notify_one();
       watchdog_.join();
     }
-    // Limit both waits: another rank may never take part in a collective, nor call
-    // ncclCommFinalize, which is one, too.
+    // Limit both waits: another rank may never take part in a collective, or may never call
+    // ncclCommFinalize, which is a collective, too.
     if (watch_.wait_until_settled(std::min<milliseconds>(timeout_, kLeaveWithin))) {
       auto finalized = nccl(ncclCommFinalize(comm_), comm_, "ncclCommFinalize");
       if (finalized)

@@ -3,8 +3,8 @@
 // defines how ranks share memory and wait for each other.
 //
 // A request does its work when the caller waits for it, or in the next collective call. The work
-// takes the same time of this processor at any moment, so an earlier start would gain nothing. A
-// later start gives the other ranks time to arrive.
+// takes as much processor time early as late, so an earlier start would gain nothing. A later start
+// gives the other ranks time to arrive.
 
 #include "runtime/comm/shm.h"
 

@@ -120,8 +120,8 @@ class Trainer {
 
   /// Checks options, data and ranks, creates parts_, and calls report_setup().
   [[nodiscard]] Result<> build();
-  /// Sets classes_ and train_samples_, and rank_samples_ if each rank reads its own files. A
-  /// collective in that case.
+  /// Sets classes_ and train_samples_, and rank_samples_ if each rank reads its own files. All
+  /// ranks must call it in that case.
   [[nodiscard]] Result<> count_samples();
   /// Checks that backend, device and optimizer support the chosen kind of parallelism.
   [[nodiscard]] Result<> check_parallelism(const Optimizer<float>& rule) const;

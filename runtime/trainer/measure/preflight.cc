@@ -90,8 +90,8 @@ Result<> check(const PreflightOptions& options, const Env& env, Store& store, bo
     return tl::unexpected(communicator.error());
   }
   (*communicator)->set_compute_stream(kernels->stream());
-  // comm_options.timeout limits each collective. This check runs a single collective, so it takes
-  // at most this time.
+  // comm_options.timeout limits each collective. check_collective() runs only one, so it takes at
+  // most this time.
   auto works = check_collective(**communicator, *kernels, Collective::kAllReduce, kCheckedBytes);
   if (!works) {
     (*communicator)->abandon();

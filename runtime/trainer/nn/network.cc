@@ -63,8 +63,8 @@ void Network<T>::plan_parts() {
   if (layers_in_parts_ == 0) return;
   part_gradients_ = Array<T>(kernels_, first_element_of(layers_in_parts_));
   // The last layer that works in parts gets its delta from a layer that processes the whole batch,
-  // so this delta has all rows. If that layer works in place, its delta is in an array of an
-  // earlier layer, so go back to the layer that owns the array.
+  // so this delta has all rows. If the last layer that works in parts also works in place, its
+  // delta is in an array of an earlier layer, so go back to the layer that owns the array.
   first_whole_delta_ = layers_in_parts_ - 1;
   while (plans_[first_whole_delta_].is_in_place) --first_whole_delta_;
 }

@@ -75,8 +75,8 @@ class OptimizerState {
   [[nodiscard]] std::vector<std::span<float>> spans();
   [[nodiscard]] const EvenParts& parts() const { return parts_; }
 
-  /// Returns the whole arrays, in host memory, on rank 0, and an empty list on the other ranks. A
-  /// collective if the state is divided.
+  /// Returns the whole arrays, in host memory, on rank 0, and an empty list on the other ranks. All
+  /// ranks must call it if the state is divided.
   [[nodiscard]] Result<std::vector<std::vector<float>>> gather();
 
   /// Copies rank 0's `saved` arrays to the arrays of all ranks; if the state is divided, each rank
