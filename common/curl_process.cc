@@ -147,8 +147,6 @@ Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
     reply.problem = problem_of(kCurlTimedOut, limit);
     return reply;
   }
-  if (finished->exit_code == kCurlReplyTooLarge)
-    return fail(Errc::kInvalid, "the reply has more than {} bytes", kLongestReply);
   const auto end = finished->out.rfind('\n');
   if (end == std::string::npos) {
     reply.problem = problem_of(finished->exit_code, limit);
@@ -159,6 +157,8 @@ Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
   reply.body = finished->out.substr(0, end);
   reply.status = static_cast<int>(parse_int(fields[0]).value_or(0));
   const bool has_sent = fields.size() == 2 && parse_double(fields[1]).value_or(0) > 0;
+  if (finished->exit_code == kCurlReplyTooLarge)
+    reply.problem = fmt::format("the reply has more than {} bytes", kLongestReply);
   if (reply.status == 0) {
     reply.request_may_have_arrived = has_sent;
     reply.problem = problem_of(finished->exit_code, limit);

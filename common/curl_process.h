@@ -33,7 +33,9 @@ struct CurlReply {
   std::string body{};
   /// True if the server may have received the request although there is no reply.
   bool request_may_have_arrived = false;
-  std::string problem{};  ///< a sentence for people if there is no reply; contains no address
+  /// A sentence for people if there is no reply, or if it is too large and `body` lacks it;
+  /// contains no address.
+  std::string problem{};
 };
 
 /// The largest size in bytes of a body after it was quoted for curl's standard input: curl 7.88
@@ -43,8 +45,8 @@ inline constexpr std::size_t kLargestCurlBody = 96U << 10U;
 /// Sends the request and returns the reply. Follows no redirect, reads no configuration file of
 /// curl, and speaks only HTTP and HTTPS. Honours the proxy variables of env. Ends at most two
 /// seconds after `limit`. Fails with kNotFound if there is no curl in the PATH of env, with
-/// kInvalid if address_problem() gives a reason, the body or the reply is too large, or a header
-/// has a control character, and with kIo if curl cannot be started.
+/// kInvalid if address_problem() gives a reason, the request's body is too large, or a header has a
+/// control character, and with kIo if curl cannot be started.
 [[nodiscard]] Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
                                              std::chrono::seconds limit);
 

@@ -120,7 +120,7 @@ std::optional<MlflowJson> MlflowClient::call(const char* method, std::string_vie
                                                      : reply.error().message;
     return std::nullopt;
   }
-  if (reply->status == 0) {
+  if (!reply->problem.empty()) {
     problem_ = reply->problem;
   } else if (reply->status == 200) {
     auto object = json_read::object_of(reply->body.empty() ? "{}" : reply->body);

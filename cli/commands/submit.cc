@@ -125,8 +125,8 @@ Result<int> submit_with_rehearsal(Cli& cli, const SubmitOptions& options) {
   return print_chain(cli, inspector, chain, 2, options.output);
 }
 
-/// Submits the specs of --chain and prints each submission. Each job starts after the one before.
-/// --watch follows the last run.
+/// Submits the specs of --chain and prints each submission. Each job starts only after the one
+/// before has succeeded. --watch follows the last run.
 Result<int> submit_chain(Cli& cli, const SubmitOptions& options) {
   if (options.dry_run || options.test_only || options.in || !options.continued.empty())
     return fail(Errc::kUsage,

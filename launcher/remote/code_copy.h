@@ -32,9 +32,9 @@ struct CodeToCopy {
                                               const std::filesystem::path& current_dir,
                                               const std::string& spec, const Env& env);
 
-/// The process on the host that copy_under_lock() started.
+/// A dlrun that was started on the host, by copy_under_lock() or without code.
 struct StartedProcess {
-  RemoteProcess process;  ///< holds the mirror's lock and waits for the frame kGo
+  RemoteProcess process;  ///< of copy_under_lock(): holds the mirror's lock and waits for kGo
   std::string file_list;  ///< the value of RemoteRequest::file_list in that frame; may be empty
 };
 

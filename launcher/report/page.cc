@@ -23,7 +23,7 @@ using namespace page;
 constexpr std::size_t kEventsShown = 200;
 constexpr std::size_t kRanksShown = 32;
 constexpr std::size_t kSlowShown = 16;
-constexpr std::size_t kEventPinsShown = 100;  // bars in the timeline
+constexpr std::size_t kEventPinsShown = 100;  // marks of bad events in one attempt's row
 
 std::string utc(double t, bool has_date) {
   const auto whole = static_cast<std::time_t>(t);

@@ -26,7 +26,7 @@ struct InitAnswers {
 
 /// Sets missing answers: the name "hello", one node, the partition's GPUs (one MIG slice if they
 /// are divided into slices), and a time of one hour, or the partition's time limit if that is
-/// shorter. Converts an image's registry name to the form that the runtime expects.
+/// shorter. Converts the name of an image in a registry to the form that the runtime expects.
 [[nodiscard]] InitAnswers answers_with_defaults(InitAnswers answers, const SiteProfile& site);
 
 /// Returns the runtime for the image: the one in the answers. If they have none or "auto", returns

@@ -60,9 +60,9 @@ inline constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
 /// user's program.
 [[nodiscard]] ValueJson swept_name();
 
-/// Returns the schema of a section. The schema accepts the section's map, the single value of its
-/// shorthand, and null. Returns a JSON null if no key of the section is supported.
-/// section: "" for the whole spec.
+/// Returns the schema of a section. The schema accepts the section's map, a single value if
+/// key_of_single_value() names its key, and null. Returns a JSON null if no key of the section is
+/// supported. section: "" for the whole spec.
 [[nodiscard]] ValueJson section_schema(const std::string& section);
 
 }  // namespace dlrun::schema_parts

@@ -67,7 +67,7 @@ std::string_view format_in_words(Format format) {
     case Format::kMaybePath:
       return "name, or a path if it contains a '/'";
     case Format::kImage:
-      return "registry name, or a path if it starts with '/', './', '../' or '~/'";
+      return "name of an image in a registry, or a path if it starts with '/', './', '../' or '~/'";
     case Format::kPattern:
       return "path with Slurm's % patterns, relative to the folder of the file that contains it";
     case Format::kInside:

@@ -120,9 +120,14 @@ Result<> refuse_empty_or_bare_script(const std::string& file, std::string_view t
   return {};
 }
 
-/// Returns true if the first line names an interpreter other than dlrun.
+/// Returns true if the text starts with a '#!' line that does not run dlrun. A spec may start with
+/// a line that does, and is then a program.
 [[nodiscard]] bool is_foreign_script(std::string_view text) {
-  return is_script(text) && text.substr(0, text.find('\n')).find("dlrun") == std::string_view::npos;
+  if (!is_script(text)) return false;
+  const auto words = split(text.substr(2, text.find('\n') - 2), ' ');
+  return std::none_of(words.begin(), words.end(), [](std::string_view word) {
+    return word.substr(word.rfind('/') + 1) == "dlrun";
+  });
 }
 
 /// Warns if dlrun will not contact the spec's server, because no site file lists the server.
@@ -152,8 +157,8 @@ Result<Experiment> prepare(const Context& context, Reporter& reporter, const Spe
   auto loaded = load_spec(request);
   if (!loaded && request.text && is_foreign_script(*request.text))
     return fail(Errc::kInvalid,
-                "{0}:1: this is a script, not a spec: `dlrun submit` and `dlrun check` accept job "
-                "scripts, and `dlrun init --from {0}` makes a spec of one",
+                "{0}:1: this is a script, not a spec: `dlrun submit` accepts job scripts, and "
+                "`dlrun init --from {0}` makes a spec of one",
                 printable(request.file));
   if (!loaded) return fail(Errc::kInvalid, std::move(loaded.error()));
   PlanInputs inputs;

@@ -110,7 +110,7 @@ TEST_CASE_FIXTURE(CliFixture, "commands that need a spec say what to do with a j
     CAPTURE(command);
     const auto said = code_and_stderr({command, "job.sh"});
     CHECK(said.starts_with("2\n"));
-    CHECK(said.find("job.sh:1: this is a script, not a spec: `dlrun submit` and `dlrun check`") !=
+    CHECK(said.find("job.sh:1: this is a script, not a spec: `dlrun submit` accepts job scripts") !=
           std::string::npos);
     CHECK(said.find("`dlrun init --from job.sh`") != std::string::npos);
   }

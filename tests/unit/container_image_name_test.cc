@@ -5,7 +5,7 @@
 namespace dlrun {
 namespace {
 
-TEST_CASE("a registry name in enroot's or docker's form is converted to enroot's form") {
+TEST_CASE("an image's name in enroot's or docker's form is converted to enroot's form") {
   const auto uri = [](std::string_view image) { return enroot_uri(image).value_or("refused"); };
   CHECK(uri("ubuntu") == "docker://ubuntu");
   CHECK(uri("nvcr.io#nvidia/pytorch:24.05-py3") == "docker://nvcr.io#nvidia/pytorch:24.05-py3");
@@ -16,7 +16,7 @@ TEST_CASE("a registry name in enroot's or docker's form is converted to enroot's
   CHECK(uri("$oauthtoken@nvcr.io#nvidia/cuda") == "docker://$oauthtoken@nvcr.io#nvidia/cuda");
 }
 
-TEST_CASE("paths, file names, URLs and invalid registry names have no enroot form") {
+TEST_CASE("paths, file names, URLs and invalid names of images have no enroot form") {
   for (const char* image : {"",
                             "/a.sqsh",
                             "./a",
@@ -43,7 +43,7 @@ TEST_CASE("paths, file names, URLs and invalid registry names have no enroot for
 }
 
 TEST_CASE(
-    "for apptainer a registry name is converted to docker's form, and every other image stays "
+    "for apptainer an image's name is converted to docker's form, and every other image stays "
     "unchanged") {
   CHECK(apptainer_image("ubuntu") == "docker://ubuntu");
   CHECK(apptainer_image("nvcr.io#nvidia/cuda:12") == "docker://nvcr.io/nvidia/cuda:12");

@@ -115,7 +115,8 @@ TEST_CASE("enroot: the image's entry point runs only if container.entrypoint is 
 }
 
 TEST_CASE(
-    "enroot: a registry name, an apptainer image and container.save are refused with a remedy") {
+    "enroot: the name of an image in a registry, an apptainer image and container.save are refused "
+    "with a remedy") {
   ContainerSpec spec;
   for (const char* image : {"nvcr.io#nvidia/pytorch:24.05-py3", "images/a.sqsh", "/a.sif"}) {
     CAPTURE(image);
@@ -139,7 +140,7 @@ TEST_CASE(
   CHECK(has(refusal(enroot_backend(), spec), "use pyxis"));
 }
 
-TEST_CASE("pyxis: an image that is neither a path nor a registry name is refused") {
+TEST_CASE("pyxis: an image that is neither a path nor a name in a registry is refused") {
   ContainerSpec spec;
   for (const char* image : {"/", "docker://", "nvcr.io#", "a b", "oras://a/b", "shub://x",
                             "docker-archive:/x.tar", "https://x/y.sif"}) {
