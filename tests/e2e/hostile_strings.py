@@ -2,7 +2,7 @@
 """Puts more than 300 hostile strings into every key of the spec, through dlrun and the real sbatch,
 and through `dlrun run` without Slurm.
 
-usage: hostile_strings.py --keys FILE [--all] [--turn N] [--rest SOCKET]
+usage: hostile_strings.py --keys FILE [--all] [--turn N] [--rest URL]
 
 Half of the strings are generated: each way out of a quotation combined with each way to run a
 command. Each key gets every third string of STRINGS and every twelfth generated string; jobs get
@@ -614,7 +614,7 @@ def main():
     parser.add_argument("--keys", required=True)
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--turn", type=int, default=time.localtime().tm_yday)
-    parser.add_argument("--rest", metavar="SOCKET")
+    parser.add_argument("--rest", metavar="URL")
     args = parser.parse_args()
     for own, read in zip((KEY_OPTIONS, KEY_FORMATS), read_keys(args.keys)):
         own.update(read)
