@@ -31,7 +31,9 @@ load components
     # shellcheck disable=SC2034 # components.bash uses it
     lead_options=(--forward-usr1)
     start_server_and_trainer
-    as_user scancel -s USR1 "$job"
+    # With -b, only the batch step gets the signal, as with sbatch's --signal=B:USR1. Without it,
+    # Slurm itself signals the steps, and with proctrack/linuxproc also the programs of services.
+    as_user scancel -b -s USR1 "$job"
     wait_until 10 has_event signal
     both_have_it() { [ "$(cat "$dir"/usr1-trainer-* 2>/dev/null | wc -l)" -eq 2 ]; }
     wait_until 10 both_have_it
