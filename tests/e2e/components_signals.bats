@@ -31,9 +31,11 @@ load components
     # shellcheck disable=SC2034 # components.bash uses it
     lead_options=(--forward-usr1)
     start_server_and_trainer
-    # With -b, only the batch step gets the signal, as with sbatch's --signal=B:USR1. Without it,
-    # Slurm itself signals the steps, and with proctrack/linuxproc also the programs of services.
-    as_user scancel -b -s USR1 "$job"
+    # With proctrack/linuxproc, Slurm would itself signal the programs of services, too. With -b, only
+    # the batch step gets the signal, as with sbatch's --signal=B:USR1.
+    local batch_only=()
+    [[ $(scontrol show config) != *proctrack/linuxproc* ]] || batch_only=(-b)
+    as_user scancel "${batch_only[@]}" -s USR1 "$job"
     wait_until 10 has_event signal
     both_have_it() { [ "$(cat "$dir"/usr1-trainer-* 2>/dev/null | wc -l)" -eq 2 ]; }
     wait_until 10 both_have_it
