@@ -4,11 +4,11 @@
 //   mpirun -n 2 build/release/bin/bench_all_reduce
 //
 // Prints a table with the number of bytes and the median microseconds of MPI_Allreduce, the mpi
-// backend, gloo::allreduce, the gloo backend, the shm backend, and a sum over arrays in memory
-// that all ranks share ("in place"), without and with the time to write the arrays. Also prints the
-// ratios mpi to MPI, gloo to Gloo, MPI to shm and MPI to in place, each as the median over rounds.
-// The ranks of gloo and shm find each other through a store below rank 0's temporary directory, so
-// the benchmark runs on one machine only.
+// backend, gloo::allreduce, the gloo backend, the shm backend, and a sum over arrays in memory that
+// all ranks share ("shared sum"), without and with the time to write the arrays. Also prints the
+// ratios mpi to MPI, gloo to Gloo, MPI to shm and MPI to shared sum, each as the median over
+// rounds. The ranks of gloo and shm find each other through a store below rank 0's temporary
+// directory, so the benchmark runs on one machine only.
 
 #include <algorithm>
 #include <array>
@@ -43,7 +43,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kRounds = 21;  // each round measures every method
 
 /// The methods to all-reduce, in the order of the table.
-enum Method { kMpi, kOurMpi, kGloo, kOurGloo, kShm, kInPlace, kInPlaceWithWrite, kMethods };
+enum Method { kMpi, kOurMpi, kGloo, kOurGloo, kShm, kSharedSum, kSharedSumWithWrite, kMethods };
 
 double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
@@ -74,14 +74,14 @@ Result<std::string> agree_on_folder(Communicator& comm) {
 
 /// The trainer's method on one node (parallel/shared_exchange.cc): all ranks can read every rank's
 /// array, each rank sums its part of all arrays, and all ranks share the resulting array.
-class InPlace {
+class SharedSum {
  public:
-  static Result<InPlace> make(Communicator& comm, std::size_t count) {
+  static Result<SharedSum> make(Communicator& comm, std::size_t count) {
     DLRUN_TRY_ASSIGN(auto memory, comm.allocate_shared((static_cast<std::size_t>(comm.size()) + 1) *
                                                        whole_pages(count) * sizeof(float)));
     if (memory == nullptr)
       return fail(Errc::kIo, "no shared memory for {} floats of each rank", count);
-    return InPlace(comm, count, std::move(memory));
+    return SharedSum(comm, count, std::move(memory));
   }
 
   /// Writes this rank's array, as a backward pass does before each call. Other ranks have read the
@@ -106,7 +106,7 @@ class InPlace {
   }
 
  private:
-  InPlace(Communicator& comm, std::size_t count, std::shared_ptr<std::byte> memory)
+  SharedSum(Communicator& comm, std::size_t count, std::shared_ptr<std::byte> memory)
       : comm_(comm), count_(count), memory_(std::move(memory)) {}
 
   /// Returns `count`, rounded up to whole pages: two ranks that write at the same time must not
@@ -183,8 +183,8 @@ struct Communicators {
 };
 
 /// Measures one round at one size: appends the median of each method to `rounds`.
-Result<> measure_round(Communicators& communicators, InPlace& in_place, std::vector<float>& values,
-                       int round, Rounds& rounds) {
+Result<> measure_round(Communicators& communicators, SharedSum& shared_sum,
+                       std::vector<float>& values, int round, Rounds& rounds) {
   const int repeats = static_cast<int>(
       std::clamp<std::size_t>((std::size_t{8} << 20U) / (values.size() * sizeof(float)), 5, 400));
   Result<> outcome;
@@ -212,11 +212,11 @@ Result<> measure_round(Communicators& communicators, InPlace& in_place, std::vec
   }
   DLRUN_TRY(turn(kShm, [&] { ours(*communicators.shm); }));
   for (int i = 0; i < repeats; ++i) {
-    measure(times[kInPlaceWithWrite], 1, [&] {
-      in_place.write_own();
+    measure(times[kSharedSumWithWrite], 1, [&] {
+      shared_sum.write_own();
       if (outcome) outcome = communicators.shm->barrier();
-      measure(times[kInPlace], 1, [&] {
-        if (outcome) outcome = in_place.all_reduce();
+      measure(times[kSharedSum], 1, [&] {
+        if (outcome) outcome = shared_sum.all_reduce();
       });
     });
   }
@@ -231,7 +231,7 @@ void print_row(std::size_t bytes, const Rounds& rounds) {
     line += fmt::format(" {:.1f} |", rounds.median_of(static_cast<Method>(method)));
   line += fmt::format(" {:.3f} | {:.3f} | {:.2f} | {:.2f} |\n", rounds.ratio(kOurMpi, kMpi),
                       rounds.ratio(kOurGloo, kGloo), rounds.ratio(kMpi, kShm),
-                      rounds.ratio(kMpi, kInPlace));
+                      rounds.ratio(kMpi, kSharedSum));
   std::fputs(line.c_str(), stdout);
 }
 
@@ -254,8 +254,8 @@ Result<> run() {
   if (world.rank == 0)
     std::fputs(
         fmt::format("{} ranks, microseconds, medians of {} rounds\n\n| bytes | MPI | mpi | Gloo | "
-                    "gloo | shm | in place | with its write | mpi/MPI | gloo/Gloo | MPI/shm | "
-                    "MPI/in place |\n"
+                    "gloo | shm | shared sum | with its write | mpi/MPI | gloo/Gloo | MPI/shm | "
+                    "MPI/shared sum |\n"
                     "|---|---|---|---|---|---|---|---|---|---|---|---|\n",
                     world.size, kRounds)
             .c_str(),
@@ -263,10 +263,10 @@ Result<> run() {
   Communicators communicators{std::move(mpi), std::move(gloo), std::move(shm), std::move(raw_gloo)};
   for (std::size_t bytes = 4; bytes <= (std::size_t{16} << 20U); bytes *= 4) {
     std::vector<float> values(bytes / sizeof(float), 0.0F);
-    DLRUN_TRY_ASSIGN(auto in_place, InPlace::make(*communicators.shm, values.size()));
+    DLRUN_TRY_ASSIGN(auto shared_sum, SharedSum::make(*communicators.shm, values.size()));
     Rounds rounds;
     for (int round = 0; round < kRounds; ++round)
-      DLRUN_TRY(measure_round(communicators, in_place, values, round, rounds));
+      DLRUN_TRY(measure_round(communicators, shared_sum, values, round, rounds));
     if (world.rank == 0) print_row(bytes, rounds);
   }
   DLRUN_TRY(communicators.mpi->barrier());
