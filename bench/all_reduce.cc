@@ -78,7 +78,7 @@ class SharedSum {
  public:
   static Result<SharedSum> make(Communicator& comm, std::size_t count) {
     DLRUN_TRY_ASSIGN(auto memory, comm.allocate_shared((static_cast<std::size_t>(comm.size()) + 1) *
-                                                       whole_pages(count) * sizeof(float)));
+                                                       round_up_to_pages(count) * sizeof(float)));
     if (memory == nullptr)
       return fail(Errc::kIo, "no shared memory for {} floats of each rank", count);
     return SharedSum(comm, count, std::move(memory));
@@ -111,7 +111,7 @@ class SharedSum {
 
   /// Returns `count`, rounded up to whole pages: two ranks that write at the same time must not
   /// share a page.
-  static std::size_t whole_pages(std::size_t count) {
+  static std::size_t round_up_to_pages(std::size_t count) {
     constexpr std::size_t kPage = 4096 / sizeof(float);
     return (count + kPage - 1) / kPage * kPage;
   }
@@ -119,7 +119,7 @@ class SharedSum {
   /// Returns the array of a rank, or the array of the sum if rank == size().
   [[nodiscard]] float* array(int rank) const {
     return reinterpret_cast<float*>(memory_.get()) +
-           static_cast<std::size_t>(rank) * whole_pages(count_);
+           static_cast<std::size_t>(rank) * round_up_to_pages(count_);
   }
 
   Communicator& comm_;

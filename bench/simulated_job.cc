@@ -36,8 +36,9 @@ constexpr int kMasterPort = 29500;       ///< the port that rank 0 names in its 
 constexpr int kTimersPerRound = 256;     ///< timers that one round of the loop handles
 constexpr seconds kJoinLimit{120};       ///< longest time until all ranks have joined
 constexpr seconds kDeathKnownLimit{20};  ///< longest time until all ranks know of the death
-/// Longest wait for all connections to close; the job then ends without a failure. A rank closes
-/// its connection when lead has answered its exit record. Lead kills its step 3 s after the death.
+/// Longest wait for all connections to close. If some are open after it, the job ends all the same,
+/// without a failure. A rank closes its connection when lead has answered its exit record. Lead
+/// kills its step 3 s after the death.
 constexpr milliseconds kClosedLimit{2500};
 constexpr std::size_t kProcLimitBytes = 64U << 10U;
 
@@ -125,7 +126,7 @@ class Simulation {
   void handle_timers(Clock::time_point now);
   void on_timer(SimulatedRank& rank, Clock::time_point now);
   void begin_try(SimulatedRank& rank, Clock::time_point now);
-  void try_again(SimulatedRank& rank, const Error& why, Clock::time_point now);
+  void try_later(SimulatedRank& rank, const Error& why, Clock::time_point now);
   void on_ready(int number, std::uint32_t events);
   void advance_try(SimulatedRank& rank, Clock::time_point now);
   void say_hello(SimulatedRank& rank, Clock::time_point now);
@@ -209,7 +210,7 @@ void Simulation::on_timer(SimulatedRank& rank, Clock::time_point now) {
     case RankPhase::kWaiting:
       return begin_try(rank, now);
     case RankPhase::kTrying:
-      return try_again(rank, {Errc::kTimeout, "no answer in time"}, now);
+      return try_later(rank, {Errc::kTimeout, "no answer in time"}, now);
     case RankPhase::kJoined:
     case RankPhase::kStarted:
       return send_beat(rank, now);
@@ -224,7 +225,7 @@ void Simulation::begin_try(SimulatedRank& rank, Clock::time_point now) {
   const Claim claim{lead_.job, lead_.step, lead_.attempt, rank.number};
   auto link_try = LinkTry::begin(lead_.endpoint, lead_.secret, claim, rank.pace.try_limit(),
                                  address_of(rank.number));
-  if (!link_try) return try_again(rank, link_try.error(), now);
+  if (!link_try) return try_later(rank, link_try.error(), now);
   rank.link_try = std::move(*link_try);
   rank.phase = RankPhase::kTrying;
   rank.watch =
@@ -233,7 +234,7 @@ void Simulation::begin_try(SimulatedRank& rank, Clock::time_point now) {
   schedule(rank, rank.link_try->until());
 }
 
-void Simulation::try_again(SimulatedRank& rank, const Error& why, Clock::time_point now) {
+void Simulation::try_later(SimulatedRank& rank, const Error& why, Clock::time_point now) {
   last_try_error_ = why.message;
   if (rank.watch) loop_.unwatch(*rank.watch);
   rank.watch.reset();
@@ -256,7 +257,7 @@ void Simulation::on_ready(int number, std::uint32_t events) {
 void Simulation::advance_try(SimulatedRank& rank, Clock::time_point now) {
   const bool was_connecting = rank.link_try->is_connecting();
   auto link = rank.link_try->advance();
-  if (!link) return try_again(rank, link.error(), now);
+  if (!link) return try_later(rank, link.error(), now);
   if (was_connecting) loop_.change(*rank.watch, EPOLLIN);
   if (!*link) return schedule(rank, rank.link_try->until());
   rank.link = std::move(**link);

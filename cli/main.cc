@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
   // A dlrun on another machine calls --remote WORD over ssh. rsync on this machine calls
   // --rsync-shell NAME PLACE ARGV...; PLACE is not needed.
   if (argc == 3 && std::string_view(argv[1]) == "--remote")
-    return dlrun::run_remote_side(cli, argv[2]);
+    return dlrun::serve_remote_call(cli, argv[2]);
   if (argc >= 5 && std::string_view(argv[1]) == "--rsync-shell")
     return dlrun::run_rsync_shell(cli, argv[2], {argv + 4, argv + argc});
   return dlrun::run_cli(cli, argc, argv);

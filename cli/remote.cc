@@ -36,7 +36,7 @@ Result<std::optional<int>> run_host_call(const Cli& cli, const HostCall& call) {
       call);
 }
 
-int run_remote_side(Cli& cli, std::string_view word) {
+int serve_remote_call(Cli& cli, std::string_view word) {
   const auto served = fork_for_request(word, cli.env, {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO});
   if (!served) return report_failure(cli, served.error());
   if (served->exit_code) return *served->exit_code;  // nothing is left to do in this process

@@ -21,7 +21,7 @@ namespace dlrun {
 /// Runs `dlrun --remote WORD`, which the caller's dlrun starts over ssh on a host. WORD is the
 /// request as one word (launcher/remote/request.h), or "-" if the word is the first line of
 /// standard input. Returns the exit code of the requested command.
-[[nodiscard]] int run_remote_side(Cli& cli, std::string_view word);
+[[nodiscard]] int serve_remote_call(Cli& cli, std::string_view word);
 
 /// Runs `dlrun --rsync-shell NAME PLACE ARGV...`, which rsync calls as its remote shell: runs argv
 /// on the host NAME and returns the exit code of argv. rsync sets PLACE, which dlrun ignores.

@@ -18,7 +18,7 @@ namespace {
 /// Follows the run to its end. If call.is_foreground, an interruption cancels the run; otherwise it
 /// only ends the watching.
 Result<int> follow_to_the_end(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
-                              const AllocationCall& call) {
+                              const AllocationRunRequest& call) {
   WatchOptions watch;
   watch.passes_log = !call.output.json;
   auto status = [&] {
@@ -52,19 +52,19 @@ void print_script(const Cli& cli, const AllocationScript& script, bool json) {
 
 /// Prints the id, the job and the files of the run that has started. In the foreground, prints
 /// nothing. If the run is followed to its end, prints only the JSON of --json.
-void print_start(const Cli& cli, const AllocationStart& start, const AllocationCall& call) {
+void print_start(const Cli& cli, const StartedRun& started, const AllocationRunRequest& call) {
   if (call.is_foreground) return;
-  if (call.output.json) return print_json(submission_json(start));
+  if (call.output.json) return print_json(submission_json(started));
   if (call.output.watch) return;
-  const RunDirectory& run = start.run;
+  const RunDirectory& run = started.run;
   print(cli, "{} {} in job {}\n", styled(Style::kGreen, "started"), styled(Style::kBold, run.id),
-        start.job);
+        started.job);
   print(cli, labelled(lines_about(run), kRunLabelWidth));
 }
 
 }  // namespace
 
-Result<int> run_in_allocation(Cli& cli, const AllocationCall& call) {
+Result<int> run_in_allocation(Cli& cli, const AllocationRunRequest& call) {
   Provenance provenance = provenance_of(cli, call.spec.file);
   TerminalReporter reporter(cli);
   RunInspector inspector(cli.env, known_servers(cli));
@@ -74,10 +74,10 @@ Result<int> run_in_allocation(Cli& cli, const AllocationCall& call) {
     print_script(cli, *script, call.output.json);
     return kExitOk;
   }
-  const auto& start = std::get<AllocationStart>(result);
-  const RunDirectory& run = start.run;
+  const auto& started = std::get<StartedRun>(result);
+  const RunDirectory& run = started.run;
   DLRUN_TRY(print_or_fail(
-      [&] { print_start(cli, start, call); },
+      [&] { print_start(cli, started, call); },
       fmt::format("the run {} has started; `dlrun status {}` shows it", run.id, run.handle())));
   if (!call.output.watch) return kExitOk;
   return follow_to_the_end(cli, inspector, {run.id, run.name, run.path, run.created}, call);

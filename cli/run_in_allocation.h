@@ -8,9 +8,9 @@
 
 namespace dlrun {
 
-struct AllocationCall {
+struct AllocationRunRequest {
   SpecOptions spec;
-  AllocationWish wish;
+  AllocationRunWish wish;
   /// With `watch`, run_in_allocation() follows the run to its end.
   OutputOptions output;
   /// true: an interruption cancels the followed run. false: an interruption only ends the watching.
@@ -18,6 +18,6 @@ struct AllocationCall {
 };
 
 /// Starts the run and prints it, or follows it to its end. Returns the exit code.
-[[nodiscard]] Result<int> run_in_allocation(Cli& cli, const AllocationCall& call);
+[[nodiscard]] Result<int> run_in_allocation(Cli& cli, const AllocationRunRequest& call);
 
 }  // namespace dlrun

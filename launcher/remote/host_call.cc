@@ -107,7 +107,7 @@ std::optional<HostCall> call_for_host(const std::string& host, CommandPlace plac
   call.arguments = arguments_for_host(argv);
   call.spec = parsed.spec;
   if (parsed.output != "-") call.output = parsed.output;
-  call.needs_source_code = place == CommandPlace::kCode && !parsed.spec.empty();
+  call.needs_source_code = place == CommandPlace::kHostWithCode && !parsed.spec.empty();
   call.watches = parsed.watches;
   call.value_options = parsed.value_options;
   call.submits = (parsed.command == "submit" || parsed.command == "resubmit") && !parsed.is_trial;

@@ -22,9 +22,9 @@ struct HostCall {
 
 /// Where a command runs if the user names a host.
 enum class CommandPlace {
-  kHost,  ///< on the host
-  kCode,  ///< on the host, in the copy of the code around the spec
-  kHere,  ///< on this machine
+  kHost,          ///< on the host
+  kHostWithCode,  ///< on the host, in the copy of the code around the spec
+  kHere,          ///< on this machine
 };
 
 /// The parts of this machine's parsed command line from which call_for_host() makes a HostCall.

@@ -43,7 +43,7 @@ Result<> start_script(const Context& context, const Job& job, const Allocation& 
 /// Returns the id of the job that has the allocation: wish.job, or else the job of this shell.
 /// Returns "" for a dry run if this shell is in no allocation; any other run then fails with
 /// kUsage. Fails with kUsage, too, if wish.job is set and another machine submits with a token.
-Result<std::string> job_of_allocation(Context& context, const AllocationWish& wish) {
+Result<std::string> job_of_allocation(Context& context, const AllocationRunWish& wish) {
   if (!wish.job) {
     auto job = context.env.get_or("SLURM_JOB_ID", "");
     if (!job.empty() || wish.is_dry_run) return job;
@@ -101,7 +101,8 @@ Result<> check_fit(const Experiment& experiment, const Allocation& allocation) {
 
 Result<AllocationResult> start_in_allocation(Context& context, Reporter& reporter,
                                              RunInspector& inspector, SpecOptions options,
-                                             const AllocationWish& wish, Provenance& provenance) {
+                                             const AllocationRunWish& wish,
+                                             Provenance& provenance) {
   DLRUN_TRY_ASSIGN(auto job_id, job_of_allocation(context, wish));
   options.is_borrowed = true;
   DLRUN_TRY_ASSIGN(auto experiment, prepare(context, reporter, options, Target::kSlurm));
@@ -115,7 +116,7 @@ Result<AllocationResult> start_in_allocation(Context& context, Reporter& reporte
   Job job = job_of_experiment(std::move(experiment), std::move(script));
   DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, NextStep::kLocalRun));
   DLRUN_TRY_ASSIGN(auto run, record_and_start(context, reporter, job, allocation, provenance));
-  return AllocationStart{std::move(job_id), std::move(run)};
+  return StartedRun{std::move(job_id), std::move(run)};
 }
 
 }  // namespace dlrun

@@ -17,7 +17,7 @@
 namespace dlrun {
 
 /// The options of a run in an allocation, except those that change the spec (SpecOptions).
-struct AllocationWish {
+struct AllocationRunWish {
   std::optional<std::string> job;  ///< the id of the allocation's job; nullopt: this shell's job
   std::optional<std::size_t> point{};  ///< the point of a sweep to run
   bool is_dry_run = false;             ///< only returns the script
@@ -29,13 +29,12 @@ struct AllocationScript {
   std::string script;
 };
 
-/// A run that has started.
-struct AllocationStart {
-  std::string job;
+struct StartedRun {
+  std::string job;  ///< the allocation's job
   RunDirectory run;
 };
 
-using AllocationResult = std::variant<AllocationScript, AllocationStart>;
+using AllocationResult = std::variant<AllocationScript, StartedRun>;
 
 /// Checks the spec before anything is recorded. Fails with kUsage for a sweep, and with kInvalid
 /// and all problems if the allocation lacks resources that the spec requests.
@@ -52,12 +51,12 @@ using AllocationResult = std::variant<AllocationScript, AllocationStart>;
 [[nodiscard]] Result<AllocationResult> start_in_allocation(Context& context, Reporter& reporter,
                                                            RunInspector& inspector,
                                                            SpecOptions options,
-                                                           const AllocationWish& wish,
+                                                           const AllocationRunWish& wish,
                                                            Provenance& provenance);
 
 /// Each function returns the JSON of `dlrun run --here --json` and `dlrun submit --in --json`;
 /// cli/OUTPUT.md documents it.
 [[nodiscard]] nlohmann::ordered_json submission_json(const AllocationScript& script);
-[[nodiscard]] nlohmann::ordered_json submission_json(const AllocationStart& start);
+[[nodiscard]] nlohmann::ordered_json submission_json(const StartedRun& started);
 
 }  // namespace dlrun

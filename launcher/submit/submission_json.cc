@@ -144,10 +144,10 @@ Json submission_json(const LocalScript& script) {
   return {{"run", nullptr}, {"allocation", nullptr}, {"script", script.script}};
 }
 
-Json submission_json(const AllocationStart& start) {
+Json submission_json(const StartedRun& started) {
   Json out;
-  set_run(out, start.run);
-  out["allocation"] = start.job;
+  set_run(out, started.run);
+  out["allocation"] = started.job;
   return out;
 }
 

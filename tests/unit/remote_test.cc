@@ -527,16 +527,17 @@ TEST_CASE("a command runs on the host unless it only concerns this machine or ex
   };
   CHECK_FALSE(call("", CommandPlace::kHost, {"ls", "", ""}));
   CHECK_FALSE(call("far", CommandPlace::kHere, {"init", "", ""}));
-  CHECK_FALSE(call("far", CommandPlace::kCode, {"explain", "resources.nodes", ""}));
-  CHECK(call("far", CommandPlace::kCode, {"explain", "exp.yaml", ""})->needs_source_code);
+  CHECK_FALSE(call("far", CommandPlace::kHostWithCode, {"explain", "resources.nodes", ""}));
+  CHECK(call("far", CommandPlace::kHostWithCode, {"explain", "exp.yaml", ""})->needs_source_code);
   CHECK_FALSE(call("far", CommandPlace::kHost, {"ls", "", ""})->needs_source_code);
-  const auto render = call("far", CommandPlace::kCode, {"render", "exp.yaml", "-"});
+  const auto render = call("far", CommandPlace::kHostWithCode, {"render", "exp.yaml", "-"});
   REQUIRE(render.has_value());
   CHECK(render->output.empty());
   CHECK_FALSE(render->submits);
-  CHECK(call("far", CommandPlace::kCode, {"submit", "exp.yaml", ""})->submits);
+  CHECK(call("far", CommandPlace::kHostWithCode, {"submit", "exp.yaml", ""})->submits);
   CHECK_FALSE(
-      call("far", CommandPlace::kCode, {"submit", "exp.yaml", "", /*is_trial=*/true})->submits);
+      call("far", CommandPlace::kHostWithCode, {"submit", "exp.yaml", "", /*is_trial=*/true})
+          ->submits);
 }
 
 TEST_CASE("a host writes to its standard output and gets the path of the spec there") {
