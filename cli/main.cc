@@ -45,12 +45,12 @@ int main(int argc, char** argv) {
   cli.argv.assign(argv, argv + argc);
   cli.tools = dlrun::built_tools();
   cli.commit = dlrun::built_commit();
-  const bool is_plain =
+  const bool is_colourless =
       !cli.env.get_or("NO_COLOR", "").empty() || cli.env.get_or("TERM", "dumb") == "dumb";
   const bool is_terminal = dlrun::is_output_terminal();
   if (!is_terminal) buffer_output();
-  cli.colour_out = !is_plain && is_terminal;
-  cli.colour_err = !is_plain && dlrun::is_error_terminal();
+  cli.colour_out = !is_colourless && is_terminal;
+  cli.colour_err = !is_colourless && dlrun::is_error_terminal();
   // A dlrun on another machine calls --remote WORD over ssh. rsync on this machine calls
   // --rsync-shell NAME PLACE ARGV...; PLACE is not needed.
   if (argc == 3 && std::string_view(argv[1]) == "--remote")

@@ -22,7 +22,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::chrono::milliseconds kDrawEvery{1000};
-constexpr std::size_t kPlainColumns = 100'000;  // a pipe has no width
+constexpr std::size_t kPipeColumns = 100'000;  // a pipe has no width
 
 struct TopOptions {
   std::string run = kNewestRun;
@@ -57,7 +57,7 @@ Result<int> show(Cli& cli, const TopOptions& options) {
     relay_notices_in_background(cli.env, {run});
     return *is_terminated ? kExitInterrupted : kExitOk;
   } else {
-    const std::size_t columns = is_terminal ? terminal_size(STDOUT_FILENO).columns : kPlainColumns;
+    const std::size_t columns = is_terminal ? terminal_size(STDOUT_FILENO).columns : kPipeColumns;
     for (const auto& line : top_lines(picture, {columns, 0, options.most_ranks.value_or(0)}))
       print(cli, "{}\n", line);
   }
