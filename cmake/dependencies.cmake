@@ -23,8 +23,8 @@ dlrun_static_library(zlib_static z zlib.h)
 # find_package(yaml-cpp) finds only the shared library.
 dlrun_static_library(yaml_cpp_static yaml-cpp yaml-cpp/parser.h)
 
-# common/log.cc compiles spdlog from its headers, with dlrun's own copy of {fmt}. The packaged
-# library and its {fmt} are shared libraries, which the static agent cannot use.
+# common/log.cc compiles spdlog from its headers, with the {fmt} that common/fmt.cc compiles. The
+# packaged library and its {fmt} are shared libraries, which the static agent cannot use.
 find_path(DLRUN_SPDLOG_INCLUDE spdlog/spdlog.h REQUIRED)
 add_library(spdlog_headers INTERFACE)
 target_include_directories(spdlog_headers SYSTEM INTERFACE ${DLRUN_SPDLOG_INCLUDE})

@@ -1,4 +1,4 @@
-// Compiles the library {fmt} once. Debian packages {fmt} as a shared library, which a static agent
+// Compiles the library {fmt} once. Debian offers {fmt} as a shared library, which a static agent
 // cannot use, and as headers, which add three seconds to the compilation of every file. The headers
 // expect the instantiations below from a library.
 #include <fmt/format-inl.h>

@@ -1,5 +1,5 @@
 // The log is an spdlog logger with one sink. spdlog's headers are compiled here and nowhere else,
-// with dlrun's own copy of {fmt} (common/fmt.cc).
+// with the {fmt} that common/fmt.cc compiles.
 //
 // Unlike spdlog's formatter and sinks, the classes here have no lock, and no state that changes.
 // Therefore a child may log after fork(), even if another thread of the parent held a lock at that

@@ -23,7 +23,7 @@ struct TerminalSize {
 /// Returns the size of the terminal `fd`; 80x24 if the terminal does not report one.
 [[nodiscard]] TerminalSize terminal_size(int fd);
 
-/// Owns the terminal. A process may have only one FullScreen, and must create it before any other
+/// Owns the terminal. A process may have only one FullScreen, and must create it before it starts a
 /// thread. SIGINT, SIGTERM, SIGHUP, SIGTSTP and SIGWINCH are then blocked in all threads and arrive
 /// through wait().
 /// After a fault (SIGSEGV, SIGABRT, ...) or SIGQUIT, a handler restores the terminal before the

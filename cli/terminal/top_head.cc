@@ -26,13 +26,14 @@ class HeadLines {
         record_(picture.status.facts.record),
         columns_(columns) {}
 
-  std::vector<Text> take();
+  /// Returns the lines. Call it once.
+  std::vector<Text> build();
 
  private:
   void add_title();
   void add_ranks_and_time();
   void add_detail();
-  void add_ended_points();
+  void add_sweep_bar();
   void add_progress();
   void add_result();
   void add_resources();
@@ -81,7 +82,7 @@ void HeadLines::add_detail() {
       line().add(" " + printable(status_.detail), is_bad ? Style::kRed : Style::kNone).text());
 }
 
-void HeadLines::add_ended_points() {
+void HeadLines::add_sweep_bar() {
   if (!status_.sweep) return;
   const EndedShare ended = share_of_ended_points(*status_.sweep);
   const std::size_t width = std::min<std::size_t>(40, columns_ > 50 ? columns_ - 45 : 10);
@@ -132,15 +133,15 @@ void HeadLines::add_resources() {
     lines_.push_back(labelled(one.label).add(one.value).text());
 }
 
-/// Returns the lines. An empty line separates the run from its figures, and another one separates
+/// An empty line separates the run from its figures, and another one separates
 /// the figures from the table.
-std::vector<Text> HeadLines::take() {
+std::vector<Text> HeadLines::build() {
   add_title();
   add_ranks_and_time();
   add_detail();
   lines_.emplace_back();
   const std::size_t before = lines_.size();
-  add_ended_points();
+  add_sweep_bar();
   add_progress();
   add_result();
   add_resources();
@@ -151,7 +152,7 @@ std::vector<Text> HeadLines::take() {
 }  // namespace
 
 std::vector<Text> head_lines(const RunPicture& picture, std::size_t columns) {
-  return HeadLines(picture, columns).take();
+  return HeadLines(picture, columns).build();
 }
 
 }  // namespace dlrun
