@@ -1,8 +1,8 @@
 #pragma once
 // Sends one HTTP request through the program `curl`. The agent is a static binary without TLS, and
-// nodes may lack any library. Therefore a child process sends the request. curl gets the address,
-// the headers and the body on its standard input, because other users can read the arguments of a
-// process.
+// cannot rely on a library of the node. Therefore a child process sends the request. curl gets the
+// address, the headers and the body on its standard input, because other users can read the
+// arguments of a process.
 
 #include <chrono>
 #include <cstddef>
@@ -33,8 +33,8 @@ struct CurlReply {
   std::string body{};
   /// True if the server may have received the request although there is no reply.
   bool request_may_have_arrived = false;
-  /// A sentence for people if there is no reply, or if it is too large and `body` lacks it;
-  /// contains no address.
+  /// A sentence for people if there is no reply, or if the reply is too large, so that `body` lacks
+  /// it; contains no address.
   std::string problem{};
 };
 

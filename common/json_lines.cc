@@ -117,7 +117,7 @@ std::optional<std::string_view> LineReader::next() {
       searched_ = 0;
     }
     if (fill()) continue;
-    has_rest_ = is_long || size_ > begin_;
+    has_unfinished_line_ = is_long || size_ > begin_;
     return std::nullopt;
   }
 }

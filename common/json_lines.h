@@ -70,7 +70,7 @@ class LineReader {
   [[nodiscard]] std::size_t long_lines() const { return long_lines_; }
   /// Returns true if the range ends with bytes that have no newline. Valid after next() has
   /// returned nullopt.
-  [[nodiscard]] bool has_rest() const { return has_rest_; }
+  [[nodiscard]] bool has_unfinished_line() const { return has_unfinished_line_; }
 
  private:
   /// Appends more bytes of the file to the buffer. Returns false at the end, or if reading fails.
@@ -83,7 +83,7 @@ class LineReader {
   std::size_t size_ = 0;      ///< number of bytes in buffer_
   std::size_t searched_ = 0;  ///< number of bytes after begin_ that have no newline
   std::size_t long_lines_ = 0;
-  bool has_rest_ = false;
+  bool has_unfinished_line_ = false;
 };
 
 /// Returns the end offset of the file's last line with a correct checksum. The bytes after this

@@ -70,10 +70,10 @@ using LogWriter = std::function<void(std::string line)>;
 /// Opens the log of this process. Each line names `program` ("dlrun", "lead", "rank 3"). Without a
 /// file the lines go to standard error. Appends to the file, or creates the file with mode 0600.
 /// Each line is one write, so several processes may use one file. Hides the values of all variables
-/// of `env` for whose name is_secret_name() returns true, except values of less than four bytes,
-/// which may be parts of other words. Fails with kIo, or with kInvalid if the file is a symbolic
-/// link or not a regular file, belongs to another user, or is open to other users. Does nothing if
-/// the level is kOff.
+/// of `env` whose names is_secret_name() accepts, except values of less than four bytes, which may
+/// be parts of other words. Fails with kIo, or with kInvalid if the file is a symbolic link or not
+/// a regular file, belongs to another user, or is open to other users. Does nothing if the level is
+/// kOff.
 [[nodiscard]] Result<> open_log(std::string program, const LogSetting& setting, const Env& env);
 
 /// Opens the log like open_log(), but passes the lines to `write`. Any thread may call `write`.

@@ -37,7 +37,7 @@ struct SyncState {
   std::string run_id{};
   std::int64_t sent = 0;     ///< the offset of the first line that is not sent yet
   std::int64_t skipped = 0;  ///< the number of lines that were too long to be sent
-  bool has_params = false;
+  bool has_params = false;   ///< the server has the parameters
 };
 
 std::string percent_encoded(std::string_view text) {
@@ -168,7 +168,7 @@ std::string MlflowClient::find_or_create_run() {
     if (id.empty()) problem_ = "the server's answer names no run";
     return id;
   };
-  // The name of a run has letters, digits, '.', '_', '-' and '/' only, so it needs no escape.
+  // The id of a run has letters, digits, '.', '_', '-' and '/' only, so it needs no escape.
   const auto found = call("POST", "runs/search",
                           {{"experiment_ids", MlflowJson::array({experiment})},
                            {"filter", fmt::format("tags.`{}` = '{}'", kRunTag, run_.run)},
@@ -489,9 +489,9 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
   }
   if (!client.problem().empty()) report.problem = client.problem();
   if (report.problem.empty() && state.skipped > 0)
-    report.problem =
-        fmt::format("dlrun does not send lines of more than {} bytes, and mlflow.jsonl has {}",
-                    kChunkBytes, state.skipped);
+    report.problem = fmt::format(
+        "dlrun does not send lines of more than {} bytes, and mlflow.jsonl has {} of them",
+        kChunkBytes, state.skipped);
   report.is_complete = report.problem.empty();
   return report;
 }

@@ -1,12 +1,13 @@
 #pragma once
-// Sends the record of a run to an MLflow server over its REST API 2.0 (track.mlflow). The folder
+// Sends the record of a run to an MLflow server (track.mlflow) over its REST API 2.0. The folder
 // RUN/track, which only its owner can enter, holds the values that are to be sent:
 //
 //   mlflow.json    the server and the run, MlflowRun; written once
 //   mlflow.jsonl   the values, one JSON object per line: {"t": ms, "step": N, "m": {NAME: NUMBER}},
 //                  and {"t": ms, "status": "FINISHED"} at the end
 //   mlflow.state   {"run_id", "sent": bytes of mlflow.jsonl that the server has, "skipped": number
-//                  of lines that are too long to be sent, "has_params"}
+//                  of lines that are too long to be sent, "has_params": the server has the
+//                  parameters}
 //   mlflow.copied  {"inode", "offset", "step"}: the lines of metrics.jsonl that mlflow.jsonl has;
 //                  only with dlrun's trainer (runtime/agent/metrics_copy.h)
 //   mlflow.lock    locked by the process that sends

@@ -26,7 +26,7 @@ struct Notice {
   std::string job{}, cluster{};
   std::string time{};  ///< UTC
   std::int64_t attempt = 0;
-  std::string message{};    ///< the end or the cause, as a sentence
+  std::string message{};    ///< how the run ended, why it starts again, or where its ranks run
   std::string component{};  ///< the component of the rank; empty: the job has one program
   std::optional<std::int64_t> rank{};
   std::string node{};

@@ -41,7 +41,8 @@ struct SendReport {
 };
 
 /// The ways of sending that a sender uses. The queue of a run that somebody copied from another
-/// user may name any command, so a sender runs commands only if the user has named the run.
+/// user may name any command, so `dlrun notify --relay` runs commands only of runs that are given
+/// on its command line.
 enum class SendBy { kWebhooks, kWebhooksAndCommands };
 
 /// A notice in the queue, for people.

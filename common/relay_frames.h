@@ -14,7 +14,7 @@
 namespace dlrun {
 
 /// The kinds of frames. The numbers are part of the protocol. If a comment below begins with
-/// "dlrun" or "agent", only this end sends the kind.
+/// "dlrun" or "agent", only that end sends the kind.
 enum class FrameKind : std::uint8_t {
   kOpen = 1,     ///< dlrun: a client has connected; payload: the port on the node, 2 bytes
   kOpened = 2,   ///< agent: the program has accepted the connection

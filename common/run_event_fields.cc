@@ -209,11 +209,11 @@ OutputsCopied OutputsCopied::of(const Json& fields) {
           .seconds = seconds_in(fields)};
 }
 
-Json Missing::fields() const {
+Json RanksMissing::fields() const {
   return {{"ranks", ranks}, {"seconds", seconds}};
 }
-Missing Missing::of(const Json& fields) {
-  Missing missing{.seconds = seconds_in(fields)};
+RanksMissing RanksMissing::of(const Json& fields) {
+  RanksMissing missing{.seconds = seconds_in(fields)};
   const Json* list = list_in(fields, "ranks");
   if (list == nullptr) return missing;
   for (const Json& rank : *list) {

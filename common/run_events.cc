@@ -35,7 +35,7 @@ void each_known(const Use& use) {
 template <typename Event>
 constexpr EventClass class_of_type() {
   if constexpr (requires { Event::kClass; }) return Event::kClass;
-  return EventClass::kDecides;
+  return EventClass::kEssential;
 }
 
 }  // namespace
@@ -93,7 +93,7 @@ std::optional<RecordedEvent> event_of_line(std::string_view line) {
 }
 
 EventClass class_of(std::string_view kind) {
-  auto found = EventClass::kDecides;
+  auto found = EventClass::kEssential;
   each_known([&]<typename Event>(std::type_identity<Event>) {
     if (kind == Event::kKind) found = class_of_type<Event>();
   });

@@ -42,7 +42,7 @@ struct RecordParts {
 /// The importance of an event: decides which events remain when lead rewrites the file with fewer
 /// events. The comment on EventLog::record() says which events are dropped while the disk is slow.
 enum class EventClass {
-  kDecides,    ///< attempts, restarts, ends, failures, the last result: all remain
+  kEssential,  ///< attempts, restarts, ends, failures, the last result: all remain
   kRemark,     ///< warnings and signals: the latest ones remain
   kDroppable,  ///< progress and samples: some of them remain
 };
@@ -53,7 +53,7 @@ using Json = nlohmann::ordered_json;
 
 // Each struct has:
 //   kKind     the event's name in the record
-//   kClass    its importance; kDecides if the struct has no kClass
+//   kClass    its importance; kEssential if the struct has no kClass
 //   fields()  the event's own fields, in the order of the record
 //   of()      reads the fields of a record. A field that is missing or has the wrong type keeps its
 //             default, because anybody may have written the record.
@@ -68,7 +68,7 @@ struct Claimed {
   static constexpr std::string_view kKind = "claimed";
   std::string job{}, cluster{}, host{};
   std::int64_t pid = 0;
-  bool again = false;  ///< a job that Slurm requeued claims its run again
+  bool again = false;  ///< Slurm has requeued the job, or this is a later job of a chain
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static Claimed of(const Json& fields);
@@ -161,13 +161,13 @@ struct OutputsCopied {
 };
 
 /// Some ranks did not join in time.
-struct Missing {
+struct RanksMissing {
   static constexpr std::string_view kKind = "missing";
   std::vector<std::int64_t> ranks{};
   double seconds = 0;
 
   [[nodiscard]] Json fields() const;
-  [[nodiscard]] static Missing of(const Json& fields);
+  [[nodiscard]] static RanksMissing of(const Json& fields);
 };
 
 /// A number that a program reported. Whole numbers stay whole: 2 is not recorded as 2.0.
@@ -306,8 +306,8 @@ struct AttemptEnd {
   /// The suspect nodes: those whose agents disappeared without an exit record, and the node of the
   /// process that hangs. Set only if on at least one of these nodes all agents disappeared.
   std::optional<std::vector<std::string>> silent{};
-  std::vector<std::string> lost_nodes{};
-  std::optional<double> seconds{};  ///< nullopt: the ranks were never started
+  std::vector<std::string> lost_nodes{};  ///< nodes that are the reason for the end
+  std::optional<double> seconds{};        ///< nullopt: the ranks were never started
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static AttemptEnd of(const Json& fields);
@@ -381,9 +381,9 @@ struct Unknown {
 using RunEvent =
     std::variant<events::Claimed, events::Components, events::Started, events::Joined,
                  events::Checked, events::Staging, events::Staged, events::OutputsCopied,
-                 events::Missing, events::Progress, events::FinalReports, events::RankStatistics,
-                 events::Signal, events::RankFailed, events::Warning, events::Autopsy,
-                 events::AttemptEnd, events::ComponentReady, events::ComponentEnd,
+                 events::RanksMissing, events::Progress, events::FinalReports,
+                 events::RankStatistics, events::Signal, events::RankFailed, events::Warning,
+                 events::Autopsy, events::AttemptEnd, events::ComponentReady, events::ComponentEnd,
                  events::ComponentRestart, events::Restarting, events::Ended, events::Unknown>;
 
 [[nodiscard]] std::string_view kind_of(const RunEvent& event);
@@ -407,7 +407,7 @@ struct RecordedEvent {
 /// checksum is wrong or the line is not an object (parse_checked_line()).
 [[nodiscard]] std::optional<RecordedEvent> event_of_line(std::string_view line);
 
-/// Returns the class of the event with this name; kDecides for unknown names.
+/// Returns the class of the event with this name; kEssential for unknown names.
 [[nodiscard]] EventClass class_of(std::string_view kind);
 
 /// Returns the event's kind without parsing the line; empty if the line does not begin like lead's

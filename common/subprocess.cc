@@ -136,11 +136,11 @@ Result<int> reap(pid_t child, Clock::time_point deadline) {
   int status = 0;
   bool is_killed = false;
   for (;;) {
-    const pid_t done = waitpid(child, &status, WNOHANG);
-    if (done == child && is_killed)
+    const pid_t ended = waitpid(child, &status, WNOHANG);
+    if (ended == child && is_killed)
       return fail(Errc::kTimeout, "did not end in time and was killed");
-    if (done == child) return status;
-    if (done < 0 && errno != EINTR) return fail(Errc::kIo, "waitpid: {}", errno_text(errno));
+    if (ended == child) return status;
+    if (ended < 0 && errno != EINTR) return fail(Errc::kIo, "waitpid: {}", errno_text(errno));
     if (is_killed && Clock::now() >= deadline) {
       return fail(
           Errc::kTimeout,

@@ -138,7 +138,7 @@ std::string event_text(const events::Staged& staged) {
 std::string event_text(const events::OutputsCopied& copied) {
   return copies_text(copied.files, copied.bytes, copied.nodes, copied.seconds);
 }
-std::string event_text(const events::Missing& missing) {
+std::string event_text(const events::RanksMissing& missing) {
   return fmt::format("{} did not connect within {}",
                      count_text(static_cast<std::int64_t>(missing.ranks.size()), "rank"),
                      seconds_text(missing.seconds));
@@ -218,7 +218,7 @@ bool is_bad(const events::ComponentRestart&) {
 bool is_bad(const events::Signal& signal) {
   return !(signal.word == SignalDecision::kCheckpoint);  // a checkpoint signal is no failure
 }
-bool is_bad(const events::Missing&) {
+bool is_bad(const events::RanksMissing&) {
   return true;
 }
 bool is_bad(const events::RankFailed&) {

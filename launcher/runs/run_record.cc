@@ -173,7 +173,7 @@ class EventApplier {
     if (describes_run()) record_.staging_nodes = 0;
   }
   void operator()(const events::OutputsCopied&) const {}
-  void operator()(const events::Missing& missing) const {
+  void operator()(const events::RanksMissing& missing) const {
     for (const auto rank : missing.ranks) {
       if (record_.missing.size() < kMostMissing) record_.missing.push_back(rank);
     }
@@ -292,9 +292,9 @@ class EventSum {
     apply_line(line);
   }
 
-  [[nodiscard]] RunRecord finish(bool has_rest) {
+  [[nodiscard]] RunRecord finish(bool has_unfinished_line) {
     end_progress();
-    record_.has_torn_tail = has_rest || damaged_since_valid_ > 0;
+    record_.has_torn_tail = has_unfinished_line || damaged_since_valid_ > 0;
     return std::move(record_);
   }
   [[nodiscard]] RunRecord& record() { return record_; }
@@ -351,7 +351,7 @@ bool has_end(const std::filesystem::path& run) {
   LineReader lines(file->get(), begin, info.st_size);
   if (begin > 0) std::ignore = lines.next();  // skips the rest of a line
   while (const auto line = lines.next()) sum.add(*line);
-  return sum.finish(lines.has_rest()).ended;
+  return sum.finish(lines.has_unfinished_line()).ended;
 }
 
 Result<RunRecord> read_events(const std::filesystem::path& run) {
@@ -367,13 +367,13 @@ Result<RunRecord> read_events(const std::filesystem::path& run) {
   LineReader head(file->get(), 0, parts.head_end);
   while (const auto line = head.next()) sum.add(*line);
   sum.record().damaged_lines += head.long_lines();
-  if (parts.tail_begin >= info.st_size) return sum.finish(head.has_rest());
+  if (parts.tail_begin >= info.st_size) return sum.finish(head.has_unfinished_line());
   LineReader tail(file->get(), parts.tail_begin, info.st_size);
   std::ignore = tail.next();  // skips the rest of a line
   while (const auto line = tail.next()) sum.add(*line);
   sum.record().damaged_lines += tail.long_lines();
   sum.record().left_out_bytes = parts.tail_begin - parts.head_end;
-  return sum.finish(tail.has_rest());
+  return sum.finish(tail.has_unfinished_line());
 }
 
 }  // namespace dlrun

@@ -133,7 +133,8 @@ void Attempt::report_missing_ranks(Clock::time_point now) {
           : fmt::format("{} of {} ranks did not connect to lead within {} s: {} {}{}",
                         missing.size(), members_.size, waited,
                         missing.size() == 1 ? "rank" : "ranks", number_ranges(missing), where);
-  outlet_.record(events::Missing{.ranks = {missing.begin(), missing.end()}, .seconds = waited});
+  outlet_.record(
+      events::RanksMissing{.ranks = {missing.begin(), missing.end()}, .seconds = waited});
 }
 
 void Attempt::on_too_few_descriptors(std::string message, Clock::time_point now) {

@@ -66,7 +66,7 @@ class Survey {
   [[nodiscard]] bool keeps(std::string_view line, off_t at) {
     const auto kind = kind_of_line(line);
     switch (class_of(kind)) {
-      case EventClass::kDecides:
+      case EventClass::kEssential:
         return kind != events::FinalReports::kKind || wanted_.contains(at);
       case EventClass::kRemark:
         remarks_seen_ += line.size() + 1;

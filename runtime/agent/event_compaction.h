@@ -12,7 +12,7 @@ namespace dlrun::agent {
 
 /// Replaces the record by a smaller one and returns the new file, open for appending. Keeps these
 /// lines, unchanged and in their old order:
-/// - every event of class kDecides, except that only the last `result` event of an attempt (and
+/// - every event of class kEssential, except that only the last `result` event of an attempt (and
 ///   component) stays: it contains the earlier ones;
 /// - the latest events of class kRemark (warnings and signals);
 /// - `progress` and `samples` evenly spaced over the whole time, and the first, last and furthest

@@ -89,12 +89,12 @@ std::string long_record() {
   return text;
 }
 
-/// Returns the lines of events that affect decisions. Leaves out the results with 0.5, which are
+/// Returns the lines of events of class kEssential. Leaves out the results with 0.5, which are
 /// not the last results of their attempts.
-std::vector<std::string> deciding_lines(const std::string& text) {
+std::vector<std::string> essential_lines(const std::string& text) {
   std::vector<std::string> lines;
   for (const auto line : split(text, '\n')) {
-    if (line.empty() || class_of(kind_of_line(line)) != EventClass::kDecides) continue;
+    if (line.empty() || class_of(kind_of_line(line)) != EventClass::kEssential) continue;
     if (kind_of_line(line) == "result" && line.find("0.5") != std::string_view::npos) continue;
     lines.emplace_back(line);
   }
@@ -116,7 +116,7 @@ TEST_CASE(
   REQUIRE(write_file_atomic(path, before).has_value());
   REQUIRE(compact_events(path).has_value());
   const std::string after = content(path);
-  CHECK(deciding_lines(after) == deciding_lines(before));
+  CHECK(essential_lines(after) == essential_lines(before));
   CHECK(parse_checked_lines(after).damaged_lines == 0);
   CHECK(fs::directory_iterator(run.path())->path() == path);  // no temporary file is left
   if (kWithSanitizer) return;
@@ -262,7 +262,7 @@ TEST_CASE("events that lead writes while its record is compacted are kept") {
   CHECK(fs::file_size(path) < kCompactAtBytes);
   const std::string after = content(path);
   CHECK(parse_checked_lines(after).damaged_lines == 0);
-  CHECK(deciding_lines(after).size() == deciding_lines(text).size() + 1);
+  CHECK(essential_lines(after).size() == essential_lines(text).size() + 1);
   CHECK(after.find("\"step\":1999") != std::string::npos);
 }
 

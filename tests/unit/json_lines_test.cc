@@ -76,7 +76,7 @@ TEST_CASE("a reader skips lines longer than the limit, wherever they begin in it
       if (excess > 0) expected.erase(expected.begin() + 1);
       CHECK(lengths == expected);
       CHECK(lines.long_lines() == (excess > 0 ? 1 : 0));
-      CHECK_FALSE(lines.has_rest());
+      CHECK_FALSE(lines.has_unfinished_line());
     }
   }
 }

@@ -220,7 +220,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
   end();
   const auto report = sync();
   CHECK_FALSE(report.is_complete);
-  CHECK(has(report.problem, "lines of more than 262144 bytes, and mlflow.jsonl has 1"));
+  CHECK(has(report.problem, "lines of more than 262144 bytes, and mlflow.jsonl has 1 of them"));
   CHECK(report.values == 2);
   CHECK(only_run()["metrics"].size() == 2);
   CHECK(only_run()["status"] == "FINISHED");

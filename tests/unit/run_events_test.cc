@@ -43,7 +43,7 @@ std::vector<Line> lines() {
        R"("nodes":4,"files":12,"bytes":4096,"seconds":1.5)"},
       {events::OutputsCopied{.nodes = 2, .files = 3, .bytes = 10, .seconds = 0.5},
        R"("nodes":2,"files":3,"bytes":10,"seconds":0.5)"},
-      {events::Missing{.ranks = {2, 4}, .seconds = 600}, R"("ranks":[2,4],"seconds":600.0)"},
+      {events::RanksMissing{.ranks = {2, 4}, .seconds = 600}, R"("ranks":[2,4],"seconds":600.0)"},
       {events::Progress{.step = 7, .steps = 9, .loss = 2, .work_ms = 3.5},
        R"("step":7,"steps":9,"loss":2,"work_ms":3.5)"},
       {events::Progress{.epoch = 1, .loss = 2.0}, R"("epoch":1,"loss":2.0)"},
@@ -193,7 +193,7 @@ TEST_CASE(
     "value is kept and equals no known value") {
   const auto read = event_of({{"event", "moved"}, {"attempt", 1}, {"message", "m"}});
   CHECK(kind_of(read.event) == "moved");
-  CHECK(class_of(read.event) == EventClass::kDecides);
+  CHECK(class_of(read.event) == EventClass::kEssential);
   CHECK(fields_of(read.event)["message"] == "m");
   const auto later = Word<EndReason>::of_text("evicted");
   CHECK(later.text() == "evicted");
