@@ -77,28 +77,28 @@ class WriterSink final : public spdlog::sinks::sink {
   LogWriter write_;
 };
 
-/// The log's settings at one moment. A change creates new settings. The old settings are never
-/// changed or freed, because another thread may still use them. A process creates only a few.
-struct Settings {
+/// The log's state at one moment. A change creates a new state. The old state is never changed or
+/// freed, because another thread may still use it. A process creates only a few states.
+struct LogState {
   std::shared_ptr<spdlog::logger> logger;
   std::vector<std::string> secrets;        ///< longest first
-  std::unique_ptr<const Settings> before;  ///< the settings that these replaced
+  std::unique_ptr<const LogState> before;  ///< the state that this one replaced
 };
-std::atomic<const Settings*> g_settings{nullptr};
+std::atomic<const LogState*> g_log_state{nullptr};
 std::mutex g_replacing;
 
-/// Replaces the settings by a copy that `change` has modified.
-void replace_settings(const std::function<void(Settings&)>& change) {
+/// Replaces the state by a copy that `change` has modified.
+void replace_log_state(const std::function<void(LogState&)>& change) {
   const std::lock_guard lock(g_replacing);
-  auto next = std::make_unique<Settings>();
-  const Settings* const now = g_settings.load();
+  auto next = std::make_unique<LogState>();
+  const LogState* const now = g_log_state.load();
   if (now != nullptr) {
     next->logger = now->logger;
     next->secrets = now->secrets;
     next->before.reset(now);
   }
   change(*next);
-  g_settings.store(next.release());
+  g_log_state.store(next.release());
 }
 
 spdlog::level::level_enum spdlog_level(LogLevel level) {
@@ -285,12 +285,12 @@ void open_log_to(std::string program, LogLevel level, const Env& env, LogWriter 
                                                  std::make_shared<WriterSink>(std::move(write)));
   logger->set_level(spdlog_level(level));
   logger->set_error_handler([](const std::string&) {});  // the default handler prints to stderr
-  replace_settings([&](Settings& settings) {
-    settings.logger = std::move(logger);
-    settings.secrets.clear();
+  replace_log_state([&](LogState& state) {
+    state.logger = std::move(logger);
+    state.secrets.clear();
     for (const auto& [name, value] : env.values()) {
       if (value.size() >= kShortestSecretBytes && is_secret_name(name))
-        add_secret(settings.secrets, value);
+        add_secret(state.secrets, value);
     }
   });
   log_detail::level.store(level);
@@ -302,7 +302,7 @@ void close_log() {
 
 void hide_in_log(std::string_view secret) {
   if (secret.empty() || !is_logged(LogLevel::kInfo)) return;
-  replace_settings([&](Settings& settings) { add_secret(settings.secrets, secret); });
+  replace_log_state([&](LogState& state) { add_secret(state.secrets, secret); });
 }
 
 std::vector<std::string> mask_arguments(std::span<const std::string> argv) {
@@ -362,15 +362,15 @@ std::string mask_urls(std::string_view text) {
 namespace log_detail {
 
 void write_line(LogLevel line_level, std::string_view message, std::span<const LogField> fields) {
-  const Settings* const settings = g_settings.load();
-  if (settings == nullptr) return;
+  const LogState* const state = g_log_state.load();
+  if (state == nullptr) return;
   std::string line(message);
   for (const LogField& field : fields) {
     const auto* const text = std::get_if<std::string_view>(&field.value);
     if (text != nullptr && text->empty()) continue;
-    line += fmt::format(" {}={}", field.name, shown(field, settings->secrets));
+    line += fmt::format(" {}={}", field.name, shown(field, state->secrets));
   }
-  settings->logger->log(spdlog_level(line_level), spdlog::string_view_t(line));
+  state->logger->log(spdlog_level(line_level), spdlog::string_view_t(line));
 }
 
 }  // namespace log_detail

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = 8;
 constexpr std::size_t kNoiseLimit = 64U << 10U;  ///< bytes before the greeting
-constexpr std::size_t kKeptBytes = 256U << 10U;  ///< above this number, append() removes used bytes
+/// append() removes the bytes that frames have used if there are more than this number.
+constexpr std::size_t kMostUsedBytes = 256U << 10U;
 
 void append_number(std::string& out, std::uint32_t number, int bytes) {
   for (int shift = (bytes - 1) * 8; shift >= 0; shift -= 8)
@@ -69,7 +70,7 @@ void append_credit(std::string& out, std::uint32_t channel, std::uint32_t bytes)
 }
 
 void FrameBuffer::append(std::string_view bytes) {
-  if (at_ == bytes_.size() || at_ > kKeptBytes) {
+  if (at_ == bytes_.size() || at_ > kMostUsedBytes) {
     bytes_.erase(0, at_);
     at_ = 0;
   }

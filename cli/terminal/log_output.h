@@ -13,8 +13,8 @@ namespace dlrun {
 /// - A carriage return clears the line and starts it again, so that progress bars look as intended.
 ///   It becomes a newline if `colour` is false. A carriage return before a newline is dropped.
 /// - Sequences that clear a line are dropped.
-/// - Newlines, tabs and the variation selectors of emoji stay. printable() escapes the other
-///   characters.
+/// - Newlines, tabs and the variation selectors of emoji stay. The other characters appear as
+///   printable() returns them.
 class LogFilter {
  public:
   explicit LogFilter(bool colour) : colour_(colour) {}
