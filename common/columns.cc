@@ -8,10 +8,10 @@ std::size_t columns_of(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_character_start));
 }
 
-std::string shortened(const std::string& text, std::size_t limit) {
+std::string shortened(const std::string& text, std::size_t kept) {
   std::size_t seen = 0, at = 0;
   for (; at < text.size(); ++at) {
-    if (is_character_start(text[at]) && ++seen > limit) return text.substr(0, at) + "...";
+    if (is_character_start(text[at]) && ++seen > kept) return text.substr(0, at) + "...";
   }
   return text;
 }

@@ -16,9 +16,9 @@ namespace dlrun {
 /// if no character is wide. Combining characters count, too.
 [[nodiscard]] std::size_t columns_of(std::string_view text);
 
-/// Returns `text` if it has at most `limit` characters. Otherwise returns the first `limit`
-/// characters and "...", together `limit` + 3 characters.
-[[nodiscard]] std::string shortened(const std::string& text, std::size_t limit);
+/// Returns `text` if it has at most `kept` characters. Otherwise returns the first `kept`
+/// characters and "...", together `kept` + 3 characters.
+[[nodiscard]] std::string shortened(const std::string& text, std::size_t kept);
 
 /// Returns `text` if it has at most `columns` characters. Otherwise returns the first characters
 /// and "…", together `columns` characters.

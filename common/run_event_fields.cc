@@ -175,10 +175,10 @@ Joined Joined::of(const Json& fields) {
           .seconds = seconds_in(fields)};
 }
 
-Json Checked::fields() const {
+Json CollectivesChecked::fields() const {
   return {{"ranks", ranks}, {"seconds", seconds}};
 }
-Checked Checked::of(const Json& fields) {
+CollectivesChecked CollectivesChecked::of(const Json& fields) {
   return {.ranks = integer_in(fields, "ranks"), .seconds = seconds_in(fields)};
 }
 

@@ -120,13 +120,13 @@ struct Joined {
 };
 
 /// The ranks' check of collectives is done, and the programs start.
-struct Checked {
+struct CollectivesChecked {
   static constexpr std::string_view kKind = "checked";
   std::int64_t ranks = 0;
   double seconds = 0;
 
   [[nodiscard]] Json fields() const;
-  [[nodiscard]] static Checked of(const Json& fields);
+  [[nodiscard]] static CollectivesChecked of(const Json& fields);
 };
 
 /// All ranks have connected, and some nodes still copy their data (stage). `Joined` follows.
@@ -380,7 +380,7 @@ struct Unknown {
 
 using RunEvent =
     std::variant<events::Claimed, events::Components, events::Started, events::Joined,
-                 events::Checked, events::Staging, events::Staged, events::OutputsCopied,
+                 events::CollectivesChecked, events::Staging, events::Staged, events::OutputsCopied,
                  events::RanksMissing, events::Progress, events::FinalReports,
                  events::RankStatistics, events::Signal, events::RankFailed, events::Warning,
                  events::Autopsy, events::AttemptEnd, events::ComponentReady, events::ComponentEnd,

@@ -119,7 +119,7 @@ std::string event_text(const events::Joined& joined) {
   return fmt::format("{} on {} within {}", count_text(joined.ranks, "rank"), joined.hosts,
                      seconds_text(joined.seconds));
 }
-std::string event_text(const events::Checked&) {
+std::string event_text(const events::CollectivesChecked&) {
   return {};
 }
 /// Returns text such as "12 files, 1.5 GiB, on 4 nodes in 40 s".

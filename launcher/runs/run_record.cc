@@ -140,7 +140,7 @@ class EventApplier {
       record_.hosts = hosts_of_components(record_);
     }
   }
-  void operator()(const events::Checked&) const {
+  void operator()(const events::CollectivesChecked&) const {
     if (describes_run()) record_.collective_checked = true;
   }
   void operator()(const events::ComponentReady& ready) const {

@@ -55,7 +55,8 @@ void Attempt::on_checked(int rank, Clock::time_point now) {
   if (running == nullptr || members_.find(rank) == nullptr) return;
   if (++running->checked != members_.size) return;
   on_programs_start(*running, now);
-  outlet_.record(events::Checked{.ranks = members_.size, .seconds = seconds_since_start(now)});
+  outlet_.record(
+      events::CollectivesChecked{.ranks = members_.size, .seconds = seconds_since_start(now)});
 }
 
 void Attempt::on_check_failed(int rank, std::string_view words, bool is_own,

@@ -37,7 +37,7 @@ std::vector<Line> lines() {
        R"("ranks":2,"lead":"a","argv":[],"checks":"gpu,disk")"},
       {events::Joined{.ranks = 8, .hosts = "n[1-2]", .seconds = 0.25},
        R"("ranks":8,"hosts":"n[1-2]","seconds":0.25)"},
-      {events::Checked{.ranks = 8, .seconds = 50}, R"("ranks":8,"seconds":50.0)"},
+      {events::CollectivesChecked{.ranks = 8, .seconds = 50}, R"("ranks":8,"seconds":50.0)"},
       {events::Staging{.nodes = 4}, R"("nodes":4)"},
       {events::Staged{.nodes = 4, .files = 12, .bytes = 4096, .seconds = 1.5},
        R"("nodes":4,"files":12,"bytes":4096,"seconds":1.5)"},
