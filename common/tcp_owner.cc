@@ -26,21 +26,21 @@ struct TableAddress {
   std::string port;
 };
 
-/// Returns the address of a socket; nullopt if it is no address of TCP.
-std::optional<TableAddress> table_address(const sockaddr_storage& socket) {
+/// Returns a socket's address as the tables write it; nullopt if it is neither IPv4 nor IPv6.
+std::optional<TableAddress> table_address(const sockaddr_storage& binary) {
   std::array<std::uint32_t, 4> words{};
-  if (socket.ss_family == AF_INET) {
+  if (binary.ss_family == AF_INET) {
     sockaddr_in v4{};
-    std::memcpy(&v4, &socket, sizeof v4);
+    std::memcpy(&v4, &binary, sizeof v4);
     words = {0, 0, htonl(0xFFFF), v4.sin_addr.s_addr};
     return TableAddress{
         fmt::format("{:08X}", words[3]),
         fmt::format("{:08X}{:08X}{:08X}{:08X}", words[0], words[1], words[2], words[3]),
         fmt::format("{:04X}", ntohs(v4.sin_port))};
   }
-  if (socket.ss_family != AF_INET6) return std::nullopt;
+  if (binary.ss_family != AF_INET6) return std::nullopt;
   sockaddr_in6 v6{};
-  std::memcpy(&v6, &socket, sizeof v6);
+  std::memcpy(&v6, &binary, sizeof v6);
   std::memcpy(words.data(), &v6.sin6_addr, sizeof words);
   TableAddress address{
       {},

@@ -18,10 +18,10 @@ constexpr double kRoundedTo1000 = 999.5;
 constexpr double kRoundedTo10000 = 9999.5;
 
 /// Returns the smallest unit in which `bytes`, rounded to a whole number, has at most three digits.
-/// units: the number of units of kByteUnits that may be used.
-ByteScale short_scale(double bytes, std::size_t units) {
+/// Chooses among the first unit_count units of kByteUnits.
+ByteScale short_scale(double bytes, std::size_t unit_count) {
   ByteScale scale;
-  for (std::size_t unit = 1; unit < units && bytes / scale.divisor >= kRoundedTo1000; ++unit)
+  for (std::size_t unit = 1; unit < unit_count && bytes / scale.divisor >= kRoundedTo1000; ++unit)
     scale = {scale.divisor * 1024, kByteUnits[unit]};
   return scale;
 }
@@ -105,6 +105,12 @@ std::string whole_rate_text(double value) {
   return fmt::format("{:.0f}", value);
 }
 
+std::string rate_text(double value) {
+  if (value >= 999'500) return fmt::format("{:.3g}M", value / 1e6);
+  if (value >= 9'995) return fmt::format("{:.3g}k", value / 1e3);
+  return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
+}
+
 std::string value_text(double value) {
   if (std::abs(value) >= kNoSuffix) return fmt::format("{:.4g}", value);
   if (value >= 999'950) return fmt::format("{:.2f}M", value / 1e6);
@@ -118,12 +124,6 @@ std::string short_number(double value) {
   if (size / 1e3 >= kRoundedTo1000) return fmt::format("{:.3g}M", value / 1e6);
   if (size >= kRoundedTo10000) return fmt::format("{:.3g}k", value / 1e3);
   return fmt::format("{:.4g}", value);
-}
-
-std::string rate_text(double value) {
-  if (value >= 999'500) return fmt::format("{:.3g}M", value / 1e6);
-  if (value >= 9'995) return fmt::format("{:.3g}k", value / 1e3);
-  return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
 }
 
 std::string measurement_text(double value) {
@@ -146,7 +146,7 @@ std::string energy_text(double joules) {
                                            : fmt::format("{:.3g} MWh", watt_hours / 1e6);
 }
 
-std::string percent_text(double fraction) {
+std::string fraction_as_percent_text(double fraction) {
   return fraction < 0.0995 ? fmt::format("{:.2g} %", fraction * 100)
                            : whole_percent_text(fraction * 100);
 }

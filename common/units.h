@@ -14,9 +14,9 @@ namespace dlrun {
 /// Formats a size in the first of the units MiB, KiB and B in which it is a whole number: "64 KiB",
 /// "1028 B".
 [[nodiscard]] std::string exact_bytes_text(std::uint64_t bytes);
-/// Formats memory in use: "512 B", "35 MiB"; with one decimal below 10: "3.4 GiB".
+/// Formats an amount of memory: "512 B", "35 MiB"; with one decimal below 10: "3.4 GiB".
 [[nodiscard]] std::string memory_text(double bytes);
-/// Formats memory in use with three significant digits: "3.42 GiB".
+/// Formats an amount of memory with three significant digits: "3.42 GiB".
 [[nodiscard]] std::string fine_memory_text(double bytes);
 
 /// The unit of a chart's axis. A number of bytes divided by `divisor` is the number in this unit.
@@ -39,13 +39,13 @@ struct ByteScale {
 /// Formats a rate as a whole number; from 10,000 on with a suffix and one decimal: "812", "84.3k",
 /// "1.2M".
 [[nodiscard]] std::string whole_rate_text(double value);
+/// Formats a rate with three significant digits: "0.241", "812", "84.3k", "1.2M".
+[[nodiscard]] std::string rate_text(double value);
 /// Formats a value with four significant digits, from 10,000 on with a suffix: "0.1234", "84.3k",
 /// "1.23M".
 [[nodiscard]] std::string value_text(double value);
 /// Formats a value in few characters, for a page: "84.3k", "0.981", "1.2e-05", "3.1G".
 [[nodiscard]] std::string short_number(double value);
-/// Formats a rate with three significant digits: "0.241", "812", "84.3k", "1.2M".
-[[nodiscard]] std::string rate_text(double value);
 /// Formats a positive measurement with about three significant digits: "0.24", "51.2", "3997".
 [[nodiscard]] std::string measurement_text(double value);
 /// Formats a number of busy cores with two decimals: "1.50".
@@ -55,7 +55,7 @@ struct ByteScale {
 /// Formats an energy with three significant digits: "820 Wh", "1.52 kWh", "2.1 MWh".
 [[nodiscard]] std::string energy_text(double joules);
 /// Formats a fraction from 0 to 1: "75 %"; with two significant digits below 10 %: "9.9 %".
-[[nodiscard]] std::string percent_text(double fraction);
+[[nodiscard]] std::string fraction_as_percent_text(double fraction);
 /// Formats a percentage as a whole number: "75 %".
 [[nodiscard]] std::string whole_percent_text(double percent);
 

@@ -18,23 +18,24 @@ bool is_port(std::string_view text, AddressSource kind) {
 }  // namespace
 
 std::string_view user_and_host_in(std::string_view address, AddressSource kind) {
-  const auto place = address.substr(0, address.find_first_of("/?#\"'"));
-  const auto colon = place.find(':');
-  const bool may_have_more = colon != std::string_view::npos &&
-                             place.find('@') == std::string_view::npos && !place.starts_with('[') &&
-                             !is_port(place.substr(colon + 1), kind);
-  if (!may_have_more) return place;
+  const auto authority = address.substr(0, address.find_first_of("/?#\"'"));
+  const auto colon = authority.find(':');
+  const bool may_have_more =
+      colon != std::string_view::npos && authority.find('@') == std::string_view::npos &&
+      !authority.starts_with('[') && !is_port(authority.substr(colon + 1), kind);
+  if (!may_have_more) return authority;
   auto whole = address.substr(0, address.find("://"));  // another address starts there
   whole = whole.substr(0, whole.find_first_of("\"'"));
   const auto at = whole.rfind('@');
-  return at == std::string_view::npos ? place : whole.substr(0, whole.find_first_of("/?#", at));
+  return at == std::string_view::npos ? authority : whole.substr(0, whole.find_first_of("/?#", at));
 }
 
 bool has_user(std::string_view address) {
-  std::string plain(address);
+  std::string quotes_replaced(address);
   std::replace_if(
-      plain.begin(), plain.end(), [](char c) { return c == '"' || c == '\''; }, '_');
-  return user_and_host_in(plain, AddressSource::kLog).find('@') != std::string_view::npos;
+      quotes_replaced.begin(), quotes_replaced.end(), [](char c) { return c == '"' || c == '\''; },
+      '_');
+  return user_and_host_in(quotes_replaced, AddressSource::kLog).find('@') != std::string_view::npos;
 }
 
 }  // namespace dlrun

@@ -46,7 +46,7 @@ class Apptainer final : public ContainerBackend {
     return {"./image.sif", fmt::format("apptainer pull image.sif docker://{}", name)};
   }
 
-  [[nodiscard]] std::string image_text(const std::string& name) const override {
+  [[nodiscard]] std::string native_image_name(const std::string& name) const override {
     return apptainer_image(name);
   }
 
@@ -55,7 +55,9 @@ class Apptainer final : public ContainerBackend {
     return needs_sif && kind != ImageKind::kSif ? "it is not a SIF file" : "";
   }
 
-  [[nodiscard]] GpuDriver gpu_driver() const override { return GpuDriver::kByOption; }
+  [[nodiscard]] GpuDriverSource gpu_driver_source() const override {
+    return GpuDriverSource::kByOption;
+  }
 
   [[nodiscard]] std::string_view unmountable_characters() const override { return ",:\\"; }
 
@@ -106,7 +108,7 @@ class Apptainer final : public ContainerBackend {
       std::string text = mount.source + ":" + mount.target;
       if (!mount.flags.empty()) text += ":" + join(mount.flags, ",");
       add("--bind " + shell_quote(text),
-          mount.is_own ? "folders that dlrun mounts" : "container.mounts");
+          mount.is_from_dlrun ? "folders that dlrun mounts" : "container.mounts");
     }
     if (!spec.mount_home.value_or(false)) add("--no-home", "container.mount_home");
     if (spec.remap_root.value_or(false)) add("--fakeroot", "container.remap_root");

@@ -26,7 +26,7 @@ std::vector<std::string_view> container_backend_names() {
   return names;
 }
 
-std::string container_tools() {
+std::string container_tools_text() {
   auto names = container_backend_names();
   std::erase(names, no_container_backend().name());
   const std::string_view last = names.back();

@@ -84,7 +84,9 @@ class Charliecloud final : public ContainerBackend {
     return is_usable ? "" : "it is neither a folder nor a squashfs file";
   }
 
-  [[nodiscard]] GpuDriver gpu_driver() const override { return GpuDriver::kInImage; }
+  [[nodiscard]] GpuDriverSource gpu_driver_source() const override {
+    return GpuDriverSource::kInImage;
+  }
 
   [[nodiscard]] std::string_view unmountable_characters() const override { return ":"; }
 
@@ -146,7 +148,7 @@ class Charliecloud final : public ContainerBackend {
         "container.runtime");
     for (const Mount& mount : all_mounts(step)) {
       add(shell_quote("--bind=" + mount.source + ":" + mount.target),
-          mount.is_own ? "folders that dlrun mounts" : "container.mounts");
+          mount.is_from_dlrun ? "folders that dlrun mounts" : "container.mounts");
     }
     if (spec.mount_home.value_or(false)) add("--home", "container.mount_home");
     if (spec.remap_root.value_or(false)) add("--uid=0 --gid=0", "container.remap_root");

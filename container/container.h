@@ -16,7 +16,7 @@ namespace dlrun {
 struct Mount {
   std::string source, target;      ///< absolute paths
   std::vector<std::string> flags;  ///< ro, rprivate, ...
-  bool is_own = false;             ///< added by dlrun, not by the user
+  bool is_from_dlrun = false;      ///< added by dlrun, not by the user
 };
 
 /// Values of the keys `container.*` of a spec.
@@ -32,7 +32,7 @@ struct ContainerStep {
   /// Mounts that dlrun adds: the runs folder, the agent's folder, and the folders of other keys,
   /// such as download.path, stage and train.data.path. If a user's mount has the same target, only
   /// the user's mount is made.
-  std::vector<Mount> own_mounts;
+  std::vector<Mount> dlrun_mounts;
   /// Variables whose value in the job takes precedence over the image's.
   std::vector<std::string> env_names;
   /// The names in env_names that the script exports; for an interactive session, also the names of
@@ -41,14 +41,15 @@ struct ContainerStep {
   bool has_gpus = false;  ///< the step may have GPUs
 };
 
-/// One srun option: its name, its value (none for a flag) and the key of the spec that caused it.
+/// One srun option: its name, its value (none for a flag), and the comment that the script shows
+/// beside it: the key of the spec that caused it, or another reason.
 struct ContainerOption {
   std::string option;
   std::optional<std::string> value;
   std::string key;
 };
 
-/// Quoted bash words and the key of the spec that caused them.
+/// Quoted bash words, and the comment that the script shows beside them, as in ContainerOption.
 struct ContainerLine {
   std::string text, key;
 };
@@ -65,8 +66,8 @@ struct ContainerEntrance {
   std::vector<ContainerLine> words;
 };
 
-/// A container option in the user's launch.srun: its name without leading dashes, and its value.
-using UserContainerOption = std::pair<std::string, std::optional<std::string>>;
+/// An option in the user's launch.srun: its name without leading dashes, and its value.
+using UserSrunOption = std::pair<std::string, std::optional<std::string>>;
 
 struct ContainerProblem {
   std::string key;  ///< the key of the spec, such as "container.mounts[0]"
@@ -78,7 +79,7 @@ struct ContainerProblem {
 enum class ImageKind { kFolder, kSquashfs, kSif, kOther };
 
 /// The way in which programs in a container find NVIDIA's driver.
-enum class GpuDriver {
+enum class GpuDriverSource {
   kByHook,    ///< a hook mounts it if the job or the image sets variables NVIDIA_*
   kByOption,  ///< an option of the tool mounts it
   kInImage,   ///< the image must contain the driver
@@ -103,16 +104,20 @@ class ContainerBackend {
   ContainerBackend& operator=(const ContainerBackend&) = delete;
 
   [[nodiscard]] virtual std::string_view name() const = 0;
-  /// Returns the commands that may print the tool's version on a login node, the preferred one
-  /// first. Returns none for a tool that only srun can use.
+  /// Returns commands to try on a login node, the preferred one first, for the tool's version.
+  /// Returns none for a tool that only srun can use.
   [[nodiscard]] virtual std::vector<VersionCommand> version_commands() const { return {}; }
   /// Returns an example for an image in a registry. name: REGISTRY/PATH.
   [[nodiscard]] virtual ExampleImage example_image(const std::string& name) const;
   /// Returns the image's name in the form that this tool expects.
-  [[nodiscard]] virtual std::string image_text(const std::string& name) const { return name; }
+  [[nodiscard]] virtual std::string native_image_name(const std::string& name) const {
+    return name;
+  }
   /// Returns the reason why the tool cannot use an image of this kind; empty if it can.
   [[nodiscard]] virtual std::string why_unusable(ImageKind kind, std::string_view path) const;
-  [[nodiscard]] virtual GpuDriver gpu_driver() const { return GpuDriver::kByHook; }
+  [[nodiscard]] virtual GpuDriverSource gpu_driver_source() const {
+    return GpuDriverSource::kByHook;
+  }
   /// Returns the characters that a mount's path must not contain.
   [[nodiscard]] virtual std::string_view unmountable_characters() const = 0;
   /// Returns a problem for each setting that this backend cannot express or would misread.
@@ -121,14 +126,14 @@ class ContainerBackend {
   /// user, which the function removes from user_options. Returns none if the backend uses only
   /// entrance().
   [[nodiscard]] virtual std::vector<ContainerOption> step_options(
-      const ContainerStep&, std::vector<UserContainerOption>&) const {
+      const ContainerStep&, std::vector<UserSrunOption>& /*user_options*/) const {
     return {};
   }
   /// Returns script text that enters the container; empty if the backend uses only step_options().
   [[nodiscard]] virtual ContainerEntrance entrance(const ContainerStep&) const { return {}; }
   /// Returns true if this value of a variable reaches the container byte for byte. Otherwise the
   /// rank agent sets the variable inside the container.
-  [[nodiscard]] virtual bool carries(std::string_view) const { return true; }
+  [[nodiscard]] virtual bool carries_value(std::string_view /*value*/) const { return true; }
 };
 
 /// Returns the backend with this name, or nullptr if there is none.
@@ -136,6 +141,6 @@ class ContainerBackend {
 /// Returns all names, in the order in which help texts list them.
 [[nodiscard]] std::vector<std::string_view> container_backend_names();
 /// Returns the names of the tools as text: "pyxis, enroot, apptainer or charliecloud".
-[[nodiscard]] std::string container_tools();
+[[nodiscard]] std::string container_tools_text();
 
 }  // namespace dlrun

@@ -1,10 +1,11 @@
 // The backend for enroot without pyxis. Every node creates the container once, before the ranks
-// start, and keeps the container until the job ends. Every task enters the container with `enroot
-// start`, which passes on only the variables that its options name.
+// start, and keeps the container until the job ends; a container with a name stays. Every task
+// enters the container with `enroot start`, which passes on only the variables that its options
+// name.
 //
 // enroot reads mounts as lines of an fstab, and variables as lines of a file. enroot would change a
 // variable's value that contains a newline or begins with a quote, so the rank agent sets such a
-// variable (carries()).
+// variable (carries_value()).
 
 #include <algorithm>
 #include <array>
@@ -43,7 +44,7 @@ constexpr std::array<std::string_view, 11> kPassedOn{"SLURM*",
 }
 
 /// Returns the variables that enroot passes on, as the patterns of a shell `case`.
-[[nodiscard]] std::string passed_on(const std::vector<std::string>& exported_names) {
+[[nodiscard]] std::string passed_on_patterns(const std::vector<std::string>& exported_names) {
   std::string text;
   for (const std::string_view pattern : kPassedOn)
     text += (text.empty() ? "" : " | ") + std::string(pattern);
@@ -108,7 +109,7 @@ constexpr std::string_view kOnTermOfSession =
 /// at the same time, on this node or on a node that shares enroot's data directory. Therefore the
 /// lock file is in the data directory. The script reads the path of that directory from an error
 /// message of enroot, because enroot prints the path nowhere else.
-constexpr std::string_view kHoldNamedContainer = R"sh(hold_container() { # IMAGE
+constexpr std::string_view kCreateNamedContainer = R"sh(hold_container() { # IMAGE
   local name=@NAME@ dlrun_data dlrun_messages dlrun_making
   dlrun_messages=$(mktemp)
   enroot remove --force dlrun-no-such-container </dev/null >"$dlrun_messages" 2>&1 || true
@@ -198,7 +199,7 @@ constexpr std::string_view kOnAllNodes =
 constexpr std::string_view kOnThisNode = "--nodes=1 --ntasks=1 --nodelist=\"$SLURMD_NODENAME\"";
 
 /// Bash line of an interactive session that creates the named container on the session's node.
-constexpr std::string_view kHoldInSession = "(hold_container \"$dlrun_image\") >&2\n";
+constexpr std::string_view kCreateInSession = "(hold_container \"$dlrun_image\") >&2\n";
 
 /// kSaveVariables saves the job's variables, and kRestoreVariables restores them after the entry
 /// point, which may have changed them.
@@ -255,7 +256,7 @@ class Enroot final : public ContainerBackend {
 
   [[nodiscard]] std::string_view unmountable_characters() const override { return ",:\\"; }
 
-  [[nodiscard]] bool carries(std::string_view value) const override {
+  [[nodiscard]] bool carries_value(std::string_view value) const override {
     const bool is_quoted = value.size() >= 2 && (value.front() == '"' || value.front() == '\'');
     return value.find('\n') == std::string_view::npos && !is_quoted;
   }
@@ -295,7 +296,7 @@ class Enroot final : public ContainerBackend {
                            {"@HOME@", spec.mount_home.value_or(false) ? "y" : "n"},
                            {"@ROOT@", spec.remap_root.value_or(false) ? "y" : "n"},
                            {"@WRITABLE@", spec.writable.value_or(false) ? "y" : "n"},
-                           {"@PASSED@", passed_on(step.exported_names)},
+                           {"@PASSED@", passed_on_patterns(step.exported_names)},
                            {"@CONFIGURATION@", make_configuration(has_entrypoint)},
                            {"@SAVE@", saved_variables.empty()
                                           ? ""
@@ -306,7 +307,7 @@ class Enroot final : public ContainerBackend {
     };
     const std::string image =
         fmt::format("dlrun_image={}  # container.image\n", shell_quote(spec.image.value_or("")));
-    const std::string_view hold = spec.name ? kHoldNamedContainer : kHoldContainer;
+    const std::string_view hold = spec.name ? kCreateNamedContainer : kHoldContainer;
     ContainerEntrance entrance;
     entrance.batch =
         "# container.runtime: enroot without pyxis. Every node makes the container and holds it "
@@ -316,15 +317,16 @@ class Enroot final : public ContainerBackend {
     entrance.tells_failures = true;
     entrance.attach = fill(kEnterEnroot);
     entrance.session = image + fill(kEnterEnroot) + std::string(kTellFailure) + fill(hold, true) +
-                       (spec.name ? std::string(kHoldInSession) : fill(kStartHolders, true));
+                       (spec.name ? std::string(kCreateInSession) : fill(kStartHolders, true));
     entrance.words.push_back(
         {"bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container",
          "container.runtime"});
     for (const Mount& mount : all_mounts(step)) {
       std::string text = escaped_for_fstab(mount.source) + ":" + escaped_for_fstab(mount.target);
       if (!mount.flags.empty()) text += ":x-create=auto,rbind," + join(mount.flags, ",");
-      entrance.words.push_back({"--mount " + shell_quote(text),
-                                mount.is_own ? "folders that dlrun mounts" : "container.mounts"});
+      entrance.words.push_back({"--mount " + shell_quote(text), mount.is_from_dlrun
+                                                                    ? "folders that dlrun mounts"
+                                                                    : "container.mounts"});
     }
     entrance.words.push_back({"--", ""});
     if (!saved_variables.empty()) {

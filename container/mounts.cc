@@ -42,7 +42,7 @@ std::vector<ContainerProblem> mount_problems(const ContainerSpec& spec,
 
 std::vector<Mount> all_mounts(const ContainerStep& step) {
   std::vector<Mount> mounts = step.spec.mounts;
-  for (const Mount& own : step.own_mounts) {
+  for (const Mount& own : step.dlrun_mounts) {
     const bool is_taken =
         std::any_of(step.spec.mounts.begin(), step.spec.mounts.end(),
                     [&](const Mount& of_user) { return of_user.target == own.target; });

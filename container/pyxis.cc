@@ -24,10 +24,10 @@ namespace {
 }
 
 /// Removes the option `name` from `options`, and returns the user's values of this option.
-[[nodiscard]] std::vector<std::string> take_values(std::vector<UserContainerOption>& options,
+[[nodiscard]] std::vector<std::string> take_values(std::vector<UserSrunOption>& options,
                                                    std::string_view name) {
   std::vector<std::string> values;
-  std::erase_if(options, [&](const UserContainerOption& option) {
+  std::erase_if(options, [&](const UserSrunOption& option) {
     if (option.first != name) return false;
     const std::string list = option.second.value_or("");
     for (std::string_view value : split(list, ',')) {
@@ -90,7 +90,7 @@ class Pyxis final : public ContainerBackend {
   }
 
   [[nodiscard]] std::vector<ContainerOption> step_options(
-      const ContainerStep& step, std::vector<UserContainerOption>& user_options) const override {
+      const ContainerStep& step, std::vector<UserSrunOption>& user_options) const override {
     const ContainerSpec& spec = step.spec;
     std::vector<ContainerOption> options;
     if (spec.image)

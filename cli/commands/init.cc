@@ -108,7 +108,7 @@ void add_init(CLI::App& root, Action& action) {
   command.option("--account", a.account, "Account to charge").type_name("NAME");
   command.option("--image", a.image, "Container image").type_name("IMAGE");
   const std::string runtime_help = fmt::format(
-      "Tool that runs the image: {} (default: the tool of the site)", container_tools());
+      "Tool that runs the image: {} (default: the tool of the site)", container_tools_text());
   command.option("--runtime", a.runtime, runtime_help.c_str()).type_name("NAME");
   command.option("--module", a.modules, "Module to load; repeatable")
       .type_name("NAME")

@@ -50,7 +50,7 @@ double regress(const Dataset& data, Range range, const std::vector<float>& w,
 Result<> train(const std::filesystem::path& file) {
   auto job = DistributedJob::initialise();  // 1. find this rank and the others
   if (!job) return tl::unexpected(job.error());
-  // 2. with a GPU: cudaSetDevice(job->gpu(visible))
+  // 2. with a GPU: cudaSetDevice(job->gpu(number of visible GPUs))
   // 3. no scaling here, because the global batch is equal for all numbers of ranks
   const double rate = job->scaled(0.02, LrScaling::kNone);
   std::vector<float> w(kWeights), gradient(kWeights);

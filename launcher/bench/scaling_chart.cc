@@ -39,12 +39,12 @@ ScalingTables scaling_tables(const std::vector<ScalingMeasurement>& measurements
   ScalingTables tables;
   tables.measured = {{"NODES", "RANKS", "SAMPLES/S", "SPEED-UP", "EFFICIENCY", "RUN"}};
   for (const ScalingMeasurement& m : measurements) {
-    tables.measured.push_back(
-        {fmt::format("{:>5}", m.nodes), fmt::format("{:>5}", m.ranks),
-         fmt::format("{:>9}", rate_text(m.samples_per_s)),
-         fmt::format("{:>8.2f}", speed_up(measurements, m.samples_per_s)),
-         fmt::format("{:>10}", percent_text(efficiency(measurements, m.ranks, m.samples_per_s))),
-         m.run});
+    tables.measured.push_back({fmt::format("{:>5}", m.nodes), fmt::format("{:>5}", m.ranks),
+                               fmt::format("{:>9}", rate_text(m.samples_per_s)),
+                               fmt::format("{:>8.2f}", speed_up(measurements, m.samples_per_s)),
+                               fmt::format("{:>10}", fraction_as_percent_text(efficiency(
+                                                         measurements, m.ranks, m.samples_per_s))),
+                               m.run});
   }
   if (modelled.empty()) return tables;
   tables.model = model_text(models, unit);
@@ -52,9 +52,9 @@ ScalingTables scaling_tables(const std::vector<ScalingMeasurement>& measurements
   for (const ModelledRate& m : modelled) {
     tables.modelled.push_back(
         {fmt::format("{:>5}", m.ranks), fmt::format("{:>19}", span_text(m.low, m.high, rate_text)),
-         fmt::format("{:>20}",
-                     span_text(efficiency(measurements, m.ranks, m.low),
-                               efficiency(measurements, m.ranks, m.high), percent_text))});
+         fmt::format("{:>20}", span_text(efficiency(measurements, m.ranks, m.low),
+                                         efficiency(measurements, m.ranks, m.high),
+                                         fraction_as_percent_text))});
   }
   return tables;
 }
@@ -70,13 +70,14 @@ BarChart scaling_bars(const std::vector<ScalingMeasurement>& measurements,
   };
   for (const ScalingMeasurement& m : measurements) {
     const double part = efficiency(measurements, m.ranks, m.samples_per_s);
-    chart.bars.push_back({label(m.ranks), part / most, percent_text(part)});
+    chart.bars.push_back({label(m.ranks), part / most, fraction_as_percent_text(part)});
   }
   for (const ModelledRate& m : modelled) {
     const double low = efficiency(measurements, m.ranks, m.low),
                  high = efficiency(measurements, m.ranks, m.high);
     chart.bars.push_back({label(m.ranks), high / most,
-                          span_text(low, high, percent_text) + " modelled", /*is_modelled=*/true});
+                          span_text(low, high, fraction_as_percent_text) + " modelled",
+                          /*is_modelled=*/true});
   }
   return chart;
 }

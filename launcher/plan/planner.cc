@@ -208,18 +208,18 @@ void Planner::environment() {
                        [&](const auto& variable) { return variable.name == name; });
   };
   const auto gets_gpus = has_gpus(spec_, site_);
-  const GpuDriver driver = find_container_backend(runtime_)->gpu_driver();
-  if (runtime_ != "none" && gets_gpus.value_or(driver == GpuDriver::kByOption) &&
-      driver != GpuDriver::kInImage) {
+  const GpuDriverSource driver = find_container_backend(runtime_)->gpu_driver_source();
+  if (runtime_ != "none" && gets_gpus.value_or(driver == GpuDriverSource::kByOption) &&
+      driver != GpuDriverSource::kInImage) {
     // Images without NVIDIA's own variables would see no GPU.
     add_gpu_variable("NVIDIA_VISIBLE_DEVICES", "all");
-    if (driver == GpuDriver::kByOption) {
+    if (driver == GpuDriverSource::kByOption) {
       add_gpu_variable("NVIDIA_DRIVER_CAPABILITIES", "compute,utility");
     } else if (!is_set_by_user("NVIDIA_DRIVER_CAPABILITIES") &&
                !is_set("NVIDIA_DRIVER_CAPABILITIES")) {
       p.driver_capabilities_image = spec_.container.image.value_or("");
     }
-  } else if (runtime_ != "none" && driver == GpuDriver::kByHook && gets_gpus == false) {
+  } else if (runtime_ != "none" && driver == GpuDriverSource::kByHook && gets_gpus == false) {
     // Without this value, an image that sets the variable itself would fail to start on a node
     // without NVIDIA's tool. If it is unknown whether the nodes have GPUs, the image's own value
     // decides.

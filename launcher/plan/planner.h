@@ -85,7 +85,7 @@ class Planner {
                      std::string_view key);
   /// Plans how a task enters the container. Returns the user's options of srun without those that
   /// the container's backend merged into its own options.
-  [[nodiscard]] std::vector<UserContainerOption> plan_container();
+  [[nodiscard]] std::vector<UserSrunOption> plan_container();
   /// Fills plan_.step, srun's options for the ranks.
   void plan_step();
   /// Repeats the job's requests in the step's options, because the allocation may be larger.

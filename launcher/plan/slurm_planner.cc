@@ -157,14 +157,14 @@ void Planner::add_directive(std::string_view option, std::optional<std::string> 
   plan_.directives.push_back({std::string(option), std::move(value), std::string(key)});
 }
 
-std::vector<UserContainerOption> Planner::plan_container() {
-  std::vector<UserContainerOption> user_options;
+std::vector<UserSrunOption> Planner::plan_container() {
+  std::vector<UserSrunOption> user_options;
   for (const SlurmOption& option : spec_.launch.srun)
     user_options.emplace_back(option.name, option.value);
   const ContainerBackend& backend = *find_container_backend(runtime_);
   ContainerStep container = container_step();
   for (const PlannedVariable& variable : plan_.prologue.vars) {
-    if (backend.carries(variable.value)) continue;
+    if (backend.carries_value(variable.value)) continue;
     plan_.rank_vars.push_back(variable);
     std::erase(container.exported_names, variable.name);
   }
@@ -308,9 +308,9 @@ ContainerStep Planner::container_step() const {
   ContainerStep step{spec_.container, {}, {}, {}, has_gpus(spec_, site_).value_or(true)};
   const auto mount = [&](const std::string& path) {
     const bool is_mounted =
-        std::any_of(step.own_mounts.begin(), step.own_mounts.end(),
+        std::any_of(step.dlrun_mounts.begin(), step.dlrun_mounts.end(),
                     [&](const Mount& m) { return is_at_or_below(path, m.target); });
-    if (!is_mounted) step.own_mounts.push_back({path, path, {}, true});
+    if (!is_mounted) step.dlrun_mounts.push_back({path, path, {}, true});
   };
   mount(inputs_.runs_dir);
   if (!plan_.agent.empty()) mount(plan_.agent.substr(0, plan_.agent.rfind('/')));

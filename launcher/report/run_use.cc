@@ -198,9 +198,10 @@ void add_gpu_rows(const UseFacts& facts, bool advises, RunUse& use) {
   }
   const auto asked = facts.asked ? facts.asked->requested.gpus : std::nullopt;
   if (percent) {
-    ResourceRow row{.resource = "GPUs",
-                    .requested = asked && *asked > 0 ? fmt::format("{}", *asked) : std::string(),
-                    .used = fmt::format("busy for {} of the time", percent_text(*percent / 100))};
+    ResourceRow row{
+        .resource = "GPUs",
+        .requested = asked && *asked > 0 ? fmt::format("{}", *asked) : std::string(),
+        .used = fmt::format("busy for {} of the time", fraction_as_percent_text(*percent / 100))};
     if (advises && *percent < kIdleGpuPercent)
       row.advice = "the GPUs wait often: speed up the input, or ask for fewer GPUs";
     use.rows.push_back(std::move(row));

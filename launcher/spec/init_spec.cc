@@ -171,7 +171,7 @@ InitAnswers answers_with_defaults(InitAnswers answers, const SiteProfile& site) 
     answers.time = longest < kHour ? format_time_limit(longest) : "1h";
   }
   if (answers.image)
-    answers.image = backend_of(runtime_of(answers, site)).image_text(*answers.image);
+    answers.image = backend_of(runtime_of(answers, site)).native_image_name(*answers.image);
   return answers;
 }
 

@@ -49,7 +49,8 @@ void Validator::check_container() {
   if (!c.image && !c.name && !refused_.contains("container.image"_key))
     error("container.runtime"_key,
           "container.runtime is given, but container.image is missing; set it to the image");
-  if (backend->gpu_driver() == GpuDriver::kInImage && gpus_per_node(spec_).value_or(0) > 0) {
+  if (backend->gpu_driver_source() == GpuDriverSource::kInImage &&
+      gpus_per_node(spec_).value_or(0) > 0) {
     warn("container.runtime"_key,
          fmt::format("container.runtime: {} does not bring NVIDIA's driver; the image must "
                      "contain its files, which `ch-fromhost --nvidia IMAGE` copies into a folder",

@@ -77,7 +77,7 @@ Result<> read_secrets(Work& work) {
 Result<> check_carried_secrets(Work& work) {
   const std::string& runtime = work.job.experiment->plan.runtime;
   for (const SecretValue& secret : work.job.settings.secrets) {
-    if (find_container_backend(runtime)->carries(secret.value)) continue;
+    if (find_container_backend(runtime)->carries_value(secret.value)) continue;
     return fail(
         Errc::kInvalid,
         "environment.secrets: {} cannot pass the value of {} into the container, because it "

@@ -130,7 +130,7 @@ Result<std::string> make_first_spec(const Context& context, Reporter& reporter, 
     return fail(Errc::kUsage,
                 "--image: site '{}' names no container runtime; give --runtime {} (`dlrun doctor` "
                 "lists those that are installed)",
-                site.name, container_tools());
+                site.name, container_tools_text());
   }
   if (answers.command.size() == 1) {
     const std::string& program = answers.command.front();

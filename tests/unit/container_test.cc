@@ -31,7 +31,7 @@ std::string refusal(const ContainerBackend& backend, const ContainerSpec& spec) 
 
 TEST_CASE("pyxis: an image in a registry is passed in enroot's form, whichever form the spec has") {
   const auto image_option = [](std::string image) {
-    std::vector<UserContainerOption> users_options;
+    std::vector<UserSrunOption> users_options;
     return pyxis_backend()
         .step_options(step_of(std::move(image)), users_options)
         .front()
@@ -57,9 +57,9 @@ TEST_CASE("pyxis: an image in a registry is passed in enroot's form, whichever f
 TEST_CASE("enroot: mounts are fstab lines, with the options that create their target") {
   ContainerStep step = step_of("/a.sqsh");
   step.spec.mounts.push_back({"/my data", "/in side", {"ro", "rprivate"}});
-  step.own_mounts.push_back({"/runs", "/runs", {}, true});
+  step.dlrun_mounts.push_back({"/runs", "/runs", {}, true});
   // The user's mount has the same target.
-  step.own_mounts.push_back({"/other", "/in side", {}, true});
+  step.dlrun_mounts.push_back({"/other", "/in side", {}, true});
   const std::string text = words(enroot_backend().entrance(step));
   CHECK(has(text, "--mount '/my\\040data:/in\\040side:x-create=auto,rbind,ro,rprivate'\n"));
   CHECK(has(text, "--mount /runs:/runs\n"));
@@ -75,11 +75,12 @@ TEST_CASE("enroot: the job's variables are passed on by name, never by value") {
   CHECK_FALSE(has(entrance.batch, "| NCCL_DEBUG"));  // a pattern already covers it
 }
 
-TEST_CASE("enroot: carries() is false for a value that enroot's file of variables would change") {
-  CHECK(enroot_backend().carries("a 'b' \"c\" $d = {e}"));
-  CHECK_FALSE(enroot_backend().carries("one\ntwo"));
-  CHECK_FALSE(enroot_backend().carries("\"quoted\""));
-  CHECK(pyxis_backend().carries("one\ntwo"));
+TEST_CASE(
+    "enroot: carries_value() is false for a value that enroot's file of variables would change") {
+  CHECK(enroot_backend().carries_value("a 'b' \"c\" $d = {e}"));
+  CHECK_FALSE(enroot_backend().carries_value("one\ntwo"));
+  CHECK_FALSE(enroot_backend().carries_value("\"quoted\""));
+  CHECK(pyxis_backend().carries_value("one\ntwo"));
 }
 
 TEST_CASE(
@@ -243,7 +244,7 @@ TEST_CASE("every container backend is found by its name") {
     CHECK(row.backend().name() == row.name);
   }
   CHECK(find_container_backend("docker") == nullptr);
-  CHECK(container_tools() == "pyxis, enroot, apptainer or charliecloud");
+  CHECK(container_tools_text() == "pyxis, enroot, apptainer or charliecloud");
 }
 
 }  // namespace

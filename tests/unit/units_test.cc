@@ -62,8 +62,8 @@ TEST_CASE("numbers are shortened, with the precision that each use needs") {
   CHECK(measurement_text(0.244) == "0.24");
   CHECK(measurement_text(51.24) == "51.2");
   CHECK(measurement_text(3997) == "3997");
-  CHECK(percent_text(0.75) == "75 %");
-  CHECK(percent_text(0.0994) == "9.9 %");
+  CHECK(fraction_as_percent_text(0.75) == "75 %");
+  CHECK(fraction_as_percent_text(0.0994) == "9.9 %");
   CHECK(power_text(342.4) == "342 W");
   CHECK(power_text(2744) == "2.74 kW");
   CHECK(energy_text(3600 * 82.04) == "82 Wh");
@@ -98,7 +98,7 @@ TEST_CASE("a number of any size is printed in few characters") {
   for (const auto& format :
        {bytes_text, memory_text, fine_memory_text, duration_text, fine_duration_text,
         step_time_text, whole_rate_text, value_text, short_number, rate_text, measurement_text,
-        cores_text, power_text, energy_text, percent_text, whole_percent_text}) {
+        cores_text, power_text, energy_text, fraction_as_percent_text, whole_percent_text}) {
     for (const double value : {1e308, -1e308}) {
       const std::string text = format(value);
       CHECK_MESSAGE(text.size() < 24, text);

@@ -114,7 +114,7 @@ inline constexpr KeyRow kProgramKeys[] = {
    .help = "The container sees these folders: SOURCE:TARGET[:FLAGS], or {source, target, flags}. "
            "An absolute SOURCE alone is also the TARGET. Several FLAGS are separated by +, as in "
            "ro+nosuid. enroot and pyxis know ro, nosuid, nodev, noexec, rprivate, nofail and "
-           "others; apptainer knows ro and rw; charliecloud knows none.",
+           "others; apptainer knows ro and rw; charliecloud knows only rw.",
    .example = "[./data:/data:ro]"},
   {.path = "container.workdir", FIELD(container.workdir), .format = Format::kInside,
    .option = container("--container-workdir"),
@@ -171,7 +171,8 @@ inline constexpr KeyRow kProgramKeys[] = {
    .fallback = "0", .example = "1"},
   {.path = "launch.mpi", FIELD(launch.mpi), .option = srun("--mpi"),
    .help = "srun uses this MPI plugin: for example pmix, pmi2 or none.",
-   .fallback = "the site's plugin, else pmix, if the preset needs MPI", .example = "pmix"},
+   .fallback = "Slurm's choice; if the preset needs MPI, the site's plugin, else pmix",
+   .example = "pmix"},
   {.path = "launch.cpu_bind", FIELD(launch.cpu_bind), .option = srun("--cpu-bind"),
    .help = "srun binds ranks to CPUs in this way. This key cannot be combined with resources.hint.",
    .example = "cores"},
