@@ -48,7 +48,7 @@ Result<int> bench_collectives(const Cli& cli, const BenchOptions& options) {
     return tl::unexpected(missing_trainer_error(trainer, "this command"));
   DLRUN_TRY_ASSIGN(
       const auto measured,
-      measure_collectives(cli.env, trainer, request, [&cli](const CollectiveLeftOut& one) {
+      measure_collectives(cli.env, trainer, request, [&cli](const LeftOutBackend& one) {
         print_warning(cli, fmt::format("{} with {} ranks is left out: {}", printable(one.backend),
                                        one.ranks, one.reason));
       }));

@@ -58,7 +58,7 @@ Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
   TerminalReporter reporter(cli);
   DLRUN_TRY_ASSIGN(const auto prepared, prepare(cli, reporter, options.spec,
                                                 options.local ? Target::kLocal : Target::kSlurm));
-  DLRUN_TRY(check_scaled_spec(prepared.loaded.spec, options.spec.file));
+  DLRUN_TRY(check_can_be_scaled(prepared.loaded.spec, options.spec.file));
   const ScalingRequest request{cli.bin_dir / "dlrun",     cli.env,           known_servers(cli),
                                options.spec.file,         options.spec.sets, options.spec.runs,
                                options.local.has_value(), std::move(sizes)};

@@ -32,16 +32,17 @@ Command command_of(const Env& env, const std::filesystem::path& trainer,
   // dlrun may itself run in a rank of a job. That rank's variables must not reach these ranks.
   command.env.remove_matching({"DLRUN_*", "PMI*", "OMPI_COMM_*"}, {});
   command.timeout = kMeasurementTimeout;
-  std::vector<std::string> measure{trainer.string(), "collectives",     "--backend", backend,
-                                   "--operation",    request.operation, "--sizes",   request.sizes};
+  std::vector<std::string> trainer_argv{trainer.string(), "collectives", "--backend",
+                                        backend,          "--operation", request.operation,
+                                        "--sizes",        request.sizes};
   if (backend == "mpi") {
     command.argv = {"mpirun", "--oversubscribe",       "--bind-to", "none",
                     "-n",     fmt::format("{}", ranks)};
     if (::geteuid() == 0) command.argv.emplace_back("--allow-run-as-root");
   } else {
-    measure.insert(measure.end(), {"--ranks", fmt::format("{}", ranks)});
+    trainer_argv.insert(trainer_argv.end(), {"--ranks", fmt::format("{}", ranks)});
   }
-  command.argv.insert(command.argv.end(), measure.begin(), measure.end());
+  command.argv.insert(command.argv.end(), trainer_argv.begin(), trainer_argv.end());
   return command;
 }
 
@@ -116,7 +117,7 @@ Result<std::vector<int>> parse_rank_counts(const std::string& text) {
 
 Result<MeasuredCollectives> measure_collectives(
     const Env& env, const std::filesystem::path& trainer, const CollectivesRequest& request,
-    const std::function<void(const CollectiveLeftOut&)>& on_left_out) {
+    const std::function<void(const LeftOutBackend&)>& on_left_out) {
   MeasuredCollectives measured;
   for (const int ranks : request.ranks) {
     for (const std::string& backend : request.backends) {
@@ -156,7 +157,7 @@ Json collectives_json(const std::string& operation, const MeasuredCollectives& m
                        {"busbw_gb_s", m.bus_bandwidth}});
   }
   Json& missing = json["left_out"] = Json::array();
-  for (const CollectiveLeftOut& one : measured.left_out)
+  for (const LeftOutBackend& one : measured.left_out)
     missing.push_back({{"backend", one.backend}, {"ranks", one.ranks}, {"reason", one.reason}});
   return json;
 }

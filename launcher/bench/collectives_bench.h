@@ -28,7 +28,7 @@ struct CollectiveMeasurement {
 using CollectiveMeasurements = std::vector<CollectiveMeasurement>;
 
 /// A backend that could not be measured with a number of ranks.
-struct CollectiveLeftOut {
+struct LeftOutBackend {
   std::string backend;
   int ranks = 0;  ///< number of ranks
   std::string reason;
@@ -43,7 +43,7 @@ struct CollectivesRequest {
 
 struct MeasuredCollectives {
   CollectiveMeasurements measurements;
-  std::vector<CollectiveLeftOut> left_out;
+  std::vector<LeftOutBackend> left_out;
 };
 
 /// Parses the value of --ranks, such as "2,4,8". Fails with kUsage unless each number is from 1
@@ -56,7 +56,7 @@ struct MeasuredCollectives {
 /// and with kInterrupted after Ctrl-C.
 [[nodiscard]] Result<MeasuredCollectives> measure_collectives(
     const Env& env, const std::filesystem::path& trainer, const CollectivesRequest& request,
-    const std::function<void(const CollectiveLeftOut&)>& on_left_out);
+    const std::function<void(const LeftOutBackend&)>& on_left_out);
 
 /// Returns this machine's name; "this machine" if it has none.
 [[nodiscard]] std::string host_name();

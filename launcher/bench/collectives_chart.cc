@@ -15,11 +15,11 @@ BarChart bars_of(const CollectiveMeasurements& measurements, std::string title,
                  const std::function<double(const CollectiveMeasurement&)>& value_of,
                  const std::function<std::uint64_t(int ranks)>& bytes_for_ranks) {
   double largest = 0;
-  std::size_t longest = 0;
+  std::size_t backend_width = 0;
   for (const CollectiveMeasurement& measurement : measurements) {
     if (measurement.bytes != bytes_for_ranks(measurement.ranks)) continue;
     largest = std::max(largest, value_of(measurement));
-    longest = std::max(longest, measurement.backend.size());
+    backend_width = std::max(backend_width, measurement.backend.size());
   }
   BarChart chart{std::move(title), {}};
   for (const int ranks : rank_counts_of(measurements)) {
@@ -29,7 +29,7 @@ BarChart bars_of(const CollectiveMeasurements& measurements, std::string title,
       if (measurement == nullptr) continue;
       const double value = value_of(*measurement);
       chart.bars.push_back(
-          {fmt::format("{:>10}  {:<{}} ", rank_count_text(ranks), backend, longest),
+          {fmt::format("{:>10}  {:<{}} ", rank_count_text(ranks), backend, backend_width),
            largest > 0 ? value / largest : 0, measurement_text(value)});
     }
   }

@@ -58,8 +58,8 @@ std::string axes_of(const Panel& panel, const std::vector<std::uint64_t>& sizes)
   for (double tick = panel.values.low; tick <= panel.values.high * 1.001; tick *= 10)
     drawn +=
         svg::grid_line(panel.x, panel.x + kPanelWidth, panel.y_of(tick), fmt::format("{:g}", tick));
-  const std::size_t every = sizes.size() / 6 + 1;
-  for (std::size_t i = 0; i < sizes.size(); i += every) {
+  const std::size_t label_interval = sizes.size() / 6 + 1;
+  for (std::size_t i = 0; i < sizes.size(); i += label_interval) {
     drawn += svg::text({{"x", panel.x_of(sizes[i])},
                         {"y", panel.y + kPanelHeight + 16},
                         {"text-anchor", "middle"}},
@@ -69,7 +69,7 @@ std::string axes_of(const Panel& panel, const std::vector<std::uint64_t>& sizes)
   return drawn;
 }
 
-std::string drawn(const Panel& panel, const CollectiveMeasurements& measurements) {
+std::string panel_svg(const Panel& panel, const CollectiveMeasurements& measurements) {
   const auto sizes = sizes_of(measurements, panel.ranks);
   std::string drawn = axes_of(panel, sizes);
   const auto backends = backends_of(measurements);
@@ -128,10 +128,10 @@ std::string collectives_svg(const CollectiveMeasurements& measurements, const st
   for (std::size_t w = 0; w < ranks.size(); ++w) {
     const double y = kTop + static_cast<double>(w) * (kPanelHeight + kGap);
     for (std::size_t v = 0; v < 2; ++v) {
-      text += drawn({kLeft + static_cast<double>(v) * (kPanelWidth + kGap), y,
-                     fmt::format("{}: {}", rank_count_text(ranks[w]), kTitles[v]), ranks[w],
-                     values[v], ranges[v], sizes},
-                    measurements);
+      text += panel_svg({kLeft + static_cast<double>(v) * (kPanelWidth + kGap), y,
+                         fmt::format("{}: {}", rank_count_text(ranks[w]), kTitles[v]), ranks[w],
+                         values[v], ranges[v], sizes},
+                        measurements);
     }
   }
   return text + svg::end();

@@ -288,7 +288,7 @@ Json scaling_json(const ScalingRequest& request, const MeasuredScaling& measured
   return json;
 }
 
-Result<> check_scaled_spec(const JobSpec& spec, const std::string& file) {
+Result<> check_can_be_scaled(const JobSpec& spec, const std::string& file) {
   if (spec.sweep.is_given())
     return fail(Errc::kUsage,
                 "{}: is a sweep; `bench scaling` measures one experiment at several sizes",

@@ -69,7 +69,7 @@ struct ScalingMessages {
 
 /// Fails with kUsage unless the spec is one experiment whose number of ranks follows from its
 /// nodes.
-[[nodiscard]] Result<> check_scaled_spec(const JobSpec& spec, const std::string& file);
+[[nodiscard]] Result<> check_can_be_scaled(const JobSpec& spec, const std::string& file);
 
 /// The models of the measured rates, and the rates that they predict for more ranks.
 struct ScalingPrediction {

@@ -111,15 +111,15 @@ Modelled predict_scaling(const Measurements& measurements, const std::vector<Sca
                          double batch) {
   Modelled modelled;
   if (models.empty()) return modelled;
-  int most = 0;
+  int ranks = 0;
   for (const ScalingMeasurement& measurement : measurements)
-    most = std::max(most, measurement.ranks);
-  while (most < kMostModelledRanks) {
-    most = std::min(2 * most, kMostModelledRanks);
-    ModelledRate one{most, models.front().samples_per_s(most, batch), 0};
+    ranks = std::max(ranks, measurement.ranks);
+  while (ranks < kMostModelledRanks) {
+    ranks = std::min(2 * ranks, kMostModelledRanks);
+    ModelledRate one{ranks, models.front().samples_per_s(ranks, batch), 0};
     for (const ScalingModel& model : models) {
-      one.low = std::min(one.low, model.samples_per_s(most, batch));
-      one.high = std::max(one.high, model.samples_per_s(most, batch));
+      one.low = std::min(one.low, model.samples_per_s(ranks, batch));
+      one.high = std::max(one.high, model.samples_per_s(ranks, batch));
     }
     modelled.push_back(one);
   }

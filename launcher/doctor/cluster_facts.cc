@@ -24,13 +24,13 @@ constexpr std::chrono::seconds kQueryTimeout{15};
 /// Returns the NAME=value fields of one line, split at blanks. Only fields that dlrun does not use
 /// can have blanks in their values.
 [[nodiscard]] std::map<std::string_view, std::string_view> name_value_pairs(std::string_view line) {
-  std::map<std::string_view, std::string_view> words;
+  std::map<std::string_view, std::string_view> pairs;
   for (std::string_view word : split(line, ' ')) {
     const auto equals = word.find('=');
     if (equals != std::string_view::npos)
-      words.emplace(word.substr(0, equals), word.substr(equals + 1));
+      pairs.emplace(word.substr(0, equals), word.substr(equals + 1));
   }
-  return words;
+  return pairs;
 }
 
 /// Parses the number at the start of "64", "64+" (some nodes have more) or "4(S:0-1)".
@@ -208,20 +208,20 @@ std::map<std::string, std::string, std::less<>> parse_config(std::string_view te
 std::vector<PartitionFacts> parse_partitions(std::string_view text) {
   std::vector<PartitionFacts> partitions;
   for (std::string_view line : split(text, '\n')) {
-    const auto words = name_value_pairs(trim(line));
-    const auto word = [&](std::string_view name) {
-      const auto found = words.find(name);
-      return found == words.end() ? std::string_view() : found->second;
+    const auto fields = name_value_pairs(trim(line));
+    const auto value_of = [&](std::string_view name) {
+      const auto found = fields.find(name);
+      return found == fields.end() ? std::string_view() : found->second;
     };
-    if (word("PartitionName").empty()) continue;
+    if (value_of("PartitionName").empty()) continue;
     PartitionFacts partition;
-    partition.name = word("PartitionName");
-    partition.is_default = word("Default") == "YES";
-    partition.is_up = word("State").empty() || word("State") == "UP";
-    partition.nodes = parse_int(word("TotalNodes")).value_or(0);
-    partition.max_nodes = parse_int(word("MaxNodes"));
-    partition.max_time_seconds = limit_seconds(word("MaxTime"));
-    partition.default_time_seconds = limit_seconds(word("DefaultTime"));
+    partition.name = value_of("PartitionName");
+    partition.is_default = value_of("Default") == "YES";
+    partition.is_up = value_of("State").empty() || value_of("State") == "UP";
+    partition.nodes = parse_int(value_of("TotalNodes")).value_or(0);
+    partition.max_nodes = parse_int(value_of("MaxNodes"));
+    partition.max_time_seconds = limit_seconds(value_of("MaxTime"));
+    partition.default_time_seconds = limit_seconds(value_of("DefaultTime"));
     partitions.push_back(std::move(partition));
   }
   return partitions;

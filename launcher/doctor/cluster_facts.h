@@ -47,7 +47,7 @@ struct ClusterFacts {
   bool has_modules = false, has_slurmrestd = false, has_munge = false;
   /// The first of SCRATCH, WORK, PSCRATCH and SCRATCHDIR that names a writable folder; empty: none.
   std::string scratch_variable;
-  /// Interfaces of the login node with the names of fast networks: ib0, hsn0.
+  /// Interfaces of the login node whose names are usual for fast networks: ib0, hsn0.
   std::vector<std::string> fast_networks;
   std::vector<RestServerFacts> rest_servers;  ///< ask_cluster() leaves this empty
   std::vector<std::string> unanswered;        ///< the error messages of queries that failed

@@ -31,9 +31,9 @@ namespace {
 }
 
 /// Returns a POSIX extended regular expression that matches only this text.
-[[nodiscard]] std::string literal(std::string_view name) {
+[[nodiscard]] std::string escaped_for_regex(std::string_view text) {
   std::string expression;
-  for (char c : name) {
+  for (char c : text) {
     if (std::string_view(".[]{}()*+?|^$\\").find(c) != std::string_view::npos) expression += '\\';
     expression += c;
   }
@@ -195,8 +195,8 @@ void add_rest_server(const RestServerFacts& server, Findings& found) {
                         configured.empty() ? rest_version_text(*newest) : configured));
 }
 
-/// Adds the findings about slurmrestd: about each server of a site file, or whether Slurm could
-/// accept a token if the site file has no server.
+/// Adds the findings about slurmrestd: about each server of a site file, or, if the site file
+/// has no server, whether Slurm could accept a token.
 void add_rest(const ClusterFacts& facts, Findings& found) {
   for (const RestServerFacts& server : facts.rest_servers) add_rest_server(server, found);
   if (!facts.rest_servers.empty()) return;
@@ -275,7 +275,8 @@ std::string site_draft(const ClusterFacts& facts) {
   };
   line("help", yaml_text(fmt::format("Slurm cluster {}, version {}", printable(cluster),
                                      printable(facts.setting("SLURM_VERSION")))));
-  if (!cluster.empty()) line("clusters", yaml_text(literal(cluster)), "Slurm's ClusterName");
+  if (!cluster.empty())
+    line("clusters", yaml_text(escaped_for_regex(cluster)), "Slurm's ClusterName");
   line("gpu_style", has_gpu_options(facts) ? "gpus" : "gres",
        has_gpu_options(facts) ? "--gpus-per-node" : "--gres=gpu:N");
   line("container_runtime", container_runtime(facts));

@@ -57,7 +57,7 @@ class Pace {
 };
 
 /// A file that is written beside its final path under a temporary name. The destructor removes it
-/// unless adopt() succeeded.
+/// unless move_into_place() succeeded.
 class UnfinishedFile {
  public:
   explicit UnfinishedFile(const fs::path& final_path) : final_(final_path) {
@@ -70,7 +70,7 @@ class UnfinishedFile {
   UnfinishedFile(const UnfinishedFile&) = delete;
   UnfinishedFile& operator=(const UnfinishedFile&) = delete;
   ~UnfinishedFile() {
-    if (!is_adopted_) ::unlink(path_.c_str());
+    if (!is_in_place_) ::unlink(path_.c_str());
   }
 
   [[nodiscard]] bool is_open() const { return fd_.is_open(); }
@@ -83,7 +83,7 @@ class UnfinishedFile {
 
   /// Stores the file on disk and renames it to its final path. Fails with kRefused if the final
   /// path exists by now.
-  [[nodiscard]] Result<> adopt() {
+  [[nodiscard]] Result<> move_into_place() {
     if (::fsync(fd_.get()) != 0) return fail(Errc::kIo, "{}", errno_text(errno));
     // A second descriptor keeps the lock until the rename.
     const UniqueFd still_locked(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));
@@ -98,14 +98,14 @@ class UnfinishedFile {
       return fail(error == EEXIST || error == EINVAL ? Errc::kRefused : Errc::kIo, "{}",
                   errno_text(error));
     }
-    is_adopted_ = true;
+    is_in_place_ = true;
     return sync_directory(final_.parent_path());
   }
 
  private:
   fs::path final_, path_;
   UniqueFd fd_;
-  bool is_adopted_ = false;
+  bool is_in_place_ = false;
 };
 
 /// Returns true if the name has the form of an unfinished file: ".NAME.0123456789ab.part".
@@ -469,15 +469,15 @@ Result<std::int64_t> Downloader::fetch(const Download& download) {
     fetched = s.fetch_and_verify(transfer);
   }
   DLRUN_TRY(fetched);
-  if (auto adopted = file.adopt(); !adopted && adopted.error().code == Errc::kRefused) {
+  if (auto moved = file.move_into_place(); !moved && moved.error().code == Errc::kRefused) {
     // A downloader without the lock has created the file meanwhile.
     DLRUN_TRY_ASSIGN(const auto here, has(download));
     if (!here)
       return fail(Errc::kIo,
                   "{}: a file of this name appeared and was removed meanwhile; start again",
                   printable(path.string()));
-  } else if (!adopted) {
-    return within(printable(path.string()), adopted.error());
+  } else if (!moved) {
+    return within(printable(path.string()), moved.error());
   }
   s.verified.record(download);
   if (s.lock.is_open()) s.verified.write(s.lock.get());

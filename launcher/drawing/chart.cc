@@ -206,8 +206,9 @@ std::vector<double> Drawing::y_ticks() const {
   if (!y_.is_logarithmic) return round_ticks(y_.low, y_.high, 5);
   std::vector<double> ticks;
   const double decades = std::log10(y_.high / y_.low);
-  const double every = std::pow(10, std::ceil(decades / 6));
-  for (double tick = y_.low; ticks.size() < kMostTicks && tick <= y_.high * 1.001; tick *= every)
+  const double tick_factor = std::pow(10, std::ceil(decades / 6));
+  for (double tick = y_.low; ticks.size() < kMostTicks && tick <= y_.high * 1.001;
+       tick *= tick_factor)
     ticks.push_back(tick);
   return ticks;
 }
@@ -276,13 +277,13 @@ std::string Drawing::marks() const {
 std::string Drawing::bands() const {
   std::string drawn;
   for (const ChartBand& band : bands_) {
-    auto edges = scaled_parts(band.most);
+    auto outlines = scaled_parts(band.most);
     const auto least = scaled_parts(band.least);
-    for (std::size_t at = 0; at < std::min(edges.size(), least.size()); ++at) {
-      edges[at].insert(edges[at].end(), least[at].rbegin(), least[at].rend());
+    for (std::size_t at = 0; at < std::min(outlines.size(), least.size()); ++at) {
+      outlines[at].insert(outlines[at].end(), least[at].rbegin(), least[at].rend());
       drawn +=
           svg::element("polygon", {{"class", fmt::format("band f{}", band.colour % kChartColours)},
-                                   {"points", points_text(edges[at])}}) +
+                                   {"points", points_text(outlines[at])}}) +
           "\n";
     }
   }
