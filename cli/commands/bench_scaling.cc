@@ -62,7 +62,7 @@ Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
   const ScalingRequest request{cli.bin_dir / "dlrun",     cli.env,           known_servers(cli),
                                options.spec.file,         options.spec.sets, options.spec.runs,
                                options.local.has_value(), std::move(sizes)};
-  const ScalingMessages messages{[&cli](const std::string& text) { print_note(cli, text); },
+  const ScalingListener listener{[&cli](const std::string& text) { print_note(cli, text); },
                                  [&cli](const std::string& text) { print_warning(cli, text); },
                                  [&cli](const std::string& text) { print_error(cli, text); },
                                  [&cli](const std::string& run, const std::string& news) {
@@ -76,14 +76,14 @@ Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
     return kExitInterrupted;
   };
   if (!request.is_local) {
-    const auto code = check_sizes_with_slurm(request, interrupt, messages);
+    const auto code = check_sizes_with_slurm(request, interrupt, listener);
     if (!code) return result_of_failure(code.error());
     if (*code != kExitOk) {
       print_note(cli, "nothing was submitted");
       return *code;
     }
   }
-  const auto measured = measure_scaling(request, interrupt, messages);
+  const auto measured = measure_scaling(request, interrupt, listener);
   if (!measured) return result_of_failure(measured.error());
   DLRUN_TRY(show(cli, options, request, *measured, prepared));
   return measured->measurements.empty() ? kExitRunFailed : kExitOk;

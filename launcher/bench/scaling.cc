@@ -66,24 +66,24 @@ struct Outcome {
 /// Passes on the reasons why a run waits, and ignores its log.
 class NewsOnly final : public WatchListener {
  public:
-  explicit NewsOnly(const ScalingMessages& messages) : messages_(messages) {}
+  explicit NewsOnly(const ScalingListener& listener) : listener_(listener) {}
   bool on_log(std::string_view) override { return true; }
   bool on_log_batch() override { return true; }
   void on_log_end() override {}
   void on_news(const IndexEntry& run, const std::string& news) override {
-    messages_.news(run.id, news);
+    listener_.news(run.id, news);
   }
 
  private:
-  const ScalingMessages& messages_;
+  const ScalingListener& listener_;
 };
 
 /// Runs sizes one after the other. The constructor's arguments must outlive this object.
 class SizeRunner {
  public:
   SizeRunner(const ScalingRequest& request, const Interrupt& interrupt,
-             const ScalingMessages& messages)
-      : request_(request), interrupt_(interrupt), messages_(messages) {}
+             const ScalingListener& listener)
+      : request_(request), interrupt_(interrupt), listener_(listener) {}
 
   Result<int> test(int size) const;
   Result<> measure(int size, MeasuredScaling& measured) const;
@@ -99,7 +99,7 @@ class SizeRunner {
 
   const ScalingRequest& request_;
   const Interrupt& interrupt_;
-  const ScalingMessages& messages_;
+  const ScalingListener& listener_;
 };
 
 /// Returns `env` without DLRUN_LOG, so that dlrun's last line on stderr is the reason of a failure.
@@ -150,8 +150,8 @@ void SizeRunner::cancel(const IndexEntry& run) const {
   command.argv = {request_.dlrun.string(), "cancel", run.path.string()};
   const auto finished = run_command(command);
   if (finished && finished->exit_code == 0)
-    return messages_.note(fmt::format("{} is cancelled", run.id));
-  messages_.warning(
+    return listener_.note(fmt::format("{} is cancelled", run.id));
+  listener_.warning(
       fmt::format("run {0} could not be cancelled ({1}); cancel it with `dlrun cancel {0}`", run.id,
                   finished ? last_line(finished->err) : finished.error().message));
 }
@@ -161,8 +161,8 @@ Result<Outcome> SizeRunner::follow(const IndexEntry& run) const {
   WatchOptions watch;
   watch.passes_log = false;
   watch.remind_every = kRemindEvery;
-  NewsOnly listener(messages_);
-  const auto status = watch_run(inspector, run, watch, listener, interrupt_);
+  NewsOnly news_only(listener_);
+  const auto status = watch_run(inspector, run, watch, news_only, interrupt_);
   if (status)
     return Outcome{status_json(run, *status),
                    exit_code_of_state(*status) == kExitOk ? "" : end_text(run, *status)};
@@ -192,7 +192,7 @@ Result<int> SizeRunner::test(int size) const {
   if (interrupt_.requested()) return interrupted();
   if (finished.exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(finished.err));
   if (finished.exit_code != kExitOk)
-    messages_.error(fmt::format("{}: {}", size_text(size), last_line(finished.err)));
+    listener_.error(fmt::format("{}: {}", size_text(size), last_line(finished.err)));
   return finished.exit_code;
 }
 
@@ -205,13 +205,13 @@ Result<> SizeRunner::measure(int size, MeasuredScaling& measured) const {
   if (outcome.failure.empty() && rate && ranks && *ranks > 0) {
     measured.measurements.push_back(
         {request_.is_local ? 1 : size, static_cast<int>(*ranks), *rate, run});
-    messages_.note(fmt::format("{}: {:.0f} samples/s ({})", size_text(size), *rate, run));
+    listener_.note(fmt::format("{}: {:.0f} samples/s ({})", size_text(size), *rate, run));
     return {};
   }
   const std::string reason =
       outcome.failure.empty() ? "the program reported no samples a second" : outcome.failure;
   measured.left_out.push_back({size, reason});
-  messages_.warning(fmt::format("{} is left out: {}", size_text(size), reason));
+  listener_.warning(fmt::format("{} is left out: {}", size_text(size), reason));
   return {};
 }
 
@@ -232,8 +232,8 @@ Result<std::vector<int>> parse_sizes(const std::string& text, const char* option
 }
 
 Result<int> check_sizes_with_slurm(const ScalingRequest& request, const Interrupt& interrupt,
-                                   const ScalingMessages& messages) {
-  const SizeRunner runner(request, interrupt, messages);
+                                   const ScalingListener& listener) {
+  const SizeRunner runner(request, interrupt, listener);
   int code = kExitOk;
   for (const int size : request.sizes) {
     const auto tested = runner.test(size);
@@ -244,8 +244,8 @@ Result<int> check_sizes_with_slurm(const ScalingRequest& request, const Interrup
 }
 
 Result<MeasuredScaling> measure_scaling(const ScalingRequest& request, const Interrupt& interrupt,
-                                        const ScalingMessages& messages) {
-  const SizeRunner runner(request, interrupt, messages);
+                                        const ScalingListener& listener) {
+  const SizeRunner runner(request, interrupt, listener);
   MeasuredScaling measured;
   for (const int size : request.sizes) DLRUN_TRY(runner.measure(size, measured));
   std::stable_sort(measured.measurements.begin(), measured.measurements.end(),

@@ -42,7 +42,7 @@ struct MeasuredScaling {
 };
 
 /// Receives each message at once while the sizes are measured.
-struct ScalingMessages {
+struct ScalingListener {
   std::function<void(const std::string&)> note, warning, error;
   /// Receives the reason why a run waits.
   std::function<void(const std::string& run, const std::string& news)> news;
@@ -58,14 +58,14 @@ struct ScalingMessages {
 /// was. Fails with kUsage if the spec is invalid at a size, and with kInterrupted after a signal.
 [[nodiscard]] Result<int> check_sizes_with_slurm(const ScalingRequest& request,
                                                  const Interrupt& interrupt,
-                                                 const ScalingMessages& messages);
+                                                 const ScalingListener& listener);
 
 /// Measures all sizes. A size that fails is left out with a warning. Fails with kUsage if the spec
 /// is invalid at a size. Fails with kInterrupted after a signal; the run that was submitted last is
 /// then cancelled.
 [[nodiscard]] Result<MeasuredScaling> measure_scaling(const ScalingRequest& request,
                                                       const Interrupt& interrupt,
-                                                      const ScalingMessages& messages);
+                                                      const ScalingListener& listener);
 
 /// Fails with kUsage unless the spec is one experiment whose number of ranks follows from its
 /// nodes.

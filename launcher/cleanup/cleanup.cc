@@ -110,11 +110,12 @@ class Decider {
 
   /// Returns the run's state, or fails with the reason why the run stays. sweeps_to_delete: the
   /// paths of sweeps that are deleted before the run.
-  Result<RunState> decide(const IndexEntry& run, const std::set<fs::path>& sweeps_to_delete) {
+  Result<RunState> state_if_deletable(const IndexEntry& run,
+                                      const std::set<fs::path>& sweeps_to_delete) {
     DLRUN_TRY(check_surroundings(run, sweeps_to_delete));
     DLRUN_TRY_ASSIGN(const auto directories, directories_of(run));
     const auto states = inspector_.inspect_all(directories);
-    return decide(run, directories, states);
+    return state_if_deletable(run, directories, states);
   }
 
   /// Decides about all runs, the oldest first. Asks about all of them together, to save queries.
@@ -147,9 +148,9 @@ class Decider {
     const auto states = inspector_.inspect_all(all);
     std::span<const Result<RunStatus>> rest(states);
     for (const Candidate& one : candidates) {
-      const auto own_states = rest.first(one.directories.size());
-      rest = rest.subspan(own_states.size());
-      auto state = decide(*one.run, one.directories, own_states);
+      const auto states_of_run = rest.first(one.directories.size());
+      rest = rest.subspan(states_of_run.size());
+      auto state = state_if_deletable(*one.run, one.directories, states_of_run);
       if (const auto needless = check_not_needed(*one.run, sweeps_to_delete); state && !needless)
         state = tl::unexpected<Error>(needless.error());
       add(plan, *one.run, state);
@@ -167,8 +168,9 @@ class Decider {
     return directories_of(run);
   }
 
-  Result<RunState> decide(const IndexEntry& run, const std::vector<fs::path>& directories,
-                          std::span<const Result<RunStatus>> states) {
+  Result<RunState> state_if_deletable(const IndexEntry& run,
+                                      const std::vector<fs::path>& directories,
+                                      std::span<const Result<RunStatus>> states) {
     for (std::size_t i = 0; i < states.size(); ++i) {
       const std::string id = directories[i] == run.path ? run.id : fmt::format("{}/{}", run.id, i);
       if (!states[i]) return within(id, states[i].error());
@@ -314,7 +316,7 @@ Result<TreeDeletion> delete_planned(const Env& env, RunInspector& inspector,
   DLRUN_TRY_ASSIGN(const auto listing, index.list());
   Decider decider(inspector, listing.entries, parts);
   return delete_run(index, planned.run, planned.examined.identity, parts,
-                    [&] { return decider.decide(planned.run, {}); });
+                    [&] { return decider.state_if_deletable(planned.run, {}); });
 }
 
 TreeDeletion finish_deletions_beside(const CleanupPlan& plan) {

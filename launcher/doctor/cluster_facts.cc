@@ -38,7 +38,7 @@ constexpr std::chrono::seconds kQueryTimeout{15};
   return parse_int(text.substr(0, text.find_first_not_of("0123456789")));
 }
 
-[[nodiscard]] std::optional<std::int64_t> limit_seconds(std::string_view text) {
+[[nodiscard]] std::optional<std::int64_t> time_limit_seconds(std::string_view text) {
   const auto limit = parse_time_limit(text);
   return limit && *limit ? std::optional(**limit) : std::nullopt;
 }
@@ -81,7 +81,7 @@ class ClusterSurvey {
       facts_.partitions = parse_partitions(*text);
     if (const auto text =
             answer(with_cluster({"sinfo", "-h", "-e", "-o", std::string(kSinfoFormat)})))
-      add_nodes(facts_.partitions, *text);
+      add_node_facts(facts_.partitions, *text);
     if (const auto text = answer({"srun", "--mpi=list"})) read_mpi_list(facts_, *text);
     if (const auto text = answer({"srun", "--help"}))
       facts_.has_pyxis = text->find("--container-image") != std::string::npos;
@@ -220,8 +220,8 @@ std::vector<PartitionFacts> parse_partitions(std::string_view text) {
     partition.is_up = value_of("State").empty() || value_of("State") == "UP";
     partition.nodes = parse_int(value_of("TotalNodes")).value_or(0);
     partition.max_nodes = parse_int(value_of("MaxNodes"));
-    partition.max_time_seconds = limit_seconds(value_of("MaxTime"));
-    partition.default_time_seconds = limit_seconds(value_of("DefaultTime"));
+    partition.max_time_seconds = time_limit_seconds(value_of("MaxTime"));
+    partition.default_time_seconds = time_limit_seconds(value_of("DefaultTime"));
     partitions.push_back(std::move(partition));
   }
   return partitions;
@@ -239,7 +239,7 @@ void add_gres(PartitionFacts& partition, std::string_view gres) {
   }
 }
 
-void add_nodes(std::vector<PartitionFacts>& partitions, std::string_view text) {
+void add_node_facts(std::vector<PartitionFacts>& partitions, std::string_view text) {
   for (std::string_view line : split(text, '\n')) {
     const auto fields = split(trim(line), '|');
     if (fields.size() < 6) continue;

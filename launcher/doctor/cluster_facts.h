@@ -44,6 +44,7 @@ struct ClusterFacts {
   bool has_pyxis = false;                  ///< srun has the option --container-image
   /// Container tools of the login node and their versions, in the order of preference.
   std::vector<std::pair<std::string, std::string>> container_tools;
+  /// On the login node: the command module, the program slurmrestd, the socket of munged.
   bool has_modules = false, has_slurmrestd = false, has_munge = false;
   /// The first of SCRATCH, WORK, PSCRATCH and SCRATCHDIR that names a writable folder; empty: none.
   std::string scratch_variable;
@@ -77,9 +78,9 @@ struct ClusterFacts {
 [[nodiscard]] std::vector<PartitionFacts> parse_partitions(std::string_view text);
 /// The format of sinfo's lines: partition, number of nodes, CPUs, memory, gres and state.
 inline constexpr std::string_view kSinfoFormat = "%R|%D|%c|%m|%G|%T";
-/// Parses the output of sinfo -h -e -o kSinfoFormat, and adds the nodes to their partitions. Skips
-/// nodes of a partition that is not in `partitions`.
-void add_nodes(std::vector<PartitionFacts>& partitions, std::string_view text);
+/// Parses the output of sinfo -h -e -o kSinfoFormat, and adds the resources and the number of
+/// usable nodes to the partitions. Skips nodes of a partition that is not in `partitions`.
+void add_node_facts(std::vector<PartitionFacts>& partitions, std::string_view text);
 /// Parses the output of srun --mpi=list. Sets pmix_versions to the plugin's versions if srun prints
 /// them.
 void read_mpi_list(ClusterFacts& facts, std::string_view text);

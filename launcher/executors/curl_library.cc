@@ -6,7 +6,8 @@
 
 namespace dlrun {
 
-Result<CurlLibrary> CurlLibrary::load(std::string_view what, std::string_view instead) {
+Result<CurlLibrary> CurlLibrary::load(std::string_view message_start,
+                                      std::string_view message_end) {
   void* library = nullptr;
   for (const char* name : {"libcurl.so.4", "libcurl-gnutls.so.4"}) {
     library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -15,7 +16,7 @@ Result<CurlLibrary> CurlLibrary::load(std::string_view what, std::string_view in
   if (library == nullptr) {
     return fail(Errc::kNotFound,
                 "{} libcurl, which is not installed here (Debian: libcurl4, Red Hat: libcurl); {}",
-                what, instead);
+                message_start, message_end);
   }
   CurlLibrary curl;
   const auto get = [&](const char* name, auto& function) {

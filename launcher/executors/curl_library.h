@@ -25,9 +25,10 @@ struct CurlLibrary {
   decltype(&::curl_slist_free_all) slist_free_all = nullptr;
 
   /// Loads libcurl. Fails with kNotFound if libcurl is not installed, and with kInternal if libcurl
-  /// cannot be set up. `what` is the start of the message of kNotFound, up to libcurl's name
-  /// ("downloads go through"); `instead` is the end, which names an alternative.
-  [[nodiscard]] static Result<CurlLibrary> load(std::string_view what, std::string_view instead);
+  /// cannot be set up. message_start: the message of kNotFound up to libcurl's name ("downloads go
+  /// through"). message_end: the end of this message, which names an alternative.
+  [[nodiscard]] static Result<CurlLibrary> load(std::string_view message_start,
+                                                std::string_view message_end);
 };
 
 }  // namespace dlrun

@@ -27,7 +27,7 @@ namespace dlrun {
 namespace {
 
 /// The handle that easy_init() returns: the options that were set, and the facts of the last
-/// transfer. Copies a text if libcurl copies it, and stores only the pointer if libcurl does.
+/// transfer. Like libcurl, copies some texts, and stores only the pointers of the others.
 struct Transfer {
   std::string url, method, user_agent, socket;
   std::optional<std::string> proxy;
@@ -399,11 +399,12 @@ void free_lines(struct curl_slist* list) {
 
 }  // namespace
 
-Result<CurlLibrary> CurlLibrary::load(std::string_view what, std::string_view instead) {
+Result<CurlLibrary> CurlLibrary::load(std::string_view message_start,
+                                      std::string_view message_end) {
   if (!find_program("curl", Env::of_process()))
     return fail(Errc::kNotFound,
-                "{} the program curl, which is not in PATH here (its package is curl); {}", what,
-                instead);
+                "{} the program curl, which is not in PATH here (its package is curl); {}",
+                message_start, message_end);
   CurlLibrary curl;
   curl.global_init = [](long) { return CURLE_OK; };
   curl.easy_init = new_transfer;

@@ -36,9 +36,10 @@ struct JobReport {
   /// The start time, or the expected start time of a pending job: local time without a zone, such
   /// as 2026-11-22T03:00:00. Empty if unknown.
   std::string start;
-  std::string comment;           ///< the job's comment in Slurm, which contains dlrun's token
-  std::optional<int> exit_code;  ///< of the batch script; nullopt: it still runs, or is not known
-  int signal = 0;                ///< the signal that ended the script, 0: none
+  std::string comment;  ///< the job's comment in Slurm, which contains dlrun's token
+  /// The batch script's exit code; nullopt: the script still runs, or the code is not known.
+  std::optional<int> exit_code;
+  int signal = 0;  ///< the signal that ended the script, 0: none
 };
 
 /// Returns the reason and the failed dependencies: "DependencyNeverSatisfied:

@@ -1,6 +1,6 @@
 #pragma once
-// Runs a child on the caller's own terminal: salloc, ssh, or lead of a run on this machine. Also
-// makes and checks the ids of jobs on this machine.
+// Runs a child on the caller's own terminal: salloc, ssh, or the `dlrun-agent lead` of a run on
+// this machine. Also makes and checks the ids of jobs on this machine.
 
 #include <sys/types.h>
 

@@ -45,8 +45,8 @@ class HttpClient {
   /// Sends a request and returns the response, whatever its status. Does not follow redirections.
   /// If check_peer fails, sends nothing and fails with the same error. Fails with kUnavailable if
   /// no complete response of at most largest_response bytes arrived within the timeout; the server
-  /// may still have acted on the request. Retries a GET, which is idempotent, up to three times if
-  /// the connection is lost, and no other method.
+  /// may still have acted on the request. If the connection is lost, retries a GET, which is
+  /// idempotent, up to three times; does not retry any other method.
   [[nodiscard]] Result<HttpResponse> send(const HttpRequest& request);
 
  private:

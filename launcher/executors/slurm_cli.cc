@@ -167,7 +167,7 @@ class SlurmCli final : public Executor {
 
   /// Returns squeue's lines for a selection of jobs: {"-j", "1,2"} or {"-u", "1000"}. Jobs that
   /// squeue no longer knows are not an error.
-  Result<std::string> queue(const std::string& cluster, std::vector<std::string> selection) {
+  Result<std::string> squeue_lines(const std::string& cluster, std::vector<std::string> selection) {
     std::vector<std::string> argv = {
         "squeue", "-h", "-r", "-t", "all", "-o", std::string(kSqueueFormat)};
     argv.insert(argv.end(), selection.begin(), selection.end());
@@ -180,8 +180,9 @@ class SlurmCli final : public Executor {
 
   /// Returns the lines of all jobs of the user. One query then serves all processes that watch a
   /// job of this user.
-  Result<std::string> shared_queue(const std::string& cluster, const std::vector<std::string>& ids,
-                                   std::chrono::milliseconds max_age) {
+  Result<std::string> shared_squeue_lines(const std::string& cluster,
+                                          const std::vector<std::string>& ids,
+                                          std::chrono::milliseconds max_age) {
     const auto has_all = [&](const std::string& text) {
       std::set<std::string> known;
       for (auto& report : parse_squeue(text, cluster)) {
@@ -191,7 +192,7 @@ class SlurmCli final : public Executor {
       return std::all_of(ids.begin(), ids.end(),
                          [&](const std::string& id) { return known.contains(id); });
     };
-    const auto ask = [&] { return queue(cluster, {"-u", std::to_string(::getuid())}); };
+    const auto ask = [&] { return squeue_lines(cluster, {"-u", std::to_string(::getuid())}); };
     auto cache = QueueCache::of_user(env_);
     if (!cache) return ask();
     return cache->get(fmt::format("{} {}", env_.get("SLURM_CONF").value_or(""), cluster), max_age,
@@ -229,13 +230,14 @@ class SlurmCli final : public Executor {
       // listed, squeue fails if it does not know the job.
       return {"-j", join(jobs, ",")};
     };
-    DLRUN_TRY_ASSIGN(const auto text, max_age.count() > 0 ? shared_queue(cluster, ids, max_age)
-                                                          : queue(cluster, selection()));
+    DLRUN_TRY_ASSIGN(const auto text, max_age.count() > 0
+                                          ? shared_squeue_lines(cluster, ids, max_age)
+                                          : squeue_lines(cluster, selection()));
     std::set<std::string> unanswered(ids.begin(), ids.end());
     std::vector<JobReport> whole_arrays;
     for (auto& report : parse_squeue(text, cluster)) {
       if (add_part(answer, cluster, report)) continue;
-      // The caller asked about a whole job. If the job has several lines (an array's tasks, or the
+      // If the caller asked about a whole job that has several lines (an array's tasks, or the
       // parts of a heterogeneous job), the state in the first line counts.
       if (unanswered.erase(whole_id(report.job.id)) != 0) {
         if (const auto part = part_of(report.job.id)) report.nodes_of_parts[*part] = report.nodes;

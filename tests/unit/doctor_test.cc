@@ -53,7 +53,7 @@ ClusterFacts alpine() {
   ClusterFacts facts;
   facts.config = parse_config(kConfig);
   facts.partitions = parse_partitions(kPartitions);
-  add_nodes(facts.partitions, kSinfo);
+  add_node_facts(facts.partitions, kSinfo);
   read_mpi_list(facts,
                 "MPI plugin types are...\n\tpmix\n\tnone\n\tcray_shasta\n\tpmi2\nspecific pmix "
                 "plugin versions "
