@@ -29,7 +29,8 @@ constexpr std::array<HostKey, 7> kKeys{{
      "ssh-agent stay in ssh's configuration."},
     {"root", "~/dlrun",
      "The folder on the host for copies of your code. The host expands `~` and "
-     "`$NAME`. Your runs are below it unless the spec says otherwise."},
+     "`$NAME`. Your runs are below it unless `--runs`, `DLRUN_RUNS` or the site names another "
+     "folder."},
     {"dlrun", "auto",
      "`auto`: dlrun copies itself to `~/.cache/dlrun/HASH` on the host. Otherwise "
      "the path of a dlrun that is installed there."},
