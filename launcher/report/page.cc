@@ -78,7 +78,7 @@ std::string timeline(const RunReport& report) {
   for (std::size_t at = 0; at < attempts.size(); ++at) {
     const AttemptHistory& attempt = attempts[at];
     const double until =
-        attempt.ended.value_or(at + 1 < attempts.size() ? attempts[at + 1].claimed : begin + whole);
+        attempt.ended.value_or(at + 1 < attempts.size() ? attempts[at + 1].begun : begin + whole);
     const double joined = std::min(attempt.joined.value_or(until), until);
     text += fmt::format(
         "<div class=\"row\"><span class=\"soft name\">attempt {}</span><div class=\"track\">",
@@ -87,8 +87,8 @@ std::string timeline(const RunReport& report) {
         "<div class=\"span wait\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"waiting for all "
         "ranks to "
         "join: {}\"></div>",
-        part(attempt.claimed), part(joined) - part(attempt.claimed),
-        fine_duration_text(joined - attempt.claimed));
+        part(attempt.begun), part(joined) - part(attempt.begun),
+        fine_duration_text(joined - attempt.begun));
     legend.has_wait = true;
     if (attempt.joined) {
       const bool is_again = attempt.ended && attempt.has_planned_end();
@@ -332,7 +332,7 @@ std::string origin_html(const RunReport& report) {
   if (!report.run.created.empty()) facts.emplace_back("created", report.run.created);
   if (const auto hash = value_of(report.result, "parameters"); !hash.empty())
     facts.emplace_back("trained parameters", hash);
-  facts.insert(facts.end(), report.facts.begin(), report.facts.end());
+  facts.insert(facts.end(), report.background.begin(), report.background.end());
   return "<h2>What ran</h2>\n" + list_html(facts) + folded("The effective spec", report.spec) +
          folded("The script that was submitted", report.script);
 }

@@ -138,7 +138,7 @@ std::string last_words_html(const RunReport& report) {
 }
 
 double begin_of(const RunReport& report) {
-  if (!report.history.attempts().empty()) return report.history.attempts().front().claimed;
+  if (!report.history.attempts().empty()) return report.history.attempts().front().begun;
   return report.metrics.empty() ? 0 : report.metrics.front().t;
 }
 double end_of(const RunReport& report) {

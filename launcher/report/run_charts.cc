@@ -34,7 +34,7 @@ void add_spread(Chart& chart, const RunReport& report, const std::string& name, 
 std::vector<double> attempt_marks(const RunReport& report) {
   std::vector<double> marks;
   for (std::size_t at = 1; at < report.history.attempts().size(); ++at)
-    marks.push_back(report.history.attempts()[at].claimed - begin_of(report));
+    marks.push_back(report.history.attempts()[at].begun - begin_of(report));
   return marks;
 }
 

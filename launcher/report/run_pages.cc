@@ -18,7 +18,7 @@ namespace dlrun {
 namespace {
 
 /// A run that the page shows.
-struct Part {
+struct ShownRun {
   IndexEntry run;
   std::string label, short_label;  ///< see RunReport
   /// For a point: the names and values of the program parameters.
@@ -38,13 +38,14 @@ std::vector<std::pair<std::string, std::string>> parameter_values(const SweepRec
 
 /// Returns the named runs. Returns the points of a sweep instead of the sweep. For a point that was
 /// resubmitted, returns its latest run.
-Result<std::vector<Part>> parts_of(const Env& env, const std::filesystem::path& current_dir,
-                                   const std::vector<std::string>& names) {
-  std::vector<Part> parts;
+Result<std::vector<ShownRun>> shown_runs_of(const Env& env,
+                                            const std::filesystem::path& current_dir,
+                                            const std::vector<std::string>& names) {
+  std::vector<ShownRun> shown_runs;
   for (const auto& name : names) {
     DLRUN_TRY_ASSIGN(const auto run, find_run(env, current_dir, name));
     if (!is_sweep(run.path)) {
-      parts.push_back({run, run.id, "", {}});
+      shown_runs.push_back({run, run.id, "", {}});
       continue;
     }
     DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
@@ -53,28 +54,28 @@ Result<std::vector<Part>> parts_of(const Env& env, const std::filesystem::path& 
       point.id = fmt::format("{}/{}", run.id, at);
       point.path = current_run_of(point_path(run.path, sweep.points[at]));
       const std::string short_label = names.size() == 1 ? std::to_string(at) : point.id;
-      parts.push_back({std::move(point),
-                       fmt::format("{}  {}", short_label, describe(sweep, sweep.points[at])),
-                       short_label, parameter_values(sweep, sweep.points[at])});
+      shown_runs.push_back({std::move(point),
+                            fmt::format("{}  {}", short_label, describe(sweep, sweep.points[at])),
+                            short_label, parameter_values(sweep, sweep.points[at])});
     }
   }
-  return parts;
+  return shown_runs;
 }
 
 /// Returns the title of a comparison. is_sweep_alone: the user named one sweep.
-std::string title_of(const std::vector<Part>& parts, bool is_sweep_alone) {
-  const std::string& first = parts.front().run.id;
+std::string title_of(const std::vector<ShownRun>& shown_runs, bool is_sweep_alone) {
+  const std::string& first = shown_runs.front().run.id;
   if (is_sweep_alone) return "Sweep " + first.substr(0, first.rfind('/'));
-  return fmt::format("{} and {} more", first, parts.size() - 1);
+  return fmt::format("{} and {} more", first, shown_runs.size() - 1);
 }
 
 /// Reads the files of a run.
-RunReport report_of(const Part& part, const RunStatus& status) {
-  RunReport report = read_report(part.run, status);
-  report.label = part.label;
-  report.short_label = part.short_label;
-  insert_parameters(report, part.parameters);
-  if (!part.short_label.empty()) set_result_from_progress(report);
+RunReport report_of(const ShownRun& shown, const RunStatus& status) {
+  RunReport report = read_report(shown.run, status);
+  report.label = shown.label;
+  report.short_label = shown.short_label;
+  insert_parameters(report, shown.parameters);
+  if (!shown.short_label.empty()) set_result_from_progress(report);
   return report;
 }
 
@@ -104,8 +105,9 @@ class SharedJobs {
 void add_energy(const Env& env, std::vector<RunReport>& reports) {
   constexpr std::chrono::seconds kLimit{5};
   SharedJobs shared;
-  // The jobs of a run: all jobs of its chain (retry.chain), else the only one.
-  const auto jobs_of = [&](const RunReport& report) {
+  // Returns the jobs of a run about which Slurm is asked: all jobs of its chain (retry.chain), else
+  // the only one; none if Slurm is not asked about the run.
+  const auto jobs_to_ask_about = [&](const RunReport& report) {
     const RunFacts& facts = report.status.facts;
     if (facts.foreign || report.status.job.id.empty() || !is_inactive(report.status.state) ||
         (facts.submission && facts.submission->server) || shared.has(report.run.path))
@@ -115,13 +117,13 @@ void add_energy(const Env& env, std::vector<RunReport>& reports) {
   };
   std::vector<JobId> jobs;
   for (const RunReport& report : reports) {
-    const auto more = jobs_of(report);
+    const auto more = jobs_to_ask_about(report);
     jobs.insert(jobs.end(), more.begin(), more.end());
   }
   if (jobs.empty()) return;
   const auto joules = energy_of_jobs(env, jobs, kLimit);
   for (RunReport& report : reports) {
-    for (const JobId& job : jobs_of(report)) {
+    for (const JobId& job : jobs_to_ask_about(report)) {
       if (const auto found = joules.find({job.cluster, job.id}); found != joules.end())
         report.slurm_joules = report.slurm_joules.value_or(0) + found->second;
     }
@@ -144,31 +146,31 @@ Result<RunPage> make_run_page(const Env& env, const KnownServers& servers,
                               const std::filesystem::path& current_dir,
                               const std::vector<std::string>& names,
                               const std::function<void(const std::string&)>& warn) {
-  DLRUN_TRY_ASSIGN(const auto parts, parts_of(env, current_dir, names));
+  DLRUN_TRY_ASSIGN(const auto shown_runs, shown_runs_of(env, current_dir, names));
   std::vector<std::filesystem::path> paths;
-  for (const Part& part : parts) paths.push_back(part.run.path);
+  for (const ShownRun& shown : shown_runs) paths.push_back(shown.run.path);
   const auto states = RunInspector(env, servers).inspect_all(paths);
   RunPage page;
   std::vector<RunReport> reports;
   bool has_points = false;
-  for (std::size_t at = 0; at < parts.size(); ++at) {
+  for (std::size_t at = 0; at < shown_runs.size(); ++at) {
     if (!states[at]) {
-      if (parts.size() == 1) return tl::unexpected(states[at].error());
-      warn(fmt::format("{}: {}", parts[at].run.id, states[at].error().message));
+      if (shown_runs.size() == 1) return tl::unexpected(states[at].error());
+      warn(fmt::format("{}: {}", shown_runs[at].run.id, states[at].error().message));
       continue;
     }
     page.has_last_known_states = page.has_last_known_states || is_unreachable(*states[at]);
-    has_points = has_points || !parts[at].short_label.empty();
-    reports.push_back(report_of(parts[at], *states[at]));
+    has_points = has_points || !shown_runs[at].short_label.empty();
+    reports.push_back(report_of(shown_runs[at], *states[at]));
   }
   if (reports.empty()) return fail(Errc::kNotFound, "none of these runs can be read");
 
   if (!page.has_last_known_states) add_energy(env, reports);
   if (has_points) sort_best_first(reports);
   const std::string made = utc_timestamp(std::chrono::system_clock::now());
-  page.html = parts.size() == 1
+  page.html = shown_runs.size() == 1
                   ? report_page(reports.front(), made)
-                  : comparison_page(reports, title_of(parts, names.size() == 1), made);
+                  : comparison_page(reports, title_of(shown_runs, names.size() == 1), made);
   page.default_file = default_file_for(env, current_dir, names);
   return page;
 }

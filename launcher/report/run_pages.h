@@ -22,10 +22,10 @@ struct RunPage {
   std::filesystem::path default_file;
 };
 
-/// Makes the page. Shows the points of a sweep instead of the sweep, and the latest run of a point
-/// that was resubmitted. warn: called for each run that cannot be read and is left out. Fails if
-/// one of `names` names no run, or if the only run cannot be read. Fails with kNotFound if none of
-/// several runs can be read.
+/// Makes the page. Shows the points of a sweep instead of the sweep. For a point that was
+/// resubmitted, shows its latest run. warn: called for each run that cannot be read and is left
+/// out. Fails if one of `names` names no run, or if the only run cannot be read. Fails with
+/// kNotFound if none of several runs can be read.
 [[nodiscard]] Result<RunPage> make_run_page(const Env& env, const KnownServers& servers,
                                             const std::filesystem::path& current_dir,
                                             const std::vector<std::string>& names,

@@ -44,7 +44,7 @@ std::string joined(const Json& list, std::string_view separator) {
 
 void add_fact(RunReport& report, std::string_view name, std::string value) {
   if (value.size() > kLongestFact) value = value.substr(0, kLongestFact) + "... (cut)";
-  if (!value.empty()) report.facts.emplace_back(name, std::move(value));
+  if (!value.empty()) report.background.emplace_back(name, std::move(value));
 }
 
 void add_predictions(RunReport& report) {

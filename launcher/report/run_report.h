@@ -24,8 +24,8 @@ struct RunReport {
   RunHistory history;
   std::vector<MetricsPoint> metrics;
   std::optional<RankSnapshot> ranks;
-  /// The run's origin and environment, as name and value.
-  std::vector<std::pair<std::string, std::string>> facts;
+  /// The run's origin and environment, and what its rehearsal predicts, as name and value.
+  std::vector<std::pair<std::string, std::string>> background;
   /// The keys of the effective spec: "train.batch", "32".
   std::vector<std::pair<std::string, std::string>> keys;
   /// The fields of the program's final report.

@@ -21,16 +21,16 @@ constexpr double kGibiMib = 1024;
 constexpr double kMemoryRoom = 1.3, kCoresRoom = 1.2, kTimeRoom = 1.25;
 /// A smaller amount is suggested only if it is below this fraction of the request.
 constexpr double kWorthwhile = 0.75;
-/// GPUs that are busy for less of the time, in percent, wait often.
-constexpr double kIdleGpuPercent = 50;
+/// GPUs that are busy for less than this percentage of the time wait often.
+constexpr double kBusyGpuPercent = 50;
 /// A run that uses less than this fraction of a GPU's memory could use a larger batch.
-constexpr double kEmptyGpuFraction = 0.4;
+constexpr double kWellFilledGpuFraction = 0.4;
 /// A use above this fraction of the request is close to the limit.
 constexpr double kAlmostAll = 0.9;
 
 /// Returns the time of the last event, report or sample of an attempt.
 double last_time_of(const RunHistory& history, const AttemptHistory& attempt) {
-  double last = attempt.claimed;
+  double last = attempt.begun;
   const auto take = [&](const auto& points) {
     for (const auto& point : points) {
       if (point.attempt == attempt.number) last = std::max(last, point.t);
@@ -48,11 +48,11 @@ void add_times(const UseFacts& facts, RunUse& use) {
   for (const AttemptHistory& attempt : facts.history.attempts()) {
     // Only the first attempt after a start of the job claims the run.
     if (use.starts == 0 || !attempt.job.empty()) {
-      start = attempt.claimed;
+      start = attempt.begun;
       ++use.starts;
     }
     const double end = attempt.ended.value_or(last_time_of(facts.history, attempt));
-    use.seconds += std::max(end - attempt.claimed, 0.0);
+    use.seconds += std::max(end - attempt.begun, 0.0);
     use.longest_seconds = std::max(use.longest_seconds, end - start);
   }
   if (!facts.asked) return;
@@ -78,8 +78,8 @@ void add_time_row(const UseFacts& facts, bool advises, RunUse& use) {
     row.requested = format_time_limit(*facts.asked->requested.time_seconds);
     const auto suggested = roomy_limit(use.longest_seconds);
     if (advises && static_cast<double>(suggested) < kWorthwhile * limit)
-      row.advice =
-          fmt::format("time: {}, which Slurm can start earlier", format_time_limit(suggested));
+      row.advice = fmt::format("time: {}; Slurm can start a shorter job earlier",
+                               format_time_limit(suggested));
     if (advises && use.longest_seconds > kAlmostAll * limit)
       row.advice = "this is close to the limit; a longer time is safer";
   }
@@ -137,7 +137,7 @@ struct SampleSums {
 template <typename Value>
 SampleSums sums_of_samples(const std::vector<SamplesPoint>& samples, const Value& value_of) {
   SampleSums all;
-  double before = 0;
+  double value_before = 0;
   const SamplesPoint* point_before = nullptr;
   for (const SamplesPoint& point : samples) {
     const std::optional<double> value = value_of(point);
@@ -147,10 +147,10 @@ SampleSums sums_of_samples(const std::vector<SamplesPoint>& samples, const Value
     if (point_before != nullptr && point_before->attempt == point.attempt &&
         point.t > point_before->t) {
       const double between = point.t - point_before->t;
-      all.area += (before + *value) / 2 * between;
+      all.area += (value_before + *value) / 2 * between;
       all.seconds += between;
     }
-    before = *value;
+    value_before = *value;
     point_before = &point;
   }
   return all;
@@ -202,7 +202,7 @@ void add_gpu_rows(const UseFacts& facts, bool advises, RunUse& use) {
         .resource = "GPUs",
         .requested = asked && *asked > 0 ? fmt::format("{}", *asked) : std::string(),
         .used = fmt::format("busy for {} of the time", fraction_as_percent_text(*percent / 100))};
-    if (advises && *percent < kIdleGpuPercent)
+    if (advises && *percent < kBusyGpuPercent)
       row.advice = "the GPUs wait often: speed up the input, or ask for fewer GPUs";
     use.rows.push_back(std::move(row));
   }
@@ -210,7 +210,7 @@ void add_gpu_rows(const UseFacts& facts, bool advises, RunUse& use) {
   ResourceRow row{.resource = "GPU memory of a rank", .used = fine_memory_text(peak_bytes)};
   if (facts.gpu_memory_bytes && *facts.gpu_memory_bytes > 0) {
     row.requested = fine_memory_text(*facts.gpu_memory_bytes);
-    if (advises && peak_bytes < kEmptyGpuFraction * *facts.gpu_memory_bytes)
+    if (advises && peak_bytes < kWellFilledGpuFraction * *facts.gpu_memory_bytes)
       row.advice = "a larger batch, or a smaller GPU, would fit";
   }
   use.rows.push_back(std::move(row));

@@ -239,7 +239,7 @@ AttemptHistory& RunHistory::attempt_of(std::int64_t number, double t) {
   if (!attempts_.empty()) note_successor(attempts_.back());
   AttemptHistory& attempt = attempts_.emplace_back();
   attempt.number = number;
-  attempt.claimed = t;
+  attempt.begun = t;
   return attempt;
 }
 

@@ -61,7 +61,7 @@ struct ShownEvent {
 /// One attempt. Times are in seconds since 1970.
 struct AttemptHistory {
   std::int64_t number = 0;       ///< from 0
-  double claimed = 0;            ///< the time of the attempt's first event, normally lead's claim
+  double begun = 0;              ///< the time of the attempt's first event, normally lead's claim
   std::optional<double> joined;  ///< all ranks had joined
   std::optional<double> ended;
   std::int64_t ranks = 0;  ///< number of ranks

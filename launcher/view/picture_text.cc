@@ -45,11 +45,11 @@ std::string ranks_and_time_text(const RunPicture& picture) {
   if (!picture.history.attempts().empty()) {
     const AttemptHistory& attempt = picture.history.attempts().back();
     const auto end = attempt.ended                       ? *attempt.ended
-                     : is_inactive(picture.status.state) ? attempt.claimed
+                     : is_inactive(picture.status.state) ? attempt.begun
                                                          : picture.now;
-    if (end > attempt.claimed)
-      place.push_back(fmt::format("{} {}", attempt.ended ? "took" : "for",
-                                  duration_text(end - attempt.claimed)));
+    if (end > attempt.begun)
+      place.push_back(
+          fmt::format("{} {}", attempt.ended ? "took" : "for", duration_text(end - attempt.begun)));
   }
   return join(place, " ");
 }

@@ -84,7 +84,7 @@ std::size_t read_all(const fs::path& run) {
   (void)current_run_of(run);
   if (const auto ranks = read_ranks(run); ranks && *ranks) bytes += (*ranks)->rows.size();
   const auto report = read_report({"id", "name", run, ""}, std::move(status));
-  for (const auto& [name, value] : report.facts) bytes += name.size() + value.size();
+  for (const auto& [name, value] : report.background) bytes += name.size() + value.size();
   for (const auto& [name, value] : report.result) bytes += name.size() + value.size();
   return bytes + report.spec.size() + report.script.size() + report.metrics.size();
 }
