@@ -47,12 +47,12 @@ std::optional<DeletedRun> DeletedRuns::read(const std::string& id) const {
 
 std::optional<DeletedRun> DeletedRuns::newest_of_name(std::string_view name) const {
   std::optional<DeletedRun> newest;
-  const std::string start = std::string(name) + "-";
+  const std::string id_prefix = std::string(name) + "-";
   std::error_code error;
   for (std::filesystem::directory_iterator files(directory_, error);
        !error && files != std::filesystem::directory_iterator(); files.increment(error)) {
     const std::string id = files->path().filename().string();
-    if (!id.starts_with(start)) continue;
+    if (!id.starts_with(id_prefix)) continue;
     auto deleted = read(id);
     if (!deleted || deleted->run.name != name) continue;
     if (!newest || deleted->run.created > newest->run.created) newest = std::move(deleted);

@@ -107,7 +107,7 @@ class TreeDeleter {
       clear(top_, "", last, false, 0);
       if (!has_moved_) break;
     }
-    if (!last.empty() && done_.left == 0) remove(top_, last, "", false, 0);
+    if (!last.empty() && effect_.left == 0) remove(top_, last, "", false, 0);
   }
   /// Deletes one entry of the top directory.
   void remove_one(const std::string& name) {
@@ -120,11 +120,11 @@ class TreeDeleter {
     }
     TreeDeleter inner(below.get(), device_);
     inner.clear_top("");
-    done_ += inner.done_;
-    if (inner.done_.left == 0 && unlink(top_, name, name, AT_REMOVEDIR))
-      add_bytes(done_.freed, info, false);
+    effect_ += inner.effect_;
+    if (inner.effect_.left == 0 && unlink(top_, name, name, AT_REMOVEDIR))
+      add_bytes(effect_.freed, info, false);
   }
-  [[nodiscard]] const TreeDeletion& done() const { return done_; }
+  [[nodiscard]] const TreeDeletion& effect() const { return effect_; }
 
  private:
   void clear(int directory, const std::string& where, const std::string& skipped,
@@ -150,8 +150,8 @@ class TreeDeleter {
     if (S_ISDIR(info.st_mode)) {
       remove_directory(directory, name, path, info, is_checkpoint, depth);
     } else if (unlink(directory, name, path, 0)) {
-      ++done_.freed.files;
-      if (info.st_nlink <= 1) add_bytes(done_.freed, info, is_checkpoint);
+      ++effect_.freed.files;
+      if (info.st_nlink <= 1) add_bytes(effect_.freed, info, is_checkpoint);
     }
   }
 
@@ -181,16 +181,16 @@ class TreeDeleter {
       add_left(path, kIsMounted);
       return;
     }
-    const auto left = done_.left;
+    const auto left = effect_.left;
     const bool is_below_checkpoint = is_checkpoint || name == kCheckpointFolder;
     clear(below.get(), path, "", is_below_checkpoint, depth + 1);
     // A directory that still holds an entry cannot be deleted. add_left() has recorded the reason
     // for that entry.
-    if (done_.left == left && unlink(directory, name, path, AT_REMOVEDIR))
-      add_bytes(done_.freed, opened, is_below_checkpoint);
+    if (effect_.left == left && unlink(directory, name, path, AT_REMOVEDIR))
+      add_bytes(effect_.freed, opened, is_below_checkpoint);
   }
 
-  /// Moves a directory that is more than kDeepest levels below the top directly into the top.
+  /// Moves a directory that is more than kDeepest levels below the top up into the top itself.
   void move_to_top(int directory, const std::string& name, const std::string& path) {
     const std::string there = fmt::format(".deep-{}", random_hex(8));
     if (::renameat2(directory, name.c_str(), top_, there.c_str(), RENAME_NOREPLACE) == 0 ||
@@ -225,13 +225,14 @@ class TreeDeleter {
   }
 
   void add_left(const std::string& path, const std::string& why) {
-    if (++done_.left == 1) done_.why_left = fmt::format("{}: {}", path.empty() ? "." : path, why);
+    if (++effect_.left == 1)
+      effect_.why_left = fmt::format("{}: {}", path.empty() ? "." : path, why);
   }
 
   int top_;
   dev_t device_;
   bool has_moved_ = false;
-  TreeDeletion done_;
+  TreeDeletion effect_;
 };
 
 }  // namespace
@@ -294,7 +295,7 @@ TreeDeletion delete_tree(int directory, const std::string& last) {
   if (::fstat(directory, &info) != 0) return {{}, 1, errno_text(errno)};
   TreeDeleter deleter(directory, info.st_dev);
   deleter.clear_top(last);
-  return deleter.done();
+  return deleter.effect();
 }
 
 TreeDeletion delete_entry(int directory, const std::string& name) {
@@ -302,7 +303,7 @@ TreeDeletion delete_entry(int directory, const std::string& name) {
   if (::fstat(directory, &info) != 0) return {{}, 1, errno_text(errno)};
   TreeDeleter deleter(directory, info.st_dev);
   deleter.remove_one(name);
-  return deleter.done();
+  return deleter.effect();
 }
 
 }  // namespace dlrun

@@ -361,8 +361,9 @@ Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
   if (offset_ == 0) {
     inode_ = info.st_ino;
     parts_ = parts_to_read(info.st_size);
-    const auto read = static_cast<std::size_t>(parts_.head_end + info.st_size - parts_.tail_begin);
-    stride_ = std::max<std::size_t>(1, read / kFullyParsedBytes);
+    const auto bytes_to_read =
+        static_cast<std::size_t>(parts_.head_end + info.st_size - parts_.tail_begin);
+    stride_ = std::max<std::size_t>(1, bytes_to_read / kFullyParsedBytes);
     record_.left_out_bytes = parts_.tail_begin - parts_.head_end;
   }
   if (offset_ >= parts_.head_end && offset_ < parts_.tail_begin) {

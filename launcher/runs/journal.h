@@ -47,8 +47,8 @@ struct Submission {
 /// Returns the comment that identifies the submission's job in Slurm: "dlrun:TOKEN".
 [[nodiscard]] std::string comment_of(const Submission& submission);
 
-/// Returns the journal of a sweep's point. It refers to the array's journal, one folder above, and
-/// is written once, before anything is submitted.
+/// Returns the text of the journal of a sweep's point. That journal only refers to the array's
+/// journal, one folder above. The caller writes it once, before anything is submitted.
 [[nodiscard]] std::string journal_of_task(std::size_t task);
 
 /// Reads the journal. Returns nullopt if there is none, for example because the script was

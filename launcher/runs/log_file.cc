@@ -144,16 +144,16 @@ std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
                                              const RunFacts& facts) {
   const auto job = job_in_log_name(facts);
   if (!job) return std::nullopt;
-  const bool is_elsewhere = facts.submission && !facts.submission->output.empty();
-  if (is_elsewhere) {
+  const bool has_own_pattern = facts.submission && !facts.submission->output.empty();
+  if (has_own_pattern) {
     if (auto path = expand_output_pattern(facts.submission->output, job->id, login_name()))
       return path;
   }
   // If the run has no record of a submission, the user gave the script to sbatch, and only the
   // claim can name the log.
-  if (is_elsewhere || !facts.submission) {
+  if (has_own_pattern || !facts.submission) {
     if (facts.claim && !facts.claim->log.empty()) return facts.claim->log;
-    if (is_elsewhere) return std::nullopt;
+    if (has_own_pattern) return std::nullopt;
   }
   if (job->cluster == kLocalCluster) return run / "local.out";
   return run / fmt::format("slurm-{}.out", job->id);

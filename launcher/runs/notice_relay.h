@@ -32,9 +32,9 @@ struct ListedNotice {
                                        SendBy by);
 
 /// Starts `dlrun notify --relay --webhooks` for the runs with notices that are to be sent to
-/// webhooks, and does not wait for the end of this process. Looks at the first 100 runs only, so
-/// the newest must come first. If no notice waits, does nothing except a few system calls for each
-/// run.
+/// webhooks, and does not wait for the end of the started process. Looks at the first 100 runs
+/// only, so the newest must come first. If no notice waits, does nothing except a few system calls
+/// for each run.
 void relay_notices_in_background(const Env& env, const std::vector<IndexEntry>& runs);
 
 }  // namespace dlrun

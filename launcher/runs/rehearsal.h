@@ -48,7 +48,7 @@ struct RehearsalFigures {
   /// The largest memory that a rank used on its GPUs, and the memory of these GPUs.
   std::optional<double> gpu_used_bytes, gpu_total_bytes;
   std::optional<double> seconds_per_step;  ///< mean, from the second report on
-  std::optional<std::int64_t> steps;       ///< all steps of the run, as the program reported
+  std::optional<std::int64_t> steps;       ///< the real run's total, as the program reported
 };
 
 /// Returns the figures in a rehearsal's record. ranks: the rehearsal's ranks.json; nullopt if there

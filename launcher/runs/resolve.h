@@ -25,8 +25,8 @@ namespace dlrun {
 [[nodiscard]] Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
                                              const std::filesystem::path& current_dir);
 
-/// Returns the run that `text` names, with the index of the user. If the index cannot be opened,
-/// only a path names a run. Fails as resolve_run() does.
+/// Calls resolve_run() with the user's index. If the index cannot be opened, only a path names a
+/// run. Fails as resolve_run() does.
 [[nodiscard]] Result<IndexEntry> find_run(const Env& env, const std::filesystem::path& current_dir,
                                           std::string_view text);
 

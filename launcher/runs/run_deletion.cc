@@ -270,15 +270,15 @@ std::optional<std::string> name_before(std::string_view renamed) {
 
 /// Deletes the content of a renamed directory and then the directory.
 TreeDeletion delete_renamed(int parent, const std::string& name, int directory) {
-  TreeDeletion done = delete_tree(directory, kFinalMark);
+  TreeDeletion effect = delete_tree(directory, kFinalMark);
   struct stat info {};
-  if (done.left > 0 || ::fstat(directory, &info) != 0) return done;
+  if (effect.left > 0 || ::fstat(directory, &info) != 0) return effect;
   if (identity_in(parent, name) == identity_of(info) &&
       ::unlinkat(parent, name.c_str(), AT_REMOVEDIR) != 0) {
-    done.left = 1;
-    done.why_left = fmt::format("{}: {}", name, errno_text(errno));
+    effect.left = 1;
+    effect.why_left = fmt::format("{}: {}", name, errno_text(errno));
   }
-  return done;
+  return effect;
 }
 
 /// Calls visit(directory, name) for each entry that RunParts::kDiagnostics covers. Visits only
@@ -357,20 +357,20 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
   DLRUN_TRY_ASSIGN(const auto lock, SubmissionLock::take(run.path));
   DLRUN_TRY_ASSIGN(const auto stamps, stamps_of(opened.run.get()));
   if (stamps != checked.stamps) return used_meanwhile_error(opened);
-  TreeDeletion done;
+  TreeDeletion effect;
   if (parts == RunParts::kDiagnostics) {
     DLRUN_TRY(each_diagnostic(opened.run.get(), [&](int directory, const std::string& name) {
-      done += delete_entry(directory, name);
+      effect += delete_entry(directory, name);
     }));
-    return done;
+    return effect;
   }
   DLRUN_TRY_ASSIGN(const auto renamed, rename_for_deletion(opened, checked));
   const auto remembered = remember_as_deleted(index, run, word(checked.state));
-  done = delete_renamed(opened.parent.get(), renamed, opened.run.get());
+  effect = delete_renamed(opened.parent.get(), renamed, opened.run.get());
   if (!remembered)
     return within("the files are deleted, but the list of runs could not be changed",
                   remembered.error());
-  return done;
+  return effect;
 }
 
 Result<> forget_run(const RunIndex& index, const IndexEntry& run) {
@@ -387,10 +387,10 @@ Result<> forget_run(const RunIndex& index, const IndexEntry& run) {
 }
 
 TreeDeletion finish_deletions(const fs::path& runs_dir) {
-  TreeDeletion done;
+  TreeDeletion effect;
   const UniqueFd folder(::open(runs_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const auto names = folder.is_open() ? names_in(folder.get()) : Result<std::vector<std::string>>();
-  if (!folder.is_open() || !names) return done;
+  if (!folder.is_open() || !names) return effect;
   for (const std::string& name : *names) {
     const auto before = name_before(name);
     if (!before) continue;
@@ -400,7 +400,7 @@ TreeDeletion finish_deletions(const fs::path& runs_dir) {
     if (!directory.is_open() || ::fstat(directory.get(), &info) != 0 || info.st_uid != ::geteuid())
       continue;
     if (::fstatat(directory.get(), kFinalMark, &mark, AT_SYMLINK_NOFOLLOW) == 0) {
-      if (mark.st_uid == ::geteuid()) done += delete_renamed(folder.get(), name, directory.get());
+      if (mark.st_uid == ::geteuid()) effect += delete_renamed(folder.get(), name, directory.get());
       continue;
     }
     // Another dlrun may have renamed the directory just now, and may be about to create the mark.
@@ -409,7 +409,7 @@ TreeDeletion finish_deletions(const fs::path& runs_dir) {
     if (now - info.st_ctim.tv_sec > kPatienceSeconds)
       static_cast<void>(rename_to_new(folder.get(), name, *before));
   }
-  return done;
+  return effect;
 }
 
 }  // namespace dlrun

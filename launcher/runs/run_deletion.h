@@ -51,7 +51,7 @@ using DeletionCheck = std::function<Result<RunState>()>;
 /// (deleted_runs.h). Fails and deletes nothing if another directory than `examined` is at the path,
 /// if the check fails, or if the run starts or is submitted meanwhile. The result says how many
 /// files could not be deleted, and why the first of them could not; the next finish_deletions()
-/// tries again. Fails, too, if the run was deleted but the index or the memory of deleted runs
+/// tries again. Fails, too, if the run was deleted but the index or the record of deleted runs
 /// could not be written.
 [[nodiscard]] Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
                                               const DirectoryIdentity& examined, RunParts parts,

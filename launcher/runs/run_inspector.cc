@@ -131,41 +131,43 @@ Result<RunStatus> RunInspector::inspect(const std::filesystem::path& run,
 std::vector<Result<RunStatus>> RunInspector::inspect_all(
     std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age) {
   // Replaces sweeps by their points, so that one query serves all of them.
-  struct Part {
+  // For each of `runs`: its range in single_runs.
+  struct Range {
     std::size_t first = 0, count = 1;
     bool is_sweep = false;
     std::optional<Error> error;
   };
-  std::vector<Part> parts;
-  std::vector<std::filesystem::path> plain;
+  std::vector<Range> ranges;
+  std::vector<std::filesystem::path> single_runs;
   for (const auto& run : runs) {
-    Part& part = parts.emplace_back();
-    part.first = plain.size();
-    part.is_sweep = is_sweep(run);
-    if (!part.is_sweep) {
-      plain.push_back(run);
+    Range& range = ranges.emplace_back();
+    range.first = single_runs.size();
+    range.is_sweep = is_sweep(run);
+    if (!range.is_sweep) {
+      single_runs.push_back(run);
       continue;
     }
     const auto sweep = read_sweep(run);
-    part.count = sweep ? sweep->points.size() : 0;
+    range.count = sweep ? sweep->points.size() : 0;
     if (!sweep) {
-      part.error = sweep.error();
+      range.error = sweep.error();
       continue;
     }
-    for (const auto& point : sweep->points) plain.push_back(current_run_of(point_path(run, point)));
+    for (const auto& point : sweep->points)
+      single_runs.push_back(current_run_of(point_path(run, point)));
   }
-  auto all = inspect_plain(plain, max_age);
+  auto all = inspect_single_runs(single_runs, max_age);
   std::vector<Result<RunStatus>> result;
-  for (const Part& part : parts) {
-    if (part.error) {
-      result.emplace_back(tl::unexpected(*part.error));
-    } else if (!part.is_sweep) {
-      result.push_back(std::move(all[part.first]));
+  for (const Range& range : ranges) {
+    if (range.error) {
+      result.emplace_back(tl::unexpected(*range.error));
+    } else if (!range.is_sweep) {
+      result.push_back(std::move(all[range.first]));
     } else {
-      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(part.first);
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(range.first);
       const std::vector<Result<RunStatus>> points(
           std::make_move_iterator(begin),
-          std::make_move_iterator(begin + static_cast<std::ptrdiff_t>(part.count)));
+          std::make_move_iterator(begin + static_cast<std::ptrdiff_t>(range.count)));
       result.emplace_back(sum_up_points(points));
       if (auto owner = foreign_owner(runs[result.size() - 1])) {
         result.back()->detail += "; " + describe_foreign_run(*owner);
@@ -362,7 +364,7 @@ RunStatus conclude(const std::filesystem::path& run, RunFacts facts) {
 
 }  // namespace
 
-std::vector<Result<RunStatus>> RunInspector::inspect_plain(
+std::vector<Result<RunStatus>> RunInspector::inspect_single_runs(
     std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age) {
   std::map<std::filesystem::path, Result<Submission>> outcomes;  // by the array's directory
   const auto outcome_of = [&](const std::filesystem::path& run,

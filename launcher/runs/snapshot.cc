@@ -25,9 +25,9 @@ struct Tree {
 
 [[nodiscard]] Result<std::string> ask_git(const fs::path& folder, const Env& env,
                                           const std::vector<std::string>& arguments) {
-  DLRUN_TRY_ASSIGN(const auto done, run_git(folder, env, arguments, std::chrono::seconds(30)));
-  if (done.exit_code != 0) return fail(Errc::kNotFound, "{}", trim(done.err));
-  return done.out;
+  DLRUN_TRY_ASSIGN(const auto finished, run_git(folder, env, arguments, std::chrono::seconds(30)));
+  if (finished.exit_code != 0) return fail(Errc::kNotFound, "{}", trim(finished.err));
+  return finished.out;
 }
 
 /// Returns the files of the repository around folder; nullopt if there is no repository or no git.

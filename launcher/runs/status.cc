@@ -109,7 +109,8 @@ std::string running_detail(const RunRecord& record) {
   return {};
 }
 
-/// Returns the last known state according to the run's own record, if there is no other answer.
+/// Returns the state according to the run's own record alone. Call it for a run about which no
+/// executor has answered and whose record has no end.
 RunState last_known_state(const RunRecord& record) {
   return record.has_events ? RunState::kRunning : RunState::kPending;
 }
@@ -318,7 +319,7 @@ RunStatus assess(RunFacts facts) {
   if (const auto job = job_of(f)) status.job = *job;
   const bool is_refused = f.submission && f.submission->state == Submission::State::kRefused;
   const bool is_intent = f.submission && f.submission->state == Submission::State::kIntent;
-  const bool is_open = is_intent && status.job.id.empty();
+  const bool is_intent_without_job = is_intent && status.job.id.empty();
 
   if (f.record.ended) {
     status.state = end_state(f.record);
@@ -336,13 +337,13 @@ RunStatus assess(RunFacts facts) {
     status.detail = f.submission->message;
   } else if (f.report) {
     assess_by_report(status, *f.report);
-  } else if (is_open && f.is_being_submitted) {
+  } else if (is_intent_without_job && f.is_being_submitted) {
     status.state = RunState::kPending;
     status.is_last_known = !f.why_unreachable.empty();
     status.detail = "it is being submitted, and Slurm has not answered yet";
   } else if (!f.why_unreachable.empty()) {
     assess_unreachable(status, is_intent);
-  } else if (is_open) {
+  } else if (is_intent_without_job) {
     assess_not_submitted(status);
   } else if (f.was_cancelled_before_start && f.has_answer && !f.record.has_events) {
     status.state = RunState::kCancelled;

@@ -174,7 +174,7 @@ class RunInspector {
 
  private:
   /// Does the work of inspect_all() for runs that are no sweeps.
-  [[nodiscard]] std::vector<Result<RunStatus>> inspect_plain(
+  [[nodiscard]] std::vector<Result<RunStatus>> inspect_single_runs(
       std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age);
   /// Finds out the outcome of interrupted submissions of follow-up jobs. Sets facts.why_unreachable
   /// if Slurm does not answer.
