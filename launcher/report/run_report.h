@@ -47,7 +47,7 @@ struct RunReport {
 void set_result_from_progress(RunReport& report);
 
 /// Inserts the program parameters and their values before the keys of a point's spec. Removes
-/// launch.command, which contains the values, too.
+/// launch.command, because it contains the same values.
 void insert_parameters(RunReport& report,
                        const std::vector<std::pair<std::string, std::string>>& parameters);
 

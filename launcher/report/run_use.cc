@@ -53,7 +53,7 @@ void add_times(const UseFacts& facts, RunUse& use) {
     }
     const double end = attempt.ended.value_or(last_time_of(facts.history, attempt));
     use.seconds += std::max(end - attempt.begun, 0.0);
-    use.longest_seconds = std::max(use.longest_seconds, end - start);
+    use.longest_job_seconds = std::max(use.longest_job_seconds, end - start);
   }
   if (!facts.asked) return;
   const Requested& asked = facts.asked->requested;
@@ -70,17 +70,17 @@ std::int64_t roomy_limit(double seconds) {
 }
 
 void add_time_row(const UseFacts& facts, bool advises, RunUse& use) {
-  if (use.longest_seconds <= 0) return;
-  ResourceRow row{.resource = "time", .used = fine_duration_text(use.longest_seconds)};
+  if (use.longest_job_seconds <= 0) return;
+  ResourceRow row{.resource = "time", .used = fine_duration_text(use.longest_job_seconds)};
   if (use.starts > 1) row.used += fmt::format(" in the longest of {} starts", use.starts);
   if (facts.asked && facts.asked->requested.time_seconds) {
     const auto limit = static_cast<double>(*facts.asked->requested.time_seconds);
     row.requested = format_time_limit(*facts.asked->requested.time_seconds);
-    const auto suggested = roomy_limit(use.longest_seconds);
+    const auto suggested = roomy_limit(use.longest_job_seconds);
     if (advises && static_cast<double>(suggested) < kWorthwhile * limit)
       row.advice = fmt::format("time: {}; Slurm can start a shorter job earlier",
                                format_time_limit(suggested));
-    if (advises && use.longest_seconds > kAlmostAll * limit)
+    if (advises && use.longest_job_seconds > kAlmostAll * limit)
       row.advice = "this is close to the limit; a longer time is safer";
   }
   use.rows.push_back(std::move(row));

@@ -46,7 +46,7 @@ struct RunUse {
   std::size_t starts = 0;
   /// The longest time from a start of a job to the end of the last attempt of this start. Slurm
   /// compares this time with the job's time limit.
-  double longest_seconds = 0;
+  double longest_job_seconds = 0;
   std::optional<double> gpu_hours, core_hours;
   std::optional<double> gpu_joules;  ///< computed from the power of the GPUs; nullopt: not measured
   std::vector<ResourceRow> rows;     ///< time, memory, cores, GPUs; only what is known

@@ -73,7 +73,7 @@ std::optional<DeletedRun> DeletedRuns::find(std::string_view text) const {
 }
 
 void DeletedRuns::forget_old(std::chrono::system_clock::time_point now) const {
-  const auto oldest_kept = std::chrono::system_clock::to_time_t(now - kDeletedRunsKept);
+  const auto oldest_kept = std::chrono::system_clock::to_time_t(now - kDeletedRunsKeptFor);
   std::error_code error;
   for (std::filesystem::directory_iterator files(directory_, error);
        !error && files != std::filesystem::directory_iterator(); files.increment(error)) {

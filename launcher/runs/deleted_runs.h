@@ -21,7 +21,7 @@ struct DeletedRun {
 };
 
 /// A deleted run is remembered for this time.
-inline constexpr std::chrono::hours kDeletedRunsKept{24 * 365};
+inline constexpr std::chrono::hours kDeletedRunsKeptFor{24 * 365};
 
 class DeletedRuns {
  public:
@@ -38,7 +38,7 @@ class DeletedRuns {
   /// Returns the deleted run of this name that was created last.
   [[nodiscard]] std::optional<DeletedRun> newest_of_name(std::string_view name) const;
 
-  /// Forgets the runs that were deleted more than kDeletedRunsKept ago. Ignores errors.
+  /// Forgets the runs that were deleted more than kDeletedRunsKeptFor ago. Ignores errors.
   void forget_old(std::chrono::system_clock::time_point now) const;
 
  private:

@@ -31,7 +31,7 @@ constexpr std::size_t kReadBytes = 8U << 20U;
 constexpr std::size_t kFullyParsedBytes = 4U << 20U;
 /// At least this many frequent events are parsed before any is skipped: a program may report some
 /// values only at first.
-constexpr std::size_t kFirstFrequent = 64;
+constexpr std::size_t kFrequentParsedFirst = 64;
 constexpr std::size_t kSlowRanksLimit = 4096;
 constexpr std::size_t kAttemptsLimit = 4096;
 constexpr std::size_t kLongestHistoryText = 4096;
@@ -253,7 +253,7 @@ void RunHistory::note_successor(AttemptHistory& attempt) {
 }
 
 void RunHistory::add(std::string_view lines) {
-  const std::size_t stride = frequent_lines_ < kFirstFrequent ? 1 : stride_;
+  const std::size_t stride = frequent_lines_ < kFrequentParsedFirst ? 1 : stride_;
   for (std::size_t begin = 0, end = 0; begin < lines.size(); begin = end + 1) {
     end = std::min(lines.find('\n', begin), lines.size());
     const auto line = lines.substr(begin, end - begin);

@@ -83,8 +83,8 @@ Result<IndexEntry> run_with_id_prefix(const std::vector<IndexEntry>& entries,
       list += fmt::format("\n  {}", matches[i]->id);
     if (matches.size() > kShown)
       list += fmt::format("\n  ... and {} more", matches.size() - kShown);
-    return fail(Errc::kUsage, "'{}' is the start of {} runs:{}", printable(text), matches.size(),
-                list);
+    return fail(Errc::kUsage, "the ids of {} runs start with '{}':{}", matches.size(),
+                printable(text), list);
   }
   return fail(Errc::kNotFound,
               "no run '{}': neither a name, an id or its start, a job id, nor a run directory. "

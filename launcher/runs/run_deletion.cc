@@ -38,7 +38,7 @@ constexpr std::size_t kSuffixBytes = 8;         // written as 16 hex digits, aft
 
 /// Files that change when a run is submitted, starts, restarts, ends, or is cancelled or
 /// resubmitted.
-constexpr std::array<const char*, 9> kFilesOfUse = {
+constexpr std::array<const char*, 9> kFilesChangedByUse = {
     "submission.json", "submit.json", "sweep.json", "claim", "attempt",
     "events.jsonl",    "resubmitted", "cancelled",  "job.sh"};
 
@@ -122,9 +122,9 @@ Result<OpenedRun> open_run(const fs::path& run) {
   return opened;
 }
 
-/// Adds the identities, sizes and times of a directory's kFilesOfUse to the text.
+/// Adds the identities, sizes and times of a directory's kFilesChangedByUse to the text.
 void add_stamps(int directory, std::string& text) {
-  for (const char* file : kFilesOfUse) {
+  for (const char* file : kFilesChangedByUse) {
     struct stat info {};
     if (::fstatat(directory, file, &info, AT_SYMLINK_NOFOLLOW) != 0) {
       text += "-\n";

@@ -58,8 +58,8 @@ using DeletionCheck = std::function<Result<RunState>()>;
                                               const DeletionCheck& check);
 
 /// Removes a run without a directory from the index, and remembers its name. Fails with kUsage if
-/// the directory exists, or if the folder around it is missing, because its file system may only be
-/// unmounted.
+/// the directory exists, or if the folder around it is missing, because its file system may just
+/// not be mounted.
 [[nodiscard]] Result<> forget_run(const RunIndex& index, const IndexEntry& run);
 
 /// Deletes what interrupted deletions left in a runs folder. If a deletion was interrupted before

@@ -130,14 +130,14 @@ Result<RunStatus> RunInspector::inspect(const std::filesystem::path& run,
 
 std::vector<Result<RunStatus>> RunInspector::inspect_all(
     std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age) {
-  // Replaces sweeps by their points, so that one query serves all of them.
-  // For each of `runs`: its range in single_runs.
+  // The elements of single_runs for one of `runs`.
   struct Range {
     std::size_t first = 0, count = 1;
     bool is_sweep = false;
     std::optional<Error> error;
   };
   std::vector<Range> ranges;
+  // Has the points of a sweep instead of the sweep, so that one query serves all runs.
   std::vector<std::filesystem::path> single_runs;
   for (const auto& run : runs) {
     Range& range = ranges.emplace_back();

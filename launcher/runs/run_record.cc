@@ -33,7 +33,7 @@ constexpr std::size_t kMostResults = 256;
 constexpr std::size_t kLongestText = 4096;
 /// The number of progress lines that are parsed at the beginning, and at the end, of an unbroken
 /// sequence of them.
-constexpr std::size_t kProgressRead = 64;
+constexpr std::size_t kProgressParsedAtEachEnd = 64;
 
 std::string shortened(std::string text) {
   if (text.size() > kLongestText) text = text.substr(0, kLongestText) + "...";
@@ -284,8 +284,8 @@ class EventSum {
     const auto kind = kind_of_line(line);
     if (kind == events::RankStatistics::kKind) return;
     const bool is_progress = kind == events::Progress::kKind;
-    if (is_progress && ++progress_seen_ > kProgressRead) {
-      latest_[latest_count_++ % kProgressRead] = line;
+    if (is_progress && ++progress_seen_ > kProgressParsedAtEachEnd) {
+      latest_[latest_count_++ % kProgressParsedAtEachEnd] = line;
       return;
     }
     if (!is_progress) end_progress();
@@ -313,8 +313,10 @@ class EventSum {
 
   /// Ends a sequence of progress lines: applies the last ones of it.
   void end_progress() {
-    const auto first = latest_count_ > kProgressRead ? latest_count_ - kProgressRead : 0;
-    for (auto at = first; at < latest_count_; ++at) apply_line(latest_[at % kProgressRead]);
+    const auto first =
+        latest_count_ > kProgressParsedAtEachEnd ? latest_count_ - kProgressParsedAtEachEnd : 0;
+    for (auto at = first; at < latest_count_; ++at)
+      apply_line(latest_[at % kProgressParsedAtEachEnd]);
     latest_count_ = 0;
     progress_seen_ = 0;
   }
@@ -322,7 +324,7 @@ class EventSum {
   RunRecord record_;
   std::size_t damaged_since_valid_ = 0, progress_seen_ = 0, latest_count_ = 0;
   /// The latest lines of a sequence of progress lines, as a ring. They are not applied yet.
-  std::array<std::string, kProgressRead> latest_;
+  std::array<std::string, kProgressParsedAtEachEnd> latest_;
 };
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST_CASE("the hours of all attempts count, and the time between them does not")
   const TemporaryDirectory folder;
   const RunReport report = report_in(folder, events_of_two_attempts(), kScript);
   CHECK(report.use.seconds == 90 * 60);
-  CHECK(report.use.longest_seconds == 60 * 60);
+  CHECK(report.use.longest_job_seconds == 60 * 60);
   CHECK(report.use.gpu_hours == 6);
   CHECK(report.use.core_hours == 60);
   // 10 minutes at 1 kW, 10 minutes at a mean of 1.5 kW, and nothing between the attempts.
@@ -171,7 +171,7 @@ TEST_CASE("the suggested time has room for all attempts in one allocation") {
           event_at(240, "attempt_end", {{"code", 0}, {"reason", "ok"}}, 1) +
           event_at(240, "ended", {{"state", "completed"}, {"code", 0}, {"message", "done"}}, 1),
       kScript);
-  CHECK(report.use.longest_seconds == 4 * 3600);
+  CHECK(report.use.longest_job_seconds == 4 * 3600);
   const ResourceRow* time = row_of(report, "time");
   REQUIRE(time != nullptr);
   CHECK(time->used == "4 h 0 min");

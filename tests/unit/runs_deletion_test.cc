@@ -125,7 +125,7 @@ TEST_CASE_FIXTURE(DeletionFixture, "a deleted run is forgotten after a year") {
   const auto now = std::chrono::system_clock::now();
   deleted.forget_old(now);
   CHECK(deleted.find(kOlder).has_value());
-  deleted.forget_old(now + kDeletedRunsKept + std::chrono::hours(1));
+  deleted.forget_old(now + kDeletedRunsKeptFor + std::chrono::hours(1));
   CHECK_FALSE(deleted.find(kOlder).has_value());
 }
 
