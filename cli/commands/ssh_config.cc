@@ -57,7 +57,7 @@ Result<int> connect(const Cli& cli, const IndexEntry& run, const RunStatus& stat
   const auto print_line = [&cli](std::string_view line) { print_note(cli, line); };
   DLRUN_TRY_ASSIGN(const auto end,
                    connect_ssh(cli.env, plan, target, keys, agent, runs_folder_of(run.path),
-                               attach_folder(run, status, plan.folder), print_line));
+                               start_folder_of_run(run, status, plan.folder), print_line));
   return end.signal != 0 ? kExitInterrupted : end.exit_code;
 }
 

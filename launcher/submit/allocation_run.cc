@@ -42,8 +42,9 @@ Result<> start_script(const Context& context, const Job& job, const Allocation& 
 
 /// Returns the id of the job that has the allocation: wish.job, or else the job of this shell.
 /// Returns "" for a dry run if this shell is in no allocation; any other run then fails with
-/// kUsage. Fails with kUsage, too, if wish.job is set and another machine submits with a token.
-Result<std::string> job_of_allocation(Context& context, const AllocationRunWish& wish) {
+/// kUsage. Fails with kUsage, too, if wish.job is set and the call comes from another machine with
+/// a token.
+Result<std::string> allocation_job_id(Context& context, const AllocationRunWish& wish) {
   if (!wish.job) {
     auto job = context.env.get_or("SLURM_JOB_ID", "");
     if (!job.empty() || wish.is_dry_run) return job;
@@ -103,8 +104,8 @@ Result<AllocationResult> start_in_allocation(Context& context, Reporter& reporte
                                              RunInspector& inspector, SpecOptions options,
                                              const AllocationRunWish& wish,
                                              Provenance& provenance) {
-  DLRUN_TRY_ASSIGN(auto job_id, job_of_allocation(context, wish));
-  options.is_borrowed = true;
+  DLRUN_TRY_ASSIGN(auto job_id, allocation_job_id(context, wish));
+  options.has_borrowed_allocation = true;
   DLRUN_TRY_ASSIGN(auto experiment, prepare(context, reporter, options, Target::kSlurm));
   if (wish.point) {
     DLRUN_TRY_ASSIGN(experiment, prepare_point(reporter, std::move(experiment), *wish.point));
@@ -114,7 +115,7 @@ Result<AllocationResult> start_in_allocation(Context& context, Reporter& reporte
   DLRUN_TRY_ASSIGN(const auto allocation, find_allocation(context, job_id));
   DLRUN_TRY(check_fit(experiment, allocation));
   Job job = job_of_experiment(std::move(experiment), std::move(script));
-  DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, NextStep::kLocalRun));
+  DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, NextStep::kDirectStart));
   DLRUN_TRY_ASSIGN(auto run, record_and_start(context, reporter, job, allocation, provenance));
   return StartedRun{std::move(job_id), std::move(run)};
 }

@@ -19,7 +19,7 @@ namespace dlrun {
 /// The options of a run in an allocation, except those that change the spec (SpecOptions).
 struct AllocationRunWish {
   std::optional<std::string> job;  ///< the id of the allocation's job; nullopt: this shell's job
-  std::optional<std::size_t> point{};  ///< the point of a sweep to run
+  std::optional<std::size_t> point{};  ///< for a sweep, the point that runs
   bool is_dry_run = false;             ///< only returns the script
 };
 

@@ -148,8 +148,8 @@ Result<std::filesystem::path> stage_agent(const Context& context,
   return tools_directory(runs_dir, context.tools) / "dlrun-agent";
 }
 
-std::filesystem::path attach_folder(const IndexEntry& run, const RunStatus& status,
-                                    std::filesystem::path planned) {
+std::filesystem::path start_folder_of_run(const IndexEntry& run, const RunStatus& status,
+                                          std::filesystem::path planned) {
   if (const auto& submission = status.facts.submission; submission && !submission->chdir.empty())
     planned = submission->chdir;
   std::error_code error;
@@ -172,7 +172,7 @@ Result<ForegroundEnd> run_beside(const Context& context, Reporter& reporter, con
   DLRUN_TRY_ASSIGN(
       auto child,
       ForegroundProcess::start(session.argv, scrubbed_for_slurm(context.env, munge_is_available()),
-                               attach_folder(run, status, plan.folder), OnSignal::kTermOnly));
+                               start_folder_of_run(run, status, plan.folder), OnSignal::kTermOnly));
   DLRUN_TRY_ASSIGN(const auto end, child.wait());
   if (end.first_signal == 0 && !has_begun(folder))
     return fail(Errc::kRefused,

@@ -51,14 +51,15 @@ namespace dlrun {
 /// Returns the folder where the job's programs started: the folder in the run's journal, or else
 /// `planned`, the folder in the plan. If this folder no longer exists, returns the run's parent
 /// folder.
-[[nodiscard]] std::filesystem::path attach_folder(const IndexEntry& run, const RunStatus& status,
-                                                  std::filesystem::path planned);
+[[nodiscard]] std::filesystem::path start_folder_of_run(const IndexEntry& run,
+                                                        const RunStatus& status,
+                                                        std::filesystem::path planned);
 
 /// Runs wish.command, or a shell if it is empty, beside the ranks of the run that `text` names, and
-/// waits for its end. With wish.is_dry_run, only returns the call. node: the node to use; empty:
-/// the first one. Fails as find_run_to_enter(), target_with_cpus() and plan_of_run() do, with
-/// kUsage for a shell without a terminal, and with kRefused if Slurm did not start the command or
-/// the shell.
+/// waits until the command or the shell ends. With wish.is_dry_run, only returns the call. node:
+/// the node to use; empty: the first one. Fails as find_run_to_enter(), target_with_cpus() and
+/// plan_of_run() do, with kUsage for a shell without a terminal, and with kRefused if Slurm did not
+/// start the command or the shell.
 [[nodiscard]] Result<SessionResult> attach_to(const Context& context, Reporter& reporter,
                                               const std::string& text, const std::string& node,
                                               const SessionWish& wish);

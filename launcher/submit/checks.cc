@@ -74,7 +74,7 @@ Result<> read_secrets(Work& work) {
 }
 
 /// Refuses a secret that the container's runtime cannot pass into a session.
-Result<> check_carried_secrets(Work& work) {
+Result<> check_container_takes_secrets(Work& work) {
   const std::string& runtime = work.job.experiment->plan.runtime;
   for (const SecretValue& secret : work.job.settings.secrets) {
     if (find_container_backend(runtime)->carries_value(secret.value)) continue;
@@ -124,7 +124,7 @@ Result<> check_job_environments(Work& work) {
   if (!work.job.experiment) return {};
   const bool will_start = work.next == NextStep::kSubmission ||
                           work.next == NextStep::kResubmission || work.next == NextStep::kSession ||
-                          work.next == NextStep::kLocalRun;
+                          work.next == NextStep::kDirectStart;
   return check_environments(work.context, *work.job.experiment,
                             will_start ? ModuleLoading::kAllowed : ModuleLoading::kForbidden);
 }
@@ -134,8 +134,8 @@ Result<> look_for_files(Work& work) {
   // For a sweep, `dlrun submit --test-only` only asks Slurm, about the first array.
   if (work.next == NextStep::kTestOnly && work.sweep != nullptr) return {};
   const LoadedSpec& loaded = work.job.experiment->loaded;
-  auto missing = work.next == NextStep::kLocalRun ? check_files(loaded)
-                                                  : check_files_and_image(work.context, loaded);
+  auto missing = work.next == NextStep::kDirectStart ? check_files(loaded)
+                                                     : check_files_and_image(work.context, loaded);
   const auto is_error = [](const Diagnostic& one) {
     return one.severity == Diagnostic::Severity::kError;
   };
@@ -249,16 +249,17 @@ constexpr Row kRows[] = {
     {static_cast<unsigned>(NextStep::kSessionPlan), check_session_parts},
     {NextStep::kCheckReport | NextStep::kSubmission | NextStep::kTestOnly | NextStep::kSessionPlan,
      check_options},
-    {kOfNewJob | NextStep::kResubmission | NextStep::kSession | NextStep::kLocalRun, read_secrets},
-    {static_cast<unsigned>(NextStep::kSession), check_carried_secrets},
+    {kOfNewJob | NextStep::kResubmission | NextStep::kSession | NextStep::kDirectStart,
+     read_secrets},
+    {static_cast<unsigned>(NextStep::kSession), check_container_takes_secrets},
     {static_cast<unsigned>(NextStep::kSession), note_uncopied_data},
     {kOfNewJob | NextStep::kResubmission | NextStep::kSession, find_dependencies},
     {kOfNewJob | NextStep::kResubmission | NextStep::kSession, avoid_bad_nodes},
     {static_cast<unsigned>(NextStep::kCheckReport), find_missing_downloads},
-    {NextStep::kCheckReport | NextStep::kSubmission | NextStep::kTestOnly | NextStep::kLocalRun,
+    {NextStep::kCheckReport | NextStep::kSubmission | NextStep::kTestOnly | NextStep::kDirectStart,
      look_for_files},
     {NextStep::kCheckReport | NextStep::kSubmission | NextStep::kTestOnly |
-         NextStep::kResubmission | NextStep::kSession | NextStep::kLocalRun,
+         NextStep::kResubmission | NextStep::kSession | NextStep::kDirectStart,
      check_job_environments},
     {NextStep::kCheckReport | NextStep::kTestOnly, warn_of_missing_tools},
     {NextStep::kSubmission | NextStep::kTestOnly, note_copy_of_code},

@@ -22,7 +22,7 @@ enum class NextStep : unsigned {
   kResubmission = 16,  ///< a run that repeats another
   kSessionPlan = 32,   ///< a shell in an allocation: before its plan is shown or used
   kSession = 64,       ///< a shell in an allocation: after kSessionPlan, before it is started
-  kLocalRun = 128,     ///< ranks on this machine
+  kDirectStart = 128,  ///< a script that dlrun starts here without sbatch (run, submit --in)
 };
 
 /// Findings of the checks that the next step needs.

@@ -216,7 +216,7 @@ class EnvironmentBuilder {
         [&] { return interrupt_.requested(); });
   }
 
-  /// Runs shell lines after the modules of the job are loaded. Their output goes to the log.
+  /// Loads the modules of the job, then runs shell lines. All output goes to the log.
   Result<> run_lines(const fs::path& log, const std::string& lines) {
     Command command;
     command.argv = {"bash", "-c",

@@ -122,7 +122,7 @@ Result<> refuse_empty_or_bare_script(const std::string& file, std::string_view t
 
 /// Returns true if the text starts with a '#!' line that does not run dlrun. A spec may start with
 /// a line that does, and is then a program.
-[[nodiscard]] bool is_foreign_script(std::string_view text) {
+[[nodiscard]] bool has_other_interpreter(std::string_view text) {
   if (!is_script(text)) return false;
   const auto words = split(text.substr(2, text.find('\n') - 2), ' ');
   return std::none_of(words.begin(), words.end(), [](std::string_view word) {
@@ -155,7 +155,7 @@ Result<Experiment> prepare(const Context& context, Reporter& reporter, const Spe
   if (request.text)
     DLRUN_TRY(refuse_empty_or_bare_script(request.file, *request.text, !options.sets.empty()));
   auto loaded = load_spec(request);
-  if (!loaded && request.text && is_foreign_script(*request.text))
+  if (!loaded && request.text && has_other_interpreter(*request.text))
     return fail(Errc::kInvalid,
                 "{0}:1: this is a script, not a spec: `dlrun submit` accepts job scripts, and "
                 "`dlrun init --from {0}` makes a spec of one",
@@ -167,7 +167,7 @@ Result<Experiment> prepare(const Context& context, Reporter& reporter, const Spe
   inputs.agent_path = tools / "dlrun-agent";
   inputs.trainer_path = tools / "dlrun-trainer";
   inputs.target = target;
-  inputs.is_borrowed = options.is_borrowed;
+  inputs.is_borrowed = options.has_borrowed_allocation;
   inputs.rehearsal_s = options.rehearsal_s;
   auto plan = make_plan(*loaded, inputs);
   if (!plan) return fail(Errc::kInvalid, std::move(plan.error()));

@@ -20,7 +20,7 @@ struct SpecOptions {
   std::vector<std::string> sets;    ///< --set
   std::optional<std::string> runs;  ///< --runs
   /// The job runs in an allocation that the user already has (run --here, submit --in).
-  bool is_borrowed = false;
+  bool has_borrowed_allocation = false;
   std::int64_t rehearsal_s = 0;  ///< the seconds of a rehearsal; 0: the job is no rehearsal
 };
 
@@ -68,9 +68,9 @@ struct Experiment {
 [[nodiscard]] std::vector<Diagnostic> check_files_and_image(const Context& context,
                                                             const LoadedSpec& loaded);
 
-/// Copies the agent, the trainer and the modules next to the runs if they are missing there. Warns
-/// if other users could replace them. uses_trainer: the job cannot run without the trainer. Fails
-/// as check_runs_place() and stage_tools() do.
+/// Copies the agent, the trainer and their modules next to the runs if they are missing there.
+/// Warns if other users could replace them. uses_trainer: the job cannot run without the trainer.
+/// Fails as check_runs_place() and stage_tools() do.
 [[nodiscard]] Result<> place_tools(const Context& context, Reporter& reporter,
                                    const std::string& runs_dir, bool uses_trainer);
 

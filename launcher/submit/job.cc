@@ -95,14 +95,14 @@ Result<Job> job_of_script_file(const Context& context, Reporter& reporter,
 }  // namespace
 
 Job job_of_script_text(Job::Source source, std::string script, ScriptRequests requests,
-                       const std::filesystem::path& directory) {
+                       const std::filesystem::path& submit_directory) {
   Job job;
   job.source = source;
   job.name = requests.name;
   job.runs_dir = requests.runs_dir;
   job.script = std::move(script);
-  job.source_dir = start_folder(requests, directory);
-  job.settings.directory = directory;
+  job.source_dir = start_folder(requests, submit_directory);
+  job.settings.submit_directory = submit_directory;
   job.settings.clusters = requests.clusters;
   job.settings.comment = requests.comment;
   if (!requests.is_named) job.settings.job_name = requests.name;
@@ -212,7 +212,7 @@ Result<SubmitRequest> submit_request(const Context& context, const SbatchSetting
   request.script = run / "job.sh";
   request.script_text = std::move(text);
   request.options = std::move(line);
-  request.directory = settings.directory;
+  request.directory = settings.submit_directory;
   request.env = job_environment(context, run, token, settings.secrets);
   if (settings.chain) {
     request.env.set("DLRUN_CHAIN", fmt::format("{}", settings.chain->number));
@@ -241,7 +241,7 @@ SubmitRequest test_request(const Context& context, const SbatchSettings& setting
   if (settings.clusters) request.options = {"--clusters=" + *settings.clusters};
   if (settings.dependency) request.options.push_back("--dependency=" + *settings.dependency);
   if (settings.exclude) request.options.push_back("--exclude=" + *settings.exclude);
-  request.directory = settings.directory;
+  request.directory = settings.submit_directory;
   request.env = scrubbed_for_slurm(context.env, munge_is_available());
   unset_secrets(request.env, settings.secrets);
   return request;

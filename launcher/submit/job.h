@@ -35,8 +35,8 @@ struct SbatchSettings {
   /// The user's own output file, with an absolute path. nullopt: a file in the run's directory,
   /// such as slurm-JOBID.out.
   std::optional<std::string> log_pattern;
-  std::filesystem::path directory;     ///< the folder from which sbatch is called
-  std::optional<std::string> comment;  ///< the user's --comment; added after dlrun's own text
+  std::filesystem::path submit_directory;  ///< the folder from which sbatch is called
+  std::optional<std::string> comment;      ///< the user's --comment; added after dlrun's own text
   /// The job's name for a script without --job-name; sbatch would use the file's name, job.sh.
   std::optional<std::string> job_name;
   std::optional<std::string> chdir;       ///< the folder where the job starts; overrides the script
@@ -84,10 +84,11 @@ struct Job {
 };
 
 /// Returns a job with the fields that jobs of all sources have. requests: the script's requests,
-/// read from its lines or taken from its plan. directory: the folder from which sbatch is called.
+/// read from its lines or taken from its plan. submit_directory: the folder from which sbatch is
+/// called.
 [[nodiscard]] Job job_of_script_text(Job::Source source, std::string script,
                                      ScriptRequests requests,
-                                     const std::filesystem::path& directory);
+                                     const std::filesystem::path& submit_directory);
 
 /// Returns the job of an experiment. script: the script that was rendered from the plan.
 [[nodiscard]] Job job_of_experiment(Experiment experiment, std::string script);

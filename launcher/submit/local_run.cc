@@ -111,7 +111,7 @@ Result<LocalResult> run_on_this_machine(const Context& context, Reporter& report
   if (wish.is_dry_run) return LocalResult(LocalScript{std::move(script)});
   RunInspector inspector(context.env, known_servers(context));
   Job job = job_of_experiment(std::move(prepared), std::move(script));
-  DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, NextStep::kLocalRun));
+  DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, NextStep::kDirectStart));
   DLRUN_TRY_ASSIGN(const auto run_and_end,
                    record_and_run(context, reporter, job, provenance, wish.prints_to_stderr));
   DLRUN_TRY_ASSIGN(auto status, inspector.inspect(run_and_end.first.path));

@@ -18,7 +18,7 @@ namespace dlrun {
 
 /// The options of a local run, except those that change the spec (SpecOptions).
 struct LocalWish {
-  std::optional<std::size_t> point{};  ///< the point of a sweep to run
+  std::optional<std::size_t> point{};  ///< for a sweep, the point that runs
   bool is_dry_run = false;             ///< only returns the script
   bool prints_to_stderr = false;       ///< the ranks' output goes to standard error
 };

@@ -42,7 +42,7 @@ std::int64_t gpus_of_ranks(std::int64_t count, std::int64_t all_ranks, std::int6
 }
 
 /// Returns the GPUs that `ranks` ranks on one node use; 1 if the spec does not count them.
-std::int64_t node_gpus(const JobSpec& spec, const SiteProfile& site, std::int64_t ranks) {
+std::int64_t gpus_used_on_node(const JobSpec& spec, const SiteProfile& site, std::int64_t ranks) {
   const Resources& r = spec.resources;
   const std::int64_t per_node = std::max<std::int64_t>(ranks_per_node(spec).value_or(1), 1);
   if (r.gpus_per_node) return gpus_of_ranks(r.gpus_per_node->count, per_node, ranks);
@@ -75,10 +75,10 @@ Result<> check_can_rehearse(const LoadedSpec& loaded) {
   return {};
 }
 
-/// Notes the rehearsal in the run, for status and report. A failure is a warning: both jobs are
-/// queued.
-void note_rehearsal(Reporter& reporter, const RunDirectory& rehearsal, const RunDirectory& run,
-                    const JobSpec& spec) {
+/// Writes rehearsal.json of the run: the rehearsal's id and the run's requests. A failure is a
+/// warning: both jobs are queued.
+void name_rehearsal_in_run(Reporter& reporter, const RunDirectory& rehearsal,
+                           const RunDirectory& run, const JobSpec& spec) {
   RehearsalNote note;
   note.id = rehearsal.id;
   note.ranks_per_node = ranks_per_node(spec);
@@ -101,11 +101,11 @@ Result<RehearsalWish> parse_rehearsal(std::string_view text) {
   RehearsalWish wish;
   wish.seconds = seconds.value_or(0);
   if (at != std::string_view::npos) wish.partition = std::string(text.substr(at + 1));
-  const bool has_name =
+  const bool is_valid_partition =
       !wish.partition || (!wish.partition->empty() &&
                           std::all_of(wish.partition->begin(), wish.partition->end(),
                                       [](char c) { return c > ' ' && c < 0x7f && c != ','; }));
-  if (wish.seconds < kShortestSeconds || wish.seconds > kLongestSeconds || !has_name)
+  if (wish.seconds < kShortestSeconds || wish.seconds > kLongestSeconds || !is_valid_partition)
     return fail(Errc::kUsage,
                 "--rehearse '{}': expected a time from 10s to 24h, such as 2m, or 2m@PARTITION",
                 printable(text));
@@ -117,7 +117,7 @@ std::optional<std::string> short_partition(const SiteProfile& site, const JobSpe
   const Resources& r = spec.resources;
   const auto found = site.partitions.find(r.partition.value_or(site.default_partition));
   const PartitionProfile* const own = found == site.partitions.end() ? nullptr : &found->second;
-  const std::int64_t gpus = node_gpus(spec, site, ranks);
+  const std::int64_t gpus = gpus_used_on_node(spec, site, ranks);
   const auto mem = memory_mib(r.mem.value_or("0")).value_or(0);
   const std::string* best = nullptr;
   std::int64_t best_seconds = 0;
@@ -145,12 +145,12 @@ Result<std::vector<std::string>> changes_for_rehearsal(const LoadedSpec& loaded,
   const std::int64_t per_node = *ranks_per_node(spec);
   const std::int64_t nodes = r.nodes ? r.nodes->min : 1;
   const bool fits_one_node = per_node >= kRanks;
-  const std::int64_t node_ranks = fits_one_node ? kRanks : 1;
-  const std::int64_t node_count = fits_one_node ? 1 : std::min(nodes, kRanks);
+  const std::int64_t rehearsal_per_node = fits_one_node ? kRanks : 1;
+  const std::int64_t rehearsal_nodes = fits_one_node ? 1 : std::min(nodes, kRanks);
   auto limit = wish.seconds + kStartSeconds;
   const auto partition = wish.partition
                              ? wish.partition
-                             : short_partition(loaded.site, spec, wish.seconds, node_ranks);
+                             : short_partition(loaded.site, spec, wish.seconds, rehearsal_per_node);
   const auto profile = loaded.site.partitions.find(partition.value_or(""));
   if (profile != loaded.site.partitions.end() && profile->second.max_time_seconds)
     limit = std::min(limit, *profile->second.max_time_seconds);
@@ -167,16 +167,18 @@ Result<std::vector<std::string>> changes_for_rehearsal(const LoadedSpec& loaded,
     if (loaded.spec.origins.contains(key)) set(key, "null");
   }
   set("name"_key, name_of_rehearsal(name));
-  set("resources.nodes"_key, fmt::format("{}", node_count));
-  set("resources.tasks_per_node"_key, fmt::format("{}", node_ranks));
+  set("resources.nodes"_key, fmt::format("{}", rehearsal_nodes));
+  set("resources.tasks_per_node"_key, fmt::format("{}", rehearsal_per_node));
   set("resources.time"_key, fmt::format("{}s", limit));
   if (partition) set("resources.partition"_key, *partition);
   if (r.gpus_per_node)
     set("resources.gpus_per_node"_key,
-        gpus_text(*r.gpus_per_node, gpus_of_ranks(r.gpus_per_node->count, per_node, node_ranks)));
+        gpus_text(*r.gpus_per_node,
+                  gpus_of_ranks(r.gpus_per_node->count, per_node, rehearsal_per_node)));
   if (r.gpus)
-    set("resources.gpus"_key, gpus_text(*r.gpus, gpus_of_ranks(r.gpus->count, per_node * nodes,
-                                                               node_ranks * node_count)));
+    set("resources.gpus"_key,
+        gpus_text(*r.gpus, gpus_of_ranks(r.gpus->count, per_node * nodes,
+                                         rehearsal_per_node * rehearsal_nodes)));
   return changes;
 }
 
@@ -207,7 +209,7 @@ Result<SpecChain> submit_rehearsed(Context& context, Reporter& reporter, RunInsp
         command_for_run(options, chain.submitted.front()));
     return chain;
   }
-  note_rehearsal(reporter, rehearsal_run, real->run, spec);
+  name_rehearsal_in_run(reporter, rehearsal_run, real->run, spec);
   chain.submitted.push_back(std::move(*real));
   return chain;
 }

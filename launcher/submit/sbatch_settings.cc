@@ -19,7 +19,7 @@ Result<> write_sbatch_settings(const std::filesystem::path& run, const SbatchSet
   nlohmann::ordered_json json;
   if (settings.server)
     json["server"] = {{"url", settings.server->url}, {"token_file", settings.server->token_file}};
-  json["directory"] = settings.directory.string();
+  json["directory"] = settings.submit_directory.string();
   const auto add = [&](const char* key, const std::optional<std::string>& value) {
     if (value) json[key] = *value;
   };
@@ -45,7 +45,7 @@ Result<SbatchSettings> read_sbatch_settings(const std::filesystem::path& run) {
   if (const auto server = json->find("server"); server != json->end() && server->is_object())
     settings.server =
         RestServer{json_read::text(*server, "url"), json_read::text(*server, "token_file")};
-  settings.directory = json_read::text(*json, "directory");
+  settings.submit_directory = json_read::text(*json, "directory");
   const auto get = [&](const char* key) {
     return json->contains(key) ? std::optional(json_read::text(*json, key)) : std::nullopt;
   };

@@ -71,16 +71,16 @@ std::vector<std::string> secrets_in(std::string_view text) {
   return names;
 }
 
-/// Returns the number in the line `--chain N` of the array `dlrun_lead`, which has lead's options
-/// in a rendered script. Returns 0 if there is no such line, or if retry.chain does not allow N.
+/// Returns the number in the line `--chain N` of the shell array `dlrun_lead`, which has lead's
+/// options in a rendered script. Returns 0 if there is no such line, or if retry.chain does not allow N.
 /// Other lines may belong to programs of the user, and must not queue more jobs.
 std::int64_t chain_in(std::string_view text) {
   constexpr std::string_view kOption = "--chain ";
-  bool is_in_array = false;
+  bool is_lead_option = false;
   for (const auto line : split(text, '\n')) {
-    if (line == "dlrun_lead=(" || line == ")") is_in_array = line != ")";
+    if (line == "dlrun_lead=(" || line == ")") is_lead_option = line != ")";
     const auto words = trim(line);
-    if (!is_in_array || !words.starts_with(kOption)) continue;
+    if (!is_lead_option || !words.starts_with(kOption)) continue;
     const auto rest = trim(words.substr(kOption.size()));
     const auto jobs = parse_int(rest.substr(0, rest.find_first_of(" \t#"))).value_or(0);
     return jobs >= kFewestChainJobs && jobs <= kMostChainJobs ? jobs : 0;

@@ -39,7 +39,7 @@ constexpr std::chrono::seconds kAskSlurmEvery{10};
 constexpr std::chrono::minutes kRefusedLimit{10};
 constexpr std::int64_t kAnswerSeconds = 60;  ///< the default of sweep.ask_timeout
 
-/// A point that has not ended.
+/// A point whose result the search program does not have yet.
 struct OpenPoint {
   std::size_t number = 0;
   SweepPoint values;
@@ -66,7 +66,7 @@ struct OpenPoint {
 }
 
 /// The attempts to submit points that are in the sweep's record and that Slurm has not accepted.
-struct UnsentPoints {
+struct UnsentRetries {
   Error error;  ///< the error of the last attempt
   Backoff backoff{};
   Clock::time_point since = Clock::now();
@@ -97,8 +97,8 @@ class Search {
     if (done) done = tell_ends();
     if (done) done = ask_and_submit(interrupt);
     if (!done && interrupt.requested())
-      return tl::unexpected(with_points({Errc::kInterrupted, "interrupted"}));
-    if (!done) return tl::unexpected(with_points(std::move(done.error())));
+      return tl::unexpected(with_advice({Errc::kInterrupted, "interrupted"}));
+    if (!done) return tl::unexpected(with_advice(std::move(done.error())));
     return Searched{*run_, next_};
   }
 
@@ -230,14 +230,14 @@ class Search {
       open_.push_back({next_++, std::move(batch[i]), point_path(run_->path, recorded)});
     }
     if (sent || sent.error().code == Errc::kInterrupted) return sent;
-    unsent_ = UnsentPoints{sent.error()};
+    unsent_ = UnsentRetries{sent.error()};
     unsent_->backoff.record_query();
     reporter_.warning(fmt::format("{}; dlrun submits the point{} again soon", sent.error().message,
                                   batch.size() == 1 ? "" : "s"));
     return {};
   }
 
-  /// Returns true if the sweep's record has this number of points.
+  /// Returns true if the sweep's record has at least this number of points.
   [[nodiscard]] bool has_recorded(std::size_t points) const {
     if (!run_) return false;
     const auto recorded = read_sweep(run_->path);
@@ -318,7 +318,7 @@ class Search {
     std::vector<OpenPoint> still_open;
     for (std::size_t i = 0; i < open_.size(); ++i) {
       if (!states[i]) {
-        note_unreadable(states[i].error());
+        warn_of_unreadable(states[i].error());
         still_open.push_back(std::move(open_[i]));
         continue;
       }
@@ -340,7 +340,7 @@ class Search {
 
   /// Warns once about a record that cannot be read. A file system that fails for a while does not
   /// end the search; dlrun reads the record again.
-  void note_unreadable(const Error& error) {
+  void warn_of_unreadable(const Error& error) {
     if (has_warned_) return;
     has_warned_ = true;
     reporter_.warning(fmt::format("{}; dlrun reads it again until the search ends", error.message));
@@ -348,7 +348,7 @@ class Search {
 
   /// Adds to the message of an error how to list and how to cancel the points of the search, and
   /// how to continue it.
-  [[nodiscard]] Error with_points(Error error) const {
+  [[nodiscard]] Error with_advice(Error error) const {
     if (!run_ || error.message.empty()) return error;
     error.message += open_.empty()
                          ? fmt::format("; `dlrun sweep {}` lists its points", run_->handle())
@@ -373,7 +373,7 @@ class Search {
   std::optional<RunDirectory> run_;
   UniqueFd lock_;  ///< the run's directory, which is locked while the search lasts
   std::vector<OpenPoint> open_;
-  std::optional<UnsentPoints> unsent_;
+  std::optional<UnsentRetries> unsent_;
   std::optional<Error> refusal_;  ///< why dlrun has given up points that Slurm has not accepted
   std::size_t next_ = 0;          ///< the number of the next point
   std::size_t array_count_ = 0;

@@ -149,8 +149,8 @@ void close_others_at_exec() {
 
 /// Becomes the search program. Runs in the child after fork, where only async-signal-safe calls are
 /// allowed.
-[[noreturn]] void start_program(const std::string& program, char** argv, char** envp,
-                                const std::string& directory, int channel) {
+[[noreturn]] void become_search_program(const std::string& program, char** argv, char** envp,
+                                        const std::string& directory, int channel) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -246,7 +246,7 @@ Result<std::unique_ptr<SearchProgram>> SearchProgram::start(const std::vector<st
   const pid_t child = ::fork();
   if (child < 0) return fail(Errc::kIo, "sweep.ask: fork: {}", errno_text(errno));
   if (child == 0)
-    start_program(*program, arguments.data(), variables.data(), directory, child_end.get());
+    become_search_program(*program, arguments.data(), variables.data(), directory, child_end.get());
   return std::unique_ptr<SearchProgram>(
       new SearchProgram(argv[0], child, std::move(own_end), timeout));
 }

@@ -67,7 +67,7 @@ Result<SessionEnd> run_session(const Context& context, Reporter& reporter, const
 
 /// Returns the error of a salloc that got no allocation.
 Error no_allocation(const Context& context, const Job& job, const SessionEnd& session) {
-  // This search for a comment that no job has fails if Slurm does not answer.
+  // No job has the comment "-". This search only shows whether Slurm answers.
   const auto reachable = make_slurm_cli(context.env)->find("-", job.settings.clusters.value_or(""));
   if (!reachable && reachable.error().code == Errc::kUnavailable) return reachable.error();
   return {Errc::kRefused, fmt::format("Slurm gave no allocation (salloc ended with code {})",

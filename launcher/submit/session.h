@@ -27,7 +27,7 @@ using SessionResult = std::variant<PlannedSession, ForegroundEnd>;
 
 /// Plans and checks the job, fetches its downloads, builds its environments, asks Slurm for the
 /// allocation, and runs the command (a shell if it is empty) in the foreground until it ends.
-/// point: the point of a sweep whose environment is used. Fails with kUsage for a sweep without
+/// point: for a sweep, the point whose environment is used. Fails with kUsage for a sweep without
 /// `point`, and for a shell without a terminal; with kNotFound if this machine has no Slurm; with
 /// kInterrupted after a signal before the session has begun; with kUnavailable or kRefused if Slurm
 /// gives no allocation. salloc has then printed its own reason.
