@@ -59,10 +59,10 @@ std::string runs_dir_in(std::string_view text) {
 std::vector<std::string> secrets_in(std::string_view text) {
   std::vector<std::string> names;
   for (const auto line : split(text, '\n')) {
-    const auto words = trim(line);
+    const auto trimmed = trim(line);
     for (const std::string_view option : {"--secret ", "--webhook ", "--mlflow-secret "}) {
-      if (!words.starts_with(option)) continue;
-      const auto rest = trim(words.substr(option.size()));
+      if (!trimmed.starts_with(option)) continue;
+      const auto rest = trim(trimmed.substr(option.size()));
       std::string name(rest.substr(0, rest.find_first_of(" \t#")));
       if (std::find(names.begin(), names.end(), name) == names.end())
         names.push_back(std::move(name));
@@ -72,16 +72,16 @@ std::vector<std::string> secrets_in(std::string_view text) {
 }
 
 /// Returns the number in the line `--chain N` of the shell array `dlrun_lead`, which has lead's
-/// options in a rendered script. Returns 0 if there is no such line, or if retry.chain does not allow N.
-/// Other lines may belong to programs of the user, and must not queue more jobs.
+/// options in a rendered script. Returns 0 if there is no such line, or if retry.chain does not
+/// allow N. Other lines may belong to programs of the user, and must not queue more jobs.
 std::int64_t chain_in(std::string_view text) {
   constexpr std::string_view kOption = "--chain ";
   bool is_lead_option = false;
   for (const auto line : split(text, '\n')) {
     if (line == "dlrun_lead=(" || line == ")") is_lead_option = line != ")";
-    const auto words = trim(line);
-    if (!is_lead_option || !words.starts_with(kOption)) continue;
-    const auto rest = trim(words.substr(kOption.size()));
+    const auto trimmed = trim(line);
+    if (!is_lead_option || !trimmed.starts_with(kOption)) continue;
+    const auto rest = trim(trimmed.substr(kOption.size()));
     const auto jobs = parse_int(rest.substr(0, rest.find_first_of(" \t#"))).value_or(0);
     return jobs >= kFewestChainJobs && jobs <= kMostChainJobs ? jobs : 0;
   }

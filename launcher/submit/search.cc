@@ -155,7 +155,7 @@ class Search {
         DLRUN_TRY(submit(std::move(batch)));
         continue;
       }
-      if (open_.empty() && is_over_) {
+      if (open_.empty() && has_all_points_) {
         if (run_) return {};
         return fail(Errc::kInvalid, "sweep.ask: {} proposed no point", printable(sweep_.ask[0]));
       }
@@ -182,15 +182,15 @@ class Search {
         sweep_.max_points.value_or(static_cast<std::int64_t>(kMostSweepPoints)));
     // A continued search may already have more points than sweep.max_points now allows.
     wanted = std::min(wanted, most - std::min(most, next_));
-    is_over_ = is_over_ || next_ >= most;
-    while (!is_over_ && !is_waiting_ && batch.size() < wanted) {
+    has_all_points_ = has_all_points_ || next_ >= most;
+    while (!has_all_points_ && !is_waiting_ && batch.size() < wanted) {
       DLRUN_TRY_ASSIGN(const auto line, program_->ask({{"ask", next_ + batch.size()}}));
       auto answer = read_proposal(line, sweep_);
       if (!answer)
         return fail(Errc::kInvalid, "sweep.ask: {} answered '{}' (line {} of its output): {}",
                     printable(sweep_.ask[0]), printable(line.substr(0, 200)),
                     program_->line_count(), answer.error().message);
-      if (answer->kind == Proposal::Kind::kDone) is_over_ = true;
+      if (answer->kind == Proposal::Kind::kDone) has_all_points_ = true;
       if (answer->kind == Proposal::Kind::kWait) is_waiting_ = true;
       if (answer->kind == Proposal::Kind::kPoint) batch.push_back(std::move(answer->point));
     }
@@ -377,9 +377,9 @@ class Search {
   std::optional<Error> refusal_;  ///< why dlrun has given up points that Slurm has not accepted
   std::size_t next_ = 0;          ///< the number of the next point
   std::size_t array_count_ = 0;
-  bool is_over_ = false;     ///< the program is not asked for further points
-  bool has_warned_ = false;  ///< about a record that cannot be read
-  bool is_waiting_ = false;  ///< the program waits for another result before the next point
+  bool has_all_points_ = false;  ///< the program is not asked for further points
+  bool has_warned_ = false;      ///< about a record that cannot be read
+  bool is_waiting_ = false;      ///< the program waits for another result before the next point
 };
 
 }  // namespace
