@@ -56,8 +56,8 @@ Result<int> connect(const Cli& cli, const IndexEntry& run, const RunStatus& stat
   DLRUN_TRY_ASSIGN(const auto plan, plan_of_run(cli, reporter, run.path));
   const auto print_line = [&cli](std::string_view line) { print_note(cli, line); };
   DLRUN_TRY_ASSIGN(const auto end,
-                   connect_ssh(cli.env, plan, target, keys, agent, runs_folder_of(run.path),
-                               start_folder_of_run(run, status, plan.folder), print_line));
+                   connect_to_sshd(cli.env, plan, target, keys, agent, runs_folder_of(run.path),
+                                   start_folder_of_run(run, status, plan.folder), print_line));
   return end.signal != 0 ? kExitInterrupted : end.exit_code;
 }
 

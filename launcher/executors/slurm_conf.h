@@ -18,7 +18,7 @@ namespace dlrun {
 
 /// Returns the name of the cluster whose controller answers Slurm's commands (scontrol show
 /// config). SLURM_CLUSTERS may choose another cluster than that of slurm.conf. Returns an empty
-/// text without an answer.
+/// text if no controller answers.
 [[nodiscard]] std::string answering_cluster_name(const Env& env);
 
 /// Returns MaxArraySize; all task ids are smaller. Asks the controller (scontrol show config).

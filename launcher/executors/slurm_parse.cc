@@ -73,16 +73,16 @@ std::string utc_of_slurm_time(std::string_view local) {
                                : utc_timestamp(std::chrono::system_clock::from_time_t(when));
 }
 
-std::optional<std::int64_t> parse_cpus_of_node(std::string_view out, std::string_view node) {
+std::optional<std::int64_t> parse_job_cpus_on_node(std::string_view out, std::string_view node) {
   constexpr std::string_view kNodes = "Nodes=", kCpus = "CPU_IDs=";
-  bool is_here = false;
+  bool names_node = false;
   const std::string details = fields_of_jobs(out);
   for (const auto line : split(details, '\n')) {
     for (const auto word : split(line, ' ')) {
       if (word.starts_with(kNodes)) {
         const auto names = expand_hostlist(word.substr(kNodes.size()));
-        is_here = names && std::find(names->begin(), names->end(), node) != names->end();
-      } else if (word.starts_with(kCpus) && is_here) {
+        names_node = names && std::find(names->begin(), names->end(), node) != names->end();
+      } else if (word.starts_with(kCpus) && names_node) {
         std::int64_t count = 0;
         for (const auto range : split(word.substr(kCpus.size()), ',')) {
           const auto dash = range.find('-');
@@ -119,9 +119,9 @@ std::vector<std::string> parse_long_options(std::string_view help) {
   return names;
 }
 
-bool is_comment_of(std::string_view comment, std::string_view of_dlrun) {
-  return comment.starts_with(of_dlrun) &&
-         (comment.size() == of_dlrun.size() || comment[of_dlrun.size()] == ' ');
+bool is_comment_of(std::string_view comment, std::string_view set_by_dlrun) {
+  return comment.starts_with(set_by_dlrun) &&
+         (comment.size() == set_by_dlrun.size() || comment[set_by_dlrun.size()] == ' ');
 }
 
 std::string state_word(std::string_view text) {

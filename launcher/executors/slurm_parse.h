@@ -32,16 +32,16 @@ inline constexpr std::string_view kSacctFormat =
 /// last one counts.
 [[nodiscard]] std::vector<JobReport> parse_sacct(std::string_view out, const std::string& cluster);
 
-/// Converts a time that Slurm's commands print, such as JobReport::start, to UTC:
-/// 2026-11-22T03:00:00, in the time zone of this process, becomes 2026-11-22T02:00:00.000Z. Returns
+/// Converts a time that Slurm's commands print, such as JobReport::start, to UTC. If the time zone
+/// of this process is UTC+1, 2026-11-22T03:00:00 becomes 2026-11-22T02:00:00.000Z. Returns
 /// "" if the text is no time, or if the clock skips this time when summer time begins. For a time
 /// that the clock shows twice when summer time ends, returns one of the two.
 [[nodiscard]] std::string utc_of_slurm_time(std::string_view local);
 
 /// Returns the number of CPUs that a job has on a node, from the output of `scontrol --details show
 /// job`; nullopt if the output does not show it.
-[[nodiscard]] std::optional<std::int64_t> parse_cpus_of_node(std::string_view out,
-                                                             std::string_view node);
+[[nodiscard]] std::optional<std::int64_t> parse_job_cpus_on_node(std::string_view out,
+                                                                 std::string_view node);
 
 /// Slurm's reason for a job whose dependency can no longer be fulfilled.
 inline constexpr std::string_view kNeverSatisfied = "DependencyNeverSatisfied";
@@ -54,9 +54,9 @@ inline constexpr std::string_view kNeverSatisfied = "DependencyNeverSatisfied";
 /// "--[no-]thing".
 [[nodiscard]] std::vector<std::string> parse_long_options(std::string_view help);
 
-/// Returns true if a job's comment is `of_dlrun`, or `of_dlrun` followed by a space and the user's
-/// comment.
-[[nodiscard]] bool is_comment_of(std::string_view comment, std::string_view of_dlrun);
+/// Returns true if a job's comment is the one that dlrun sets, alone or followed by a space and the
+/// user's comment.
+[[nodiscard]] bool is_comment_of(std::string_view comment, std::string_view set_by_dlrun);
 
 /// Returns Slurm's name of a state without the text after it: "CANCELLED" for "CANCELLED by 1000",
 /// "PENDING" for "PENDING+".

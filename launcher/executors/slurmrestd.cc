@@ -51,8 +51,8 @@ class Slurmrestd final : public Executor {
     // A response with an id can have another status than 200: the job then waits, and the error is
     // the reason.
     if (auto id = rest_job_id(answer.body)) {
-      const std::string ignored = rest_field_warnings(answer.body);
-      if (!ignored.empty()) return tl::unexpected(cancel_incomplete(*id, ignored));
+      const std::string warnings = rest_field_warnings(answer.body);
+      if (!warnings.empty()) return tl::unexpected(cancel_incomplete(*id, warnings));
       return JobId{"", std::move(*id)};
     }
     if (answer.status == 200 && rest_is_complete(answer.body) && rest_errors(answer.body).empty())
@@ -149,8 +149,8 @@ class Slurmrestd final : public Executor {
                                               id, cancelled.error().message, id))};
   }
 
-  /// Returns all jobs of the user in the queue. One query then serves all processes that watch a
-  /// job of this user.
+  /// Returns all jobs of the user in the queue. If max_age is not 0, one query serves all processes
+  /// that watch a job of this user.
   Result<std::string> shared_queue(std::span<const JobId> jobs, std::chrono::milliseconds max_age) {
     const auto has_all = [&](const std::string& text) {
       const auto reports = rest_jobs(text, ::getuid());

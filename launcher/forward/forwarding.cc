@@ -27,7 +27,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kKeptBytesOfMessages = 4096;
-constexpr std::chrono::milliseconds kPauseIfShort{500};
+constexpr std::chrono::milliseconds kPauseAfterShortage{500};
 
 /// Blocks the signals that end the forwarding, and makes them readable from fd(), while this object
 /// exists.
@@ -80,7 +80,7 @@ bool pass_lines(int pipe, std::string& messages,
   return true;
 }
 
-/// This machine's end of the relay: accepts clients and carries their connections to the relay.
+/// This machine's side of the relay: accepts clients and carries their connections to the relay.
 class ClientSide final : public RelayHandler {
  public:
   ClientSide(PipedProcess& relay, const std::vector<LocalListener>& listeners,
@@ -104,7 +104,7 @@ class ClientSide final : public RelayHandler {
         mux_.tell_alive();
         next_beat_ = now + kRelayBeat;
       }
-      auto goes_on = mux_.run_once(others, is_paused ? kPauseIfShort : kRelayBeat);
+      auto goes_on = mux_.run_once(others, is_paused ? kPauseAfterShortage : kRelayBeat);
       result.was_ready = is_ready_;
       if (others[1].revents != 0) is_stderr_open = read_messages(result.messages);
       if (!goes_on) return tl::unexpected(goes_on.error());
@@ -146,7 +146,7 @@ class ClientSide final : public RelayHandler {
       if (!client.is_open() && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
       if (!client.is_open() && is_shortage(errno)) {
         // The client stays in the kernel's queue, and the connections that are open continue.
-        paused_until_ = RelayMux::Clock::now() + kPauseIfShort;
+        paused_until_ = RelayMux::Clock::now() + kPauseAfterShortage;
         if (!std::exchange(has_told_shortage_, true)) events_.on_shortage();
         break;
       }

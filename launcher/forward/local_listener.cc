@@ -67,11 +67,11 @@ Result<LocalListener> listen_on_loopback(const ForwardedPort& port) {
   listener.node_port = port.node_port;
   if (listener.socket.is_open()) return listener;
   if (error == EADDRINUSE) {
-    const std::uint16_t unused = free_port_above(local);
+    const std::uint16_t free_port = free_port_above(local);
     return fail(Errc::kUsage,
                 "127.0.0.1:{}: another program on this machine has this port; {} is free: give "
                 "{}:{}",
-                local, unused, port.node_port, unused);
+                local, free_port, port.node_port, free_port);
   }
   if (error == EACCES) {
     return fail(Errc::kUsage,
@@ -122,17 +122,17 @@ Result<LocalListener> listen_in(const SocketFolder& folder, std::uint16_t node_p
 }
 
 Result<Listeners> listen_for(const Env& env, const std::vector<ForwardedPort>& ports,
-                             bool only_sockets,
+                             bool only_unix_sockets,
                              const std::function<void(const std::string&)>& warn) {
   Listeners listeners;
   const bool is_ssh_login = env.has("SSH_CONNECTION");
   for (const ForwardedPort& port : ports) {
-    if (only_sockets && port.local_port)
+    if (only_unix_sockets && port.local_port)
       return fail(
           Errc::kUsage,
           "--socket: {}:{} names a port of this machine, and a unix socket has none; give {}",
           port.node_port, *port.local_port, port.node_port);
-    if (!only_sockets && (port.local_port || !is_ssh_login)) {
+    if (!only_unix_sockets && (port.local_port || !is_ssh_login)) {
       DLRUN_TRY_ASSIGN(auto listener, listen_on_loopback(port));
       if (is_ssh_login) {
         warn(

@@ -55,11 +55,11 @@ struct Listeners {
 
 /// Listens for all ports. Users who logged in by ssh have their browser on another machine, and
 /// share this machine with other users. Such users therefore get unix sockets, except for a port
-/// with LOCAL, for which `warn` gets a warning. only_sockets: every user gets unix sockets. Fails
-/// with kUsage if only_sockets is true and a port has LOCAL, and as listen_on_loopback() and
-/// listen_in() do.
+/// with LOCAL, for which `warn` gets a warning. only_unix_sockets: every user gets unix sockets.
+/// Fails with kUsage if only_unix_sockets is true and a port has LOCAL, and as listen_on_loopback()
+/// and listen_in() do.
 [[nodiscard]] Result<Listeners> listen_for(const Env& env, const std::vector<ForwardedPort>& ports,
-                                           bool only_sockets,
+                                           bool only_unix_sockets,
                                            const std::function<void(const std::string&)>& warn);
 
 }  // namespace dlrun

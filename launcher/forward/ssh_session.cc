@@ -29,12 +29,12 @@ Result<> check_sshd(const Env& env, const AttachTarget& target,
               done.exit_code, output);
 }
 
-Result<ForwardingOutcome> connect_ssh(const Env& env, const LaunchPlan& plan,
-                                      const AttachTarget& target, const SshKeys& keys,
-                                      const std::filesystem::path& agent,
-                                      const std::filesystem::path& runs_dir,
-                                      const std::filesystem::path& folder,
-                                      const std::function<void(std::string_view)>& on_message) {
+Result<ForwardingOutcome> connect_to_sshd(const Env& env, const LaunchPlan& plan,
+                                          const AttachTarget& target, const SshKeys& keys,
+                                          const std::filesystem::path& agent,
+                                          const std::filesystem::path& runs_dir,
+                                          const std::filesystem::path& folder,
+                                          const std::function<void(std::string_view)>& on_message) {
   DLRUN_TRY_ASSIGN(const auto session_folder, SessionFolder::make(runs_dir));
   const auto script = session_folder.path() / "session.sh";
   auto session = render_beside(

@@ -22,7 +22,7 @@ namespace dlrun {
 /// Connects standard input and output to an sshd on the node, in the environment of the plan, until
 /// either end closes. runs_dir: the folder of runs, which will hold the session's script. folder:
 /// where the step starts. on_message: called for each line on standard error of the step.
-[[nodiscard]] Result<ForwardingOutcome> connect_ssh(
+[[nodiscard]] Result<ForwardingOutcome> connect_to_sshd(
     const Env& env, const LaunchPlan& plan, const AttachTarget& target, const SshKeys& keys,
     const std::filesystem::path& agent, const std::filesystem::path& runs_dir,
     const std::filesystem::path& folder, const std::function<void(std::string_view)>& on_message);

@@ -31,7 +31,7 @@ bool has_file_positional(const CommandHelp& command) {
   return command.has_positional("SPEC") || command.has_positional("IMAGE");
 }
 
-std::string with_backquotes(std::string_view text) {
+std::string quotes_as_backquotes(std::string_view text) {
   std::string result;
   for (const char c : text) result += (c == '\'' ? '`' : c);
   return result;

@@ -58,7 +58,7 @@ std::string option_arguments(const OptionHelp& option) {
   } else if (value_kind_of(option) == ValueKind::kValue) {
     text += " -x";
   }
-  text += fmt::format(" -d '{}'\n", with_backquotes(option.help));
+  text += fmt::format(" -d '{}'\n", quotes_as_backquotes(option.help));
   return text;
 }
 
@@ -99,7 +99,7 @@ std::string fish(const CommandTable& table) {
       "hosts 2>/dev/null)' -d 'Run on this host'\n";
   for (const auto& command : table.commands) {
     text += fmt::format("complete -c dlrun -n __fish_use_subcommand -a {} -d '{}'\n", command.name,
-                        with_backquotes(command.help));
+                        quotes_as_backquotes(command.help));
   }
   for (const auto& command : table.commands) text += lines_of(command);
   return text;

@@ -22,7 +22,7 @@ enum class ValueKind { kNothing, kValue, kPath, kKeyAndValue, kSite };
 
 /// Replaces each single quote by a backquote, so that the text can stand inside single quotes in
 /// all three shells.
-[[nodiscard]] std::string with_backquotes(std::string_view text);
+[[nodiscard]] std::string quotes_as_backquotes(std::string_view text);
 
 /// The completions of --set.
 struct SetOptionCompletions {

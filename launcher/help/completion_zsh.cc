@@ -10,7 +10,7 @@ namespace {
 
 std::string escaped_help(std::string_view help) {
   std::string result;
-  for (const char c : with_backquotes(help)) {
+  for (const char c : quotes_as_backquotes(help)) {
     if (c == '[' || c == ']' || c == ':') result += '\\';
     result += c;
   }

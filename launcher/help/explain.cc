@@ -53,7 +53,7 @@ using Json = nlohmann::ordered_json;
   return key == "launch.agent"_key || key == "code.snapshot"_key || key == "submit.via"_key;
 }
 
-/// Replaces the values of variables that are named like secrets by ***, and masks tokens and
+/// Puts *** in place of the values of variables that are named like secrets, and masks tokens and
 /// passwords in other values.
 void mask_secret_values(std::vector<ExplainedValue>& rows) {
   for (ExplainedValue& row : rows) {

@@ -77,14 +77,14 @@ job id, a path, or
 )";
 
 constexpr std::string_view kEnvironment[][2] = {
-    {"DLRUN_HOST", "The host that runs the commands over ssh, if -H is not given."},
+    {"DLRUN_HOST", "The host on which the commands run, over ssh, if -H is not given."},
     {"DLRUN_SITE", "The name of the site, if the spec names none."},
     {"DLRUN_RUNS",
      "The folder for run directories, if --runs is not given; the default is the folder of the "
      "site, else ./runs."},
     {"DLRUN_CONFIG",
-     "A folder with your own sites/, presets/ and hosts/. Its files replace files of the same "
-     "names in $XDG_CONFIG_HOME/dlrun (by default ~/.config/dlrun)."},
+     "A folder with your own sites/, presets/ and hosts/. dlrun prefers its files to files of the "
+     "same names in $XDG_CONFIG_HOME/dlrun (by default ~/.config/dlrun)."},
     {"DLRUN_LOG",
      "The log of dlrun, and of its agent and trainer in a job: off, info (as -v), debug (as -vv), "
      "or a level and a file, as in debug:/tmp/dlrun.log. dlrun logs to this file, or to standard "
@@ -93,7 +93,7 @@ constexpr std::string_view kEnvironment[][2] = {
      "The folder of the images that `dlrun container import` makes; the default is "
      "$XDG_CACHE_HOME/dlrun/images, else ~/.cache/dlrun/images."},
     {"XDG_STATE_HOME",
-     "The folder that contains the index of your runs, dlrun/runs; the default is ~/.local/state."},
+     "The folder that contains dlrun/runs, the index of your runs; the default is ~/.local/state."},
     {"SBATCH_ACCOUNT, SBATCH_PARTITION, SBATCH_QOS",
      "Defaults of resources.account, resources.partition and resources.qos. Ignored if dlrun is "
      "called inside a Slurm job."},

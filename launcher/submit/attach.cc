@@ -88,7 +88,8 @@ std::optional<std::int64_t> cpus_of(const Env& env, const AttachTarget& target) 
   command.argv.insert(command.argv.end(), {"--details", "show", "job", target.job});
   command.env = scrubbed_for_slurm(env, munge_is_available());
   const auto done = run_command(command);
-  return done && done->exit_code == 0 ? parse_cpus_of_node(done->out, target.node) : std::nullopt;
+  return done && done->exit_code == 0 ? parse_job_cpus_on_node(done->out, target.node)
+                                      : std::nullopt;
 }
 
 }  // namespace

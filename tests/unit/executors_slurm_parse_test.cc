@@ -173,11 +173,11 @@ TEST_CASE("a job's CPUs on a node are counted, also in lines for several nodes a
       "JOB_GRES=(null)\n"
       "     Nodes=n[1-2] CPU_IDs=0-3 Mem=0 GRES=\n     Nodes=n10 CPU_IDs=0,4-5 Mem=0 GRES=\n   "
       "MinCPUsNode=1\n   Command=/x\n   Comment=x Nodes=n3 CPU_IDs=0-63\n";
-  CHECK(parse_cpus_of_node(out, "n2") == 4);
-  CHECK(parse_cpus_of_node(out, "n10") == 3);
-  CHECK_FALSE(parse_cpus_of_node(out, "n3").has_value());
-  CHECK_FALSE(parse_cpus_of_node("  Nodes=n1 CPU_IDs=x Mem=0\n", "n1").has_value());
-  CHECK_FALSE(parse_cpus_of_node("slurm_load_jobs error", "n1").has_value());
+  CHECK(parse_job_cpus_on_node(out, "n2") == 4);
+  CHECK(parse_job_cpus_on_node(out, "n10") == 3);
+  CHECK_FALSE(parse_job_cpus_on_node(out, "n3").has_value());
+  CHECK_FALSE(parse_job_cpus_on_node("  Nodes=n1 CPU_IDs=x Mem=0\n", "n1").has_value());
+  CHECK_FALSE(parse_job_cpus_on_node("slurm_load_jobs error", "n1").has_value());
 }
 
 TEST_CASE("times of Slurm, which are local, are converted to UTC with regard to summer time") {
