@@ -38,8 +38,9 @@ std::size_t first_word(const ShellCommand& command) {
   return at;
 }
 
-/// Returns the words of the command from this position on. A word that is not literal is empty.
-std::vector<std::string> literal_words(const ShellCommand& command, std::size_t from) {
+/// Returns the words of the command from this position on. An empty text stands for each word that
+/// is not literal.
+std::vector<std::string> literals_from(const ShellCommand& command, std::size_t from) {
   std::vector<std::string> words;
   for (std::size_t i = from; i < command.words.size(); ++i)
     words.push_back(command.words[i].literal());
@@ -64,7 +65,7 @@ std::size_t torchrun_word_count(std::span<const std::string> words) {
 /// that the shell on each rank makes the same words again. is_whole_word: no text stands beside the
 /// variable. Returns nullopt if the value has a pattern of file names, a tab or a line break, or if
 /// it has a blank and text stands beside the variable.
-std::optional<std::string> requoted(const std::string& value, bool is_whole_word) {
+std::optional<std::string> quoted_words_of(const std::string& value, bool is_whole_word) {
   if (value.find_first_of("*?[\t\n") != std::string::npos) return std::nullopt;
   if (!is_whole_word && value.find(' ') != std::string::npos) return std::nullopt;
   std::string words;
@@ -97,7 +98,7 @@ std::optional<std::string> shell_text(const ShellWord& word, const ImportState& 
     } else if (part.is_quoted) {
       text += shell_quote(*known->second);
     } else {
-      const auto words = requoted(*known->second, word.parts.size() == 1);
+      const auto words = quoted_words_of(*known->second, word.parts.size() == 1);
       if (!words) return std::nullopt;
       text += *words;
     }
@@ -153,7 +154,7 @@ ImportObstacle read_torchrun(const ShellCommand& command, std::size_t from, Impo
 ImportObstacle read_srun(const ShellCommand& command, std::size_t from, ImportState& state) {
   LauncherOptionReader reader(command, from, state);
   if (auto why = reader.read_srun()) return why;
-  const auto words = literal_words(command, reader.program_position());
+  const auto words = literals_from(command, reader.program_position());
   if (const std::size_t torchrun = torchrun_word_count(words); torchrun > 0)
     return read_torchrun(command, reader.program_position() + torchrun, state);
   return set_program(reader.program_words(), {}, preset_of_srun(state), command.line, state);
@@ -215,7 +216,7 @@ bool is_program(std::span<const std::string> words) {
 Launcher launcher_of(const ShellCommand& command) {
   const std::size_t first = first_word(command);
   if (first == command.words.size()) return Launcher::kNone;
-  const auto words = literal_words(command, first);
+  const auto words = literals_from(command, first);
   const std::string name = base_name(words[0]);
   if (name == "srun")
     return is_auxiliary(program_of_srun(command, first + 1)) ? Launcher::kNone : Launcher::kSrun;
@@ -271,7 +272,7 @@ ImportObstacle import_launch(const ShellCommand& command, ImportState& state) {
       return read_mpirun(command, first + 1, "horovod", state);
     case Launcher::kTorchrun: {
       remark_on_starts(command, "SLURM_NNODES", "nodes", state);
-      const auto words = literal_words(command, first);
+      const auto words = literals_from(command, first);
       return read_torchrun(command, first + torchrun_word_count(words), state);
     }
     case Launcher::kProgram:

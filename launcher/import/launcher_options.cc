@@ -16,8 +16,9 @@
 namespace dlrun {
 namespace {
 
-/// An option of srun, mpirun or torchrun that the key table does not have.
-struct LauncherOption {
+/// A row of the tables below: an option of srun, mpirun or torchrun that the key table does not
+/// have.
+struct LauncherOptionRow {
   std::string_view name;
   char letter = 0;              ///< the short name; 0: there is none
   std::size_t value_count = 0;  ///< the number of words that follow the name
@@ -25,7 +26,7 @@ struct LauncherOption {
 
 /// Options of srun that the table of sbatch's options (launcher/plan/rest_fields.cc) does not have,
 /// or has with another letter.
-constexpr auto kSrunOptions = std::to_array<LauncherOption>({
+constexpr auto kSrunOptions = std::to_array<LauncherOptionRow>({
     {"--label", 'l', 0},
     {"--unbuffered", 'u', 0},
     {"--kill-on-bad-exit", 'K', 0},
@@ -51,7 +52,7 @@ constexpr auto kSrunOptions = std::to_array<LauncherOption>({
 
 /// Options of mpirun and horovodrun. A long name has only one dash here: Open MPI accepts one dash
 /// and two, and read_mpirun() removes the second.
-constexpr auto kMpirunOptions = std::to_array<LauncherOption>({
+constexpr auto kMpirunOptions = std::to_array<LauncherOptionRow>({
     {"-np", 0, 1},
     {"-n", 0, 1},
     {"-c", 0, 1},
@@ -83,7 +84,7 @@ constexpr auto kMpirunOptions = std::to_array<LauncherOption>({
     {"-network-interfaces", 0, 1},
 });
 
-constexpr auto kTorchrunOptions = std::to_array<LauncherOption>({
+constexpr auto kTorchrunOptions = std::to_array<LauncherOptionRow>({
     {"--nnodes", 0, 1},       {"--nproc-per-node", 0, 1},   {"--node-rank", 0, 1},
     {"--rdzv-backend", 0, 1}, {"--rdzv-endpoint", 0, 1},    {"--rdzv-id", 0, 1},
     {"--rdzv-conf", 0, 1},    {"--master-addr", 0, 1},      {"--master-port", 0, 1},
@@ -95,12 +96,13 @@ constexpr auto kTorchrunOptions = std::to_array<LauncherOption>({
 });
 
 template <std::size_t N>
-const LauncherOption* find_option(const std::array<LauncherOption, N>& options,
-                                  std::string_view name) {
-  const auto found = std::find_if(options.begin(), options.end(), [&](const LauncherOption& one) {
-    return one.name == name ||
-           (one.letter != 0 && name.size() == 2 && name[0] == '-' && name[1] == one.letter);
-  });
+const LauncherOptionRow* find_option(const std::array<LauncherOptionRow, N>& options,
+                                     std::string_view name) {
+  const auto found =
+      std::find_if(options.begin(), options.end(), [&](const LauncherOptionRow& one) {
+        return one.name == name ||
+               (one.letter != 0 && name.size() == 2 && name[0] == '-' && name[1] == one.letter);
+      });
   return found == options.end() ? nullptr : &*found;
 }
 
@@ -124,7 +126,7 @@ const KeyRow* key_of_negation(std::string_view option) {
 
 /// Returns the number of words that follow an option of srun; nullopt if it is not known.
 std::optional<std::size_t> srun_value_count(const std::string& name) {
-  if (const LauncherOption* option = find_option(kSrunOptions, name)) return option->value_count;
+  if (const LauncherOptionRow* option = find_option(kSrunOptions, name)) return option->value_count;
   if (key_of_negation(name) != nullptr) return 0;
   if (const KeyRow* row = key_of_option(KeyTarget::kContainer, name))
     return traits_of(*row).is_switch ? 0 : 1;
@@ -136,7 +138,7 @@ std::optional<std::size_t> srun_value_count(const std::string& name) {
 
 /// Returns the long name of a short option of srun; "" if it is not known.
 std::string long_name_of_srun(char letter) {
-  if (const LauncherOption* option = find_option(kSrunOptions, std::string{'-', letter}))
+  if (const LauncherOptionRow* option = find_option(kSrunOptions, std::string{'-', letter}))
     return std::string(option->name);
   const SbatchOptionRow* known = find_sbatch_option_row(letter);
   return known != nullptr ? std::string(known->option) : "";
@@ -313,7 +315,7 @@ ImportObstacle LauncherOptionReader::read_mpirun() {
   while (is_at_option()) {
     Option option = take_option_word();
     if (option.name.starts_with("--")) option.name.erase(0, 1);
-    const LauncherOption* known = find_option(kMpirunOptions, option.name);
+    const LauncherOptionRow* known = find_option(kMpirunOptions, option.name);
     if (known == nullptr)
       return fmt::format("dlrun does not know the option {}", printable(option.name));
     for (std::size_t i = 0; i < known->value_count && !option.value; ++i) {
@@ -344,7 +346,7 @@ ImportObstacle LauncherOptionReader::read_torchrun(bool& is_module, bool& is_wit
     // torchrun accepts '-' and '_' in the names of its options.
     if (option.name.starts_with("--"))
       std::replace(option.name.begin(), option.name.end(), '_', '-');
-    const LauncherOption* known = find_option(kTorchrunOptions, option.name);
+    const LauncherOptionRow* known = find_option(kTorchrunOptions, option.name);
     if (known == nullptr)
       return fmt::format("dlrun does not know torchrun's option {}", printable(option.name));
     option.name = known->name;

@@ -55,7 +55,6 @@ class LauncherOptionReader {
   /// Sets the key of an option of srun, or an entry of launch.srun if it has no key. Adds a remark
   /// instead if dlrun sets the option itself, or if only the job knows the value.
   void set_srun_option(const Option& option);
-  /// Sets container.runtime to pyxis.
   void set_pyxis_runtime();
   /// Sets a key of `container` from an option of pyxis.
   void set_container(const KeyRow& row, const Option& option);

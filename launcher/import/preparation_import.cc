@@ -138,7 +138,7 @@ void export_variable(const ShellCommand& command, const AssignedVariable& variab
 }
 
 /// Reads csh's `setenv NAME VALUE` of a secret. Returns false for any other command.
-bool import_setenv(const ShellCommand& command, ImportState& state) {
+bool import_secret_setenv(const ShellCommand& command, ImportState& state) {
   if (command.words.size() != 3 || command.words.front().literal() != "setenv") return false;
   const std::string name = command.words[1].literal();
   const auto value = expanded_text(command.words[2], state);
@@ -221,7 +221,7 @@ bool import_preparation(const ShellCommand& command, ImportState& state) {
     if (is_start_folder) return true;  // a job of dlrun starts in the spec's folder
   }
   return import_module(command, state) || is_initialisation(command) ||
-         import_activation(command, state) || import_setenv(command, state) ||
+         import_activation(command, state) || import_secret_setenv(command, state) ||
          import_variables(command, state);
 }
 

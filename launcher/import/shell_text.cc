@@ -72,10 +72,10 @@ class WordReader {
   /// false if a quote or a bracket is not closed.
   bool read_piece(bool is_first) {
     const char c = peek();
-    if (c == '\'') return single_quoted();
-    if (c == '"') return double_quoted();
-    if (c == '$') return dollar(false);
-    if (c == '`') return backticks();
+    if (c == '\'') return read_single_quoted();
+    if (c == '"') return read_double_quoted();
+    if (c == '$') return read_dollar(false);
+    if (c == '`') return read_backticks();
     if (c == '\\') {
       if (peek(1) != '\n' && peek(1) != '\0') add(text_.substr(at_ + 1, 1), true);
       skip(2);
@@ -110,7 +110,7 @@ class WordReader {
     return text.ends_with('=') && is_variable_name(text.substr(0, text.size() - 1));
   }
 
-  bool single_quoted() {
+  bool read_single_quoted() {
     const auto end = text_.find('\'', at_ + 1);
     if (end == std::string_view::npos) return false;
     add(text_.substr(at_ + 1, end - at_ - 1), true);
@@ -118,14 +118,14 @@ class WordReader {
     return true;
   }
 
-  bool double_quoted() {
+  bool read_double_quoted() {
     skip(1);
     while (!is_at_end() && peek() != '"') {
       const char c = peek();
       if (c == '$') {
-        if (!dollar(true)) return false;
+        if (!read_dollar(true)) return false;
       } else if (c == '`') {
-        if (!backticks()) return false;
+        if (!read_backticks()) return false;
       } else if (c == '\\' &&
                  std::string_view("$`\"\\\n").find(peek(1)) != std::string_view::npos) {
         if (peek(1) != '\n') add(text_.substr(at_ + 1, 1), true);
@@ -140,8 +140,8 @@ class WordReader {
     return true;
   }
 
-  bool dollar(bool is_quoted) {
-    if (peek(1) == '(' || peek(1) == '{') return bracketed(is_quoted);
+  bool read_dollar(bool is_quoted) {
+    if (peek(1) == '(' || peek(1) == '{') return read_bracketed(is_quoted);
     if (!is_name_start(peek(1))) {
       // "$" before a quote, a digit or a sign starts a form that this reader does not follow.
       if (!is_word_end(peek(1))) word_.is_complex = true;
@@ -156,7 +156,7 @@ class WordReader {
     return true;
   }
 
-  bool bracketed(bool is_quoted) {
+  bool read_bracketed(bool is_quoted) {
     const char open = peek(1), close = open == '(' ? ')' : '}';
     const std::size_t start = at_ + 2;
     std::size_t depth = 0;
@@ -184,7 +184,7 @@ class WordReader {
     return false;
   }
 
-  bool backticks() {
+  bool read_backticks() {
     const auto end = text_.find('`', at_ + 1);
     if (end == std::string_view::npos) return false;
     word_.is_complex = true;
@@ -246,7 +246,7 @@ class CommandReader {
   /// Reads an operator. A redirection or a pipe begins the tail of the command.
   bool read_operator(char c) {
     if (c == '(' || c == ')') {
-      parenthesis(c);
+      read_parenthesis(c);
       reader_.skip(1);
       return true;
     }
@@ -254,7 +254,7 @@ class CommandReader {
     if ((c == '&' || c == '|') && is_doubled) command_.is_joined = true;
     if (c == '&' && !is_doubled && reader_.peek(1) != '>' && !is_after_redirection())
       command_.is_joined = true;
-    if (c == '<' && is_doubled && reader_.peek(2) != '<') return here_document();
+    if (c == '<' && is_doubled && reader_.peek(2) != '<') return read_here_document();
     if (command_.tail.empty()) {
       drop_descriptor();
       tail_start_ = reader_.position();
@@ -283,7 +283,7 @@ class CommandReader {
       command_.words.pop_back();
   }
 
-  void parenthesis(char c) {
+  void read_parenthesis(char c) {
     command_.is_joined = true;
     const bool has_words = !command_.words.empty();
     if (c == '(' && reader_.peek(1) == ')' && command_.words.size() == 1) {
@@ -304,7 +304,7 @@ class CommandReader {
     }
   }
 
-  bool here_document() {
+  bool read_here_document() {
     command_.is_joined = true;
     reader_.skip(2);
     const bool is_indented = reader_.peek() == '-';

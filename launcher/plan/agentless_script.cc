@@ -51,8 +51,8 @@ export DLRUN_NODE_RANK="$SLURM_NODEID" DLRUN_NNODES="${SLURM_STEP_NUM_NODES:-$SL
 export DLRUN_MASTER_ADDR="$SLURM_LAUNCH_NODE_IPADDR"
 )sh";
 
-/// Converts a template to sh text in double quotes. The template's fields must be valid. Braces in
-/// the template are doubled, as in preset files.
+/// Converts a template to sh text in double quotes. The template's fields must be valid. In the
+/// template, two equal braces stand for one, as in preset files.
 std::string shell_word(std::string_view text, std::string_view nproc_per_node) {
   std::string word = "\"";
   for (std::size_t at = 0; at < text.size(); ++at) {

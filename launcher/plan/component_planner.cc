@@ -15,10 +15,11 @@
 namespace dlrun {
 namespace {
 
-/// sbatch's options without a key that each part of a heterogeneous job must repeat, because sbatch
-/// forgets them at the end of a part (`reset_each_pass` in Slurm's src/common/slurm_opt.c). sbatch
-/// also forgets --mail-type, --mail-user and --umask, but the whole job has these options from its
-/// first part, in which the script runs. dlrun itself adds --no-kill.
+/// Options of sbatch that have no key and that each part of a heterogeneous job must repeat,
+/// because sbatch forgets them at the end of a part (`reset_each_pass` in Slurm's
+/// src/common/slurm_opt.c). sbatch also forgets --mail-type, --mail-user and --umask, but the whole
+/// job has these options from its first part, in which the script runs. dlrun itself adds
+/// --no-kill.
 constexpr auto kPartOptionsWithoutKey = std::to_array<std::string_view>({
     "--consolidate-segments",
     "--contiguous",
@@ -92,7 +93,7 @@ void add_requested(Requested& sum, const Requested& one) {
 }
 
 /// Returns true if a text contains the field {port}.
-[[nodiscard]] bool has_port(std::string_view text) {
+[[nodiscard]] bool contains_port_field(std::string_view text) {
   return text.find("{port}") != std::string_view::npos;
 }
 
@@ -288,10 +289,10 @@ bool ComponentPlanner::is_first_main(std::size_t index) const {
 bool ComponentPlanner::needs_port(std::size_t index, const LaunchPlan& plan) const {
   if (loaded_.spec.components[index].is_service) return true;
   for (const PlannedOption& option : plan.rank_options) {
-    if (option.option == "--word" && has_port(option.value.value_or(""))) return true;
+    if (option.option == "--word" && contains_port_field(option.value.value_or(""))) return true;
   }
   return std::any_of(plan.rank_templates.begin(), plan.rank_templates.end(),
-                     [](const PlannedVariable& one) { return has_port(one.value); });
+                     [](const PlannedVariable& one) { return contains_port_field(one.value); });
 }
 
 void ComponentPlanner::move_own_variables(std::size_t index, LaunchPlan& plan) const {
@@ -359,11 +360,11 @@ void ComponentPlanner::merge_prologue(LaunchPlan& plan, const PlannedComponent& 
   // The script exports NVIDIA_DRIVER_CAPABILITIES once for all components. If a component sets this
   // variable, the script must not replace its value by the one for an image.
   if (has_variable(p.vars, "NVIDIA_DRIVER_CAPABILITIES")) p.driver_capabilities_image.reset();
-  for (const Prologue::Folder& folder : other.made_folders) {
+  for (const Prologue::Folder& folder : other.folders_to_make) {
     const bool is_known =
-        std::any_of(p.made_folders.begin(), p.made_folders.end(),
+        std::any_of(p.folders_to_make.begin(), p.folders_to_make.end(),
                     [&](const Prologue::Folder& one) { return one.path == folder.path; });
-    if (!is_known) p.made_folders.push_back(folder);
+    if (!is_known) p.folders_to_make.push_back(folder);
   }
   for (const PlannedVariable& variable : component.plan.step_vars) {
     if (!has_variable(plan.step_vars, variable.name)) plan.step_vars.push_back(variable);

@@ -47,7 +47,7 @@ class ComponentPlanner {
   /// Adds a component's variables and folders to the job's prologue, and its step variables to the
   /// job's step variables.
   void merge_prologue(LaunchPlan& plan, const PlannedComponent& component);
-  /// Copies the commands that make containers from the components to the plan, and refuses
+  /// Copies from the components to the plan the commands that make containers, and refuses
   /// components that need different commands. Also copies the container in which an interactive
   /// session starts.
   void merge_containers(LaunchPlan& plan);

@@ -93,7 +93,7 @@ std::string components_text(const LaunchPlan& plan, std::string_view lead) {
   return text + "\n";
 }
 
-std::string_view part_line() {
+std::string_view part_separator_line() {
   return "#SBATCH hetjob";
 }
 

@@ -13,6 +13,6 @@ namespace dlrun {
 [[nodiscard]] std::string components_text(const LaunchPlan& plan, std::string_view lead);
 
 /// Returns the #SBATCH line that starts the next part of a heterogeneous job.
-[[nodiscard]] std::string_view part_line();
+[[nodiscard]] std::string_view part_separator_line();
 
 }  // namespace dlrun

@@ -65,9 +65,9 @@ struct Prologue {
   struct Folder {
     std::string path, key;
   };
-  std::vector<Folder> made_folders;  ///< created if they are missing
-  std::string setup;                 ///< environment.setup: the user's shell lines
-  std::string setup_node;            ///< environment.setup_node: shell lines for every node
+  std::vector<Folder> folders_to_make;  ///< created if they are missing
+  std::string setup;                    ///< environment.setup: the user's shell lines
+  std::string setup_node;               ///< environment.setup_node: shell lines for every node
 };
 
 /// The requested resources, from which GPU-hours are computed. A number that Slurm chooses is
@@ -159,7 +159,7 @@ struct LaunchPlan {
   Requested requested;
   /// The programs of a job with components, in the order of lead's command line. `step`,
   /// `rank_options`, `rank_templates` and `program` of the job itself are then empty; `container`,
-  /// `entry` and `rank_vars` are those of the component on the node of the job script.
+  /// `entrance` and `rank_vars` are those of the component on the node of the job script.
   std::vector<PlannedComponent> components;
   /// sbatch's options for each part of a heterogeneous job after the first; none for other jobs.
   std::vector<std::vector<PlannedOption>> later_parts;
@@ -197,7 +197,7 @@ struct PlanInputs {
 
 /// Returns the run's plan.json: one JSON object with the plan's fields, ended by a newline. Leaves
 /// out
-/// - Prologue::made_folders, which follow from container.save and outputs;
+/// - Prologue::folders_to_make, which follow from container.save and outputs;
 /// - lead_secrets, because lead_options has their names;
 /// - needs_trainer, which follows from program and rank_options;
 /// - facts that only the planner and the renderer use, such as PlannedVariable::is_about_gpus.

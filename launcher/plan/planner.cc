@@ -226,9 +226,9 @@ void Planner::environment() {
     add_gpu_variable("NVIDIA_VISIBLE_DEVICES", "void");
   }
   if (spec_.container.save)
-    p.made_folders.push_back({folder_of(*spec_.container.save), "container.save"_key});
+    p.folders_to_make.push_back({folder_of(*spec_.container.save), "container.save"_key});
   for (const OutputCopy& one : spec_.outputs) {
-    if (one.to.starts_with('/')) p.made_folders.push_back({one.to, "outputs"_key});
+    if (one.to.starts_with('/')) p.folders_to_make.push_back({one.to, "outputs"_key});
   }
   if (spec_.download.path)
     p.vars.push_back({"DLRUN_DOWNLOADS", *spec_.download.path, "download.path"_key, false,

@@ -186,7 +186,7 @@ std::string render_prologue(const LaunchPlan& plan) {
     text.line("export " + variable.name + "=" + shell_quote(variable.value), variable.key);
   }
   driver_parts(text, prologue);
-  for (const Prologue::Folder& folder : prologue.made_folders)
+  for (const Prologue::Folder& folder : prologue.folders_to_make)
     text.line("mkdir -p -- " + shell_quote(folder.path), folder.key);
   if (!prologue.setup.empty()) {
     text.line("# environment.setup");

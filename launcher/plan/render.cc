@@ -189,7 +189,7 @@ constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2
   head.line("#!/bin/bash");
   DLRUN_TRY(add_directives(head, directives));
   for (const auto& part : later_parts) {
-    head.line(part_line());
+    head.line(part_separator_line());
     DLRUN_TRY(add_directives(head, part));
   }
   return head.take();
