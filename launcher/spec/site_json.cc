@@ -19,16 +19,16 @@ namespace {
 
 }  // namespace
 
-Json site_json(const Site& site, bool is_here) {
+Json site_json(const Site& site, bool is_default) {
   const SiteProfile& profile = site.profile;
   Json json;
   json["name"] = profile.name;
   json["help"] = profile.help;
   json["source"] = profile.source;
-  json["here"] = is_here;
+  json["here"] = is_default;
   json["valid"] = site.problems.empty();
   json["docs"] = text_or_null(profile.docs);
-  json["clusters"] = profile.cluster_names;
+  json["clusters"] = profile.cluster_patterns;
   json["gpu_style"] = profile.gpu_style;
   json["container_runtime"] = profile.container_runtime;
   json["mpi"] = text_or_null(profile.mpi);

@@ -7,8 +7,8 @@
 
 namespace dlrun {
 
-/// Returns the JSON of `dlrun site show --json`; cli/OUTPUT.md documents it. is_here: true if a
-/// spec that names no site gets this one.
-[[nodiscard]] nlohmann::ordered_json site_json(const Site& site, bool is_here);
+/// Returns the JSON of `dlrun site show --json`; cli/OUTPUT.md documents it. is_default: true if
+/// a spec that names no site gets this one.
+[[nodiscard]] nlohmann::ordered_json site_json(const Site& site, bool is_default);
 
 }  // namespace dlrun

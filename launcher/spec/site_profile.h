@@ -43,7 +43,7 @@ struct SiteProfile {
   std::string docs;  ///< the address of the cluster's documentation
   /// POSIX extended regular expressions. The cluster belongs to the site if one of them matches the
   /// whole of Slurm's ClusterName; case is ignored.
-  std::vector<std::string> cluster_names;
+  std::vector<std::string> cluster_patterns;
   std::string gpu_style = "gpus";          ///< "gpus": --gpus-per-node; "gres": --gres=gpu:N
   std::string container_runtime = "none";  ///< the value of `container.runtime: auto`
   /// srun's --mpi if the spec gives none and the preset wants MPI. Empty: "pmix". "default": no

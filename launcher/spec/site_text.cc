@@ -15,12 +15,12 @@ std::string gpu_option_text(const SiteProfile& profile) {
 
 }  // namespace
 
-TableRows site_rows(const std::vector<Site>& sites, std::string_view here) {
+TableRows site_rows(const std::vector<Site>& sites, std::string_view default_site) {
   TableRows rows = {{"", "SITE", "CLUSTERS", "PARTITIONS", "WHAT IT IS"}};
   for (const Site& site : sites) {
     const SiteProfile& profile = site.profile;
-    rows.push_back({profile.name == here ? "*" : " ", profile.name,
-                    join(profile.cluster_names, " "),
+    rows.push_back({profile.name == default_site ? "*" : " ", profile.name,
+                    join(profile.cluster_patterns, " "),
                     profile.partitions.empty() ? "" : fmt::format("{}", profile.partitions.size()),
                     profile.help});
   }
@@ -32,7 +32,7 @@ LabelledLines site_lines(const SiteProfile& profile) {
   add_line(lines, "", profile.help);
   add_line(lines, "file", profile.source);
   add_line(lines, "docs", profile.docs);
-  add_line(lines, "clusters", join(profile.cluster_names, " "));
+  add_line(lines, "clusters", join(profile.cluster_patterns, " "));
   add_line(lines, "GPUs", gpu_option_text(profile));
   add_line(lines, "containers", profile.container_runtime);
   add_line(lines, "MPI",

@@ -9,8 +9,8 @@
 
 namespace dlrun {
 
-/// Returns a table of sites. here: the site of a spec that names none.
-[[nodiscard]] TableRows site_rows(const std::vector<Site>& sites, std::string_view here);
+/// Returns a table of sites. default_site: the site of a spec that names none.
+[[nodiscard]] TableRows site_rows(const std::vector<Site>& sites, std::string_view default_site);
 
 /// Returns the facts of one site.
 [[nodiscard]] LabelledLines site_lines(const SiteProfile& profile);

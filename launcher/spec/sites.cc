@@ -143,7 +143,7 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
       file.document.root,
       {{"help", reader.text(site.help)},
        {"docs", reader.text(site.docs)},
-       {"clusters", reader.list(site.cluster_names, check_cluster_expression)},
+       {"clusters", reader.list(site.cluster_patterns, check_cluster_expression)},
        {"gpu_style", reader.choice(site.gpu_style, {"gpus", "gres"})},
        {"container_runtime", reader.choice(site.container_runtime, container_backend_names())},
        {"mpi", reader.text(site.mpi)},
@@ -206,9 +206,9 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
   return site;
 }
 
-/// Returns the clusters of a built-in file without parsing the rest of the file, because every
-/// command that plans a job reads all site files.
-[[nodiscard]] std::vector<std::string> clusters_of(std::string_view text) {
+/// Returns the cluster patterns of a built-in file without parsing the rest of the file, because
+/// every command that plans a job reads all site files.
+[[nodiscard]] std::vector<std::string> cluster_patterns_of(std::string_view text) {
   constexpr std::string_view kKey = "clusters:";
   std::size_t begin = 0;
   while (begin < text.size() && !text.substr(begin).starts_with(kKey)) {
@@ -224,11 +224,11 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
   auto document = parse_yaml(section);
   if (!document) return {};
   const ConfigFile file{Origin::Kind::kSite, "", section, std::move(*document)};
-  std::vector<std::string> clusters;
+  std::vector<std::string> patterns;
   std::vector<Diagnostic> ignored;
   MapReader reader(file, ignored);
-  reader.read(file.document.root, {{"clusters", reader.list(clusters)}});
-  return clusters;
+  reader.read(file.document.root, {{"clusters", reader.list(patterns)}});
+  return patterns;
 }
 
 }  // namespace
@@ -312,8 +312,8 @@ std::optional<std::string> match_site(std::string_view cluster_name,
   };
   for (const std::string& name : site_names(dirs)) {
     if (const auto built_in = effective_built_in_config("sites", name, dirs)) {
-      const auto clusters = clusters_of(*built_in);
-      if (std::any_of(clusters.begin(), clusters.end(), matches_cluster)) return name;
+      const auto patterns = cluster_patterns_of(*built_in);
+      if (std::any_of(patterns.begin(), patterns.end(), matches_cluster)) return name;
       continue;
     }
     std::vector<Diagnostic> file_problems;
@@ -322,9 +322,9 @@ std::optional<std::string> match_site(std::string_view cluster_name,
     if (file) {
       DefaultIds defaults;
       const SiteProfile site = read_site(*file, name, defaults, file_problems);
-      is_skipped = site.cluster_names.empty() &&
+      is_skipped = site.cluster_patterns.empty() &&
                    child(file->document, file->document.root, {"clusters"}).has_value();
-      if (std::any_of(site.cluster_names.begin(), site.cluster_names.end(), matches_cluster))
+      if (std::any_of(site.cluster_patterns.begin(), site.cluster_patterns.end(), matches_cluster))
         return name;
     }
     for (Diagnostic& problem : file_problems) {

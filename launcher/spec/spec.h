@@ -15,7 +15,8 @@
 
 namespace dlrun {
 
-/// Maps the key of every value that was set to its origin: "resources.nodes" -> exp.yaml:4:10.
+/// Maps the key of every given value to the origin of the value: "resources.nodes" ->
+/// exp.yaml:4:10.
 using Origins = std::map<std::string, Origin, std::less<>>;
 
 /// Names and values in the order of the source.

@@ -97,7 +97,7 @@ std::optional<SweptValue> SweepReader::value(const std::string& key, const YamlN
     refuse(node, fmt::format("'{}' has no value here; a sweep cannot remove a value", key));
     return std::nullopt;
   }
-  if (is_program_parameter(key)) return parameter_value(key, node);
+  if (is_program_parameter(key)) return program_parameter_value(key, node);
   SpecBuilder scratch(builder.env_, builder.unset_variable_);
   const auto id = static_cast<YamlId>(&node - layer.document.nodes.data());
   scratch.apply_at(layer.document, id, key, layer.source);
@@ -121,8 +121,8 @@ std::optional<SweptValue> SweepReader::value(const std::string& key, const YamlN
                     builder.origin(layer, node)};
 }
 
-std::optional<SweptValue> SweepReader::parameter_value(const std::string& key,
-                                                       const YamlNode& node) const {
+std::optional<SweptValue> SweepReader::program_parameter_value(const std::string& key,
+                                                               const YamlNode& node) const {
   const auto text = builder.scalar(node, "one value");
   if (!text) {
     refuse(node, fmt::format("'{}': {}", key, text.error().message));
@@ -164,10 +164,10 @@ std::optional<std::vector<SweptValue>> SweepReader::list(const std::string& key,
 }
 
 std::optional<SweptRange> SweepReader::range(const std::string& key, const YamlNode& node) const {
-  const bool is_parameter = is_program_parameter(key);
+  const bool is_for_program = is_program_parameter(key);
   SweptRange found;
   const ValueTraits traits =
-      is_parameter ? ValueTraits{.is_number = true, .is_whole = true} : traits_of(*row_of(key));
+      is_for_program ? ValueTraits{.is_number = true, .is_whole = true} : traits_of(*row_of(key));
   found.is_whole = traits.is_whole;
   if (!traits.is_number) {
     refuse(node,
@@ -192,7 +192,7 @@ std::optional<SweptRange> SweepReader::range(const std::string& key, const YamlN
       }
       (is_min ? found.min : found.max) = number.value_or(0);
       // A parameter of the user's program has no type: its values are whole if min and max are.
-      if (is_parameter && limit && !parse_int(limit->text)) found.is_whole = false;
+      if (is_for_program && limit && !parse_int(limit->text)) found.is_whole = false;
       (is_min ? has_min : has_max) = true;
     } else {
       refuse(*name, fmt::format("a range has min, max and log, not '{}'", printable(name->text)));

@@ -31,8 +31,8 @@ struct SweepReader {
   [[nodiscard]] bool accept_key(const YamlNode& name) const;
   [[nodiscard]] std::optional<SweptValue> value(const std::string& key, const YamlNode& node) const;
   /// Reads a value of a program parameter. The value may be any text.
-  [[nodiscard]] std::optional<SweptValue> parameter_value(const std::string& key,
-                                                          const YamlNode& node) const;
+  [[nodiscard]] std::optional<SweptValue> program_parameter_value(const std::string& key,
+                                                                  const YamlNode& node) const;
   [[nodiscard]] std::optional<std::vector<SweptValue>> list(const std::string& key,
                                                             const YamlNode& node) const;
   [[nodiscard]] std::optional<SweptRange> range(const std::string& key, const YamlNode& node) const;

@@ -22,11 +22,11 @@ using Json = nlohmann::ordered_json;
 }
 
 [[nodiscard]] Json scalar(const std::string& text, bool is_plain, const KeyRow* row,
-                          bool is_parameter) {
+                          bool is_for_program) {
   if (has_whole_numbers(row)) {
     if (const auto whole = parse_int(text)) return *whole;
   }
-  const bool is_always_text = row == nullptr ? !is_parameter : is_text(*row);
+  const bool is_always_text = row == nullptr ? !is_for_program : is_text(*row);
   if (is_always_text || !is_plain) return text;
   if (text == "true" || text == "false") return text == "true";
   if (const auto whole = parse_int(text)) return *whole;
@@ -35,23 +35,23 @@ using Json = nlohmann::ordered_json;
 }
 
 [[nodiscard]] Json value_of(const YamlDocument& document, YamlId id, const KeyRow* row,
-                            bool is_parameter) {
+                            bool is_for_program) {
   const YamlNode& node = document.at(id);
   switch (node.kind) {
     case YamlNode::Kind::kNull:
     case YamlNode::Kind::kScalar:
-      return scalar(node.text, node.is_plain, row, is_parameter);
+      return scalar(node.text, node.is_plain, row, is_for_program);
     case YamlNode::Kind::kSequence: {
       Json list = Json::array();
       for (const YamlId item : node.items)
-        list.push_back(value_of(document, item, row, is_parameter));
+        list.push_back(value_of(document, item, row, is_for_program));
       return list;
     }
     case YamlNode::Kind::kMap: {
       Json map = Json::object();
       for (std::size_t i = 0; i + 1 < node.items.size(); i += 2)
         map[document.at(node.items[i]).text] =
-            value_of(document, node.items[i + 1], row, is_parameter);
+            value_of(document, node.items[i + 1], row, is_for_program);
       return map;
     }
   }

@@ -83,7 +83,7 @@ class Validator {
   void check_after_names();
   /// Checks that `shares` names a component with nodes of its own, and with enough nodes.
   void check_shares(const std::vector<LoadedSpec>& specs);
-  /// Refuses a name of a component that no component has.
+  /// Refuses `name` if no component has this name.
   void check_known_component(std::size_t index, std::string_view key, const std::string& name);
   void check_hetjob(const ComponentLayout& layout);
   void check_nodelist_of_components(const ComponentLayout& layout);

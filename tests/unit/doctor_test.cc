@@ -125,7 +125,7 @@ TEST_CASE("a draft is a valid site file with the cluster's values, and matches o
   CHECK(format_diagnostics(site.problems) == "");
   const SiteProfile& profile = site.profile;
   CHECK(profile.name == "alpine");
-  CHECK(profile.cluster_names == std::vector<std::string>{"alpine"});
+  CHECK(profile.cluster_patterns == std::vector<std::string>{"alpine"});
   CHECK(profile.gpu_style == "gpus");
   CHECK(profile.mpi == "pmix");
   CHECK(profile.container_runtime == "none");

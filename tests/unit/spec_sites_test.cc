@@ -64,7 +64,7 @@ TEST_CASE(
     CHECK(format_diagnostics(site->problems) == "");
     CHECK_FALSE(site->profile.help.empty());
     if (name == "generic") continue;
-    CHECK_MESSAGE(!site->profile.cluster_names.empty(),
+    CHECK_MESSAGE(!site->profile.cluster_patterns.empty(),
                   "add `clusters`: docs/sites.md says what to write if the cluster's pages name no "
                   "ClusterName");
     std::vector<Diagnostic> problems;
