@@ -34,7 +34,7 @@ void print_sections(YamlPage& page, std::span<const std::string_view> parts,
     is_shared = is_shared && depth + 1 < before.size() && before[depth] == parts[depth];
     if (is_shared) continue;
     if (depth == 0) {
-      page.heading(parts[depth]);
+      page.begin_section(parts[depth]);
     } else {
       page.row(fmt::format("{:{}}{}:", "", 2 * depth, parts[depth]));
     }

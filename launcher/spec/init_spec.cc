@@ -33,7 +33,7 @@ namespace {
 }
 
 void write_resources(YamlPage& page, const InitAnswers& a, const SiteProfile& site) {
-  page.heading("resources");
+  page.begin_section("resources");
   page.row(fmt::format("  nodes: {}", a.nodes.value_or(1)));
   const std::int64_t gpus = a.gpus_per_node ? a.gpus_per_node->count : 0;
   page.row(fmt::format("  gpus_per_node: {}",
@@ -86,7 +86,7 @@ void write_environment(YamlPage& page, const InitAnswers& a) {
     page.row("#   vars: {OMP_NUM_THREADS: 8}");
     return;
   }
-  page.heading("environment");
+  page.begin_section("environment");
   if (!a.modules.empty())
     page.row("  modules: " + flow_list(a.modules), "loaded with module load, in this order");
   if (a.conda) page.row("  conda: " + yaml_text(*a.conda));
@@ -109,7 +109,7 @@ void write_container(YamlPage& page, const InitAnswers& a, const SiteProfile& si
   constexpr std::string_view kExampleImage = "nvcr.io/nvidia/pytorch:24.05-py3";
   const bool names_runtime = a.runtime && *a.runtime != "auto";
   if (a.image) {
-    page.heading("container");
+    page.begin_section("container");
     if (names_runtime) page.row("  runtime: " + yaml_text(*a.runtime));
     page.row("  image: " + yaml_text(*a.image), names_runtime ? "" : "run by " + runtime);
     page.row(fmt::format("  {}", kMounts), kMountsComment);
@@ -126,7 +126,7 @@ void write_container(YamlPage& page, const InitAnswers& a, const SiteProfile& si
 }
 
 void write_launch(YamlPage& page, const InitAnswers& a) {
-  page.heading("launch");
+  page.begin_section("launch");
   constexpr std::string_view kCommandComment = "runs once for each rank, in this file's folder";
   page.row("  preset: " + yaml_text(a.preset.value_or("plain")),
            "torch, mpi, ...: `dlrun explain launch.preset`");

@@ -94,7 +94,7 @@ void apply_set(SpecBuilder& builder, const std::string& argument, const std::str
           {Diagnostic::Severity::kError,
            {Origin::Kind::kSet, argument, problem.line,
             problem.column + (problem.line == 1 ? source.column_shift : 0)},
-           problem.quotes_text && line == kLineNotShown ? std::string(kNoYaml) : problem.message,
+           problem.shows_text && line == kLineNotShown ? std::string(kNoYaml) : problem.message,
            line});
     }
     document = std::move(*parsed);
@@ -231,7 +231,7 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
     const YamlProblem& problem = document.error();
     // load_spec() later hides the source line if it may hold a secret.
     const bool quotes_secret =
-        problem.quotes_text && shown_line(file.text, problem.line) == kLineNotShown;
+        problem.shows_text && shown_line(file.text, problem.line) == kLineNotShown;
     builder.report({Diagnostic::Severity::kError,
                     {Origin::Kind::kFile, file.name, problem.line, problem.column},
                     quotes_secret ? std::string(kNoYaml) : problem.message,
@@ -274,7 +274,7 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
                                                             : "a spec is a map of keys, not text";
   if (!document)
     problem =
-        document.error().quotes_text ? "is not YAML that dlrun can read" : document.error().message;
+        document.error().shows_text ? "is not YAML that dlrun can read" : document.error().message;
   Origin where{Origin::Kind::kFile, base.name, 1, 1};
   if (!document) where.line = document.error().line, where.column = document.error().column;
   builder.report(error_about(where, fmt::format("{} (a base's text is not shown)", problem)));

@@ -45,7 +45,7 @@ struct SiteProfile {
   /// whole of Slurm's ClusterName; case is ignored.
   std::vector<std::string> cluster_patterns;
   std::string gpu_style = "gpus";          ///< "gpus": --gpus-per-node; "gres": --gres=gpu:N
-  std::string container_runtime = "none";  ///< the value of `container.runtime: auto`
+  std::string container_runtime = "none";  ///< the runtime that `container.runtime: auto` selects
   /// srun's --mpi if the spec gives none and the preset wants MPI. Empty: "pmix". "default": no
   /// --mpi option, so that srun's own default applies.
   std::string mpi;

@@ -144,9 +144,9 @@ struct RetrySpec {
   std::optional<std::int64_t> max;
   std::vector<std::string> on;  ///< causes of failure
   std::optional<bool> exclude_bad_nodes;
-  std::optional<std::int64_t> no_progress;
-  std::optional<double> grow_mem;       ///< grow.mem: the factor by which the memory grows
-  std::optional<std::string> grow_max;  ///< grow.max: the largest memory
+  std::optional<std::int64_t> no_progress;  ///< fruitless attempts in a row that end the run
+  std::optional<double> grow_mem;           ///< grow.mem: the factor by which the memory grows
+  std::optional<std::string> grow_max;      ///< grow.max: the largest memory
   /// The largest number of jobs that work on the run one after another.
   std::optional<std::int64_t> chain;
 };

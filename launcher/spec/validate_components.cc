@@ -171,15 +171,15 @@ void Validator::check_command_and_port(std::size_t index, const LoadedSpec& sing
 }
 
 void Validator::check_trainers(const std::vector<LoadedSpec>& specs) {
-  const LoadedSpec* first = nullptr;
+  bool has_trainer = false;
   for (std::size_t i = 0; i < specs.size(); ++i) {
     if (!specs[i].preset.is_trainer) continue;
-    if (first != nullptr)
+    if (has_trainer)
       refuse_component(
           i, "launch.preset"_key,
           "launch.preset: another component is the bundled trainer, too, and both would "
           "save to checkpoint.dir; only one component can be the trainer");
-    first = &specs[i];
+    has_trainer = true;
   }
 }
 

@@ -52,9 +52,11 @@ void Validator::check_container() {
   if (backend->gpu_driver_source() == GpuDriverSource::kInImage &&
       gpus_per_node(spec_).value_or(0) > 0) {
     warn("container.runtime"_key,
-         fmt::format("container.runtime: {} does not bring NVIDIA's driver; the image must "
-                     "contain its files, which `ch-fromhost --nvidia IMAGE` copies into a folder",
-                     runtime));
+         fmt::format(
+             "container.runtime: {} does not bring NVIDIA's driver; the image must "
+             "contain its files, which `ch-fromhost --nvidia IMAGE` copies into an image that "
+             "is a folder",
+             runtime));
   }
   for (const ContainerProblem& problem : backend->problems(c)) {
     add(problem.is_warning ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError,
@@ -62,7 +64,7 @@ void Validator::check_container() {
   }
 }
 
-void Validator::check_environment(bool has_container) {
+void Validator::check_environment(bool all_in_container) {
   constexpr std::array kEnvironments{"environment.uv.project"_key,
                                      "environment.pixi.project"_key,
                                      "environment.pixi.environment"_key,
@@ -76,7 +78,7 @@ void Validator::check_environment(bool has_container) {
                              "for all points; submit one sweep for each environment",
                              key));
     if (!has(key)) continue;
-    if (has_container)
+    if (all_in_container)
       error(key, fmt::format("{}: the ranks run in a container, which does not have this "
                              "environment; remove the key, or set container.runtime: none",
                              key));
@@ -190,16 +192,16 @@ void Validator::check_grow() {
   if (!wants_retry(spec_) || std::find(causes.begin(), causes.end(), "oom") == causes.end())
     error(kMem, "retry.grow.mem: only a restart after oom gets more memory; add oom to retry.on");
   const Resources& wanted = spec_.resources;
-  const auto& first = wanted.mem ? wanted.mem : wanted.mem_per_cpu;
-  const auto start = memory_mib(first.value_or("0")), most = memory_mib(*r.grow_max);
-  if (!start)
+  const auto& initial = wanted.mem ? wanted.mem : wanted.mem_per_cpu;
+  const auto initial_mib = memory_mib(initial.value_or("0")), most = memory_mib(*r.grow_max);
+  if (!initial_mib)
     return error(kMem,
                  "retry.grow.mem needs resources.mem or resources.mem_per_cpu, the memory from "
                  "which it grows");
-  if (!most || *most <= *start)
+  if (!most || *most <= *initial_mib)
     error(kMax, fmt::format("retry.grow.max is {}, which is not more than {}, the memory that the "
                             "job has at first",
-                            *r.grow_max, *first));
+                            *r.grow_max, *initial));
 }
 
 void Validator::check_chain() {
@@ -239,19 +241,19 @@ void Validator::check_profile() {
     error("profile.for"_key, "profile.for is 0 s: the profile would be empty");
   const Resources& r = spec_.resources;
   const auto per_node = ranks_per_node(spec_);
-  const auto size = r.ntasks ? r.ntasks
-                    : per_node && (!r.nodes || r.nodes->min == r.nodes->max)
-                        ? std::optional(*per_node * (r.nodes ? r.nodes->min : 1))
-                        : std::nullopt;
+  const auto rank_count = r.ntasks ? r.ntasks
+                          : per_node && (!r.nodes || r.nodes->min == r.nodes->max)
+                              ? std::optional(*per_node * (r.nodes ? r.nodes->min : 1))
+                              : std::nullopt;
   for (const std::string& text : p.ranks) {
     const auto rank = parse_int(text);
     if (!rank || *rank < 0) {
       error("profile.ranks"_key,
             fmt::format("profile.ranks: '{}' is not the number of a rank", printable(text)));
-    } else if (size && *rank >= *size) {
+    } else if (rank_count && *rank >= *rank_count) {
       error("profile.ranks"_key, fmt::format("profile.ranks: there is no rank {}; the job has the "
                                              "ranks 0 to {}",
-                                             *rank, *size - 1));
+                                             *rank, *rank_count - 1));
     }
   }
   if (p.tool == "nsys" && has("checkpoint.signal_before"_key))

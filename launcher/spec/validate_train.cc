@@ -180,7 +180,7 @@ void Validator::check_patches_and_augment() {
   }
   if (preset_.is_trainer && spec_.train.dataset == "patches" && has("train.data.path"_key)) {
     error("train.data.path"_key,
-          "train.data.path: the trainer draws the images of train.data.dataset: patches itself");
+          "train.data.path: the trainer itself draws the images of train.data.dataset: patches");
   }
   if (spec_.train.patch_size && spec_.train.dataset != "patches") {
     error("train.data.patch_size"_key, "train.data.patch_size needs train.data.dataset: patches");

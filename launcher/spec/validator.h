@@ -102,8 +102,8 @@ class Validator {
   // validate_run.cc: container, environment, agent, retry, health, profile, notify and track
   void check_container();
   /// Refuses an environment in a container, an environment that a sweep changes, and an environment
-  /// without another key that it needs. has_container: true if every rank runs in a container.
-  void check_environment(bool has_container);
+  /// without another key that it needs. all_in_container: every rank runs in a container.
+  void check_environment(bool all_in_container);
   void check_agent();
   /// Checks retry, health and resources.spare_nodes.
   void check_retry_and_health();

@@ -18,8 +18,8 @@ inline constexpr std::array<std::string_view, 27> kVariablesOfBash{
     "BASH_ARGC",     "BASH_ARGV",   "BASH_ALIASES", "BASH_CMDS",   "PIPESTATUS",
     "SHLVL",         "BASH_REMATCH"};
 
-/// Prefixes of variables' names, without SLURM_. srun and the ranks read these variables to learn
-/// which job, step and task they belong to; a spec must not set them.
+/// Variables whose names start with SLURM_ and one of these texts. srun and the ranks read them to
+/// learn which job, step and task they belong to; a spec must not set them.
 inline constexpr std::array<std::string_view, 15> kPrefixesOfJobVariables{
     "ARRAY_", "GTIDS",  "HET_",   "JOB",   "LAUNCH_", "LOCALID", "NNODES", "NODE",
     "NPROCS", "NTASKS", "PROCID", "SRUN_", "STEP",    "SUBMIT_", "TASK"};

@@ -43,7 +43,7 @@ class MeteredText : public std::streambuf {
     setg(begin, begin, begin + text.size());
   }
   /// Records that the parser has sent an event about this place.
-  void event(YamlPlace where) {
+  void record_event(YamlPlace where) {
     queued_ = 0;
     last_ = where;
   }
@@ -92,7 +92,7 @@ class EventReader final : public YAML::EventHandler {
              c == '_' || c == '-';
     };
     if (!std::all_of(name.begin(), name.end(), is_word)) {
-      throw Refusal{problem_that_quotes_text(
+      throw Refusal{problem_that_shows_text(
           where, fmt::format("anchor '&{}' holds characters other than letters, digits, '-' and "
                              "'_'; put a text that starts with '&' in quotes",
                              name))};
@@ -162,7 +162,7 @@ class EventReader final : public YAML::EventHandler {
   /// Returns the position of an event's mark, and records the event in text_.
   [[nodiscard]] YamlSource::At at_mark(const YAML::Mark& mark) {
     const auto at = source_.at(mark.pos, mark.line, mark.column);
-    text_.event(source_.place(at));
+    text_.record_event(source_.place(at));
     return at;
   }
   [[nodiscard]] bool is_in_brackets() const {
@@ -417,7 +417,7 @@ YamlProblem EventReader::problem_of(const YAML::Exception& error) {
   if (is(YAML::ErrorMsg::UNKNOWN_ANCHOR)) {
     const std::string name = alias_name(at);
     if (name.ends_with(':')) {
-      return problem_that_quotes_text(
+      return problem_that_shows_text(
           where, fmt::format("alias '*{}' has no anchor '&{}' before it; an alias that is a key "
                              "needs a space before its ':'",
                              name, name));
@@ -454,7 +454,7 @@ YamlProblem EventReader::problem_of(const YAML::Exception& error) {
     if (error.msg.starts_with(wording.original))
       return yaml_problem(where, std::string(wording.replacement));
   }
-  return problem_that_quotes_text(where, error.msg);
+  return problem_that_shows_text(where, error.msg);
 }
 
 }  // namespace

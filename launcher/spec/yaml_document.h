@@ -33,7 +33,7 @@ struct YamlDocument {
 struct YamlProblem {
   int line = 0, column = 0;  ///< 0: about the text as a whole
   std::string message;
-  bool quotes_text = false;  ///< the message quotes a part of the text
+  bool shows_text = false;  ///< the message contains a part of the text
 };
 
 struct YamlLimits {

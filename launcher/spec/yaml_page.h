@@ -13,7 +13,7 @@ namespace dlrun {
 
 class YamlPage {
  public:
-  void heading(std::string_view text) { text_ += fmt::format("\n{}:\n", text); }
+  void begin_section(std::string_view key) { text_ += fmt::format("\n{}:\n", key); }
   /// Adds a line. The comment must be one line of printable text.
   void row(std::string_view text, std::string_view comment = "") {
     text_ += comment.empty() ? std::string(text)

@@ -4,8 +4,8 @@
 //
 // yaml-cpp checks neither the encoding nor control characters, supports only the line breaks \n and
 // \r\n, and reads a '?' inside a word in brackets ("[a?b]") as an indicator. YamlSource refuses
-// wrong encodings and control characters. YamlSource passes a text to yaml-cpp that has the same
-// lines and columns and that yaml-cpp reads correctly.
+// wrong encodings and control characters. The text that it prepares has the same lines and columns,
+// and yaml-cpp reads it correctly.
 
 #include <cstddef>
 #include <optional>

@@ -16,7 +16,7 @@ namespace {
                                        ? "tag:yaml.org,2002:seq"
                                        : "tag:yaml.org,2002:str";
   if (tag.empty() || tag == "!" || tag == allowed) return {};
-  return tl::unexpected(problem_that_quotes_text(
+  return tl::unexpected(problem_that_shows_text(
       {node.line, node.column}, fmt::format("tag '{}' is not supported", printable(tag))));
 }
 
@@ -26,7 +26,7 @@ YamlProblem yaml_problem(YamlPlace where, std::string message) {
   return {where.line, where.column, std::move(message), false};
 }
 
-YamlProblem problem_that_quotes_text(YamlPlace where, std::string message) {
+YamlProblem problem_that_shows_text(YamlPlace where, std::string message) {
   return {where.line, where.column, std::move(message), true};
 }
 
@@ -62,12 +62,12 @@ void YamlTree::close() {
 tl::expected<void, YamlProblem> YamlTree::alias(Anchor anchor, std::string_view name,
                                                 YamlPlace where) {
   if (anchor == 0 || anchor >= anchors_.size()) {
-    return tl::unexpected(problem_that_quotes_text(
+    return tl::unexpected(problem_that_shows_text(
         where, fmt::format("alias '*{}' has no anchor '&{}' before it", name, name)));
   }
   const Anchored& found = anchors_[anchor];
   if (found.is_open) {
-    return tl::unexpected(problem_that_quotes_text(
+    return tl::unexpected(problem_that_shows_text(
         where, fmt::format("alias '*{}' stands inside its own anchor: an endless cycle", name)));
   }
   const Extent extent = extents_[found.id];

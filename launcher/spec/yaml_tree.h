@@ -19,8 +19,8 @@ struct YamlPlace {
 };
 
 [[nodiscard]] YamlProblem yaml_problem(YamlPlace where, std::string message);
-/// Returns a problem whose message quotes a part of the text.
-[[nodiscard]] YamlProblem problem_that_quotes_text(YamlPlace where, std::string message);
+/// Returns a problem whose message contains a part of the text.
+[[nodiscard]] YamlProblem problem_that_shows_text(YamlPlace where, std::string message);
 
 /// Builds the tree. Every call that adds a node fails if the node would exceed the limits or has an
 /// unsupported tag; the caller then stops. Anchors are numbered from 1 in the order of the text; 0
