@@ -14,7 +14,7 @@ namespace {
   if (row.min != 0 || row.max != 0) return fmt::format("{} to {}", row.min, row.max);
   if (row.format == Format::kSlug) return "at most 64 characters";
   if (row.format == Format::kCount) return "from 1";
-  return std::string(traits_of(row).range);
+  return std::string(traits_of(row).limits);
 }
 
 [[nodiscard]] std::string option_made_from(const KeyRow& row) {

@@ -14,13 +14,13 @@ namespace dlrun {
 
 /// Facts about all values of one type.
 struct ValueTraits {
-  bool is_text = false;         ///< a value is text even if it looks like a number
-  bool is_switch = false;       ///< true and false are the only values
-  bool is_number = false;       ///< a sweep may draw from a range
-  bool is_whole = false;        ///< whole numbers only
-  bool is_map = false;          ///< a map whose names the user chooses
-  bool has_entries = false;     ///< a map in which --set can set one entry: KEY.NAME=VALUE
-  std::string_view range = {};  ///< the limits of the type, as text for people
+  bool is_text = false;          ///< a value is text even if it looks like a number
+  bool is_switch = false;        ///< true and false are the only values
+  bool is_number = false;        ///< a sweep may draw from a range
+  bool is_whole = false;         ///< whole numbers only
+  bool is_map = false;           ///< a map whose names the user chooses
+  bool has_entries = false;      ///< a map in which --set can set one entry: KEY.NAME=VALUE
+  std::string_view limits = {};  ///< the limits of the type, as text for people
   /// The form of the whole value in --set, for a value that a file may write as maps.
   std::string_view set_form = {};
 };

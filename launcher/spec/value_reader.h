@@ -62,8 +62,8 @@ struct ValueReader {
     builder.spec_.origins[key()] = builder.origin(layer, node);
   }
 
-  /// Reads a list whose items have their own origins: "container.mounts[0]". `read` gets an
-  /// item's node and the items before it.
+  /// Sets the member from a list whose items have their own origins: "container.mounts[0]". `read`
+  /// gets an item's node and the items before it.
   template <typename Item, typename Read>
   void put_items(Access<std::vector<Item>> member, std::string_view expected, Read read) const {
     if (node.kind != YamlNode::Kind::kSequence) return refuse_kind(expected);

@@ -85,7 +85,7 @@ struct ValueType<std::optional<double>> : SingleValue<std::optional<double>> {
 
 template <>
 struct ValueType<std::optional<NodeRange>> : SingleValue<std::optional<NodeRange>> {
-  static constexpr ValueTraits kTraits{.range = "1 to 1000000"};
+  static constexpr ValueTraits kTraits{.limits = "1 to 1000000"};
   static void set(const ValueReader& in, Access<std::optional<NodeRange>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
@@ -94,7 +94,7 @@ struct ValueType<std::optional<NodeRange>> : SingleValue<std::optional<NodeRange
 
 template <>
 struct ValueType<std::optional<Gpus>> : SingleValue<std::optional<Gpus>> {
-  static constexpr ValueTraits kTraits{.range = "0 to 1000000", .set_form = "TYPE:COUNT"};
+  static constexpr ValueTraits kTraits{.limits = "0 to 1000000", .set_form = "TYPE:COUNT"};
   static void set(const ValueReader& in, Access<std::optional<Gpus>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
