@@ -12,8 +12,8 @@ class WatchPrinter final : public WatchListener {
   WatchPrinter(const Cli& cli, bool is_raw) : cli_(cli), output_(is_raw, cli.colour_out) {}
   // A failure of standard output is reported at exit.
   bool on_log(std::string_view bytes) override { return output_.print(bytes); }
-  bool on_log_batch() override { return flush_output(); }
-  void on_log_end() override { output_.finish(); }
+  bool on_log_batch_end() override { return flush_output(); }
+  void on_next_log() override { output_.finish(); }
   void on_news(const IndexEntry& run, const std::string& news) override {
     print_note(cli_, fmt::format("{}: {}", printable(run.id), printable(news)));
   }

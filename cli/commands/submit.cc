@@ -95,7 +95,7 @@ Result<int> submit_into(Cli& cli, const SubmitOptions& options) {
 
 /// Prints the submissions of a chain. wanted: the number of its specs. If all of them were
 /// submitted, --watch follows the last run. If one could not be submitted, fails with the reason.
-Result<int> print_chain(Cli& cli, RunInspector& inspector, const SpecChain& chain,
+Result<int> print_chain(Cli& cli, RunInspector& inspector, const SubmittedChain& chain,
                         std::size_t wanted, const OutputOptions& options) {
   int code = kExitOk;
   for (const Submitted& submitted : chain.submitted) {

@@ -68,8 +68,8 @@ class NewsOnly final : public WatchListener {
  public:
   explicit NewsOnly(const ScalingListener& listener) : listener_(listener) {}
   bool on_log(std::string_view) override { return true; }
-  bool on_log_batch() override { return true; }
-  void on_log_end() override {}
+  bool on_log_batch_end() override { return true; }
+  void on_next_log() override {}
   void on_news(const IndexEntry& run, const std::string& news) override {
     listener_.news(run.id, news);
   }

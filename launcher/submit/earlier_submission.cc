@@ -1,5 +1,5 @@
-// earlier_submission() returns the result of an earlier call with the same token. It returns
-// nothing if the submission must start, or must continue in token.run().
+// complete_earlier_submission() returns the result of an earlier call with the same token. It
+// returns nothing if the submission must start, or must continue in token.run().
 
 #include <system_error>
 
@@ -60,8 +60,10 @@ Result<Submitted> continue_sweep(const Context& context, Reporter& reporter,
 
 }  // namespace
 
-Result<std::optional<Submitted>> earlier_submission(const Context& context, Reporter& reporter,
-                                                    RunInspector& inspector, HeldToken& token) {
+Result<std::optional<Submitted>> complete_earlier_submission(const Context& context,
+                                                             Reporter& reporter,
+                                                             RunInspector& inspector,
+                                                             HeldToken& token) {
   if (token.run().empty()) return std::optional<Submitted>();
   const RunDirectory run = directory_of_run(token.run());
   // submit.json is written before the first array is sent. Without it, no array was sent.

@@ -182,8 +182,9 @@ Result<std::vector<std::string>> changes_for_rehearsal(const LoadedSpec& loaded,
   return changes;
 }
 
-Result<SpecChain> submit_rehearsed(Context& context, Reporter& reporter, RunInspector& inspector,
-                                   const SpecOptions& options, const RehearsalWish& wish) {
+Result<SubmittedChain> submit_rehearsed(Context& context, Reporter& reporter,
+                                        RunInspector& inspector, const SpecOptions& options,
+                                        const RehearsalWish& wish) {
   DLRUN_TRY(refuse_remote_call(context, "--rehearse"));
   if (options.file == "-")
     return fail(Errc::kUsage, "--rehearse: reads the spec twice; give a file instead of -");
@@ -195,7 +196,7 @@ Result<SpecChain> submit_rehearsed(Context& context, Reporter& reporter, RunInsp
   smaller.sets.insert(smaller.sets.end(), changes.begin(), changes.end());
   smaller.rehearsal_s = wish.seconds;
   DLRUN_TRY_ASSIGN(auto rehearsal, job_of_spec_file(context, reporter, smaller));
-  SpecChain chain;
+  SubmittedChain chain;
   DLRUN_TRY_ASSIGN(auto first, submit_planned(context, reporter, inspector, std::move(rehearsal)));
   chain.submitted.push_back(std::move(first));
   if (chain.submitted.front().is_interrupted) return chain;

@@ -40,10 +40,10 @@ struct RehearsalWish {
 
 /// Submits the rehearsal, and the run that waits for it. The first entry of the chain is the
 /// rehearsal. Plans both jobs before it submits the first. Fails as submit_spec_chain() does.
-[[nodiscard]] Result<SpecChain> submit_rehearsed(Context& context, Reporter& reporter,
-                                                 RunInspector& inspector,
-                                                 const SpecOptions& options,
-                                                 const RehearsalWish& wish);
+[[nodiscard]] Result<SubmittedChain> submit_rehearsed(Context& context, Reporter& reporter,
+                                                      RunInspector& inspector,
+                                                      const SpecOptions& options,
+                                                      const RehearsalWish& wish);
 
 /// Returns the command with which the user can still submit the run, if only its rehearsal could be
 /// submitted. The command has the given options. Its run waits for the rehearsal and for the runs

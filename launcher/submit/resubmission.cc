@@ -168,7 +168,7 @@ Result<std::optional<Submitted>> earlier_resubmission(const Context& context, Re
                                                       const IndexEntry& run, bool is_point,
                                                       HeldToken* token) {
   if (token == nullptr) return std::optional<Submitted>();
-  DLRUN_TRY_ASSIGN(auto earlier, earlier_submission(context, reporter, inspector, *token));
+  DLRUN_TRY_ASSIGN(auto earlier, complete_earlier_submission(context, reporter, inspector, *token));
   std::error_code error;
   if (earlier && is_point && !std::filesystem::equivalent(run.path, earlier->run.path, error))
     DLRUN_TRY(write_successor(run.path, earlier->run.path));
@@ -214,11 +214,11 @@ Result<std::optional<Experiment>> recorded_experiment_if_needed(const Context& c
 }
 
 Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspector& inspector,
-                           const std::string& text, bool force, HeldToken* token) {
-  DLRUN_TRY_ASSIGN(auto run, find_run(context.env, context.current_dir, text));
+                           const std::string& named, bool force, HeldToken* token) {
+  DLRUN_TRY_ASSIGN(auto run, find_run(context.env, context.current_dir, named));
   DLRUN_TRY(require_own(run.id, run.path, "submit it again"));
   if (is_sweep(run.path)) return resubmit_sweep(context, reporter, inspector, run, token);
-  DLRUN_TRY_ASSIGN(auto locked, lock_point(context, text, run));
+  DLRUN_TRY_ASSIGN(auto locked, lock_point(context, named, run));
   if (locked) {
     run.path = current_run_of(run.path);  // read again under the lock
     DLRUN_TRY(require_own(run.id, run.path, "submit it again"));

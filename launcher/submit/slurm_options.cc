@@ -108,7 +108,7 @@ Result<> check_slurm_options(const Context& context, Reporter& reporter, const L
 }
 
 Result<> check_salloc_options(const Context& context, const LoadedSpec& loaded,
-                              const std::vector<std::string>& salloc) {
+                              const std::vector<std::string>& arguments) {
   constexpr std::string_view kNoShell = "no-shell";
   constexpr std::size_t kShortest = 4;  // "no-s", the shortest abbreviation that getopt accepts
   std::vector<Diagnostic> found;
@@ -124,9 +124,10 @@ Result<> check_salloc_options(const Context& context, const LoadedSpec& loaded,
                        source_line_of(loaded, where)});
       continue;
     }
-    const bool is_given = std::any_of(salloc.begin(), salloc.end(), [&](std::string_view word) {
-      return word == "--" + option.name || word.starts_with("--" + option.name + "=");
-    });
+    const bool is_given =
+        std::any_of(arguments.begin(), arguments.end(), [&](std::string_view word) {
+          return word == "--" + option.name || word.starts_with("--" + option.name + "=");
+        });
     if (is_given && option.name != "chdir") given.push_back(option);
   }
   check_options_of_program(loaded, env, "salloc", "slurm", given, Diagnostic::Severity::kError,

@@ -13,16 +13,16 @@ namespace dlrun {
 
 /// Fails with kInvalid and a problem for each option that sbatch does not know, with its place and
 /// the nearest known name. An option that srun does not know, or an MPI plugin (`launch.mpi`) that
-/// srun does not list, is only a warning: the nodes may have other plugins. Does nothing if the
-/// program is not installed. Contacts no controller; starts a program only if the spec has options
-/// for it.
+/// srun does not list, is only a warning: the nodes may have other plugins. Skips a program
+/// that is not installed. Contacts no controller; starts a program only if the spec has options for
+/// it.
 [[nodiscard]] Result<> check_slurm_options(const Context& context, Reporter& reporter,
                                            const LoadedSpec& loaded);
 
 /// Checks the options of an interactive session against the installed salloc. Fails with kInvalid
-/// and a problem for each option that salloc does not know. salloc: the arguments of salloc.
-/// Refuses --no-shell, which would keep the allocation without starting anything in it.
+/// and a problem for each option that salloc does not know. arguments: those of salloc. Refuses
+/// --no-shell, which would keep the allocation without starting anything in it.
 [[nodiscard]] Result<> check_salloc_options(const Context& context, const LoadedSpec& loaded,
-                                            const std::vector<std::string>& salloc);
+                                            const std::vector<std::string>& arguments);
 
 }  // namespace dlrun

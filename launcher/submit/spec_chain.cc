@@ -78,16 +78,17 @@ Result<> refuse_remote_call(Context& context, std::string_view option) {
               option);
 }
 
-Result<SpecChain> submit_spec_chain(Context& context, Reporter& reporter, RunInspector& inspector,
-                                    const std::vector<std::string>& specs,
-                                    const SpecOptions& options) {
+Result<SubmittedChain> submit_spec_chain(Context& context, Reporter& reporter,
+                                         RunInspector& inspector,
+                                         const std::vector<std::string>& specs,
+                                         const SpecOptions& options) {
   DLRUN_TRY(refuse_remote_call(context, "--chain"));
   std::vector<Link> links;
   for (const std::string& file : specs) {
     DLRUN_TRY_ASSIGN(auto link, plan_link(context, reporter, file, options));
     links.push_back(std::move(link));
   }
-  SpecChain chain;
+  SubmittedChain chain;
   for (Link& link : links) {
     if (!chain.submitted.empty())
       add_dependency_on_run(link.job, chain.submitted.back().run, "--chain");
@@ -95,11 +96,11 @@ Result<SpecChain> submit_spec_chain(Context& context, Reporter& reporter, RunIns
     if (!submitted) {
       if (chain.submitted.empty()) return tl::unexpected<Error>(std::move(submitted.error()));
       chain.failure = std::move(submitted.error());
-      const std::string& failed = specs[chain.submitted.size()];
+      const std::string& failed_spec = specs[chain.submitted.size()];
       chain.advice = fmt::format(
           "{} and the specs after it were not submitted. The jobs before it stay queued; `dlrun "
           "submit {} --set after.ok={}` continues the chain",
-          failed, shell_quote(failed), chain.submitted.back().run.handle());
+          failed_spec, shell_quote(failed_spec), chain.submitted.back().run.handle());
       break;
     }
     chain.submitted.push_back(std::move(*submitted));

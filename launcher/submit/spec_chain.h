@@ -25,7 +25,7 @@ void add_dependency_on_run(Job& job, const RunDirectory& run, const std::string&
 [[nodiscard]] Result<> refuse_remote_call(Context& context, std::string_view option);
 
 /// The submitted part of a chain.
-struct SpecChain {
+struct SubmittedChain {
   std::vector<Submitted> submitted;  ///< in order
   /// Why the next spec and those after it were not submitted. nullopt: all specs were submitted, or
   /// the last entry of `submitted` is incomplete (Submitted::failure, is_interrupted).
@@ -38,9 +38,9 @@ struct SpecChain {
 /// specs; options.file is ignored. Fails and submits nothing if a spec is wrong, has sweep.ask or
 /// is a script without a spec, or if the call comes from another machine, which could not repeat
 /// several submissions safely.
-[[nodiscard]] Result<SpecChain> submit_spec_chain(Context& context, Reporter& reporter,
-                                                  RunInspector& inspector,
-                                                  const std::vector<std::string>& specs,
-                                                  const SpecOptions& options);
+[[nodiscard]] Result<SubmittedChain> submit_spec_chain(Context& context, Reporter& reporter,
+                                                       RunInspector& inspector,
+                                                       const std::vector<std::string>& specs,
+                                                       const SpecOptions& options);
 
 }  // namespace dlrun

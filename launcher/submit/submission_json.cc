@@ -70,7 +70,7 @@ Json job_json(const Env& env, const Submitted& submitted) {
   return out;
 }
 
-Json arrays_json(const Env& env, const Submitted& submitted) {
+Json submitted_sweep_json(const Env& env, const Submitted& submitted) {
   const auto& points = *submitted.points;
   const Submission& first = submitted.submissions.front();
   Json out;
@@ -103,7 +103,7 @@ Json account_json(const AccountUse& use) {
 }  // namespace
 
 Json submission_json(const Env& env, const Submitted& submitted) {
-  return submitted.points ? arrays_json(env, submitted) : job_json(env, submitted);
+  return submitted.points ? submitted_sweep_json(env, submitted) : job_json(env, submitted);
 }
 
 Json submission_json(const Searched& searched) {

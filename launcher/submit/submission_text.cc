@@ -83,8 +83,9 @@ SubmissionFacts facts_about(const Env& env, const Submitted& submitted) {
   } else {
     add_job_lines(facts.lines, submitted);
   }
-  if (const auto never = report ? cannot_start_text(*report) : ""; !never.empty())
-    facts.warning = fmt::format("{}, `dlrun cancel {}` cancels it", never, submitted.run.handle());
+  if (const auto obstacle = report ? cannot_start_text(*report) : ""; !obstacle.empty())
+    facts.warning =
+        fmt::format("{}, `dlrun cancel {}` cancels it", obstacle, submitted.run.handle());
   return facts;
 }
 

@@ -65,7 +65,8 @@ Result<SubmitResult> submit_spec(Context& context, Reporter& reporter, RunInspec
   const SubmitMode mode = wish.mode;
   DLRUN_TRY_ASSIGN(auto held_token, take_token(context.env));
   if (held_token) {
-    DLRUN_TRY_ASSIGN(auto earlier, earlier_submission(context, reporter, inspector, *held_token));
+    DLRUN_TRY_ASSIGN(auto earlier,
+                     complete_earlier_submission(context, reporter, inspector, *held_token));
     if (earlier) return std::move(*earlier);
   }
   DLRUN_TRY_ASSIGN(auto job, job_of_file(context, reporter, options));

@@ -37,9 +37,9 @@ bool is_absent(const std::string& path) {
 }
 
 /// Returns true if the job cannot run without the installed trainer. A given script may start the
-/// copy of an earlier version, which needs no installation as long as it exists. The spec that a
-/// script carries says whether an unedited script starts a copy. For any other given script, only
-/// its own lines say so.
+/// copy of an earlier version, which needs no installation as long as the copy exists. The spec
+/// that a script carries says whether an unedited script starts a copy. For any other given script,
+/// only its own lines say so.
 bool needs_trainer(const Job& job) {
   const bool plan_uses_trainer = job.experiment && job.experiment->plan.uses_trainer();
   if (!job.has_given_script()) return plan_uses_trainer;
@@ -70,8 +70,8 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
                              Job job, const Checked& checked, Provenance& provenance,
                              HeldToken* token, const OnSubmitted& on_submitted) {
   // The script of a repeated run names its agent, and its copy of the code exists already.
-  const bool is_new = job.source != Job::Source::kRun;
-  const LaunchPlan* plan = is_new && job.experiment ? &job.experiment->plan : nullptr;
+  const bool repeats_run = job.source == Job::Source::kRun;
+  const LaunchPlan* plan = !repeats_run && job.experiment ? &job.experiment->plan : nullptr;
   if (job.experiment) {
     DLRUN_TRY(fetch_downloads(reporter, job.experiment->loaded));
     DLRUN_TRY(build_environments(context, reporter, *job.experiment));

@@ -35,13 +35,13 @@ struct Submitted {
 [[nodiscard]] std::vector<std::string> jobs_of(const Submitted& submitted);
 
 /// Returns the submission of an earlier call with this token. Returns nullopt if Slurm has no such
-/// job; token.run() is then the run in which submit_job() continues, or empty. Submits the arrays
-/// of a sweep that Slurm does not have. Fails with kUnavailable if Slurm does not answer, and with
-/// Slurm's reason if it refused the job.
-[[nodiscard]] Result<std::optional<Submitted>> earlier_submission(const Context& context,
-                                                                  Reporter& reporter,
-                                                                  RunInspector& inspector,
-                                                                  HeldToken& token);
+/// job; token.run() is then the run in which submit_job() continues, or empty. For a sweep,
+/// submits the arrays that Slurm does not have. Fails with kUnavailable if Slurm does not answer,
+/// and with Slurm's reason if it refused the job.
+[[nodiscard]] Result<std::optional<Submitted>> complete_earlier_submission(const Context& context,
+                                                                           Reporter& reporter,
+                                                                           RunInspector& inspector,
+                                                                           HeldToken& token);
 
 /// Called after Slurm has accepted the job, with the run.
 using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
@@ -49,7 +49,7 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
 /// Fetches the job's downloads, builds its environments, copies the agent beside the runs, records
 /// the job as a run and submits it once. checked: the result of check_job(). provenance: collects
 /// its facts in the background since the start of the command. token: the token of another machine,
-/// after earlier_submission() returned nullopt; nullptr: the submission has no token.
+/// after complete_earlier_submission() returned nullopt; nullptr: the submission has no token.
 [[nodiscard]] Result<Submitted> submit_job(const Context& context, Reporter& reporter,
                                            RunInspector& inspector, Job job, const Checked& checked,
                                            Provenance& provenance, HeldToken* token = nullptr,
@@ -77,14 +77,14 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
 [[nodiscard]] Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
                                                RunInspector& inspector, const IndexEntry& run);
 
-/// Submits the script of a run again as a new run, or the missing points of a sweep. text: the run
+/// Submits the script of a run again as a new run, or the missing points of a sweep. named: the run
 /// as the user named it. force: submits the run even if it has not ended; otherwise fails with
 /// kUsage for a run that is pending or running, and with kUnavailable if it is unknown whether
 /// Slurm has its job. Fails with kUsage, too, for a run on this machine, and with kRefused if
 /// another dlrun is submitting it. token: the token of another machine, for which an earlier call
 /// may have submitted already; nullptr: there is none.
 [[nodiscard]] Result<Submitted> resubmit(const Context& context, Reporter& reporter,
-                                         RunInspector& inspector, const std::string& text,
+                                         RunInspector& inspector, const std::string& named,
                                          bool force, HeldToken* token = nullptr);
 
 /// Returns the experiment of a recorded run if its script alone does not describe the whole job,

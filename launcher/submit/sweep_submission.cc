@@ -137,10 +137,10 @@ Result<> send(const Context& context, const RunDirectory& run,
   return {};
 }
 
-/// Removes the secrets of points whose array Slurm has certainly not accepted. An array without a
-/// recorded job may still be queued and then reads its secrets. point_folders: the points' run
-/// directories; the parent of each is its array's directory.
-void remove_unread_secrets(const std::vector<std::filesystem::path>& point_folders) {
+/// Removes the secrets of those points whose array Slurm has certainly not accepted. An array
+/// without a recorded job may still be queued and then reads its secrets. point_folders: the
+/// points' run directories; the parent of each is its array's directory.
+void remove_secrets_of_unaccepted(const std::vector<std::filesystem::path>& point_folders) {
   // Key: an array's directory. Value: true if Slurm may still have the array.
   std::map<std::filesystem::path, bool> may_run;
   for (const auto& point : point_folders) {
@@ -171,7 +171,7 @@ std::string ranges_of(const std::set<std::size_t>& tasks) {
 struct Missing {
   std::vector<ArrayToSend> arrays;
   std::vector<std::filesystem::path> points;
-  std::string last_job;  ///< the job of the last unfinished array
+  std::string last_active_job;  ///< the job of the last array that Slurm has and that has not ended
 };
 
 Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
@@ -196,7 +196,7 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
       return fail(Errc::kUnavailable, "{}/{}: {}", run.id, i, status.detail);
     const bool has_no_later_run = current[i] == point_path(run.path, point);
     if (has_no_later_run && !is_inactive(status.state))
-      missing.last_job = status.job.id.substr(0, status.job.id.find('_'));
+      missing.last_active_job = status.job.id.substr(0, status.job.id.find('_'));
     if (!has_no_later_run ||
         (status.state != RunState::kNotSubmitted && status.state != RunState::kRefused))
       continue;
@@ -272,7 +272,7 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
     std::vector<std::filesystem::path> points;
     for (const PlannedPoint& point : sweep.points)
       points.push_back(array_path(run.path, point.array) / std::to_string(point.place));
-    remove_unread_secrets(points);
+    remove_secrets_of_unaccepted(points);
   }
   if (!done && sent.arrays.empty()) return tl::unexpected(done.error());
   Submitted submitted;
@@ -351,8 +351,8 @@ Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
   for (const ArrayToSend& one : missing.arrays) unmark_cancelled(array_path(run.path, one.array));
   Sent sent;
   const auto done = send(context, run, missing.arrays, settings, {sweep.max_parallel, sweep.pack},
-                         missing.last_job, executor, sent);
-  if (!done) remove_unread_secrets(missing.points);
+                         missing.last_active_job, executor, sent);
+  if (!done) remove_secrets_of_unaccepted(missing.points);
   if (!done) return tl::unexpected(done.error());
   Submitted submitted;
   submitted.job.settings = std::move(settings);

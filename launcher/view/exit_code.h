@@ -23,9 +23,10 @@ enum ExitCode : int {
 /// Returns dlrun's exit code for an error.
 [[nodiscard]] int exit_code_of(Errc code);
 
-/// Returns the exit code of run, wait and --watch for a run in this state. A run that is pending or
-/// running gives 0. A run that is not submitted, or whose state is unknown, gives the code for "not
-/// found". In these four states the result is kExitUnavailable if the controller did not answer.
+/// Returns the exit code of `dlrun run`, `dlrun wait` and --watch for a run in this state. A run
+/// that is pending or running gives 0. A run that is not submitted, or whose state is unknown,
+/// gives the code for "not found". In these four states the result is kExitUnavailable if the
+/// controller did not answer.
 [[nodiscard]] int exit_code_of_state(const RunStatus& status);
 
 }  // namespace dlrun

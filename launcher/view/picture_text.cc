@@ -38,20 +38,20 @@ int display_order(RunState state) {
 
 std::string ranks_and_time_text(const RunPicture& picture) {
   const RunRecord& record = picture.status.facts.record;
-  std::vector<std::string> place;
+  std::vector<std::string> parts;
   if (record.ranks > 0)
-    place.push_back(fmt::format("{} rank{}", record.ranks, record.ranks == 1 ? "" : "s"));
-  if (!record.hosts.empty()) place.push_back("on " + printable(record.hosts));
+    parts.push_back(fmt::format("{} rank{}", record.ranks, record.ranks == 1 ? "" : "s"));
+  if (!record.hosts.empty()) parts.push_back("on " + printable(record.hosts));
   if (!picture.history.attempts().empty()) {
     const AttemptHistory& attempt = picture.history.attempts().back();
     const auto end = attempt.ended                       ? *attempt.ended
                      : is_inactive(picture.status.state) ? attempt.begun
                                                          : picture.now;
     if (end > attempt.begun)
-      place.push_back(
-          fmt::format("{} {}", attempt.ended ? "took" : "for", duration_text(end - attempt.begun)));
+      parts.push_back(fmt::format("{} {}", attempt.ended ? "took" : "for",
+                                  duration_text(end - attempt.begun)));
   }
-  return join(place, " ");
+  return join(parts, " ");
 }
 
 std::optional<std::int64_t> newest_step(const RunPicture& picture) {

@@ -20,7 +20,7 @@ struct RankRow {
 /// column and the last one hold text, the others numbers.
 struct RankRows {
   std::vector<std::string> titles;
-  std::vector<RankRow> rows;      ///< those that stand out first, the worst first
+  std::vector<RankRow> rows;      ///< on top the ranks that stand out, the worst of them first
   std::size_t hidden = 0;         ///< ranks without a row
   std::size_t hidden_marked = 0;  ///< the hidden ranks that stand out
 };

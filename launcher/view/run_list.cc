@@ -176,7 +176,7 @@ void ListMaker::add_state(Listed& listed, const RunStatus& status, RunList& list
     summaries_.add(*listed.entry, *listed.events_stat, *listed.row);
 }
 
-/// Inspects all runs without a cached row with one query, and fills the list.
+/// Inspects, with one query, all runs that have no cached row, and fills the list.
 void ListMaker::inspect(RunInspector& inspector, RunList& list) {
   std::vector<std::filesystem::path> paths;
   for (const Listed& one : listed_) {

@@ -37,8 +37,8 @@ struct ListedRun {
 
 struct RunList {
   std::vector<ListedRun> rows;  ///< the runs to show; empty with wants_json
-  /// The user's runs with events.jsonl in the requested folder that fit the filters, except the
-  /// filter of states.
+  /// The user's runs in the requested folder that have an events.jsonl and fit the filters; the
+  /// filter of states is ignored.
   std::vector<IndexEntry> with_events;
   nlohmann::ordered_json json = nlohmann::ordered_json::array();  ///< as in `dlrun status --json`
   std::size_t added = 0;   ///< runs that were added to the index

@@ -34,7 +34,7 @@ struct LogChoice {
 
 /// Returns, sorted, the ranks that have a log in `attempt`, by default the latest attempt.
 /// component: the component of the ranks; empty if the job has one program. Fails with kNotFound if
-/// there is none, and with kUsage if the job has components and none is given.
+/// no rank has a log, and with kUsage if the job has components and `component` is empty.
 [[nodiscard]] Result<std::vector<std::int64_t>> ranks_with_log(const IndexEntry& run,
                                                                std::optional<std::int64_t> attempt,
                                                                const std::string& component);

@@ -80,7 +80,7 @@ std::string attempt_text(const RunRecord& record) {
                      last.left, last.left == 1 ? "" : "s");
 }
 
-std::vector<std::string> component_states(const RunRecord& record) {
+std::vector<std::string> component_state_lines(const RunRecord& record) {
   std::vector<std::string> lines;
   for (const auto& one : record.components) {
     std::string line = fmt::format("{} ({}): {}", one.name, one.role, one.state);

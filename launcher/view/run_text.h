@@ -22,7 +22,7 @@ namespace dlrun {
 
 /// Returns a line for each component of a job with several programs: its state, its nodes and the
 /// number of its restarts.
-[[nodiscard]] std::vector<std::string> component_states(const RunRecord& record);
+[[nodiscard]] std::vector<std::string> component_state_lines(const RunRecord& record);
 
 /// Returns one sentence on how the run ended, for --watch and wait: "mnist-...: failed: rank 3 on
 /// n2 was ended by SIGKILL".

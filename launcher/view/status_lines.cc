@@ -47,7 +47,7 @@ void add_progress(LabelledLines& lines, const RunFacts& facts) {
                           record.ranks == 1 ? "" : "s");
     add_line(lines, "nodes", text);
   }
-  add_lines(lines, "component", component_states(record));
+  add_lines(lines, "component", component_state_lines(record));
   add_line(lines, "attempt", attempt_text(record));
   if (record.progress && record.result.empty()) {
     const std::string since = age(record.progress->time);

@@ -240,7 +240,8 @@ Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers, cons
   if (!request.sort.empty() && std::none_of(rows.begin(), rows.end(), [](const Row& row) {
         return row.sort_value.has_value();
       })) {
-    return fail(Errc::kUsage, "--sort: no point has a number '{}'", printable(request.sort));
+    return fail(Errc::kUsage, "--sort: '{}' has a numeric value in no point",
+                printable(request.sort));
   }
   sort_rows(rows, request.is_ascending ||
                       (!request.is_descending && (by == "point" || is_smaller_better(by))));

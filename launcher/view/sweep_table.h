@@ -57,8 +57,8 @@ struct SweepTable {
 /// Returns the rows with their titles.
 [[nodiscard]] TableRows sweep_rows(const SweepTable& sweep);
 
-/// Makes the table of a sweep. Fails with kUsage if the run is no sweep, or if no point has a
-/// number named `request.sort`.
+/// Makes the table of a sweep. Fails with kUsage if the run is no sweep, or if `request.sort`
+/// has a numeric value in no point.
 [[nodiscard]] Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers,
                                              const IndexEntry& run,
                                              const SweepTableRequest& request);

@@ -39,7 +39,7 @@ std::vector<std::string> jobs_of_dependency(std::string_view dependency) {
   while (!rest.empty()) {
     const auto end = rest.find_first_of(",?:");
     const auto word = rest.substr(0, end);
-    // "12+30" starts 30 minutes after job 12; "12_*" is a whole array; "12(failed)" is in squeue.
+    // "12+30" starts 30 minutes after job 12; "12_*" is a whole array; squeue prints "12(failed)".
     const std::string job(word.substr(0, std::min(word.find_first_of("+("), word.find("_*"))));
     if (is_slurm_job_id(job) && std::find(jobs.begin(), jobs.end(), job) == jobs.end())
       jobs.push_back(job);

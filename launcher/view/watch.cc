@@ -50,7 +50,7 @@ class LogFollower {
       if (reader_) {
         if (auto rest = drain(); !rest) return rest;
         if (auto last = pass(labels_.finish()); !last) return tl::unexpected(last.error());
-        listener_.on_log_end();
+        listener_.on_next_log();
       }
       reader_.emplace(std::move(*path), facts);
       if (is_first && options_.tail) reader_->start_at_tail(*options_.tail);
@@ -84,7 +84,7 @@ class LogFollower {
       any = true;
       if (auto passed = pass(labels_.pass(bytes)); !passed) return tl::unexpected(passed.error());
     }
-    if (any && !listener_.on_log_batch()) return fail(Errc::kIo, "");
+    if (any && !listener_.on_log_batch_end()) return fail(Errc::kIo, "");
     return any;
   }
 

@@ -41,10 +41,10 @@ class WatchListener {
   /// Receives the next bytes of the log. Returns false if it accepts no more; watch_run() then
   /// fails with kIo and no message.
   [[nodiscard]] virtual bool on_log(std::string_view bytes) = 0;
-  /// Called after each batch of on_log(). Returns false as on_log() does.
-  [[nodiscard]] virtual bool on_log_batch() = 0;
+  /// Called after each batch of calls of on_log(). Returns false as on_log() does.
+  [[nodiscard]] virtual bool on_log_batch_end() = 0;
   /// Called between two logs: the next bytes belong to another log.
-  virtual void on_log_end() = 0;
+  virtual void on_next_log() = 0;
   /// Receives the reason why the run waits, or why the controller cannot be reached: when the text
   /// changes, and again after WatchOptions::remind_every.
   virtual void on_news(const IndexEntry& run, const std::string& news) = 0;

@@ -63,11 +63,11 @@ struct RecordingListener final : WatchListener {
     log += bytes;
     return accepts;
   }
-  bool on_log_batch() override {
+  bool on_log_batch_end() override {
     ++batches;
     return true;
   }
-  void on_log_end() override {}
+  void on_next_log() override {}
   void on_news(const IndexEntry&, const std::string&) override {}
 };
 
