@@ -65,8 +65,8 @@ std::string ip_text(const sockaddr* address) {
   return text.data();
 }
 
-/// Binds a TCP socket to a port on all interfaces: for IPv4 and IPv6, or for IPv4 only if the
-/// machine has no IPv6. loopback_only: binds it to 127.0.0.1 instead, or to ::1 if the machine has
+/// Binds a TCP socket to a port on all interfaces: for IPv4 and IPv6, or, if the machine has no
+/// IPv6, for IPv4 alone. loopback_only: binds it to 127.0.0.1 instead, or to ::1 if the machine has
 /// no IPv4. port: 0 stands for any free port.
 Result<BoundPort> bind_port(bool loopback_only, int flags, std::uint16_t port = 0) {
   const std::vector<std::string> candidates = loopback_only

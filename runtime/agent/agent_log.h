@@ -14,7 +14,7 @@ namespace dlrun::agent {
 
 class BackgroundFile;
 
-/// Owns the log of this process. Create it after the last fork() without an exec(), because a
+/// Owns the log of this process. Create it after the last fork() that no exec() follows, because a
 /// forked child has no writer thread.
 class AgentLog {
  public:

@@ -180,7 +180,7 @@ void Attempt::on_task_end(int rank, std::string_view host, int code, int signal,
   }
 }
 
-void Attempt::on_cancelled(std::string_view reason) {
+void Attempt::on_cancel_reason(std::string_view reason) {
   if (signs_.cancel_reason.empty()) signs_.cancel_reason = reason.substr(0, 256);
 }
 
@@ -240,7 +240,7 @@ void Attempt::on_warning(int rank, std::string_view message) {
   outlet_.record(events::Warning{.message = std::string(message), .rank = rank, .host = host});
 }
 
-void Attempt::on_table(int rank, std::int64_t from) {
+void Attempt::on_table_request(int rank, std::int64_t from) {
   auto* const running = in<Running>();
   if (running == nullptr) return;
   auto& pages = running->table;

@@ -55,8 +55,8 @@ class AttemptOutlet {
   virtual void say(std::string_view line) = 0;
   /// Asks the step to end, or kills it.
   virtual void stop_step(bool kills) = 0;
-  /// Begins to send the large files of `stage` to all nodes. Attempt::on_file_broadcast() must be
-  /// called when they are sent. Called only if AttemptOptions::broadcasts_files is set.
+  /// Begins to send the large files of `stage` to all nodes. Attempt::on_file_broadcast_end() must
+  /// be called when they are sent. Called only if AttemptOptions::broadcasts_files is set.
   virtual void begin_file_broadcast() {}
   /// Returns the places of the components whose ranks have joined; empty if the job has no
   /// components.
@@ -71,7 +71,8 @@ struct AttemptOptions {
   std::string job_nodes{};
   std::optional<std::chrono::seconds> hang_after{};  ///< health.hang_after
   bool tries_collective = false;  ///< the ranks check collectives before their programs start
-  bool has_autopsy = false;  ///< agents save their processes' stacks before a hung attempt is ended
+  /// The agents save their processes' stacks before a hung attempt is ended.
+  bool makes_autopsy = false;
   /// retry.on contains `timeout`: the run restarts if its program exits after the warning of the
   /// time limit without a report that it is done.
   bool retries_timeout = false;
@@ -119,14 +120,14 @@ class Attempt {
   void on_hello(int rank, const Hello& hello, Clock::time_point now);
   /// Notes that the rank's check of collectives has opened its device and waits for the other
   /// ranks.
-  void on_checking(int rank);
+  void on_check_arrival(int rank);
   /// Notes that the rank's check of collectives passed. Its program starts now.
   void on_checked(int rank, Clock::time_point now);
   /// Handles a failed check of collectives. is_own: true if the rank itself failed, false if the
   /// communication between ranks failed.
   void on_check_failed(int rank, std::string_view words, bool is_own, Clock::time_point now);
   /// Tells the first rank of each node to copy the data. copies: see to_rank::Stage.
-  void on_file_broadcast(const std::vector<std::string>& copies);
+  void on_file_broadcast_end(const std::vector<std::string>& copies);
   /// Notes that the rank has copied the data of its node. Starts the programs once all nodes have
   /// their data.
   void on_staged(int rank, std::int64_t files, std::int64_t bytes, Clock::time_point now);
@@ -151,9 +152,9 @@ class Attempt {
   void on_own_signal(int signal, Clock::time_point now);
   /// Prints and records a warning of a rank's agent.
   void on_warning(int rank, std::string_view message);
-  /// Sends the rank the page of the address table that begins with rank `from`. Does nothing before
-  /// all ranks have joined, and after the attempt has begun to end.
-  void on_table(int rank, std::int64_t from);
+  /// Handles a request: sends the rank the page of the address table that begins with rank `from`.
+  /// Does nothing before all ranks have joined, and after the attempt has begun to end.
+  void on_table_request(int rank, std::int64_t from);
   /// Handles a progress report. Ignores the reports of ranks other than 0. body: an empty object
   /// only shows that the program is alive.
   void on_progress(int rank, const Json& body, Clock::time_point now);
@@ -162,7 +163,7 @@ class Attempt {
   void on_task_end(int rank, std::string_view host, int code, int signal, Clock::time_point now);
   /// Notes Slurm's reason for ending the step ("TIME LIMIT"). The signal that Slurm sends with it
   /// arrives separately, earlier or later.
-  void on_cancelled(std::string_view reason);
+  void on_cancel_reason(std::string_view reason);
   /// Notes that Slurm reported an out-of-memory kill in the step.
   void on_out_of_memory() { signs_.is_out_of_memory = true; }
   /// Ends the attempt because Slurm could not start the step's tasks on node.
@@ -347,7 +348,7 @@ class Attempt {
   Members members_;
 
   struct Signals {
-    std::set<int> seen{};              ///< signals of ranks that are already recorded
+    std::set<int> recorded{};          ///< signals that any rank has received, each recorded once
     bool is_checkpoint_asked = false;  ///< the ranks were told to save a checkpoint
   };
   Signals signals_;

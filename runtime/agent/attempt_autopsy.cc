@@ -20,7 +20,7 @@ constexpr std::size_t kHostsNamed = 4;
 void Attempt::begin_autopsy(Clock::time_point now) {
   auto awaited = members_.live_ranks();
   for (const int rank : members_.lost) awaited.erase(rank);
-  if (!options_.has_autopsy || awaited.empty()) return begin_ending(now);
+  if (!options_.makes_autopsy || awaited.empty()) return begin_ending(now);
   phase_ = Examining{AutopsyBoard(std::move(awaited)), now + AutopsyBoard::kLimit};
   outlet_.broadcast(to_rank::Autopsy{});
 }

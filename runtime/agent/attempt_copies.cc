@@ -8,7 +8,7 @@
 
 namespace dlrun::agent {
 
-void Attempt::on_file_broadcast(const std::vector<std::string>& copies) {
+void Attempt::on_file_broadcast_end(const std::vector<std::string>& copies) {
   const auto* const joining = in<Joining>();
   if (joining == nullptr) return;
   const auto ranks = joining->staging;  // a copy, because sending can end the phase

@@ -153,7 +153,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
     attempt_->on_task_end(rank, host.empty() ? std::string_view(host_) : host, code, signal,
                           Clock::now());
   }
-  void on_cancelled(std::string_view reason) override { attempt_->on_cancelled(reason); }
+  void on_cancel_reason(std::string_view reason) override { attempt_->on_cancel_reason(reason); }
   void on_out_of_memory() override { attempt_->on_out_of_memory(); }
   void on_launch_failure(std::string_view node, std::string_view why) override {
     attempt_->on_launch_failure(node, why, Clock::now());
@@ -192,7 +192,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   /// Returns the files to send to the nodes. Only the first attempt sends files: a later attempt
   /// finds the staged data, or has lost nodes, to which sbcast would still send.
   [[nodiscard]] std::vector<Broadcast> files_to_broadcast() const;
-  void on_file_broadcast(const BroadcastResult& result);
+  void on_file_broadcast_end(const BroadcastResult& result);
   /// Asks the controller whether the nodes that srun named have failed, and reports the failed ones
   /// to the attempt.
   void confirm_node_failure(Clock::time_point now);

@@ -50,7 +50,7 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
                       : signal == SIGUSR1                        ? SignalDecision::kNone
                                                                  : SignalDecision::kAbort;
   const auto host = members_.host_of(rank);
-  if (signals_.seen.insert(signal).second) {
+  if (signals_.recorded.insert(signal).second) {
     outlet_.record(events::Signal{.signal = signal_name(signal),
                                   .where = fmt::format("rank {} on {}", rank, host),
                                   .word = answer});

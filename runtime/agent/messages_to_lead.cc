@@ -120,7 +120,7 @@ void AttemptRunner::handle(const Sender& from, const to_lead::Warning& warning) 
 }
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Checking&) {
-  attempt_->on_checking(from.rank);
+  attempt_->on_check_arrival(from.rank);
 }
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Checked&) {
@@ -159,7 +159,7 @@ void AttemptRunner::handle(const Sender& from, const to_lead::Progress& progress
 }
 
 void AttemptRunner::handle(const Sender& from, const to_lead::TableRequest& table) {
-  attempt_->on_table(from.rank, table.from);
+  attempt_->on_table_request(from.rank, table.from);
 }
 
 void AttemptRunner::handle(const Sender& from, to_lead::Exit& exit) {

@@ -324,12 +324,12 @@ void AttemptRunner::begin_file_broadcast() {
   });
 }
 
-void AttemptRunner::on_file_broadcast(const BroadcastResult& result) {
+void AttemptRunner::on_file_broadcast_end(const BroadcastResult& result) {
   for (const auto& problem : result.problems) {
     say(problem);
     record(events::Warning{.message = problem});
   }
-  attempt_->on_file_broadcast(result.copies);
+  attempt_->on_file_broadcast_end(result.copies);
 }
 
 void AttemptRunner::confirm_node_failure(Clock::time_point now) {
@@ -380,7 +380,7 @@ void AttemptRunner::tick(Clock::time_point now) {
   if (step_) step_->tick();
   confirm_node_failure(now);
   if (const auto facts = job_facts_.take()) on_limit_known(*facts);
-  if (const auto sent = file_broadcast_.take()) on_file_broadcast(*sent);
+  if (const auto sent = file_broadcast_.take()) on_file_broadcast_end(*sent);
   if (now >= next_beat_) {
     next_beat_ = now + kBeatEvery;
     broadcast(to_rank::Beat{});

@@ -100,7 +100,8 @@ class SrunStep final : public Step {
       for (const int task : ended->tasks)
         context_.handler.on_task_end(task, ended->host, ended->code, ended->signal);
     }
-    if (const auto reason = parse_step_cancel_reason(line)) context_.handler.on_cancelled(*reason);
+    if (const auto reason = parse_step_cancel_reason(line))
+      context_.handler.on_cancel_reason(*reason);
     if (reports_out_of_memory(line)) context_.handler.on_out_of_memory();
     if (const auto nodes = parse_node_failure(line)) context_.handler.on_node_failure(*nodes);
     if (const auto failure = parse_launch_failure(line))

@@ -27,7 +27,7 @@ class StepHandler {
   /// Called when the end of a task is known. host is empty if it is this machine.
   virtual void on_task_end(int rank, std::string_view host, int code, int signal) = 0;
   /// Called when Slurm ends the step and names a reason: "TIME LIMIT", "PREEMPTION".
-  virtual void on_cancelled(std::string_view reason) = 0;
+  virtual void on_cancel_reason(std::string_view reason) = 0;
   /// Called when Slurm reports an out-of-memory kill in the step.
   virtual void on_out_of_memory() = 0;
   /// Called when Slurm could not start the step's tasks on node.

@@ -110,7 +110,7 @@ TEST_CASE("nodes wait while sbcast sends the large files, and then copy their da
   }
   CHECK(outlet.broadcasts_begun == 1);
   CHECK(outlet.sent.empty());
-  attempt.on_file_broadcast({"/tmp/.dlrun-sbcast-1"});
+  attempt.on_file_broadcast_end({"/tmp/.dlrun-sbcast-1"});
   REQUIRE(outlet.sent.size() == 2);
   CHECK(outlet.sent[1] == Json{{"type", "stage"}, {"broadcast", {"/tmp/.dlrun-sbcast-1"}}});
 }

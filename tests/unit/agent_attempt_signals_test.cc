@@ -38,9 +38,9 @@ TEST_CASE(
       CAPTURE(reason);
       Scene scene;
       scene.all_join(2);
-      if (reason_comes_first) scene.attempt.on_cancelled(reason);
+      if (reason_comes_first) scene.attempt.on_cancel_reason(reason);
       scene.attempt.on_rank_signal(1, SIGTERM, scene.now);
-      if (!reason_comes_first) scene.attempt.on_cancelled(reason);
+      if (!reason_comes_first) scene.attempt.on_cancel_reason(reason);
       scene.attempt.on_exit(0, {143, SIGTERM, ""}, scene.now);
       scene.attempt.on_exit(1, {137, SIGKILL, ""}, scene.now);
       scene.attempt.on_step_end(143, "", scene.now);
@@ -57,7 +57,7 @@ TEST_CASE("a rank that failed by itself stays the cause, whatever reason Slurm g
   Scene scene;
   scene.all_join(2);
   scene.attempt.on_exit(1, {3, 0, ""}, scene.now);
-  scene.attempt.on_cancelled("TIME LIMIT");
+  scene.attempt.on_cancel_reason("TIME LIMIT");
   scene.attempt.on_exit(0, {143, SIGTERM, ""}, scene.now);
   scene.attempt.on_step_end(143, "", scene.now);
   CHECK(scene.attempt.end().message.starts_with("rank 1 on n1 exited with code 3"));
@@ -300,17 +300,17 @@ TEST_CASE(
     expected = Cause::kOom;
   }
   SUBCASE("preempted") {
-    scene.attempt.on_cancelled("PREEMPTION");
+    scene.attempt.on_cancel_reason("PREEMPTION");
     scene.attempt.on_own_signal(SIGTERM, scene.now);
     expected = Cause::kPreemption;
   }
   SUBCASE("a person requeues the job") {
-    scene.attempt.on_cancelled("JOB REQUEUE");
+    scene.attempt.on_cancel_reason("JOB REQUEUE");
     scene.attempt.on_own_signal(SIGTERM, scene.now);
     expected = Cause::kRequeue;
   }
   SUBCASE("a node of the job failed") {
-    scene.attempt.on_cancelled("NODE FAILURE on n2");
+    scene.attempt.on_cancel_reason("NODE FAILURE on n2");
     scene.attempt.on_own_signal(SIGTERM, scene.now);
     expected = Cause::kNodeFailure;
   }

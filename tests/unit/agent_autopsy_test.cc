@@ -31,7 +31,7 @@ const Frames kWaits{"acquire (threading.py:320)", "load (train.py:12)"};
 /// Returns an attempt of four ranks that hangs: rank 0 has reported progress once, and all agents
 /// still send heartbeats.
 Scene hung_scene() {
-  Scene scene({.hang_after = seconds(10), .has_autopsy = true});
+  Scene scene({.hang_after = seconds(10), .makes_autopsy = true});
   scene.all_join(4);
   scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
   for (int second = 0; second < 10; ++second) {

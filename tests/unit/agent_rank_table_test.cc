@@ -86,7 +86,7 @@ TEST_CASE(
   const Attempt::Clock::time_point now{std::chrono::hours(1)};
   Attempt attempt({}, counter, now);
   for (int rank = 0; rank < kRanks; ++rank) {
-    if (rank == kRanks - 1) attempt.on_table(0, 0);
+    if (rank == kRanks - 1) attempt.on_table_request(0, 0);
     Hello hello{{rank, kRanks, rank % 8, 8, rank / 8, kRanks / 8, WorldSource::kSlurm}};
     hello.host = "n";
     hello.addr = fmt::format("10.{}.{}.1", rank / 8 / 250, rank / 8 % 250);
@@ -96,14 +96,14 @@ TEST_CASE(
   CHECK(counter.texts == 0);
   TableReader reader(kRanks);
   while (!reader.is_whole()) {
-    attempt.on_table(7, static_cast<std::int64_t>(reader.next()));
+    attempt.on_table_request(7, static_cast<std::int64_t>(reader.next()));
     REQUIRE(reader.add(Json::parse(counter.last)));
   }
   CHECK(counter.texts == 40);
   CHECK(counter.longest < kPayloadLimitBytes / 64);
   CHECK(reader.table()[9'999].text() == "10.4.249.1:40007");
   for (const std::int64_t wrong_from : {-1L, 1L, 10'240L, 1L << 40})
-    attempt.on_table(7, wrong_from);
+    attempt.on_table_request(7, wrong_from);
   CHECK(counter.texts == 40);
 }
 

@@ -23,7 +23,7 @@ struct Heard final : StepHandler {
   std::vector<int> ended;
   bool is_over = false;
   void on_task_end(int rank, std::string_view, int, int) override { ended.push_back(rank); }
-  void on_cancelled(std::string_view) override {}
+  void on_cancel_reason(std::string_view) override {}
   void on_out_of_memory() override {}
   void on_node_failure(std::string_view) override {}
   void on_unmarked_line(std::string_view) override {}
