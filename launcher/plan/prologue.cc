@@ -27,13 +27,13 @@ void module_init(ScriptText& text, const Prologue& prologue) {
   text.line("fi");
 }
 
-bool needs_module(const Prologue& prologue) {
+bool needs_module_function(const Prologue& prologue) {
   return prologue.purge_modules || !prologue.use_modules.empty() ||
          !prologue.load_modules.empty() || !prologue.conda_module.empty();
 }
 
 void modules(ScriptText& text, const Prologue& prologue) {
-  if (!needs_module(prologue)) return;
+  if (!needs_module_function(prologue)) return;
   module_init(text, prologue);
   if (prologue.purge_modules) text.line("module purge", "environment.modules.purge"_key);
   for (const std::string& path : prologue.use_modules)
@@ -46,7 +46,7 @@ void modules(ScriptText& text, const Prologue& prologue) {
 
 /// Renders lines that set dlrun_conda to the program conda. If no conda is found, the variable
 /// names a file that cannot be executed.
-void conda_search(ScriptText& text) {
+void search_for_conda(ScriptText& text) {
   text.line("dlrun_conda=$(type -P conda || true)");
   text.line(
       "for dlrun_conda in \"$dlrun_conda\" \"${CONDA_EXE:-}\" "
@@ -59,7 +59,7 @@ void conda_search(ScriptText& text) {
 /// for `conda activate` in a shell that is not interactive.
 void conda(ScriptText& text, const Prologue& prologue) {
   if (prologue.conda_name.empty()) return;
-  conda_search(text);
+  search_for_conda(text);
   text.line("if [[ ! -x $dlrun_conda ]]; then");
   text.line(
       "  echo \"dlrun: $(uname -n) has no conda on the PATH, in \\$CONDA_EXE or in a usual folder; "
@@ -71,8 +71,9 @@ void conda(ScriptText& text, const Prologue& prologue) {
   text.line("conda activate " + shell_quote(prologue.conda_name), "environment.conda");
 }
 
-/// Renders the evaluation of shell code that a tool prints. A failure of the tool ends the script.
-void evaluation(ScriptText& text, std::string_view command, std::string_view key) {
+/// Renders lines that execute the shell code that a tool prints. A failure of the tool ends the
+/// script.
+void eval_output(ScriptText& text, std::string_view command, std::string_view key) {
   text.line(fmt::format("dlrun_hook=$({})", command), key);
   text.line("eval \"$dlrun_hook\"");
 }
@@ -80,10 +81,10 @@ void evaluation(ScriptText& text, std::string_view command, std::string_view key
 void spack(ScriptText& text, const Prologue& prologue) {
   if (prologue.spack.empty()) return;
   const bool is_folder = prologue.spack.starts_with('/');
-  evaluation(text,
-             fmt::format("spack env activate --sh {}{}", is_folder ? "--dir " : "",
-                         shell_quote(prologue.spack)),
-             "environment.spack"_key);
+  eval_output(text,
+              fmt::format("spack env activate --sh {}{}", is_folder ? "--dir " : "",
+                          shell_quote(prologue.spack)),
+              "environment.spack"_key);
 }
 
 /// Renders the activation of the uv environment that a submission has built. The script follows the
@@ -106,7 +107,7 @@ void uv(ScriptText& text, const Prologue& prologue) {
 
 void pixi(ScriptText& text, const Prologue& prologue) {
   if (prologue.pixi_project.empty()) return;
-  evaluation(
+  eval_output(
       text,
       fmt::format("cd -- {} && pixi shell-hook --frozen --no-install --shell bash "
                   "--environment {}",
@@ -125,7 +126,7 @@ void eessi(ScriptText& text, const Prologue& prologue) {
 /// image's value, so the lines set no value if the image sets one. An image in a registry cannot be
 /// examined; the lines then set the variable to `all`. Renders nothing if the plan names no image
 /// in which to look up the variable (driver_capabilities_image).
-void driver_parts(ScriptText& text, const Prologue& prologue) {
+void driver_capabilities(ScriptText& text, const Prologue& prologue) {
   if (!prologue.driver_capabilities_image) return;
   const std::string& image = *prologue.driver_capabilities_image;
   if (!image.starts_with('/')) {  // the image's variables cannot be read before it is fetched
@@ -150,13 +151,13 @@ void driver_parts(ScriptText& text, const Prologue& prologue) {
 
 std::string render_module_init(const LaunchPlan& plan) {
   ScriptText text;
-  if (needs_module(plan.prologue)) module_init(text, plan.prologue);
+  if (needs_module_function(plan.prologue)) module_init(text, plan.prologue);
   return text.take();
 }
 
-std::string render_conda_search(const LaunchPlan& plan) {
+std::string render_search_for_conda(const LaunchPlan& plan) {
   ScriptText text;
-  if (!plan.prologue.conda_name.empty()) conda_search(text);
+  if (!plan.prologue.conda_name.empty()) search_for_conda(text);
   return text.take();
 }
 
@@ -185,7 +186,7 @@ std::string render_prologue(const LaunchPlan& plan) {
   for (const PlannedVariable& variable : prologue.vars) {
     text.line("export " + variable.name + "=" + shell_quote(variable.value), variable.key);
   }
-  driver_parts(text, prologue);
+  driver_capabilities(text, prologue);
   for (const Prologue::Folder& folder : prologue.folders_to_make)
     text.line("mkdir -p -- " + shell_quote(folder.path), folder.key);
   if (!prologue.setup.empty()) {

@@ -102,8 +102,8 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
          shell + "\n";
 }
 
-/// Returns the start of both command lines of lead: the one that starts the ranks, and the one that
-/// reports that they never started.
+/// Returns the words with which both command lines of lead begin: the one that starts the ranks,
+/// and the one that reports that they never started.
 [[nodiscard]] std::string lead_command(const LaunchPlan& plan) {
   std::string text(kLeadCommand);
   if (plan.target == Target::kLocal) text += fmt::format(" --local {}", plan.local_ranks);
@@ -332,8 +332,8 @@ constexpr const char* kSrunOnFirstNode =
   const std::string prologue = render_prologue(plan);
   result.script = "#!/bin/bash\n";
   result.script += kShellcheck;
-  // The script is the shell's start-up file: the user gets a prompt even if a line fails.
   if (is_plain_shell) {
+    // The script is the shell's start-up file: the user gets a prompt even if a line fails.
     result.argv.insert(result.argv.end(), {"bash", "--rcfile", script_path, "-i"});
     result.script += "[[ -r ~/.bashrc ]] && . ~/.bashrc\n" + prologue;
     for (const PlannedVariable& variable : plan.rank_vars)

@@ -48,7 +48,7 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 [[nodiscard]] std::string render_module_init(const LaunchPlan& plan);
 /// Renders the lines that set dlrun_conda to the program conda, or to a file that cannot be
 /// executed; "" if the job needs no conda.
-[[nodiscard]] std::string render_conda_search(const LaunchPlan& plan);
+[[nodiscard]] std::string render_search_for_conda(const LaunchPlan& plan);
 
 /// Returns sbatch's directives as arguments of salloc ("--nodes=2"), without those that apply only
 /// to a batch job.
@@ -59,7 +59,7 @@ struct PlannedSession {
   /// The command: salloc ... srun --overlap --pty ... bash SCRIPT. A session in a running job
   /// starts with srun, without salloc.
   std::vector<std::string> argv;
-  std::string script;  ///< the text of the file script_path, which the nodes must read
+  std::string script;  ///< the text of the file script_path, which the nodes must be able to read
 };
 
 /// Renders a shell (or `command`, if it is not empty) on the first node of a new allocation, inside
@@ -70,7 +70,7 @@ struct PlannedSession {
                                                 const std::string& script_path,
                                                 bool has_terminal = true);
 
-/// A running job, and the node on which the shell starts.
+/// A running job, and the node on which the shell, the command or the relay starts.
 struct AttachTarget {
   std::string job, node;
   std::string clusters;  ///< -M; empty: the default cluster

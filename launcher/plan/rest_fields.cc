@@ -29,10 +29,9 @@ constexpr SbatchOptionRow later_option(std::string_view option, char letter, boo
   return {option, letter, needs_value, {}, field};
 }
 
-constexpr RestField kNoHint{
-    kRefused,
-    "a hint of slurmrestd binds ranks differently; resources.threads_per_core: 1 has the effect of "
-    "nomultithread"};
+constexpr RestField kNoHint{kRefused,
+                            "with a hint, slurmrestd binds ranks differently; "
+                            "resources.threads_per_core: 1 has the effect of nomultithread"};
 constexpr RestField kNoClusters{
     kRefused, "a slurmrestd serves one cluster; set submit.url to the server of the other cluster"};
 constexpr RestField kNoDistribution{

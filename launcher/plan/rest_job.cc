@@ -102,24 +102,24 @@ void add_options(std::vector<Option>& options, std::span<const std::string> word
 
 /// Adds the variables that sbatch adds from Slurm 23.11 on. job: the job description without its
 /// environment.
-void add_variables_of_23(Env& env, const Json& job) {
+void add_variables_since_23(Env& env, const Json& job) {
   for (const auto& [field, variable] : {std::pair{"tres_per_task", "SLURM_TRES_PER_TASK"},
                                         std::pair{"tres_bind", "SLURM_TRES_BIND"}}) {
     if (const auto found = job.find(field); found != job.end())
       env.set(variable, found->get<std::string>());
   }
-  // If the script calls mpirun, mpirun starts its daemons with srun and this option of srun.
+  // If the script calls mpirun, mpirun starts its daemons with srun --external-launcher.
   const auto add = [&](std::string_view name, std::string_view value) {
     if (!env.has(name)) env.set(name, value);
   };
-  constexpr std::string_view kLauncher = "--external-launcher";
-  add("OMPI_MCA_plm_slurm_args", kLauncher);
-  add("PRTE_MCA_plm_slurm_args", kLauncher);
+  constexpr std::string_view kLauncherOption = "--external-launcher";
+  add("OMPI_MCA_plm_slurm_args", kLauncherOption);
+  add("PRTE_MCA_plm_slurm_args", kLauncherOption);
   for (const auto& [bootstrap, arguments] :
        {std::pair{"HYDRA_BOOTSTRAP", "HYDRA_LAUNCHER_EXTRA_ARGS"},
         std::pair{"I_MPI_HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"}}) {
     add(bootstrap, "slurm");
-    if (env.get_or(bootstrap, "") == "slurm") add(arguments, kLauncher);
+    if (env.get_or(bootstrap, "") == "slurm") add(arguments, kLauncherOption);
   }
 }
 
@@ -138,7 +138,7 @@ void add_variables_of_23(Env& env, const Json& job) {
     const auto mib = row.option == "--mem-per-gpu" ? memory_mib(*option.value) : std::nullopt;
     all.set(row.variable, mib ? fmt::format("{}", *mib) : *option.value);
   }
-  if (!is_object) add_variables_of_23(all, job);
+  if (!is_object) add_variables_since_23(all, job);
   Json environment = is_object ? Json::object() : Json::array();
   for (const auto& [name, value] : all.values()) {
     if (!is_utf8(name) || !is_utf8(value))

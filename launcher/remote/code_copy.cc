@@ -68,7 +68,7 @@ Result<StartedProcess> copy_under_lock(const Ssh& ssh, const std::string& progra
   // With the hash of the files, the host can answer that its copy is current. rsync then does not
   // start; it needs seven round trips or more even if there is nothing to copy.
   if (last_copy_was_of(code.tree, code.list, ssh.host(), ssh.env()))
-    request.state = state_of_files(code.tree.top, code.list.files);
+    request.code_state = state_of_files(code.tree.top, code.list.files);
   DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program, request));
   const auto line = process.read_line(kLongestAnswer, kAnswerLimit, interrupt);
   if (!line && line.error().code == Errc::kInterrupted) return tl::unexpected(line.error());
@@ -76,7 +76,8 @@ Result<StartedProcess> copy_under_lock(const Ssh& ssh, const std::string& progra
   auto answer = parse_mirror_answer(*line);
   if (!answer) return within(ssh.host().name, answer.error());
   DLRUN_TRY(refuse_missing(code.paths, answer->missing, ssh.host().name));
-  if (answer->is_current && !request.state.empty()) return StartedProcess{std::move(process), {}};
+  if (answer->is_current && !request.code_state.empty())
+    return StartedProcess{std::move(process), {}};
   const auto copied =
       copy_code(code.tree, code.list, ssh.host(), answer->path, own_program, ssh.env());
   // Ctrl-C ends rsync too, so rsync's error is not the cause.

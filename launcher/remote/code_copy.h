@@ -35,7 +35,7 @@ struct CodeToCopy {
 /// A dlrun that was started on the host, by copy_under_lock() or without code.
 struct StartedProcess {
   RemoteProcess process;  ///< of copy_under_lock(): holds the mirror's lock and waits for kGo
-  std::string file_list;  ///< the value of RemoteRequest::file_list in that frame; may be empty
+  std::string file_list;  ///< RemoteRequest::file_list for the frame kGo; may be empty
 };
 
 /// Locks the mirror on the host and copies the code to it. Starts no rsync if the host has all

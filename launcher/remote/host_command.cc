@@ -64,7 +64,7 @@ Sink answer_sink(std::string& text) {
 Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteOutcome& end) {
   const HostFile& host = ssh.host();
   if (!end.has_begun && end.exit_code == kSshFailed)
-    return fail(Errc::kUnavailable, "{}", connection_text(ssh, end.printed));
+    return fail(Errc::kUnavailable, "{}", connection_error_text(ssh, end.printed));
   if (!end.has_begun) {
     return fail(Errc::kNotFound,
                 "{}: dlrun does not start there as {}: {}\nInstall dlrun on the host and write its "
@@ -96,18 +96,18 @@ Result<int> follow_command(const HostCaller& caller, const Ssh& ssh, const HostC
     document += bytes;
     return document.size() <= kLargestOutput;
   };
-  bool is_printed = true;
+  bool accepts_more = true;
   const auto show = [&](std::string_view bytes) {
-    is_printed = output.out(bytes);
+    accepts_more = output.out(bytes);
     if (on_output) std::exchange(on_output, {})();
-    return is_printed;
+    return accepts_more;
   };
   const auto show_err = [&](std::string_view bytes) { return output.err(bytes); };
   DLRUN_TRY_ASSIGN(const auto end, process.finish(call.output.empty() ? Sink(show) : Sink(keep),
                                                   show_err, interrupt));
   output.finish();
   if (end.first_signal != 0) return kExitInterrupted;
-  if (!is_printed && output.has_lost_reader()) return kExitReaderLeft;
+  if (!accepts_more && output.has_lost_reader()) return kExitReaderLeft;
   DLRUN_TRY(check_end(call, ssh, end));
   if (document.size() > kLargestOutput) {
     return fail(Errc::kInvalid,

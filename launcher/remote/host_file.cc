@@ -19,11 +19,11 @@ namespace dlrun {
 namespace {
 
 /// One key of a host's file, for docs/remote.md.
-struct HostKey {
+struct HostFileKey {
   std::string_view path, fallback, help;
 };
 
-constexpr std::array<HostKey, 7> kKeys{{
+constexpr std::array<HostFileKey, 7> kKeys{{
     {"ssh", "the file's name",
      "A `Host` of `~/.ssh/config`, or `USER@HOST`. Keys, jump hosts and "
      "ssh-agent stay in ssh's configuration."},
@@ -176,9 +176,9 @@ Result<> check_writers(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::string host_keys_markdown() {
+std::string host_file_keys_markdown() {
   std::string text = "| key | default | meaning |\n|---|---|---|\n";
-  for (const HostKey& key : kKeys)
+  for (const HostFileKey& key : kKeys)
     text += fmt::format("| `{}` | {} | {} |\n", key.path, key.fallback, key.help);
   return text;
 }

@@ -40,8 +40,8 @@ struct HostFile {
   std::int64_t sync_max_bytes = std::int64_t{200} << 20;
 };
 
-/// Returns the table of the keys in Markdown, as docs/remote.md has it.
-[[nodiscard]] std::string host_keys_markdown();
+/// Returns the table of the keys of a host's file in Markdown, as docs/remote.md has it.
+[[nodiscard]] std::string host_file_keys_markdown();
 
 /// Reads hosts/NAME.yaml of the first of `dirs` that has it. Fails with kNotFound if there is none,
 /// and with kInvalid and all problems if the file is wrong. The file decides which host gets the

@@ -208,7 +208,7 @@ Result<ServedRequest> serve_mirror(const RemoteRequest& request, const Env& env,
   DLRUN_TRY_ASSIGN(const auto root, expand_root(request.root, env));
   DLRUN_TRY_ASSIGN(auto lock, MirrorLock::take(root, request.mirror));
   const std::string answer = mirror_answer(root / request.mirror, request.paths,
-                                           is_current(root, request.mirror, request.state));
+                                           is_current(root, request.mirror, request.code_state));
   DLRUN_TRY(write_all(streams.out, answer));
   FrameReader frames;
   for (;;) {

@@ -19,7 +19,8 @@ struct HostStreams {
   int in = 0, out = 1, err = 2;
 };
 
-/// The result of fork_for_request(): the command that this process must run, or its exit code.
+/// The result of fork_for_request(): the request whose command this process must run, or the exit
+/// code with which this process must end.
 struct ServedRequest {
   /// The exit code of this process, which has nothing left to do. nullopt: this process must run
   /// the command of the request.

@@ -92,7 +92,7 @@ class HostSubmission {
 
   /// Makes attempts until the host answers. Fails with kUnavailable if all attempts fail. Makes no
   /// second attempt if the first one fails before the token was sent.
-  Result<Answer> ask(const Interrupt& interrupt) {
+  Result<Answer> submit_until_answered(const Interrupt& interrupt) {
     DLRUN_TRY_ASSIGN(auto unanswered,
                      UnansweredSubmission::find_or_make(caller_.context.env, ssh_.host().name,
                                                         identity_of(caller_.context, call_, input_),
@@ -149,12 +149,12 @@ class HostSubmission {
       DLRUN_TRY_ASSIGN(auto started, start_on_host(ssh_, program_, request_));
       return StartedProcess{std::move(started), {}};
     };
-    DLRUN_TRY_ASSIGN(auto locked, start());
-    RemoteProcess& process = locked.process;
+    DLRUN_TRY_ASSIGN(auto started_process, start());
+    RemoteProcess& process = started_process.process;
     if (code_ != nullptr) {
       is_sent = true;
       if (git_state_.valid()) request_.git_state = git_state_.get();
-      request_.file_list = std::move(locked.file_list);
+      request_.file_list = std::move(started_process.file_list);
       process.send(RemoteFrame{RemoteFrame::Kind::kGo, word_of(request_)});
     }
     if (request_.has_input) {
@@ -199,10 +199,10 @@ Result<int> submit_on_host(const HostCaller& caller, const Ssh& ssh, const HostC
     DLRUN_TRY_ASSIGN(input, read_spec_input());
   }
   HostSubmission submission(caller, ssh, call, std::move(request), code, std::move(input));
-  std::optional<UnansweredSubmission> answered;
+  std::optional<UnansweredSubmission> record;
   {
     const Interrupt interrupt;
-    DLRUN_TRY_ASSIGN(auto answer, submission.ask(interrupt));
+    DLRUN_TRY_ASSIGN(auto answer, submission.submit_until_answered(interrupt));
     HostOutput& output = caller.output;
     const bool watches = call.watches && answer.end.exit_code == kExitOk;
     output.err(answer.err);
@@ -215,10 +215,10 @@ Result<int> submit_on_host(const HostCaller& caller, const Ssh& ssh, const HostC
       return watches ? int{kExitInterrupted} : answer.end.exit_code;
     }
     output.finish();
-    answered = std::move(answer.record);
+    record = std::move(answer.record);
   }
-  return run_request(caller, ssh, call, submission.watch_request(), [&answered] {
-    if (answered) answered->remove();
+  return run_request(caller, ssh, call, submission.watch_request(), [&record] {
+    if (record) record->remove();
   });
 }
 

@@ -35,7 +35,7 @@ class MirrorLock {
 };
 
 /// Returns the host's answer, one line of JSON: the mirror's path, those of `paths` that do not
-/// exist on this machine, and whether the mirror has the caller's files already.
+/// exist on the host, and whether the mirror has the caller's files already.
 [[nodiscard]] std::string mirror_answer(const std::filesystem::path& mirror,
                                         const std::vector<std::string>& paths, bool is_current);
 

@@ -134,7 +134,7 @@ RemoteProcess::RemoteProcess(RemoteProcess&& other) noexcept
       out_filter_(std::move(other.out_filter_)),
       err_filter_(std::move(other.err_filter_)),
       to_send_(std::move(other.to_send_)),
-      line_(std::move(other.line_)),
+      unread_output_(std::move(other.unread_output_)),
       input_(other.input_),
       input_ended_(other.input_ended_),
       is_reaped_(other.is_reaped_),
@@ -244,21 +244,21 @@ Result<std::string> RemoteProcess::read_line(std::size_t limit_bytes, std::chron
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   std::string err;
   const auto keep = [&](std::string_view bytes) {
-    line_ += bytes;
-    return line_.size() <= limit_bytes;
+    unread_output_ += bytes;
+    return unread_output_.size() <= limit_bytes;
   };
   const auto keep_err = [&](std::string_view bytes) {
     if (err.size() < kMostPrinted) err += bytes;
     return true;
   };
   for (;;) {
-    const auto end = line_.find('\n');
+    const auto end = unread_output_.find('\n');
     if (end != std::string::npos && end <= limit_bytes) {
-      std::string line = line_.substr(0, end);
-      line_.erase(0, end + 1);
+      std::string line = unread_output_.substr(0, end);
+      unread_output_.erase(0, end + 1);
       return line;
     }
-    if (line_.size() > limit_bytes)
+    if (unread_output_.size() > limit_bytes)
       return fail(Errc::kInvalid, "the host's answer is longer than {} bytes", limit_bytes);
     if (interrupt.requested()) return fail(Errc::kInterrupted, "");
     if (std::chrono::steady_clock::now() > deadline)
@@ -275,7 +275,7 @@ Result<RemoteOutcome> RemoteProcess::finish(const Sink& out, const Sink& err,
                                             const Interrupt& interrupt) {
   RemoteOutcome end;
   std::optional<std::chrono::steady_clock::time_point> signalled_at;
-  if (!line_.empty()) static_cast<void>(out(std::exchange(line_, {})));
+  if (!unread_output_.empty()) static_cast<void>(out(std::exchange(unread_output_, {})));
   for (;;) {
     if (!signalled_at && interrupt.requested()) {
       end.first_signal = interrupt.signal();

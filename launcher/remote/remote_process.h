@@ -111,7 +111,7 @@ class RemoteProcess {
   pid_t pid_ = -1;
   UniqueFd session_, in_, out_, err_;
   MarkerFilter out_filter_, err_filter_;
-  std::string to_send_, line_;
+  std::string to_send_, unread_output_;
   Input input_ = Input::kNone;
   bool input_ended_ = false, is_reaped_ = false;
   int status_ = 0;

@@ -39,7 +39,7 @@ Result<> set_field(RemoteRequest& request, std::string_view name, std::string va
   } else if (name == "git_state") {
     request.git_state = from_base64url(value).value_or("");
   } else if (name == "state") {
-    request.state = std::move(value);
+    request.code_state = std::move(value);
   } else if (name == "files") {
     request.file_list = from_base64url(value).value_or("");
   } else if (name == "colour_out") {
@@ -74,7 +74,7 @@ std::string word_of(const RemoteRequest& request) {
   add("subfolder", request.subfolder);
   add("token", request.token);
   add("git_state", base64url(request.git_state));  // its bytes may hold NUL
-  add("state", request.state);
+  add("state", request.code_state);
   add("files", base64url(request.file_list));
   add("colour_out", request.colour_out ? "1" : "");
   add("colour_err", request.colour_err ? "1" : "");

@@ -23,14 +23,14 @@ enum class RemoteMode {
 
 struct RemoteRequest {
   RemoteMode mode = RemoteMode::kCommand;
-  std::string nonce;      ///< names the marker between the output of the shell and the answer
-  std::string root;       ///< the folder of mirrors, as the host's file has it
-  std::string mirror;     ///< the mirror's name below root; empty: there is none
-  std::string subfolder;  ///< the folder below the mirror where the command starts
-  std::string token;      ///< of `submit` and `resubmit`, see held_token.h; else empty
-  std::string git_state;  ///< git_state_bytes() of the code; empty: unknown
-  std::string state;      ///< kMirror: state_of_files() of the code; empty: rsync must run
-  std::string file_list;  ///< kGo: the list for write_file_list(); empty: the old list stays
+  std::string nonce;       ///< names the marker between the output of the shell and the answer
+  std::string root;        ///< the folder of mirrors, as the host's file has it
+  std::string mirror;      ///< the mirror's name below root; empty: there is none
+  std::string subfolder;   ///< the folder below the mirror where the command starts
+  std::string token;       ///< of `submit` and `resubmit`, see held_token.h; else empty
+  std::string git_state;   ///< git_state_bytes() of the code; empty: unknown
+  std::string code_state;  ///< kMirror: state_of_files() of the code; empty: rsync must run
+  std::string file_list;   ///< kGo: the list for write_file_list(); empty: the old list stays
   bool colour_out = false, colour_err = false;
   bool has_input = false;  ///< the command reads standard input
   /// kMirror: absolute paths that exist on the caller's machine. The host answers which are
@@ -41,7 +41,7 @@ struct RemoteRequest {
 
 /// Returns the request as one word of letters, digits, '-' and '_'.
 [[nodiscard]] std::string word_of(const RemoteRequest& request);
-/// Returns the request in a word. Fails with kInvalid if it is no request of this version.
+/// Decodes a word of word_of(). Fails with kInvalid if it is no request of this version.
 [[nodiscard]] Result<RemoteRequest> parse_request(std::string_view word);
 
 /// Encodes bytes as base64url without padding (RFC 4648, section 5), and decodes them.

@@ -161,7 +161,7 @@ Result<> Ssh::open(bool is_login, std::chrono::seconds patience) const {
   ::unlink(socket_.c_str());  // the socket of a connection that has ended
   DLRUN_TRY_ASSIGN(const auto ended, run_that_may_ask(opener(), env_, can_ask_));
   if (ended.exit_code == 0 && is_open()) return {};
-  return fail(Errc::kUnavailable, "{}", connection_text(*this, ended.err));
+  return fail(Errc::kUnavailable, "{}", connection_error_text(*this, ended.err));
 }
 
 Result<UniqueFd> Ssh::take_session(bool is_rsync, std::chrono::seconds patience) const {
@@ -235,7 +235,7 @@ std::vector<std::string> Ssh::starting_arguments(const std::string& program,
   return {"exec", "bash", "-lc", fmt::format("'exec {} --remote {}'", program, word)};
 }
 
-std::string connection_text(const Ssh& ssh, std::string_view printed) {
+std::string connection_error_text(const Ssh& ssh, std::string_view printed) {
   const HostFile& host = ssh.host();
   const std::string_view reason = trim(printed);
   std::string text =

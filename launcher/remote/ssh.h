@@ -82,6 +82,6 @@ class Ssh {
 
 /// Returns the error message if ssh could not connect, with advice for the user. printed: the
 /// text that ssh printed; empty if ssh printed it on the terminal.
-[[nodiscard]] std::string connection_text(const Ssh& ssh, std::string_view printed);
+[[nodiscard]] std::string connection_error_text(const Ssh& ssh, std::string_view printed);
 
 }  // namespace dlrun

@@ -99,7 +99,7 @@ std::optional<double> joules_of(const RunReport& report, EnergyKind kind) {
                                       : std::nullopt;
 }
 
-RunColumns columns_for(const std::vector<RunReport>& reports, std::vector<std::string> keys) {
+RunColumns choose_columns(const std::vector<RunReport>& reports, std::vector<std::string> keys) {
   const auto any = [&](const auto& has) {
     return std::any_of(reports.begin(), reports.end(), has);
   };
@@ -304,7 +304,7 @@ std::string comparison_page(const std::vector<RunReport>& reports, const std::st
   const bool keys_have_own_table =
       keys.size() > kMostKeysInRunsTable && reports.size() <= kChartColours;
   const RunColumns chosen =
-      columns_for(reports, keys_have_own_table ? std::vector<std::string>() : keys);
+      choose_columns(reports, keys_have_own_table ? std::vector<std::string>() : keys);
   page += fmt::format("<h1>{}</h1>\n<p class=\"soft\">{} runs compared{}</p>\n", escape_html(title),
                       reports.size(), total_cost(reports, chosen.energy));
   page += "<h2>Runs</h2>\n" + runs_table(reports, chosen);

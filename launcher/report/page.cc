@@ -40,10 +40,10 @@ std::string state_html(const RunStatus& status) {
                      word(status.state), status.is_last_known ? "?" : "");
 }
 
-std::string tick_label(double seconds, double whole) {
-  if (whole < 180) return fmt::format("{:g} s", seconds);
-  if (whole < 3 * 3600) return fmt::format("{:g} min", seconds / 60);
-  if (whole < 3 * 86400) return fmt::format("{:g} h", seconds / 3600);
+std::string tick_label(double seconds, double length) {
+  if (length < 180) return fmt::format("{:g} s", seconds);
+  if (length < 3 * 3600) return fmt::format("{:g} min", seconds / 60);
+  if (length < 3 * 86400) return fmt::format("{:g} h", seconds / 3600);
   return fmt::format("{:g} d", seconds / 86400);
 }
 
@@ -71,14 +71,16 @@ struct Legend {
 std::string timeline(const RunReport& report) {
   const auto& attempts = report.history.attempts();
   if (attempts.empty()) return "";
-  const double begin = begin_of(report), whole = std::max(end_of(report) - begin, 0.001);
-  const auto part = [&](double t) { return 100 * std::clamp((t - begin) / whole, 0.0, 1.0); };
+  const double begin = begin_of(report), length = std::max(end_of(report) - begin, 0.001);
+  const auto percent_at = [&](double t) {
+    return 100 * std::clamp((t - begin) / length, 0.0, 1.0);
+  };
   Legend legend;
   std::string text = "<div class=\"time\">\n";
   for (std::size_t at = 0; at < attempts.size(); ++at) {
     const AttemptHistory& attempt = attempts[at];
-    const double until =
-        attempt.ended.value_or(at + 1 < attempts.size() ? attempts[at + 1].begun : begin + whole);
+    const double until = attempt.ended.value_or(at + 1 < attempts.size() ? attempts[at + 1].begun
+                                                                         : begin + length);
     const double joined = std::min(attempt.joined.value_or(until), until);
     text += fmt::format(
         "<div class=\"row\"><span class=\"soft name\">attempt {}</span><div class=\"track\">",
@@ -87,7 +89,7 @@ std::string timeline(const RunReport& report) {
         "<div class=\"span wait\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"waiting for all "
         "ranks to "
         "join: {}\"></div>",
-        part(attempt.begun), part(joined) - part(attempt.begun),
+        percent_at(attempt.begun), percent_at(joined) - percent_at(attempt.begun),
         fine_duration_text(joined - attempt.begun));
     legend.has_wait = true;
     if (attempt.joined) {
@@ -107,7 +109,8 @@ std::string timeline(const RunReport& report) {
           : is_good ? " isgood"
           : is_bad  ? " isbad"
                     : "",
-          part(joined), part(until) - part(joined), fine_duration_text(until - joined),
+          percent_at(joined), percent_at(until) - percent_at(joined),
+          fine_duration_text(until - joined),
           attempt.reason.empty() ? "" : ", " + escape_html(attempt.reason.text()));
     }
     std::size_t pins = 0;
@@ -115,15 +118,16 @@ std::string timeline(const RunReport& report) {
       if (event.attempt != attempt.number || !event.is_bad || ++pins > kEventPinsShown) continue;
       legend.has_pins = true;
       text += fmt::format("<div class=\"pin bad\" style=\"left:{:.2f}%\" title=\"{}\"></div>",
-                          part(event.t), escape_html(event.kind + ": " + event.text));
+                          percent_at(event.t), escape_html(event.kind + ": " + event.text));
     }
     text += "</div></div>\n";
   }
-  const double unit = whole < 180 ? 1 : whole < 3 * 3600 ? 60 : whole < 3 * 86400 ? 3600 : 86400;
+  const double unit = length < 180 ? 1 : length < 3 * 3600 ? 60 : length < 3 * 86400 ? 3600 : 86400;
   text += "<div class=\"row\"><span></span><div class=\"scale\">";
-  for (const double tick : round_ticks(0, whole / unit, 4)) {
-    text += fmt::format("<span style=\"left:{:.2f}%\">{}</span>",
-                        std::min(100 * tick * unit / whole, 100.0), tick_label(tick * unit, whole));
+  for (const double tick : round_ticks(0, length / unit, 4)) {
+    text +=
+        fmt::format("<span style=\"left:{:.2f}%\">{}</span>",
+                    std::min(100 * tick * unit / length, 100.0), tick_label(tick * unit, length));
   }
   return "<h2>Timeline</h2>\n" + legend.text() + text + "</div></div>\n</div>\n";
 }

@@ -85,7 +85,7 @@ class ToolSearch {
 
   void find_conda() {
     if (plan_.prologue.conda_name.empty() || may_bring_programs()) return;
-    const auto done = run_bash(render_conda_search(plan_) + "[[ -x $dlrun_conda ]]\n");
+    const auto done = run_bash(render_search_for_conda(plan_) + "[[ -x $dlrun_conda ]]\n");
     if (!done || done->exit_code == 0) return;
     warn("environment.conda.name"_key,
          "no conda is found here: neither on the PATH, nor in $CONDA_EXE, nor in a usual folder of "

@@ -67,7 +67,7 @@ TEST_CASE(
   request.subfolder = "deep/er";
   request.token = kNonce;
   request.git_state = std::string("root\0commit\0\0patch", 18);
-  request.state = "5eed";
+  request.code_state = "5eed";
   request.file_list = std::string("a\0b c\0", 6);
   request.colour_out = true;
   request.has_input = true;
@@ -87,7 +87,7 @@ TEST_CASE(
   CHECK(back->subfolder == request.subfolder);
   CHECK(back->token == request.token);
   CHECK(back->git_state == request.git_state);
-  CHECK(back->state == request.state);
+  CHECK(back->code_state == request.code_state);
   CHECK(back->file_list == request.file_list);
   CHECK(back->colour_out);
   CHECK_FALSE(back->colour_err);
@@ -265,8 +265,8 @@ TEST_CASE("a host's file is refused if a group of several users can write it or 
 TEST_CASE("docs/remote.md has the table of the keys of a host's file") {
   const auto page = read_file(std::string(DLRUN_SOURCE_DIR) + "/docs/remote.md", 1U << 20U);
   REQUIRE(page);
-  CAPTURE(host_keys_markdown());
-  CHECK(page->find(host_keys_markdown()) != std::string::npos);
+  CAPTURE(host_file_keys_markdown());
+  CHECK(page->find(host_file_keys_markdown()) != std::string::npos);
 }
 
 TEST_CASE(
