@@ -161,7 +161,7 @@ std::string render_search_for_conda(const LaunchPlan& plan) {
   return text.take();
 }
 
-std::string render_build_setup(const LaunchPlan& plan) {
+std::string render_submitting_shell_setup(const LaunchPlan& plan) {
   ScriptText text;
   eessi(text, plan.prologue);
   modules(text, plan.prologue);

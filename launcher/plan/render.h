@@ -42,7 +42,7 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 /// Renders the lines that prepare a shell on the submitting machine: EESSI, the job's modules, and
 /// the variables of the spec and the site. In this shell, dlrun looks for tools and builds
 /// environments.
-[[nodiscard]] std::string render_build_setup(const LaunchPlan& plan);
+[[nodiscard]] std::string render_submitting_shell_setup(const LaunchPlan& plan);
 
 /// Renders the lines that define `module` in a batch shell; "" if the job needs no modules.
 [[nodiscard]] std::string render_module_init(const LaunchPlan& plan);

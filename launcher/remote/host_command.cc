@@ -103,8 +103,9 @@ Result<int> follow_command(const HostCaller& caller, const Ssh& ssh, const HostC
     return accepts_more;
   };
   const auto show_err = [&](std::string_view bytes) { return output.err(bytes); };
-  DLRUN_TRY_ASSIGN(const auto end, process.finish(call.output.empty() ? Sink(show) : Sink(keep),
-                                                  show_err, interrupt));
+  DLRUN_TRY_ASSIGN(
+      const auto end,
+      process.follow_to_end(call.output.empty() ? Sink(show) : Sink(keep), show_err, interrupt));
   output.finish();
   if (end.first_signal != 0) return kExitInterrupted;
   if (!accepts_more && output.has_lost_reader()) return kExitReaderLeft;
@@ -221,8 +222,8 @@ Result<HostAnswer> ask_host(const Context& context, const Ssh& ssh, std::vector<
   DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program_on_host(context, ssh.host()), request));
   HostAnswer answer;
   const Interrupt interrupt;
-  DLRUN_TRY_ASSIGN(answer.end,
-                   process.finish(answer_sink(answer.out), answer_sink(answer.err), interrupt));
+  DLRUN_TRY_ASSIGN(answer.end, process.follow_to_end(answer_sink(answer.out),
+                                                     answer_sink(answer.err), interrupt));
   if (answer.end.first_signal != 0) return fail(Errc::kInterrupted, "");
   DLRUN_TRY(check_end({}, ssh, answer.end));
   return answer;
@@ -242,8 +243,8 @@ Result<int> run_as_rsync_shell(const Context& context, HostOutput& output, const
   process.forward_input(RemoteProcess::Input::kRaw);
   DLRUN_TRY_ASSIGN(
       const auto end,
-      process.finish([&](std::string_view bytes) { return output.out(bytes); },
-                     [&](std::string_view bytes) { return output.err(bytes); }, interrupt));
+      process.follow_to_end([&](std::string_view bytes) { return output.out(bytes); },
+                            [&](std::string_view bytes) { return output.err(bytes); }, interrupt));
   if (!end.has_begun) return fail(Errc::kUnavailable, "{}", trim(end.printed));
   return end.exit_code;
 }

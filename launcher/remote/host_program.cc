@@ -139,7 +139,7 @@ Result<std::string> run_script(const Ssh& ssh, const std::string& script, std::s
       return text.size() < (1U << 20U);
     };
   };
-  DLRUN_TRY_ASSIGN(const auto end, process.finish(into(out), into(err), interrupt));
+  DLRUN_TRY_ASSIGN(const auto end, process.follow_to_end(into(out), into(err), interrupt));
   if (end.first_signal != 0) return fail(Errc::kInterrupted, "");
   if (!end.has_begun) return fail(Errc::kUnavailable, "{}", trim(end.printed));
   if (end.exit_code != 0) return fail(Errc::kIo, "{}", trim(err));

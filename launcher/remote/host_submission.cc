@@ -115,7 +115,8 @@ class HostSubmission {
         return answer;
       }
       if (attempt == kPauses.size() || interrupt.requested())
-        return give_up(answer ? std::string(trim(answer->end.printed)) : answer.error().message);
+        return no_answer_error(answer ? std::string(trim(answer->end.printed))
+                                      : answer.error().message);
       interrupt.sleep(kPauses[attempt]);
     }
   }
@@ -162,8 +163,8 @@ class HostSubmission {
       process.send(RemoteFrame{RemoteFrame::Kind::kInputEnd, ""});
     }
     Answer answer;
-    DLRUN_TRY_ASSIGN(answer.end,
-                     process.finish(answer_sink(answer.out), answer_sink(answer.err), interrupt));
+    DLRUN_TRY_ASSIGN(answer.end, process.follow_to_end(answer_sink(answer.out),
+                                                       answer_sink(answer.err), interrupt));
     if (!answer.end.has_begun && answer.end.exit_code != kSshFailed) {
       is_sent = was_sent;
       DLRUN_TRY(check_end(call_, ssh_, answer.end));
@@ -173,7 +174,7 @@ class HostSubmission {
 
   /// Returns the error after the last attempt. reason: why the last attempt failed; empty if the
   /// connection was lost.
-  [[nodiscard]] tl::unexpected<Error> give_up(const std::string& reason) const {
+  [[nodiscard]] tl::unexpected<Error> no_answer_error(const std::string& reason) const {
     return fail(
         Errc::kUnavailable,
         "{}{}: the host has not answered, so it is unknown whether the job is submitted. Run "

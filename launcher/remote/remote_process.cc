@@ -271,8 +271,8 @@ Result<std::string> RemoteProcess::read_line(std::size_t limit_bytes, std::chron
   }
 }
 
-Result<RemoteOutcome> RemoteProcess::finish(const Sink& out, const Sink& err,
-                                            const Interrupt& interrupt) {
+Result<RemoteOutcome> RemoteProcess::follow_to_end(const Sink& out, const Sink& err,
+                                                   const Interrupt& interrupt) {
   RemoteOutcome end;
   std::optional<std::chrono::steady_clock::time_point> signalled_at;
   if (!unread_output_.empty()) static_cast<void>(out(std::exchange(unread_output_, {})));

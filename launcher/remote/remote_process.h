@@ -21,7 +21,7 @@ namespace dlrun {
 /// The exit code of an ssh that could not connect, or that lost the connection.
 inline constexpr int kSshFailed = 255;
 
-/// How a program that run_that_may_ask() started has ended.
+/// How the program of run_that_may_ask() ended.
 struct ProgramOutcome {
   int exit_code = 0;
   std::string err;  ///< the captured standard error
@@ -59,7 +59,7 @@ class RemoteProcess {
   RemoteProcess& operator=(RemoteProcess&&) = delete;
   ~RemoteProcess();
 
-  /// Queues bytes for the host. read_line() and finish() send them.
+  /// Queues bytes for the host. read_line() and follow_to_end() send them.
   void send(std::string_view bytes) { to_send_ += bytes; }
   void send(const RemoteFrame& frame) { to_send_ += encode(frame); }
   /// Closes ssh's standard input when all bytes are sent. The command on the host then reads the
@@ -85,8 +85,8 @@ class RemoteProcess {
                                               const Interrupt& interrupt);
   /// Passes the output to the sinks until ssh ends. Sends the first signal in `interrupt` to the
   /// command. Closes the connection if the command still runs ten seconds later.
-  [[nodiscard]] Result<RemoteOutcome> finish(const Sink& out, const Sink& err,
-                                             const Interrupt& interrupt);
+  [[nodiscard]] Result<RemoteOutcome> follow_to_end(const Sink& out, const Sink& err,
+                                                    const Interrupt& interrupt);
 
  private:
   RemoteProcess(pid_t pid, UniqueFd in, UniqueFd out, UniqueFd err, std::string_view nonce)

@@ -96,8 +96,8 @@ struct EnvironmentTool {
   return text;
 }
 
-/// Returns true if the lines of render_build_setup() execute module files or EESSI's script. The
-/// other lines only export variables.
+/// Returns true if the lines of render_submitting_shell_setup() execute module files or EESSI's
+/// script. The other lines only export variables.
 [[nodiscard]] bool loads_modules_or_eessi(const Prologue& prologue) {
   return prologue.purge_modules || !prologue.use_modules.empty() ||
          !prologue.load_modules.empty() || !prologue.conda_module.empty() ||
@@ -114,7 +114,7 @@ Result<> check_tools(const Context& context, const Experiment& experiment, Modul
   if (tools.empty()) return {};
   if (loading == ModuleLoading::kForbidden && loads_modules_or_eessi(experiment.plan.prologue))
     return {};
-  std::string script = "set -eo pipefail\n" + render_build_setup(experiment.plan);
+  std::string script = "set -eo pipefail\n" + render_submitting_shell_setup(experiment.plan);
   for (const EnvironmentTool& tool : tools)
     script += fmt::format("type -P {0} >/dev/null || echo '{1}{0}'\n", tool.program, kMissingTool);
   Command command;
@@ -219,9 +219,10 @@ class EnvironmentBuilder {
   /// Loads the modules of the job, then runs shell lines. All output goes to the log.
   Result<> run_lines(const fs::path& log, const std::string& lines) {
     Command command;
-    command.argv = {"bash", "-c",
-                    fmt::format("umask 022\nexec >{} 2>&1\nset -eo pipefail\n{}{}\n",
-                                shell_quote(log.string()), render_build_setup(plan_), lines)};
+    command.argv = {
+        "bash", "-c",
+        fmt::format("umask 022\nexec >{} 2>&1\nset -eo pipefail\n{}{}\n", shell_quote(log.string()),
+                    render_submitting_shell_setup(plan_), lines)};
     command.env = variables_of_tools(context_, loaded_);
     command.timeout = limit_;
     command.is_unwanted = [&] { return interrupt_.requested(); };

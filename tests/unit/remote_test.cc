@@ -438,7 +438,7 @@ TEST_CASE("values of --set reach the host by standard input and not in an argume
     process->end_input();
     const Interrupt interrupt;
     const auto accept = [](std::string_view) { return true; };
-    REQUIRE(process->finish(accept, accept, interrupt));
+    REQUIRE(process->follow_to_end(accept, accept, interrupt));
   };
   const auto holds = [&](const char* file, const std::string& text) {
     return read_file(folder.path() / file, 65536).value().find(text) != std::string::npos;
