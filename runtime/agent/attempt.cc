@@ -115,7 +115,7 @@ void Attempt::on_exit(int rank, RankEnd end, Clock::time_point now) {
   if (member == nullptr || member->end) return;
   if (end.lead_was_unheard) {
     members_.set_end(*member, std::move(end));
-    end_unheard(rank, now);
+    end_for_unheard_lead(rank, now);
   } else if (end.code != 0 || end.signal != 0) {
     if (end.code == 0) end.code = 128 + end.signal;
     fail_rank(rank, std::move(end), true, now);
@@ -209,8 +209,8 @@ void Attempt::on_launch_failure(std::string_view node, std::string_view why,
 
 void Attempt::end_before_limit(std::chrono::milliseconds time_to_save, Clock::time_point now) {
   auto* const running = in<Running>();
-  if (running == nullptr || running->latest_end) return;
-  running->latest_end = now + time_to_save;
+  if (running == nullptr || running->must_end_by) return;
+  running->must_end_by = now + time_to_save;
   running->hang.stop_watching();
 }
 
@@ -305,7 +305,7 @@ std::optional<Attempt::Clock::time_point> Attempt::next_deadline() const {
     if (const auto due = running->hang.next_deadline())
       at(running->hang_looked_at ? *running->hang_looked_at + kLookAgain : *due);
     at(running->fitness.deadline());
-    at(running->latest_end);
+    at(running->must_end_by);
     at(running->rehearsal_ends_at);
     at(running->all_ended_since, kStepLag);
   } else if (const auto* ending = in<Ending>()) {

@@ -295,7 +295,7 @@ class Attempt {
   void forget_failure();
   /// Ends the attempt because an agent no longer heard lead and ended its program. No rank is to
   /// blame: lead was stopped, or the network was cut.
-  void end_unheard(int rank, Clock::time_point now);
+  void end_for_unheard_lead(int rank, Clock::time_point now);
   /// Tells all ranks to end. step_signal: the signal that was sent to the whole step and may still
   /// be on its way to some ranks; 0: none.
   void begin_ending(Clock::time_point now, int step_signal = 0);

@@ -137,7 +137,7 @@ void Attempt::on_srun_killed(int signal, Clock::time_point now) {
           fmt::format("srun was killed by {}; dlrun ends its ranks", signal_name(signal)), now);
 }
 
-void Attempt::end_unheard(int rank, Clock::time_point now) {
+void Attempt::end_for_unheard_lead(int rank, Clock::time_point now) {
   const bool is_first_in_doubt = is_in_doubt() && !waits_for_step_report();
   if (!goes_on() && !is_first_in_doubt) return;
   forget_failure();

@@ -52,8 +52,9 @@ void Attempt::record_failure(const FailedRank& failed) {
 
 void Attempt::on_unmarked_line(std::string_view line) {
   const bool had_failed_save = !container_messages_.failed_container_save().empty();
-  const bool has_news = container_messages_.handle_line(line);
-  if (!has_news || had_failed_save || container_messages_.failed_container_save().empty()) return;
+  const bool is_about_container = container_messages_.handle_line(line);
+  if (!is_about_container || had_failed_save || container_messages_.failed_container_save().empty())
+    return;
   outlet_.say(container_messages_.failed_container_save());
   outlet_.record(
       events::Warning{.message = std::string(container_messages_.failed_container_save())});
@@ -77,7 +78,7 @@ EndFacts Attempt::end_facts() const {
   facts.signs.has_reported_done = progress_.has_reported_done();
   for (const auto& [rank, member] : members_.by_rank)
     facts.remaining_ranks[member.hello.host] += members_.lost.contains(rank) ? 0 : 1;
-  for (const int rank : members_.lost) facts.lost_hosts.insert(members_.host_of(rank));
+  for (const int rank : members_.lost) facts.hosts_of_lost_ranks.insert(members_.host_of(rank));
   return facts;
 }
 

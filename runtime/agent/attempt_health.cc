@@ -155,7 +155,7 @@ void Attempt::look_at_running(Clock::time_point now) {
     running->hang_looked_at.reset();
   }
   running = in<Running>();
-  if (running != nullptr && running->latest_end && now >= *running->latest_end)
+  if (running != nullptr && running->must_end_by && now >= *running->must_end_by)
     end_for(EndReason::kTimeLimit, 128 + SIGTERM, "the time limit is near", now);
   running = in<Running>();
   if (running != nullptr && running->rehearsal_ends_at && now >= *running->rehearsal_ends_at)

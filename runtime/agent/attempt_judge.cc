@@ -54,8 +54,8 @@ void blame_warning(Judgement& judged, const EndFacts& facts) {
   end.message += "; " + judged.lines.back();
 }
 
-/// Marks the nodes where the step could not be launched as lost, if Slurm launched the step on
-/// other nodes. If Slurm launched it nowhere, the nodes may not be at fault.
+/// If Slurm launched the step on some nodes but could not launch it on others, marks the others as
+/// lost. If Slurm launched it nowhere, the nodes may not be at fault.
 void mark_unlaunched_lost(AttemptEnd& end, const EndFacts& facts) {
   const auto& unlaunched = facts.signs.unlaunched;
   if (end.reason != EndReason::kLaunchFailed || unlaunched.empty()) return;
@@ -119,8 +119,7 @@ void name_suspects(AttemptEnd& end, const EndFacts& facts) {
   }
   std::set<std::string> suspects;
   // After srun's end Slurm ends the agents, so a lost agent does not make its node suspect.
-  if (end.reason != EndReason::kLauncherLost) suspects = facts.lost_hosts;
-  // True if all agents of at least one suspect node disappeared.
+  if (end.reason != EndReason::kLauncherLost) suspects = facts.hosts_of_lost_ranks;
   end.is_whole_node_silent =
       std::any_of(suspects.begin(), suspects.end(), [&](const std::string& host) {
         const auto left = facts.remaining_ranks.find(host);

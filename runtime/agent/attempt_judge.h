@@ -76,7 +76,7 @@ struct EndFacts {
   std::string job_nodes{};       ///< Slurm's node list; may be empty
   std::optional<ContainerFailure> container{};
   /// The hosts of ranks whose agents disappeared without an exit record.
-  std::set<std::string> lost_hosts{};
+  std::set<std::string> hosts_of_lost_ranks{};
   std::map<std::string, int> remaining_ranks{};  ///< by host: number of ranks that are not lost
 };
 

@@ -47,9 +47,9 @@ struct Running {
   std::set<int> arrived{};
   int checked = 0;                   ///< number of ranks whose check has passed
   std::vector<std::string> table{};  ///< pages of the address table, made on the first request
-  /// When the attempt ends at the latest, because the time limit is near and the job is to be
+  /// When the attempt ends at the latest. Set only if the time limit is near and the job is to be
   /// requeued.
-  std::optional<Clock::time_point> latest_end{};
+  std::optional<Clock::time_point> must_end_by{};
   std::optional<Clock::time_point> rehearsal_ends_at{};  ///< when the rehearsal ends
   /// When all ranks had ended and their outputs were copied.
   std::optional<Clock::time_point> all_ended_since{};

@@ -20,7 +20,7 @@ void Attempt::on_progress(int rank, const Json& body, Clock::time_point now) {
     auto where = progress_.update_position(body);
     if (running != nullptr) {
       running->hang.on_progress(now, std::move(where));
-      if (running->latest_end && body.contains("checkpoint") && !progress_.has_reported_done()) {
+      if (running->must_end_by && body.contains("checkpoint") && !progress_.has_reported_done()) {
         return end_for(EndReason::kTimeLimit, 128 + SIGTERM,
                        "the time limit is near, and a checkpoint is saved", now);
       }

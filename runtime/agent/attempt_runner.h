@@ -188,7 +188,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   /// lead, and may still hold output of the ranks.
   void wait_for_step();
   void take_signals();
-  void look_at_limit();
+  void ask_for_time_left();
   /// Returns the files to send to the nodes. Only the first attempt sends files: a later attempt
   /// finds the staged data, or has lost nodes, to which sbcast would still send.
   [[nodiscard]] std::vector<Broadcast> files_to_broadcast() const;
@@ -262,7 +262,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   BackgroundCall<Result<JobFacts>> job_facts_;
   std::vector<Broadcast> broadcasts_;  ///< files to send to the nodes before they stage
   BackgroundCall<BroadcastResult> file_broadcast_;
-  int ends_asked_ = 0;  ///< number of signals that asked for the end
+  int end_signals_ = 0;  ///< number of signals that asked for the end
   SampleBoard samples_{Clock::now()};
   IdleGpus idle_gpus_{options_.idle_gpu_after};
   std::unordered_map<int, std::string> host_of_rank_;

@@ -60,7 +60,7 @@ struct BackgroundFile::Shared {
   [[nodiscard]] bool is_drained() const { return queue.empty() && !is_writing; }
   Renew renew;
   off_t least_renew_beyond = 0;  // the limit of BackgroundFile::renew_beyond()
-  off_t renew_beyond = 0;        // the size beyond which the next call comes
+  off_t next_renew_beyond = 0;   // the size beyond which the next call comes
 
   void notify() {
     const std::uint64_t one = 1;
@@ -128,7 +128,7 @@ struct BackgroundFile::Shared {
   Result<> renew_if_large() {
     const auto [call, limit, least] = [&] {
       const std::lock_guard lock(mutex);
-      return std::tuple(renew, renew_beyond, least_renew_beyond);
+      return std::tuple(renew, next_renew_beyond, least_renew_beyond);
     }();
     struct stat info {};
     if (!call || ::fstat(file.get(), &info) != 0 || info.st_size <= limit) return {};
@@ -139,7 +139,7 @@ struct BackgroundFile::Shared {
       if (::fstat(file.get(), &info) == 0) next = std::max(least, info.st_size + least / 2);
     }
     const std::lock_guard lock(mutex);
-    renew_beyond = next;
+    next_renew_beyond = next;
     if (!renewed) return tl::unexpected(renewed.error());
     if (renewed->sync_error) return tl::unexpected(*renewed->sync_error);
     return {};
@@ -182,7 +182,7 @@ BackgroundFile::BackgroundFile(UniqueFd file, std::string name, std::size_t queu
 
 void BackgroundFile::renew_beyond(std::size_t limit_bytes, Renew renew) {
   const std::lock_guard lock(shared_->mutex);
-  shared_->least_renew_beyond = shared_->renew_beyond = static_cast<off_t>(limit_bytes);
+  shared_->least_renew_beyond = shared_->next_renew_beyond = static_cast<off_t>(limit_bytes);
   shared_->renew = std::move(renew);
 }
 

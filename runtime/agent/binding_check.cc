@@ -24,9 +24,9 @@ std::vector<GpuReading> gpus_of_rank(std::vector<GpuReading> visible, const Env&
   return {visible[own]};
 }
 
-/// Returns true if the ranks of this node may have GPUs: Slurm gave the job GPUs, or there is no
+/// Returns true if a rank of this node may have GPUs: Slurm gave the job GPUs, or there is no
 /// Slurm (gpu_scope()).
-bool has_gpus(const Env& env, World world) {
+bool node_may_have_gpus(const Env& env, World world) {
   world.local_rank = 0;
   return gpu_scope(env, world) != GpuScope::kNone;
 }
@@ -81,7 +81,7 @@ std::optional<std::string> binding_problem(std::int64_t gpu, const ProcessorSet&
 
 std::vector<std::string> binding_problems(const Env& env, const World& world,
                                           const std::filesystem::path& devices) {
-  if (!has_gpus(env, world)) return {};
+  if (!node_may_have_gpus(env, world)) return {};
   const auto tool = find_gpu_tool(env);
   if (!tool) return {fmt::format("binding: {}", kNoGpuTool)};
   const auto answer = ask_gpu_tool(env, *tool, tool->address_arguments);

@@ -35,12 +35,12 @@ bool measures_speed(const NodeChecks& checks) {
 std::chrono::seconds CollectiveCheck::time_after_opening_device(const NodeChecks& checks) {
   // A rank waits for the address of rank 0, and for the connections to the other ranks.
   constexpr int kConnecting = 2, kAllReduce = 1;
-  int steps = kConnecting + kAllReduce;
+  int waits = kConnecting + kAllReduce;
   // A measurement takes a few seconds. Any figure is at least 1 GB/s, so a measurement that takes
-  // longer than kStepLimit shows too slow a network.
-  if (measures_speed(checks) && checks.figures.node_all_reduce) steps += kConnecting + kAllReduce;
-  if (measures_speed(checks) && checks.figures.all_reduce) steps += kAllReduce;
-  return steps * kStepLimit + kSpare;
+  // longer than kEachWaitLimit shows too slow a network.
+  if (measures_speed(checks) && checks.figures.node_all_reduce) waits += kConnecting + kAllReduce;
+  if (measures_speed(checks) && checks.figures.all_reduce) waits += kAllReduce;
+  return waits * kEachWaitLimit + kSpare;
 }
 
 Result<std::unique_ptr<CollectiveCheck>> CollectiveCheck::start(
@@ -49,11 +49,11 @@ Result<std::unique_ptr<CollectiveCheck>> CollectiveCheck::start(
   const std::string& backend = checks.collective;
   std::unique_ptr<CollectiveCheck> check(new CollectiveCheck(checks, std::move(to_lead)));
   auto store = StoreRelay::create(
-      loop, [at = check.get()](const MessageToLead& message) { at->on_message(message); });
+      loop, [self = check.get()](const MessageToLead& message) { self->on_message(message); });
   if (!store) return tl::unexpected<Error>(std::move(store.error()));
   check->store_ = std::move(*store);
   Program program{.argv = {trainer_path(), "preflight", "--backend", backend, "--timeout",
-                           fmt::format("{}", kStepLimit.count())},
+                           fmt::format("{}", kEachWaitLimit.count())},
                   .env = std::move(env),
                   .inherited = check->store_->program_socket(),
                   .dies_with_us = true};

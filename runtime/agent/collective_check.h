@@ -24,10 +24,10 @@ class CollectiveCheck {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// The limit that the check gets (--timeout): for each wait for other ranks, and for each
-  /// collective.
-  static constexpr std::chrono::seconds kStepLimit{60};
-  /// Time for the start and the end of a process, and for the check's work between its steps.
+  /// The limit that the check gets (--timeout) for each of its waits: each wait for other ranks,
+  /// and each collective.
+  static constexpr std::chrono::seconds kEachWaitLimit{60};
+  /// Time for the start and the end of a process, and for the check's work between its waits.
   static constexpr std::chrono::seconds kSpare{15};
   static constexpr std::chrono::seconds kStoppedLimit{5};  ///< see tick()
 
@@ -42,7 +42,9 @@ class CollectiveCheck {
   [[nodiscard]] pid_t pid() const { return pid_; }
   /// Returns the time from the start of the check in which it must report that its device is open.
   /// Otherwise the check is killed.
-  [[nodiscard]] static std::chrono::seconds time_to_open_device() { return kStepLimit + kSpare; }
+  [[nodiscard]] static std::chrono::seconds time_to_open_device() {
+    return kEachWaitLimit + kSpare;
+  }
   /// Returns the time from that report in which the check must end. Otherwise the check is killed.
   /// The time exceeds the sum of the check's own limits, so that the check itself can report a
   /// collective that hangs. A check that still runs after this time most likely hangs while it

@@ -34,8 +34,8 @@ void add_missing(std::vector<std::string>& all, const std::vector<std::string>& 
   }
 }
 
-/// Adds the lost nodes of another component's end to the end of the attempt, and its suspect nodes
-/// if the attempt has failed. Components may share nodes.
+/// Merges what the end of one component tells about nodes into `all`, the end of the attempt: the
+/// lost nodes, and, if the attempt has failed, the suspect nodes. Components may share nodes.
 void add_nodes(AttemptEnd& all, const AttemptEnd& one) {
   add_missing(all.lost_nodes, one.lost_nodes);
   all.had_grace = all.had_grace || one.had_grace;
@@ -220,7 +220,7 @@ const ComponentCourse::Component& ComponentCourse::first_main() const {
 
 AttemptEnd ComponentCourse::attempt_end() const {
   // The attempt's end is that of the decider, or of the first main component if there is no
-  // decider. There is one exception: a signal to the job may end a service that was about to start
+  // decider. The first exception: a signal to the job may end a service that was about to start
   // again. This service is then the decider, but does not know Slurm's cause. In this case the
   // attempt's end is that of the first main component that the signal ended.
   const auto is_signalled = [](const Component& one) {
@@ -244,7 +244,8 @@ AttemptEnd ComponentCourse::attempt_end() const {
     const auto& one = components_[at];
     if (one.options.role != ComponentRole::kMain) continue;
     ++mains;
-    // A main component may have ended with 0 only because a preemption was near.
+    // The second exception: the end of a main component that ended with 0 only because a preemption
+    // was near.
     if (!decider_ && one.end && one.end->cause != Cause::kNone) reported_at = at;
   }
   const auto& reported = components_[reported_at];

@@ -15,7 +15,8 @@ bool is_ascii_letter(char c) {
 
 /// Returns the components that could never start: those that wait for each other, and those that
 /// wait for one of them.
-std::vector<std::string> circle_of(const std::vector<ComponentOptions>& components) {
+std::vector<std::string> components_that_cannot_start(
+    const std::vector<ComponentOptions>& components) {
   std::set<std::string> can_start;
   for (bool has_changed = true; has_changed;) {
     has_changed = false;
@@ -117,8 +118,8 @@ Result<> check_components(const std::vector<ComponentOptions>& components) {
                     one.name, printable(other));
     }
   }
-  if (const auto circle = circle_of(components); !circle.empty())
-    return fail(Errc::kUsage, "--after: the components {} wait for each other", join(circle, ", "));
+  if (const auto stuck = components_that_cannot_start(components); !stuck.empty())
+    return fail(Errc::kUsage, "--after: the components {} wait for each other", join(stuck, ", "));
   if (std::none_of(components.begin(), components.end(),
                    [](const ComponentOptions& one) { return one.role == ComponentRole::kMain; }))
     return fail(Errc::kUsage, "no component has --role main; the job would never end");

@@ -53,8 +53,10 @@ class ComponentsRunner final : public GateHandler {
     Clock::time_point began{};              ///< when its present start began
     Clock::time_point joined_at{};          ///< when all its ranks had joined and had their data
     bool has_joined = false;  ///< all ranks of its present start have joined and have their data
-    bool is_over = false;     ///< its present start is over
-    std::optional<Clock::time_point> ended_at{};  ///< when its present start was over
+    bool is_over = false;     ///< its present start is over: on_over() was called
+    /// When the attempt of its present start was over. is_over may become true later: see
+    /// follow_component().
+    std::optional<Clock::time_point> ended_at{};
   };
 
   /// Opens the gate and makes the command lines of all components.

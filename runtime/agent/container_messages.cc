@@ -123,10 +123,10 @@ std::string ContainerMessages::with_detail(std::string_view words) const {
 
 std::optional<ContainerFailure> ContainerMessages::failure() const {
   if (sentence_.empty() && detail_.empty()) return std::nullopt;
-  const bool is_making = sentence_.starts_with("failed to create container filesystem");
+  const bool has_creation_failed = sentence_.starts_with("failed to create container filesystem");
   const bool is_image = is_sentence_of_image_ ||
                         sentence_.starts_with("failed to import docker image") ||
-                        (is_making && is_of_image(detail_));
+                        (has_creation_failed && is_of_image(detail_));
   return ContainerFailure{is_image ? Cause::kImage : Cause::kContainer, with_detail(sentence_)};
 }
 

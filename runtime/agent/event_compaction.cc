@@ -41,11 +41,11 @@ class Survey {
     if (kind != events::Progress::kKind && kind != events::FinalReports::kKind) return;
     const auto recorded = event_of_line(line);
     if (!recorded) return;
-    const Source attempt(recorded->attempt.value_or(0), recorded->component);
-    if (std::holds_alternative<events::FinalReports>(recorded->event)) last_result_[attempt] = at;
+    const Source source(recorded->attempt.value_or(0), recorded->component);
+    if (std::holds_alternative<events::FinalReports>(recorded->event)) last_result_[source] = at;
     const auto* progress = std::get_if<events::Progress>(&recorded->event);
     if (progress == nullptr) return;
-    auto& marks = progress_[attempt];
+    auto& marks = progress_[source];
     if (!marks.first) marks.first = at;
     marks.last = at;
     const auto step = progress->reached();
@@ -57,8 +57,8 @@ class Survey {
 
   /// Ends the first pass. Must be called before keeps().
   void finish() {
-    for (const auto& [attempt, at] : last_result_) wanted_.insert(at);
-    for (const auto& [attempt, marks] : progress_)
+    for (const auto& [source, at] : last_result_) wanted_.insert(at);
+    for (const auto& [source, marks] : progress_)
       wanted_.insert({marks.first.value_or(0), marks.last, marks.furthest});
   }
 
@@ -69,14 +69,14 @@ class Survey {
       case EventClass::kEssential:
         return kind != events::FinalReports::kKind || wanted_.contains(at);
       case EventClass::kRemark:
-        remarks_seen_ += line.size() + 1;
-        return remark_bytes_ - remarks_seen_ < kRemarksKeptBytes;
+        seen_remark_bytes_ += line.size() + 1;
+        return remark_bytes_ - seen_remark_bytes_ < kRemarksKeptBytes;
       case EventClass::kDroppable: {
         const bool is_progress = kind == events::Progress::kKind;
-        auto& slot = is_progress ? progress_slot_ : samples_slot_;
-        const auto now = slot_of(line, is_progress ? kProgressKept : kSamplesKept);
-        const bool is_new = now != slot;
-        slot = now;
+        auto& last_slot = is_progress ? progress_slot_ : samples_slot_;
+        const auto slot = slot_of(line, is_progress ? kProgressKept : kSamplesKept);
+        const bool is_new = slot != last_slot;
+        last_slot = slot;
         return is_new || wanted_.contains(at);
       }
     }
@@ -101,7 +101,7 @@ class Survey {
 
   std::optional<std::int64_t> first_time_;
   std::int64_t last_time_ = 0, progress_slot_ = -1, samples_slot_ = -1;
-  std::size_t remark_bytes_ = 0, remarks_seen_ = 0;
+  std::size_t remark_bytes_ = 0, seen_remark_bytes_ = 0;
   std::map<Source, off_t> last_result_;
   std::map<Source, Marks> progress_;
   std::set<off_t> wanted_;

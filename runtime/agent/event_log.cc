@@ -23,7 +23,7 @@ namespace dlrun::agent {
 namespace {
 
 constexpr std::size_t kLongestText = 4096;
-constexpr std::size_t kLongestList = 64U << 10U;
+constexpr std::size_t kListLimitBytes = 64U << 10U;
 /// The size of the queue. While it is full, all events are dropped.
 constexpr std::size_t kEventQueueLimitBytes = 16U << 20U;
 
@@ -37,7 +37,7 @@ nlohmann::ordered_json shortened(const nlohmann::ordered_json& value) {
   for (const auto& one : value) {
     auto item = shortened(one);
     bytes += item.is_string() ? item.get_ref<const std::string&>().size() : sizeof(std::int64_t);
-    if (bytes > kLongestList) {
+    if (bytes > kListLimitBytes) {
       list.push_back("...");
       break;
     }

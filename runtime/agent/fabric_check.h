@@ -34,8 +34,8 @@ struct FabricFigures {
 [[nodiscard]] std::vector<std::string> infiniband_problems(const FabricFigures& figures,
                                                            const std::filesystem::path& folder);
 
-/// Returns a problem for each pair of GPUs that NVLink does not connect. Returns one problem that
-/// says so if the matrix has no GPUs. matrix: the output of `nvidia-smi topo -m`.
+/// Returns a problem for each pair of GPUs that NVLink does not connect. If the matrix has
+/// no GPUs, returns one problem that says so. matrix: the output of `nvidia-smi topo -m`.
 [[nodiscard]] std::vector<std::string> gpu_link_problems(std::string_view matrix);
 
 /// Returns the problems of the node. Only the first rank of a node checks. Runs nvidia-smi (at most

@@ -214,7 +214,7 @@ Result<> copy_entry(const fs::path& source, const fs::path& target, const TreeEn
   return copied;
 }
 
-Result<> set_stamp(const fs::path& path, const TreeEntry& entry) {
+Result<> set_time_and_mode(const fs::path& path, const TreeEntry& entry) {
   const auto times = times_of(entry);
   if (::chmod(path.c_str(), safe_mode(entry)) != 0 ||
       ::utimensat(AT_FDCWD, path.c_str(), times.data(), AT_SYMLINK_NOFOLLOW) != 0)

@@ -67,7 +67,7 @@ enum class UnreadableFolder { kFail, kSkip };
 
 /// Gives a file the time and the mode of the entry, except that its owner can write it and nobody
 /// else can. Fails with kIo.
-[[nodiscard]] Result<> set_stamp(const std::filesystem::path& path, const TreeEntry& entry);
+[[nodiscard]] Result<> set_time_and_mode(const std::filesystem::path& path, const TreeEntry& entry);
 
 /// Returns the number of bytes that this user can still write to the folder's file system; 0 if it
 /// is unknown.

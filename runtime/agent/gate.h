@@ -152,7 +152,7 @@ class Gate {
   std::list<PeerId> unproven_;                   ///< unproven peers, oldest first
   std::map<Host, std::list<PeerId>> strangers_;  ///< unproven peers by host, oldest first
   std::set<HostPlaces> places_by_host_;          ///< the sizes of the lists in strangers_
-  std::set<Host> job_hosts_;                     ///< hosts of the job
+  std::set<Host> job_hosts_;
   bool is_full_reported_ = false;
   PeerId next_ = 1;
 };

@@ -23,8 +23,8 @@ class HangWatch {
   /// purpose, to examine it.
   static constexpr std::chrono::seconds kStoppedLimit{60};
 
-  /// Longest delay of the report that a rank has printed. The report comes with the heartbeat,
-  /// every 3 s.
+  /// Longest time until lead knows that a rank has printed something. The rank's heartbeat, sent
+  /// every 3 s, tells it.
   static constexpr std::chrono::seconds kOutputLag{4};
 
   /// limit: health.hang_after.
@@ -44,8 +44,8 @@ class HangWatch {
   /// Excludes `time`, for which this process was stopped and could hear no rank. In a suspended job
   /// the ranks are stopped as well.
   void on_asleep(Clock::duration time) { heard_ += time; }
-  /// Stops watching. Called after the program's final report, when lead is about to end the attempt
-  /// because the time limit is near, and when a signal asks the programs for a checkpoint.
+  /// Stops watching. Called in three cases: the program has made its final report; lead is about to
+  /// end the attempt because the time limit is near; a signal asks the programs for a checkpoint.
   void stop_watching() { is_watching_ = false; }
 
   /// Returns a sentence that describes the hang, once the limit has passed.

@@ -29,7 +29,7 @@ struct LaterAttemptWatch::Shared {
     std::unique_lock lock(mutex);
     while (!is_closing) {
       lock.unlock();
-      if (const auto now = read_attempt(run); now && *now != attempt) is_superseded = true;
+      if (const auto newest = read_attempt(run); newest && *newest != attempt) is_superseded = true;
       lock.lock();
       changed.wait_for(lock, kLookAtAttemptEvery, [&] { return is_closing; });
     }

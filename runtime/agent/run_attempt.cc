@@ -170,7 +170,7 @@ void AttemptRunner::wait_for_step() {
   if (!step_ || attempt_->step_is_over() || attempt_->end().code != 0) return;
   on_success_before_srun_exits_(attempt_->end());
   const auto until = Clock::now() + kStepEndLimit;
-  while (!attempt_->step_is_over() && Clock::now() < until && ends_asked_ < 2) {
+  while (!attempt_->step_is_over() && Clock::now() < until && end_signals_ < 2) {
     loop_.run_once(kTickEvery);
     step_->tick();
     step_->reap();
@@ -281,13 +281,13 @@ void AttemptRunner::take_signals() {
 
 void AttemptRunner::on_signal(int signal) {
   attempt_->on_own_signal(signal, Clock::now());
-  if (signal == SIGUSR1) look_at_limit();
-  if (signal != SIGUSR1) ++ends_asked_;
+  if (signal == SIGUSR1) ask_for_time_left();
+  if (signal != SIGUSR1) ++end_signals_;
 }
 
 /// Asks Slurm, after a USR1, for the time that is left. Slurm sends USR1 before the time limit, and
 /// a user may send it to request a checkpoint. Only the time left distinguishes the two.
-void AttemptRunner::look_at_limit() {
+void AttemptRunner::ask_for_time_left() {
   if (controller_ == nullptr || options_.retry.signal_before_s == 0) return;
   if (!job_facts_.is_pending())
     job_facts_.ask([controller = *controller_] { return controller.job(); });

@@ -305,7 +305,7 @@ Result<> take_broadcast(const std::string& broadcast, const TreeEntry& source,
   entry.mode = source.mode;
   if (::rename(broadcast.c_str(), part.c_str()) != 0)  // for example, on another file system
     DLRUN_TRY(copy_entry(broadcast, part, entry, false, [] { return false; }));
-  return set_stamp(part, source);
+  return set_time_and_mode(part, source);
 }
 
 /// Lists the new copy. Fails with kRefused if the source no longer has this digest, and with kIo if

@@ -179,7 +179,7 @@ TEST_CASE("a container is the cause only if the rank's program has not started")
 TEST_CASE(
     "a node is suspect if one of its agents is lost, and silent if none of its ranks is left") {
   auto facts = facts_of_failed_rank(128 + SIGKILL);
-  facts.lost_hosts = {"n2", ""};
+  facts.hosts_of_lost_ranks = {"n2", ""};
   facts.remaining_ranks = {{"n1", 2}, {"n2", 1}, {"", 1}};
   CHECK(judge(facts).end.suspects == std::vector<std::string>{"n2"});
   CHECK_FALSE(judge(facts).end.is_whole_node_silent);
@@ -188,7 +188,7 @@ TEST_CASE(
   facts.end.reason = EndReason::kLauncherLost;  // Slurm ended the agents
   CHECK(judge(facts).end.suspects.empty());
   facts.end.reason = EndReason::kHang;
-  facts.lost_hosts.clear();
+  facts.hosts_of_lost_ranks.clear();
   CHECK(judge(facts).end.suspects == std::vector<std::string>{"n2"});  // the hanging rank's node
 }
 
