@@ -73,7 +73,7 @@ EndFacts Attempt::end_facts() const {
                  .has_any_rank = !members_.by_rank.empty(),
                  .retries_timeout = options_.retries_timeout,
                  .job_nodes = options_.job_nodes,
-                 .container = container_messages_.failure()};
+                 .container_failure = container_messages_.failure()};
   facts.end.step = progress_.step();
   facts.signs.has_reported_done = progress_.has_reported_done();
   for (const auto& [rank, member] : members_.by_rank)

@@ -153,7 +153,7 @@ Judgement judge(EndFacts facts) {
   blame_slurm(judged, facts.signs);
   blame_warning(judged, facts);
   mark_unlaunched_lost(end, facts);
-  if (end.code != 0 && !end.is_slurms_doing && blame_container(end, facts.container))
+  if (end.code != 0 && !end.is_slurms_doing && blame_container(end, facts.container_failure))
     judged.lines.push_back(end.message);
   if (end.reason == EndReason::kOk) judge_zero_codes(judged, facts);
   end.cause = cause_of(end, facts);

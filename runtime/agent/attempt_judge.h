@@ -74,7 +74,7 @@ struct EndFacts {
   bool has_any_rank = false;     ///< at least one rank has joined
   bool retries_timeout = false;  ///< retry.on contains `timeout`
   std::string job_nodes{};       ///< Slurm's node list; may be empty
-  std::optional<ContainerFailure> container{};
+  std::optional<ContainerFailure> container_failure{};
   /// The hosts of ranks whose agents disappeared without an exit record.
   std::set<std::string> hosts_of_lost_ranks{};
   std::map<std::string, int> remaining_ranks{};  ///< by host: number of ranks that are not lost

@@ -259,7 +259,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   std::unique_ptr<StopEarly> stop_early_;
   std::unique_ptr<TensorboardLog> tensorboard_;  ///< nullptr: not wanted, or it cannot be written
   std::unique_ptr<Step> step_;
-  BackgroundCall<Result<JobFacts>> job_facts_;
+  BackgroundCall<Result<JobFacts>> job_query_;
   std::vector<Broadcast> broadcasts_;  ///< files to send to the nodes before they stage
   BackgroundCall<BroadcastResult> file_broadcast_;
   int end_signals_ = 0;  ///< number of signals that asked for the end

@@ -64,8 +64,9 @@ Result<> ComponentsRunner::prepare() {
   slots_.reserve(context_.options.components.size());
   for (const auto& component : context_.options.components) {
     DLRUN_TRY_ASSIGN(auto command, component_command(component, context_.env));
-    slots_.push_back(
-        Slot{.options = component, .lead = options_for(component), .command = std::move(command)});
+    slots_.push_back(Slot{.options = component,
+                          .lead_options = options_for(component),
+                          .command = std::move(command)});
   }
   return {};
 }
@@ -172,11 +173,11 @@ void ComponentsRunner::start(std::size_t index) {
   slot.has_joined = slot.is_over = false;
   slot.ended_at.reset();
   slot.began = Clock::now();
-  slot.context.emplace(
-      AttemptContext{slot.lead, context_.env, context_.identity, context_.run, context_.events,
-                     context_.loop, context_.out, context_.err, context_.signal_fd, slot.command,
-                     context_.controller, is_first_main(slot) ? context_.notifier : nullptr,
-                     context_.spared_child, context_.ends_before_limit, [](const AttemptEnd&) {}});
+  slot.context.emplace(AttemptContext{
+      slot.lead_options, context_.env, context_.identity, context_.run, context_.events,
+      context_.loop, context_.out, context_.err, context_.signal_fd, slot.command,
+      context_.controller, is_first_main(slot) ? context_.notifier : nullptr, context_.spared_child,
+      context_.ends_before_limit, [](const AttemptEnd&) {}});
   slot.runner = std::make_unique<AttemptRunner>(
       *slot.context, ComponentContext{.options = slot.options,
                                       .gate = *gate_,

@@ -44,7 +44,7 @@ class ComponentsRunner final : public GateHandler {
   /// One component: its settings, and its present start.
   struct Slot {
     const ComponentOptions& options;
-    LeadOptions lead{};                  ///< lead's options, as they apply to this component
+    LeadOptions lead_options{};          ///< lead's options, as they apply to this component
     std::vector<std::string> command{};  ///< its srun command line
     std::optional<AttemptContext> context{};
     std::unique_ptr<AttemptRunner> runner{};  ///< nullptr before the first start

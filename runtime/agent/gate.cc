@@ -315,7 +315,7 @@ void Gate::forget(PeerId id) {
 }
 
 void Gate::tick(Clock::time_point now) {
-  while (!unproven_.empty() && find(unproven_.front())->since + kUnprovenLimit <= now) {
+  while (!unproven_.empty() && find(unproven_.front())->since + kProofTimeLimit <= now) {
     lose(unproven_.front(), "it did not prove itself in time");
   }
   if (!accepting_ && accept_again_ <= now) {
@@ -344,7 +344,7 @@ std::size_t Gate::buffer_bytes() const {
 
 std::optional<Gate::Clock::time_point> Gate::next_deadline() const {
   std::optional<Clock::time_point> next;
-  if (!unproven_.empty()) next = peers_.at(unproven_.front())->since + kUnprovenLimit;
+  if (!unproven_.empty()) next = peers_.at(unproven_.front())->since + kProofTimeLimit;
   if (!accepting_ && (!next || accept_again_ < *next)) next = accept_again_;
   return next;
 }

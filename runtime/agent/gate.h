@@ -53,8 +53,8 @@ class Gate {
   /// Places for unproven connections; at most half of the open files that this process may have.
   static constexpr std::size_t kPlaces = 4096;
   static constexpr int kAcceptsPerRound = 256;
-  static constexpr std::size_t kUnprovenLimitBytes = 512;           ///< bytes from an unproven peer
-  static constexpr std::chrono::milliseconds kUnprovenLimit{5000};  ///< time for the proof
+  static constexpr std::size_t kUnprovenLimitBytes = 512;  ///< bytes from an unproven peer
+  static constexpr std::chrono::milliseconds kProofTimeLimit{5000};
   static constexpr std::chrono::milliseconds kPlaceHeldFor{50};
   /// Silence after which a proven peer is lost, even if its connection still looks alive.
   static constexpr std::chrono::seconds kSilenceLimit{30};

@@ -289,8 +289,8 @@ void AttemptRunner::on_signal(int signal) {
 /// a user may send it to request a checkpoint. Only the time left distinguishes the two.
 void AttemptRunner::ask_for_time_left() {
   if (controller_ == nullptr || options_.retry.signal_before_s == 0) return;
-  if (!job_facts_.is_pending())
-    job_facts_.ask([controller = *controller_] { return controller.job(); });
+  if (!job_query_.is_pending())
+    job_query_.ask([controller = *controller_] { return controller.job(); });
 }
 
 void AttemptRunner::on_limit_known(const Result<JobFacts>& facts) {
@@ -379,7 +379,7 @@ void AttemptRunner::tick(Clock::time_point now) {
   answer(store_.expire(now));
   if (step_) step_->tick();
   confirm_node_failure(now);
-  if (const auto facts = job_facts_.take()) on_limit_known(*facts);
+  if (const auto facts = job_query_.take()) on_limit_known(*facts);
   if (const auto sent = file_broadcast_.take()) on_file_broadcast_end(*sent);
   if (now >= next_beat_) {
     next_beat_ = now + kBeatEvery;

@@ -166,7 +166,7 @@ TEST_CASE("nodes where the step could not be launched are lost, if others could 
 
 TEST_CASE("a container is the cause only if the rank's program has not started") {
   auto facts = facts_of_failed_rank(1);
-  facts.container = ContainerFailure{Cause::kImage, "no such image"};
+  facts.container_failure = ContainerFailure{Cause::kImage, "no such image"};
   CHECK(judge(facts).end.cause == Cause::kFailure);  // the program of rank 3 was started
   facts.end.first_failed->pid = 0;
   CHECK(judge(facts).end.cause == Cause::kImage);

@@ -219,7 +219,7 @@ TEST_CASE(
     for (int i = 0; i < 80 && ::send(dripping.get(), "x", 1, MSG_NOSIGNAL) == 1; ++i)
       ::poll(nullptr, 0, 100);
   });
-  CHECK(is_closed(silent, Gate::kUnprovenLimit + seconds(2)));
+  CHECK(is_closed(silent, Gate::kProofTimeLimit + seconds(2)));
   CHECK(is_closed(dripping, seconds(2)));
   drip.join();
 }
