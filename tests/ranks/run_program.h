@@ -17,7 +17,8 @@ namespace dlrun::trainer {
 using Words = std::vector<std::string>;
 
 /// Runs argv in `directory` to its end, for at most 100 s, without variables of a job or a
-/// launcher. Open MPI is configured to use only this machine.
+/// launcher. Open MPI is configured to use only this machine. It keeps its own files in `directory`:
+/// in the folder of /tmp that all its jobs share, a job fails if another one ends at that moment.
 inline Finished run(Words argv, const std::filesystem::path& directory) {
   Command command;
   command.argv = std::move(argv);
@@ -31,6 +32,7 @@ inline Finished run(Words argv, const std::filesystem::path& directory) {
                                     {"PMIX_MCA_gds", "hash"}}) {
     command.env.set(name, value);
   }
+  command.env.set("OMPI_MCA_orte_tmpdir_base", directory.string());
   command.directory = directory.string();
   command.timeout = std::chrono::seconds(100);
   auto finished = run_command(command);
