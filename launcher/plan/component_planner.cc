@@ -127,11 +127,11 @@ LoadedSpec ComponentPlanner::make_requesting_spec() const {
   made.spec.origins = loaded_.spec.origins;
   if (layout_.is_hetjob) return made;
   Resources& r = made.spec.resources;
-  const NodeRequest& widest = layout_.widest;
+  const NodeRequest& common = layout_.common_request;
   r.nodes = NodeRange{layout_.nodes, layout_.nodes};
   r.tasks_per_node = 1;
-  r.cpus_per_task = widest.cpus;
-  r.gpus_per_node = widest.gpus.count > 0 ? std::optional(widest.gpus) : std::nullopt;
+  r.cpus_per_task = common.cpus;
+  r.gpus_per_node = common.gpus.count > 0 ? std::optional(common.gpus) : std::nullopt;
   const bool wants_all_memory =
       std::any_of(specs_.begin(), specs_.end(), [](const LoadedSpec& component) {
         return component.spec.resources.mem && !memory_mib(*component.spec.resources.mem);
@@ -140,8 +140,8 @@ LoadedSpec ComponentPlanner::make_requesting_spec() const {
   r.mem.reset();
   if (wants_all_memory) {
     r.mem = "0";
-  } else if (widest.mem_mib) {
-    r.mem = slurm_memory(*widest.mem_mib);
+  } else if (common.mem_mib) {
+    r.mem = slurm_memory(*common.mem_mib);
   }
   return made;
 }

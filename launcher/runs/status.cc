@@ -275,7 +275,7 @@ std::vector<JobId> chain_jobs_of(const RunFacts& facts) {
   return jobs;
 }
 
-std::string allocation_of(const RunFacts& facts) {
+std::string enclosing_job_of(const RunFacts& facts) {
   // The script of the run is a process of this machine, and lead runs in the job.
   const bool is_local = facts.submission && facts.submission->job.cluster == kLocalCluster;
   return is_local && facts.claim && !parse_local_job(facts.claim->job.id) ? facts.claim->job.id

@@ -57,7 +57,7 @@ struct RunFacts {
   /// Why the controller did not answer; empty: no query, or an answer.
   std::string why_unreachable;
   std::string why_no_accounting;    ///< why accounting did not answer
-  bool is_being_submitted = false;  ///< the lock was held before the job was looked up
+  bool is_being_submitted = false;  ///< SubmissionLock was held just before the job was looked up
   /// The run's directory exists, and no file shows that a job was submitted.
   bool is_only_prepared = false;
   /// `dlrun cancel` ended the run, or its array, before the run started.
@@ -129,9 +129,9 @@ struct RunStatus {
 /// Returns the dependency on sbatch's command line, such as "afterok:12"; empty if there was none.
 /// A #SBATCH line of the script may still have one. For a chain of jobs, returns that of job_of().
 [[nodiscard]] std::string submitted_dependency(const RunFacts& facts);
-/// Returns the id of the job in whose allocation the run was started (`submit --in`); empty for
-/// other runs, and until lead has claimed the run.
-[[nodiscard]] std::string allocation_of(const RunFacts& facts);
+/// Returns the id of the other job in whose allocation the run was started (`submit --in`); empty
+/// for a run without `--in`, and until lead has claimed the run.
+[[nodiscard]] std::string enclosing_job_of(const RunFacts& facts);
 /// Returns the jobs of the run's chain that Slurm has accepted, in order; none if it has no chain.
 [[nodiscard]] std::vector<JobId> chain_jobs_of(const RunFacts& facts);
 /// Returns the token with which the run's job was submitted; empty if the files name none.

@@ -15,7 +15,8 @@
 namespace dlrun {
 
 /// The programs and modules for compute nodes that belong to this build of dlrun: dlrun-agent,
-/// dlrun-trainer, ... Their hashes are known at build time, so rendering computes none.
+/// dlrun-trainer, ... Their hashes are known at build time, so dlrun computes none when it renders
+/// a job script.
 struct ToolSet {
   struct File {
     /// Path below the installation's root: bin/dlrun-agent, lib/dlrun/dlrun-comm-mpi.so.
@@ -58,9 +59,9 @@ enum class TrainerUse { kNone, kNeeded };
 /// Copies missing tools from below root into tools_directory(). Writes each tool under a temporary
 /// name, verifies its hash, and renames it after fsync. Costs a few system calls if nothing is
 /// missing. Skips a module (lib/) that is not installed, and a trainer that is not installed if the
-/// job does not need it. Fails with
-/// kInvalid if a file belongs to another build of dlrun, with kNotFound if a program is missing,
-/// and with kIo if runs_dir cannot execute programs (noexec) or cannot be written.
+/// job does not need it. Fails with kInvalid if a file belongs to another build of dlrun, with
+/// kNotFound if a program is missing, and with kIo if no program in runs_dir can be executed
+/// (noexec) or runs_dir cannot be written.
 [[nodiscard]] Result<> stage_tools(const std::filesystem::path& root,
                                    const std::filesystem::path& runs_dir, const ToolSet& tools,
                                    TrainerUse use = TrainerUse::kNeeded);

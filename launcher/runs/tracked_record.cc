@@ -88,8 +88,8 @@ Result<> check_has_ended(const Env& env, const IndexEntry& run, const RunStatus&
               run.id, status.job.id, kEndPatience.count());
 }
 
-/// Returns true if no process of the job of an ended run can still write to the run's record. Lead
-/// records the end of the run before its helper has written the last values.
+/// Returns true if no process of the job of an ended run can still write to RUN/track. Lead records
+/// the end of the run in events.jsonl before its helper has written the last values to RUN/track.
 bool is_job_gone(const RunStatus& status, std::int64_t last_ms) {
   if (status.facts.report) return status.facts.report->phase == JobPhase::kEnded;
   if (status.job.cluster == kLocalCluster && has_local_process_ended(status.job.id)) return true;

@@ -65,21 +65,21 @@ void add_request(NodeRequest& sum, const NodeRequest& one) {
 
 /// Returns the request that is enough for every group. A group that requests no amount of memory
 /// does not count for the memory.
-[[nodiscard]] NodeRequest widest_of(const std::vector<NodeGroup>& groups) {
-  NodeRequest widest;
+[[nodiscard]] NodeRequest common_request_of(const std::vector<NodeGroup>& groups) {
+  NodeRequest common_request;
   bool is_memory_known = false;
   for (const NodeGroup& group : groups) {
     const NodeRequest& request = group.request;
-    widest.ranks = std::max(widest.ranks, request.ranks);
-    widest.cpus = std::max(widest.cpus, request.cpus);
-    widest.gpus.count = std::max(widest.gpus.count, request.gpus.count);
-    if (widest.gpus.type.empty()) widest.gpus.type = request.gpus.type;
+    common_request.ranks = std::max(common_request.ranks, request.ranks);
+    common_request.cpus = std::max(common_request.cpus, request.cpus);
+    common_request.gpus.count = std::max(common_request.gpus.count, request.gpus.count);
+    if (common_request.gpus.type.empty()) common_request.gpus.type = request.gpus.type;
     if (!request.mem_mib) continue;
     is_memory_known = true;
-    widest.mem_mib = std::max(*widest.mem_mib, *request.mem_mib);
+    common_request.mem_mib = std::max(*common_request.mem_mib, *request.mem_mib);
   }
-  if (!is_memory_known) widest.mem_mib.reset();
-  return widest;
+  if (!is_memory_known) common_request.mem_mib.reset();
+  return common_request;
 }
 
 /// Returns the components in the order of the parts: the first main component, then the others.
@@ -117,7 +117,7 @@ ComponentLayout layout_of(const JobSpec& spec, const std::vector<LoadedSpec>& sp
     layout.nodes += group.nodes;
     layout.groups.push_back(std::move(group));
   }
-  layout.widest = widest_of(layout.groups);
+  layout.common_request = common_request_of(layout.groups);
   layout.parts = order_of_parts(spec);
   layout.differing_key = differing_key_of(specs);
   const std::string asked = spec.hetjob.value_or("auto");
@@ -150,7 +150,7 @@ std::optional<std::size_t> find_component(const JobSpec& spec, std::string_view 
   return static_cast<std::size_t>(found - all.begin());
 }
 
-std::string variable_part(std::string_view component) {
+std::string name_in_variables(std::string_view component) {
   std::string text;
   for (const char c : component) {
     const bool is_small = c >= 'a' && c <= 'z';

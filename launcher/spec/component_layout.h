@@ -17,8 +17,8 @@ namespace dlrun {
 struct NodeRequest {
   std::int64_t ranks = 0, cpus = 0;
   Gpus gpus;
-  /// nullopt if a component requests no amount of memory. In ComponentLayout::widest: nullopt if
-  /// every group has such a component.
+  /// nullopt if a component requests no amount of memory. In ComponentLayout::common_request:
+  /// nullopt if every group has such a component.
   std::optional<std::int64_t> mem_mib = 0;
 };
 
@@ -39,7 +39,7 @@ struct ComponentLayout {
   std::int64_t nodes = 0;  ///< of all groups
   /// The request for each node of a single allocation: for every resource the largest number that
   /// a group needs. A group that requests no amount of memory does not count for the memory.
-  NodeRequest widest;
+  NodeRequest common_request;
   /// The components' indices in the order of the parts of a heterogeneous job. The first one is a
   /// main component, because the job script runs on its first node.
   std::vector<std::size_t> parts;
@@ -63,7 +63,7 @@ struct ComponentLayout {
 [[nodiscard]] std::optional<std::size_t> find_component(const JobSpec& spec, std::string_view name);
 
 /// Returns a component's name as it stands in names of variables: "my-server" -> MY_SERVER.
-[[nodiscard]] std::string variable_part(std::string_view component);
+[[nodiscard]] std::string name_in_variables(std::string_view component);
 
 /// Returns the names of a cycle in which each component waits for the next one, with the first name
 /// again at the end; empty if there is no cycle.

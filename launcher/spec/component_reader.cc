@@ -47,7 +47,7 @@ constexpr std::array<std::string_view, 6> kOwnKeys{"name",  "role",  "ready",
 
 /// Returns the message with a key's name as it is in a component: "resources.nodes: ..." ->
 /// "nodes: ...".
-[[nodiscard]] std::string_view in_component(std::string_view message) {
+[[nodiscard]] std::string_view without_section(std::string_view message) {
   for (const std::string_view section : {"resources.", "environment."}) {
     if (message.starts_with(section)) message.remove_prefix(section.size());
   }
@@ -69,7 +69,7 @@ std::span<const ComponentKey> spec_keys_of_components() {
   return kSpecKeys;
 }
 
-std::vector<std::string_view> names_in_component(std::string_view path) {
+std::vector<std::string_view> path_in_component(std::string_view path) {
   for (const ComponentKey& key : kSpecKeys) {
     if (path == key.path) return {key.name};
     if (path.starts_with(key.path) && path[key.path.size()] == '.') {
@@ -294,7 +294,7 @@ void ComponentReader::read_names(Reading& reading, const YamlNode& value,
 void ComponentReader::take_values(Reading& reading) const {
   for (Diagnostic& found : reading.values.diagnostics()) {
     if (is_error(found)) reading.is_fine = false;
-    found.message = fmt::format("{}: {}", reading.title, in_component(found.message));
+    found.message = fmt::format("{}: {}", reading.title, without_section(found.message));
     builder.report(std::move(found));
   }
   if (!reading.values.refused().empty()) reading.is_fine = false;

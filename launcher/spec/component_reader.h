@@ -24,7 +24,7 @@ struct ComponentKey {
 /// Returns where a component has a key of the spec, as the names of the nested maps:
 /// "launch.srun.mpi" -> launch, srun, mpi; "resources.nodes" -> nodes. Returns {path} for a key
 /// that components do not have.
-[[nodiscard]] std::vector<std::string_view> names_in_component(std::string_view path);
+[[nodiscard]] std::vector<std::string_view> path_in_component(std::string_view path);
 
 /// Reads the components. The functions report problems to builder.
 struct ComponentReader {

@@ -83,16 +83,16 @@ JobSpec spec_of_component(const JobSpec& whole, const ComponentSpec& component) 
 }
 
 LoadedSpec loaded_spec_of_component(const LoadedSpec& loaded, std::size_t index) {
-  LoadedSpec own;
-  own.file = loaded.file;
-  own.spec = spec_of_component(loaded.spec, loaded.spec.components[index]);
-  own.site = loaded.site;
-  own.preset = loaded.component_presets[index];
-  own.folder = loaded.folder;
-  own.spec.launch.preset = own.preset.name;
-  if (own.preset.is_node_launcher && !own.spec.resources.tasks_per_node)
-    own.spec.resources.tasks_per_node = 1;
-  return own;
+  LoadedSpec result;
+  result.file = loaded.file;
+  result.spec = spec_of_component(loaded.spec, loaded.spec.components[index]);
+  result.site = loaded.site;
+  result.preset = loaded.component_presets[index];
+  result.folder = loaded.folder;
+  result.spec.launch.preset = result.preset.name;
+  if (result.preset.is_node_launcher && !result.spec.resources.tasks_per_node)
+    result.spec.resources.tasks_per_node = 1;
+  return result;
 }
 
 std::vector<LoadedSpec> loaded_specs_of_components(const LoadedSpec& loaded) {

@@ -113,12 +113,12 @@ void Validator::check_component_names() {
     const std::string& name = spec_.components[i].name;
     for (std::size_t other = 0; other < i; ++other) {
       const std::string& earlier = spec_.components[other].name;
-      if (variable_part(name) != variable_part(earlier)) continue;
+      if (name_in_variables(name) != name_in_variables(earlier)) continue;
       refuse_component(i, "name",
                        name == earlier ? "another component has this name; names must differ"
                                        : fmt::format("component '{}' gives the same variables, "
                                                      "DLRUN_COMPONENT_{}_ADDR; choose another name",
-                                                     earlier, variable_part(name)));
+                                                     earlier, name_in_variables(name)));
       break;
     }
   }
@@ -167,7 +167,7 @@ void Validator::check_command_and_port(std::size_t index, const LoadedSpec& sing
         Diagnostic::Severity::kWarning, index, "ready",
         fmt::format("ready checks the port that dlrun reserves, but launch.command does not "
                     "contain {{port}}; the program must take the port from DLRUN_COMPONENT_{}_ADDR",
-                    variable_part(component.name)));
+                    name_in_variables(component.name)));
 }
 
 void Validator::check_trainers(const std::vector<LoadedSpec>& specs) {

@@ -72,7 +72,7 @@ struct FlowValue {
   std::vector<FlowValue> values;
   for (const ComponentKey& key : spec_keys_of_components()) {
     for (const std::string& path : component.keys) {
-      const auto names = names_in_component(path);
+      const auto names = path_in_component(path);
       if (names.front() != key.name) continue;
       values.push_back(
           {{names.begin(), names.end()}, value_of_spec_key(component.own, path), path});

@@ -112,7 +112,7 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["owner"] = facts.foreign ? Json(facts.foreign->name) : Json(nullptr);
   json["job"] = status.sweep ? Json(nullptr) : text_or_null(status.job.id);
   json["jobs"] = status.sweep ? Json(status.jobs) : Json(nullptr);
-  json["allocation"] = text_or_null(allocation_of(facts));
+  json["allocation"] = text_or_null(enclosing_job_of(facts));
   json["cluster"] = text_or_null(status.job.cluster);
   json["chain"] = chain_json(facts);
   json["slurm_state"] = facts.report && status.job.cluster != kLocalCluster

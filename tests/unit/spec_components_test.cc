@@ -129,9 +129,9 @@ TEST_CASE(
   CHECK(found.groups[0].request.gpus.count == 3);
   CHECK(found.groups[0].request.cpus == 2 * 2 + 5);
   CHECK(found.groups[0].request.mem_mib == 4096 + 512);
-  CHECK(found.widest.gpus.count == 3);
-  CHECK(found.widest.cpus == 9);
-  CHECK(found.widest.mem_mib == 4608);
+  CHECK(found.common_request.gpus.count == 3);
+  CHECK(found.common_request.cpus == 9);
+  CHECK(found.common_request.mem_mib == 4608);
 }
 
 TEST_CASE("components that one allocation cannot have together make a heterogeneous job") {
