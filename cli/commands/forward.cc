@@ -80,7 +80,7 @@ Result<int> forward(Cli& cli, const ForwardOptions& options) {
   DLRUN_TRY_ASSIGN(const auto status, RunInspector(cli.env, known_servers(cli)).inspect(run.path));
   DLRUN_TRY_ASSIGN(const auto target, job_target(cli.env, run, status, options.node));
   const auto runs_dir = runs_folder_of(run.path);
-  if (const auto warning = warning_about_place(runs_dir)) print_warning(cli, *warning);
+  if (const auto warning = warning_about_runs_folder(runs_dir)) print_warning(cli, *warning);
   DLRUN_TRY_ASSIGN(const auto agent, stage_agent(cli, runs_dir));
   DLRUN_TRY_ASSIGN(const auto listeners,
                    listen_for(cli.env, ports, options.socket,

@@ -31,7 +31,7 @@ Result<int> print_config(const Cli& cli, const IndexEntry& run, const AttachTarg
                          const SshConfigOptions& options) {
   TerminalReporter reporter(cli);
   DLRUN_TRY_ASSIGN(const auto plan, plan_of_run(cli, reporter, run.path));
-  if (const auto warning = warning_about_place(runs_folder_of(run.path)))
+  if (const auto warning = warning_about_runs_folder(runs_folder_of(run.path)))
     print_warning(cli, *warning);
   DLRUN_TRY(check_sshd(cli.env, target, agent));
   const SshHost host = ssh_host_of(run, target.node, options.node, owner_of(::geteuid()).name,

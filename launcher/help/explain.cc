@@ -18,17 +18,17 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 [[nodiscard]] Json key_json(const KeyRow& row) {
-  const KeyHelp help = describe_key(row);
+  const KeyDescription description = describe_key(row);
   Json json;
   json["key"] = row.path;
   json["supported"] = row.is_supported();
   json["help"] = row.help;
-  json["type"] = help.type;
+  json["type"] = description.type;
   json["default"] = text_or_null(row.fallback);
-  json["range"] = text_or_null(help.range);
-  json["makes"] = text_or_null(help.makes);
-  json["value"] = text_or_null(row.example);     // the value alone
-  json["example"] = text_or_null(help.example);  // the value below its key
+  json["range"] = text_or_null(description.range);
+  json["makes"] = text_or_null(description.makes);
+  json["value"] = text_or_null(row.example);            // the value alone
+  json["example"] = text_or_null(description.example);  // the value below its key
   return json;
 }
 
@@ -123,13 +123,13 @@ void add_decisions(const LoadedSpec& loaded, const LaunchPlan& plan,
 }  // namespace
 
 LabelledLines key_lines(const KeyRow& row) {
-  const KeyHelp help = describe_key(row);
+  const KeyDescription description = describe_key(row);
   LabelledLines lines;
-  add_line(lines, "type", help.type);
-  add_line(lines, "range", help.range);
+  add_line(lines, "type", description.type);
+  add_line(lines, "range", description.range);
   add_line(lines, "default", std::string(row.fallback));
-  add_line(lines, "makes", help.makes);
-  add_line(lines, "example", help.example);
+  add_line(lines, "makes", description.makes);
+  add_line(lines, "example", description.example);
   return lines;
 }
 

@@ -154,9 +154,10 @@ std::string man_page(const CommandTable& table) {
   text += ".B dlrun explain\n.I KEY\nexplains one key.\n";
   for (const KeyRow& row : spec_keys()) {
     if (!row.is_supported()) continue;
-    const KeyHelp help = describe_key(row);
+    const KeyDescription description = describe_key(row);
     std::string about(row.help);
-    about += fmt::format(" Type: {}{}.", help.type, help.range.empty() ? "" : ", " + help.range);
+    about += fmt::format(" Type: {}{}.", description.type,
+                         description.range.empty() ? "" : ", " + description.range);
     if (!row.fallback.empty()) about += fmt::format(" Default: {}.", row.fallback);
     text += item(row.path, about);
   }

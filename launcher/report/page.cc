@@ -254,7 +254,7 @@ std::string introduction(const RunReport& report) {
                                                                      : "note",
                         escape_html(report.status.detail));
   }
-  if (record.first_failed && !report.status.detail_names_failed)
+  if (record.first_failed && !report.status.detail_shows_failed_rank)
     page += fmt::format("<p class=\"note bad\">first to fail: {}</p>\n",
                         escape_html(describe(*record.first_failed)));
   page += last_words_html(report);

@@ -99,7 +99,7 @@ void begin_attempt(RunRecord& record, std::int64_t attempt) {
   record.first_failed.reset();
   record.failed.clear();
   record.attempt_reason = {};
-  record.end_message_names_failed = false;
+  record.end_message_shows_failed_rank = false;
   record.ended = false;
 }
 
@@ -218,7 +218,7 @@ class EventApplier {
   }
   void operator()(const events::AttemptEnd& end) const {
     record_.attempt_reason = end.reason;
-    record_.end_message_names_failed =
+    record_.end_message_shows_failed_rank =
         end.first_failed &&
         (end.reason == EndReason::kRankFailed || end.reason == EndReason::kHang) &&
         end.cause != Cause::kImage && end.cause != Cause::kContainer;

@@ -82,9 +82,9 @@ struct RunRecord {
   std::vector<RecordedComponent> components;  ///< empty: the job has one program
   /// The first main component, whose progress is the progress of the run. Empty: no components.
   std::string leading_component;
-  Word<EndReason> attempt_reason;         ///< why the latest attempt ended; empty while it runs
-  bool ended = false;                     ///< there is an `ended` event that no later event undoes
-  bool end_message_names_failed = false;  ///< end_message names the first rank that failed
+  Word<EndReason> attempt_reason;  ///< why the latest attempt ended; empty while it runs
+  bool ended = false;              ///< there is an `ended` event that no later event undoes
+  bool end_message_shows_failed_rank = false;  ///< end_message names the first rank that failed
   Word<EndState> end_state;
   std::string end_message, end_time;
   std::int64_t end_code = 0;

@@ -161,7 +161,7 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
                                                  : RunState::kFailed;
       status.detail = explain_end(report);
       if (record.first_failed) status.detail += "; " + describe(*record.first_failed);
-      status.detail_names_failed = record.first_failed.has_value();
+      status.detail_shows_failed_rank = record.first_failed.has_value();
       return;
   }
 }
@@ -324,7 +324,7 @@ RunStatus assess(RunFacts facts) {
   if (f.record.ended) {
     status.state = end_state(f.record);
     status.detail = f.record.end_message;
-    status.detail_names_failed = f.record.end_message_names_failed;
+    status.detail_shows_failed_rank = f.record.end_message_shows_failed_rank;
   } else if (f.foreign) {
     assess_foreign(status);
   } else if (f.is_only_prepared) {

@@ -81,7 +81,7 @@ struct SweepCounts {
 struct RunStatus {
   RunState state = RunState::kUnknown;
   std::string detail;  ///< a sentence for the user: the reason, or the current activity
-  bool detail_names_failed = false;  ///< detail names the first rank that failed
+  bool detail_shows_failed_rank = false;  ///< detail names the first rank that failed
   /// The state may be outdated, because the controller is unreachable or the run is foreign.
   bool is_last_known = false;
   JobId job;  ///< for a sweep its first array's job

@@ -117,7 +117,7 @@ Result<> check_tools_place(const std::filesystem::path& runs_dir, const ToolSet&
   return {};
 }
 
-std::optional<std::string> warning_about_place(const std::filesystem::path& runs_dir) {
+std::optional<std::string> warning_about_runs_folder(const std::filesystem::path& runs_dir) {
   std::error_code error;
   // The owner of "/" controls the whole system. Within a user namespace that is not always user 0.
   struct stat root {};

@@ -46,7 +46,8 @@ struct ToolSet {
 /// Returns a sentence about a folder, runs_dir or one above it, in which other users can rename or
 /// replace the caller's files: it is writable for others and has no sticky bit, or its owner is
 /// neither the caller nor root. Returns nullopt if all folders are safe.
-[[nodiscard]] std::optional<std::string> warning_about_place(const std::filesystem::path& runs_dir);
+[[nodiscard]] std::optional<std::string> warning_about_runs_folder(
+    const std::filesystem::path& runs_dir);
 
 /// Whether a job runs dlrun-trainer, which is a package of its own and may be missing.
 enum class TrainerUse { kNone, kNeeded };

@@ -36,7 +36,7 @@ constexpr std::array<std::string_view, 4> kSetBySlurm{
   return {};
 }
 
-[[nodiscard]] Result<> check_template(const std::string& name, const std::string& value) {
+[[nodiscard]] Result<> check_variable_template(const std::string& name, const std::string& value) {
   DLRUN_TRY(check_variable(name, value));
   DLRUN_TRY(fields_of(value));
   return {};
@@ -177,7 +177,7 @@ Preset read_preset(const ConfigFile& file, std::string_view name,
                {"tasks", reader.choice(tasks, {"gpu", "node"})},
                {"components", reader.boolean(preset.needs_components)},
                {"words", reader.list(preset.words, check_template_text)},
-               {"env", reader.variables(preset.env, check_template)},
+               {"env", reader.variables(preset.env, check_variable_template)},
                {"vars", reader.variables(preset.vars, check_variable)},
                {"pmix_vars", reader.variables(preset.pmix_vars, check_variable)}});
   preset.is_node_launcher = tasks == "node";

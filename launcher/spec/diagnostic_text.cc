@@ -13,7 +13,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kShownBytes = 160;      ///< bytes of a source line, around the caret
-constexpr std::size_t kBytesAfterCaret = 40;  ///< of kShownBytes, if the line is longer
+constexpr std::size_t kBytesAfterCaret = 40;  ///< a part of kShownBytes, if the line is longer
 
 [[nodiscard]] bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;

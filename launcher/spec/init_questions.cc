@@ -22,7 +22,7 @@ InitQuestion optional_text_question(std::string text, std::optional<std::string>
           }};
 }
 
-MaybeQuestion ask_name(InitAnswers& answers, const SiteProfile&) {
+MaybeQuestion name_question(InitAnswers& answers, const SiteProfile&) {
   if (answers.name) return std::nullopt;
   return InitQuestion{
       "Name of the experiment", "hello", {}, [&answers](const std::string& answer) -> Result<> {
@@ -33,7 +33,7 @@ MaybeQuestion ask_name(InitAnswers& answers, const SiteProfile&) {
       }};
 }
 
-MaybeQuestion ask_partition(InitAnswers& answers, const SiteProfile& site) {
+MaybeQuestion partition_question(InitAnswers& answers, const SiteProfile& site) {
   if (answers.partition) return std::nullopt;
   InitQuestion question{
       "Partition",
@@ -59,7 +59,7 @@ MaybeQuestion ask_partition(InitAnswers& answers, const SiteProfile& site) {
   return question;
 }
 
-MaybeQuestion ask_nodes(InitAnswers& answers, const SiteProfile&) {
+MaybeQuestion nodes_question(InitAnswers& answers, const SiteProfile&) {
   if (answers.nodes) return std::nullopt;
   return InitQuestion{
       "Nodes", "1", {}, [&answers](const std::string& answer) -> Result<> {
@@ -72,7 +72,7 @@ MaybeQuestion ask_nodes(InitAnswers& answers, const SiteProfile&) {
       }};
 }
 
-MaybeQuestion ask_gpus(InitAnswers& answers, const SiteProfile& site) {
+MaybeQuestion gpus_question(InitAnswers& answers, const SiteProfile& site) {
   if (answers.gpus_per_node) return std::nullopt;
   const Gpus by_default = *answers_with_defaults(answers, site).gpus_per_node;
   return InitQuestion{"GPUs of each node, or TYPE:N",
@@ -88,7 +88,7 @@ MaybeQuestion ask_gpus(InitAnswers& answers, const SiteProfile& site) {
                       }};
 }
 
-MaybeQuestion ask_time(InitAnswers& answers, const SiteProfile& site) {
+MaybeQuestion time_question(InitAnswers& answers, const SiteProfile& site) {
   if (answers.time) return std::nullopt;
   return InitQuestion{"Time limit",
                       *answers_with_defaults(answers, site).time,
@@ -101,17 +101,17 @@ MaybeQuestion ask_time(InitAnswers& answers, const SiteProfile& site) {
                       }};
 }
 
-MaybeQuestion ask_account(InitAnswers& answers, const SiteProfile&) {
+MaybeQuestion account_question(InitAnswers& answers, const SiteProfile&) {
   if (answers.account) return std::nullopt;
   return optional_text_question("Account, if the cluster requires one", answers.account);
 }
 
-MaybeQuestion ask_image(InitAnswers& answers, const SiteProfile& site) {
+MaybeQuestion image_question(InitAnswers& answers, const SiteProfile& site) {
   if (answers.image || runtime_of(answers, site) == "none") return std::nullopt;
   return optional_text_question("Container image", answers.image);
 }
 
-MaybeQuestion ask_command(InitAnswers& answers, const SiteProfile&) {
+MaybeQuestion command_question(InitAnswers& answers, const SiteProfile&) {
   if (!answers.command.empty()) return std::nullopt;
   // The answer is a line for a shell, so that quotes work as usual.
   return InitQuestion{"Command of each rank",
@@ -123,8 +123,9 @@ MaybeQuestion ask_command(InitAnswers& answers, const SiteProfile&) {
                       }};
 }
 
-constexpr std::array kQuestions{ask_name, ask_partition, ask_nodes, ask_gpus,
-                                ask_time, ask_account,   ask_image, ask_command};
+constexpr std::array kQuestions{name_question,  partition_question, nodes_question,
+                                gpus_question,  time_question,      account_question,
+                                image_question, command_question};
 
 }  // namespace
 

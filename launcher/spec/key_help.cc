@@ -50,7 +50,7 @@ namespace {
 
 }  // namespace
 
-KeyHelp describe_key(const KeyRow& row) {
+KeyDescription describe_key(const KeyRow& row) {
   if (!row.is_supported()) return {"not supported yet", "", "", ""};
   return {type_in_words(row), range_of(row), option_made_from(row), nested_example(row)};
 }

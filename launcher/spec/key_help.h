@@ -10,7 +10,7 @@
 namespace dlrun {
 
 /// The description of a key.
-struct KeyHelp {
+struct KeyDescription {
   /// "whole number", "list of mounts". For a key that dlrun does not support: "not supported yet".
   std::string type;
   std::string range;  ///< "1 to 1000000", "one of: cpu cuda"; empty: no limits
@@ -20,8 +20,7 @@ struct KeyHelp {
   std::string example;  ///< the example as a spec nests it: "resources: {nodes: 2}"
 };
 
-/// Describes one key.
-[[nodiscard]] KeyHelp describe_key(const KeyRow& row);
+[[nodiscard]] KeyDescription describe_key(const KeyRow& row);
 
 /// Returns the key with this path, or the keys of the section with this path and of the sections
 /// below it. Returns all keys for "".

@@ -64,12 +64,12 @@ std::string key_reference_markdown() {
       section = row_section;
       text += fmt::format("\n## {}\n", heading_of(row, section));
     }
-    const KeyHelp help = describe_key(row);
-    text += fmt::format("\n**`{}`** {}  \n{}", row.path, row.help, help.type);
-    if (!help.range.empty()) text += fmt::format(" · {}", help.range);
+    const KeyDescription description = describe_key(row);
+    text += fmt::format("\n**`{}`** {}  \n{}", row.path, row.help, description.type);
+    if (!description.range.empty()) text += fmt::format(" · {}", description.range);
     if (!row.fallback.empty()) text += fmt::format(" · default: {}", row.fallback);
-    if (!help.makes.empty()) text += fmt::format(" · makes `{}`", help.makes);
-    text += fmt::format(" · `{}`\n", help.example);
+    if (!description.makes.empty()) text += fmt::format(" · makes `{}`", description.makes);
+    text += fmt::format(" · `{}`\n", description.example);
   }
   if (!unsupported.empty()) text += fmt::format("\n## Not supported yet\n\n{}.\n", unsupported);
   return text;

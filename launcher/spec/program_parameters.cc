@@ -43,7 +43,7 @@ class Filler {
   void refuse_unused(bool is_trainer) {
     for (const SweptValue& value : point_) {
       if (!values_.contains(value.key) || used_.contains(value.key)) continue;
-      refuse(place_of(value), unused_text(value.key, is_trainer));
+      refuse(place_of(value), message_about_unused(value.key, is_trainer));
     }
   }
 
@@ -140,7 +140,7 @@ class Filler {
     return value.where;
   }
 
-  [[nodiscard]] static std::string unused_text(const std::string& name, bool is_trainer) {
+  [[nodiscard]] static std::string message_about_unused(const std::string& name, bool is_trainer) {
     const auto key = similar_key(name);
     const bool is_hint = key && is_trainer == key->starts_with("train.");
     if (is_trainer) {

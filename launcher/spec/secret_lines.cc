@@ -117,8 +117,8 @@ class KeyFollower {
   [[nodiscard]] HidingRule next(std::string_view line) {
     const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
     const bool is_empty = line.find_first_not_of(" \t") == std::string_view::npos;
-    if (is_empty || (block_text_indent_ && indent > *block_text_indent_)) return current_rule();
-    block_text_indent_.reset();
+    if (is_empty || (block_key_indent_ && indent > *block_key_indent_)) return current_rule();
+    block_key_indent_.reset();
     const bool is_block_style = brackets_.empty() && quote_ == '\0';
     if (is_block_style && line[indent] == '#') return {};
     if (is_block_style) enter(line, indent, keys_);
@@ -213,7 +213,7 @@ class KeyFollower {
         read_in_brackets(line, at);
       } else if (c == '|' || c == '>') {
         if (is_start && !keys_.empty() && is_block_header(line.substr(at + 1)))
-          block_text_indent_ = keys_.back().indent;
+          block_key_indent_ = keys_.back().indent;
       }
       is_start = c == '[' || c == '{' || c == ',' || (c == ':' && ends_name(line, at)) ||
                  (is_start && (is_space_or_tab(c) || c == '-' || c == '?'));
@@ -243,7 +243,7 @@ class KeyFollower {
   std::vector<Bracket> brackets_;
   char quote_ = '\0';
   /// The indentation of the key of a '|' or '>' text.
-  std::optional<std::size_t> block_text_indent_;
+  std::optional<std::size_t> block_key_indent_;
 };
 
 }  // namespace

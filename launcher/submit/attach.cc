@@ -164,7 +164,7 @@ Result<ForegroundEnd> run_beside(const Context& context, Reporter& reporter, con
                                  const RunStatus& status, const LaunchPlan& plan,
                                  const AttachTarget& target, const SessionWish& wish) {
   const auto runs_dir = runs_folder_of(run.path);
-  if (const auto warning = warning_about_place(runs_dir)) reporter.warning(*warning);
+  if (const auto warning = warning_about_runs_folder(runs_dir)) reporter.warning(*warning);
   DLRUN_TRY_ASSIGN(const auto folder, SessionFolder::make(runs_dir));
   const auto script = folder.path() / "session.sh";
   const auto session =

@@ -22,7 +22,7 @@ namespace {
 /// Checks that `submit` could create a run in `runs_dir`.
 Result<> check_place(const Context& context, Reporter& reporter, const std::string& runs_dir) {
   DLRUN_TRY(check_runs_place(runs_dir));
-  if (const auto warning = warning_about_place(runs_dir)) reporter.warning(*warning);
+  if (const auto warning = warning_about_runs_folder(runs_dir)) reporter.warning(*warning);
   return check_tools_place(runs_dir, context.tools);
 }
 

@@ -241,7 +241,7 @@ std::vector<Diagnostic> check_files_and_image(const Context& context, const Load
 Result<> place_tools(const Context& context, Reporter& reporter, const std::string& runs_dir,
                      bool uses_trainer) {
   DLRUN_TRY(check_runs_place(runs_dir));
-  if (const auto warning = warning_about_place(runs_dir)) reporter.warning(*warning);
+  if (const auto warning = warning_about_runs_folder(runs_dir)) reporter.warning(*warning);
   return stage_tools(context.bin_dir.parent_path(), runs_dir, context.tools,
                      uses_trainer ? TrainerUse::kNeeded : TrainerUse::kNone);
 }

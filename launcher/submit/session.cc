@@ -41,7 +41,7 @@ Result<SessionEnd> run_session(const Context& context, Reporter& reporter, const
   const LaunchPlan& plan = job.experiment->plan;
   DLRUN_TRY(fetch_downloads(reporter, job.experiment->loaded));
   DLRUN_TRY(build_environments(context, reporter, *job.experiment));
-  if (const auto warning = warning_about_place(plan.runs_dir)) reporter.warning(*warning);
+  if (const auto warning = warning_about_runs_folder(plan.runs_dir)) reporter.warning(*warning);
   DLRUN_TRY_ASSIGN(const auto folder, SessionFolder::make(plan.runs_dir));
   const auto script = folder.path() / "session.sh";
   const auto session = render_interactive(plan, command, script.string(), has_terminal);

@@ -121,7 +121,7 @@ std::string end_text(const IndexEntry& run, const RunStatus& status) {
   std::string text = fmt::format("{}: {}", printable(run.id), word(status.state));
   if (!status.detail.empty()) text += ": " + printable(status.detail);
   const auto& failed = status.facts.record.first_failed;
-  if (failed && status.state != RunState::kCompleted && !status.detail_names_failed)
+  if (failed && status.state != RunState::kCompleted && !status.detail_shows_failed_rank)
     text += "; first to fail: " + printable(describe(*failed));
   return text;
 }

@@ -113,14 +113,14 @@ TEST_CASE_FIXTURE(ToolsFixture,
 TEST_CASE_FIXTURE(ToolsFixture, "a runs folder in which others may rename files causes a warning") {
   std::filesystem::create_directories(runs);
   REQUIRE(::chmod(runs.c_str(), 0755) == 0);
-  CHECK_FALSE(warning_about_place(runs).has_value());
-  CHECK_FALSE(warning_about_place(runs / "not" / "there").has_value());
+  CHECK_FALSE(warning_about_runs_folder(runs).has_value());
+  CHECK_FALSE(warning_about_runs_folder(runs / "not" / "there").has_value());
   REQUIRE(::chmod(runs.c_str(), 0775) == 0);
-  const auto warning = warning_about_place(runs / "deeper");
+  const auto warning = warning_about_runs_folder(runs / "deeper");
   REQUIRE(warning.has_value());
   CHECK(warning->find("chmod +t " + runs.string()) != std::string::npos);
   REQUIRE(::chmod(runs.c_str(), 01777) == 0);
-  CHECK_FALSE(warning_about_place(runs).has_value());
+  CHECK_FALSE(warning_about_runs_folder(runs).has_value());
 }
 
 TEST_CASE_FIXTURE(
@@ -137,11 +137,11 @@ TEST_CASE_FIXTURE(
     REQUIRE(::chmod(runs.c_str(), mode) == 0);
     for (const auto& place : {runs, deeper}) {
       REQUIRE(::chown(runs.c_str(), 65534, 65534) == 0);
-      const auto warning = warning_about_place(place);
+      const auto warning = warning_about_runs_folder(place);
       REQUIRE(warning.has_value());
       CHECK(warning->starts_with(runs.string() + ": belongs to user "));
       REQUIRE(::chown(runs.c_str(), 0, 0) == 0);
-      CHECK_FALSE(warning_about_place(place).has_value());
+      CHECK_FALSE(warning_about_runs_folder(place).has_value());
     }
   }
 }
