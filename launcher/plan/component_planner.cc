@@ -115,7 +115,7 @@ ComponentPlanner::ComponentPlanner(const LoadedSpec& loaded, const PlanInputs& i
 }
 
 LoadedSpec ComponentPlanner::make_requesting_spec() const {
-  LoadedSpec made = specs_[layout_.parts.front()];
+  LoadedSpec made = specs_[layout_.component_of_part.front()];
   made.preset = Preset();
   made.preset.name = "plain";
   made.spec.name = loaded_.spec.name;
@@ -160,7 +160,7 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> ComponentPlanner::run() && {
          ""}});
   }
   LaunchPlan plan = plan_whole();
-  std::vector<std::size_t> order = layout_.parts;
+  std::vector<std::size_t> order = layout_.component_of_part;
   if (!layout_.is_hetjob) std::sort(order.begin(), order.end());
   for (const std::size_t index : order) plan.components.push_back(plan_component(index));
   for (const PlannedComponent& component : plan.components) merge_prologue(plan, component);
@@ -192,8 +192,8 @@ LaunchPlan ComponentPlanner::plan_whole() {
 
 void ComponentPlanner::plan_parts(LaunchPlan& plan) {
   if (!layout_.is_hetjob) return;
-  for (std::size_t i = 1; i < layout_.parts.size(); ++i) {
-    Planner planner(specs_[layout_.parts[i]], inputs_);
+  for (std::size_t i = 1; i < layout_.component_of_part.size(); ++i) {
+    Planner planner(specs_[layout_.component_of_part[i]], inputs_);
     planner.count_resources();
     planner.directives();
     std::erase_if(planner.plan_.directives, [](const PlannedOption& directive) {
@@ -237,8 +237,9 @@ std::vector<PlannedOption> ComponentPlanner::lead_options(std::size_t index) con
   add("--component-nodes", number(nodes), "");
   add("--component-ranks", number(nodes * ranks_per_node(spec).value_or(1)), "");
   if (layout_.is_hetjob) {
-    const auto part = std::find(layout_.parts.begin(), layout_.parts.end(), index);
-    add("--het-group", number(part - layout_.parts.begin()), "");
+    const auto part =
+        std::find(layout_.component_of_part.begin(), layout_.component_of_part.end(), index);
+    add("--het-group", number(part - layout_.component_of_part.begin()), "");
   } else {
     add("--component-first-node", number(layout_.group_of(index).first_node),
         component.shares.empty() ? "" : "shares");

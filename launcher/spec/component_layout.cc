@@ -83,7 +83,7 @@ void add_request(NodeRequest& sum, const NodeRequest& one) {
 }
 
 /// Returns the components in the order of the parts: the first main component, then the others.
-[[nodiscard]] std::vector<std::size_t> order_of_parts(const JobSpec& spec) {
+[[nodiscard]] std::vector<std::size_t> components_of_parts(const JobSpec& spec) {
   std::vector<std::size_t> parts;
   for (std::size_t i = 0; i < spec.components.size(); ++i) parts.push_back(i);
   const auto main = std::find_if(parts.begin(), parts.end(),
@@ -118,7 +118,7 @@ ComponentLayout layout_of(const JobSpec& spec, const std::vector<LoadedSpec>& sp
     layout.groups.push_back(std::move(group));
   }
   layout.common_request = common_request_of(layout.groups);
-  layout.parts = order_of_parts(spec);
+  layout.component_of_part = components_of_parts(spec);
   layout.differing_key = differing_key_of(specs);
   const std::string asked = spec.hetjob.value_or("auto");
   layout.is_hetjob = asked == "true" || (asked == "auto" && !layout.differing_key.empty());

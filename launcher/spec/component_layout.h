@@ -40,9 +40,9 @@ struct ComponentLayout {
   /// The request for each node of a single allocation: for every resource the largest number that
   /// a group needs. A group that requests no amount of memory does not count for the memory.
   NodeRequest common_request;
-  /// The components' indices in the order of the parts of a heterogeneous job. The first one is a
-  /// main component, because the job script runs on its first node.
-  std::vector<std::size_t> parts;
+  /// The index of the component in each part of a heterogeneous job. The first part has a main
+  /// component, because the job script runs on the first node of that part.
+  std::vector<std::size_t> component_of_part;
 
   /// Returns the group of a component.
   [[nodiscard]] const NodeGroup& group_of(std::size_t component) const;

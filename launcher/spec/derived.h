@@ -52,8 +52,8 @@ inline constexpr std::int64_t kDefaultRetryMax = 3;
 /// request GPUs nor have the whole node.
 [[nodiscard]] bool may_have_gpus(const JobSpec& spec);
 /// Returns whether the ranks get GPUs, from the number that a key of `resources` or an option of
-/// Slurm gives. If nothing gives a number, returns false for a job that shares its nodes, and for
-/// nodes that have no GPUs by the site file. Returns nullopt for a job with whole nodes
+/// Slurm gives. If nothing gives a number, returns false for a job that shares its nodes, and if
+/// the nodes have no GPUs according to the site file. Returns nullopt for a job with whole nodes
 /// (resources.exclusive) that may have GPUs.
 [[nodiscard]] std::optional<bool> has_gpus(const JobSpec& spec, const SiteProfile& site);
 

@@ -73,7 +73,7 @@ void add_source_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& lo
 }
 
 void sort_by_position(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded) {
-  const auto file_of = [&](const Diagnostic& d) {
+  const auto file_index = [&](const Diagnostic& d) {
     std::size_t index = 0;
     if (d.where.source == loaded.file) return index;
     while (index < loaded.bases.size() && loaded.bases[index].name != d.where.source) ++index;
@@ -83,7 +83,7 @@ void sort_by_position(std::vector<Diagnostic>& diagnostics, const LoadedSpec& lo
                    [&](const Diagnostic& a, const Diagnostic& b) {
                      const auto rank = [&](const Diagnostic& d) {
                        const bool is_file = d.where.kind == Origin::Kind::kFile;
-                       return std::tuple(!is_file, d.where.kind, is_file ? file_of(d) : 0,
+                       return std::tuple(!is_file, d.where.kind, is_file ? file_index(d) : 0,
                                          d.where.line, d.where.column);
                      };
                      return rank(a) < rank(b);

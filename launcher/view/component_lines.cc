@@ -35,9 +35,10 @@ std::vector<std::string> component_lines(const LoadedSpec& loaded) {
   const auto specs = loaded_specs_of_components(loaded);
   const ComponentLayout layout = layout_of(loaded.spec, specs);
   std::vector<std::string> lines;
-  lines.push_back(layout.is_hetjob
-                      ? fmt::format("a heterogeneous job of {} parts", layout.parts.size())
-                      : fmt::format("one allocation of {}", counted(layout.nodes, "node")));
+  lines.push_back(
+      layout.is_hetjob
+          ? fmt::format("a heterogeneous job of {} parts", layout.component_of_part.size())
+          : fmt::format("one allocation of {}", counted(layout.nodes, "node")));
   for (std::size_t i = 0; i < specs.size(); ++i)
     lines.push_back(line_of_component(loaded.spec.components[i], specs[i].spec));
   return lines;

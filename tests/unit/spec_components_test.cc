@@ -149,7 +149,7 @@ TEST_CASE("components that one allocation cannot have together make a heterogene
   CHECK(is_hetjob("{name: a}, {name: b}", "hetjob: true\n"));
   CHECK(layout(loaded(components_request(
                    "{name: s, role: service, partition: cpu}, {name: m}, {name: n}")))
-            .parts == std::vector<std::size_t>{1, 0, 2});
+            .component_of_part == std::vector<std::size_t>{1, 0, 2});
 }
 
 TEST_CASE("mistakes in components are reported with their places, and say what to do") {
