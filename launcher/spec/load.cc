@@ -28,7 +28,7 @@ namespace {
 using Diagnostics = std::vector<Diagnostic>;
 
 /// The message of a YAML problem whose own message would quote a secret.
-constexpr std::string_view kUnreadableYaml =
+constexpr std::string_view kNoYaml =
     "this is not YAML that dlrun can read; put the value in quotes (its text is not shown)";
 
 [[nodiscard]] Diagnostic error_about(const Origin& where, std::string message) {
@@ -234,7 +234,7 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
         problem.shows_text && shown_line(file.text, problem.line) == kLineNotShown;
     builder.report({Diagnostic::Severity::kError,
                     {Origin::Kind::kFile, file.name, problem.line, problem.column},
-                    quotes_secret ? std::string(kUnreadableYaml) : problem.message,
+                    quotes_secret ? std::string(kNoYaml) : problem.message,
                     problem.line > 0 ? line_of(file.text, problem.line) : ""});
     return false;
   }
