@@ -8,8 +8,9 @@ load trackers
 
 setup() { use_testbed cgroup; }
 
-# lead_job LEAD_OPTIONS SRUN_OPTIONS PROGRAM...: submits 8 ranks on 4 nodes; sets job and run_dir
-lead_job() {
+# submit_lead_job LEAD_OPTIONS SRUN_OPTIONS PROGRAM...: submits 8 ranks on 4 nodes; sets job and
+# run_dir
+submit_lead_job() {
     local lead_options=$1 srun_options=$2 agent=$DLRUN_TESTBED_PREFIX/bin/dlrun-agent
     shift 2
     {
@@ -55,7 +56,7 @@ end_run() {
         for target in '' --batch; do
             use_testbed "$tracker"
             write_counter
-            lead_job --forward-usr1 '' "$dir/counter" "$dir"
+            submit_lead_job --forward-usr1 '' "$dir/counter" "$dir"
             wait_until 30 all_are_up
             # shellcheck disable=SC2086 # an empty target is no argument
             as_user scancel $target -s USR1 "$job"
@@ -72,7 +73,7 @@ end_run() {
 
 @test "without --forward-usr1, USR1 is recorded and does not reach the programs" {
     write_counter
-    lead_job '' '' "$dir/counter" "$dir"
+    submit_lead_job '' '' "$dir/counter" "$dir"
     wait_until 30 all_are_up
     as_user scancel -s USR1 "$job"
     wait_until 10 has_event signal
@@ -85,7 +86,7 @@ end_run() {
     for tracker in cgroup linuxproc; do
         use_testbed "$tracker"
         write_counter
-        lead_job --forward-usr1 '' "$dir/counter" "$dir"
+        submit_lead_job --forward-usr1 '' "$dir/counter" "$dir"
         wait_until 30 all_are_up
         as_user scancel -s TERM "$job.0"
         wait_until 10 has_event signal
@@ -100,7 +101,7 @@ end_run() {
     for tracker in cgroup linuxproc; do
         use_testbed "$tracker"
         # shellcheck disable=SC2016
-        lead_job '' '' bash -c 'exec 9>"$0/alive-$DLRUN_RANK"; flock 9; n=0
+        submit_lead_job '' '' bash -c 'exec 9>"$0/alive-$DLRUN_RANK"; flock 9; n=0
             trap "((n++)); echo \$n > \$0/term-$DLRUN_RANK" TERM
             setsid bash -c "trap \"\" TERM; sleep 300" & echo up >"$0/up-$DLRUN_RANK"
             while :; do sleep 0.1; done' \
@@ -122,7 +123,7 @@ end_run() {
     for tracker in cgroup linuxproc; do
         use_testbed "$tracker"
         write_counter
-        lead_job '' '' "$dir/counter" "$dir"
+        submit_lead_job '' '' "$dir/counter" "$dir"
         wait_until 30 all_are_up
         scontrol update job="$job" EndTime="$(date -d '+1 second' +%FT%T)"
         save_dir_of "$tracker"
@@ -137,7 +138,7 @@ end_run() {
 }
 
 @test "a step that cannot be launched ends the job with 77 and srun's message" {
-    lead_job '' '-n 4000' true
+    submit_lead_job '' '-n 4000' true
     wait_until 20 has_event ended
     [[ $(event ended) == *'"code":77'*'More processors requested'* ]]
     message='dlrun: the step could not be launched (exit code 1): .*srun: error: .*More processors'
@@ -157,7 +158,7 @@ job_failed_with() {
     } >"$dir/srun_stand_in/srun"
     chmod 755 "$dir/srun_stand_in/srun"
     sbatch_options=(--export="ALL,PATH=$dir/srun_stand_in:$slurm_bin:/usr/bin:/bin")
-    lead_job '' '' true
+    submit_lead_job '' '' true
     wait_until 20 test -e "$dir/ready"
     "$testbed/fault" pause n1 # A paused node keeps TERM from lead.
     as_user scancel "$job"
@@ -173,7 +174,7 @@ job_failed_with() {
 }
 
 @test "a command that is not on the node ends the job with 127, and a line names host and PATH" {
-    lead_job '' '' pythonx train.py
+    submit_lead_job '' '' pythonx train.py
     wait_until 20 has_event ended
     message='pythonx: command not found \(PATH=.*\); dlrun ends the other 7 ranks'
     grep -Eq "^dlrun: rank [0-7] on n[1-4]: $message\$" "$dir/out"
@@ -182,7 +183,7 @@ job_failed_with() {
 
 @test "the job's exit code is that of the first failed rank, whatever srun reports" {
     # shellcheck disable=SC2016
-    lead_job '' '' bash -c '[ $DLRUN_RANK = 5 ] && exit 3; sleep 60'
+    submit_lead_job '' '' bash -c '[ $DLRUN_RANK = 5 ] && exit 3; sleep 60'
     wait_until 20 has_event ended
     [[ $(event attempt_end) == *'"first_failed":{"rank":5,"host":"n3","code":3,"signal":""}'* ]]
     wait_until 10 job_failed_with 3
@@ -191,7 +192,7 @@ job_failed_with() {
 @test "a requeued job claims its run again, as the next attempt with its own logs" {
     sbatch_options=(--requeue)
     # shellcheck disable=SC2016
-    lead_job '' '' \
+    submit_lead_job '' '' \
         bash -c 'echo "attempt $DLRUN_ATTEMPT"; echo up >"$0/up-$DLRUN_RANK";
             [ "$DLRUN_ATTEMPT" = 1 ] || sleep 300' \
         "$dir"
@@ -205,18 +206,18 @@ job_failed_with() {
 }
 
 @test "another job with the same run exits at once with 75" {
-    lead_job '' '' true
+    submit_lead_job '' '' true
     wait_until 20 has_event ended
     local first_run_dir=$run_dir
     sbatch_options=(--export="ALL,DLRUN_RUN=$first_run_dir")
-    lead_job '' '' touch "$dir/second"
+    submit_lead_job '' '' touch "$dir/second"
     wait_until 20 job_failed_with 75
     [ ! -e "$dir/second" ]
     grep -q 'holds this run' "$dir/out"
 }
 
 @test "an attempt that is superseded by a later one ends, and records no end of the run" {
-    lead_job '' '' sleep 300
+    submit_lead_job '' '' sleep 300
     wait_until 20 has_event joined
     as_user bash -c 'echo 1 >"$0/attempt"' "$run_dir"
     wait_until 20 job_failed_with 75
@@ -232,7 +233,7 @@ job_failed_with() {
 exec "$@"
 SH
     chmod 755 "$dir/slow"
-    lead_job '--join-timeout 3' "$dir/slow" true
+    submit_lead_job '--join-timeout 3' "$dir/slow" true
     wait_until 30 has_event ended
     [[ $(event missing) == *'"ranks":[4,5]'* ]]
     grep -q 'dlrun: 2 of 8 ranks did not connect to lead within 3.* s: ranks 4-5; missing on n3 (all)' \
@@ -244,7 +245,7 @@ SH
     for tracker in cgroup linuxproc; do
         use_testbed "$tracker"
         install -D -m 755 "$DLRUN_BUILD_DIR/bin/mpi_chain" "$DLRUN_TESTBED_PREFIX/bin/mpi_chain"
-        lead_job '' --mpi=pmix "$DLRUN_TESTBED_PREFIX/bin/mpi_chain"
+        submit_lead_job '' --mpi=pmix "$DLRUN_TESTBED_PREFIX/bin/mpi_chain"
         wait_until 60 has_event ended
         cat "$dir/out"
         [[ $(event ended) == *'"message":"all 8 ranks ended with 0"'* ]]

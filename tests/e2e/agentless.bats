@@ -18,8 +18,8 @@ SH
     chmod 755 "$dir/bin/torchrun"
 }
 
-# spec PRESET RESOURCES: writes PRESET.yaml, whose program reports into the folder PRESET
-spec() {
+# write_spec PRESET RESOURCES: writes PRESET.yaml, whose program reports into the folder PRESET
+write_spec() {
     as_user mkdir "$dir/$1"
     as_user tee "$dir/$1.yaml" >/dev/null <<YAML
 name: $1
@@ -34,8 +34,8 @@ YAML
 verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
 
 @test "torch, torchrun, mpi and plain run at once on the same 4 nodes, without dlrun's agents" {
-    for preset in torch mpi plain; do spec "$preset" 'nodes: 4, tasks_per_node: 2'; done
-    spec torchrun 'nodes: 4'
+    for preset in torch mpi plain; do write_spec "$preset" 'nodes: 4, tasks_per_node: 2'; done
+    write_spec torchrun 'nodes: 4'
     for preset in torch torchrun mpi plain; do dl submit "$preset.yaml"; done
     for preset in torch torchrun mpi plain; do
         dl wait "$preset" || { dl logs "$preset" && false; }
@@ -51,7 +51,7 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
 }
 
 @test "a rendered script that is submitted by hand gives 5 tasks on 4 nodes their ranks" {
-    spec torch 'nodes: 4, ntasks: 5'
+    write_spec torch 'nodes: 4, ntasks: 5'
     dl render torch.yaml -o "$dir/job.sh"
     as_user bash -c 'cd "$1" && mkdir -p runs && exec sbatch --wait job.sh' - "$dir"
     run verify torch 5
@@ -62,7 +62,7 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
 }
 
 @test "a failed program fails the job, and srun ends the other programs" {
-    spec plain 'nodes: 2'
+    write_spec plain 'nodes: 2'
     run dl submit plain.yaml \
         --set 'launch.command=[sh, -c, "[ $DLRUN_RANK != 1 ] || exit 7; exec sleep 100"]' --watch
     [ "$status" -eq 5 ]
@@ -71,7 +71,7 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
 }
 
 @test "checkpoint.signal_before reaches every rank on every node, but not the shell" {
-    spec plain 'nodes: 2'
+    write_spec plain 'nodes: 2'
     # shellcheck disable=SC2016 # not expanded by the test
     local program='trap \"echo saved $SLURM_PROCID; exit 0\" USR1; touch up-$SLURM_PROCID;'
     program+=' while :; do sleep 0.1 & wait; done'
@@ -90,7 +90,7 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
 words: [env, 'B=it''s "$HOME" `id` \ {{x}} {rank}']
 env: {A: 'it''s "$HOME" `id` \ {{x}} {rank}'}
 YAML
-    spec mine 'nodes: 1'
+    write_spec mine 'nodes: 1'
     as_user bash -c 'cd "$1" &&
         DLRUN_CONFIG=$1/config exec dlrun submit mine.yaml --watch \
             --set "launch.command=[printenv, A, B]"' \
@@ -101,7 +101,7 @@ it'\''s "$HOME" `id` \ {x} 0'* ]]
 }
 
 @test "rank 0 skips a port that is in use or that another job has chosen" {
-    spec torch 'nodes: 1'
+    write_spec torch 'nodes: 1'
     dl render torch.yaml | sed -n '/^# A port for/,/^export DLRUN_MASTER_PORT/p' \
         >"$BATS_TEST_TMPDIR/choose"
     # The fixed seed gives the same choice each time, so only occupied ports change it. No other

@@ -29,7 +29,7 @@ hold_allocation() {
 }
 is_running() { [[ $(job_state "$1") == RUNNING ]]; }
 
-@test "run --here starts the spec's ranks in the allocation of salloc, and only those" {
+@test "run --here starts the spec's ranks, and no others, in the allocation of salloc" {
     run as_user env --chdir="$dir" WORK=: salloc -N 3 --ntasks-per-node=2 -t 5 \
         dlrun run --here exp.yaml
     echo "$output"

@@ -67,7 +67,7 @@ dl_with_loggers() {
 
 # Checks that all calls logged since the last check name the cluster. Ignores calls that concern
 # only this machine.
-all_calls_named_other() {
+all_calls_name_cluster_other() {
     local calls
     calls=$(grep -Ev '^srun --(mpi=list|help)$|^[a-z]+ --version$' "$dir/calls")
     : >"$dir/calls"
@@ -101,23 +101,23 @@ all_calls_named_other() {
 
 @test "every Slurm command that dlrun calls for the run names the cluster" {
     dl_with_loggers submit job.yaml
-    all_calls_named_other
+    all_calls_name_cluster_other
     wait_until 60 is_state last running
     for words in "status last" "ls" "attach last -- true" "check job.yaml" \
         "submit job.yaml --test-only" "doctor -M other" "doctor -M other --site-file"; do
         : >"$dir/calls"
         # shellcheck disable=SC2086 # splits the words
         dl_with_loggers $words </dev/null
-        all_calls_named_other
+        all_calls_name_cluster_other
     done
     dl_with_loggers cancel last
-    all_calls_named_other
+    all_calls_name_cluster_other
     dl_with_loggers wait last || true
-    [ ! -s "$dir/calls" ] || all_calls_named_other
+    [ ! -s "$dir/calls" ] || all_calls_name_cluster_other
     dl_with_loggers interactive job.yaml -- bash -c 'echo on $SLURM_CLUSTER_NAME' \
         </dev/null >"$dir/out"
     grep -q '^on other$' "$dir/out"
-    all_calls_named_other
+    all_calls_name_cluster_other
 }
 
 @test "if sbatch dies before it replies, the job is found on its cluster and exists once" {
@@ -132,7 +132,7 @@ SH
     [ "$(jq -r .cluster <<<"$output")" = other ]
     [ "$(count_jobs_on other)" -eq 1 ]
     no_jobs_on testbed
-    all_calls_named_other
+    all_calls_name_cluster_other
 }
 
 @test "doctor queries the named cluster" {

@@ -178,7 +178,7 @@ field() { dl status last --json | jq -r "$1"; }
     [ ! -e "$dir/runs" ]
 }
 
-@test "submit prints the start if squeue answers, and submit and check print the limits" {
+@test "submit prints the estimated start if squeue answers, and submit and check print the limits" {
     as_user mkdir -p "$dir/config/sites" "$dir/bin"
     as_user tee "$dir/config/sites/here.yaml" >/dev/null <<'YAML'
 partitions:
@@ -210,7 +210,7 @@ YAML
 @test "an option that sbatch or srun lacks is reported with its place and the nearest name" {
     as_user sed -i '/^launch/i slurm: {mial-user: me, mail-typ: NONE, frobnicate: true}' \
         "$dir/hello.yaml"
-    # sbatch accepts the unique start of an option: --mail-typ is --mail-type.
+    # sbatch accepts a unique prefix of an option: --mail-typ is --mail-type.
     for words in check submit "submit --test-only"; do
         # shellcheck disable=SC2086 # splits the words
         run dl $words hello.yaml --set 'launch.srun={labell: true}'
@@ -340,8 +340,8 @@ SH
     [ "$status" -eq 0 ]
     [[ $output == *"rank 1 of 2 on n"* ]]
     cmp "$dir/job.sh" "$(field .path)/job.sh"
-    # The run has the spec of its script, and `diff` shows the edits: before and after the
-    # submission, and next to an unedited script.
+    # The run has the spec of its script, and `diff` shows the edits, before and after the
+    # submission. In a script that was not edited it shows none.
     [[ $(<"$(field .path)/resolved.yaml") == *"tasks_per_node: 2"* ]]
     for what in job.sh last; do
         run dl diff "$what"

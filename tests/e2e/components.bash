@@ -14,7 +14,7 @@ second_part_options=() # of sbatch for the second part of a heterogeneous job
 # component NAME FIRST_NODE NODES RANKS GPUS OPTIONS... -- PROGRAM...: adds a component. FIRST_NODE
 # is an index, or hK for part K (from 0) of a heterogeneous job. GPUs are per node.
 component() {
-    local name=$1 first=$2 nodes=$3 ranks=$4 gpus=$5 words=()
+    local name=$1 first_node=$2 nodes=$3 ranks=$4 gpus=$5 words=()
     shift 5
     while [[ $1 != -- ]]; do words+=("$1") && shift; done
     shift
@@ -23,10 +23,10 @@ component() {
     component_arguments+=("${words[@]}")
     local step=(--export=ALL --kill-on-bad-exit=1 --nodes="$nodes" --ntasks="$ranks"
         --ntasks-per-node=$((ranks / nodes)) --cpus-per-task=2)
-    if [[ $first == h* ]]; then
-        component_arguments+=(--het-group "${first#h}")
+    if [[ $first_node == h* ]]; then
+        component_arguments+=(--het-group "${first_node#h}")
     else
-        component_arguments+=(--component-first-node "$first")
+        component_arguments+=(--component-first-node "$first_node")
         step+=(--exact)
     fi
     if ((gpus > 0)); then step+=(--gres="gpu:$gpus"); else step+=(--gpus-per-node=0); fi
@@ -35,7 +35,7 @@ component() {
 
 # submit_components: submits the job; sets job and run_dir
 submit_components() {
-    # Each node of the job has the resources that its largest component needs.
+    # Each node of the job has the resources that the largest component needs.
     local common=(--ntasks-per-node=1 --cpus-per-task=8 --gres=gpu:4 -t 5)
     {
         printf '#!/bin/bash\n#SBATCH %s\n' "${common[*]} ${sbatch_options[*]}"

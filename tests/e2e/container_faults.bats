@@ -32,7 +32,7 @@ has_a_container() { containers_of n1 | grep -q ^dlrun-; }
     done
 }
 
-@test "a mount flag that enroot does not know, and would mount read-write, is refused" {
+@test "a mount flag that enroot would ignore, so that it would mount read-write, is refused" {
     run as_user env -u PMIX_MCA_gds srun --mpi=none --container-image="$images/tiny.sqsh" \
         --container-mounts="$dir/data:/d:readonly" touch /d/written
     echo "$output"

@@ -34,7 +34,7 @@ load_testbed() {
 [[ ! -e ${DLRUN_TESTBED_DIR:-/run/dlrun-testbed}/up ]] || load_testbed
 
 # Unsets the variables of the shared testbed, before a test file starts a testbed of its own. Keeps
-# only the variable that chooses the installed Slurm.
+# only the variable that chooses one of the installed Slurm versions.
 forget_testbed() {
     local slurm=${DLRUN_TESTBED_SLURM:-}
     unset "${!DLRUN_TESTBED_@}"
@@ -88,12 +88,12 @@ cancel_jobs() {
 }
 
 end_test() {
-    [[ ${BATS_TEST_COMPLETED:-} == 1 ]] || print_failure 2>&1 | sed 's/^/# /' >&3
+    [[ ${BATS_TEST_COMPLETED:-} == 1 ]] || print_failure_and_repair 2>&1 | sed 's/^/# /' >&3
     cancel_jobs
 }
 teardown() { end_test; }
 
-print_failure() {
+print_failure_and_repair() {
     echo "try $BATS_TEST_TRY_NUMBER failed: $BATS_TEST_DESCRIPTION"
     cat "$BATS_OUT"
     echo "the output of the last \`run\`: ${output:-}"
