@@ -93,7 +93,7 @@ dependency() {
     [[ $output == *"#SBATCH --dependency=afterok:12,afterok:13_4"* ]]
 }
 
-@test "a dependency on an ended run is checked at submission: one that can never be met is refused" {
+@test "a dependency on an ended run is checked at submission, and refused if it can never be met" {
     as_user touch "$dir/go"
     dl submit first.yaml --watch
     dl submit second.yaml --set 'after.ok=first'

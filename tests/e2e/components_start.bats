@@ -6,7 +6,7 @@
 load helpers
 load components
 
-@test "a trainer starts when the server on its node is ready, and the trainer's end stops the server" {
+@test "a trainer starts when its node's server is ready, and the trainer's end stops the server" {
     component server 0 1 1 2 --role service --ready-http /health --port-count 1 \
         -- bash -c "$(server_program)" "$dir"
     # shellcheck disable=SC2016

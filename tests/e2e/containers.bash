@@ -22,9 +22,9 @@
 #                            containers; call it in setup, not in setup_file
 #   as_user_on_node NODE COMMAND...
 #                            runs the command as the user on a node
-#   make_imported_root DIR   makes a root like one that enroot imported from a registry: /etc/rc changes
-#                            to the work directory /work and runs the entry point, which exports
-#                            IN_BOTH=entry-point and prints that it ran
+#   make_imported_root DIR   makes a root like those that enroot imports from a registry: /etc/rc
+#                            changes to the work directory /work and runs the entry point, which
+#                            exports IN_BOTH=entry-point and prints that it ran
 
 require_containers() {
     [[ -n ${DLRUN_TESTBED_CONTAINERS:-} ]] || {

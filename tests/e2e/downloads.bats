@@ -45,8 +45,8 @@ write_spec() {
     chown "$DLRUN_TESTBED_USER:" "$dir/$1"
 }
 
-# write_spec_without_trainer NAME: writes any.yaml, a job without the trainer that downloads this
-# file.
+# write_spec_without_trainer NAME: writes any.yaml, a job that does not use the trainer. The
+# job downloads this file.
 write_spec_without_trainer() {
     local name=$1 sum
     sum=$(sha256sum <"$dir/served/$name")

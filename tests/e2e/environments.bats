@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # environment.uv, pixi and spack: built once on the submitting machine, before the job is queued. A
 # real uv is used if the user has one; else the stand-in of tests/stand_ins. The other tools are
-# always stand-ins. Nothing here uses the network: the project has no dependencies.
+# always stand-ins. Nothing here uses the network: the pyproject.toml below has no dependencies.
 # timeout: 240
 
 load helpers

@@ -24,7 +24,7 @@ teardown() {
 
 victim_pid() { pgrep -n -u "$DLRUN_TESTBED_USER" -fx 'sleep 1200'; }
 victim_process_is_alive() { victim_pid >/dev/null; }
-# Prints the identity of a local job as dlrun writes it: HOST:PID:START.
+# Prints the victim's process as dlrun writes the id of a local job: HOST:PID:START.
 victim_identity() {
     local pid
     pid=$(victim_pid)

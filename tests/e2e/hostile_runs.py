@@ -410,7 +410,7 @@ REPORT = "report-of-hostile.html"
 
 # Sequences that dlrun itself prints on a terminal: colours, and in logs the start of a line that
 # replaces the line before.
-LAYOUT = re.compile(rb"\x1b\[[0-9;]*m|\r\x1b\[K|\r\n")
+DLRUN_SEQUENCES = re.compile(rb"\x1b\[[0-9;]*m|\r\x1b\[K|\r\n")
 CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
@@ -514,7 +514,7 @@ def faults_of(words, on_terminal, private):
     # A pipe gets scripts and logs byte for byte.
     is_document = not on_terminal and (words[0] == "logs" or words[-1] == "--dry-run")
     if not is_document and not faults:
-        shown = LAYOUT.sub(b"\n", output) if on_terminal else output
+        shown = DLRUN_SEQUENCES.sub(b"\n", output) if on_terminal else output
         faults += [fault for fault in (unsafe_bytes(shown), unsafe_bytes(page)) if fault]
     return faults
 

@@ -42,8 +42,8 @@ import time
 
 import yaml
 
-HOME = os.path.abspath(".")
-TOUCH = f"touch {HOME}/canary"
+WORK_DIR = os.path.abspath(".")
+TOUCH = f"touch {WORK_DIR}/canary"
 
 STRINGS = (
     # special in a shell
@@ -398,8 +398,8 @@ NORMALISED = SLURMS_OWN | set(PARSED) | {"resources.output", "resources.error", 
 def write_job_spec(number, text, more=()):
     values = {"name": f"h{number}", "resources.time": "5m", "resources.partition": "batch",
               "launch.preset": "plain",
-              "launch.command": ["python3", f"{HOME}/dump.py", text],
-              "environment.vars": {"HOSTILE": text, "DUMP": f"{HOME}/dump-{number}.json"}}
+              "launch.command": ["python3", f"{WORK_DIR}/dump.py", text],
+              "environment.vars": {"HOSTILE": text, "DUMP": f"{WORK_DIR}/dump-{number}.json"}}
     values.update(more)
     make_spec(values, f"j{number}.yaml")
     return f"j{number}.yaml"
@@ -548,13 +548,13 @@ def check_prologue(pairs, failures):
         script = render(key, text, 100000 + index, failures)
         if script is None:
             continue
-        record = f"{HOME}/record-{index}"
+        record = f"{WORK_DIR}/record-{index}"
         # lead starts the recorder in place of srun. module and conda are functions, as on a
         # cluster, and so are the commands that source an environment and enter a project.
         header = "".join(f"{name}() {{ printf '%s\\0' {name} \"$@\" >> {record}; }}; export -f "
                          f"{name}\n" for name in ("module", "conda", ".", "cd"))
-        wrapper = (f"#!/bin/bash\nexport RECORD={record} PATH={HOME}/bin:$PATH\n{header}bash "
-                   f"{HOME}/{script}\n")
+        wrapper = (f"#!/bin/bash\nexport RECORD={record} PATH={WORK_DIR}/bin:$PATH\n{header}bash "
+                   f"{WORK_DIR}/{script}\n")
         with open(f"w{index}.sh", "w", encoding="ascii") as out:
             out.write(wrapper)
         done = run(["sbatch", "--parsable", "--output=/dev/null", "--time=5", f"w{index}.sh"])
@@ -650,7 +650,7 @@ def main():
 
 
 def print_failures(failures):
-    canaries = [name for name in os.listdir(HOME) if name.startswith("canary")]
+    canaries = [name for name in os.listdir(WORK_DIR) if name.startswith("canary")]
     for name in canaries:
         failures.add("executed", name, "a hostile string ran")
     for line in failures.seen[:60]:
