@@ -83,7 +83,7 @@ waiting_program='echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"; exec sleep 300'
     wait_until 20 job_ended_with 137:0
 }
 
-@test "a service that ends with 0 before the main components fails the job" {
+@test "the job fails if a service ends with 0 before the main components end" {
     component server 0 1 1 0 --role service -- true
     component trainer 1 1 1 0 -- sleep 300
     submit_components

@@ -34,7 +34,7 @@ request_two_parts() { sbatch_options=(-N2) second_part_options=(-N1); }
     [ "$(cut -d' ' -f2 "$dir/server-starts")" = "" ]
 }
 
-@test "scancel of the second part alone ends the job, and names its component" {
+@test "scancel of the second part alone ends the job, and the record names the part's component" {
     request_two_parts
     component trainer h0 2 2 0 -- sleep 300
     component server h1 1 1 0 --role service -- sleep 300

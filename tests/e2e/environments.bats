@@ -81,7 +81,7 @@ count_environments() { find "$dir/.dlrun/uv" -mindepth 1 -maxdepth 1 -type d | w
     [[ $(dl logs --rank 1 last) == *"1 in $old"* ]]
 }
 
-@test "pixi and spack are installed before the job is queued, and dlrun run installs them, too" {
+@test "the environments of pixi and spack are installed before queueing, and also by dlrun run" {
     as_user touch "$dir/go"
     run with_tools dlrun run pixi.yaml
     echo "$output"

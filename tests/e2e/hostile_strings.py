@@ -625,7 +625,7 @@ def main():
     failures = Failures()
     if args.rest:
         check_rest(args.rest, args.all, failures)
-        return print_failures(failures)
+        return check_canaries_and_print_failures(failures)
     check_parsed(failures)
     # environment.setup is shell code by definition. The other two are checked in jobs and
     # runs below.
@@ -646,10 +646,10 @@ def main():
     print(f"{check_jobs(failures, step=1 if args.all else 4)} jobs for environment.vars and "
           "launch.command", flush=True)
     print(f"{check_local(failures, step=1 if args.all else 2)} runs on this machine", flush=True)
-    return print_failures(failures)
+    return check_canaries_and_print_failures(failures)
 
 
-def print_failures(failures):
+def check_canaries_and_print_failures(failures):
     canaries = [name for name in os.listdir(WORK_DIR) if name.startswith("canary")]
     for name in canaries:
         failures.add("executed", name, "a hostile string ran")

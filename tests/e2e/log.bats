@@ -51,7 +51,7 @@ executed_programs() {
     prints_no_secret cat "$dir/err" "$dir/out"
 }
 
-@test "a reader of the log that ends early neither ends dlrun nor loses the job" {
+@test "if the reader of the log ends early, dlrun goes on and the job is not lost" {
     printf 'export MY_KEY=%s\n' "$canary" >"$dir/env.sh"
     chmod 600 "$dir/env.sh" && chown "$DLRUN_TESTBED_USER:" "$dir/env.sh"
     as_user bash -c 'cd "$1" && . ./env.sh && rm env.sh &&

@@ -28,7 +28,7 @@ keep_draft() {
         dlrun doctor --site-file >~/.config/dlrun/sites/alpine.yaml'
 }
 
-# Prints the commands of the README's section, without prompts and remarks.
+# Prints the commands of the README's section, without prompts. bash ignores the remarks after them.
 readme_commands() {
     sed -n '/^## A cluster that dlrun does not know/,/^## What/s/^\$ //p' \
         "$DLRUN_SOURCE_DIR/README.md"

@@ -19,8 +19,8 @@ SH
     chmod 755 "$dir/bin/torchrun"
 }
 
-# write_spec PRESET RESOURCES [LAUNCH...]: writes PRESET.yaml, whose program reports into the
-# folder PRESET
+# write_spec PRESET RESOURCES [LINE...]: writes PRESET.yaml, which has these lines below `launch`,
+# and whose program reports into the folder PRESET
 write_spec() {
     local preset=$1 resources=$2
     shift 2
