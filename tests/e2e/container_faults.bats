@@ -16,7 +16,7 @@ no_container_is_left() {
 }
 has_a_container() { containers_of n1 | grep -q ^dlrun-; }
 
-@test "with the preset mpi, a session, a job without PMIx and attach start in the container" {
+@test "with the preset mpi, a session, attach and a job without PMIx start in the container" {
     for runtime in pyxis enroot; do
         set_runtime $runtime
         run dl interactive job.yaml --set launch.preset=mpi -- cat /etc/os-release

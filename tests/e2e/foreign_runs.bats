@@ -33,7 +33,7 @@ teardown() {
     end_test
 }
 
-list_index() { as_user bash -c 'ls "$HOME/.local/state/dlrun/runs" 2>/dev/null' || true; }
+index_entries() { as_user bash -c 'ls "$HOME/.local/state/dlrun/runs" 2>/dev/null' || true; }
 # Prints the victim's pending and running jobs. Slurm may start a job at any time, so the state is
 # left out.
 jobs_of_victim() { squeue -h -u "$DLRUN_TESTBED_USER" -t pending,running -o '%i' | sort; }
@@ -42,7 +42,7 @@ jobs_of_victim() { squeue -h -u "$DLRUN_TESTBED_USER" -t pending,running -o '%i'
 nothing_was_done() {
     [ -z "$(requests)" ] || { requests >&2 && return 1; }
     [ "$(hash_of "$1")" = "$before" ] || { echo "$1 was written" >&2 && return 1; }
-    [[ $(list_index) != *"${1##*/}"* ]] || { echo "$1 is in the index" >&2 && return 1; }
+    [[ $(index_entries) != *"${1##*/}"* ]] || { echo "$1 is in the index" >&2 && return 1; }
     [ "$(jobs_of_victim)" = "$jobs" ] ||
         { echo "the victim's jobs were: $jobs; they are: $(jobs_of_victim)" >&2 && return 1; }
     [[ $transcript != *"PRIVATE KEY"* && $transcript != *secretword* ]] ||

@@ -85,7 +85,7 @@ field() { dl status last --json | jq -r "$1"; }
     [ "$(field .state)" = cancelled ]
 }
 
-@test "run and status report a killed lead in the same words, and the record has one event ended" {
+@test "run and status report a killed lead in the same words, and the record has one ended event" {
     dl run hello.yaml \
         --set "launch.command=[bash, -c, 'touch $dir/up; while :; do sleep 0.2; done']" \
         >"$BATS_TEST_TMPDIR/out" 2>&1 &
