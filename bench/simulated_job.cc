@@ -240,7 +240,7 @@ void Simulation::try_later(SimulatedRank& rank, const Error& why, Clock::time_po
   rank.watch.reset();
   rank.link_try.reset();
   rank.phase = RankPhase::kWaiting;
-  schedule(rank, now + rank.pace.take_pause());
+  schedule(rank, now + rank.pace.next_pause());
 }
 
 void Simulation::on_ready(int number, std::uint32_t events) {

@@ -41,7 +41,7 @@
 namespace dlrun::agent {
 namespace {
 
-/// Prints an error that occurred before any attempt, and returns code.
+/// Prints why lead starts no attempt, and returns code.
 int refuse(const Error& error, int code) {
   std::ignore = write_all(STDERR_FILENO, fmt::format("dlrun: {}\n", error.message));
   return code;
@@ -221,7 +221,7 @@ int run_lead(const LeadOptions& options, const Env& env) {
   RecordedHistory recorded;
   if (run->was_claimed_before) {
     auto history = read_history_file(run->directory / "events.jsonl", options.program_is_bundled);
-    // Without the history lead does not know how many restarts are left.
+    // Without the history, lead does not know how many restarts are left.
     if (!history) return refuse(history.error(), kExitRunUnwritable);
     recorded = std::move(*history);
   }

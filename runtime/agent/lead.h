@@ -56,7 +56,7 @@ struct LeadOptions {
   bool forwards_usr1 = false;                      ///< a USR1 makes the programs save a checkpoint
   std::optional<std::chrono::seconds> hang_after;  ///< health.hang_after
   std::optional<std::chrono::seconds> idle_gpu_after;  ///< health.idle_gpu_after
-  bool ends_idle_gpus = false;  ///< idle GPUs end the run instead of only causing a warning
+  bool idle_gpus_end_run = false;  ///< idle GPUs do not only cause a warning, but end the run
   RetryOptions retry;
   KnownBadOptions known_bad;
   NotifyOptions notify{};

@@ -52,20 +52,20 @@ void LeadConnection::on_ready(std::uint32_t events) {
 }
 
 void LeadConnection::receive() {
-  if (!link_->receive(on_message_)) close();
+  if (!link_->receive(on_message_)) on_link_closed();
 }
 
 void LeadConnection::send(const MessageToLead& message) {
   if (!is_open()) return;
   link_->send(text_of(json_of(message)));
-  if (!link_->is_open()) return close();
+  if (!link_->is_open()) return on_link_closed();
   if (watch_ && link_->holds_bytes() != waits_to_send_) {
     waits_to_send_ = !waits_to_send_;
     loop_.change(*watch_, waits_to_send_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
   }
 }
 
-void LeadConnection::close() {
+void LeadConnection::on_link_closed() {
   if (!watch_) return;
   loop_.unwatch(*watch_);
   watch_.reset();

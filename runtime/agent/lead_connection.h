@@ -33,16 +33,17 @@ class LeadConnection {
   /// Handles the messages that have arrived, without waiting.
   void receive();
 
-  /// Returns true if connect() has succeeded. The connection may be closed again.
+  /// Returns true if connect() has succeeded, even if the connection has been closed since.
   [[nodiscard]] bool is_made() const { return link_.has_value(); }
   [[nodiscard]] bool is_open() const { return link_ && link_->is_open(); }
-  /// Returns the local address. Like why_closed(), call it only if is_made().
-  [[nodiscard]] std::string address() const { return link_->address(); }
+  /// Returns this rank's address. Like why_closed(), call it only if is_made().
+  [[nodiscard]] std::string own_address() const { return link_->own_address(); }
   [[nodiscard]] const std::string& why_closed() const { return link_->why_closed(); }
 
  private:
   void on_ready(std::uint32_t events);
-  void close();
+  /// Handles the end of the link: takes it from the loop and calls on_closed.
+  void on_link_closed();
 
   EventLoop& loop_;
   std::function<void(std::string_view)> on_message_;

@@ -64,7 +64,7 @@ std::vector<Option> options_of_health(LeadOptions& lead) {
   return {{"--hang-after", seconds_into("--hang-after", lead.hang_after), {}},
           {"--rehearse", seconds_into("--rehearse", lead.rehearsal), {}},
           {"--idle-gpu-after", seconds_into("--idle-gpu-after", lead.idle_gpu_after), {}},
-          {"--end-idle-gpus", {}, [&lead] { lead.ends_idle_gpus = true; }},
+          {"--end-idle-gpus", {}, [&lead] { lead.idle_gpus_end_run = true; }},
           {"--stop-early",
            [&lead](std::string_view value) -> Result<> {
              DLRUN_TRY_ASSIGN(auto rule, parse_stop_rule(value));

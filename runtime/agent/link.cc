@@ -19,8 +19,8 @@ using std::chrono::milliseconds;
 // succeeds sooner. Lead may also be slow, so each try has a longer limit than the previous one.
 constexpr milliseconds kSynLimit{400};
 constexpr milliseconds kFirstTryLimit{1000};  // first try of an endpoint, from SYN to lead's proof
-constexpr milliseconds kTryLimit{4000};       // longest later try
-constexpr milliseconds kAskEvery{200};        ///< interval of the calls of should_stop
+constexpr milliseconds kLongestTryLimit{4000};
+constexpr milliseconds kAskEvery{200};  ///< interval of the calls of should_stop
 constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{1000};
 constexpr std::size_t kHeldLimitBytes = 16U << 20U;
@@ -112,11 +112,11 @@ Result<std::optional<Link>> LinkTry::take(std::string_view bytes) {
 LinkPace::LinkPace()
     : random_(std::random_device{}()), pause_(kFirstPause), try_limit_(kFirstTryLimit) {}
 
-milliseconds LinkPace::take_pause() {
+milliseconds LinkPace::next_pause() {
   const auto longest = pause_.count();
   const milliseconds taken(std::uniform_int_distribution<long>(longest / 2, longest)(random_));
   pause_ = std::min(pause_ * 2, kLongestPause);
-  try_limit_ = std::min(try_limit_ * 2, kTryLimit);
+  try_limit_ = std::min(try_limit_ * 2, kLongestTryLimit);
   return taken;
 }
 
@@ -153,7 +153,7 @@ Result<Link> Link::connect(const std::vector<Endpoint>& endpoints, const Key& se
       errors += fmt::format("{}{}: {}", errors.empty() ? "" : "; ", endpoint.text(),
                             link.error().message);
     }
-    const auto pause = pace.take_pause();
+    const auto pause = pace.next_pause();
     if (Clock::now() + pause >= until) {
       return fail(Errc::kUnavailable, "lead cannot be reached within {} s: {}",
                   limit.count() / 1000, errors);

@@ -33,10 +33,10 @@ class LinkTry {
                                              const std::optional<std::string>& source = {});
 
   [[nodiscard]] int socket() const { return socket_.get(); }
-  /// Returns true while the TCP connection is not established: the try then waits until the socket
-  /// is writable, and afterwards until it is readable.
+  /// Returns true while the TCP connection is not established: the caller then waits until the
+  /// socket is writable, and afterwards until it is readable.
   [[nodiscard]] bool is_connecting() const { return is_connecting_; }
-  /// Returns the time at which the try fails unless the socket becomes ready before.
+  /// Returns the time at which the caller gives the try up unless the socket becomes ready before.
   [[nodiscard]] Clock::time_point until() const;
 
   /// Does what is possible without blocking. Call it when the socket is ready. Returns the link
@@ -67,9 +67,9 @@ class LinkPace {
   LinkPace();
   /// Returns the time limit of the next try.
   [[nodiscard]] std::chrono::milliseconds try_limit() const { return try_limit_; }
-  /// Returns the pause after a failed round of tries. Doubles the next pause and the time limit of
-  /// the next tries, up to their limits.
-  [[nodiscard]] std::chrono::milliseconds take_pause();
+  /// Returns the pause after a failed round of tries. Doubles the pause after it and the time limit
+  /// of the next tries, up to their limits.
+  [[nodiscard]] std::chrono::milliseconds next_pause();
 
  private:
   std::minstd_rand random_;
@@ -102,7 +102,9 @@ class Link {
   /// Returns why the link is closed; empty while it is open.
   [[nodiscard]] const std::string& why_closed() const { return why_closed_; }
   /// Returns the local address; empty if it is unknown.
-  [[nodiscard]] std::string address() const { return local_address(socket_.get()).value_or(""); }
+  [[nodiscard]] std::string own_address() const {
+    return local_address(socket_.get()).value_or("");
+  }
 
  private:
   friend class LinkTry;

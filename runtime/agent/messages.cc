@@ -163,11 +163,12 @@ Result<Hello> Hello::of(const Json& message) {
   hello.collect_limit =
       std::chrono::seconds(clamped(message, "collects", 0, 0, kLongestCollecting));
   const auto& w = hello.world;
-  const bool is_whole = w.rank >= 0 && w.rank < w.size && w.local_rank >= 0 &&
-                        w.local_rank < w.local_size && w.node_rank >= 0 && w.node_rank < w.nnodes;
+  const bool is_consistent = w.rank >= 0 && w.rank < w.size && w.local_rank >= 0 &&
+                             w.local_rank < w.local_size && w.node_rank >= 0 &&
+                             w.node_rank < w.nnodes;
   if (hello.port < 0 || hello.port > 65535)
     return fail(Errc::kInvalid, "a hello with port {}", hello.port);
-  if (!is_whole)
+  if (!is_consistent)
     return fail(Errc::kInvalid, "a hello whose world contradicts itself: {}", world->dump());
   return hello;
 }

@@ -57,7 +57,7 @@ void MetricsCopier::save_place() {
   if (write_file_atomic(place_file_, json_read::dump(object))) saved_ = place;
 }
 
-Result<> MetricsCopier::copy_new(const MlflowRecord& record) {
+Result<> MetricsCopier::copy_new_lines(const MlflowRecord& record) {
   for (bool has_more = true;;) {
     // Lines that the record did not take in an earlier call come first: the reader returns each
     // line once.
@@ -77,7 +77,7 @@ Result<> MetricsCopier::copy_new(const MlflowRecord& record) {
 
 Result<> add_to_mlflow_record(const MlflowRecord& record, nlohmann::ordered_json message,
                               MetricsCopier* copier) {
-  const auto copied = copier != nullptr ? copier->copy_new(record) : Result<>();
+  const auto copied = copier != nullptr ? copier->copy_new_lines(record) : Result<>();
   const bool is_final = message.erase("final") > 0;
   // The trainer's final report has no step, and lead knows only the steps of the reports that it
   // got. The file has the last step of the training.

@@ -30,7 +30,7 @@ class MetricsCopier {
 
   /// Copies the lines that metrics.jsonl has gained. Fails as MetricsReader::read_part() and
   /// MlflowRecord::add_line() do. The next call continues with the line that could not be added.
-  [[nodiscard]] Result<> copy_new(const MlflowRecord& record);
+  [[nodiscard]] Result<> copy_new_lines(const MlflowRecord& record);
   /// Returns the step of the last line that was copied.
   [[nodiscard]] std::optional<std::int64_t> last_step() const { return last_step_; }
 
@@ -51,7 +51,7 @@ class MetricsCopier {
 /// and then drops the values in lead's message. Final values are not dropped: they get the step of
 /// the last copied line. After a failed copy no values are dropped. Fails as
 /// MlflowRecord::add_line() does. If the copy fails, adds the message, and then fails as
-/// MetricsCopier::copy_new() does.
+/// MetricsCopier::copy_new_lines() does.
 [[nodiscard]] Result<> add_to_mlflow_record(const MlflowRecord& record,
                                             nlohmann::ordered_json message, MetricsCopier* copier);
 

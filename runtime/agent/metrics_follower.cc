@@ -158,12 +158,12 @@ struct MetricsFollower::Shared {
         changed.wait(lock, [&] { return is_closing || lines.size() < kMostWaitingLines; });
         continue;
       }
-      const bool is_last = is_finishing;
+      const bool was_finishing = is_finishing;
       const bool has_more = read_part(lock);
-      is_over = is_last && !has_more;
+      is_over = was_finishing && !has_more;
       changed.notify_all();
       if (is_over) return;
-      if (is_last) continue;
+      if (was_finishing) continue;
       changed.wait_for(lock, has_more ? kPauseBetweenParts : kLookAtMetricsEvery,
                        [&] { return is_closing || is_finishing; });
     }

@@ -30,8 +30,9 @@ struct MetricsLine {
 /// unless somebody has added `--metrics FILE` to its command line. command: the srun command line.
 [[nodiscard]] bool writes_metrics(bool program_is_bundled, const std::vector<std::string>& command);
 
-/// Returns the values of a line without its newline. Returns nullopt if the line belongs to another
-/// attempt, or lacks a time, a step or values. attempt: nullopt takes the lines of all attempts.
+/// Parses a line. text: the line without its newline. Returns nullopt if the line belongs to
+/// another attempt, or lacks a time, a step or values. attempt: nullopt takes the lines of all
+/// attempts.
 [[nodiscard]] std::optional<MetricsLine> metrics_line_of(std::string_view text,
                                                          std::optional<int> attempt);
 

@@ -22,11 +22,11 @@ struct NodeChecks {
   /// This rank's GPUs answer and have no uncorrected memory errors. rocm-smi does not report such
   /// errors.
   bool gpu = false;
-  bool disk = false;     ///< a file can be written in the run's directory, $TMPDIR and /dev/shm
-  bool clock = false;    ///< the node's clock agrees with lead's; see clock_problem()
-  bool binding = false;  ///< this rank may use CPUs near its GPUs (binding_check.h)
-  bool fabric = false;   ///< the node's links have the figures of the site (fabric_check.h)
-  FabricFigures figures{};
+  bool disk = false;        ///< a file can be written in the run's directory, $TMPDIR and /dev/shm
+  bool clock = false;       ///< the node's clock agrees with lead's; see clock_problem()
+  bool binding = false;     ///< this rank may use CPUs near its GPUs (binding_check.h)
+  bool fabric = false;      ///< the node's network and GPU links work as the site expects
+  FabricFigures figures{};  ///< what `fabric` expects (fabric_check.h)
   std::vector<std::string> user_lines{};  ///< the user's shell lines; each runs once on each node
   /// The backend with which all ranks try a collective (collective_check.h): "nccl", "rccl" or
   /// "gloo"; empty: none.
@@ -45,8 +45,8 @@ struct NodeChecks {
 /// Returns a sentence for each failed check, which starts with the check's name. Blocks on the tool
 /// of the GPUs (at most 60 s for each check that asks it), on the file systems, and on the user's
 /// own checks (at most two minutes for each). Only the first rank of a node checks the disks and
-/// links, and runs the user's checks. A rank that has GPUs to report (gpu_scope()) checks these
-/// GPUs. Leaves out the clock, which lead checks, and the collective (collective_check.h).
+/// the fabric, and runs the user's checks. A rank that has GPUs to report (gpu_scope()) checks
+/// these GPUs. Leaves out the clock, which lead checks, and the collective (collective_check.h).
 [[nodiscard]] std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,
                                                      const World& world);
 

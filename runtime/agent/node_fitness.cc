@@ -42,11 +42,11 @@ NodeFitness::Verdict NodeFitness::verdict(int nodes, Clock::time_point now) cons
   const bool all_alike = unfit_ == nodes_.size();
   if (all_alike && static_cast<int>(nodes_.size()) >= nodes)
     return nodes > 1 ? Verdict::kEverywhere : Verdict::kNodes;
-  return now >= since_ + kOthersWait ? Verdict::kNodes : Verdict::kOpen;
+  return now >= since_ + kWaitForOthers ? Verdict::kNodes : Verdict::kOpen;
 }
 
 std::optional<NodeFitness::Clock::time_point> NodeFitness::deadline() const {
-  return first_ ? std::optional(since_ + kOthersWait) : std::nullopt;
+  return first_ ? std::optional(since_ + kWaitForOthers) : std::nullopt;
 }
 
 }  // namespace dlrun::agent

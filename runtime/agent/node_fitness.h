@@ -18,7 +18,7 @@ class NodeFitness {
   using Clock = std::chrono::steady_clock;
 
   /// Time after the first failed check for which the verdict waits for the other nodes.
-  static constexpr std::chrono::seconds kOthersWait{5};
+  static constexpr std::chrono::seconds kWaitForOthers{5};
 
   /// kOpen: undecided. kNodes: the nodes are at fault. kEverywhere: all of several nodes fail
   /// alike.

@@ -70,7 +70,7 @@ Result<ConfigFile> accepted_config(const std::string& sshd, const SshdOptions& o
 }
 
 /// Blocks the signals that wait_for_end() handles, and returns a descriptor that reads them.
-UniqueFd watched_signals() {
+UniqueFd catch_end_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) sigaddset(&signals, signal);
@@ -80,10 +80,10 @@ UniqueFd watched_signals() {
 }
 
 /// Waits until sshd has ended or a signal asks for the end.
-void wait_for_end(pid_t sshd, int signals) {
+void wait_for_end(pid_t sshd, int signal_fd) {
   for (;;) {
     signalfd_siginfo info{};
-    if (::read(signals, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) continue;
+    if (::read(signal_fd, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) continue;
     if (info.ssi_signo != SIGCHLD) return;
     for (pid_t pid = 0; (pid = ::waitpid(-1, nullptr, WNOHANG)) > 0;)
       if (pid == sshd) return;
@@ -102,7 +102,7 @@ Result<> run_sshd(const SshdOptions& options, const Env& env) {
   }
   if (options.only_checks) return {};
   DLRUN_TRY_ASSIGN(const auto config, accepted_config(*sshd, options, env));
-  const UniqueFd signals = watched_signals();
+  const UniqueFd signals = catch_end_signals();
   if (!signals.is_open()) return fail(Errc::kIo, "signalfd: {}", errno_text(errno));
   make_raw(STDOUT_FILENO);
   adopt_orphans();

@@ -262,7 +262,7 @@ int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
     // Lead's message about the end of the run makes add_to_mlflow_record() copy the last lines. A
     // killed lead sends no message about the end, so the last lines are also copied here.
     if (created && metrics) {
-      tell_once(metrics->copy_new(record));
+      tell_once(metrics->copy_new_lines(record));
       sender.on_values();
     }
   }

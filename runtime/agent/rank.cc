@@ -124,12 +124,12 @@ Result<> RankRunner::say_hello() {
   DLRUN_TRY(lead_.connect(env_, world_.rank, should_stop));
   state_.on_connected();
   log_info("connected to lead", {{"lead", env_.get_or("DLRUN_LEAD", "")},
-                                 {"own_address", lead_.address()},
+                                 {"own_address", lead_.own_address()},
                                  {"world_size", world_.size},
                                  {"host", host_}});
   to_lead::Hello hello{.world = world_,
                        .host = host_,
-                       .addr = lead_.address(),
+                       .addr = lead_.own_address(),
                        .pid = ::getpid(),
                        .port = held_.port,
                        .unfit = dlrun::join(node_problems_, "; ")};

@@ -394,7 +394,7 @@ void AttemptRunner::tick(Clock::time_point now) {
     idle_gpus_.on_start(now);
   }
   if (const auto idle = idle_gpus_.take_message(now))
-    attempt_->on_idle_gpus(*idle, options_.ends_idle_gpus, now);
+    attempt_->on_idle_gpus(*idle, options_.idle_gpus_end_run, now);
   if (const auto verdict = stop_early_ ? stop_early_->take_verdict() : std::nullopt)
     attempt_->on_stop_early(*verdict, now);
   attempt_->tick(now);

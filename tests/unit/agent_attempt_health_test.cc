@@ -63,9 +63,9 @@ TEST_CASE(
     CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2", "n1"});
   }
   SUBCASE("the other node reports nothing for a while") {
-    CHECK(*scene.attempt.next_deadline() == scene.now + NodeFitness::kOthersWait);
+    CHECK(*scene.attempt.next_deadline() == scene.now + NodeFitness::kWaitForOthers);
     scene.hello(0, 4);  // one of the two ranks on n1; the other may still report a problem
-    scene.pass(NodeFitness::kOthersWait);
+    scene.pass(NodeFitness::kWaitForOthers);
     CHECK(scene.attempt.end().first_failed->rank == 2);
     CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2"});
   }
@@ -103,7 +103,7 @@ TEST_CASE(
   SUBCASE("one rank has no device") {
     scene.attempt.on_check_failed(3, "nccl: no GPU", true, scene.now);
     CHECK(scene.notes.broadcasts_of("end") == 0);  // perhaps the other ranks have no device either
-    scene.pass(NodeFitness::kOthersWait);
+    scene.pass(NodeFitness::kWaitForOthers);
     lost = {"n2"};
   }
   SUBCASE("no rank has a device") {

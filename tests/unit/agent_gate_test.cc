@@ -174,7 +174,7 @@ TEST_CASE("a try to reach lead connects from the address that is asked for") {
   CHECK(link_try->is_connecting());
   auto link = finish_try(std::move(*link_try));
   REQUIRE(link);
-  CHECK(link->address() == "127.0.0.9");
+  CHECK(link->own_address() == "127.0.0.9");
   CHECK(echoes(*link, "hello"));
   // 192.0.2.1 is an address for documentation, which no machine has.
   const auto foreign = LinkTry::begin(endpoint, secret, claim, seconds(10), "192.0.2.1");
@@ -186,7 +186,7 @@ TEST_CASE("the pauses and the time limits of the tries to reach lead grow up to 
   LinkPace pace;
   CHECK(pace.try_limit() == seconds(1));
   milliseconds longest{};
-  for (int round = 0; round < 20; ++round) longest = std::max(longest, pace.take_pause());
+  for (int round = 0; round < 20; ++round) longest = std::max(longest, pace.next_pause());
   CHECK(longest >= milliseconds(500));
   CHECK(longest <= seconds(1));
   CHECK(pace.try_limit() == seconds(4));

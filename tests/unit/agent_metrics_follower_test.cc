@@ -285,11 +285,11 @@ TEST_CASE_FIXTURE(MetricsRun, "lines that the record does not take are copied la
   MetricsCopier copier(run.path());
   for (int step = 1; step <= 3; ++step) append(metrics_text(step) + "\n");
   std::filesystem::create_directory(run / "track/mlflow.jsonl");
-  CHECK_FALSE(copier.copy_new(record).has_value());
+  CHECK_FALSE(copier.copy_new_lines(record).has_value());
   CHECK_FALSE(copier.last_step().has_value());
   std::filesystem::remove(run / "track/mlflow.jsonl");
   append(metrics_text(4) + "\n");
-  REQUIRE(copier.copy_new(record).has_value());
+  REQUIRE(copier.copy_new_lines(record).has_value());
   const auto lines = recorded_lines(run);
   REQUIRE(lines.size() == 4);
   for (std::size_t i = 0; i < 4; ++i) CHECK(lines[i]["step"] == i + 1);
@@ -317,11 +317,11 @@ TEST_CASE_FIXTURE(MetricsRun,
   const MlflowRecord record(run.path());
   REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
   append(metrics_text(1, 0) + "\n" + metrics_text(2, 0) + "\n" + metrics_text(3, 0).substr(0, 30));
-  REQUIRE(MetricsCopier(run.path()).copy_new(record).has_value());
+  REQUIRE(MetricsCopier(run.path()).copy_new_lines(record).has_value());
   // Slurm kills lead and its helper. No message follows these lines.
   append(metrics_text(3, 0).substr(30) + "\n" + metrics_text(4, 0) + "\n");
   append(metrics_text(5, 1) + "\n");
-  REQUIRE(MetricsCopier(run.path()).copy_new(record).has_value());
+  REQUIRE(MetricsCopier(run.path()).copy_new_lines(record).has_value());
   auto lines = recorded_lines(run);
   REQUIRE(lines.size() == 5);
   for (std::size_t i = 0; i < 5; ++i) CHECK(lines[i]["step"] == i + 1);
@@ -341,7 +341,7 @@ TEST_CASE_FIXTURE(MetricsRun,
   REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
   const auto place_file = run / "track/mlflow.copied";
   append(metrics_text(1) + "\n");
-  REQUIRE(MetricsCopier(run.path()).copy_new(record).has_value());
+  REQUIRE(MetricsCopier(run.path()).copy_new_lines(record).has_value());
   Steps expected{1, 1, 3};  // MLflow ignores a value that it already has
   SUBCASE("the file is another one") {
     std::filesystem::rename(file, run / "old");
@@ -362,7 +362,7 @@ TEST_CASE_FIXTURE(MetricsRun,
   }
   MetricsCopier copier(run.path());
   append("\n" + metrics_text(3) + "\n");
-  REQUIRE(copier.copy_new(record).has_value());
+  REQUIRE(copier.copy_new_lines(record).has_value());
   for (const Json& line : recorded_lines(run)) steps.push_back(line["step"].get<std::int64_t>());
   CHECK(steps == expected);
 }
