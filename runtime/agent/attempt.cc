@@ -100,7 +100,7 @@ void Attempt::send_start() {
     outlet_.send(rank, to_rank::Start{.addr = member.hello.addr,
                                       .master_addr = first.addr,
                                       .master_port = first.port,
-                                      .marks_errors = options_.marks_errors,
+                                      .marks_stderr = options_.marks_stderr,
                                       .components = places});
   }
 }

@@ -29,11 +29,11 @@
 #include "common/run_events.h"
 #include "runtime/agent/attempt_judge.h"
 #include "runtime/agent/attempt_phases.h"
+#include "runtime/agent/collect_board.h"
 #include "runtime/agent/container_messages.h"
 #include "runtime/agent/intervals.h"
 #include "runtime/agent/members.h"
 #include "runtime/agent/messages.h"
-#include "runtime/agent/output_board.h"
 #include "runtime/agent/progress_recorder.h"
 #include "runtime/agent/retry.h"
 
@@ -77,7 +77,7 @@ struct AttemptOptions {
   /// time limit without a report that it is done.
   bool retries_timeout = false;
   /// The agents mark the text that their programs write to standard error (text_marks.h).
-  bool marks_errors = false;
+  bool marks_stderr = false;
   bool broadcasts_files = false;  ///< lead sends files to the nodes before their agents stage them
   bool is_component = false;      ///< the attempt is one component of a job with several
   /// The attempt is a service. A service that waits for requests does not hang.
@@ -134,7 +134,7 @@ class Attempt {
   /// Notes that the rank has copied the outputs of its node.
   void on_collected(int rank, std::int64_t files, std::int64_t bytes, Clock::time_point now);
   /// Returns the longest time that a node may need to copy its outputs; 0 without outputs.
-  [[nodiscard]] std::chrono::seconds longest_collecting() const { return outputs_.longest(); }
+  [[nodiscard]] std::chrono::seconds longest_collecting() const { return outputs_.longest_limit(); }
   /// Sets the time at which the attempt stops waiting for outputs, because the time limit of the
   /// job is near.
   void end_collecting_by(Clock::time_point when) { outputs_.end_by(when); }
@@ -366,7 +366,7 @@ class Attempt {
   };
   std::optional<Sleep> last_sleep_;  ///< when lead was last stopped
 
-  OutputBoard outputs_;
+  CollectBoard outputs_;
   /// Ranks whose exit record lead confirms (to_rank::Noted) once the outputs are copied.
   std::vector<int> unconfirmed_;
   bool are_outputs_recorded_ = false;

@@ -178,8 +178,8 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   [[nodiscard]] AttemptOptions attempt_options() const;
   [[nodiscard]] std::filesystem::path log_folder() const;
   [[nodiscard]] Env step_env() const;
-  [[nodiscard]] bool marks_errors() const {
-    return !options_.local && !rank_stderr_goes_to_files(command_, env_);
+  [[nodiscard]] bool marks_stderr() const {
+    return !options_.local_ranks && !rank_stderr_goes_to_files(command_, env_);
   }
   [[nodiscard]] std::string too_few_descriptors_message(int error) const;
   Result<> start_step();

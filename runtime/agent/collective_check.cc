@@ -55,7 +55,7 @@ Result<std::unique_ptr<CollectiveCheck>> CollectiveCheck::start(
   Program program{.argv = {trainer_path(), "preflight", "--backend", backend, "--timeout",
                            fmt::format("{}", kEachWaitLimit.count())},
                   .env = std::move(env),
-                  .inherited = check->store_->program_socket(),
+                  .inherited_fd = check->store_->program_socket(),
                   .dies_with_us = true};
   if (measures_speed(checks)) {
     const auto add = [&](const char* option, const std::optional<std::int64_t>& figure) {
@@ -64,7 +64,7 @@ Result<std::unique_ptr<CollectiveCheck>> CollectiveCheck::start(
     add("--all-reduce", checks.figures.all_reduce);
     add("--node-all-reduce", checks.figures.node_all_reduce);
   }
-  program.env.set("DLRUN_STORE", fmt::format("fd:{}", program.inherited));
+  program.env.set("DLRUN_STORE", fmt::format("fd:{}", program.inherited_fd));
   const auto pid = start_program(program);
   check->store_->release_program_socket();
   if (!pid) return tl::unexpected<Error>(pid.error());

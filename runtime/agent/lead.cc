@@ -66,7 +66,7 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
   auto& events = outputs.events;
   // An allocation of the user (is_borrowed) does not end with the script, so Slurm's facts about
   // the allocation do not explain the script's end.
-  const bool asks_slurm = !options.local && !options.is_borrowed;
+  const bool asks_slurm = !options.local_ranks && !options.is_borrowed;
   const auto log = asks_slurm ? tail_of_job_log() : std::string();
   ScriptAtExit script{.code = *options.script_code_before_ranks,
                       .at = printable(join(options.command, " ")),
@@ -194,7 +194,7 @@ int run_lead(const LeadOptions& options, const Env& env) {
   const UniqueFd signals = catch_signals();
   raise_file_limit();
   if (auto ready = init_crypto(); !ready) return refuse(ready.error(), kExitInternal);
-  const auto identity = identify_job(env, options.local.has_value());
+  const auto identity = identify_job(env, options.local_ranks.has_value());
   if (!identity) return refuse(identity.error(), kExitUsage);
   const auto run = claim_or_leave(options, env, *identity);
   if (!run) return run.error();

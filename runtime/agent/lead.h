@@ -48,7 +48,7 @@ struct MlflowOptions {
 struct LeadOptions {
   std::filesystem::path runs = "runs";  ///< parent of a new run directory if DLRUN_RUN is not set
   std::string name = "run";
-  std::optional<int> local;  ///< number of ranks to start on this machine, without Slurm
+  std::optional<int> local_ranks;  ///< number of ranks to start on this machine, without Slurm
   /// The job's allocation belongs to another script or shell. Lead then never asks Slurm to queue
   /// the job again. The run ends if only another allocation could continue it.
   bool is_borrowed = false;
@@ -79,8 +79,8 @@ struct LeadOptions {
   /// With script_code_before_ranks: the container tool's message when the container could not be
   /// made. Empty: the container is not the reason.
   std::string container_message;
-  /// The srun command line; with `local` the `dlrun-agent rank` command line. Empty if the job has
-  /// components.
+  /// The srun command line; with `local_ranks` the `dlrun-agent rank` command line. Empty if the
+  /// job has components.
   std::vector<std::string> command;
   std::vector<ComponentOptions> components;  ///< empty: the job has one program
 };

@@ -27,7 +27,7 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
                return fail(Errc::kUsage, "--local '{}' is not a number of ranks from 1 to {}",
                            printable(value), kLargestCountOnNode);
              }
-             lead.local = static_cast<int>(*ranks);
+             lead.local_ranks = static_cast<int>(*ranks);
              return {};
            },
            {}},
@@ -279,7 +279,7 @@ Result<> parse_components(const std::vector<std::string>& arguments,
     begin = end + 1;
   }
   DLRUN_TRY(check_components(lead.components));
-  if (lead.local || lead.script_code_before_ranks || lead.retry.min_nodes > 0 ||
+  if (lead.local_ranks || lead.script_code_before_ranks || lead.retry.min_nodes > 0 ||
       lead.retry.step_nodes > 0) {
     return fail(Errc::kUsage,
                 "--local, --never-started, --min-nodes and --step-nodes do not work with "

@@ -314,7 +314,7 @@ Json Start::json() const {
                {"addr", addr},
                {"master_addr", master_addr},
                {"master_port", master_port},
-               {"marked", marks_errors}};
+               {"marked", marks_stderr}};
   if (components.empty()) return message;
   auto& list = message["components"] = Json::array();
   for (const auto& place : components) list.push_back(json_of(place));
@@ -324,7 +324,7 @@ Start Start::of(const Json& message) {
   Start start{.addr = json_read::text(message, "addr"),
               .master_addr = json_read::text(message, "master_addr"),
               .master_port = static_cast<int>(clamped(message, "master_port", 0, 0, 65535)),
-              .marks_errors = json_read::truth(message, "marked")};
+              .marks_stderr = json_read::truth(message, "marked")};
   const auto list = message.find("components");
   if (list == message.end() || !list->is_array()) return start;
   for (const auto& place : *list) {

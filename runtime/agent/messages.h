@@ -157,7 +157,8 @@ struct Checked {
 struct CheckFailed {
   static constexpr std::string_view kType = "check_failed";
   std::string words{};
-  bool is_own = false;  ///< false: the communication between ranks failed
+  /// The rank itself is at fault. false: the communication between ranks failed.
+  bool is_own = false;
 
   [[nodiscard]] Json json() const;
   [[nodiscard]] static CheckFailed of(const Json& message);
@@ -240,7 +241,7 @@ struct Start {
   std::string addr{};         ///< this rank's IP
   std::string master_addr{};  ///< rank 0's IP
   int master_port = 0;
-  bool marks_errors = false;  ///< the agent must mark the program's standard error (text_marks.h)
+  bool marks_stderr = false;  ///< the agent must mark the program's standard error (text_marks.h)
   /// The components of the job that have joined; empty if the job has no components.
   std::vector<ComponentPlace> components{};
 

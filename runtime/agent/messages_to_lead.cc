@@ -19,7 +19,7 @@ constexpr milliseconds kWaitLimit{24 * 3600 * 1000};
 constexpr std::size_t kReportedNodesLimitBytes = 16U << 10U;
 
 /// Returns the text of to_rank::Reply::code for an error of the store.
-std::string code_of_refusal(Errc code) {
+std::string reply_code_of(Errc code) {
   switch (code) {
     case Errc::kTimeout:
     case Errc::kNotFound:  // the request did not wait
@@ -172,7 +172,7 @@ void AttemptRunner::answer(const std::vector<StoreTable::Answer>& answers) {
     to_rank::Reply reply{.id = id, .ok = value.has_value()};
     if (!value) {
       reply.error = value.error().message;
-      reply.code = code_of_refusal(value.error().code);
+      reply.code = reply_code_of(value.error().code);
     } else if (!value->empty()) {
       reply.value = *value;
     }

@@ -32,8 +32,8 @@ struct NodeChecks {
   /// "gloo"; empty: none.
   std::string collective{};
 
-  /// Returns true if there is a check to run before the hello.
-  [[nodiscard]] bool has_check_before_hello() const {
+  /// Returns true if there is a check besides that of collectives.
+  [[nodiscard]] bool has_check_of_node() const {
     return gpu || disk || clock || binding || fabric || !user_lines.empty();
   }
   /// Parses the names of checks, such as "gpu,disk,clock,nccl", in any order. Ignores `run`: it

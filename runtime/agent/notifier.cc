@@ -76,10 +76,10 @@ Result<> add_secret_targets(nlohmann::ordered_json& targets, const LeadOptions& 
 
 /// Returns the name of the run that `dlrun status` takes: the run's id, or the point of a sweep.
 std::string run_name(const std::filesystem::path& run) {
-  const auto folder = run.parent_path().filename().string();
-  if (!folder.starts_with("array-")) return run.filename().string();
-  // The folder's name is the number of the point only in the first array.
-  if (folder != "array-0") return run.string();
+  const auto array = run.parent_path().filename().string();
+  if (!array.starts_with("array-")) return run.filename().string();
+  // Only in the first array is the name of a run's own folder the number of its point.
+  if (array != "array-0") return run.string();
   return fmt::format("{}/{}", run.parent_path().parent_path().filename().string(),
                      run.filename().string());
 }

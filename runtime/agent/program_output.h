@@ -39,7 +39,7 @@ class ProgramOutput {
   void begin();
 
   /// Marks everything that is written to standard error from now on. Must be called before begin().
-  void mark_errors(const TextMarks& marks) { marker_.emplace(marks); }
+  void mark_stderr(const TextMarks& marks) { marker_.emplace(marks); }
 
   /// Prints a line of the agent itself on standard error.
   void say(std::string_view line) {

@@ -102,7 +102,8 @@ void restore_signals() {
   if (program.may_be_traced) std::ignore = ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
   if (program.restores_file_limit && file_limit_before)
     ::setrlimit(RLIMIT_NOFILE, &*file_limit_before);
-  if (program.inherited >= 0) is_ready = is_ready && ::fcntl(program.inherited, F_SETFD, 0) == 0;
+  if (program.inherited_fd >= 0)
+    is_ready = is_ready && ::fcntl(program.inherited_fd, F_SETFD, 0) == 0;
   // dup2() of a descriptor onto itself keeps close-on-exec, which the descriptors 0 to 2 never
   // have.
   is_ready = is_ready && ::dup2(program.in, 0) >= 0 && ::dup2(program.out, 1) >= 0 &&

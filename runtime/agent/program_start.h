@@ -19,8 +19,8 @@ struct Program {
   int in = 0;
   int out = 1;
   int err = 2;
-  int inherited =
-      -1;  ///< a close-on-exec descriptor that the program inherits nevertheless; -1: none
+  /// A close-on-exec descriptor that the program inherits nevertheless; -1: none.
+  int inherited_fd = -1;
   bool dies_with_us = false;  ///< the program gets SIGKILL when the calling thread ends
   /// Restores the soft limit on open files that raise_file_limit() has raised.
   bool restores_file_limit = false;

@@ -102,7 +102,7 @@ void RankRunner::send(const MessageToLead& message) {
 
 std::optional<int> RankRunner::join_lead() {
   tmpdir_problem_ = restore_tmpdir(options_.tmpdir, env_);
-  if (options_.checks.has_check_before_hello())
+  if (options_.checks.has_check_of_node())
     node_problems_ = node_problems(options_.checks, env_, world_);
   const bool fails_disk_check = options_.checks.disk && tmpdir_problem_;
   if (fails_disk_check && world_.local_rank == 0) node_problems_.push_back(*tmpdir_problem_);
@@ -160,7 +160,7 @@ void RankRunner::on_start(const std::string& addr, const std::string& master_add
   fields_.addr = addr;
   fields_.master_addr = master_addr;
   fields_.master_port = master_port;
-  if (!needs_addresses(options_)) return start();
+  if (!needs_addresses(options_)) return start_check_or_program();
   if (lead_.is_made()) {
     table_.emplace(world_.size);
     return lead_.send(to_lead::TableRequest{0});
@@ -171,7 +171,7 @@ void RankRunner::on_start(const std::string& addr, const std::string& master_add
         "a template needs the addresses of all ranks, which only dlrun-agent lead knows");
   }
   fields_.addresses = {{addr, held_.port}};
-  start();
+  start_check_or_program();
 }
 
 void RankRunner::handle(const to_rank::TablePage& page) {
@@ -182,20 +182,20 @@ void RankRunner::handle(const to_rank::TablePage& page) {
     return lead_.send(to_lead::TableRequest{static_cast<std::int64_t>(table_->next())});
   fields_.addresses = table_->table();
   table_.reset();
-  start();
+  start_check_or_program();
 }
 
-void RankRunner::start() {
+void RankRunner::start_check_or_program() {
   state_.on_start();
   if (options_.checks.collective.empty() || !lead_.is_made()) return start_program();
-  if (const auto started = start_check(); !started) {
+  if (const auto started = start_collective_check(); !started) {
     state_.on_check_end(
         CollectiveCheck::failure(options_.checks.collective, started.error().message, true),
         Clock::now());
   }
 }
 
-Result<> RankRunner::start_check() {
+Result<> RankRunner::start_collective_check() {
   auto env = program_env(env_, options_, fields_);
   if (!env) return tl::unexpected<Error>(std::move(env.error()));
   auto check =
@@ -234,8 +234,8 @@ Result<> RankRunner::launch_program() {
         loop_, [this](const MessageToLead& message) { on_program_message(message); });
     if (!store) return tl::unexpected<Error>(std::move(store.error()));
     store_ = std::move(*store);
-    program.inherited = store_->program_socket();
-    program.env.set("DLRUN_STORE", fmt::format("fd:{}", program.inherited));
+    program.inherited_fd = store_->program_socket();
+    program.env.set("DLRUN_STORE", fmt::format("fd:{}", program.inherited_fd));
   }
   // Rank 0 reports for all ranks. The trainer uses the store instead of the file.
   if (world_.rank == 0 && lead_.is_made() && !store_) {
@@ -297,7 +297,7 @@ void RankRunner::on_message(std::string_view payload) {
 
 void RankRunner::handle(const to_rank::Start& message) {
   if (!state_.awaits_start()) return;
-  if (message.marks_errors) mark_errors();
+  if (message.marks_stderr) mark_stderr();
   fields_.components = message.components;
   on_start(message.addr, message.master_addr, message.master_port);
 }
@@ -310,9 +310,9 @@ void RankRunner::handle(const to_rank::Reply& reply) {
   }
 }
 
-void RankRunner::mark_errors() {
+void RankRunner::mark_stderr() {
   if (const auto secret = key_of_text(env_.get_or("DLRUN_SECRET", "")))
-    output_.mark_errors(marks_of(*secret));
+    output_.mark_stderr(marks_of(*secret));
 }
 
 void RankRunner::begin_autopsy() {
@@ -447,7 +447,7 @@ int refuse(const World& world, const Error& error, int code) {
 /// Returns the options that need an agent beside the program.
 std::vector<std::string> options_of_agent(const RankOptions& options, int rank) {
   std::vector<std::string> names;
-  if (options.checks.has_check_before_hello() || !options.checks.collective.empty())
+  if (options.checks.has_check_of_node() || !options.checks.collective.empty())
     names.emplace_back("--preflight");
   if (!options.outputs.empty()) names.emplace_back("--output");
   if (options.profile.includes(rank)) names.emplace_back("--profile");

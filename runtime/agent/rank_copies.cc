@@ -80,7 +80,7 @@ Result<> RankRunner::find_staged_data() const {
 void RankRunner::schedule_outputs(Clock::time_point now) {
   for (const auto& item : options_.outputs)
     outputs_.due.push_back(item.every ? std::optional(now + *item.every) : std::nullopt);
-  outputs_.has_begun = true;
+  outputs_.program_has_started = true;
 }
 
 void RankRunner::note_torn_outputs(std::chrono::milliseconds since_end) {
@@ -89,7 +89,7 @@ void RankRunner::note_torn_outputs(std::chrono::milliseconds since_end) {
 }
 
 bool RankRunner::waits_for_outputs() const {
-  return collects_here() && outputs_.has_begun && !outputs_.is_over;
+  return collects_here() && outputs_.program_has_started && !outputs_.is_over;
 }
 
 void RankRunner::start_collecting(const std::vector<OutputItem>& items, bool is_last,

@@ -73,10 +73,11 @@ class RankRunner final : public RankOutlet {
   void open_log();
   /// Handles lead's order to start. Without lead, start_without_lead() calls it.
   void on_start(const std::string& addr, const std::string& master_addr, int master_port);
-  void start();
+  void start_check_or_program();
   /// Starts the program of a rank without lead.
   void start_without_lead();
-  Result<> start_check();
+  /// Starts the check of collectives.
+  Result<> start_collective_check();
   Result<> launch_program();
   /// Passes a message of the program on to lead.
   void on_program_message(const MessageToLead& message);
@@ -87,7 +88,7 @@ class RankRunner final : public RankOutlet {
   [[nodiscard]] bool take_blame(const Json& body);
 
   void on_message(std::string_view payload);
-  void mark_errors();
+  void mark_stderr();
   void begin_autopsy();
   /// Returns the folder of this attempt and component for one kind of file, such as "autopsy";
   /// empty if there is no run directory.
@@ -178,7 +179,7 @@ class RankRunner final : public RankOutlet {
       false;  ///< true from the end of the copying until all staged data are locked
 
   struct Outputs {
-    bool has_begun = false;                                 ///< the program has started
+    bool program_has_started = false;
     std::vector<std::optional<Clock::time_point>> due{};    ///< next copy of each item
     bool is_asked = false;                                  ///< lead asked for the last copy
     bool is_last = false;                                   ///< the present copy is the last one

@@ -140,7 +140,7 @@ class RankState {
     return exit_ ? std::optional(exit_->code) : std::nullopt;
   }
 
-  /// The state of the rank's output.
+  /// The state of what the rank prints, and of the copies that it makes of its node's files.
   struct Output {
     bool is_held = false;   ///< the reader of the agent's own output has not taken all of it
     bool is_at_end = true;  ///< every process has closed its output

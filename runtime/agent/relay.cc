@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 
 /// Blocks the signals that end the relay, and returns a descriptor that becomes readable when one
 /// of them arrives.
-UniqueFd ending_signals() {
+UniqueFd catch_stop_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
@@ -33,17 +33,17 @@ UniqueFd ending_signals() {
   return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-/// The side of the relay that is on the node: connects each channel to a program of this node.
-class NodeEnd final : public RelayHandler {
+/// Connects each channel to a program of this node.
+class NodeSide final : public RelayHandler {
  public:
-  explicit NodeEnd(RelayDialer::OwnerOf owner_of)
+  explicit NodeSide(RelayDialer::OwnerOf owner_of)
       : owner_of_(owner_of), mux_(RelayMux::End::kAccepts, STDIN_FILENO, STDOUT_FILENO, *this) {}
 
-  /// Serves until the connection to `dlrun forward` ends or a signal arrives. signals: from
-  /// ending_signals().
-  Result<> serve(int signals) {
+  /// Serves until the connection to `dlrun forward` ends or a signal arrives. signal_fd: from
+  /// catch_stop_signals().
+  Result<> serve(int signal_fd) {
     for (;;) {
-      std::vector<pollfd> others{{signals, POLLIN, 0}};
+      std::vector<pollfd> others{{signal_fd, POLLIN, 0}};
       for (const auto& [channel, dialer] : dialers_) others.push_back({dialer.fd(), POLLOUT, 0});
       DLRUN_TRY_ASSIGN(const bool goes_on, mux_.run_once(others, next_wait(Clock::now())));
       if (!goes_on || others.front().revents != 0) return {};
@@ -119,10 +119,10 @@ void make_raw(int fd) {
 Result<> run_relay(const RelayOptions& options) {
   ignore_write_signals();
   raise_file_limit();
-  const UniqueFd signals = ending_signals();
+  const UniqueFd signals = catch_stop_signals();
   if (!signals.is_open()) return fail(Errc::kIo, "signalfd: {}", errno_text(errno));
   make_raw(STDOUT_FILENO);
-  return NodeEnd(options.dials_any_user ? nullptr : owner_of_tcp_peer).serve(signals.get());
+  return NodeSide(options.dials_any_user ? nullptr : owner_of_tcp_peer).serve(signals.get());
 }
 
 }  // namespace dlrun::agent

@@ -1,6 +1,7 @@
 #pragma once
-// `dlrun-agent relay`: the part of `dlrun forward` that runs on a node of the job. It carries
-// connections between its standard input and output and ports of the node (runtime/RELAY.md).
+// `dlrun-agent relay`: the part of `dlrun forward` that runs on a node of the job. It connects to
+// ports of the node, and carries these connections over its standard input and output
+// (runtime/RELAY.md).
 
 #include "common/result.h"
 

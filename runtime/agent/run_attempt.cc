@@ -86,24 +86,24 @@ bool tries_collective(const LeadOptions& options) {
 }  // namespace
 
 Result<> AttemptRunner::open_gate() {
-  auto listener = listen_on_free_port(options_.local.has_value());
+  auto listener = listen_on_free_port(options_.local_ranks.has_value());
   if (!listener) return tl::unexpected<Error>(std::move(listener.error()));
   own_gate_ = std::make_unique<Gate>(loop_, *this, std::move(*listener), Secrets{});
   gate_ = own_gate_.get();
-  addresses_ = lead_addresses(options_.local.has_value());
+  addresses_ = lead_addresses(options_.local_ranks.has_value());
   return {};
 }
 
 AttemptOptions AttemptRunner::attempt_options() const {
   return {options_.join_timeout,
           options_.forwards_usr1,
-          options_.local.value_or(0),
-          options_.local ? std::string() : nodes_of_step(command_, env_),
+          options_.local_ranks.value_or(0),
+          options_.local_ranks ? std::string() : nodes_of_step(command_, env_),
           options_.hang_after,
           tries_collective(options_),
           true,
           options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout),
-          marks_errors(),
+          marks_stderr(),
           !broadcasts_.empty(),
           component_.has_value(),
           is_service(),
@@ -125,11 +125,11 @@ void AttemptRunner::begin() {
   broadcasts_ = files_to_broadcast();
   attempt_ = std::make_unique<Attempt>(attempt_options(), *this, Clock::now());
   const auto env = step_env();
-  record(
-      events::Started{.ranks = component_ ? component_->options.ranks : options_.local.value_or(0),
-                      .lead = std::string(*env.get("DLRUN_LEAD")),
-                      .argv = command_,
-                      .checks = options_.node_checks});
+  record(events::Started{
+      .ranks = component_ ? component_->options.ranks : options_.local_ranks.value_or(0),
+      .lead = std::string(*env.get("DLRUN_LEAD")),
+      .argv = command_,
+      .checks = options_.node_checks});
   if (auto made = make_private_directories(log_folder()); !made) {
     say(made.error().message);
     record(events::Warning{.message = made.error().message});
@@ -145,7 +145,7 @@ Result<AttemptEnd> AttemptRunner::run() {
   DLRUN_TRY(open_gate());
   begin();
   const auto signals = loop_.watch(signal_fd_, EPOLLIN, [this](std::uint32_t) { take_signals(); });
-  if (!options_.local)
+  if (!options_.local_ranks)
     later_attempt_watch_ = std::make_unique<LaterAttemptWatch>(run_.directory, run_.attempt);
   while (!attempt_->is_over()) run_round();
   write_samples(Clock::now(), true);
@@ -198,7 +198,7 @@ std::string AttemptRunner::too_few_descriptors_message(int error) const {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   const auto joined = rank_of_peer_.size();
-  const int size = options_.local ? *options_.local : attempt_->world_size();
+  const int size = options_.local_ranks ? *options_.local_ranks : attempt_->world_size();
   const auto wanted =
       static_cast<std::size_t>(std::max(size, static_cast<int>(joined))) + kOwnFiles;
   return fmt::format(
@@ -210,7 +210,7 @@ std::string AttemptRunner::too_few_descriptors_message(int error) const {
 }
 
 Result<> AttemptRunner::start_step() {
-  if (options_.local) {
+  if (options_.local_ranks) {
     auto log = BackgroundFile::open((run_.directory / "local.out").string(), kLocalLogQueueBytes,
                                     BackgroundFile::Content::kText);
     if (log) {
@@ -224,9 +224,10 @@ Result<> AttemptRunner::start_step() {
                             spared_child_};
   auto env = step_env();
   auto command = command_;
-  if (marks_errors()) keep_lines_whole(command, env);
-  auto step = options_.local ? start_local(context, command, std::move(env), *options_.local)
-                             : start_srun(context, command, env);
+  if (marks_stderr()) keep_lines_whole(command, env);
+  auto step = options_.local_ranks
+                  ? start_local(context, command, std::move(env), *options_.local_ranks)
+                  : start_srun(context, command, env);
   if (!step) return tl::unexpected<Error>(std::move(step.error()));
   step_ = std::move(*step);
   return {};
@@ -312,7 +313,7 @@ void AttemptRunner::on_limit_known(const Result<JobFacts>& facts) {
 
 std::vector<Broadcast> AttemptRunner::files_to_broadcast() const {
   const auto nodes = parse_int(env_.get_or("SLURM_JOB_NUM_NODES", "")).value_or(1);
-  if (options_.local || run_.attempt > 0 || options_.stage.empty()) return {};
+  if (options_.local_ranks || run_.attempt > 0 || options_.stage.empty()) return {};
   return planned_file_broadcasts(options_.stage, env_, nodes);
 }
 

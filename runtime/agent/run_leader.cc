@@ -368,7 +368,7 @@ bool RunLeader::ends_with_allocation(const Plan& plan, AttemptEnd& end) const {
 }
 
 RunLeader::Next RunLeader::where_to(Cause cause, const std::vector<std::string>& bad_nodes) {
-  if (options_.local) return Next::kStep;
+  if (options_.local_ranks) return Next::kStep;
   if (cause == Cause::kTimeout || cause == Cause::kPreemption) {
     if (!run_.chain_number) return Next::kRequeue;
     return next_in_chain() ? Next::kChain : Next::kEnd;

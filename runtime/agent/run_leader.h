@@ -61,7 +61,7 @@ class RunLeader {
         spared_child_(spared_child),
         history_(std::move(history)),
         command_(options.command) {
-    if (!options.local) controller_.emplace(env, identity.job);
+    if (!options.local_ranks) controller_.emplace(env, identity.job);
   }
 
   /// Leads the run and returns the exit code of the process.

@@ -120,14 +120,14 @@ TEST_CASE(
   CopyScene scene;
   scene.all_join_with(false, seconds(60));
   scene.attempt.on_exit(0, {}, scene.now);
-  scene.pass(OutputBoard::kLookEvery);
+  scene.pass(CollectBoard::kLookEvery);
   CHECK(scene.sent_count("collect") == 0);
   scene.attempt.on_exit(1, {}, scene.now);
-  scene.pass(OutputBoard::kLookEvery);
+  scene.pass(CollectBoard::kLookEvery);
   CHECK(scene.receivers("collect") == std::vector<int>{0});
   CHECK(scene.sent_count("noted") == 0);
   for (const int rank : {2, 3}) scene.attempt.on_exit(rank, {}, scene.now);
-  scene.pass(OutputBoard::kLookEvery);
+  scene.pass(CollectBoard::kLookEvery);
   CHECK(scene.receivers("collect") == std::vector<int>{0, 2});
   scene.attempt.on_collected(0, 2, 10, scene.now);
   scene.pass(seconds(5));

@@ -124,7 +124,7 @@ TEST_CASE(
 TEST_CASE("lead asks the ranks to mark their standard error only if lead receives it") {
   for (const bool marks : {false, true}) {
     AttemptOptions options;
-    options.marks_errors = marks;
+    options.marks_stderr = marks;
     Scene scene(options);
     scene.all_join(2);
     REQUIRE(scene.notes.sent.size() == 2);

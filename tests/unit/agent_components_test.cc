@@ -376,7 +376,7 @@ TEST_CASE(
   const to_rank::Start start{.addr = "10.0.0.2",
                              .master_addr = "10.0.0.1",
                              .master_port = 4000,
-                             .marks_errors = true,
+                             .marks_stderr = true,
                              .components = {{"server", "10.0.0.9", 80, {"n1", "n2"}}}};
   const auto again = parse_to_rank(text_of(json_of(MessageToRank(start))));
   REQUIRE(again);

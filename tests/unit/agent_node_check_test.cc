@@ -261,7 +261,7 @@ TEST_CASE(
   env.set("DLRUN_SECRET", "s3cret");
   env.set("OUT", (folder / "out").string());
   NodeChecks checks{.user_lines = {"echo \"[$DLRUN_SECRET]\" >>$OUT"}};
-  CHECK(checks.has_check_before_hello());
+  CHECK(checks.has_check_of_node());
   CHECK(node_problems(checks, env, World{.size = 2, .local_size = 2}).empty());
   CHECK(node_problems(checks, env, World{.rank = 1, .size = 2, .local_rank = 1, .local_size = 2})
             .empty());

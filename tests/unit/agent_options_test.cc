@@ -20,7 +20,7 @@ TEST_CASE("lead's options end at the first --, and the command has all words aft
   CHECK(lead.join_timeout == std::chrono::milliseconds(2500));
   CHECK(lead.forwards_usr1);
   CHECK(lead.is_borrowed);
-  CHECK_FALSE(lead.local);
+  CHECK_FALSE(lead.local_ranks);
   CHECK(lead.command == Words{"srun", "-n2", "dlrun-agent", "rank", "--", "python"});
 }
 

@@ -13,14 +13,14 @@
 
 namespace dlrun::agent {
 
-class OutputBoard {
+class CollectBoard {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// Interval at which the board looks for nodes whose ranks have all ended.
   static constexpr std::chrono::milliseconds kLookEvery{200};
-  /// Time from the order to end until a node's outputs are copied even if one of its ranks has not
-  /// ended.
+  /// Time from the order to end until a node's outputs are copied even if a rank other than the
+  /// copying one has not ended.
   static constexpr std::chrono::milliseconds kAskedAnywayAfter = kKilledAfterTerm + kLookEvery;
 
   /// Adds the rank that copies the outputs of its node within this time.
@@ -32,9 +32,9 @@ class OutputBoard {
   /// Returns when the last copy was done or given up; nullopt while a copy is awaited.
   [[nodiscard]] std::optional<Clock::time_point> done_at() const { return done_at_; }
 
-  /// Returns the ranks that are to copy now. Such a rank has ended, and so have all other ranks of
-  /// its node, unless kAskedAnywayAfter has passed since the programs were told to end, at
-  /// ends_since. Gives up the copies that cannot be made any more. Call it every kLookEvery.
+  /// Returns the ranks that are to copy now. Each of them has ended. The other ranks of its node
+  /// have ended, too, or kAskedAnywayAfter has passed since ends_since, when the programs were told
+  /// to end. Gives up the copies that cannot be made any more. Call it every kLookEvery.
   [[nodiscard]] std::vector<int> take_due(const Members& members,
                                           std::optional<Clock::time_point> ends_since,
                                           Clock::time_point now);
@@ -45,7 +45,7 @@ class OutputBoard {
   /// near.
   void end_by(Clock::time_point when) { end_by_ = when; }
   /// Returns the longest time that one node may need.
-  [[nodiscard]] std::chrono::seconds longest() const;
+  [[nodiscard]] std::chrono::seconds longest_limit() const;
   /// Stops waiting: no program has started, so there are no outputs.
   void give_up(Clock::time_point now) { done_at_ = now; }
 
