@@ -52,7 +52,8 @@ struct Silence {
   std::vector<int> ranks;                         ///< ranks whose agents have fallen silent
   std::vector<std::string> nodes;                 ///< nodes of which every agent has fallen silent
   std::chrono::steady_clock::time_point since{};  ///< when the latest message of these ranks came
-  bool is_any_late = false;                       ///< a rank is late, but not yet silent
+  /// The heartbeat of a rank is late, but the rank does not count as silent yet.
+  bool is_any_late = false;
 };
 
 /// Finds the ranks that have not ended but are silent. Returns none if lead hears no rank at all
