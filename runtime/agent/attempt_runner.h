@@ -186,7 +186,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void run_round();  ///< one round of the event loop
   /// Waits for srun to end after a successful attempt. srun may learn of the ranks' ends later than
   /// lead, and may still hold output of the ranks.
-  void wait_for_step();
+  void wait_for_step_end();
   void take_signals();
   void ask_for_time_left();
   /// Returns the files to send to the nodes. Only the first attempt sends files: a later attempt

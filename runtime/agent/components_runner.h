@@ -82,7 +82,7 @@ class ComponentsRunner final : public GateHandler {
   void announce_ready(std::size_t index, Clock::time_point now);
   void on_over(std::size_t index);
   /// After a success, waits for sruns that still run although their ranks have ended. See
-  /// AttemptRunner::wait_for_step().
+  /// AttemptRunner::wait_for_step_end().
   void wait_for_steps(const AttemptEnd& end);
   /// Returns the slot of the peer's component; nullptr if the present start of the component is
   /// over.

@@ -100,7 +100,7 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
 /// Returns what started this attempt after the previous one was lost: the run's chain started its
 /// next job, or Slurm requeued the job.
 RestartedBy restarted_by(const ClaimedRun& run) {
-  return run.chain_number.value_or(0) > 0 ? RestartedBy::kChain : RestartedBy::kSlurm;
+  return run.number_in_chain.value_or(0) > 0 ? RestartedBy::kChain : RestartedBy::kSlurm;
 }
 
 /// Checks the restart budget after Slurm or the run's chain has started the run again without a
@@ -109,7 +109,7 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
                                  RecordedHistory& recorded, const LeadOutputs& outputs) {
   auto& events = outputs.events;
   const auto& last = recorded.last;
-  if (!options.retry.is_on() || !run.was_claimed_before || !last.has_attempt ||
+  if (!options.retry.is_enabled() || !run.was_claimed_before || !last.has_attempt ||
       last.is_restart_recorded)
     return std::nullopt;
   const auto decision = decide_retry(options.retry, recorded.history, last.cause);
@@ -145,7 +145,7 @@ tl::expected<ClaimedRun, int> claim_or_leave(const LeadOptions& options, const E
   const auto code_of = [](const Error& error) {
     return error.code == Errc::kRefused ? kExitRunTaken : kExitRunUnwritable;
   };
-  const auto number = chain_number_of(options, env);
+  const auto number = job_number_in_chain(options, env);
   if (number.value_or(0) > 0) {
     const auto unneeded = why_unneeded(directory, options, env, identity.job);
     if (!unneeded) return tl::unexpected(refuse(unneeded.error(), code_of(unneeded.error())));
@@ -161,7 +161,7 @@ tl::expected<ClaimedRun, int> claim_or_leave(const LeadOptions& options, const E
 /// start such a run: the user cancelled the first job, or the dependency of that job was never
 /// fulfilled. Returns the exit code; nullopt if the run has begun, or if this is the first job.
 std::optional<int> end_unbegun(const ClaimedRun& run, const LeadOutputs& outputs) {
-  if (run.was_claimed_before || run.chain_number.value_or(0) == 0) return std::nullopt;
+  if (run.was_claimed_before || run.number_in_chain.value_or(0) == 0) return std::nullopt;
   constexpr const char* kMessage =
       "the first job of the run's chain (retry.chain) ended before it started the run, so that no "
       "later job starts it";

@@ -30,7 +30,7 @@ bool RankState::on_signal(int signal, bool came_by_guard, Clock::time_point now)
   const bool asks_to_end = signal != SIGUSR1 && signal != SIGUSR2;
   if (signal == SIGUSR2 || !lead_.was_connected) {
     // Lead does not decide about USR2, and there may be no lead: pass the signal to the program.
-    if (is_running()) signals_.pass_on(signal, now);
+    if (is_running()) signals_.pass_on_later(signal, now);
     if (phase_ == Phase::kJoining && asks_to_end) {
       phase_ = Phase::kOver;
       exit_ = Exit{128 + signal, now};
@@ -47,7 +47,7 @@ bool RankState::on_signal(int signal, bool came_by_guard, Clock::time_point now)
 void RankState::on_answer(std::optional<SignalDecision> decision, Clock::time_point now) {
   lead_.answer_until.reset();
   if (decision == SignalDecision::kCheckpoint && !std::exchange(is_checkpoint_asked_, true))
-    signals_.pass_on(SIGUSR1, now);
+    signals_.pass_on_later(SIGUSR1, now);
 }
 
 void RankState::on_lead_closed(std::string_view why, bool is_exiting, Clock::time_point now) {

@@ -56,7 +56,7 @@ class NodeSide final : public RelayHandler {
 
   void on_open(std::uint32_t channel, std::uint16_t port) override {
     dialers_.emplace(channel,
-                     Dialing{RelayDialer(port, dialed_addresses(), Clock::now(), owner_of_)});
+                     Dialing{RelayDialer(port, addresses_to_dial(), Clock::now(), owner_of_)});
     dial(Clock::now());
   }
   void on_reset(std::uint32_t channel, std::string_view) override { dialers_.erase(channel); }
@@ -74,7 +74,7 @@ class NodeSide final : public RelayHandler {
   [[nodiscard]] milliseconds next_wait(Clock::time_point now) const {
     auto until = std::max(now, mux_.last_heard() + kRelaySilence);
     for (const auto& [channel, dialing] : dialers_)
-      until = std::min(until, std::max(now, dialing.dialer.next_try()));
+      until = std::min(until, std::max(now, dialing.dialer.next_deadline()));
     return std::chrono::ceil<milliseconds>(until - now);
   }
 
@@ -82,7 +82,7 @@ class NodeSide final : public RelayHandler {
   void dial(Clock::time_point now) {
     for (auto at = dialers_.begin(); at != dialers_.end();) {
       auto& [channel, dialing] = *at;
-      const auto state = dialing.dialer.try_now(now);
+      const auto state = dialing.dialer.advance(now);
       if (state == RelayDialer::State::kConnected) mux_.attach(channel, dialing.dialer.take());
       if (state == RelayDialer::State::kGivenUp)
         mux_.reset(channel, fmt::format("nothing has listened on port {} for {} s",

@@ -23,7 +23,7 @@ bool is_connected_to_itself(int socket) {
 
 }  // namespace
 
-std::vector<std::string> dialed_addresses() {
+std::vector<std::string> addresses_to_dial() {
   std::vector<std::string> addresses{"127.0.0.1", "::1"};
   for (auto& address : own_addresses()) addresses.push_back(std::move(address));
   return addresses;
@@ -43,7 +43,7 @@ RelayDialer::State RelayDialer::outcome() {
   return State::kWaiting;
 }
 
-RelayDialer::State RelayDialer::try_now(Clock::time_point now) {
+RelayDialer::State RelayDialer::advance(Clock::time_point now) {
   const State unconnected = now >= end_ ? State::kGivenUp : State::kWaiting;
   if (!socket_.is_open() && now < next_try_) return unconnected;
   for (;;) {

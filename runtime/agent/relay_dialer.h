@@ -17,7 +17,7 @@ namespace dlrun::agent {
 
 /// Tries one port until a program accepts: on the loopback addresses, then on the other addresses
 /// of this node, because some programs listen on one address only. Not thread-safe. The owner polls
-/// fd() and calls try_now().
+/// fd() and calls advance().
 class RelayDialer {
  public:
   using Clock = std::chrono::steady_clock;
@@ -29,7 +29,7 @@ class RelayDialer {
   enum class State {
     kConnected,   ///< take() returns the socket
     kConnecting,  ///< the kernel has not answered yet: poll fd() for POLLOUT
-    kWaiting,     ///< no address accepts: try again at next_try()
+    kWaiting,     ///< no address accepts: try again at next_deadline()
     kGivenUp,     ///< kLimit has passed
     kForeign,     ///< only a program of another user accepts: other_user()
   };
@@ -47,13 +47,14 @@ class RelayDialer {
         next_try_(now),
         owner_of_(owner_of) {}
 
-  /// Continues the connection attempt that has begun, or tries the addresses in turn.
-  State try_now(Clock::time_point now);
+  /// Continues the connection attempt that has begun, or tries the addresses in turn. In the pause
+  /// between two tries does nothing.
+  State advance(Clock::time_point now);
   /// Returns the socket of the connection attempt that has begun; -1: none.
   [[nodiscard]] int fd() const { return socket_.get(); }
-  /// Returns the time at which try_now() must be called again, even if fd() is not ready.
-  [[nodiscard]] Clock::time_point next_try() const { return fd() < 0 ? next_try_ : end_; }
-  /// Returns the connected socket. Call it once try_now() has returned kConnected.
+  /// Returns the time at which advance() must be called again, even if fd() is not ready.
+  [[nodiscard]] Clock::time_point next_deadline() const { return fd() < 0 ? next_try_ : end_; }
+  /// Returns the connected socket. Call it once advance() has returned kConnected.
   [[nodiscard]] UniqueFd take() { return std::move(socket_); }
   [[nodiscard]] std::uint16_t port() const { return port_; }
   /// Returns the other user whose program has accepted; nullopt if there is none.
@@ -74,6 +75,6 @@ class RelayDialer {
 };
 
 /// Returns the addresses to try on this node.
-[[nodiscard]] std::vector<std::string> dialed_addresses();
+[[nodiscard]] std::vector<std::string> addresses_to_dial();
 
 }  // namespace dlrun::agent

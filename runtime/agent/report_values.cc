@@ -36,12 +36,12 @@ std::optional<std::int64_t> position_of(const Json& report) {
 std::vector<Scalar> scalars_of(const Json& report) {
   // The value of `checkpoint` is the step of a saved checkpoint; the other names are positions and
   // totals. None of them is a value of training.
-  constexpr std::array<std::string_view, 4> kNoValues{"step", "steps", "epochs", "checkpoint"};
+  constexpr std::array<std::string_view, 4> kSkippedNames{"step", "steps", "epochs", "checkpoint"};
   std::vector<Scalar> scalars;
   if (!report.is_object()) return scalars;
   for (auto at = report.begin(); at != report.end() && scalars.size() < kMostScalars; ++at) {
     if (!at->is_number() ||
-        std::find(kNoValues.begin(), kNoValues.end(), at.key()) != kNoValues.end())
+        std::find(kSkippedNames.begin(), kSkippedNames.end(), at.key()) != kSkippedNames.end())
       continue;
     const double value = at->get<double>();
     if (std::isfinite(value)) scalars.push_back({tag_of(at.key()), value});

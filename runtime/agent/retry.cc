@@ -20,7 +20,7 @@ bool is_of_container(Cause cause) {
   return cause == Cause::kImage || cause == Cause::kContainer;
 }
 
-int recorded_code(std::int64_t recorded) {
+int clamped_code(std::int64_t recorded) {
   return static_cast<int>(std::clamp<std::int64_t>(recorded, 0, 255));
 }
 
@@ -98,7 +98,7 @@ class HistoryReader {
                      read_.last.is_requeued_after_end = end.requeued;
                      read_.last.run_is_completed = end.state == EndState::kCompleted;
                      if (read_.last.run_is_completed || end.code != 0)
-                       read_.last.code = recorded_code(end.code);
+                       read_.last.code = clamped_code(end.code);
                    },
                    [&](const events::Restarting& restarting) { take(restarting); },
                    [](const auto&) {}},
@@ -109,14 +109,14 @@ class HistoryReader {
     // If the record ends with an `attempt_end` that names silent nodes, lead was lost before Slurm
     // said whether these nodes had failed. This counts as a node failure.
     auto& last = read_.last;
-    if (was_silent_ && !last.is_restart_recorded && !last.run_has_ended)
+    if (had_silent_nodes_ && !last.is_restart_recorded && !last.run_has_ended)
       last.cause = Cause::kNodeFailure;
-    close();
+    add_attempt_to_history();
     return std::move(read_);
   }
 
  private:
-  void close() {
+  void add_attempt_to_history() {
     if (read_.last.has_attempt)
       read_.history.add_attempt(step_, read_.last.cause, reports_from_first_step_ || !has_joined_);
   }
@@ -124,19 +124,19 @@ class HistoryReader {
   void begin_attempt(std::int64_t attempt) {
     auto& last = read_.last;
     if (last.has_attempt && attempt == last.attempt) return;
-    close();
+    add_attempt_to_history();
     last = {.has_attempt = true, .cause = Cause::kNodeFailure, .attempt = attempt};
     step_.reset();
     has_joined_ = false;
-    was_silent_ = false;
+    had_silent_nodes_ = false;
   }
 
   void take(const events::AttemptEnd& end) {
     auto& last = read_.last;
-    last.code = recorded_code(end.code);
+    last.code = clamped_code(end.code);
     last.cause = end.cause.value().value_or(Cause::kNone);
     if (last.cause == Cause::kPreemption) read_.history.add_preemption();
-    was_silent_ = end.silent.has_value();
+    had_silent_nodes_ = end.silent.has_value();
     // The signal came without a reason, but Slurm has started the job again, as after a preemption.
     if (last.cause == Cause::kNone && end.reason == EndReason::kSignalled)
       last.cause = Cause::kPreemption;
@@ -156,7 +156,7 @@ class HistoryReader {
   std::string first_main_;  ///< name of the first main component; empty if there are no components
   std::optional<std::int64_t> step_;
   bool has_joined_ = false;
-  bool was_silent_ = false;
+  bool had_silent_nodes_ = false;
 };
 
 }  // namespace
@@ -185,27 +185,29 @@ std::optional<std::int64_t> grown_memory(const RetryOptions& options, std::int64
 }
 
 RetryDecision decide_retry(const RetryOptions& options, const RetryHistory& history, Cause cause) {
-  if (!options.is_on() || cause == Cause::kNone) return {};
+  if (!options.is_enabled() || cause == Cause::kNone) return {};
   const int left = std::max(options.max - history.restarts(), 0);
   // A user asked for this restart, so it does not count against the budget.
   if (cause == Cause::kRequeue) return {true, left, false, {}};
   if (is_of_container(cause)) return {false, left, false, "the container would fail again"};
   if (!options.on.contains(cause))
     return {false, left, false, fmt::format("'{}' is not in retry.on", word(cause))};
-  if (history.fruitless() >= options.no_progress) {
+  if (history.fruitless_attempts() >= options.no_progress) {
     return {false, left, false,
             options.no_progress == 1
                 ? std::string("the attempt got no further (retry.no_progress)")
                 : fmt::format("{} attempts in a row got no further (retry.no_progress)",
-                              history.fruitless())};
+                              history.fruitless_attempts())};
   }
   if (left == 0)
     return {
         false, 0, false,
         fmt::format("it has started again {} (retry.max)",
                     options.max == 1 ? std::string("once") : fmt::format("{} times", options.max))};
-  return {
-      true, left - 1, history.has_reported() && history.fruitless() + 1 >= options.no_progress, {}};
+  return {true,
+          left - 1,
+          history.has_reported() && history.fruitless_attempts() + 1 >= options.no_progress,
+          {}};
 }
 
 }  // namespace dlrun::agent

@@ -21,7 +21,7 @@ struct RetryOptions {
   /// retries.
   int max = 0;
   std::set<Cause> on{};  ///< causes after which the run is retried
-  int no_progress = 3;   ///< the run ends after this many fruitless() attempts in a row
+  int no_progress = 3;   ///< the run ends after this many fruitless attempts in a row
   bool excludes_bad_nodes = false;
   int min_nodes = 0;  ///< fewest nodes that the spec allows; 0: all nodes are needed
   /// Number of nodes that each attempt uses if the allocation has spare nodes. 0: it has none.
@@ -32,7 +32,7 @@ struct RetryOptions {
   int signal_before_s = 0;            ///< seconds from Slurm's USR1 warning to the time limit
   int chain = 0;  ///< jobs that work on the run one after another (retry.chain); 0: one job
 
-  [[nodiscard]] bool is_on() const { return max > 0; }
+  [[nodiscard]] bool is_enabled() const { return max > 0; }
 };
 
 /// Parses a list of causes such as "timeout,hang". Fails with kUsage for an empty or unknown cause.
@@ -55,9 +55,9 @@ class RetryHistory {
   void add_bad_node(const std::string& node) { bad_nodes_.insert(node); }
 
   [[nodiscard]] int restarts() const { return restarts_; }
-  /// Returns the number of most recent attempts in a row that got no further than the best attempt
-  /// before them.
-  [[nodiscard]] int fruitless() const { return fruitless_; }
+  /// Returns the number of the most recent attempts in a row that got no further than the best
+  /// attempt before them.
+  [[nodiscard]] int fruitless_attempts() const { return fruitless_; }
   /// Returns true if an attempt has reported a step.
   [[nodiscard]] bool has_reported() const { return best_step_.has_value(); }
   [[nodiscard]] bool was_preempted() const { return was_preempted_; }

@@ -58,7 +58,7 @@ constexpr std::size_t kLocalLogQueueBytes = 4U << 20U;
 constexpr milliseconds kTensorboardLimit{1000};
 constexpr milliseconds kLocalLogLimit{5000};  ///< time to write the rest of local.out
 
-/// Returns the node list of the step: the nodes that lead chose, or those of its part of a
+/// Returns the node list of the step: the nodes that lead chose, or those of the step's part of a
 /// heterogeneous job, otherwise all nodes of the job.
 std::string nodes_of_step(const std::vector<std::string>& command, const Env& env) {
   constexpr std::string_view kChosen = "--nodelist=";
@@ -102,7 +102,7 @@ AttemptOptions AttemptRunner::attempt_options() const {
           options_.hang_after,
           tries_collective(options_),
           true,
-          options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout),
+          options_.retry.is_enabled() && options_.retry.on.contains(Cause::kTimeout),
           marks_stderr(),
           !broadcasts_.empty(),
           component_.has_value(),
@@ -149,7 +149,7 @@ Result<AttemptEnd> AttemptRunner::run() {
     later_attempt_watch_ = std::make_unique<LaterAttemptWatch>(run_.directory, run_.attempt);
   while (!attempt_->is_over()) run_round();
   write_samples(Clock::now(), true);
-  wait_for_step();
+  wait_for_step_end();
   step_.reset();
   close_local_log();
   close_tensorboard();
@@ -166,7 +166,7 @@ void AttemptRunner::run_round() {
     std::this_thread::sleep_for(kGatherTime);
 }
 
-void AttemptRunner::wait_for_step() {
+void AttemptRunner::wait_for_step_end() {
   if (!step_ || attempt_->step_is_over() || attempt_->end().code != 0) return;
   on_success_before_srun_exits_(attempt_->end());
   const auto until = Clock::now() + kStepEndLimit;
@@ -202,8 +202,8 @@ std::string AttemptRunner::too_few_descriptors_message(int error) const {
   const auto wanted =
       static_cast<std::size_t>(std::max(size, static_cast<int>(joined))) + kOwnFiles;
   return fmt::format(
-      "lead cannot take another rank's connection after {}: {}; it may have {} open files, one for "
-      "each rank and some of its own, and needs about {}: raise the hard limit where the job "
+      "lead cannot take another rank's connection after {}: {}; its limit is {} open files, and it "
+      "needs about {}, one for each rank and some of its own: raise the hard limit where the job "
       "starts (`ulimit -Hn`; "
       "LimitNOFILE of slurmd), or start fewer ranks",
       joined, errno_text(error), limit.rlim_cur, wanted);
@@ -444,13 +444,13 @@ milliseconds AttemptRunner::next_wait() const {
     return std::clamp(std::chrono::ceil<milliseconds>(last_tick_ + kTickPause - now),
                       milliseconds(0), kTickPause);
   auto wait = kTickEvery;
-  const auto until = [&](std::optional<Clock::time_point> when) {
+  const auto wake_at = [&](std::optional<Clock::time_point> when) {
     if (when)
       wait = std::clamp(std::chrono::ceil<milliseconds>(*when - now), milliseconds(0), wait);
   };
-  until(attempt_->next_deadline());
-  if (own_gate_) until(own_gate_->next_deadline());
-  until(store_.next_deadline());
+  wake_at(attempt_->next_deadline());
+  if (own_gate_) wake_at(own_gate_->next_deadline());
+  wake_at(store_.next_deadline());
   return wait;
 }
 

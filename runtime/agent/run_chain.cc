@@ -33,7 +33,7 @@ std::optional<std::string> job_in_journal(const std::filesystem::path& folder) {
 
 }  // namespace
 
-std::optional<int> chain_number_of(const LeadOptions& options, const Env& env) {
+std::optional<int> job_number_in_chain(const LeadOptions& options, const Env& env) {
   if (options.retry.chain == 0 || options.local_ranks || options.is_borrowed) return std::nullopt;
   const auto number = parse_int(env.get_or("DLRUN_CHAIN", ""));
   if (!number || *number < 0 || *number >= options.retry.chain) return std::nullopt;
@@ -65,12 +65,12 @@ Result<std::optional<UnneededJob>> why_unneeded(const std::filesystem::path& run
                      is_completed ? "has completed" : "has ended"),
          is_completed ? 0 : std::max(read->last.code, 1)});
   }
-  auto holder = chain_holder(run);
+  auto holder = run_holder(run);
   // Without a claim, the first job's lead has never run. Normally the first job has ended before it
   // could start lead. If somebody removed this job's dependency, the first job may still wait in
   // the queue.
   if (!holder && holder.error().code == Errc::kNotFound)
-    holder = ChainHolder{"", job_in_journal(run).value_or(""), 0};
+    holder = RunHolder{"", job_in_journal(run).value_or(""), 0};
   // claim_run() reports other problems.
   if (!holder || holder->job == own_job || !is_slurm_job_id(holder->job))
     return std::optional<UnneededJob>();

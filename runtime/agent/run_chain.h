@@ -19,7 +19,7 @@ namespace dlrun::agent {
 /// Returns this job's number in the chain of the run's jobs, from 0 ($DLRUN_CHAIN). Returns nullopt
 /// in each of these cases: the run has no chain, is local, borrows its allocation, or its script
 /// was submitted by hand, so that there are no other jobs.
-[[nodiscard]] std::optional<int> chain_number_of(const LeadOptions& options, const Env& env);
+[[nodiscard]] std::optional<int> job_number_in_chain(const LeadOptions& options, const Env& env);
 
 /// A job of a chain that ends at once, because the run does not need it.
 struct UnneededJob {

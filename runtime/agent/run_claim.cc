@@ -90,8 +90,8 @@ Result<bool> check_or_repair_claim(const fs::path& directory, const JobIdentity&
   if (!is_own) return tl::unexpected<Error>(is_own.error());
   if (*is_own) return **is_own;
   struct stat info {};
-  const bool is_ours = ::lstat(path.c_str(), &info) == 0 && info.st_uid == ::geteuid();
-  if (!is_ours || !is_made_for(directory, identity, name)) {
+  const bool is_file_of_user = ::lstat(path.c_str(), &info) == 0 && info.st_uid == ::geteuid();
+  if (!is_file_of_user || !is_made_for(directory, identity, name)) {
     return fail(Errc::kRefused,
                 "{}: is damaged, and nothing here says that this run was made for job {} of "
                 "cluster '{}'; if no job uses the run, remove the file",
@@ -113,13 +113,13 @@ Result<bool> check_or_repair_claim(const fs::path& directory, const JobIdentity&
 
 /// Reads the claim of one job of a chain. Fails with kNotFound if there is no file, and with
 /// kInvalid if the file is damaged.
-Result<ChainHolder> read_chain_holder(const fs::path& path) {
+Result<RunHolder> read_run_holder(const fs::path& path) {
   const auto text = read_untrusted(path, kClaimFileLimitBytes, Links::kRefuse);
   if (!text) return tl::unexpected<Error>(text.error());
   const auto claim = parse_json<Json>(*text);
   if (!claim.is_object())
     return fail(Errc::kInvalid, "{}: is damaged: expected a JSON object", path.string());
-  ChainHolder holder{member(claim, "cluster"), member(claim, "job"), std::nullopt};
+  RunHolder holder{member(claim, "cluster"), member(claim, "job"), std::nullopt};
   const auto number = claim.find("chain");
   if (number != claim.end() && number->is_number_integer()) {
     const auto value = number->get<std::int64_t>();
@@ -139,17 +139,17 @@ fs::path takeover_path(const fs::path& directory, int number) {
 /// that takes the run over after job K creates claim.after-K, which only one job can create, and
 /// claim_run() then overwrites `claim`. So `claim` may hold the claim of any of these jobs. From
 /// there, the files claim.after-K lead to the last job, which works on the run.
-Result<> take_over(const fs::path& directory, const JobIdentity& identity, int chain_number,
+Result<> take_over(const fs::path& directory, const JobIdentity& identity, int number_in_chain,
                    std::string_view own_claim) {
   for (;;) {
-    DLRUN_TRY_ASSIGN(const auto holder, chain_holder(directory));
+    DLRUN_TRY_ASSIGN(const auto holder, run_holder(directory));
     if (holder.cluster == identity.cluster && holder.job == identity.job) return {};
-    if (!holder.number || *holder.number >= chain_number) {
+    if (!holder.number || *holder.number >= number_in_chain) {
       return fail(Errc::kRefused,
                   "{}: job {} of cluster '{}' holds this run; this is job {}, number {} of the "
                   "run's chain",
                   directory.string(), printable(holder.job), printable(holder.cluster),
-                  identity.job, chain_number + 1);
+                  identity.job, number_in_chain + 1);
     }
     auto created = create_file_exclusive(takeover_path(directory, *holder.number), own_claim);
     if (created) return {};
@@ -232,15 +232,15 @@ Result<int> read_attempt(const fs::path& directory) {
   return static_cast<int>(*number);
 }
 
-Result<> begin_attempt(const fs::path& directory, int attempt) {
+Result<> write_attempt(const fs::path& directory, int attempt) {
   return write_file_atomic(directory / "attempt", fmt::format("{}\n", attempt));
 }
 
-Result<ChainHolder> chain_holder(const fs::path& directory) {
-  DLRUN_TRY_ASSIGN(auto holder, read_chain_holder(directory / "claim"));
+Result<RunHolder> run_holder(const fs::path& directory) {
+  DLRUN_TRY_ASSIGN(auto holder, read_run_holder(directory / "claim"));
   while (holder.number) {
     const auto path = takeover_path(directory, *holder.number);
-    auto next = read_chain_holder(path);
+    auto next = read_run_holder(path);
     if (!next && next.error().code == Errc::kNotFound) break;
     if (!next) return tl::unexpected<Error>(std::move(next.error()));
     if (!next->number || *next->number <= *holder.number)
@@ -258,19 +258,19 @@ int restart_count_of(const Env& env) {
 
 Result<ClaimedRun> claim_run(const fs::path& directory, const JobIdentity& identity,
                              std::string_view name, int restart_count,
-                             std::optional<int> chain_number) {
-  ClaimedRun run{.directory = directory, .chain_number = chain_number};
+                             std::optional<int> number_in_chain) {
+  ClaimedRun run{.directory = directory, .number_in_chain = number_in_chain};
   DLRUN_TRY(make_private_directories(directory));
   DLRUN_TRY(check_token(directory, identity));
   Json claim{{"cluster", identity.cluster}, {"job", identity.job}, {"token", identity.token}};
   if (auto log = output_file(); !log.empty()) claim["log"] = std::move(log);
-  if (chain_number) claim["chain"] = *chain_number;
+  if (number_in_chain) claim["chain"] = *number_in_chain;
   if (auto created = create_file_exclusive(directory / "claim", dump(claim)); !created) {
     if (created.error().code != Errc::kRefused)
       return tl::unexpected<Error>(std::move(created.error()));
     // A damaged claim is handled like that of a run without a chain.
-    if (chain_number && read_chain_holder(directory / "claim")) {
-      DLRUN_TRY(take_over(directory, identity, *chain_number, dump(claim)));
+    if (number_in_chain && read_run_holder(directory / "claim")) {
+      DLRUN_TRY(take_over(directory, identity, *number_in_chain, dump(claim)));
       run.was_claimed_before = true;
     } else {
       const auto again = check_or_repair_claim(directory, identity, name, dump(claim));
@@ -296,7 +296,7 @@ Result<ClaimedRun> claim_run(const fs::path& directory, const JobIdentity& ident
   } else {
     return tl::unexpected<Error>(before.error());
   }
-  DLRUN_TRY(begin_attempt(directory, run.attempt));
+  DLRUN_TRY(write_attempt(directory, run.attempt));
   return run;
 }
 

@@ -30,7 +30,7 @@ struct ClaimedRun {
   int attempt = 0;
   /// An earlier start of this job, or an earlier job of the chain, has claimed the run.
   bool was_claimed_before = false;
-  std::optional<int> chain_number{};  ///< the job's number in the run's chain; nullopt: no chain
+  std::optional<int> number_in_chain{};  ///< the job's number in the run's chain; nullopt: no chain
 };
 
 /// Returns the absolute path of the run directory: $DLRUN_RUN, otherwise RUNS/NAME-JOB. Each
@@ -45,32 +45,31 @@ struct ClaimedRun {
 /// Fails with kRefused if another job has claimed the run (the message names it), or if this job's
 /// token is not that of the run's submission. On a file system without links and exclusive renames,
 /// a crash may have left a claim without valid content. This function takes such a claim over if
-/// the file belongs to this user and the run's name or its own files name this job, or its token.
-/// Only one job can take it over.
+/// the file belongs to this user, and if the name of the run, or another file of the run, shows
+/// this job or this job's token. Only one job can take it over.
 ///
-/// chain_number: this job's number in the chain of the run's jobs (retry.chain), from 0; nullopt:
-/// the run has no chain. A later job of the chain takes the run over from an earlier one, never the
-/// reverse: an earlier job fails with kRefused. If several jobs try to take the run over from the
-/// same job, exactly one succeeds.
+/// number_in_chain: this job's number in the chain of the run's jobs (retry.chain), from 0;
+/// nullopt: the run has no chain. A later job of the chain takes the run over from an earlier one,
+/// never the reverse: an earlier job fails with kRefused. If several jobs try to take the run over
+/// from the same job, exactly one succeeds.
 ///
 /// Fails with kIo if a file cannot be written, and with kInvalid if a file is damaged.
 [[nodiscard]] Result<ClaimedRun> claim_run(const std::filesystem::path& directory,
                                            const JobIdentity& identity, std::string_view name,
                                            int restart_count,
-                                           std::optional<int> chain_number = std::nullopt);
+                                           std::optional<int> number_in_chain = std::nullopt);
 
-/// The job of a chain that claimed the run last.
-struct ChainHolder {
+/// The job that claimed the run last.
+struct RunHolder {
   std::string cluster, job;
   std::optional<int> number;  ///< its number in the chain; nullopt: the claim names no chain
 };
-/// Returns the job that claimed the run last. Fails with kNotFound if no job has claimed the run,
-/// and with kInvalid if a file is damaged.
-[[nodiscard]] Result<ChainHolder> chain_holder(const std::filesystem::path& directory);
+/// Fails with kNotFound if no job has claimed the run, and with kInvalid if a file is damaged.
+[[nodiscard]] Result<RunHolder> run_holder(const std::filesystem::path& directory);
 
 /// Makes the attempt with this number the run's current one. The number is a fencing token: writers
 /// of earlier attempts must not write any more. Fails as write_file_atomic() does.
-[[nodiscard]] Result<> begin_attempt(const std::filesystem::path& directory, int attempt);
+[[nodiscard]] Result<> write_attempt(const std::filesystem::path& directory, int attempt);
 
 /// Returns the number in the run's `attempt` file. Fails with kNotFound before the first attempt,
 /// with kInvalid if the file is damaged, and with kIo.

@@ -127,9 +127,9 @@ int RunLeader::run() {
   choose_nodes();
   for (;;) {
     const bool continues_after_limit =
-        options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout) &&
+        options_.retry.is_enabled() && options_.retry.on.contains(Cause::kTimeout) &&
         history_.restarts() < options_.retry.max && controller_.has_value() &&
-        !options_.is_borrowed && (!run_.chain_number || next_in_chain());
+        !options_.is_borrowed && (!run_.number_in_chain || next_in_chain());
     bool is_recorded = false;
     auto led = run_attempt({options_, env_, identity_, run_, events_, outputs_.loop, outputs_.out,
                             outputs_.err, outputs_.signal_fd, command_,
@@ -173,7 +173,7 @@ int RunLeader::run() {
       if (!requeue(end, plan)) record_end(end);
       return leave(end.code);
     }
-    if (auto begun = begin_next_attempt(); !begun) {
+    if (auto begun = write_next_attempt(); !begun) {
       end.message += fmt::format("; it cannot start again: {}", begun.error().message);
       say(begun.error().message);
       record_end(end);
@@ -211,10 +211,10 @@ bool RunLeader::report_if_superseded() const {
   return is_another;
 }
 
-Result<> RunLeader::begin_next_attempt() {
+Result<> RunLeader::write_next_attempt() {
   bool is_reported = false;
   for (const auto until = Clock::now() + kDiskFullLimit;;) {
-    auto begun = begin_attempt(run_.directory, run_.attempt + 1);
+    auto begun = write_attempt(run_.directory, run_.attempt + 1);
     if (begun || begun.error().code != Errc::kIo || Clock::now() >= until) return begun;
     if (!std::exchange(is_reported, true)) {
       say(fmt::format("{}; lead retries for {} s", begun.error().message,
@@ -225,12 +225,12 @@ Result<> RunLeader::begin_next_attempt() {
 }
 
 RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
-  if (!options_.retry.is_on() || (end.code == 0 && end.cause == Cause::kNone)) return {};
+  if (!options_.retry.is_enabled() || (end.code == 0 && end.cause == Cause::kNone)) return {};
   // The trainer refused a checkpoint folder of another run. A retry would find the same folder.
   if (options_.program_is_bundled && end.reason == EndReason::kRankFailed &&
       end.code == kTrainerRefused)
     return {};
-  Plan plan{.cause = controller_ ? cause_by_slurm(end) : end.cause};
+  Plan plan{.cause = controller_ ? cause_according_to_slurm(end) : end.cause};
   if (end.code == 0) {  // all ranks ended with 0 after a TERM: retry only after a real preemption
     if (!controller_ || plan.cause != Cause::kPreemption) return {};
     end.code = 128 + SIGTERM;
@@ -262,11 +262,11 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
   // Slurm itself carries out a user's requeue, and may have begun already.
   if (plan.cause == Cause::kRequeue) return {.next = Next::kSlurm, .cause = plan.cause};
   for (const auto& node : plan.bad_nodes) history_.add_bad_node(node);
-  const bool is_preempted =
+  const bool slurm_requeues_preempted =
       plan.cause == Cause::kPreemption && controller_ && controller_->requeues_by_itself();
   const bool slurm_requeues =
       !options_.is_borrowed &&
-      (is_preempted || (end.is_slurms_doing && plan.cause != Cause::kTimeout));
+      (slurm_requeues_preempted || (end.is_slurms_doing && plan.cause != Cause::kTimeout));
   if (has_later_attempt())
     return plan;  // Slurm has started the run elsewhere, and its lead owns the record
   plan.next = slurm_requeues ? Next::kSlurm
@@ -283,7 +283,7 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
   return plan;
 }
 
-Cause RunLeader::cause_by_slurm(AttemptEnd& end) const {
+Cause RunLeader::cause_according_to_slurm(AttemptEnd& end) const {
   const bool is_without_reason = end.is_cancelled && end.cause == Cause::kNone;
   const bool is_a_guess = end.cause == Cause::kPreemption && !end.is_slurms_doing;
   if (!is_without_reason && !is_a_guess) return end.cause;
@@ -370,7 +370,7 @@ bool RunLeader::ends_with_allocation(const Plan& plan, AttemptEnd& end) const {
 RunLeader::Next RunLeader::where_to(Cause cause, const std::vector<std::string>& bad_nodes) {
   if (options_.local_ranks) return Next::kStep;
   if (cause == Cause::kTimeout || cause == Cause::kPreemption) {
-    if (!run_.chain_number) return Next::kRequeue;
+    if (!run_.number_in_chain) return Next::kRequeue;
     return next_in_chain() ? Next::kChain : Next::kEnd;
   }
   const bool avoids_nodes =
@@ -396,18 +396,18 @@ RunLeader::Next RunLeader::where_to(Cause cause, const std::vector<std::string>&
 
 std::optional<std::string> RunLeader::next_in_chain() const {
   return first_that_may_still_run(
-      later_jobs(run_.directory, *run_.chain_number, options_.retry.chain), env_);
+      later_jobs(run_.directory, *run_.number_in_chain, options_.retry.chain), env_);
 }
 
 std::string_view RunLeader::why_no_place(Cause cause) const {
   const bool needs_later_job = cause == Cause::kTimeout || cause == Cause::kPreemption;
-  return run_.chain_number && needs_later_job
+  return run_.number_in_chain && needs_later_job
              ? "no further job of its chain is queued (retry.chain)"
              : "the allocation has too few good nodes";
 }
 
 void RunLeader::cancel_later_jobs() const {
-  const auto later = later_jobs(run_.directory, *run_.chain_number, options_.retry.chain);
+  const auto later = later_jobs(run_.directory, *run_.number_in_chain, options_.retry.chain);
   if (later.empty() || !controller_) return;
   const auto dependencies = controller_->dependencies();
   if (!dependencies) return;
@@ -440,10 +440,10 @@ void RunLeader::choose_nodes() {
 }
 
 void RunLeader::remember_bad_nodes(const AttemptEnd& end,
-                                   const std::vector<std::string>& by_slurm) {
+                                   const std::vector<std::string>& nodes_of_plan) {
   if (options_.known_bad.file.empty() || !controller_) return;
   auto nodes = bad_nodes_of(end);
-  for (const auto& node : by_slurm) {
+  for (const auto& node : nodes_of_plan) {
     if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
   }
   if (nodes.empty()) return;
@@ -502,7 +502,7 @@ bool RunLeader::judge_failed_launch(AttemptEnd& end) {
 
 int RunLeader::leave(int code) {
   // The record must be on the disk before lead waits for anything else.
-  const bool is_chain_over = is_over_ && run_.chain_number.has_value();
+  const bool is_chain_over = is_over_ && run_.number_in_chain.has_value();
   if (outputs_.notifier != nullptr || is_chain_over) std::ignore = outputs_.wait_for_record();
   if (is_chain_over) cancel_later_jobs();
   outputs_.end_notices();

@@ -45,7 +45,6 @@ struct LeadOutputs {
 /// Records the end of the run and removes its secrets.
 void record_end(EventLog& events, const std::filesystem::path& run, const AttemptEnd& end);
 
-/// Leads the attempts of a run in this start of the job, one after another.
 class RunLeader {
  public:
   /// spared_child: the child of this process that does not belong to a step, and that the end of a
@@ -88,22 +87,23 @@ class RunLeader {
   [[nodiscard]] bool has_later_attempt() const;
   /// Writes the next attempt's number. Retries for one minute if the disk is full or the folder
   /// cannot be written.
-  [[nodiscard]] Result<> begin_next_attempt();
+  [[nodiscard]] Result<> write_next_attempt();
   /// Decides what follows the attempt, and records a restart.
   [[nodiscard]] Plan plan_after(AttemptEnd& end);
   /// Asks Slurm for the cause of the end if the signals did not show it.
-  [[nodiscard]] Cause cause_by_slurm(AttemptEnd& end) const;
+  [[nodiscard]] Cause cause_according_to_slurm(AttemptEnd& end) const;
   /// Returns the nodes that Slurm considers bad. Waits for Slurm's verdict if a node is silent.
   [[nodiscard]] std::vector<std::string> ask_for_bad_nodes(AttemptEnd& end);
-  /// Kills the processes that srun has left behind while the controller cannot be reached. srun's
-  /// helper process would cancel the step as soon as it reaches the controller again. By then the
-  /// job may run on other nodes, where its new step has the same number and would be cancelled.
+  /// Call it while the controller cannot be reached. Kills the processes that srun has left behind:
+  /// srun's helper process would cancel the step as soon as it reaches the controller again. By
+  /// then the job may run on other nodes, where its new step has the same number and would be
+  /// cancelled.
   void kill_srun_leftovers() const;
   [[nodiscard]] static std::string queued_again_text(const Plan& plan);
   /// Records the restart and tells the user.
   void announce_restart(const Plan& plan, const RetryDecision& decision);
-  /// Returns true, and adds the reason to the end, if only another allocation could continue the
-  /// run, and the allocation is borrowed.
+  /// Returns true, and adds the reason to end.message, if only another allocation could continue
+  /// the run, and the allocation is borrowed.
   [[nodiscard]] bool ends_with_allocation(const Plan& plan, AttemptEnd& end) const;
   /// Returns how the run continues after this cause; kEnd if it cannot continue. Changes the
   /// command if the next attempt runs on fewer nodes of the allocation (retry.min_nodes).
@@ -115,15 +115,16 @@ class RunLeader {
   /// Cancels the later jobs of the run's chain, now that the run is over. A job that cannot be
   /// cancelled, or for which another job waits, ends at once when it starts.
   void cancel_later_jobs() const;
-  /// Changes the command to run on these nodes only, at most RetryOptions::step_nodes of them.
+  /// Makes the next attempt run on these nodes only, at most RetryOptions::step_nodes of them.
   void use_nodes(std::vector<std::string> nodes);
   /// Chooses the first attempt's nodes if the allocation has spare ones.
   void choose_nodes();
   /// Adds the nodes that are suspect after the attempt's end to health.known_bad, the file that
   /// later submissions read.
-  void remember_bad_nodes(const AttemptEnd& end, const std::vector<std::string>& by_slurm);
+  void remember_bad_nodes(const AttemptEnd& end, const std::vector<std::string>& nodes_of_plan);
   /// Sets plan.memory after the run ran out of memory, if the memory grows. Returns false, and adds
-  /// the reason to the end, if the memory may not grow, so that the run would end in the same way.
+  /// the reason to end.message, if the memory may not grow, so that the run would end in the same
+  /// way.
   [[nodiscard]] bool grow_memory(Plan& plan, AttemptEnd& end) const;
   /// Asks Slurm to requeue the job. Returns false if Slurm refuses; the caller then ends the run.
   bool requeue(AttemptEnd& end, const Plan& plan);

@@ -107,7 +107,8 @@ void SampleBoard::add_beat(int rank_number, const to_lead::Beat& beat, Clock::ti
   rank.has_reported = true;
   snapshot_has_news_ = event_has_news_ = has_samples_ = true;
   if (beat.cpu) rank.busy_cores = beat.cpu;
-  // The value is smoothed, so that a rank is not slow because its machine was busy for one second.
+  // The value is smoothed, so that one second in which its machine was busy does not make a rank
+  // count as slow.
   if (beat.work_ms) {
     const double work = events::value_of(*beat.work_ms);
     rank.work_ms = (work + rank.work_ms.value_or(work)) / 2;
@@ -124,10 +125,11 @@ std::optional<GpuUse> SampleBoard::gpus_of(const Rank& rank) const {
   if (node == gpus_of_node_.end() || node->second.empty()) return std::nullopt;
   // All frameworks assign the GPUs of a node to its ranks in order.
   const auto& all = node->second;
-  const auto mine = static_cast<std::size_t>(rank.local_rank),
-             here = static_cast<std::size_t>(rank.local_size);
-  const std::size_t begin = std::min(mine * all.size() / here, all.size() - 1);
-  const std::size_t end = std::clamp((mine + 1) * all.size() / here, begin + 1, all.size());
+  const auto local_rank = static_cast<std::size_t>(rank.local_rank),
+             local_size = static_cast<std::size_t>(rank.local_size);
+  const std::size_t begin = std::min(local_rank * all.size() / local_size, all.size() - 1);
+  const std::size_t end =
+      std::clamp((local_rank + 1) * all.size() / local_size, begin + 1, all.size());
   return combined({all.begin() + static_cast<std::ptrdiff_t>(begin),
                    all.begin() + static_cast<std::ptrdiff_t>(end)});
 }

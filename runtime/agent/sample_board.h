@@ -90,8 +90,9 @@ class SampleBoard {
   /// report of that time has arrived.
   std::optional<Reached> median_reached_;
   std::optional<Reached> median_next_;  ///< replaces median_reached_ once it is old enough
-  /// A rank has reported since the last snapshot, since the last `samples` event, at all.
-  bool snapshot_has_news_ = false, event_has_news_ = false, has_samples_ = false;
+  bool snapshot_has_news_ = false;      ///< a rank has reported since the last snapshot
+  bool event_has_news_ = false;         ///< a rank has reported since the last `samples` event
+  bool has_samples_ = false;            ///< a rank has reported a value
 };
 
 }  // namespace dlrun::agent

@@ -25,7 +25,7 @@ struct ScriptAtExit {
   /// Slurm's present facts about the job; nullopt: no answer, or no Slurm.
   std::optional<JobFacts> facts;
   int restarts = 0;  ///< Slurm's number of restarts when this start of the job began
-  /// The end of the script's standard error, where Slurm writes why it ends a job.
+  /// The last bytes of the script's standard error, where Slurm writes why it ends a job.
   std::string_view log;
 };
 

@@ -30,7 +30,9 @@ class SignalRelay {
   }
 
   /// Queues the signal for the program. take_due() drops it if the whole tree has got it.
-  void pass_on(int signal, Clock::time_point now) { waiting_.emplace(now + kTreeWait, signal); }
+  void pass_on_later(int signal, Clock::time_point now) {
+    waiting_.emplace(now + kTreeWait, signal);
+  }
   /// Returns the signals to send to the program now.
   [[nodiscard]] std::vector<int> take_due(Clock::time_point now);
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const {

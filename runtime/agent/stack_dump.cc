@@ -91,7 +91,7 @@ std::string gdb_literal(std::string_view text) {
 
 /// Returns gdb commands that make the Python interpreter of the process write the stacks of its
 /// threads into scratch.
-std::vector<std::string> python_commands(const std::filesystem::path& scratch) {
+std::vector<std::string> gdb_commands_for_python_stacks(const std::filesystem::path& scratch) {
   constexpr std::array kSaved{"rax", "rcx", "rdx", "rsi", "rdi",    "r8",      "r9",
                               "r10", "r11", "rsp", "rip", "eflags", "orig_rax"};
   constexpr int kRedZone = 128;  // bytes below the stack pointer that the thread may use
@@ -109,7 +109,7 @@ std::vector<std::string> python_commands(const std::filesystem::path& scratch) {
 #else
 /// Returns gdb commands that make the Python interpreter of the process write the stacks of its
 /// threads into scratch.
-std::vector<std::string> python_commands(const std::filesystem::path& scratch) {
+std::vector<std::string> gdb_commands_for_python_stacks(const std::filesystem::path& scratch) {
   return {fmt::format("set $fd = ((int (*)(const char *, int, int))open)(\"{}\", {}, {})",
                       scratch.string(), kOpenFlags, kOpenMode),
           "call (void)((const char *(*)(int, void *, void *))_Py_DumpTracebackThreads)($fd, 0, 0)"};
@@ -121,12 +121,13 @@ std::vector<std::string> python_commands(const std::filesystem::path& scratch) {
 /// allocates no memory, so the call is safe in a hung process. gdb loads only the symbols of libc
 /// and libpython. gdb therefore needs only a third of a second, even for a program as large as
 /// torch.
-std::vector<std::string> python_argv(pid_t pid, const std::filesystem::path& scratch) {
+std::vector<std::string> gdb_argv_for_python_stacks(pid_t pid,
+                                                    const std::filesystem::path& scratch) {
   auto argv = gdb_argv(pid, {"auto-solib-add off"});
   for (const char* command :
        {"sharedlibrary libc\\.", "sharedlibrary libpython", "set scheduler-locking on"})
     argv.insert(argv.end(), {"-ex", command});
-  for (auto& command : python_commands(scratch))
+  for (auto& command : gdb_commands_for_python_stacks(scratch))
     argv.insert(argv.end(), {"-ex", std::move(command)});
   return argv;
 }
@@ -134,14 +135,14 @@ std::vector<std::string> python_argv(pid_t pid, const std::filesystem::path& scr
 }  // namespace
 
 std::vector<std::string> frames_of_py_spy(std::string_view text) {
-  std::vector<std::string> first;
+  std::vector<std::string> first_thread;
   std::vector<std::string> frames;
   bool is_main = false;
   bool has_thread = false;
   for (const auto line : split(text, '\n')) {
     if (line.starts_with("Thread ")) {
       if (is_main) break;
-      if (has_thread && first.empty()) first = frames;
+      if (has_thread && first_thread.empty()) first_thread = frames;
       has_thread = true;
       is_main = line.find("\"MainThread\"") != std::string_view::npos;
       frames.clear();
@@ -149,7 +150,7 @@ std::vector<std::string> frames_of_py_spy(std::string_view text) {
       frames.push_back(printable(trim(line)));
     }
   }
-  return is_main || first.empty() ? frames : first;
+  return is_main || first_thread.empty() ? frames : first_thread;
 }
 
 std::vector<std::string> frames_of_faulthandler(std::string_view text) {
@@ -200,7 +201,7 @@ StackDump dump_with_gdb(pid_t pid, const Env& env, const std::filesystem::path& 
   const auto until = steady_clock::now() + limit;
   StackDump dump;
   if (runs_python(pid)) {
-    std::ignore = run(python_argv(pid, scratch), env, limit);
+    std::ignore = run(gdb_argv_for_python_stacks(pid, scratch), env, limit);
     const auto python = read_file(scratch, kOutputLimitBytes);
     std::error_code ignored;
     std::filesystem::remove(scratch, ignored);

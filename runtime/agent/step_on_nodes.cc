@@ -156,7 +156,7 @@ std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv, con
                                        const std::vector<std::string>& kept) {
   std::vector<std::string> step{argv.front()};
   auto per_node = job.tasks_per_node;
-  bool has_own_count = false;
+  bool has_ntasks_per_node = false;
   std::size_t at = 1;
   for (const std::size_t end = agent_at(argv);
        at < end && argv[at].size() > 1 && argv[at][0] == '-';) {
@@ -167,7 +167,7 @@ std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv, con
       if (const auto count = parse_int(option.value.value_or(""));
           count && *count > 0 && *count <= kStepTasksLimit) {
         per_node = static_cast<int>(*count);
-        has_own_count = true;
+        has_ntasks_per_node = true;
       }
     }
     for (; at < next; ++at) {
@@ -177,8 +177,8 @@ std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv, con
   std::size_t tasks = 0;
   for (const auto& node : kept) {
     const auto found = std::find(job.nodes.begin(), job.nodes.end(), node);
-    const bool is_known =
-        !has_own_count && found != job.nodes.end() && job.task_counts.size() == job.nodes.size();
+    const bool is_known = !has_ntasks_per_node && found != job.nodes.end() &&
+                          job.task_counts.size() == job.nodes.size();
     tasks += static_cast<std::size_t>(
         is_known ? job.task_counts[static_cast<std::size_t>(found - job.nodes.begin())]
                  : per_node.value_or(1));

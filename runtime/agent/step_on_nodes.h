@@ -21,8 +21,8 @@ struct JobLayout {
 
 /// Returns the srun command line argv, changed to use only the nodes in `kept`. Replaces srun's
 /// options for nodes and for the numbers of nodes and tasks, at any position. Keeps
-/// `--ntasks-per-node`, which then sets the tasks of each node. Otherwise a node gets its number in
-/// job.task_counts, else job.tasks_per_node, else one task.
+/// `--ntasks-per-node`, which then sets the tasks of each node. Otherwise the number of a node's
+/// tasks is the one in job.task_counts, else job.tasks_per_node, else one.
 [[nodiscard]] std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv,
                                                      const JobLayout& job,
                                                      const std::vector<std::string>& kept);

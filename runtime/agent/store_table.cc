@@ -33,8 +33,8 @@ std::vector<StoreTable::Answer> StoreTable::put(int rank, std::uint64_t id, std:
   values_.emplace(key, value);
   std::vector<Answer> answers;
   if (const auto waiting = by_key_.find(key); waiting != by_key_.end()) {
-    const auto served = waiting->second;  // a copy, because take() removes the waiters
-    for (const auto number : served) answers.push_back(take(number, std::string(value)));
+    const auto served = waiting->second;  // a copy, because answer_waiter() removes the waiters
+    for (const auto number : served) answers.push_back(answer_waiter(number, std::string(value)));
   }
   answers.push_back({rank, id, std::string()});
   return answers;
@@ -64,8 +64,9 @@ std::vector<StoreTable::Answer> StoreTable::expire(Clock::time_point now) {
   while (!by_deadline_.empty() && by_deadline_.begin()->first <= now) {
     const Number number = by_deadline_.begin()->second;
     const auto& waiter = waiters_.at(number);
-    answers.push_back(take(number, fail(Errc::kTimeout, "no rank has put key '{}' within {} ms",
-                                        printable(waiter.key), waiter.wait.count())));
+    answers.push_back(
+        answer_waiter(number, fail(Errc::kTimeout, "no rank has put key '{}' within {} ms",
+                                   printable(waiter.key), waiter.wait.count())));
   }
   return answers;
 }
@@ -83,7 +84,7 @@ void StoreTable::drop(int rank) {
 }
 
 /// Removes a waiter and returns the answer to it.
-StoreTable::Answer StoreTable::take(Number number, Result<std::string> value) {
+StoreTable::Answer StoreTable::answer_waiter(Number number, Result<std::string> value) {
   const auto& waiter = waiters_.at(number);
   Answer answer{waiter.rank, waiter.id, std::move(value)};
   forget(number);

@@ -68,7 +68,7 @@ class StoreTable {
 
   using Number = std::uint64_t;  ///< the number of a waiter, in the order of the requests
 
-  [[nodiscard]] Answer take(Number number, Result<std::string> value);
+  [[nodiscard]] Answer answer_waiter(Number number, Result<std::string> value);
   void forget(Number number);
 
   std::map<std::string, std::string, std::less<>> values_;

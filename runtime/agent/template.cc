@@ -27,8 +27,8 @@ std::string addresses(const TemplateValues& f) {
   return text;
 }
 
-/// Returns a name for the run. All attempts of the run have this name, and no other run of the same
-/// folder has it.
+/// Returns a name for the run. All attempts of the run have this name, and no other run below the
+/// same folder of runs has it.
 std::string run_id_of(const std::filesystem::path& run) {
   const auto array = run.parent_path().filename().string();
   constexpr std::string_view kArray = "array-";

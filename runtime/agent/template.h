@@ -28,6 +28,7 @@ struct TemplateValues {
   Roles roles{};            ///< {role}, {role_index}
   /// {addresses}, {tf_config}: addresses of all ranks. Filled only if a template needs it.
   std::vector<Endpoint> addresses{};
+  // No field of a template has these values; the agent sets variables from them.
   std::string component{};  ///< the component of this rank; empty: the job has one program
   /// The components of the job that have joined.
   std::vector<ComponentPlace> components{};

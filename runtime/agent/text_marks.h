@@ -9,9 +9,9 @@
 //
 // slurmstepd passes on a whole line of less than 1,024 bytes in one piece, and srun writes a piece
 // at once, so lines of several ranks never mix. One marked line may contain several lines of the
-// program, or a part of one; newlines in it are encoded. When a rank ends, slurmstepd may tear its
-// last lines and put lines of other ranks in between. The second part of a torn line has no HEAD,
-// but its TAIL still shows that a rank wrote it.
+// program, or a part of one; newlines in it are encoded. When a rank ends, slurmstepd may tear
+// the rank's last lines and put lines of other ranks in between. The second part of a torn line has
+// no HEAD, but its TAIL still shows that a rank wrote it.
 
 #include <chrono>
 #include <functional>
@@ -64,9 +64,9 @@ class TextMarker {
 /// Lead's side: removes the marks and finds the lines that do not come from ranks.
 class MarkedTextReader {
  public:
-  /// Most bytes that are held of a line whose end has not arrived. A longer beginning is passed on
-  /// to the user at once. on_unmarked_line gets no line of more bytes, not even one that arrives in
-  /// one piece.
+  /// The largest number of bytes that are held of a line whose end has not arrived. A longer
+  /// beginning is passed on to the user at once. on_unmarked_line gets no line of more bytes, not
+  /// even one that arrives in one piece.
   static constexpr std::size_t kLineLimitBytes = 4096;
 
   /// on_unmarked_line gets each line of at most kLineLimitBytes that has no mark, without its

@@ -33,12 +33,12 @@ std::optional<Usage> UsageMeter::sample(pid_t excluded, Clock::time_point now) {
   next_ = now +
           std::clamp<Clock::duration>(kGapFactor * (own_time() - begin), kSampleEvery, kLongestGap);
   const auto before = std::exchange(ticks_before_, use.cpu_ticks);
-  const auto since = std::chrono::duration<double>(now - std::exchange(before_, now)).count();
-  if (!before || since <= 0 || use.processes == 0) return std::nullopt;
+  const auto elapsed_s = std::chrono::duration<double>(now - std::exchange(before_, now)).count();
+  if (!before || elapsed_s <= 0 || use.processes == 0) return std::nullopt;
   // The time of a process for which no parent waits is lost, so the sum may shrink.
   const std::uint64_t ticks = use.cpu_ticks > *before ? use.cpu_ticks - *before : 0;
   static const auto ticks_per_s = static_cast<double>(::sysconf(_SC_CLK_TCK));
-  return Usage{static_cast<double>(ticks) / ticks_per_s / since, use.resident_bytes};
+  return Usage{static_cast<double>(ticks) / ticks_per_s / elapsed_s, use.resident_bytes};
 }
 
 }  // namespace dlrun::agent

@@ -160,10 +160,9 @@ TEST_CASE("if the hard limit on open files is too low, the error has both number
   run.start(100, "exit 0");
   CHECK(run.wait() == 77);
   CHECK(run.err().find(
-            "Too many open files (EMFILE); it may have 64 open files, one for each rank and some "
-            "of its own, "
-            "and needs about 164: raise the hard limit where the job starts (`ulimit -Hn`;") !=
-        std::string::npos);
+            "Too many open files (EMFILE); its limit is 64 open files, and it needs about 164, one "
+            "for each rank and some of its own: raise the hard limit where the job starts (`ulimit "
+            "-Hn`;") != std::string::npos);
 }
 
 TEST_CASE("a short run waits until surroundings.json of a large environment is written") {

@@ -170,7 +170,7 @@ TEST_CASE("a retry decides the same from a compacted record as from the whole re
   REQUIRE(after.has_value());
   CHECK(after->history.restarts() == 3);
   CHECK(after->history.restarts() == before->history.restarts());
-  CHECK(after->history.fruitless() == before->history.fruitless());
+  CHECK(after->history.fruitless_attempts() == before->history.fruitless_attempts());
   CHECK(after->history.bad_nodes() == std::set<std::string>{"bad0", "bad1", "bad2"});
   CHECK(after->last.attempt == before->last.attempt);
   CHECK(after->last.cause == before->last.cause);
@@ -178,7 +178,7 @@ TEST_CASE("a retry decides the same from a compacted record as from the whole re
   // beyond it is fruitless.
   auto history = after->history;
   history.add_attempt(1'000'002, Cause::kHang);
-  CHECK(history.fruitless() == 1);
+  CHECK(history.fruitless_attempts() == 1);
 }
 
 TEST_CASE("compacting a compacted record changes nothing") {

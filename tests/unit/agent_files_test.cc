@@ -191,8 +191,8 @@ TEST_CASE("a later job of a chain takes the run over, and the earlier one cannot
   REQUIRE(taken);
   CHECK(taken->was_claimed_before);
   CHECK(taken->attempt == 2);
-  CHECK(taken->chain_number == 2);
-  CHECK(chain_holder(folder.path)->job == "44");
+  CHECK(taken->number_in_chain == 2);
+  CHECK(run_holder(folder.path)->job == "44");
   for (const auto& [job, number] : {std::pair(first, 0), std::pair(second, 1)}) {
     const auto refused = claim_run(folder.path, job, "x", 0, number);
     REQUIRE_FALSE(refused);
@@ -213,7 +213,7 @@ TEST_CASE("a job that was lost while it took a run over keeps the run, or a late
   CHECK(claim_run(folder.path, {"alps", "42", "feed"}, "x", 1, 0).error().code == Errc::kRefused);
   CHECK(claim_run(folder.path, {"alps", "43", "feed"}, "x", 1, 1)->was_claimed_before);
   CHECK(claim_run(folder.path, {"alps", "44", "feed"}, "x", 1, 2)->was_claimed_before);
-  CHECK(chain_holder(folder.path)->number == 2);
+  CHECK(run_holder(folder.path)->number == 2);
 }
 
 TEST_CASE(

@@ -71,7 +71,7 @@ TEST_CASE("lead parses the options for hangs, restarts and bad nodes, and names 
   CHECK(lead.known_bad.file == "/shared/bad");
   CHECK(lead.known_bad.time == std::chrono::seconds(60));
   CHECK(lead.retry.signal_before_s == 120);
-  CHECK_FALSE(std::get<LeadOptions>(*parse_arguments({"lead", "--", "srun"})).retry.is_on());
+  CHECK_FALSE(std::get<LeadOptions>(*parse_arguments({"lead", "--", "srun"})).retry.is_enabled());
   for (const auto& wrong :
        {Words{"--retry", "-1"}, Words{"--retry", "many"}, Words{"--hang-after", "0"},
         Words{"--no-progress", "0"}, Words{"--step-nodes", "0"}, Words{"--known-bad-for", "0"},

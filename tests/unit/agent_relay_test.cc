@@ -23,14 +23,14 @@ using State = RelayDialer::State;
 
 const std::vector<std::string> kLoopback{"127.0.0.1", "::1"};
 
-/// Calls try_now() until the kernel has answered the connection attempts.
+/// Calls advance() until the kernel has answered the connection attempts.
 State answered_state(RelayDialer& dialer, RelayDialer::Clock::time_point now) {
-  State state = dialer.try_now(now);
+  State state = dialer.advance(now);
   while (state == State::kConnecting) {
     constexpr int kLimitMs = 10'000;
     pollfd waits{dialer.fd(), POLLOUT, 0};
     REQUIRE(::poll(&waits, 1, kLimitMs) == 1);
-    state = dialer.try_now(now);
+    state = dialer.advance(now);
   }
   return state;
 }
@@ -42,7 +42,7 @@ TEST_CASE("a dialer tries a port without a listener again, and gives up after a 
   RelayDialer dialer(held->port, kLoopback, start);
   CHECK(answered_state(dialer, start) == State::kWaiting);
   CHECK(dialer.fd() < 0);
-  CHECK(dialer.next_try() == start + RelayDialer::kPause);
+  CHECK(dialer.next_deadline() == start + RelayDialer::kPause);
   CHECK(answered_state(dialer, start + RelayDialer::kPause) == State::kWaiting);
   CHECK(answered_state(dialer, start + RelayDialer::kLimit) == State::kGivenUp);
 }

@@ -156,8 +156,8 @@ TEST_CASE("the record shows whether a program that reported nothing was started"
     events.push_back(
         {{"event", "attempt_end"}, {"attempt", attempt}, {"code", 77}, {"cause", "failure"}});
   }
-  CHECK(read_history(lines(events)).history.fruitless() == 2);
-  CHECK(read_history(lines(events), true).history.fruitless() == 3);
+  CHECK(read_history(lines(events)).history.fruitless_attempts() == 2);
+  CHECK(read_history(lines(events), true).history.fruitless_attempts() == 3);
 }
 
 TEST_CASE("an attempt that got further than all before it resets the count of fruitless attempts") {
@@ -199,7 +199,7 @@ TEST_CASE("the number of restarts used, and the bad nodes, are read from the run
               {"cause", "timeout"},
               {"exclude", Json::array({"n3"})}}}));
   CHECK(read.history.restarts() == 2);
-  CHECK(read.history.fruitless() == 1);
+  CHECK(read.history.fruitless_attempts() == 1);
   CHECK(read.history.bad_nodes() == std::set<std::string>{"n3"});
   CHECK(read.last.is_restart_recorded);
   CHECK(read.last.attempt == 1);
@@ -223,9 +223,9 @@ TEST_CASE("the progress of a job with components is that of its first main compo
   };
   std::string text;
   for (int number = 0; number < 3; ++number) text += lines(attempt(number, 10));
-  CHECK(read_history(text).history.fruitless() == 2);
+  CHECK(read_history(text).history.fruitless_attempts() == 2);
   text += lines(attempt(3, 11));
-  CHECK(read_history(text).history.fruitless() == 0);
+  CHECK(read_history(text).history.fruitless_attempts() == 0);
 }
 
 TEST_CASE(

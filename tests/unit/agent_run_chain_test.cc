@@ -68,15 +68,15 @@ const Json kFirstClaim = {{"event", "claimed"}, {"attempt", 0}, {"job", "42"}};
 
 TEST_CASE("only a job that a chain's submission queued has a number in the chain") {
   const Env first = env_of_job("0"), third = env_of_job("2");
-  CHECK(chain_number_of(options_of_chain(3), first) == 0);
-  CHECK(chain_number_of(options_of_chain(3), third) == 2);
-  CHECK_FALSE(chain_number_of(options_of_chain(2), third));
-  CHECK_FALSE(chain_number_of({}, first));
-  CHECK_FALSE(chain_number_of(options_of_chain(3), Env()));
-  CHECK_FALSE(chain_number_of(options_of_chain(3), env_of_job("-1")));
+  CHECK(job_number_in_chain(options_of_chain(3), first) == 0);
+  CHECK(job_number_in_chain(options_of_chain(3), third) == 2);
+  CHECK_FALSE(job_number_in_chain(options_of_chain(2), third));
+  CHECK_FALSE(job_number_in_chain({}, first));
+  CHECK_FALSE(job_number_in_chain(options_of_chain(3), Env()));
+  CHECK_FALSE(job_number_in_chain(options_of_chain(3), env_of_job("-1")));
   auto borrowed = options_of_chain(3);
   borrowed.is_borrowed = true;
-  CHECK_FALSE(chain_number_of(borrowed, first));
+  CHECK_FALSE(job_number_in_chain(borrowed, first));
 }
 
 TEST_CASE_FIXTURE(

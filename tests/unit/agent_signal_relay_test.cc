@@ -22,7 +22,7 @@ TEST_CASE(
     "which a second copy may arrive") {
   SignalRelay relay;
   CHECK(relay.note(SIGUSR1, kByGuard, kStart));
-  relay.pass_on(SIGUSR1, kStart);
+  relay.pass_on_later(SIGUSR1, kStart);
   REQUIRE(relay.next_deadline());
   CHECK(relay.take_due(*relay.next_deadline() - milliseconds(1)).empty());
   CHECK(relay.take_due(*relay.next_deadline()) == std::vector{SIGUSR1});
@@ -35,7 +35,7 @@ TEST_CASE(
   for (const bool first : {kByGuard, kDirectly}) {
     SignalRelay relay;
     CHECK(relay.note(SIGUSR1, first, kStart));
-    relay.pass_on(SIGUSR1, kStart);
+    relay.pass_on_later(SIGUSR1, kStart);
     // With a build and two busy loops running, the second copy arrived after 60 ms or more.
     CHECK(relay.take_due(kStart + milliseconds(149)).empty());
     CHECK_FALSE(relay.note(SIGUSR1, !first, kStart + milliseconds(150)));
@@ -55,7 +55,7 @@ TEST_CASE(
   CHECK(relay.has_come(SIGUSR2));
   CHECK_FALSE(relay.has_come(SIGUSR1));
   CHECK_FALSE(relay.reached_whole_tree(SIGTERM));
-  relay.pass_on(SIGTERM, kStart);
-  relay.pass_on(SIGUSR2, kStart + milliseconds(1));
+  relay.pass_on_later(SIGTERM, kStart);
+  relay.pass_on_later(SIGUSR2, kStart + milliseconds(1));
   CHECK(relay.take_due(kStart + milliseconds(1000)) == std::vector{SIGTERM, SIGUSR2});
 }
