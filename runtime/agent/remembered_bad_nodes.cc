@@ -33,7 +33,7 @@ std::string remember(const KnownBadOptions& options, const JobIdentity& identity
   const auto list = compress_hostlist(nodes);
   if (written.wait_for(kRememberTimeLimit) != std::future_status::ready)
     return fmt::format(
-        "{} could not be written within {} s; {} may not be recorded as bad (health.known_bad)",
+        "{} could not be written within {} s; perhaps {} is not recorded as bad (health.known_bad)",
         options.file.string(), kRememberTimeLimit.count(), list);
   if (auto result = written.get(); !result)
     return fmt::format("{} is not recorded as bad (health.known_bad): {}", list,

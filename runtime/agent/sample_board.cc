@@ -119,7 +119,7 @@ void SampleBoard::add_beat(int rank_number, const to_lead::Beat& beat, Clock::ti
   if (beat.node_gpus) gpus_of_node_[rank.node] = *beat.node_gpus;
 }
 
-std::optional<GpuUse> SampleBoard::gpus_of(const Rank& rank) const {
+std::optional<GpuUse> SampleBoard::gpu_use_of(const Rank& rank) const {
   if (rank.gpus) return rank.gpus;
   const auto node = gpus_of_node_.find(rank.node);
   if (node == gpus_of_node_.end() || node->second.empty()) return std::nullopt;
@@ -194,7 +194,8 @@ std::vector<const SampleBoard::Rank*> SampleBoard::reporting_ranks() const {
   return ranks;
 }
 
-std::string SampleBoard::snapshot(int attempt, std::string_view time, Clock::time_point now) {
+std::string SampleBoard::take_ranks_json(int attempt, std::string_view time,
+                                         Clock::time_point now) {
   judge(now);
   written_at_ = now;
   snapshot_has_news_ = false;
@@ -208,7 +209,7 @@ std::string SampleBoard::snapshot(int attempt, std::string_view time, Clock::tim
   bool is_first = true;
   for (const Rank* one : reporting_ranks()) {
     const Rank& rank = *one;
-    const auto gpus = gpus_of(rank).value_or(GpuUse{});
+    const auto gpus = gpu_use_of(rank).value_or(GpuUse{});
     fmt::format_to(std::back_inserter(text), "{}\n[{},{},{},{},{},{},{},{},{},{},{},{}]",
                    is_first ? "" : ",", rank.rank, rank.node, or_null(rank.busy_cores),
                    or_null(rank.resident_bytes), or_null(gpus.percent), or_null(gpus.used_bytes),
@@ -229,7 +230,7 @@ std::optional<events::RankStatistics> SampleBoard::take_event(Clock::time_point 
   const auto reporting = reporting_ranks();
   for (const Rank* one : reporting) {
     const Rank& rank = *one;
-    const auto gpus = gpus_of(rank).value_or(GpuUse{});
+    const auto gpus = gpu_use_of(rank).value_or(GpuUse{});
     const auto add = []<typename Value>(std::vector<Value>& values, const auto& value) {
       if (value) values.push_back(static_cast<Value>(*value));
     };

@@ -43,7 +43,8 @@ class SampleBoard {
 
   /// Returns the content of ranks.json, and begins the interval until the next one. Leaves out
   /// ranks that have not reported any value yet.
-  [[nodiscard]] std::string snapshot(int attempt, std::string_view time, Clock::time_point now);
+  [[nodiscard]] std::string take_ranks_json(int attempt, std::string_view time,
+                                            Clock::time_point now);
   /// Returns the `samples` event, and begins the interval until the next one. Returns nullopt if no
   /// rank has reported since the last event.
   [[nodiscard]] std::optional<events::RankStatistics> take_event(Clock::time_point now);
@@ -68,7 +69,7 @@ class SampleBoard {
   [[nodiscard]] static GpuUse combined(std::span<const GpuUse> gpus);
   /// Returns the use of the rank's GPUs: its own report, or its part of its node's report. Returns
   /// nullopt if there is no report.
-  [[nodiscard]] std::optional<GpuUse> gpus_of(const Rank& rank) const;
+  [[nodiscard]] std::optional<GpuUse> gpu_use_of(const Rank& rank) const;
   /// Returns the power of all GPUs that ranks have reported, each GPU once; nullopt if it is
   /// unknown.
   [[nodiscard]] std::optional<double> power_of_gpus() const;

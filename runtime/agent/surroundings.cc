@@ -72,7 +72,7 @@ std::optional<std::string> slurm_version() {
 }
 
 void record(const fs::path& run, int attempt, const Env& env) {
-  const auto text_of = [&env](const char* name) {
+  const auto text_or_null = [&env](const char* name) {
     const auto value = env.get(name);
     return value && !value->empty() ? Json(std::string(*value)) : Json(nullptr);
   };
@@ -80,8 +80,8 @@ void record(const fs::path& run, int attempt, const Env& env) {
   json["attempt"] = attempt;
   json["time"] = utc_timestamp(std::chrono::system_clock::now());
   json["slurm"] = nullptr;
-  json["cluster"] = text_of("SLURM_CLUSTER_NAME");
-  json["partition"] = text_of("SLURM_JOB_PARTITION");
+  json["cluster"] = text_or_null("SLURM_CLUSTER_NAME");
+  json["partition"] = text_or_null("SLURM_JOB_PARTITION");
   json["nodes"] = nullptr;
   if (const auto list = env.get("SLURM_JOB_NODELIST")) {
     if (const auto version = slurm_version()) json["slurm"] = *version;

@@ -65,7 +65,7 @@ Json cell(const Json& snapshot, std::size_t row, std::string_view column) {
 }
 
 Json snapshot_of(SampleBoard& board, Clock::time_point now) {
-  return Json::parse(board.snapshot(0, "2026-01-01T00:00:00.000Z", now));
+  return Json::parse(board.take_ranks_json(0, "2026-01-01T00:00:00.000Z", now));
 }
 
 /// Returns an environment in which PATH finds a script nvidia-smi with this body.
@@ -152,7 +152,7 @@ TEST_CASE(
   for (int at = 8; at <= 24; at += 4) {
     report_step(0, 100 * at, seconds(at));
     report_step(1, 100 * at, seconds(at));
-    std::ignore = board.snapshot(0, "", kFirstSample + seconds(at));
+    std::ignore = board.take_ranks_json(0, "", kFirstSample + seconds(at));
   }
   const auto snapshot = snapshot_of(board, kFirstSample + seconds(25));
   CHECK(cell(snapshot, 2, "lag") > 0);
@@ -234,7 +234,8 @@ TEST_CASE(
   CHECK_FALSE(board.is_snapshot_due(kFirstSample + seconds(19)));
   CHECK(board.is_snapshot_due(kFirstSample + seconds(20)));
   const auto begin = Clock::now();
-  const auto text = board.snapshot(0, "2026-01-01T00:00:00.000Z", kFirstSample + seconds(20));
+  const auto text =
+      board.take_ranks_json(0, "2026-01-01T00:00:00.000Z", kFirstSample + seconds(20));
   const auto took = Clock::now() - begin;
   CHECK(took < wall_limit(milliseconds(500)));  // takes about 10 ms; it runs in lead's event loop
   CHECK(text.size() < 1'000'000);
