@@ -41,9 +41,9 @@ Result<std::unique_ptr<Communicator>> connect(const Row& row, const Communicator
     DLRUN_TRY_ASSIGN(const auto module, load_comm_backend(row.name));
     connect_function = module->connect;
   }
-  CommunicatorOptions own = options;
-  own.processors = usable_processors();
-  auto connected = connect_function(own);
+  CommunicatorOptions with_processors = options;
+  with_processors.processors = usable_processors();
+  auto connected = connect_function(with_processors);
   if (!connected) {
     return fail(connected.error().code, "{}: connecting rank {} of {}: {}", row.name,
                 options.world.rank, options.world.size, connected.error().message);

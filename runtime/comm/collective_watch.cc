@@ -5,9 +5,9 @@
 
 namespace dlrun {
 
-void CollectiveWatch::check_collectives() {
+void CollectiveWatch::abort_if_failed_or_late() {
   const std::lock_guard lock(mutex_);
-  check_locked();
+  abort_if_failed_or_late_locked();
 }
 
 Result<> CollectiveWatch::check_not_aborted() {
@@ -20,7 +20,7 @@ Result<> CollectiveWatch::wait_until_settled(std::chrono::milliseconds limit) {
   while (true) {
     {
       const std::lock_guard lock(mutex_);
-      check_locked();
+      abort_if_failed_or_late_locked();
       DLRUN_TRY(error_if_aborted());
       if (!is_busy_) return {};
       if (Clock::now() > until)
@@ -40,7 +40,7 @@ Result<> CollectiveWatch::error_if_aborted() const {
   return {};
 }
 
-void CollectiveWatch::check_locked() {
+void CollectiveWatch::abort_if_failed_or_late_locked() {
   if (is_aborted_) return;
   // Query is_busy() before check_device(): if a collective is no longer busy, check_device()
   // includes its error.

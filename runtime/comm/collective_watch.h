@@ -41,7 +41,7 @@ class CollectiveWatch {
   /// Runs `function`, which starts a collective, and returns its result. Fails with kPeer, without
   /// running `function`, if collectives were aborted.
   template <typename Function>
-  [[nodiscard]] Result<> start(Function&& function) {
+  [[nodiscard]] Result<> start_collective(Function&& function) {
     const std::lock_guard lock(mutex_);
     DLRUN_TRY(error_if_aborted());
     DLRUN_TRY(function());
@@ -52,7 +52,7 @@ class CollectiveWatch {
 
   /// Aborts the collectives if one has failed or has run longer than the timeout. Call it
   /// periodically.
-  void check_collectives();
+  void abort_if_failed_or_late();
 
   /// Fails with kPeer and the first reason if the collectives were aborted. Does not query the
   /// device.
@@ -67,7 +67,7 @@ class CollectiveWatch {
 
  private:
   [[nodiscard]] Result<> error_if_aborted() const;  ///< the caller holds mutex_
-  void check_locked();
+  void abort_if_failed_or_late_locked();
   void abort_locked(std::string_view reason);
 
   WatchedCollectives& collectives_;

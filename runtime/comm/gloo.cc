@@ -240,8 +240,8 @@ class GlooCommunicator final : public Communicator {
     std::shared_ptr<Job> job_;
   };
 
-  // Gloo's collectives use slots of the form prefix << 56 | tag << 24. No collective of Gloo has
-  // one of these prefixes.
+  // Gloo's collectives use slots of the form prefix << 56 | tag << 24. None of these collectives uses
+  // the prefixes 0x70 and 0x71.
   static constexpr std::uint64_t kReduceScatterSlots = std::uint64_t{0x70} << 56U;
   static constexpr std::uint64_t kProbeSlot = std::uint64_t{0x71} << 56U;
 
@@ -284,8 +284,8 @@ class GlooCommunicator final : public Communicator {
     const auto part = [&](int index) {
       return all.subspan(static_cast<std::size_t>((index + 2 * n) % n) * mine.size(), mine.size());
     };
-    const auto sent_first = part(rank() - 1);
-    std::vector<T> partial(sent_first.begin(), sent_first.end());
+    const auto first_part_to_send = part(rank() - 1);
+    std::vector<T> partial(first_part_to_send.begin(), first_part_to_send.end());
     std::vector<T> arriving(mine.size());
     const int left = (rank() + n - 1) % n;
     const int right = (rank() + 1) % n;
@@ -313,13 +313,13 @@ class GlooCommunicator final : public Communicator {
       const bool is_timeout = message.find("imed out") != std::string_view::npos ||
                               message.find("imeout") != std::string_view::npos;
       return fail(is_timeout ? Errc::kTimeout : Errc::kPeer, "{}{}", message,
-                  is_timeout ? std::string() : lost_peers());
+                  is_timeout ? std::string() : lost_peers_text());
     }
   }
 
   /// Returns a text that names the lost ranks. Gloo's messages contain only an address, so this
   /// function sends each rank a byte that no rank receives; sending to a lost rank fails.
-  std::string lost_peers() {
+  std::string lost_peers_text() {
     std::string lost;
     for (int peer = 0; peer < size(); ++peer) {
       if (peer == rank()) continue;

@@ -38,15 +38,15 @@ struct Float16 {
     std::uint32_t magnitude = wide & 0x7fffffffU;
     constexpr std::uint32_t kTooLarge = (127U + 16U) << 23U;        // 2^16
     constexpr std::uint32_t kSmallestNormal = (127U - 14U) << 23U;  // 2^-14
-    // A float whose last bit has the value 2^-24.
-    constexpr std::uint32_t kStep = (127U - 24U + 23U) << 23U;
+    // 0.5, a float whose last bit has the value 2^-24.
+    constexpr std::uint32_t kOneHalf = (127U - 24U + 23U) << 23U;
     if (magnitude >= kTooLarge) {
       magnitude = magnitude > 0x7f800000U ? 0x7e00U : 0x7c00U;
     } else if (magnitude < kSmallestNormal) {
       // This addition rounds to a multiple of 2^-24 and leaves the result in the low bits.
       magnitude = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) +
-                                               std::bit_cast<float>(kStep)) -
-                  kStep;
+                                               std::bit_cast<float>(kOneHalf)) -
+                  kOneHalf;
     } else {
       magnitude = (magnitude - ((127U - 15U) << 23U) + 0xfffU + ((magnitude >> 13U) & 1U)) >> 13U;
     }

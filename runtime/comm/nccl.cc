@@ -297,7 +297,7 @@ class NcclCommunicator final : public Communicator {
   Result<> launch(const char* call, Function&& function) {
     DLRUN_TRY(cuda(cudaEventRecord(before_.get(), compute_stream_), "cudaEventRecord"));
     DLRUN_TRY(cuda(cudaStreamWaitEvent(stream_, before_.get(), 0), "cudaStreamWaitEvent"));
-    return watch_.start([&]() -> Result<> {
+    return watch_.start_collective([&]() -> Result<> {
       DLRUN_TRY(nccl(function(), comm_, call));
       return wait_for_call(comm_, steady_clock::now() + timeout_, call);
     });
@@ -334,7 +334,7 @@ class NcclCommunicator final : public Communicator {
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, kWatchEvery, [&] { return is_closing_; })) {
       lock.unlock();
-      watch_.check_collectives();
+      watch_.abort_if_failed_or_late();
       lock.lock();
     }
   }

@@ -156,8 +156,9 @@ class ShmCommunicator final : public Communicator {
     std::uint64_t number_;
   };
 
-  /// Runs the requests with numbers below `end`, in order. Every other collective call first runs
-  /// all requests, so all ranks run the same operations in the same order.
+  /// Runs the requests with numbers below `end`, in order. Each collective call except
+  /// start_all_reduce() first runs all requests, so all ranks run the same operations in the same
+  /// order.
   Result<> run_requests(std::uint64_t end) {
     if (!status_) return status_;
     while (next_request_ - requests_.size() < end) {
@@ -174,10 +175,10 @@ class ShmCommunicator final : public Communicator {
   Result<> begin(ShmOperation operation, DataType type, std::size_t count,
                  std::uint64_t op_or_root) {
     if (operation != ShmOperation::kAllReduce) DLRUN_TRY(run_requests(next_request_));
-    writer_.begin(count * size_of(type));
-    segment_->begin(static_cast<std::uint64_t>(operation) << 60U |
-                    static_cast<std::uint64_t>(type) << 56U | (op_or_root & 0xffffU) << 40U |
-                    (count & 0xffffffffffU));
+    writer_.begin_collective(count * size_of(type));
+    segment_->announce_call(static_cast<std::uint64_t>(operation) << 60U |
+                            static_cast<std::uint64_t>(type) << 56U |
+                            (op_or_root & 0xffffU) << 40U | (count & 0xffffffffffU));
     return {};
   }
 
@@ -281,21 +282,21 @@ class ShmCommunicator final : public Communicator {
   template <typename T>
   Result<> reduce_scatter_of(const T* all, T* mine, std::size_t count, ReduceOp op) {
     const auto ranks = static_cast<std::size_t>(size());
-    const auto own = static_cast<std::size_t>(rank());
+    const auto own_rank = static_cast<std::size_t>(rank());
     const std::size_t piece = segment_->chunk_bytes() / (sizeof(T) * ranks);
     for (std::size_t at = 0; at < count; at += piece) {
       const std::size_t n = std::min(piece, count - at);
       const std::uint64_t step = segment_->next_step();
       for (std::size_t peer = 0; peer < ranks; ++peer) {
-        if (peer != own)
+        if (peer != own_rank)
           write_elements(buffer<T>(rank(), step) + peer * piece, all + peer * count + at, n);
       }
       segment_->publish();
       DLRUN_TRY(segment_->await());
-      copy_elements(mine + at, all + own * count + at, n);
+      copy_elements(mine + at, all + own_rank * count + at, n);
       for (int other = 1; other < size(); ++other) {
-        combine(op, mine + at, mine + at, buffer<T>((rank() + other) % size(), step) + own * piece,
-                n);
+        combine(op, mine + at, mine + at,
+                buffer<T>((rank() + other) % size(), step) + own_rank * piece, n);
       }
     }
     return {};

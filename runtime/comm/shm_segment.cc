@@ -411,7 +411,7 @@ Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {
   return {};
 }
 
-void ShmSegment::begin(std::uint64_t signature) {
+void ShmSegment::announce_call(std::uint64_t signature) {
   ++calls_;
   line(rank_).signatures[calls_ % 2].store(signature, std::memory_order_relaxed);
   is_compared_ = false;
@@ -454,7 +454,7 @@ Result<> ShmSegment::await_rank(int rank) {
   while (true) {
     const std::uint64_t seen = peer.step.load();
     if (has_reached(rank, step_)) break;
-    if (auto lost = lost_error(); !lost) {
+    if (auto lost = error_if_lost(); !lost) {
       result = std::move(lost);
       break;
     }
@@ -493,7 +493,7 @@ bool ShmSegment::is_alive(int rank) const {
   return ::fcntl(memory_.get(), F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-Result<> ShmSegment::lost_error() const {
+Result<> ShmSegment::error_if_lost() const {
   const std::uint32_t lost = reinterpret_cast<const Head*>(base_)->lost.load();
   if (lost == 0) return {};
   const std::uint32_t rank = (lost & ~kLeft) - 1;
@@ -514,9 +514,9 @@ Result<> ShmSegment::timeout_error() const {
               timeout_.count());
 }
 
-void ShmSegment::declare_lost(std::uint32_t lost) {
+void ShmSegment::declare_lost(std::uint32_t encoded_rank) {
   std::uint32_t none = 0;
-  reinterpret_cast<Head*>(base_)->lost.compare_exchange_strong(none, lost);
+  reinterpret_cast<Head*>(base_)->lost.compare_exchange_strong(none, encoded_rank);
   wake_all();
 }
 

@@ -75,7 +75,7 @@ class ShmSegment {
   /// Announces this rank's next call to the other ranks. The first await() that follows compares
   /// the announcements: if a rank calls another operation, all ranks get an error and none hangs.
   /// `signature` is equal for equal calls.
-  void begin(std::uint64_t signature);
+  void announce_call(std::uint64_t signature);
 
   /// Completes this rank's part of the next step and wakes ranks that wait for it.
   void publish();
@@ -119,11 +119,12 @@ class ShmSegment {
   [[nodiscard]] Result<> compare_calls() const;
   [[nodiscard]] bool is_alive(int rank) const;
   /// Fails with kPeer and the number of the lost rank. Succeeds if no rank is lost.
-  [[nodiscard]] Result<> lost_error() const;
+  [[nodiscard]] Result<> error_if_lost() const;
   /// Returns the error that names the ranks that have not published this rank's step.
   [[nodiscard]] Result<> timeout_error() const;
-  /// Stores `lost` in Head::lost unless Head::lost already names a rank. Wakes all ranks.
-  void declare_lost(std::uint32_t lost);
+  /// Stores a rank, encoded as Head::lost describes, in Head::lost unless Head::lost already names
+  /// a rank. Wakes all ranks.
+  void declare_lost(std::uint32_t encoded_rank);
   void wake_all() const;
 
   /// This rank's own open file description. Its lock on byte rank() shows that the rank is alive.

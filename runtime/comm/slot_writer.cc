@@ -64,7 +64,7 @@ void stream(void* to, const void* from, std::size_t bytes) {
 
 }  // namespace
 
-void SlotWriter::begin(std::size_t bytes) {
+void SlotWriter::begin_collective(std::size_t bytes) {
   is_small_ = bytes <= kSmallBytes;
 }
 

@@ -21,7 +21,7 @@ namespace dlrun {
 class SlotWriter {
  public:
   /// Tells this object the size of the next collective, in bytes.
-  void begin(std::size_t bytes);
+  void begin_collective(std::size_t bytes);
 
   /// Copies like memcpy into shared memory. The caller may tell other ranks about the data right
   /// after the call.

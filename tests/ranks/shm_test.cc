@@ -287,7 +287,7 @@ TEST_CASE("shm: bytes are copied correctly into shared memory at any alignment, 
   // The bytes of a small call, which streams, and of a large one.
   for (const std::size_t call_bytes : {std::size_t{1} << 10U, std::size_t{1} << 20U}) {
     SlotWriter writer;
-    writer.begin(call_bytes);
+    writer.begin_collective(call_bytes);
     for (const std::size_t bytes :
          {0, 1, 63, 64, 8191, 8192, 8193, 16'384, 32'767, 32'768, 40'003, 200'000}) {
       for (int i = 0; i < 20; ++i) {

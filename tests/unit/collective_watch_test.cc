@@ -45,7 +45,7 @@ TEST_CASE(
   CollectiveWatch watch(device, milliseconds(10'000));
   CHECK(watch.wait_until_settled(milliseconds(0)));
   device.looks_until_done = 20;
-  REQUIRE(watch.start(start_succeeds));
+  REQUIRE(watch.start_collective(start_succeeds));
   CHECK(watch.wait_until_settled(milliseconds(10'000)));
   CHECK(device.looks_until_done < 0);
   CHECK(device.aborts == 0);
@@ -56,9 +56,9 @@ TEST_CASE(
   Scripted device;
   CollectiveWatch watch(device, milliseconds(5));
   device.is_stuck = true;
-  REQUIRE(watch.start(start_succeeds));
+  REQUIRE(watch.start_collective(start_succeeds));
   REQUIRE(watch.check_not_aborted());  // wait() of a request on a device checks only this
-  while (device.aborts == 0) watch.check_collectives();
+  while (device.aborts == 0) watch.abort_if_failed_or_late();
   CHECK_FALSE(device.is_busy());
   const auto settled = watch.wait_until_settled(milliseconds(10'000));
   REQUIRE_FALSE(settled);
@@ -72,7 +72,7 @@ TEST_CASE(
     "it") {
   Scripted device;
   CollectiveWatch watch(device, milliseconds(10'000));
-  REQUIRE(watch.start(start_succeeds));
+  REQUIRE(watch.start_collective(start_succeeds));
   device.is_broken = true;  // the collective's kernel has ended, too
   const auto settled = watch.wait_until_settled(milliseconds(10'000));
   REQUIRE_FALSE(settled);
@@ -80,14 +80,14 @@ TEST_CASE(
   CHECK(device.aborts == 1);
   device.is_broken = false;
   CHECK_FALSE(watch.wait_until_settled(milliseconds(0)));  // the failure is permanent
-  CHECK_FALSE(watch.start(start_succeeds));
+  CHECK_FALSE(watch.start_collective(start_succeeds));
 }
 
 TEST_CASE("wait_until_settled() waits for a limited time, and then cuts off the collectives") {
   Scripted device;
   CollectiveWatch watch(device, milliseconds(60'000));
   device.is_stuck = true;
-  REQUIRE(watch.start(start_succeeds));
+  REQUIRE(watch.start_collective(start_succeeds));
   const auto before = steady_clock::now();
   CHECK_FALSE(watch.wait_until_settled(milliseconds(20)));
   CHECK(steady_clock::now() - before < std::chrono::seconds(20));
@@ -110,9 +110,9 @@ TEST_CASE(
   Scripted device;
   CollectiveWatch watch(device, milliseconds(5));
   device.is_stuck = true;
-  REQUIRE(watch.start(start_succeeds));
+  REQUIRE(watch.start_collective(start_succeeds));
   std::thread watchdog([&] {
-    while (watch.check_not_aborted()) watch.check_collectives();
+    while (watch.check_not_aborted()) watch.abort_if_failed_or_late();
   });
   CHECK_FALSE(watch.wait_until_settled(milliseconds(60'000)));
   watchdog.join();
