@@ -240,8 +240,8 @@ class GlooCommunicator final : public Communicator {
     std::shared_ptr<Job> job_;
   };
 
-  // Gloo's collectives use slots of the form prefix << 56 | tag << 24. None of these collectives uses
-  // the prefixes 0x70 and 0x71.
+  // Gloo's collectives use slots of the form prefix << 56 | tag << 24. None of these collectives
+  // uses the prefixes 0x70 and 0x71.
   static constexpr std::uint64_t kReduceScatterSlots = std::uint64_t{0x70} << 56U;
   static constexpr std::uint64_t kProbeSlot = std::uint64_t{0x71} << 56U;
 

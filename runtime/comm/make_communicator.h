@@ -70,11 +70,10 @@ struct CommunicatorOptions {
     std::string_view backend, const CommunicatorOptions& options);
 
 /// Opens the store where the ranks find each other: the store that DLRUN_STORE names, else PMIx's
-/// (under `srun --mpi=pmix` and mpirun). Without DLRUN_STORE, returns nullptr if there is no PMIx,
-/// or if `backend` needs no store. "auto" needs none for one rank, or for several nodes if the
-/// module of mpi can be loaded; "auto" also continues without a store if this installation has no
-/// PMIx.
-/// Fails as open_store() and PmixStore::open() do.
+/// (under `srun --mpi=pmix` and mpirun). Without DLRUN_STORE, returns nullptr if has_pmix(env) is
+/// false, or if `backend` needs no store. "auto" needs none for one rank, or for several nodes if
+/// the module of mpi can be loaded; "auto" also continues without a store if the module of PMIx
+/// cannot be loaded. Fails as open_store() and PmixStore::open() do.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store_for(std::string_view backend,
                                                             const World& world, const Env& env);
 

@@ -29,7 +29,7 @@
 namespace dlrun {
 
 /// Offsets and sizes of the parts of the shared memory, in bytes. Every part starts at a page
-/// boundary, because ranks map and allocate the parts separately.
+/// boundary, because each rank allocates its own slot, and extend() maps memory after `end`.
 struct ShmLayout {
   std::size_t chunk_bytes = 0;  ///< size of one buffer
   /// Offset of the first slot. The bytes below this offset (Head, Lines) are written by all ranks.

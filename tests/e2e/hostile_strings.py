@@ -77,9 +77,9 @@ STRINGS = (
 )
 
 # Each generated string ends a quotation, a line, a substitution or a block, runs a command, and
-# then makes the rest of the line valid again. N is the number of the string.
+# then makes the rest of the line valid again. %d is the number of the string.
 GENERATED = tuple(
-    way_out + what.replace("NUMBER", str(100 + number)) + way_back
+    way_out + what % (100 + number) + way_back
     for number, (way_out, what, way_back) in enumerate(
         (way_out, what, way_back)
         for way_out, way_back in (("'", "'"), ('"', '"'), ("\\'", "\\'"), ("'\"'", "'\"'"),
@@ -87,10 +87,10 @@ GENERATED = tuple(
                                   ("}", "{"), ("]]", "[["),
                                   ("EOF\n", "\nEOF"), ("#\n", "\n#"), (" #", ""),
                                   ("\u2028", "\u2028"))
-        for what in (f"; {TOUCH}NUMBER ;", f"$({TOUCH}NUMBER)", f"`{TOUCH}NUMBER`", f"|{TOUCH}NUMBER|",
-                     f"&&{TOUCH}NUMBER&&", f"\n{TOUCH}NUMBER\n", f"<({TOUCH}NUMBER)", f"$(({TOUCH}NUMBER))",
-                     f"${{x:-$({TOUCH}NUMBER)}}",
-                     f"{{;{TOUCH}NUMBER;}}", f" --wrap='{TOUCH}NUMBER' ")))
+        for what in (f"; {TOUCH}%d ;", f"$({TOUCH}%d)", f"`{TOUCH}%d`", f"|{TOUCH}%d|",
+                     f"&&{TOUCH}%d&&", f"\n{TOUCH}%d\n", f"<({TOUCH}%d)", f"$(({TOUCH}%d))",
+                     f"${{x:-$({TOUCH}%d)}}",
+                     f"{{;{TOUCH}%d;}}", f" --wrap='{TOUCH}%d' ")))
 ALL = STRINGS + GENERATED
 
 IN_LIST = {"environment.modules.load", "environment.modules.use", "container.mounts"}

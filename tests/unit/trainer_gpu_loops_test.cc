@@ -460,7 +460,7 @@ TEST_CASE("a recorded step runs once, when it is launched, with its own argument
     CHECK((gpu_on_cpu::queue.ever_queued() == before) == !is_first);
     if (is_first) return;
     REQUIRE(graphs.launch().has_value());
-    REQUIRE(uploads.end_capture().has_value());
+    REQUIRE(uploads.note_launch().has_value());
     CHECK_FALSE(graphs.is_capturing());
     for (int i = 0; i < 30; ++i) send(kChunk / 2);  // later copies reuse the ring's chunks
   };

@@ -282,7 +282,7 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest(
     const CheckpointLayout& layout, const std::string& optimizer,
     const std::vector<std::string>& state_names, std::vector<std::string>& skipped) const {
   try {
-    return load(layout, optimizer, state_names, skipped);
+    return load_newest_or_throw(layout, optimizer, state_names, skipped);
   } catch (const std::bad_alloc&) {
     return fail(
         Errc::kIo,
@@ -291,7 +291,7 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest(
   }
 }
 
-Result<std::optional<TrainingState>> CheckpointFolder::load(
+Result<std::optional<TrainingState>> CheckpointFolder::load_newest_or_throw(
     const CheckpointLayout& layout, const std::string& optimizer,
     const std::vector<std::string>& state_names, std::vector<std::string>& skipped) const {
   DLRUN_TRY_ASSIGN(const auto all, names());

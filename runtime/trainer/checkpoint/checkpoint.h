@@ -104,7 +104,7 @@ class CheckpointFolder {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
  private:
-  [[nodiscard]] Result<std::optional<TrainingState>> load(
+  [[nodiscard]] Result<std::optional<TrainingState>> load_newest_or_throw(
       const CheckpointLayout& layout, const std::string& optimizer,
       const std::vector<std::string>& state_names, std::vector<std::string>& skipped) const;
   [[nodiscard]] Result<> write(const std::filesystem::path& folder, const TrainingState& state,

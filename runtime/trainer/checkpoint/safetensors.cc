@@ -119,11 +119,11 @@ std::string to_safetensors(std::span<const NamedBytes> arrays,
   return file;
 }
 
-Result<ParsedTensors> parse_safetensors(std::string_view name,
+Result<ParsedTensors> parse_safetensors(std::string_view file,
                                         std::span<const std::uint8_t> bytes) {
   if (bytes.size() < kLengthBytes) {
     return fail(Errc::kInvalid,
-                "{}: truncated: has {} bytes, but a safetensors file has at least {}", name,
+                "{}: truncated: has {} bytes, but a safetensors file has at least {}", file,
                 bytes.size(), kLengthBytes);
   }
   std::uint64_t length = 0;
@@ -131,16 +131,16 @@ Result<ParsedTensors> parse_safetensors(std::string_view name,
   if (length > bytes.size() - kLengthBytes) {
     return fail(Errc::kInvalid,
                 "{}: truncated or no safetensors file: the header should have {} bytes, {} follow",
-                name, length, bytes.size() - kLengthBytes);
+                file, length, bytes.size() - kLengthBytes);
   }
   if (length > kLargestHeader) {
-    return fail(Errc::kInvalid, "{}: the header has {} bytes, at most {} are allowed", name, length,
+    return fail(Errc::kInvalid, "{}: the header has {} bytes, at most {} are allowed", file, length,
                 kLargestHeader);
   }
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + kLengthBytes;
   const json header =
       parse_json<json>({text, static_cast<std::size_t>(length)}, limits_for_sorted_json());
-  if (!header.is_object()) return fail(Errc::kInvalid, "{}: the header is not a JSON object", name);
+  if (!header.is_object()) return fail(Errc::kInvalid, "{}: the header is not a JSON object", file);
 
   const std::span<const std::uint8_t> data = bytes.subspan(kLengthBytes + length);
   ParsedTensors parsed;
@@ -148,16 +148,16 @@ Result<ParsedTensors> parse_safetensors(std::string_view name,
   for (const auto& [key, entry] : header.items()) {
     if (key == "__metadata__") {
       if (!entry.is_object())
-        return fail(Errc::kInvalid, "{}: __metadata__ is not an object", name);
+        return fail(Errc::kInvalid, "{}: __metadata__ is not an object", file);
       for (const auto& [field, value] : entry.items()) {
         if (!value.is_string())
-          return fail(Errc::kInvalid, "{}: __metadata__ holds more than text", name);
+          return fail(Errc::kInvalid, "{}: __metadata__ holds more than text", file);
         parsed.metadata[field] = value.get<std::string>();
       }
       continue;
     }
     std::size_t begin = 0;
-    DLRUN_TRY_ASSIGN(auto tensor, parse_entry(name, key, entry, data, begin));
+    DLRUN_TRY_ASSIGN(auto tensor, parse_entry(file, key, entry, data, begin));
     covered.emplace_back(begin, tensor.bytes.size());
     parsed.tensors[key] = std::move(tensor);
   }
@@ -165,12 +165,12 @@ Result<ParsedTensors> parse_safetensors(std::string_view name,
   std::size_t end = 0;
   for (const auto& [begin, count] : covered) {
     if (begin != end)
-      return fail(Errc::kInvalid, "{}: its arrays overlap or leave a hole at byte {}", name,
+      return fail(Errc::kInvalid, "{}: its arrays overlap or leave a hole at byte {}", file,
                   std::min(begin, end));
     end = begin + count;
   }
   if (end != data.size()) {
-    return fail(Errc::kInvalid, "{}: its arrays end at byte {}, the file has {}", name, end,
+    return fail(Errc::kInvalid, "{}: its arrays end at byte {}, the file has {}", file, end,
                 data.size());
   }
   return parsed;

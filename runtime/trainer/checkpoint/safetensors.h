@@ -58,8 +58,8 @@ struct ParsedTensors {
 
 /// Parses a file from an untrusted source: checks every length, type, shape and offset before use.
 /// The arrays must cover the data without gap or overlap, and the header must have at most 64 MiB.
-/// Fails with kInvalid; the message starts with `name`. The result points into `bytes`.
-[[nodiscard]] Result<ParsedTensors> parse_safetensors(std::string_view name,
+/// Fails with kInvalid; the message starts with `file`. The result points into `bytes`.
+[[nodiscard]] Result<ParsedTensors> parse_safetensors(std::string_view file,
                                                       std::span<const std::uint8_t> bytes);
 
 }  // namespace dlrun::trainer

@@ -24,7 +24,7 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Size of cuBLAS's workspace, which NVIDIA recommends for Hopper.
+/// The size that NVIDIA recommends for cuBLAS's workspace on Hopper.
 constexpr std::size_t kBlasWorkspaceBytes = std::size_t{32} << 20U;
 
 class CudaKernels final : public Kernels<float> {
@@ -255,7 +255,7 @@ class CudaKernels final : public Kernels<float> {
   void launch_captured() {
     if (!graphs_.is_capturing()) return;
     status_.remember_error(graphs_.launch());
-    status_.remember_error(uploads_.end_capture());
+    status_.remember_error(uploads_.note_launch());
   }
 
   [[nodiscard]] bool is_bfloat16() const { return options_.precision == Precision::kBfloat16; }

@@ -238,15 +238,15 @@ struct CudnnConvolutions::Parts {
     return launch_result("transpose");
   }
 
-  /// Calls pass(entry) in the requested number format. If pass() returns false, because cuDNN has
-  /// no algorithm in that format, calls it again in float32.
+  /// Calls run_pass(entry) in the requested number format. If run_pass() returns false, because
+  /// cuDNN has no algorithm in that format, calls it again in float32.
   template <typename RunPass>
-  Result<> in_precision(const Window& window, std::size_t n, const RunPass& pass) {
+  Result<> in_precision(const Window& window, std::size_t n, const RunPass& run_pass) {
     const bool is_rounded = device.precision() == Precision::kBfloat16;
     for (const cudnnDataType_t type : {CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT}) {
       if (type == CUDNN_DATA_BFLOAT16 && !is_rounded) continue;
       DLRUN_TRY_ASSIGN(const auto found, entry(window, n, type));
-      const Result<bool> done = pass(*found);
+      const Result<bool> done = run_pass(*found);
       if (!done) return tl::unexpected(done.error());
       if (*done) break;
     }
@@ -281,7 +281,7 @@ struct CudnnConvolutions::Parts {
     const bool is_rounded = entry.type != CUDNN_DATA_FLOAT;
     DLRUN_TRY(pass.search(handle.get(), a.descriptor, b.descriptor, convolution, to.descriptor));
     if (pass.candidates.empty()) return no_algorithm(pass.call, pass.refusal, entry);
-    DLRUN_TRY_ASSIGN(const auto with,
+    DLRUN_TRY_ASSIGN(const auto pass_arrays,
                      arrays(entry, a.numbers, a.count, b.numbers, b.count, to.numbers, to.count));
     while (!pass.candidates.empty()) {
       const auto& candidate = pass.candidates.front();
@@ -289,11 +289,11 @@ struct CudnnConvolutions::Parts {
         workspace = Array<std::byte>(device, candidate.workspace_bytes);
         if (workspace.data() == nullptr) return tl::unexpected(device.synchronise().error());
       }
-      const auto done =
-          checked(PassOf::execute(handle.get(), a.descriptor, with.first, b.descriptor, with.second,
-                                  convolution, candidate.algorithm, workspace.data(),
-                                  candidate.workspace_bytes, to.descriptor, with.result),
-                  pass.call);
+      const auto done = checked(
+          PassOf::execute(handle.get(), a.descriptor, pass_arrays.first, b.descriptor,
+                          pass_arrays.second, convolution, candidate.algorithm, workspace.data(),
+                          candidate.workspace_bytes, to.descriptor, pass_arrays.result),
+          pass.call);
       if (!done && pass.has_run) return tl::unexpected(done.error());
       if (done) {
         if (!pass.has_run) {
@@ -303,7 +303,7 @@ struct CudnnConvolutions::Parts {
         }
         pass.has_run = true;
         if (!is_rounded) return true;
-        widen_bfloat16(static_cast<const std::uint16_t*>(with.result), to.numbers, to.count,
+        widen_bfloat16(static_cast<const std::uint16_t*>(pass_arrays.result), to.numbers, to.count,
                        stream);
         DLRUN_TRY(launch_result("widen_bfloat16"));
         return true;

@@ -15,7 +15,7 @@
 namespace dlrun::trainer::cuda {
 namespace {
 
-/// Size of cuBLASLt's workspace, which NVIDIA recommends for Hopper.
+/// The size that NVIDIA recommends for cuBLASLt's workspace on Hopper.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20U;
 
 Result<> checked(cublasStatus_t status, const char* call) {

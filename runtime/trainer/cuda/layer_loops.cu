@@ -12,7 +12,7 @@
 namespace dlrun::trainer::cuda {
 namespace {
 
-/// Computes to[i] = value(i), one element per thread. value() may read `to` itself, but only at i.
+/// Computes to[i] = value(i). value() may read `to` itself, but only at i.
 template <typename Value>
 __global__ void each_kernel(Value value, float* to, std::size_t count) {
   for (std::size_t i = first(); i < count; i += stride()) to[i] = value(i);
@@ -30,7 +30,7 @@ __device__ std::size_t channel_of(std::size_t i, std::size_t channels) {
 }
 
 constexpr unsigned kTile = 32;
-constexpr unsigned kTileRows = 8;
+constexpr unsigned kThreadRows = 8;  // a block has kThreadRows x kTile threads
 
 /// Transposes through tiles in shared memory, so that both arrays are accessed row by row. A tile's
 /// rows have one extra element, so that the elements of a column are in 32 different banks.
@@ -39,12 +39,12 @@ __global__ void transpose_kernel(const float* x, std::size_t rows, std::size_t c
   const auto across = static_cast<unsigned>((columns + kTile - 1) / kTile);
   const std::size_t row = std::size_t{blockIdx.x / across} * kTile;
   const std::size_t column = std::size_t{blockIdx.x % across} * kTile;
-  for (unsigned i = threadIdx.y; i < kTile; i += kTileRows) {
+  for (unsigned i = threadIdx.y; i < kTile; i += kThreadRows) {
     if (row + i < rows && column + threadIdx.x < columns)
       tile[i][threadIdx.x] = x[(row + i) * columns + column + threadIdx.x];
   }
   __syncthreads();
-  for (unsigned i = threadIdx.y; i < kTile; i += kTileRows) {
+  for (unsigned i = threadIdx.y; i < kTile; i += kThreadRows) {
     if (column + i < columns && row + threadIdx.x < rows)
       y[(column + i) * rows + row + threadIdx.x] = tile[threadIdx.x][i];
   }
@@ -174,13 +174,13 @@ __global__ void sigmoid_cross_entropy_kernel(const float* logits, const std::uin
                                              std::size_t n, std::size_t classes, float scale,
                                              float* gradient, float* totals) {
   float loss = 0;
-  float right = 0;
+  float correct = 0;
   for (std::size_t i = threadIdx.x; i < n; i += kThreads) {
     float* const slope = gradient == nullptr ? nullptr : gradient + i * classes;
     sigmoid_cross_entropy_row(logits + i * classes, labels + i * classes, classes, scale, slope,
-                              loss, right);
+                              loss, correct);
   }
-  add_to_totals(loss, right, totals);
+  add_to_totals(loss, correct, totals);
 }
 
 /// Uses one thread per class, so that no two threads add to the same count.
@@ -196,7 +196,7 @@ void transpose(const float* x, std::size_t rows, std::size_t columns, float* y,
                cudaStream_t stream) {
   if (rows * columns == 0) return;
   const std::size_t tiles = ((rows + kTile - 1) / kTile) * ((columns + kTile - 1) / kTile);
-  launch(transpose_kernel, static_cast<unsigned>(tiles), dim3(kTile, kTileRows), stream, x, rows,
+  launch(transpose_kernel, static_cast<unsigned>(tiles), dim3(kTile, kThreadRows), stream, x, rows,
          columns, y);
 }
 

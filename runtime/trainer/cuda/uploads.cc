@@ -26,7 +26,7 @@ Uploads::~Uploads() {
 
 Result<> Uploads::prepare(cudaStream_t stream) {
   stream_ = stream;
-  while (chunks_.size() < kChunks) DLRUN_TRY(add_chunk(chunks_.size()));
+  while (chunks_.size() < kInitialChunks) DLRUN_TRY(add_chunk(chunks_.size()));
   return {};
 }
 
@@ -79,7 +79,7 @@ Result<std::span<std::byte>> Uploads::room(std::size_t bytes) {
   const std::size_t granted = std::min(bytes, kChunkBytes);
   if (granted > kChunkBytes - used_) {
     // During a capture, cudaEventRecord() would become a part of the graph, and the event would not
-    // show the end of the copies. Therefore end_capture() records the events of chunks with
+    // show the end of the copies. Therefore note_launch() records the events of chunks with
     // captured copies.
     chunks_[chunk_].has_captured_copies = is_capturing_;
     if (!is_capturing_)
@@ -95,7 +95,7 @@ Result<std::span<std::byte>> Uploads::room(std::size_t bytes) {
   return staged;
 }
 
-Result<> Uploads::end_capture() {
+Result<> Uploads::note_launch() {
   is_capturing_ = false;
   for (Chunk& chunk : chunks_) {
     if (!chunk.has_captured_copies) continue;

@@ -19,7 +19,7 @@ namespace dlrun::trainer::cuda {
 /// occupy all chunks, the ring grows. Functions fail with kInternal and name CUDA's call.
 class Uploads {
  public:
-  static constexpr std::size_t kChunks = 8;
+  static constexpr std::size_t kInitialChunks = 8;
   static constexpr std::size_t kChunkBytes = std::size_t{1} << 20U;
 
   Uploads() = default;
@@ -43,7 +43,7 @@ class Uploads {
   void begin_capture() { is_capturing_ = true; }
   /// Announces that the captured graph has been launched. Call it after StepGraphs::launch() and
   /// before other operations are queued.
-  [[nodiscard]] Result<> end_capture();
+  [[nodiscard]] Result<> note_launch();
 
  private:
   struct Chunk {

@@ -26,11 +26,11 @@ constexpr std::string_view kTrainPrefix = "train-";
 constexpr std::string_view kOf = "-of-";
 constexpr std::string_view kEnding = ".safetensors";
 
-Result<const Tensor*> find(std::string_view name, const ParsedTensors& file,
+Result<const Tensor*> find(std::string_view file_name, const ParsedTensors& file,
                            std::string_view array) {
   const auto found = file.tensors.find(array);
   if (found == file.tensors.end())
-    return fail(Errc::kInvalid, "{}: has no array '{}'", name, array);
+    return fail(Errc::kInvalid, "{}: has no array '{}'", file_name, array);
   return &found->second;
 }
 

@@ -25,7 +25,7 @@ struct Augmentation {
 /// Parses "flip", "rotate" and "shift [PIXELS]" (default 4), separated by commas; "none" means no
 /// changes. Fails with kUsage.
 [[nodiscard]] Result<Augmentation> parse_augmentation(std::string_view text);
-/// Returns the text that parse_augmentation() parses.
+/// Returns a text from which parse_augmentation() makes the same augmentation.
 [[nodiscard]] std::string to_text(const Augmentation& augmentation);
 
 /// Draws the changes of a sample in an epoch from the random stream with the key (seed,

@@ -65,10 +65,11 @@ Result<Dataset> load_half(const std::filesystem::path& folder, const char* half)
   return data;
 }
 
-void keep_first(Dataset& data, std::size_t samples) {
-  if (samples == 0 || samples >= data.size()) return;
-  data.labels.resize(samples * data.label_width);
-  data.images.resize(samples * data.features);
+/// Removes the samples after the first `limit`. limit == 0: no limit.
+void keep_first(Dataset& data, std::size_t limit) {
+  if (limit == 0 || limit >= data.size()) return;
+  data.labels.resize(limit * data.label_width);
+  data.images.resize(limit * data.features);
 }
 
 /// Checks that both halves have images of the same shape and equally many labels per sample. Sets
@@ -146,7 +147,7 @@ Result<Split> load_idx_folder(const std::filesystem::path& folder) {
 
 namespace {
 
-Result<Split> load_files(const DataOptions& options) {
+Result<Split> load_or_generate(const DataOptions& options) {
   const auto or_default = [](std::size_t n, std::size_t otherwise) {
     return n == 0 ? otherwise : n;
   };
@@ -197,7 +198,7 @@ Result<Split> load_files(const DataOptions& options) {
 
 Result<Split> load_data(const DataOptions& options) {
   try {
-    return load_files(options);
+    return load_or_generate(options);
   } catch (const std::bad_alloc&) {
     return fail(Errc::kIo,
                 "{}: no memory for the data; the limit may be ulimit -v or resources.mem",
