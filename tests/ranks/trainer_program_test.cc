@@ -141,7 +141,7 @@ TEST_CASE("a missing or damaged data file ends all ranks with an error that name
   CHECK(cut.exit_code == 65);
   CHECK(has(cut.err, "rank 0 on "));
   CHECK(has(cut.err,
-            "d/train-images-idx3-ubyte: truncated: expected 23536 bytes for 30 values of 784 "
+            "d/train-images-idx3-ubyte: truncated: expected 23536 bytes for 30 items of 784 "
             "bytes, found 1000"));
   fs::remove(folder / "d/t10k-labels-idx1-ubyte");
   fs::remove(folder / "d/train-images-idx3-ubyte");

@@ -35,55 +35,55 @@ void add_arc(Stroke& stroke, Point centre, double radius_x, double radius_y, dou
 /// form at random.
 std::vector<Stroke> strokes_of(int digit, Random& random) {
   std::vector<Stroke> strokes(1);
-  Stroke& pen = strokes[0];
+  Stroke& main_stroke = strokes[0];
   const double bend = random.uniform(-0.06, 0.06);
   switch (digit) {
     case 0:
-      add_arc(pen, {0.5, 0.5}, 0.26 + bend, 0.38, -90, 270);
+      add_arc(main_stroke, {0.5, 0.5}, 0.26 + bend, 0.38, -90, 270);
       break;
     case 1:
-      if (random.uniform() < 0.5) pen.push_back({0.36 + bend, 0.28});
-      pen.push_back({0.52, 0.12});
-      pen.push_back({0.52 + bend, 0.88});
+      if (random.uniform() < 0.5) main_stroke.push_back({0.36 + bend, 0.28});
+      main_stroke.push_back({0.52, 0.12});
+      main_stroke.push_back({0.52 + bend, 0.88});
       if (random.uniform() < 0.25) strokes.push_back({{0.36, 0.88}, {0.68, 0.88}});
       break;
     case 2:
-      add_arc(pen, {0.5, 0.34}, 0.24, 0.22, -170, 30);
-      pen.push_back({0.27 + bend, 0.87});
-      pen.push_back({0.76, 0.86});
+      add_arc(main_stroke, {0.5, 0.34}, 0.24, 0.22, -170, 30);
+      main_stroke.push_back({0.27 + bend, 0.87});
+      main_stroke.push_back({0.76, 0.86});
       break;
     case 3:
-      add_arc(pen, {0.48, 0.31}, 0.22, 0.19 + bend / 2, -150, 90);
-      add_arc(pen, {0.48, 0.69}, 0.25, 0.19 - bend / 2, -90, 150);
+      add_arc(main_stroke, {0.48, 0.31}, 0.22, 0.19 + bend / 2, -150, 90);
+      add_arc(main_stroke, {0.48, 0.69}, 0.25, 0.19 - bend / 2, -90, 150);
       break;
     case 4:
       if (random.uniform() < 0.5) {  // open form
-        pen = {{0.32, 0.14}, {0.26 + bend, 0.54}, {0.76, 0.54}};
+        main_stroke = {{0.32, 0.14}, {0.26 + bend, 0.54}, {0.76, 0.54}};
         strokes.push_back({{0.64, 0.2}, {0.62 + bend, 0.88}});
       } else {  // closed form
-        pen = {{0.62, 0.88}, {0.62 + bend, 0.12}, {0.24, 0.6}, {0.78, 0.6}};
+        main_stroke = {{0.62, 0.88}, {0.62 + bend, 0.12}, {0.24, 0.6}, {0.78, 0.6}};
       }
       break;
     case 5:
-      pen = {{0.72, 0.13}, {0.36 + bend, 0.13}, {0.32, 0.45}};
-      add_arc(pen, {0.47, 0.63}, 0.25, 0.23, -120, 140);
+      main_stroke = {{0.72, 0.13}, {0.36 + bend, 0.13}, {0.32, 0.45}};
+      add_arc(main_stroke, {0.47, 0.63}, 0.25, 0.23, -120, 140);
       break;
     case 6:
-      pen = {{0.66, 0.12}, {0.42 + bend, 0.34}, {0.29, 0.62}};
-      add_arc(pen, {0.5, 0.67}, 0.22, 0.2, 180, 530);
+      main_stroke = {{0.66, 0.12}, {0.42 + bend, 0.34}, {0.29, 0.62}};
+      add_arc(main_stroke, {0.5, 0.67}, 0.22, 0.2, 180, 530);
       break;
     case 7:
-      pen = {{0.24, 0.15}, {0.75, 0.15}, {0.44 + bend, 0.88}};
+      main_stroke = {{0.24, 0.15}, {0.75, 0.15}, {0.44 + bend, 0.88}};
       if (random.uniform() < 0.3) strokes.push_back({{0.38, 0.52}, {0.72, 0.5}});
       break;
     case 8:
-      add_arc(pen, {0.5, 0.31}, 0.19, 0.18 + bend / 2, 90, 450);
-      add_arc(pen, {0.5, 0.69}, 0.23, 0.2 - bend / 2, -90, 270);
+      add_arc(main_stroke, {0.5, 0.31}, 0.19, 0.18 + bend / 2, 90, 450);
+      add_arc(main_stroke, {0.5, 0.69}, 0.23, 0.2 - bend / 2, -90, 270);
       break;
     default:  // 9
-      add_arc(pen, {0.48, 0.34}, 0.21, 0.21, 0, 350);
-      pen.push_back({0.69, 0.34});
-      pen.push_back({0.6 + bend, 0.88});
+      add_arc(main_stroke, {0.48, 0.34}, 0.21, 0.21, 0, 350);
+      main_stroke.push_back({0.69, 0.34});
+      main_stroke.push_back({0.6 + bend, 0.88});
       break;
   }
   return strokes;

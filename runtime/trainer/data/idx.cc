@@ -110,22 +110,24 @@ Result<IdxArray> parse_idx(std::string_view name, std::vector<std::uint8_t> file
                 header_bytes, file.size());
   }
   IdxArray array;
-  std::size_t expected = 1;
+  std::size_t expected_bytes = 1;
   for (std::size_t i = 0; i < dimensions; ++i) {
     const std::uint32_t size = big_endian(file.data() + 4 + 4 * i);
     array.sizes.push_back(size);
-    if (size != 0 && expected > (std::numeric_limits<std::size_t>::max() - header_bytes) / size) {
+    if (size != 0 &&
+        expected_bytes > (std::numeric_limits<std::size_t>::max() - header_bytes) / size) {
       return fail(Errc::kInvalid,
                   "{}: the sizes in its header multiply to more than any file holds", name);
     }
-    expected *= size;
+    expected_bytes *= size;
   }
-  expected += header_bytes;
-  if (file.size() != expected) {
-    return fail(Errc::kInvalid, "{}: {}: expected {} bytes for {} values of {} bytes, found {}",
-                name, file.size() < expected ? "truncated" : "longer than its header says",
-                expected, array.sizes[0],
-                array.sizes[0] == 0 ? 0 : (expected - header_bytes) / array.sizes[0], file.size());
+  expected_bytes += header_bytes;
+  if (file.size() != expected_bytes) {
+    return fail(Errc::kInvalid, "{}: {}: expected {} bytes for {} items of {} bytes, found {}",
+                name, file.size() < expected_bytes ? "truncated" : "longer than its header says",
+                expected_bytes, array.sizes[0],
+                array.sizes[0] == 0 ? 0 : (expected_bytes - header_bytes) / array.sizes[0],
+                file.size());
   }
   array.file = std::move(file);
   return array;

@@ -33,6 +33,7 @@ Spectra all_spectra() {
   return spectra;
 }
 
+/// A random point, and the class of the pixels nearest to it.
 struct Region {
   double row = 0;
   double column = 0;
@@ -54,7 +55,7 @@ std::vector<Region> draw_regions(std::size_t size, Random& random) {
 
 /// Returns the class of each pixel, [size x size].
 std::vector<std::size_t> classes_of_pixels(std::size_t size, std::span<const Region> regions) {
-  std::vector<std::size_t> nearest(size * size);  // index of the region that has each pixel
+  std::vector<std::size_t> nearest(size * size);  // for each pixel, the index of the nearest region
   std::array<std::size_t, kMostRegions> areas{};
   for (std::size_t at = 0; at < nearest.size(); ++at) {
     double least = std::numeric_limits<double>::infinity();

@@ -19,14 +19,14 @@ std::size_t Sampler::epoch_length() const {
                                               : options_.samples;
 }
 
-std::size_t Sampler::samples_per_step() const {
+std::size_t Sampler::full_advance() const {
   return options_.sharding == Sharding::kSample
              ? options_.batch * static_cast<std::size_t>(options_.size)
              : options_.batch;
 }
 
 std::uint64_t Sampler::steps_left(std::size_t epoch, std::size_t offset, std::size_t epochs) const {
-  const std::size_t step = samples_per_step();
+  const std::size_t step = full_advance();
   const auto steps_of = [step](std::size_t samples) { return (samples + step - 1) / step; };
   return epoch < epochs
              ? steps_of(epoch_length() - offset) + (epochs - epoch - 1) * steps_of(epoch_length())
@@ -35,7 +35,7 @@ std::uint64_t Sampler::steps_left(std::size_t epoch, std::size_t offset, std::si
 
 Batch Sampler::batch(std::size_t epoch, std::size_t offset) {
   if (shuffled_epoch_ != epoch) shuffle(epoch);
-  const std::size_t count = std::min(samples_per_step(), epoch_length() - offset);
+  const std::size_t count = std::min(full_advance(), epoch_length() - offset);
   if (options_.sharding == Sharding::kFile) {
     const auto part_of = [&](std::size_t samples) {
       return std::min(count, samples - std::min(samples, offset));

@@ -10,12 +10,12 @@ namespace dlrun::trainer {
 
 /// How the ranks divide the work.
 enum class Sharding {
-  /// The samples of every epoch are spread over the ranks; `size` ranks with batch B give the same
-  /// result as one rank with batch size * B.
+  /// The samples of every epoch are spread over the ranks; n ranks with a batch of B samples give
+  /// the same result as one rank with a batch of n * B samples.
   kSample,
   kFile,  ///< each rank reads its own files, in its own order in every epoch
-  /// The epochs are spread over the ranks; every rank sees all samples in its own order, in
-  /// ceil(epochs / size) epochs.
+  /// The epochs are spread over the ranks; every rank runs ceil(epochs / ranks) of them, each with
+  /// all samples in the rank's own order.
   kEpoch,
 };
 
@@ -46,7 +46,7 @@ class Sampler {
     std::size_t samples = 0;  ///< in the data set; > 0
     std::size_t batch = 1;    ///< per rank; > 0
     int rank = 0;
-    int size = 1;
+    int size = 1;  ///< number of ranks
     Sharding sharding = Sharding::kSample;
     std::uint64_t seed = 1;
     /// For kFile: number of samples of each rank; replaces `samples`.
@@ -58,8 +58,8 @@ class Sampler {
   /// Returns the offset at which an epoch ends.
   [[nodiscard]] std::size_t epoch_length() const;
 
-  /// Returns the number of samples by which a full step moves the offset.
-  [[nodiscard]] std::size_t samples_per_step() const;
+  /// Returns Batch::advance of a full step.
+  [[nodiscard]] std::size_t full_advance() const;
 
   /// Returns the number of steps from `offset` in `epoch` to the end of `epochs` epochs; all
   /// arguments count this rank's own epochs.
