@@ -146,8 +146,8 @@ void open_trainer_log(const Env& env) {
                                   {"host", host_name()}});
 }
 
-/// Prints and logs an error with `prefix` before its message, unless the message already names a
-/// rank. Returns the exit code.
+/// Logs an error and prints it, with `prefix` before the message if the message does not begin with
+/// a rank. Returns the exit code.
 int report_error(const Error& error, const std::string& prefix) {
   log_info("the trainer fails", {{"error", error.message}});
   std::fflush(stdout);

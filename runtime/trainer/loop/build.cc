@@ -14,7 +14,8 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Number of samples in one forward pass of an evaluation, unless kEvaluationBytes allows fewer.
+/// Number of samples in one forward pass of an evaluation, unless kEvaluationBytes allows fewer or
+/// a pass of training has more.
 constexpr std::size_t kEvaluationBatch = 256;
 /// Limit for the size of the arrays of these samples, in bytes.
 constexpr std::size_t kEvaluationBytes = std::size_t{512} << 20U;
@@ -163,8 +164,8 @@ Result<> Trainer::build() {
   DLRUN_TRY(count_samples());
   DLRUN_TRY(check_shards());
   DLRUN_TRY_ASSIGN(auto layers, layers_of_model());
-  DLRUN_TRY_ASSIGN(const auto rule, resolve(options_.optimizer));
-  DLRUN_TRY_ASSIGN(auto optimizer, make_optimizer<float>(rule));
+  DLRUN_TRY_ASSIGN(const auto optimizer_options, resolve(options_.optimizer));
+  DLRUN_TRY_ASSIGN(auto optimizer, make_optimizer<float>(optimizer_options));
   DLRUN_TRY(check_parallelism(*optimizer));
 
   parts_ = std::make_unique<Parts>(options_, data_, session_, std::move(layers),

@@ -102,9 +102,9 @@ Result<> Trainer::check_that_ranks_are_alike() const {
        {"the number of training samples", reads_own_files ? "its own" : text_of(data.size())},
        {"the number of test samples", text_of(data_.test.size())},
        {"the number of classes", reads_own_files ? "its own" : text_of(data.classes)},
-       {"the bytes of an image", text_of(data.features)},
+       {"the number of bytes of an image", text_of(data.features)},
        {"the height and width of an image", fmt::format("{} x {}", data.height, data.width)},
-       {"the labels of a sample", text_of(data.label_width)}});
+       {"the number of labels of a sample", text_of(data.label_width)}});
   return same_on_all_ranks(session_.communicator, session_.host, settings);
 }
 

@@ -59,7 +59,8 @@ struct Trainer::Parts {
         Layers<float> layers, std::unique_ptr<Optimizer<float>> rule,
         const std::vector<std::size_t>& rank_samples);
 
-  /// Makes the exchange of gradients that fits the options and the memory.
+  /// Makes the exchange of gradients: make_shared_exchange() if the arrays are in shared memory,
+  /// else the one that the options select.
   [[nodiscard]] std::unique_ptr<GradientExchange> make_exchange(const TrainOptions& options,
                                                                 const Session& session);
 

@@ -19,7 +19,7 @@ double microseconds(Trace::Clock::duration time) {
 }
 
 /// Returns the names that viewers show for a rank and its tracks.
-std::string header(int rank, const std::string& host, std::size_t buckets) {
+std::string track_names(int rank, const std::string& host, std::size_t buckets) {
   const nlohmann::json name = fmt::format("rank {} on {}", rank, host);
   std::string text = fmt::format(
       R"({{"ph":"M","pid":{0},"name":"process_name","args":{{"name":{1}}}}},)"
@@ -83,7 +83,7 @@ bool Trace::end_step() {
 
 std::string Trace::text() const {
   const int rank = communicator_->rank();
-  std::string text = header(rank, options_.host, options_.buckets);
+  std::string text = track_names(rank, options_.host, options_.buckets);
   for (const Event& event : events_) {
     text += fmt::format(
         ",\n"

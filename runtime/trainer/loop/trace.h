@@ -62,7 +62,7 @@ class Trace {
   void add_bucket_span(std::size_t i, const char* name, std::uint64_t bytes,
                        Clock::time_point begin, Clock::time_point end);
 
-  /// Ends a step. Returns true after the last recorded step; the caller then calls write().
+  /// Ends a step. Returns true if it was the last step to record; the caller then calls write().
   [[nodiscard]] bool end_step();
   [[nodiscard]] bool is_recording() const { return steps_left_ > 0; }
 

@@ -110,7 +110,8 @@ Result<> Trainer::step() {
   const bool is_due =
       every > 0 && p.position.step / every > (p.position.step - scope.steps_apart - 1) / every;
   p.is_save_due = is_due || sums[kSaveRequests] > 0;
-  return p.is_save_due && !ends_epoch ? save() : Result<>();  // otherwise end_epoch() saves
+  // At the end of an epoch, end_epoch() saves.
+  return p.is_save_due && !ends_epoch ? save() : Result<>();
 }
 
 void Trainer::start_step_sums(const StepScope& scope) {
@@ -138,10 +139,10 @@ void Trainer::forward_and_backward(const Batch& batch, std::size_t divisor) {
   // Process the micro-batches in order. The gradients of all micro-batches except the last are
   // accumulated in p.accumulated. The last backward adds them layer by layer, before a layer's
   // gradients are sent to the other ranks. Usually there is only one micro-batch.
-  const std::size_t most = samples_per_pass(options_);
-  for (std::size_t at = 0; at == 0 || at < n; at += most) {
-    const auto samples = batch.samples.subspan(at, std::min(most, n - at));
-    const bool is_last = at + most >= n;
+  const std::size_t per_pass = samples_per_pass(options_);
+  for (std::size_t at = 0; at == 0 || at < n; at += per_pass) {
+    const auto samples = batch.samples.subspan(at, std::min(per_pass, n - at));
+    const bool is_last = at + per_pass >= n;
     {
       const Trace::Span span(trace, "data", "samples", samples.size());
       load_samples(samples);
@@ -241,8 +242,8 @@ Result<> Trainer::end_epoch() {
   Parts& p = *parts_;
   p.position.epoch += 1;
   p.position.offset = 0;
-  const bool is_end = static_cast<double>(p.position.epoch) >= p.schedule.epochs;
-  if (options_.checkpoint_every == 0 || p.is_save_due || is_end) DLRUN_TRY(save());
+  const bool is_last_epoch = static_cast<double>(p.position.epoch) >= p.schedule.epochs;
+  if (options_.checkpoint_every == 0 || p.is_save_due || is_last_epoch) DLRUN_TRY(save());
 
   DLRUN_TRY_ASSIGN(auto test, evaluate());
   if (!std::isfinite(test.mean_loss())) {  // equal on all ranks

@@ -23,8 +23,8 @@ namespace {
 using nlohmann::ordered_json;
 using std::chrono::duration;
 
-constexpr duration<double> kShowEvery{0.1};    // for the line on a terminal
-constexpr duration<double> kLogEvery{10.0};    // for plain lines
+constexpr duration<double> kShowEvery{0.1};    // for the line that is rewritten on a terminal
+constexpr duration<double> kPrintEvery{10.0};  // for lines on stdout that is no terminal
 constexpr duration<double> kReportEvery{1.0};  // for metrics and the run's record
 
 std::string duration_text(double seconds) {
@@ -104,7 +104,7 @@ double TrainingReporter::take_work_ms() {
   return steps == 0 ? 0 : 1e3 * work.count() / static_cast<double>(steps);
 }
 
-void TrainingReporter::report_other_rank(const StepReport& report, Clock::time_point now) {
+void TrainingReporter::report_own_work(const StepReport& report, Clock::time_point now) {
   if (options_.store == nullptr || now - reported_at_ < kReportEvery) return;
   reported_at_ = now;
   remember_failure(options_.store->report_progress(
@@ -115,7 +115,7 @@ void TrainingReporter::step(const StepReport& report) {
   const Clock::time_point now = Clock::now();
   ++steps_since_reported_;
   work_since_reported_ += report.work;
-  if (!options_.is_main) return report_other_rank(report, now);
+  if (!options_.is_main) return report_own_work(report, now);
   if (part_done_at_start_ < 0) part_done_at_start_ = report.part_done;
   samples_since_shown_ += report.samples;
   samples_since_reported_ += report.samples;
@@ -131,7 +131,7 @@ void TrainingReporter::step(const StepReport& report) {
         report.epoch, options_.epochs, report.step, 100 * report.part_done, report.loss,
         report.accuracy, rate_text(rate), duration_text(left));
   };
-  if (now - shown_at_ >= (options_.is_terminal ? kShowEvery : kLogEvery)) {
+  if (now - shown_at_ >= (options_.is_terminal ? kShowEvery : kPrintEvery)) {
     const std::string text =
         line(static_cast<double>(samples_since_shown_) / duration<double>(now - shown_at_).count());
     if (options_.is_terminal) {

@@ -90,8 +90,8 @@ class TrainingReporter {
   using Clock = std::chrono::steady_clock;
 
   explicit TrainingReporter(const Options& options) : options_(options) {}
-  /// Reports the step and the time of work of a rank other than 0.
-  void report_other_rank(const StepReport& report, Clock::time_point now);
+  /// On a rank other than 0, reports this rank's step and time of work.
+  void report_own_work(const StepReport& report, Clock::time_point now);
   [[nodiscard]] double take_work_ms();
   void print_line(const std::string& line);
   void print_classes(const LabelScores& scores);
