@@ -124,8 +124,8 @@ Result<Options> parse_options(std::span<const std::string> args, const Env& env)
   if (options.device == "cpu" && options.has_cuda_graphs) {
     return fail(Errc::kUsage, "--cuda-graphs true needs --device cuda");
   }
-  options.data.has_own_partitions = options.train.sharding == Sharding::kFile;
-  if (options.data.has_own_partitions &&
+  options.data.reads_own_partitions = options.train.sharding == Sharding::kFile;
+  if (options.data.reads_own_partitions &&
       (options.data.dataset != "arrays" || options.data.train_samples > 0)) {
     return fail(Errc::kUsage,
                 "--shard file needs --dataset arrays, and takes whole files: no --train-samples");

@@ -109,7 +109,7 @@ Trained train(Kernels<T>& kernels, const Words& words, const ImageShape& image, 
   network.forward(kBatch);
   to_host(network.output(), kBatch * kClasses, result.evaluated);
   to_host(network.parameters().data(), network.parameters().size(), result.parameters);
-  to_host(network.running().data(), network.running().size(), result.running);
+  to_host(network.running_statistics().data(), network.running_statistics().size(), result.running);
   const auto done = kernels.synchronise();
   REQUIRE_MESSAGE(done.has_value(), done.error().message);
   return result;

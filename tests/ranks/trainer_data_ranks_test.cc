@@ -20,7 +20,7 @@ std::vector<Trained> train_by_file(int size, const fs::path& folder, TrainOption
     DataOptions data;
     data.dataset = "arrays";
     data.path = folder;
-    data.has_own_partitions = true;
+    data.reads_own_partitions = true;
     data.rank = communicator.rank();
     data.size = size;
     const auto split = load_data(data);

@@ -158,7 +158,7 @@ TEST_CASE("partitions are distributed over the ranks, and together contain all s
   CHECK(whole->train.labels == want.labels);
   CHECK(whole->test.size() == 20);
 
-  options.has_own_partitions = true;
+  options.reads_own_partitions = true;
   options.size = 3;
   std::vector<std::size_t> sizes;
   for (options.rank = 0; options.rank < 3; ++options.rank) {

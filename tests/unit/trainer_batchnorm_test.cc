@@ -63,7 +63,7 @@ void check_against_reference(double tolerance, int threads) {
     network.backward(kImagesPerBatch, [](std::size_t) {});
     network.update_running();
   }
-  const std::span<const T> running = network.running();
+  const std::span<const T> running = network.running_statistics();
   check_equal<T>({network.output(), kElements}, batchnorm_reference::kY, tolerance);
   check_equal<T>(network.gradients().first(4), batchnorm_reference::kWeightGradient, tolerance);
   check_equal<T>(network.gradients().subspan(4), batchnorm_reference::kBiasGradient, tolerance);

@@ -307,8 +307,8 @@ TEST_CASE("the GPU's sums over rows, and batch normalisation from them, match th
                                     means.data(), rows, channels, expected_y.data());
     check_close(y, expected_y, 1e-6);
 
-    cuda::running_statistics(running.data(), channels, statistics.data(), nullptr);
-    layers.running_statistics(running.data(), channels, expected_statistics.data());
+    cuda::statistics_from_running(running.data(), channels, statistics.data(), nullptr);
+    layers.statistics_from_running(running.data(), channels, expected_statistics.data());
     check_close(statistics, expected_statistics, 1e-6);
     for (const bool with_relu : {false, true}) {
       y = x;

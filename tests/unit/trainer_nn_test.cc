@@ -386,7 +386,7 @@ TEST_CASE("resnet18 has the published numbers of parameters, adapted to small im
   // biases, which batchnorm cancels.
   const std::size_t biases = 64 + 4 * 64 + 4 * 128 + 4 * 256 + 4 * 512 + 128 + 256 + 512;
   CHECK(resnet.parameters().size() == 11'689'512 - 64 * 3 * (49 - 9) - 513 * 990 + biases);
-  CHECK(resnet.running().size() == 2 * biases);
+  CHECK(resnet.running_statistics().size() == 2 * biases);
   const auto is_mean = [](const TensorView& tensor) {
     return tensor.name == "layers.7.shortcut.1.running_mean";
   };
@@ -398,7 +398,7 @@ TEST_CASE("resnet50 and efficientnet-b0 have the published numbers of parameters
     std::size_t count = 0;
     for (const auto& layer :
          layers_of<float>(*named_model(name, {}, 1000), {edge, edge, 3}, 1000)) {
-      for (const ParameterShape& shape : layer->parameters()) count += shape.count();
+      for (const NamedShape& shape : layer->parameters()) count += shape.count();
     }
     return count;
   };

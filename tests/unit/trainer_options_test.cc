@@ -154,7 +154,7 @@ TEST_CASE("--layers excludes --model and --hidden, and further flags of training
   const auto by_file = parse_options(Words{"--shard=file", "--dataset=arrays", "--data=/d"}, Env());
   REQUIRE(by_file.has_value());
   CHECK(by_file->train.sharding == Sharding::kFile);
-  CHECK(by_file->data.has_own_partitions);
+  CHECK(by_file->data.reads_own_partitions);
 }
 
 TEST_CASE("the flags of optimizer and learning rate schedule are parsed") {

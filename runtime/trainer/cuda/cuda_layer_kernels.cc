@@ -121,9 +121,10 @@ class CudaLayerKernels final : public LayerKernels<float> {
     status_.remember_launch_error("batch_statistics");
   }
 
-  void running_statistics(const float* running, std::size_t channels, float* statistics) override {
-    cuda::running_statistics(running, channels, statistics, stream_);
-    status_.remember_launch_error("running_statistics");
+  void statistics_from_running(const float* running, std::size_t channels,
+                               float* statistics) override {
+    cuda::statistics_from_running(running, channels, statistics, stream_);
+    status_.remember_launch_error("statistics_from_running");
   }
 
   void normalise(const float* x, const float* statistics, const float* parameters, std::size_t rows,

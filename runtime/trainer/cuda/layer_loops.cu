@@ -152,10 +152,10 @@ __global__ void batch_statistics_kernel(const double* sums, double rows, double 
     batch_statistics_element(k, channels, sums, rows, share, running, statistics, observed);
 }
 
-__global__ void running_statistics_kernel(const float* running, std::size_t channels,
-                                          float* statistics) {
+__global__ void statistics_from_running_kernel(const float* running, std::size_t channels,
+                                               float* statistics) {
   for (std::size_t k = first(); k < channels; k += stride())
-    running_statistics_element(k, channels, running, statistics);
+    statistics_from_running_element(k, channels, running, statistics);
 }
 
 /// Uses one block per sample.
@@ -366,9 +366,9 @@ void batch_statistics(const double* sums, double rows, double share, std::size_t
          channels, running, statistics, observed);
 }
 
-void running_statistics(const float* running, std::size_t channels, float* statistics,
-                        cudaStream_t stream) {
-  launch(running_statistics_kernel, blocks_for(channels), kThreads, stream, running, channels,
+void statistics_from_running(const float* running, std::size_t channels, float* statistics,
+                             cudaStream_t stream) {
+  launch(statistics_from_running_kernel, blocks_for(channels), kThreads, stream, running, channels,
          statistics);
 }
 

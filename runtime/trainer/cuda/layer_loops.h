@@ -67,8 +67,8 @@ void backward_sums(const float* x, const float* dy, const float* statistics, std
 void batch_statistics(const double* sums, double rows, double share, std::size_t channels,
                       const float* running, float* statistics, float* observed,
                       cudaStream_t stream);
-void running_statistics(const float* running, std::size_t channels, float* statistics,
-                        cudaStream_t stream);
+void statistics_from_running(const float* running, std::size_t channels, float* statistics,
+                             cudaStream_t stream);
 void normalise(const float* x, const float* statistics, const float* parameters, std::size_t rows,
                std::size_t channels, bool with_relu, float* y, cudaStream_t stream);
 /// Computes gradients = the second half of `sums`, then the first half. sums: the result of

@@ -144,7 +144,7 @@ Result<std::vector<fs::path>> partitions(const fs::path& folder) {
 /// Returns the files from which this rank reads its training data.
 Result<std::vector<fs::path>> training_files(const DataOptions& options) {
   std::error_code ignored;
-  if (!options.has_own_partitions && fs::exists(options.path / kWholeTrainFile, ignored)) {
+  if (!options.reads_own_partitions && fs::exists(options.path / kWholeTrainFile, ignored)) {
     return std::vector<fs::path>{options.path / kWholeTrainFile};
   }
   auto files = partitions(options.path);
@@ -152,10 +152,10 @@ Result<std::vector<fs::path>> training_files(const DataOptions& options) {
   if (files->empty()) {
     return fail(
         Errc::kNotFound, "{}: has {}partition such as {}", options.path.string(),
-        options.has_own_partitions ? "no " : fmt::format("neither {} nor a ", kWholeTrainFile),
+        options.reads_own_partitions ? "no " : fmt::format("neither {} nor a ", kWholeTrainFile),
         partition_name(0, 8));
   }
-  if (!options.has_own_partitions) return files;
+  if (!options.reads_own_partitions) return files;
   const auto size = static_cast<std::size_t>(options.size);
   if (files->size() < size) {
     return fail(Errc::kUsage,

@@ -23,7 +23,7 @@ namespace dlrun::trainer {
 [[nodiscard]] Result<Dataset> parse_arrays(std::string_view name,
                                            std::span<const std::uint8_t> bytes);
 
-/// Loads the directory options.path. With options.has_own_partitions, loads only the partitions
+/// Loads the directory options.path. With options.reads_own_partitions, loads only the partitions
 /// whose number modulo options.size is options.rank. Fails with kNotFound (the message names the
 /// file), kIo, kInvalid, and kUsage if there are fewer partitions than ranks.
 [[nodiscard]] Result<Split> load_arrays_folder(const DataOptions& options);

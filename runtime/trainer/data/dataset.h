@@ -40,9 +40,9 @@ struct DataOptions {
   std::size_t train_samples = 0;
   /// Limit for the test data. 0: all samples of the files, or 2000 digits or 500 patches.
   std::size_t test_samples = 0;
-  std::uint64_t seed = 1;           ///< seed of the generated images
-  std::size_t patch_size = 120;     ///< for "patches": pixels per row and per column
-  bool has_own_partitions = false;  ///< for "arrays": each rank reads its own partitions
+  std::uint64_t seed = 1;             ///< seed of the generated images
+  std::size_t patch_size = 120;       ///< for "patches": pixels per row and per column
+  bool reads_own_partitions = false;  ///< for "arrays": each rank reads its own partitions
   int rank = 0;
   int size = 1;  ///< number of ranks
 };

@@ -126,8 +126,9 @@ Result<> Trainer::start_or_resume() {
     start = {saved->position.step, at.epoch, at.offset, 1};
     session_.kernels.copy_from_host(p.network.parameters().data(), saved->parameters.data(),
                                     p.network.parameters().size_bytes());
-    session_.kernels.copy_from_host(p.network.running().data(), saved->running_statistics.data(),
-                                    p.network.running().size_bytes());
+    session_.kernels.copy_from_host(p.network.running_statistics().data(),
+                                    saved->running_statistics.data(),
+                                    p.network.running_statistics().size_bytes());
     session_.reporter.note(fmt::format("resumed from {} at step {}", p.checkpoints.path().string(),
                                        saved->position.step));
   }
@@ -135,7 +136,7 @@ Result<> Trainer::start_or_resume() {
   p.position = {start[0], start[1], start[2]};
   if (!p.shared.is_shared())
     DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.parameters(), 0));
-  DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.running(), 0));
+  DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.running_statistics(), 0));
   return p.state.restore(saved ? &saved->states : nullptr, start[3] == 1);
 }
 
@@ -154,7 +155,7 @@ Result<> Trainer::save() {
     state.optimizer = options_.optimizer.name;
     state.state_names = names_of(p.optimizer->states());
     state.parameters = parameters();
-    state.running_statistics = to_host(session_.kernels, p.network.running());
+    state.running_statistics = to_host(session_.kernels, p.network.running_statistics());
     state.states = std::move(states);
     if (is_finite(state)) {
       mine = p.checkpoints.save(state, layout_of(p.network, p.optimizer->states()));

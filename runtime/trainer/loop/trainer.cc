@@ -45,7 +45,7 @@ Result<Outcome> Trainer::run() {
     DLRUN_TRY_ASSIGN(p.last_test, evaluate());
   }
   std::vector<float> values = parameters();
-  const std::vector<float> running = to_host(session_.kernels, p.network.running());
+  const std::vector<float> running = to_host(session_.kernels, p.network.running_statistics());
   values.insert(values.end(), running.begin(), running.end());
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(values.data());
   DLRUN_TRY_ASSIGN(auto hash, common_hash(session_.communicator, "parameters",

@@ -21,14 +21,14 @@ class BatchNorm final : public Layer<T> {
   [[nodiscard]] bool fuses_relu() const override { return true; }
   [[nodiscard]] bool communicates() const override { return is_synchronised_; }
 
-  [[nodiscard]] std::vector<ParameterShape> parameters() const override {
+  [[nodiscard]] std::vector<NamedShape> parameters() const override {
     return {{"weight", {channels_}}, {"bias", {channels_}}};
   }
   void initialise(std::span<T> parameters, Random& /*random*/) const override {
     ones_and_zeros(parameters, T{1});
   }
 
-  [[nodiscard]] std::vector<ParameterShape> statistics() const override {
+  [[nodiscard]] std::vector<NamedShape> statistics() const override {
     return {{"running_mean", {channels_}}, {"running_var", {channels_}}};
   }
   void initialise_statistics(std::span<T> running) const override { ones_and_zeros(running, T{0}); }
@@ -44,7 +44,7 @@ class BatchNorm final : public Layer<T> {
       kernels.batch_statistics(x, rows, channels_, sum_over_ranks(call), share, call.running,
                                call.workspace, call.observed);
     } else {
-      kernels.running_statistics(call.running, channels_, call.workspace);
+      kernels.statistics_from_running(call.running, channels_, call.workspace);
     }
     if (rows == 0) return;
     kernels.normalise(x, call.workspace, call.parameters, rows, channels_, call.with_relu, y);

@@ -174,9 +174,9 @@ class CpuLayerKernels final : public LayerKernels<T> {
                                observed);
   }
 
-  void running_statistics(const T* running, std::size_t channels, T* statistics) override {
+  void statistics_from_running(const T* running, std::size_t channels, T* statistics) override {
     for (std::size_t k = 0; k < channels; ++k)
-      running_statistics_element(k, channels, running, statistics);
+      statistics_from_running_element(k, channels, running, statistics);
   }
 
   void normalise(const T* x, const T* statistics, const T* parameters, std::size_t rows,
@@ -286,12 +286,12 @@ class CpuLayerKernels final : public LayerKernels<T> {
   [[nodiscard]] Result<> status() const override { return status_; }
 
  private:
-  /// Calls work(i) for i < n on several threads, for images or other independent
-  /// parts of the output.
+  /// Calls work(i) for i < n on several threads, for images or other independent parts of the
+  /// output.
   template <typename Work>
   void for_each_of(std::size_t n, const Work& work) const {
 #pragma omp parallel for num_threads(threads_) if (threads_ > 1) schedule(static)
-    for (std::size_t image = 0; image < n; ++image) work(image);
+    for (std::size_t i = 0; i < n; ++i) work(i);
   }
 
   /// Computes sums[j] = the sum of x[:, j] in the order of the rows. Each thread processes some

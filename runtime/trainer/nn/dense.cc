@@ -19,7 +19,7 @@ class Dense final : public Layer<T> {
   [[nodiscard]] std::size_t outputs() const override { return outputs_; }
   [[nodiscard]] bool fuses_relu() const override { return true; }
 
-  [[nodiscard]] std::vector<ParameterShape> parameters() const override {
+  [[nodiscard]] std::vector<NamedShape> parameters() const override {
     return {{"weight", {inputs_, outputs_}}, {"bias", {outputs_}}};
   }
 

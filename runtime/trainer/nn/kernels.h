@@ -75,11 +75,11 @@ class Kernels {
 
   [[nodiscard]] virtual Precision precision() const { return Precision::kFloat32; }
 
-  /// Begins a step of the given kind: all operations until the host next waits in copy_to_host() or
-  /// synchronise(). All steps of a kind consist of the same operations with other arguments. A GPU
-  /// with captures_steps then runs the step as one CUDA graph. Operations are still queued one by
-  /// one in the first step of a kind, and after an allocation within a step. Within a step the
-  /// caller must wait for the GPU only by these two functions.
+  /// Begins a step of the given kind. The step consists of all operations until the host next waits
+  /// in copy_to_host() or synchronise(). All steps of a kind consist of the same operations with
+  /// other arguments. A GPU with captures_steps then runs the step as one CUDA graph. Operations
+  /// are still queued one by one in the first step of a kind, and after an allocation within a
+  /// step. Within a step the caller must wait for the GPU only by these two functions.
   virtual void begin_step(std::size_t /*kind*/) {}
   [[nodiscard]] virtual bool captures_steps() const { return false; }
 
@@ -151,7 +151,8 @@ class Kernels {
 
   /// Computes sums[i] = sum of x[j]^2 over the range tensors[i]. Adds in double, in an order that
   /// depends on neither threads nor instruction set, so that ranks on different processors get the
-  /// same bits. x: on the device; tensors, sums: host memory, equally long. Waits for the device.
+  /// same bits. x: on the device; tensors, sums: host memory, equally long. Waits in
+  /// copy_to_host().
   virtual void sums_of_squares(const T* x, std::span<const TensorRange> tensors, double* sums) = 0;
 
  protected:

@@ -20,8 +20,9 @@
 
 namespace dlrun::trainer {
 
-/// A parameter tensor with its name in checkpoints, for example "weight" [784, 512].
-struct ParameterShape {
+/// A tensor of parameters or of statistics, with its name in checkpoints, for example "weight"
+/// [784, 512].
+struct NamedShape {
   std::string name;
   std::vector<std::size_t> shape;
 
@@ -97,12 +98,12 @@ class Layer {
 
   /// Returns the names and shapes of the parameter tensors, in their order in the layer's part of
   /// the array.
-  [[nodiscard]] virtual std::vector<ParameterShape> parameters() const { return {}; }
+  [[nodiscard]] virtual std::vector<NamedShape> parameters() const { return {}; }
 
   /// Returns the names and shapes of the arrays that are not trained but computed from the batches.
   /// The network keeps their running means; these are equal on all ranks, are saved in checkpoints,
   /// and are used in evaluation.
-  [[nodiscard]] virtual std::vector<ParameterShape> statistics() const { return {}; }
+  [[nodiscard]] virtual std::vector<NamedShape> statistics() const { return {}; }
   /// Fills in the initial values of the statistics. Host memory.
   virtual void initialise_statistics(std::span<T> /*running*/) const {}
 

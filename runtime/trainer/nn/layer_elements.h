@@ -35,10 +35,10 @@ DLRUN_HOST_DEVICE inline void batch_statistics_element(std::size_t k, std::size_
   observed[channels + k] += static_cast<T>(share * variance * (rows > 1 ? rows / (rows - 1) : 1));
 }
 
-/// Computes LayerKernels::running_statistics for channel k.
+/// Computes LayerKernels::statistics_from_running for channel k.
 template <typename T>
-DLRUN_HOST_DEVICE inline void running_statistics_element(std::size_t k, std::size_t channels,
-                                                         const T* running, T* statistics) {
+DLRUN_HOST_DEVICE inline void statistics_from_running_element(std::size_t k, std::size_t channels,
+                                                              const T* running, T* statistics) {
   statistics[k] = running[k];
   statistics[channels + k] =
       static_cast<T>(1 / std::sqrt(running[channels + k] + kBatchNormEpsilon));

@@ -66,8 +66,8 @@ class LayerKernels {
   virtual void average_pool_backward(const Window& window, std::size_t n, const T* dy, T* dx) = 0;
 
   // Means and factors of whole channels. `pixels` is the number of pixels of an image. x, y, dx,
-  // dy: [n x pixels x channels]; means, factors, products and dmeans: [n x channels]. Sums are
-  // added in the order of the pixels.
+  // dy: [n x pixels x channels]; means, factors, products and dmeans: [n x channels]. The terms
+  // of a sum are added in the order of the pixels.
 
   /// Computes means = the mean of x over the pixels.
   virtual void channel_means(std::size_t n, std::size_t pixels, std::size_t channels, const T* x,
@@ -96,7 +96,7 @@ class LayerKernels {
                                 const SumOverRanks* sum_over_ranks, double share, const T* running,
                                 T* statistics, T* observed) = 0;
   /// Computes the statistics from the running mean and variance.
-  virtual void running_statistics(const T* running, std::size_t channels, T* statistics) = 0;
+  virtual void statistics_from_running(const T* running, std::size_t channels, T* statistics) = 0;
   /// Computes y = (x - mean) scale gamma + beta, then max(y, 0) if with_relu.
   virtual void normalise(const T* x, const T* statistics, const T* parameters, std::size_t rows,
                          std::size_t channels, bool with_relu, T* y) = 0;

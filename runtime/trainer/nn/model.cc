@@ -39,7 +39,7 @@ class Builder {
 
   /// Adds the first layer of `texts`. The layers after it decide how its weights are drawn.
   template <typename Text>
-  Result<> add(std::span<const Text> texts, Layers<T>& layers) {
+  Result<> add_first(std::span<const Text> texts, Layers<T>& layers) {
     std::size_t next = 1;
     while (next < texts.size() && trim(texts[next]).starts_with(kBatchNorm)) ++next;
     const auto follows = next < texts.size() ? trim(texts[next]) : std::string_view();
@@ -227,7 +227,7 @@ class Builder {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (trim(parts[i]).starts_with(kResidual))
         return fail(Errc::kUsage, "a residual block cannot contain another residual block");
-      DLRUN_TRY(add(parts.subspan(i), layers));
+      DLRUN_TRY(add_first(parts.subspan(i), layers));
     }
     return {};
   }
@@ -264,7 +264,7 @@ Result<Layers<T>> make_layers(std::span<const std::string> layer_texts, const Im
   Layers<T> layers;
   Builder<T> builder(input);
   for (std::size_t i = 0; i < layer_texts.size(); ++i) {
-    if (auto added = builder.add(layer_texts.subspan(i), layers); !added) {
+    if (auto added = builder.add_first(layer_texts.subspan(i), layers); !added) {
       return fail(Errc::kUsage, "layer {}, '{}': {}", i + 1, printable(layer_texts[i]),
                   added.error().message);
     }

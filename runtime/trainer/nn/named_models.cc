@@ -81,7 +81,7 @@ LayerTexts efficientnet_b0(std::span<const std::size_t> /*hidden*/) {
     int expansion, size, stride, channels, blocks;
   };
   LayerTexts texts{"conv2d 32 3 stride 2 same nobias", "batchnorm", "silu"};
-  int inputs = 32;
+  int input_channels = 32;
   for (const Stage& stage : {Stage{1, 3, 1, 16, 1},
                              {6, 3, 2, 24, 2},
                              {6, 5, 2, 40, 2},
@@ -92,21 +92,21 @@ LayerTexts efficientnet_b0(std::span<const std::size_t> /*hidden*/) {
     for (int block = 0; block < stage.blocks; ++block) {
       LayerTexts layers;
       if (stage.expansion > 1) {
-        add(layers, fmt::format("conv2d {} 1 nobias", inputs * stage.expansion), "batchnorm",
-            "silu");
+        add(layers, fmt::format("conv2d {} 1 nobias", input_channels * stage.expansion),
+            "batchnorm", "silu");
       }
       const bool halves_image = block == 0 && stage.stride > 1;
       add(layers,
           fmt::format("depthwise {}{} same nobias", stage.size, halves_image ? " stride 2" : ""),
-          "batchnorm", "silu", fmt::format("squeeze-excite {}", inputs / 4),
+          "batchnorm", "silu", fmt::format("squeeze-excite {}", input_channels / 4),
           fmt::format("conv2d {} 1 nobias", stage.channels), "batchnorm");
       // Only a block whose output has the shape of its input adds the input.
-      if (halves_image || inputs != stage.channels) {
+      if (halves_image || input_channels != stage.channels) {
         texts.insert(texts.end(), layers.begin(), layers.end());
       } else {
         texts.push_back("residual: " + join(layers, "; "));
       }
-      inputs = stage.channels;
+      input_channels = stage.channels;
     }
   }
   add(texts, "conv2d 1280 1 nobias", "batchnorm", "silu", "avgpool all", "dropout 0.2");

@@ -22,9 +22,9 @@ Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs,
 
 template <typename T>
 void Network<T>::plan_layers(Layers<T> layers) {
-  const auto add_views = [](std::size_t i, std::vector<ParameterShape> shapes, std::size_t& at,
+  const auto add_views = [](std::size_t i, std::vector<NamedShape> shapes, std::size_t& at,
                             std::vector<TensorView>& views) {
-    for (ParameterShape& shape : shapes) {
+    for (NamedShape& shape : shapes) {
       const std::size_t count = shape.count();
       views.push_back({fmt::format("layers.{}.{}", i, shape.name), std::move(shape.shape), at});
       at += count;

@@ -36,10 +36,11 @@ template <typename T>
 class Network {
  public:
   /// `layers` are in the order of computation; the first layer reads `inputs` elements per sample.
-  /// Allocates memory for batches of up to max_batch samples. The gradient array has `extra`
-  /// elements after the gradients, for numbers that are summed together with the gradients, and
-  /// then the observed statistics. The arrays of parameters and of gradients have `padding` more
-  /// elements at the end. `allocate` provides the memory of both arrays; by default `kernels` does.
+  /// Allocates memory for batches of up to max_batch samples. In the gradient array, the gradients
+  /// are followed by `extra` elements, for numbers that are summed together with the gradients, and
+  /// these by the observed statistics. The arrays of parameters and of gradients have `padding`
+  /// more elements at the end. `allocate` provides the memory of both arrays; by default `kernels`
+  /// does.
   Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, std::size_t max_batch,
           std::size_t extra, std::size_t padding = 0, const AllocateFlat& allocate = {});
 
@@ -74,9 +75,9 @@ class Network {
   }
   [[nodiscard]] std::span<T> extra() { return gradients_.span().subspan(parameter_count_, extra_); }
   /// Returns the layers' running statistics (Layer::statistics).
-  [[nodiscard]] std::span<T> running() { return running_.span(); }
-  /// Returns the statistics of the current step's batch, in the order of running(). The caller sets
-  /// them to zero before each step.
+  [[nodiscard]] std::span<T> running_statistics() { return running_.span(); }
+  /// Returns the statistics of the current step's batch, in the order of running_statistics(). The
+  /// caller sets them to zero before each step.
   [[nodiscard]] std::span<T> observed() {
     return gradients_and_extra().subspan(parameter_count_ + extra_);
   }

@@ -114,12 +114,12 @@ struct OnednnConvolutions::Parts {
   // Each of these functions returns its pass, and creates the pass at the first call.
 
   Pass& forward_pass(Entry& entry, bool has_bias, bool with_relu) {
-    Pass& made = entry.forward[(has_bias ? 2U : 0U) + (with_relu ? 1U : 0U)];
-    if (!made.primitive) {
+    Pass& pass = entry.forward[(has_bias ? 2U : 0U) + (with_relu ? 1U : 0U)];
+    if (!pass.primitive) {
       const ForwardDesc desc = forward_desc(entry.shapes, has_bias, with_relu);
-      made = make_pass(desc, desc.weights_desc(), entry.shapes, true);
+      pass = make_pass(desc, desc.weights_desc(), entry.shapes, true);
     }
-    return made;
+    return pass;
   }
 
   Pass& backward_input_pass(Entry& entry) {

@@ -11,9 +11,9 @@
 namespace dlrun::trainer {
 namespace {
 
-std::size_t count_of(const std::vector<ParameterShape>& shapes) {
+std::size_t count_of(const std::vector<NamedShape>& shapes) {
   std::size_t count = 0;
-  for (const ParameterShape& shape : shapes) count += shape.count();
+  for (const NamedShape& shape : shapes) count += shape.count();
   return count;
 }
 
@@ -131,10 +131,10 @@ class Residual final : public Layer<T> {
            std::ranges::any_of(shortcut_.layers(), is_communicating);
   }
 
-  [[nodiscard]] std::vector<ParameterShape> parameters() const override {
+  [[nodiscard]] std::vector<NamedShape> parameters() const override {
     return named([](const Layer<T>& layer) { return layer.parameters(); });
   }
-  [[nodiscard]] std::vector<ParameterShape> statistics() const override {
+  [[nodiscard]] std::vector<NamedShape> statistics() const override {
     return named([](const Layer<T>& layer) { return layer.statistics(); });
   }
 
@@ -181,11 +181,11 @@ class Residual final : public Layer<T> {
   /// Returns the tensors that list(layer) returns for all layers, with their names in the block,
   /// for example "0.weight" and "shortcut.0.weight".
   template <typename List>
-  [[nodiscard]] std::vector<ParameterShape> named(const List& list) const {
-    std::vector<ParameterShape> all;
+  [[nodiscard]] std::vector<NamedShape> named(const List& list) const {
+    std::vector<NamedShape> all;
     for (const Branch<T>* branch : {&inner_, &shortcut_}) {
       for (std::size_t i = 0; i < branch->layers().size(); ++i) {
-        for (ParameterShape& shape : list(*branch->layers()[i]))
+        for (NamedShape& shape : list(*branch->layers()[i]))
           all.push_back(
               {fmt::format("{}{}.{}", branch == &inner_ ? "" : "shortcut.", i, shape.name),
                std::move(shape.shape)});

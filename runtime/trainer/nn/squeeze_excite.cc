@@ -25,7 +25,7 @@ class SqueezeExcite final : public Layer<T> {
     return 4 * aligned_elements(channels_) + 3 * aligned_elements(squeezed_channels_);
   }
 
-  [[nodiscard]] std::vector<ParameterShape> parameters() const override {
+  [[nodiscard]] std::vector<NamedShape> parameters() const override {
     return {{"squeeze.weight", {channels_, squeezed_channels_}},
             {"squeeze.bias", {squeezed_channels_}},
             {"expand.weight", {squeezed_channels_, channels_}},

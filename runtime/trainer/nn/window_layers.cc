@@ -24,8 +24,8 @@ class Conv2d final : public Layer<T> {
   [[nodiscard]] bool goes_in_parts() const override { return true; }
   [[nodiscard]] bool fuses_relu() const override { return true; }
 
-  [[nodiscard]] std::vector<ParameterShape> parameters() const override {
-    std::vector<ParameterShape> all{{"weight", {window_.size, window_.size}}};
+  [[nodiscard]] std::vector<NamedShape> parameters() const override {
+    std::vector<NamedShape> all{{"weight", {window_.size, window_.size}}};
     if (!window_.is_depthwise) all[0].shape.push_back(window_.input.channels);
     all[0].shape.push_back(window_.output.channels);
     if (has_bias_) all.push_back({"bias", {window_.output.channels}});

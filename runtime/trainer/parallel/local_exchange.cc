@@ -93,10 +93,10 @@ class LocalExchange final : public GradientExchange {
     // The gradients are no longer needed. One all-reduce of their array sums the parameters, the
     // extra elements and the statistics.
     scaled_copy(kernels, network_.gradients(), weight, network_.parameters());
-    scaled_copy(kernels, network_.observed(), weight, network_.running());
+    scaled_copy(kernels, network_.observed(), weight, network_.running_statistics());
     DLRUN_TRY(sum_array(context_.communicator, kernels, network_.gradients_and_extra()));
     scaled_copy(kernels, network_.parameters(), 1, network_.gradients());
-    scaled_copy(kernels, network_.running(), 1, network_.observed());
+    scaled_copy(kernels, network_.running_statistics(), 1, network_.observed());
     for (const std::span<float> state : context_.state.spans()) {
       const std::span<float> sum = network_.gradients().first(state.size());
       scaled_copy(kernels, sum, weight, state);
