@@ -4,7 +4,7 @@
 # timeout: 420
 
 load helpers
-load trackers
+load process_trackers
 
 setup() { use_testbed cgroup; }
 

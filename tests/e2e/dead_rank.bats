@@ -4,7 +4,7 @@
 # timeout: 300
 
 load helpers
-load trackers
+load process_trackers
 
 # submit_eight PROGRAM: submits a job of 8 ranks on 4 nodes whose ranks write their process ids, and
 # those of their agents, and then run PROGRAM

@@ -2,7 +2,7 @@
 # `dlrun forward` loses its srun, on both of Slurm's process trackers.
 
 load helpers
-load trackers
+load process_trackers
 load forward
 
 @test "a killed srun ends the forwarding with the reason, and the relay on the node ends too" {

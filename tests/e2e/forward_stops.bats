@@ -3,7 +3,7 @@
 # Slurm.
 
 load helpers
-load trackers
+load process_trackers
 load forward
 
 @test "Ctrl-C, a terminal that closes and kill -9 leave no step and no process" {

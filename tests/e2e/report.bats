@@ -12,7 +12,7 @@ setup() {
     as_user chmod 755 "$dir/bin/nvidia-smi"
 }
 write_spec() { as_user tee "$dir/$1.yaml" >/dev/null; }
-has_reason() { [[ $(dl status "$1") == *"$2"* ]]; }
+status_says() { [[ $(dl status "$1") == *"$2"* ]]; }
 reason() { dl status "$1" --json | jq -r .slurm_reason; }
 
 @test "the page compares requested and used resources, and has the hours and the energy of GPUs" {
@@ -44,13 +44,13 @@ YAML
     dl submit all.yaml --set name=first
     dl submit all.yaml --set name=second
     dl submit all.yaml --set name=third
-    wait_until 30 has_reason second "Resources: it is next in line"
+    wait_until 30 status_says second "Resources: it is next in line"
     [ "$(reason second)" = Resources ]
-    wait_until 30 has_reason third "Priority: other jobs with a higher priority come first"
-    wait_until 10 has_reason third "1 of the 2 pending jobs of partition batch comes before"
+    wait_until 30 status_says third "Priority: other jobs with a higher priority come first"
+    wait_until 10 status_says third "1 of the 2 pending jobs of partition batch comes before"
     dl submit all.yaml --set name=held
     as_user scontrol hold "$(dl status held --json | jq -r .job)"
-    wait_until 30 has_reason held "JobHeldUser: you hold it"
+    wait_until 30 status_says held "JobHeldUser: you hold it"
 }
 
 @test "a partition that Slurm refuses is shown with its line and the partitions that exist" {

@@ -16,7 +16,8 @@
 #   via sbatch|slurmrestd prints the argument of --set that submits in this way
 #   by_token, by_proxy    print the options that submit with the token over TCP, or to the proxy
 #   new_token SECONDS     writes a token of this lifetime into the file token
-#   state, is_state       the state of a run
+#   state RUN             prints the state of a run
+#   is_state RUN STATE    succeeds if the run has this state
 #   jobs_in_queue         prints the number of the user's jobs
 #   is_running JOB        succeeds if the job runs
 #   portable ARGUMENTS... runs the portable dlrun, which uses the program curl, in $dir

@@ -75,7 +75,7 @@ compare_jobs() {
         --set resources.cpus_per_task=2
 }
 
-@test "slurmrestd and sbatch give the same environment, umask and limits, without the token" {
+@test "slurmrestd and sbatch give a job the same environment, umask and limits, and no token" {
     new_token 600
     token=$(sed 's/SLURM_JWT=//' "$dir/token")
     [ "${#token}" -gt 60 ]

@@ -183,7 +183,7 @@ ANSWERS
 }
 
 @test "a job that Slurm queues with an error is recorded as submitted and exists once" {
-    start_proxy fail "$DLRUN_TESTBED_REST_SOCKET"
+    start_proxy error "$DLRUN_TESTBED_REST_SOCKET"
     # shellcheck disable=SC2046 # splits the words
     run dl submit job.yaml --json $(by_proxy)
     echo "$output"

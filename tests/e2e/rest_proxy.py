@@ -2,11 +2,11 @@
 """usage: rest_proxy.py SOCKET swallow|hold|reset REAL-SOCKET
        rest_proxy.py SOCKET answer STATUS BODY
        rest_proxy.py SOCKET submission STATUS BODY REAL-SOCKET
-       rest_proxy.py SOCKET warn|fail REAL-SOCKET
+       rest_proxy.py SOCKET warn|error REAL-SOCKET
        rest_proxy.py FILE tls CERTIFICATE KEY REAL-PORT
 
 Plays a network that fails between dlrun and a real slurmrestd, a server of another kind (answer),
-or TLS before a real slurmrestd on loopback (tls). Listens on the unix socket SOCKET.
+or TLS in front of a real slurmrestd on loopback (tls). Listens on the unix socket SOCKET.
 
   swallow  A submission reaches slurmrestd, but its connection ends without a reply. Other requests
            pass.
@@ -19,7 +19,7 @@ or TLS before a real slurmrestd on loopback (tls). Listens on the unix socket SO
            A submission gets STATUS and BODY, and does not reach slurmrestd. Other requests pass.
            The file SOCKET.log has a line for each submission.
   warn     All requests pass. The reply to a submission also has a warning about an ignored field.
-  fail     All requests pass. The reply to a submission has status 500 and an error, like the reply
+  error    All requests pass. The reply to a submission has status 500 and an error, like the reply
            of a slurmrestd about a job that was queued and cannot start now.
   tls      Listens on a port of loopback, which FILE names. Each request adds a line to FILE.
 """
@@ -92,13 +92,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             status, content = self.forward(body)
             if is_submission and mode in ("swallow", "hold"):
-                self.lose()
+                self.lose_reply()
                 return
             if is_submission and mode == "warn":
                 content = with_entry(content, "warnings", {
                     "description": 'Ignoring unknown field "odd" of type string',
                     "source": "#/job/odd/"})
-            if is_submission and mode == "fail":
+            if is_submission and mode == "error":
                 status, content = 500, with_entry(content, "errors", {
                     "error_number": 2015, "source": "slurm_submit_batch_job()",
                     "error": "Requested partition configuration not available now"})
@@ -131,7 +131,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with lock, open(sys.argv[1] + ".log", "a") as log:
             print(self.command, self.path, file=log)
 
-    def lose(self):
+    def lose_reply(self):
         if mode == "hold":
             open(sys.argv[1] + ".held", "w").close()
             time.sleep(600)

@@ -5,11 +5,12 @@
 # timeout: 300
 
 load helpers
-load trackers
+load process_trackers
 
 setup() { use_testbed cgroup; }
-# Tests of both trackers start their jobs on both testbeds (trackers.bash) before they wait for the
-# end of any run. The testbeds share the user's index, so the tests name runs by their ids.
+# Tests with both process trackers start their jobs on both testbeds (process_trackers.bash) before
+# they wait for the end of any run. The testbeds share the user's index, so the tests name runs by
+# their ids.
 declare -gA id # bats reads the file in a function, so the array must be global.
 # submit KEY: submits exp.yaml and keeps the id of the run as id[KEY]
 submit() { id[$1]=$(dl submit exp.yaml --json 2>/dev/null | jq -r .run); }

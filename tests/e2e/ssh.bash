@@ -48,7 +48,7 @@ start_sshd() {
     as_user ssh-keygen -q -t ed25519 -N '' -f "$ssh_dir/host" <<<n >/dev/null || true
     as_user ssh-keygen -q -t ed25519 -N '' -f "$ssh_dir/other" <<<n >/dev/null || true
     as_user ssh-keygen -q -t ed25519 -N '' -f "$ssh_dir/user" <<<n >/dev/null || true
-    as_user ssh-keygen -q -t ed25519 -N '' -f "$ssh_dir/nobody" <<<n >/dev/null || true
+    as_user ssh-keygen -q -t ed25519 -N '' -f "$ssh_dir/rejected" <<<n >/dev/null || true
     as_user cp "$ssh_dir/user.pub" "$ssh_dir/authorized"
     # The start file of every shell prints a line, which ssh passes on as output of the command.
     local file
@@ -94,7 +94,7 @@ aliases() {
     printf 'Host odd\n    HostName 127.0.0.1\n    Port %s\n    HostKeyAlias odd\n' "$ssh_port"
     printf '    StrictHostKeyChecking yes\n%s\n' "${common/known/known-odd}"
     printf 'Host locked\n    HostName 127.0.0.1\n    Port %s\n%s\n' "$ssh_port" \
-        "${common/\/user/\/nobody}"
+        "${common/\/user/\/rejected}"
     printf 'Host lost\n    HostName 127.0.0.1\n    Port 1\n%s\n' "$common"
 }
 

@@ -83,7 +83,7 @@ YAML
     no_jobs
 }
 
-@test "a root that is full, or mounted noexec, is an error with the reason" {
+@test "if the folder for copies of code is full or mounted noexec, an error has the reason" {
     local options root
     make_code
     root=$(as_user mktemp -d "$DLRUN_TESTBED_HOME/root.XXXXXX")

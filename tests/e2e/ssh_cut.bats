@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
-# Submissions over ssh whose connection is cut. tests/e2e/ssh_cuts is the long run.
+# Submissions over ssh whose connection is cut. tests/e2e/ssh_cuts cuts hundreds of them.
 #
 # timeout: 300
 
 load helpers
 load ssh
 
-@test "a submission that is cut at random moments and repeated queues one job" {
+@test "if a submission is cut at a random moment and repeated, it queues one job" {
     make_code
     laptop -H near check exp.yaml
     cut_submissions 12 17
@@ -15,7 +15,7 @@ load ssh
 }
 
 # sweep.yaml has two points. Each of them writes the number of its submission into `executed`.
-@test "a sweep that is cut at random moments and repeated queues each point once" {
+@test "if a sweep is cut at a random moment and repeated, it queues each point once" {
     local i cuts=0
     make_code
     laptop -H near check exp.yaml

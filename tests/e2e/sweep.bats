@@ -206,7 +206,7 @@ echo "\$answer"
 SH
     as_user chmod 755 "$dir/bin/sbatch"
 }
-submit_ten() {
+submit_ten_points() {
     as_user env -C "$dir" PATH="$dir/bin:$(as_user printenv PATH)" dlrun submit sweep.yaml \
         --set sweep.max_parallel=null \
         --set 'sweep.parameters={environment.vars.LR: [a, b, c, d, e, f, g, h, i, j]}'
@@ -214,7 +214,7 @@ submit_ten() {
 
 @test "an array whose reply is lost is found by its comment, so that each point runs once" {
     write_hostile_sbatch
-    submit_ten
+    submit_ten_points
     (($(wc -l <"$dir/jobs") == 2))
     [[ $(points .job | sed 's/_.*//' | uniq | xargs) == "$(xargs <"$dir/jobs")" ]]
     wait_until 60 points_are "10 completed"
@@ -224,7 +224,7 @@ submit_ten() {
 @test "if dlrun is killed between two arrays, the second is reported as not submitted" {
     write_hostile_sbatch
     as_user touch "$dir/has-lost" "$dir/kill"
-    run submit_ten
+    run submit_ten_points
     [ "$status" -ne 0 ]
     (($(wc -l <"$dir/jobs") == 1))
     wait_until 60 points_are "8 completed 2 not_submitted"
@@ -288,7 +288,7 @@ fi
 exec $slurm_bin/sbatch "\$@"
 SH
     as_user chmod 755 "$dir/bin/sbatch"
-    run submit_ten
+    run submit_ten_points
     [ "$status" -eq 3 ]
     [[ $output == *"1 of 2 arrays are queued: \`dlrun resubmit "* ]]
     dl resubmit last --watch

@@ -121,8 +121,8 @@ READERS = {"torch": from_torch, "accelerate": from_torch, "deepspeed": from_deep
 
 
 def meet(rank, size, address, port):
-    """Waits until all ranks have met at the master's address. Returns the number of ranks that this
-    rank has heard from, including itself."""
+    """In rank 0, waits at the master's address until all other ranks have sent their numbers. In
+    another rank, sends its number there."""
     if rank == 0:
         heard = {0}
         with socket.create_server(("", port), backlog=size) as server:
@@ -133,13 +133,13 @@ def meet(rank, size, address, port):
                     peer.settimeout(LIMIT_S)
                     heard.add(int(peer.makefile().readline()))
         require(heard == set(range(size)), "rank 0 has heard only from", heard)
-        return len(heard)
+        return
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
         try:
             with socket.create_connection((address, port), timeout=LIMIT_S) as peer:
                 peer.sendall(f"{rank}\n".encode())
-            return 1
+            return
         # The program of rank 0 may not listen yet.
         except ConnectionRefusedError:
             time.sleep(0.1)

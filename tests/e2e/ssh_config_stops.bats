@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
-# The ends of ssh connections into a job, on both of Slurm's process trackers.
+# How ssh connections into a job end, with both of Slurm's process trackers.
 
 load helpers
-load trackers
+load process_trackers
 load forward
 
 no_sleeper() { ! pgrep -u "$DLRUN_TESTBED_USER" -a -f 'sleep 98765'; }
