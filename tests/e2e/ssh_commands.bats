@@ -104,7 +104,7 @@ on_terminal() {
     laptop_env TERM=xterm script -qec "stty cols 100 rows 30; cd '$dir'; $1" /dev/null </dev/null
 }
 
-@test "interactive and attach get a terminal on the host; without a terminal, they pass stdin on" {
+@test "interactive and attach get a terminal on the host or, without a terminal, pass stdin on" {
     local run
     make_code
     run on_terminal \

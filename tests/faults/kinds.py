@@ -31,14 +31,14 @@ class Truth:
     causes: the possible lists of the restarts' causes, in order.
     blames: the rank that the run may name as the first to fail: "rank" (only the target), "node" (a
         rank of the target's node), "nobody" (none), "anybody" (any).
-    ends: the signals and exit codes that the run may report; empty: any.
+    codes: the signals and exit codes that the run may report; empty: any.
     states: the possible final states of the run.
     details: words of which the run's detail must contain one; empty: any detail.
     needs_resubmission: the run finishes only after it is submitted again."""
 
     causes: frozenset[tuple[str, ...]] = frozenset({("failure",)})
     blames: str = "rank"
-    ends: frozenset[str] = frozenset()
+    codes: frozenset[str] = frozenset()
     states: frozenset[str] = frozenset({"completed"})
     details: tuple[str, ...] = ()
     needs_resubmission: bool = False

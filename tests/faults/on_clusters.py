@@ -21,7 +21,8 @@ def _target(scene: Scene, daemon: str) -> str:
 
 
 def restart(daemon: str, how: str) -> Callable[[Scene], Injected]:
-    """Ends the daemon with KILL or TERM, and starts it again after up to 3 s."""
+    """Returns a function that ends the daemon with KILL or TERM, and starts it again after up to
+    3 s."""
 
     def inject(scene: Scene) -> Injected:
         target, length = _target(scene, daemon), scene.draw.uniform(0.1, 3.0)
@@ -73,9 +74,9 @@ def _has_started_again_or_ended(scene: Scene) -> bool:
 
 
 def unplug_until(run_restarts: bool) -> Callable[[Scene], Injected]:
-    """Unplugs a node, and plugs it in again. run_restarts: plugs it in when the run has started
-    again on other nodes; otherwise when the run has ended. If the run's lead is on the unplugged
-    node, lead reports that the other nodes no longer answer."""
+    """Returns a function that unplugs a node, and plugs it in again. run_restarts: plugs it in when
+    the run has started again on other nodes; otherwise when the run has ended. If the run's lead is
+    on the unplugged node, lead reports that the other nodes no longer answer."""
 
     def inject(scene: Scene) -> Injected:
         until = "goes on" if run_restarts else "has ended"

@@ -37,8 +37,8 @@ def kill(what: str) -> Callable[[Scene], Injected]:
 
 
 def stop(what: str) -> Callable[[Scene], Injected]:
-    """Stops the process and never continues it. A process that is still stopped after the end of
-    the run counts as a leftover."""
+    """Returns a function that stops the process and never continues it. A process that is still
+    stopped after the end of the run counts as a leftover."""
 
     def inject(scene: Scene) -> Injected:
         process = victim(scene, what)
@@ -79,9 +79,9 @@ KILLED = frozenset({"SIGKILL", "137"})
 UNHARMED = Truth(causes=causes(NONE), blames="nobody")
 
 KINDS = (
-    Kind("kill program", kill("program"), Truth(ends=KILLED), jobs=ALL, weight=6),
-    Kind("kill agent", kill("agent"), Truth(ends=KILLED), jobs=ALL, weight=4),
-    Kind("kill guard", kill("guard"), Truth(ends=KILLED), weight=4),
+    Kind("kill program", kill("program"), Truth(codes=KILLED), jobs=ALL, weight=6),
+    Kind("kill agent", kill("agent"), Truth(codes=KILLED), jobs=ALL, weight=4),
+    Kind("kill guard", kill("guard"), Truth(codes=KILLED), weight=4),
     # Without lead, no process can restart the run. Slurm reports that the job failed.
     Kind(
         "kill lead",
@@ -107,7 +107,7 @@ KINDS = (
     Kind(
         "stop program",
         stop("program"),
-        Truth(causes=causes(("hang",)), ends=frozenset({"79"})),
+        Truth(causes=causes(("hang",)), codes=frozenset({"79"})),
         jobs=CHEAP,
         weight=4,
     ),

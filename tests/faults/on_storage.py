@@ -93,9 +93,9 @@ def damage_checkpoint(how: str) -> Callable[[Scene], Injected]:
 FULL = Truth(
     causes=causes(("failure",), ("failure",) * 2, ("failure",) * 3, NONE),
     blames="node",
-    ends=frozenset({"74"}),
+    codes=frozenset({"74"}),
 )
-KILLED = Truth(ends=frozenset({"SIGKILL", "137"}))
+KILLED = Truth(codes=frozenset({"SIGKILL", "137"}))
 
 KINDS = (
     Kind(

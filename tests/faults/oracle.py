@@ -59,8 +59,8 @@ def _untrue_blame(
         wrong.append(f"{named} is blamed, expected a rank on {injected.node}")
     if nodes.get(first["rank"], first["host"]) != first["host"]:
         wrong.append(f"{named}: that rank was on {nodes[first['rank']]}")
-    if truth.ends and not {first["signal"], str(first["code"])} & truth.ends:
-        wrong.append(f"{named}, expected {' or '.join(sorted(truth.ends))}")
+    if truth.codes and not {first["signal"], str(first["code"])} & truth.codes:
+        wrong.append(f"{named}, expected {' or '.join(sorted(truth.codes))}")
     return wrong
 
 
@@ -89,9 +89,9 @@ def untrue(
 
 
 def wrong_starts(job: Job, attempt: int | None) -> list[str]:
-    """Returns a text for each start of a program that should not exist: a second start of a rank in
-    an attempt, a start in an attempt that is not on the record, and a start while an earlier
-    program of the rank still ran. attempt: the last attempt on the record; None if it has none."""
+    """Returns a text for each start that should not have happened: a second start of a rank in an
+    attempt, a start in an attempt that is not on the record, and a start while an earlier program
+    of the rank still ran. attempt: the last attempt on the record; None if it has none."""
     starts = job.starts()
     twice = [
         f"rank {rank} was started {count} times in attempt {number}"

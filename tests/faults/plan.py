@@ -25,7 +25,7 @@ class Planned:
 
 
 def draw(kinds: Sequence[Kind], count: int, seed: int) -> list[Planned]:
-    """Draws the faults: first one of each kind, then kinds by their weights."""
+    """Draws the faults: one of each kind in random order, then kinds by their weights."""
     chance = random.Random(seed)
     each_once = list(kinds)
     chance.shuffle(each_once)

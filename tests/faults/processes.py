@@ -1,5 +1,5 @@
 """Finds the processes of a run by their role: program, agent and guard of each rank, lead, srun,
-and the slurmstepd of each step. The guard is the first process of a rank's task; its child is the
+and the slurmstepd of each node. The guard is the first process of a rank's task; its child is the
 rank's agent (runtime/agent/guard.h).
 """
 

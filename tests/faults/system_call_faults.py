@@ -62,10 +62,12 @@ def _stop(pid: int) -> bool:
 class Tracer:
     """Runs strace on one process and its threads until end() is called."""
 
-    def __init__(self, process: Process, calls: str, how: str, file: pathlib.Path | None) -> None:
+    def __init__(
+        self, process: Process, calls: str, how: str, only_file: pathlib.Path | None
+    ) -> None:
         self.out = tempfile.NamedTemporaryFile("r", prefix="dlrun-strace-")
         words = ["strace", "-f", "-qq", "-o", self.out.name, "-p", str(process.pid)]
-        words += ["-P", str(file)] if file else []
+        words += ["-P", str(only_file)] if only_file else []
         words += ["-e", f"trace={calls}", "-e", f"inject={calls}:{how}"]
         null = subprocess.DEVNULL
         self.traced = process.pid
@@ -112,9 +114,9 @@ def strace_injector(what: str, error: str) -> Callable[[Scene], Injected]:
             "agent": scene.found.agents[scene.rank],
             "trainer": scene.found.programs[scene.rank],
         }[what]
-        file = None
+        only_file = None
         if what == "agent" and error != "EINTR":
-            file = scene.job.run / "logs" / "attempt-0" / f"rank-{scene.rank:04}.log"
+            only_file = scene.job.run / "logs" / "attempt-0" / f"rank-{scene.rank:04}.log"
         how = f"error={error}"
         is_once = error not in ("delay", "EINTR") and scene.draw.random() < 0.5
         if is_once:
@@ -124,7 +126,8 @@ def strace_injector(what: str, error: str) -> Callable[[Scene], Injected]:
         elif error == "EINTR":
             how += f":when={scene.draw.randrange(1, 4)}+{scene.draw.randrange(3, 9)}"
         injected = Injected(rank=scene.rank, node=scene.node, words=f"{what} {process.pid}: {how}")
-        tracer = Tracer(process, (CALLS_OF_AGENT if what == "agent" else CALLS)[error], how, file)
+        calls = (CALLS_OF_AGENT if what == "agent" else CALLS)[error]
+        tracer = Tracer(process, calls, how, only_file)
         wait_for(
             lambda: tracer.hits() or scene.job.has_ended() or tracer.process.poll() is not None,
             HIT_S,

@@ -21,8 +21,8 @@ HEAD = """\
 LEGEND = """
 The columns mean:
 
-- **recovered**: the run ended with the result of an undisturbed run. Runs that cannot restart by
-  themselves (lead was killed, the time limit was reached, or Slurm holds the job) count after one
+- **recovered**: the run completed. Runs that cannot restart by themselves (lead was killed, the
+  time limit was reached, or Slurm holds the job) count if they completed after one
   `dlrun resubmit`.
 - **resumed to the bit**: of the runs that restarted, the number whose result equals that of an
   undisturbed run bit for bit.
@@ -71,7 +71,7 @@ def commit_of_repository() -> str:
     return done.stdout.strip() or "no commit"
 
 
-def rows(outcomes: Sequence[JsonObject]) -> str:
+def markdown(outcomes: Sequence[JsonObject]) -> str:
     kinds: dict[str, list[JsonObject]] = {}
     for one in outcomes:
         kinds.setdefault(one["kind"], []).append(one)
@@ -103,5 +103,5 @@ def page(outcomes: Sequence[JsonObject], seed: int, testbeds: int) -> str:
         f"`tests/faults/campaign --seed {seed}`, {datetime.date.today()}, at {commits}: "
         f"{count} faults of {kinds} kinds, {seconds / 3600:.1f} hours in sum, on {testbeds} "
         "testbeds. "
-        f"{bench_common.machine()}.\n{LEGEND}\n{rows(outcomes)}{_what_went_wrong(outcomes)}"
+        f"{bench_common.machine()}.\n{LEGEND}\n{markdown(outcomes)}{_what_went_wrong(outcomes)}"
     )

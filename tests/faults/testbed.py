@@ -200,7 +200,7 @@ class Testbed:
 
     def take_disk(self) -> pathlib.Path:
         """Returns a small, empty file system for one job. Waits until one is free.
-        give_disk_back() returns it."""
+        give_disk_back() makes it free again."""
         while True:
             with self.lock:
                 if self.free_disks:
