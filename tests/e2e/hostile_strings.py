@@ -5,7 +5,7 @@ and through `dlrun run` without Slurm.
 usage: hostile_strings.py --keys FILE [--all] [--turn N] [--rest URL]
 
 Half of the strings are generated: each way out of a quotation combined with each way to run a
-command. Each key gets every third string of STRINGS and every twelfth generated string; jobs get
+command. Each key gets every sixth string of STRINGS and every 24th generated string; jobs get
 every fourth string, and `dlrun run` gets every second one. With --rest, the address of slurmrestd,
 each key gets every 40th string, and jobs get every 12th. --all uses all strings everywhere. --turn
 shifts the selection; its default is the day of the year, so that each key gets each string within
@@ -289,7 +289,7 @@ def check_directives(keys, all_strings, failures):
     without_directive = []
     for key_index, key in enumerate(keys):
         for number, text in enumerate(ALL):
-            step = 3 if number < len(STRINGS) else 12
+            step = 6 if number < len(STRINGS) else 24
             if (number + key_index + TURN[0]) % step != 0 and not all_strings:
                 continue
             script = render(key, text, number, failures)

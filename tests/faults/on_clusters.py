@@ -143,16 +143,28 @@ FORGOTTEN = Truth(
     needs_resubmission=True,
 )
 LOST = Truth(causes=causes(("node_failure",)), blames="node")
-# The slurmstepd of an unplugged node stays until the controller answers again; dlrun has no
-# influence on this time.
+# The slurmstepd of a node stays until the controller, which was away or could not be reached,
+# answers again; dlrun has no influence on this time.
 SLURM_CLEANS_S = 60.0
 
 KINDS = (
     Kind("kill slurmd, start it again", restart("slurmd", "kill"), UNHARMED, lane="cluster"),
     Kind("restart slurmd", restart("slurmd", "stop"), UNHARMED, lane="cluster"),
     Kind("pause slurmd", pause("slurmd", (0.3, 4.0)), UNHARMED, lane="cluster"),
-    Kind("kill slurmctld, start it again", restart("slurmctld", "kill"), FORGOTTEN, lane="cluster"),
-    Kind("restart slurmctld", restart("slurmctld", "stop"), UNHARMED, lane="cluster"),
+    Kind(
+        "kill slurmctld, start it again",
+        restart("slurmctld", "kill"),
+        FORGOTTEN,
+        lane="cluster",
+        leftover_s=SLURM_CLEANS_S,
+    ),
+    Kind(
+        "restart slurmctld",
+        restart("slurmctld", "stop"),
+        UNHARMED,
+        lane="cluster",
+        leftover_s=SLURM_CLEANS_S,
+    ),
     Kind("pause slurmctld", pause("slurmctld", (0.3, 6.0)), UNHARMED, lane="cluster"),
     Kind("kill munged, start it again", restart("munged", "kill"), UNHARMED, lane="cluster"),
     Kind("pause munged", pause("munged", (0.3, 4.0)), UNHARMED, lane="cluster"),
