@@ -25,8 +25,8 @@ TEST_CASE("the parts of a heterogeneous job are reported as one job, with the no
   env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
   env.set("XDG_RUNTIME_DIR", folder.path().string());
   const auto executor = make_slurm_cli(env);
-  for (const auto age : {std::chrono::milliseconds(0), std::chrono::milliseconds(5000)}) {
-    const auto answer = executor->query({{JobId{"", "42"}}}, age);
+  for (const auto max_age : {std::chrono::milliseconds(0), std::chrono::milliseconds(5000)}) {
+    const auto answer = executor->query({{JobId{"", "42"}}}, max_age);
     REQUIRE(answer.has_value());
     REQUIRE(answer->reports.size() == 1);
     CHECK(answer->reports[0].job.id == "42");

@@ -176,7 +176,7 @@ TEST_CASE(
   CHECK_FALSE(forward_ports({"no-such-program"}, env, {}, notes));
 }
 
-TEST_CASE("a relay that no longer reads ends the forwarding, and SIGPIPE keeps its disposition") {
+TEST_CASE("the forwarding ends if the relay no longer reads, and SIGPIPE keeps its disposition") {
   struct sigaction before {};
   REQUIRE(::sigaction(SIGPIPE, nullptr, &before) == 0);
   Notes notes;
@@ -199,7 +199,7 @@ TEST_CASE("a relay that no longer reads ends the forwarding, and SIGPIPE keeps i
 }
 
 /// Leaves this process no free descriptor as soon as the relay runs, until on_shortage().
-class FewFiles final : public ForwardEvents {
+class NoFreeDescriptors final : public ForwardEvents {
  public:
   void on_ready() override {
     const UniqueFd lowest(::dup(0));
@@ -236,7 +236,7 @@ TEST_CASE("without free descriptors a forwarding accepts clients later, and says
   listeners[0].path.copy(address.sun_path, sizeof address.sun_path - 1);
   REQUIRE(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) ==
           0);
-  FewFiles events;
+  NoFreeDescriptors events;
   // The pretended relay ends when dlrun has asked it to open a connection (8 bytes and the port).
   const auto end = forward_ports({"bash", "-c",
                                   "printf '\\0dlrun relay 1\\n'; while read -rN1 -d '' kind; do "
@@ -253,7 +253,8 @@ TEST_CASE("a host's name for ssh has no character that ssh treats specially") {
   CHECK(ssh_host_name("a*? !b\n", "") == "dlrun-a----b-");
 }
 
-TEST_CASE("the block for ssh names keys, host and command, and ssh finds no tokens in them") {
+TEST_CASE(
+    "the block of ssh's configuration has the keys, the host and the command, with '%' doubled") {
   const SshHost host{"dlrun-a-n2", "dlrun-a", "n2", "me", {"/opt/dl run/dlrun", "x%h"}};
   const auto text = ssh_config_text(host, SshKeys{"/runs/my runs/50%/ssh"});
   REQUIRE(text);

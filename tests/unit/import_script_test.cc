@@ -47,7 +47,7 @@ JobSpec spec_from(const std::string& script) {
   return std::move(loaded->spec);
 }
 
-TEST_CASE("each form of an sbatch option sets its key, and the last one counts") {
+TEST_CASE("each form of an sbatch option sets its key, and the last of several values counts") {
   const JobSpec spec = spec_from(
       "#!/bin/bash\n"
       "#SBATCH -J first -N2 -n 8\n"
@@ -130,7 +130,8 @@ TEST_CASE("the value of a secret is in no text that is made") {
   CHECK(has(made_from(used), "secrets: [HF_TOKEN]"));
 }
 
-TEST_CASE("a secret that is a plain word is named with its line, and no remark shows it") {
+TEST_CASE(
+    "a secret that is a word of a command gives a remark with its line, which masks the secret") {
   const std::string text =
       made_from(std::string(kHead) +
                 "wandb login 0123456789abcdef0123456789abcdef01234567\n"
@@ -193,7 +194,7 @@ TEST_CASE("the whole value of a variable or an option with the name of a secret 
   }
 }
 
-TEST_CASE("a secret in an option of sbatch or srun is a remark and not in the spec") {
+TEST_CASE("a secret in an option of sbatch or srun gives a remark and is not in the spec") {
   for (const char* option :
        {"--bogus=ghp_abcdefghijklmnopqrstuvwxyz0123456789", "--bogus-token=SEKRIT-8",
         "--bogus=\"see https://user:SEKRIT-8@host\"", "--bogus=HF_TOKEN=SEKRIT-8"}) {
@@ -214,7 +215,7 @@ TEST_CASE("a secret in an option of sbatch or srun is a remark and not in the sp
   }
 }
 
-TEST_CASE("an argument that gets a secret from a variable of the script is named") {
+TEST_CASE("an argument that gets a secret from a variable of the script gives a remark") {
   const std::string text = made_from(std::string(kHead) + "A='--token abcdef123'\nsrun ./x $A\n");
   CHECK(
       has(text, "job.sh:4:1: warning: srun ./x $A: launch.command has this line with the values"));
@@ -244,7 +245,7 @@ TEST_CASE("ordinary values of variables and options become keys as they are") {
   CHECK(has(text, "export X=postgres://user:$PW@host/db: only the job knows the value"));
 }
 
-TEST_CASE("variables and options whose names only end like those of secrets become keys") {
+TEST_CASE("variables and options whose names only resemble those of secrets become keys") {
   const std::string script =
       std::string(kHead) +
       "#SBATCH --wckey=project-name\nexport NCCL_IB_PKEY=0x8001\n"
@@ -263,7 +264,7 @@ TEST_CASE("variables and options whose names only end like those of secrets beco
   }
 }
 
-TEST_CASE("a secret among the arguments of the program is a remark with its line") {
+TEST_CASE("a secret among the arguments of the program gives a remark with its line") {
   for (const char* argument : {"--hub-token abcdef123", "--hub_token=abcdef123",
                                "--wandb-api-key \"abcdef123\"", "hf_abcdefghijklmnopqrstuvwxyz"}) {
     CAPTURE(argument);

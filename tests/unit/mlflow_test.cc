@@ -117,9 +117,9 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
       << "experiments/create\nruns/create\nruns/log-batch\nruns/log-batch\nruns/update";
   add(1, 0.5);
   end("FAILED");
-  int tries = 0;
-  while (!sync().is_complete && tries < 10) ++tries;
-  CHECK(tries == 5);
+  int failures = 0;
+  while (!sync().is_complete && failures < 10) ++failures;
+  CHECK(failures == 5);
   const auto made = only_run();
   CHECK(made["metrics"].size() == 1);
   CHECK(made["status"] == "FAILED");

@@ -41,7 +41,7 @@ struct NodeScene {
                                  int nnodes = 1) const {
     return stage_data({{{(shared / from).string(), "$NODE/data", unpacks}}, nnodes}, env);
   }
-  /// Collects $NODE/ckpt to `out` of the run.
+  /// Collects $NODE/ckpt to `out` of the run. torn_after: a Unix time; see CollectOptions.
   [[nodiscard]] CopyReport collect(bool is_last,
                                    std::optional<std::chrono::milliseconds> torn_after = {},
                                    std::chrono::seconds limit = std::chrono::seconds(60)) const {

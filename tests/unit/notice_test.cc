@@ -1,4 +1,4 @@
-// Tests notices to people: their texts, the messages of webhooks, and the queue of a run.
+// Tests notices to people: their texts, the messages to webhooks, and the queue of a run.
 
 #include "common/notice.h"
 

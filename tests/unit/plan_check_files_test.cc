@@ -13,10 +13,10 @@ namespace dlrun {
 namespace {
 
 /// Returns the findings of check_files() for a spec in `folder`.
-std::string found(const TemporaryDirectory& folder, std::string_view text) {
+std::string file_findings(const TemporaryDirectory& folder, std::string_view spec) {
   LoadRequest request;
   request.file = "exp.yaml";
-  request.text = std::string(text);
+  request.text = std::string(spec);
   request.current_dir = folder.path();
   const auto loaded = load_spec(request);
   if (!loaded) FAIL(format_diagnostics(loaded.error()));
@@ -26,8 +26,8 @@ std::string found(const TemporaryDirectory& folder, std::string_view text) {
 TEST_CASE("a missing script is reported before the job is queued") {
   TemporaryDirectory folder;
   const auto findings = [&](std::string_view command, std::string_view more = "") {
-    return found(folder, "resources: {time: 1m}\nlaunch: {command: [" + std::string(command) +
-                             "]}\n" + std::string(more));
+    return file_findings(folder, "resources: {time: 1m}\nlaunch: {command: [" +
+                                     std::string(command) + "]}\n" + std::string(more));
   };
   const std::string missing =
       "launch.command: the script '" + (folder / "train.py").string() + "' does not exist here";
@@ -52,8 +52,9 @@ TEST_CASE(
     "queued") {
   TemporaryDirectory folder;
   const auto findings = [&](const std::string& file, const std::string& runtime) {
-    return found(folder, "resources: {time: 1m}\nlaunch: {command: [x]}\ncontainer: {runtime: " +
-                             runtime + ", image: ./" + file + "}\n");
+    return file_findings(
+        folder, "resources: {time: 1m}\nlaunch: {command: [x]}\ncontainer: {runtime: " + runtime +
+                    ", image: ./" + file + "}\n");
   };
   const auto write = [&](const std::string& file, const std::string& bytes) {
     std::ofstream(folder / file) << bytes;
@@ -83,9 +84,9 @@ TEST_CASE(
     "exist here may be in the image") {
   TemporaryDirectory folder;
   const auto findings = [&](const std::string& more, std::string_view script = "train.py") {
-    return found(folder, "resources: {time: 1m}\nlaunch: {command: [python, " +
-                             std::string(script) + "]}\ncontainer: {runtime: pyxis, image: ubuntu" +
-                             more + "}\n");
+    return file_findings(
+        folder, "resources: {time: 1m}\nlaunch: {command: [python, " + std::string(script) +
+                    "]}\ncontainer: {runtime: pyxis, image: ubuntu" + more + "}\n");
   };
   CHECK(findings("").empty());
   const std::string missing = "the script '" + (folder / "train.py").string() +
@@ -109,20 +110,20 @@ TEST_CASE(
 TEST_CASE("missing mounts, images, environments and programs are reported, each at its key") {
   TemporaryDirectory folder;
   const std::string text =
-      found(folder,
-            "resources: {time: 1m, output: gone/%j.out}\n"
-            "environment: {venv: env}\n"
-            "container: {runtime: pyxis, image: ./a.sqsh, mounts: [./here:/a, ./nope:/b]}\n"
-            "launch: {command: [/no/such/program]}\n");
+      file_findings(folder,
+                    "resources: {time: 1m, output: gone/%j.out}\n"
+                    "environment: {venv: env}\n"
+                    "container: {runtime: pyxis, image: ./a.sqsh, mounts: [./here:/a, ./nope:/b]}\n"
+                    "launch: {command: [/no/such/program]}\n");
   for (const char* key :
        {"environment.venv", "container.image", "container.mounts[0]", "container.mounts[1]"})
     CHECK(has(text, std::string(key) + ": "));
   std::filesystem::create_directory(folder / "here");
-  CHECK_FALSE(has(found(folder,
-                        "resources: {time: 1m}\nlaunch: {command: [x]}\n"
-                        "container: {runtime: pyxis, image: i, mounts: [./here:/a]}\n"),
+  CHECK_FALSE(has(file_findings(folder,
+                                "resources: {time: 1m}\nlaunch: {command: [x]}\n"
+                                "container: {runtime: pyxis, image: i, mounts: [./here:/a]}\n"),
                   "mounts"));
-  CHECK(has(found(folder, "resources: {time: 1m}\nlaunch: {command: [/no/such/program]}"),
+  CHECK(has(file_findings(folder, "resources: {time: 1m}\nlaunch: {command: [/no/such/program]}"),
             "the program '/no/such/program'"));
 }
 
@@ -130,15 +131,15 @@ TEST_CASE("a missing source in `stage` is an error at its line, unless dlrun fet
   TemporaryDirectory folder;
   const std::string job = "resources: {time: 1m}\nlaunch: {command: [x]}\n";
   const std::string stage = "stage:\n  - {from: ./data/a.tar, to: $TMPDIR/a, unpack: true}\n";
-  CHECK(has(found(folder, job + stage), "exp.yaml:4:5: error: stage[0]: the source '" +
-                                            (folder / "data/a.tar").string() +
-                                            "' does not exist here"));
+  CHECK(has(file_findings(folder, job + stage), "exp.yaml:4:5: error: stage[0]: the source '" +
+                                                    (folder / "data/a.tar").string() +
+                                                    "' does not exist here"));
   const std::string download =
       "download: {path: ./data, files: [{url: \"https://h.org/a.tar\", sha256: " +
       std::string(64, 'a') + "}]}\n";
-  CHECK(found(folder, job + stage + download).empty());
+  CHECK(file_findings(folder, job + stage + download).empty());
   std::filesystem::create_directories(folder / "data/a.tar");
-  CHECK(has(found(folder, job + stage), "is a folder, not an archive"));
+  CHECK(has(file_findings(folder, job + stage), "is a folder, not an archive"));
 }
 
 }  // namespace

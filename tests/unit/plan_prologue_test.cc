@@ -1,5 +1,6 @@
 // Runs the environment part of the script in bash, with fakes of the tools of a cluster: a module
-// system's start file, conda, Spack, pixi, virtual environments. Each fake records its calls.
+// system's start file, conda, Spack, pixi, virtual environments. The fakes print their
+// calls, or set variables that the fake agent prints.
 
 #include <unistd.h>
 

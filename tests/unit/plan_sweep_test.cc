@@ -130,7 +130,8 @@ TEST_CASE("points with different #SBATCH lines are in different arrays") {
   CHECK(sweep.points[3].array == 1);
 }
 
-TEST_CASE("an error in a combination of values names the first point that has it, once") {
+TEST_CASE(
+    "an error in a combination of values is reported once, with the first point that has it") {
   const auto wrong = plan(
       "launch: {command: [x]}\nresources: {nodes: 3, time: 1m}\nsweep: {parameters: "
       "{resources.ntasks: [4, 2], "

@@ -419,8 +419,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the resources of a hand-written script are read from its #SBATCH lines, and the last one "
-    "counts") {
+    "the resources of a hand-written script are read from its #SBATCH lines, and the last value "
+    "of an option counts") {
   const auto requested_by = [](const std::string& lines) {
     return requested_of_script("#!/bin/bash\n" + lines + "\nsrun x\n");
   };
@@ -479,7 +479,7 @@ TEST_CASE("salloc gets the directives, except those for batch jobs only") {
   CHECK(std::find(words.begin(), words.end(), "--time=00:01:00") != words.end());
 }
 
-TEST_CASE("options that no slurmrestd can express are refused by their keys, all at once") {
+TEST_CASE("options that no slurmrestd can express are refused together, each with its key") {
   const std::string found = refused(
       "resources: {hint: nomultithread, clusters: other, time: 10m}\n"
       "slurm: {no-such-option: true}\n"

@@ -51,7 +51,7 @@ class OwnPrograms {
 
 // No file of accounts has these numbers. Each test of account_of() has its own, because the process
 // remembers the answers.
-constexpr uid_t kOnlyInDirectory = 3'999'999'998, kNamedById = 3'999'999'990,
+constexpr uid_t kOnlyInDirectoryService = 3'999'999'998, kNamedById = 3'999'999'990,
                 kCounted = 3'999'999'980;
 
 /// A server with one file, and a folder into which it is downloaded.
@@ -112,11 +112,11 @@ TEST_CASE("portable: getent gives the account that only a directory service know
       "getent",
       "echo \"other:x:17:17::/:\"\n[ $1 = passwd ] && echo \"ann:x:$2:513:Ann:/home:/sh\"\n"
       "[ $1 = group ] && echo \"team:x:$2:ann,bob\"\nexit 0\n");
-  const auto account = account_of(kOnlyInDirectory);
+  const auto account = account_of(kOnlyInDirectoryService);
   REQUIRE(account.has_value());
   CHECK(account->name == "ann");
   CHECK(account->group == 513);
-  const auto group = group_by_id(kOnlyInDirectory);
+  const auto group = group_by_id(kOnlyInDirectoryService);
   REQUIRE(group.has_value());
   CHECK(group->name == "team");
   CHECK(group->members == std::vector<std::string>{"ann", "bob"});
@@ -132,7 +132,7 @@ TEST_CASE("portable: id gives the name if getent knows nothing or does not exist
   REQUIRE(account.has_value());
   CHECK(account->name == "eve");
   CHECK(account->group == 77);
-  CHECK_FALSE(group_by_id(kOnlyInDirectory).has_value());
+  CHECK_FALSE(group_by_id(kOnlyInDirectoryService).has_value());
 }
 
 TEST_CASE("portable: getent's answer about a group replaces that of /etc/group") {

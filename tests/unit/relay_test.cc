@@ -243,7 +243,7 @@ TEST_CASE("a reader that reads nothing costs a relay one window, and other conne
   CHECK(all == std::string(poured, 's'));
 }
 
-TEST_CASE("a client waits for a program, and a reset of the far end closes the client") {
+TEST_CASE("a client waits for a program, and a reset by the far end closes the client") {
   Relay relay(false);
   {
     auto client = relay.client();

@@ -1,8 +1,8 @@
 #pragma once
-// Replaces CUDA's header in tests that compile the GPU's loops as C++. A kernel runs at once: its
-// threads are contexts of the calling thread, run block after block, and switch at __syncthreads().
-// Copies are queued, and run when the caller waits for an event that was recorded after them. Each
-// launch of a graph queues the copies that were captured for it.
+// Replaces CUDA's header in tests that compile the GPU's loops as C++. A launch returns after the
+// kernel has run: its threads are contexts of the calling thread, run block after block, and switch
+// at __syncthreads(). Copies are queued, and run when the caller waits for an event that was
+// recorded after them. Each launch of a graph queues the copies that were captured for it.
 
 #include <cstddef>
 #include <cstring>
@@ -58,7 +58,7 @@ inline void switch_to_scheduler() {
 }
 
 /// Runs the kernel in the context of a thread.
-inline void begin() {
+inline void thread_main() {
   device.work(device.argument);
   device.running->is_done = true;
   switch_to_scheduler();
@@ -72,7 +72,7 @@ inline void begin() {
   thread.context.uc_stack.ss_sp = thread.stack.get();
   thread.context.uc_stack.ss_size = Thread::kStackBytes;
   thread.context.uc_link = nullptr;
-  makecontext(&thread.context, begin, 0);
+  makecontext(&thread.context, thread_main, 0);
 }
 
 /// Runs work() on every thread of every block. Throws if a GPU would refuse the sizes; the limits
