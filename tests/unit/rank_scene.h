@@ -50,7 +50,7 @@ struct RankScene : RankOutlet {
     state.on_connected();
     run_alone();
   }
-  /// Starts the program without a lead.
+  /// Starts the program. The rank has no lead, unless run_with_lead() calls this.
   void run_alone() {
     state.on_start();
     start_program();

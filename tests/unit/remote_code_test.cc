@@ -138,19 +138,19 @@ TEST_CASE("a copy is current until a file differs in a way that rsync notices, o
   const auto set_old = [&] {
     std::filesystem::last_write_time(file, std::filesystem::file_time_type());
   };
-  const auto rewrite = [&](std::string_view text) {
+  const auto rewriting = [&](std::string_view text) {
     return [&, text] {
       write(file, text);
       set_old();
     };
   };
-  const auto set_mode = [](const std::filesystem::path& path, mode_t wanted) {
+  const auto setting_mode = [](const std::filesystem::path& path, mode_t wanted) {
     return [path, wanted] { REQUIRE(::chmod(path.c_str(), wanted) == 0); };
   };
-  CHECK(differs_after(rewrite("false"), rewrite("true")));
-  CHECK(differs_after([&] { write(file, "eurt"); }, rewrite("true")));  // a new modification time
-  CHECK(differs_after(set_mode(file, 0755), set_mode(file, 0600)));
-  CHECK(differs_after(set_mode(deep, 0700), set_mode(deep, 0755)));
+  CHECK(differs_after(rewriting("false"), rewriting("true")));
+  CHECK(differs_after([&] { write(file, "eurt"); }, rewriting("true")));  // a new modification time
+  CHECK(differs_after(setting_mode(file, 0755), setting_mode(file, 0600)));
+  CHECK(differs_after(setting_mode(deep, 0700), setting_mode(deep, 0755)));
   CHECK(differs_after([&] { write(there / "gone", ""); },
                       [&] { std::filesystem::remove(there / "gone"); }));
   CHECK(differs_after(

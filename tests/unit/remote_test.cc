@@ -540,7 +540,8 @@ TEST_CASE("a command runs on the host unless it only concerns this machine or ex
           ->submits);
 }
 
-TEST_CASE("a host writes to its standard output and gets the path of the spec there") {
+TEST_CASE(
+    "a command on a host writes to standard output, and gets the path that the spec has there") {
   HostCall call;
   call.arguments = {"render", "-vo", "job.sh", "exp.yaml", "--", "exp.yaml"};
   call.spec = "exp.yaml";

@@ -127,7 +127,7 @@ TEST_CASE("requested and used resources are shown side by side, with a suggestio
   CHECK(report_page(report, "now").find("Requested and used") != std::string::npos);
 }
 
-TEST_CASE("the average use counts each sample for the time that it stands for") {
+TEST_CASE("an average weights each sample by the time that it stands for") {
   const TemporaryDirectory folder;
   const auto sample = [](int minute, double percent) {
     return event_at(minute, "samples", {{"ranks", 1}, {"gpu", {percent, percent, percent}}});
@@ -195,8 +195,8 @@ TEST_CASE("a run that did not complete, or asked for nothing, gets no suggestion
 }
 
 TEST_CASE(
-    "memory that is requested per CPU is converted to the memory of a node, and a request without "
-    "a limit or of several parts has none") {
+    "memory that is requested per CPU is converted to the memory of a node, which is unknown for a "
+    "request without a limit or of several parts") {
   const auto asked = asked_resources(
       "#SBATCH --nodes=2\n#SBATCH --ntasks=4\n#SBATCH --cpus-per-task=5\n#SBATCH "
       "--mem-per-cpu=2G\n");
