@@ -73,7 +73,7 @@ TEST_CASE("a job gets the log level of the submitting command, but not its log f
   CHECK(dlrun::scrubbed_for_slurm(env, true).get("DLRUN_LOG") == "info");
 }
 
-TEST_CASE("scrubbing removes every shared variable that ENVIRONMENT.md lists") {
+TEST_CASE("scrubbing removes every DLRUN_ variable that ENVIRONMENT.md lists, except the user's") {
   const auto page = dlrun::read_file(DLRUN_SOURCE_DIR "/runtime/ENVIRONMENT.md", 1U << 20U);
   REQUIRE(page.has_value());
   constexpr std::string_view kPrefix = "DLRUN_";

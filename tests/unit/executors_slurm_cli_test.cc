@@ -41,14 +41,15 @@ TEST_CASE("the parts of a heterogeneous job are reported as one job, with the no
 
 TEST_CASE("accounting is asked about many jobs in several commands") {
   const TemporaryDirectory folder;
-  const auto program = [&](const std::string& name, const std::string& body) {
+  const auto add_program = [&](const std::string& name, const std::string& body) {
     std::ofstream(folder.path() / name) << "#!/bin/sh\n" << body << "\n";
     std::filesystem::permissions(folder.path() / name, std::filesystem::perms::owner_all);
   };
-  program("squeue", "exit 0");
-  program("sacct", "echo asked >>" + (folder.path() / "asked").string() +
-                       "\nfor word; do case $before in -j) ids=$word;; esac; before=$word; done\n"
-                       "echo $ids | tr , '\\n' | sed 's/$/|COMPLETED|0:0|n1|Unknown|None|/'");
+  add_program("squeue", "exit 0");
+  add_program("sacct",
+              "echo asked >>" + (folder.path() / "asked").string() +
+                  "\nfor word; do case $before in -j) ids=$word;; esac; before=$word; done\n"
+                  "echo $ids | tr , '\\n' | sed 's/$/|COMPLETED|0:0|n1|Unknown|None|/'");
   Env env;
   env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
   // One argument with all of these ids would be longer than the kernel's limit.

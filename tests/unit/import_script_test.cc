@@ -29,7 +29,7 @@ ImportRequest request_of(const std::string& script) {
 
 /// Returns the spec and the remarks as one text; the message and the diagnostics if the import
 /// fails.
-std::string made_from(const std::string& script) {
+std::string spec_and_remarks(const std::string& script) {
   const auto made = import_script(request_of(script));
   if (!made) return made.error().message + format_diagnostics(made.error().diagnostics.all());
   return made->spec + "\n" + format_diagnostics(made->remarks);
@@ -74,10 +74,11 @@ TEST_CASE("each form of an sbatch option sets its key, and the last of several v
 }
 
 TEST_CASE("an option that a spec refuses gives a remark with the reason, and is not in the spec") {
-  const std::string text = made_from(std::string(kHead) +
-                                     "#SBATCH --array=1-9\n#SBATCH --requeue\n#SBATCH --mem=lots\n"
-                                     "#SBATCH --export=NONE,HF_TOKEN=abc\nsrun ./x\n"
-                                     "#SBATCH --nodes=2\n");
+  const std::string text =
+      spec_and_remarks(std::string(kHead) +
+                       "#SBATCH --array=1-9\n#SBATCH --requeue\n#SBATCH --mem=lots\n"
+                       "#SBATCH --export=NONE,HF_TOKEN=abc\nsrun ./x\n"
+                       "#SBATCH --nodes=2\n");
   CHECK(has(text, "job.sh:3:1: warning: #SBATCH --array=1-9: slurm: 'array' cannot be given: use"));
   CHECK(has(text, "job.sh:4:1: warning: #SBATCH --requeue: "));
   CHECK(has(text, "job.sh:5:1: warning: #SBATCH --mem=lots: resources.mem: "));
@@ -116,28 +117,28 @@ TEST_CASE("modules, conda, venv and variables become keys of environment") {
 
 TEST_CASE("the value of a secret is in no text that is made") {
   const std::string text =
-      made_from(std::string(kHead) +
-                "export WANDB_API_KEY=s3cret\nHF_TOKEN='s3cret' python prep.py\n"
-                "if true; then export HF_TOKEN=\"s3cret\"; fi\nsrun ./x\n");
+      spec_and_remarks(std::string(kHead) +
+                       "export WANDB_API_KEY=s3cret\nHF_TOKEN='s3cret' python prep.py\n"
+                       "if true; then export HF_TOKEN=\"s3cret\"; fi\nsrun ./x\n");
   CHECK(has(text, "secrets: [WANDB_API_KEY]"));
   CHECK_FALSE(has(text, "s3cret"));
   // A program that gets the secret as an argument takes it from the job's variable.
   const std::string used =
       std::string(kHead) + "HF_TOKEN=s3cret\nexport HF_TOKEN\nsrun ./x --token $HF_TOKEN\n";
-  CHECK_FALSE(has(made_from(used), "s3cret"));
+  CHECK_FALSE(has(spec_and_remarks(used), "s3cret"));
   CHECK(spec_from(used).launch.command ==
         std::vector<std::string>{"bash", "-c", "exec ./x --token ${HF_TOKEN}"});
-  CHECK(has(made_from(used), "secrets: [HF_TOKEN]"));
+  CHECK(has(spec_and_remarks(used), "secrets: [HF_TOKEN]"));
 }
 
 TEST_CASE(
     "a secret that is a word of a command gives a remark with its line, which masks the secret") {
   const std::string text =
-      made_from(std::string(kHead) +
-                "wandb login 0123456789abcdef0123456789abcdef01234567\n"
-                "huggingface-cli login --token hf_abcdefghijklmnopqrstuvwxyz\n"
-                "if true; then prepare --api-key='s3cret-word'; fi\n"
-                "git clone https://h/r && tool hf_abcdefghijklmnopqrstuvwxyz\nsrun ./x\n");
+      spec_and_remarks(std::string(kHead) +
+                       "wandb login 0123456789abcdef0123456789abcdef01234567\n"
+                       "huggingface-cli login --token hf_abcdefghijklmnopqrstuvwxyz\n"
+                       "if true; then prepare --api-key='s3cret-word'; fi\n"
+                       "git clone https://h/r && tool hf_abcdefghijklmnopqrstuvwxyz\nsrun ./x\n");
   CHECK(has(text, "job.sh:3:1: warning: wandb login ...: "));
   CHECK(has(text, "job.sh:4:1: warning: huggingface-cli login --token ...: "));
   CHECK(has(text, "job.sh:5:1: warning: "));
@@ -159,7 +160,7 @@ TEST_CASE("a variable with a secret in its value becomes a name in environment.s
         std::string("U=postgres://user\nexport X=$U:SEKRIT-6@host/db")}) {
     CAPTURE(line);
     const std::string script = kHead + line + "\nsrun ./x\n";
-    const std::string text = made_from(script);
+    const std::string text = spec_and_remarks(script);
     CHECK_FALSE(has(text, "SEKRIT"));
     CHECK_FALSE(has(text, "ghp_"));
     if (line.find("$P") != std::string::npos) continue;  // only the job knows the value of X
@@ -170,8 +171,8 @@ TEST_CASE("a variable with a secret in its value becomes a name in environment.s
   // The value may also stand before the program.
   const std::string before =
       std::string(kHead) + "X=redis://:SEKRIT-6@host HF_TOKEN=SEKRIT srun ./x\n";
-  CHECK(has(made_from(before), "secrets: [X, HF_TOKEN]"));
-  CHECK_FALSE(has(made_from(before), "SEKRIT"));
+  CHECK(has(spec_and_remarks(before), "secrets: [X, HF_TOKEN]"));
+  CHECK_FALSE(has(spec_and_remarks(before), "SEKRIT"));
   // The program takes the value from the variable.
   const std::string used = std::string(kHead) + "X=redis://:SEKRIT-6@host\nsrun ./x --url $X\n";
   CHECK(spec_from(used).launch.command ==
@@ -187,7 +188,7 @@ TEST_CASE("the whole value of a variable or an option with the name of a secret 
                            "declare -x MY_PASS='a SEKRIT'", "sh -c 'MY_PASS=\"a SEKRIT\" prepare'",
                            "login --token $(echo SEKRIT)", "login --token \"${T:-SEKRIT}\""}) {
     CAPTURE(line);
-    const std::string text = made_from(std::string(kHead) + line + "\nsrun ./x\n");
+    const std::string text = spec_and_remarks(std::string(kHead) + line + "\nsrun ./x\n");
     CHECK_FALSE(has(text, "SEKRIT"));
     CHECK(has(text, "job.sh:3:1: warning: "));
     CHECK(has(text, "..."));
@@ -199,7 +200,8 @@ TEST_CASE("a secret in an option of sbatch or srun gives a remark and is not in 
        {"--bogus=ghp_abcdefghijklmnopqrstuvwxyz0123456789", "--bogus-token=SEKRIT-8",
         "--bogus=\"see https://user:SEKRIT-8@host\"", "--bogus=HF_TOKEN=SEKRIT-8"}) {
     CAPTURE(option);
-    const std::string text = made_from(std::string(kHead) + "#SBATCH " + option + "\nsrun ./x\n");
+    const std::string text =
+        spec_and_remarks(std::string(kHead) + "#SBATCH " + option + "\nsrun ./x\n");
     CHECK(has(text, "job.sh:3:1: warning: #SBATCH --"));
     CHECK(has(text, "its value looks like a secret and is not copied"));
     CHECK_FALSE(has(text, "SEKRIT"));
@@ -209,14 +211,15 @@ TEST_CASE("a secret in an option of sbatch or srun gives a remark and is not in 
        {"srun --network=HF_TOKEN=SEKRIT-8 ./x", "srun --export=ALL,HF_TOKEN=SEKRIT-8 ./x",
         "export ARGS='--token SEKRIT-8'\nsrun ./x", "srun ./x --token $(echo SEKRIT-8)"}) {
     CAPTURE(line);
-    const std::string text = made_from(std::string(kHead) + line + "\n");
+    const std::string text = spec_and_remarks(std::string(kHead) + line + "\n");
     CHECK_FALSE(has(text, "SEKRIT"));
     CHECK(has(text, "..."));
   }
 }
 
 TEST_CASE("an argument that gets a secret from a variable of the script gives a remark") {
-  const std::string text = made_from(std::string(kHead) + "A='--token abcdef123'\nsrun ./x $A\n");
+  const std::string text =
+      spec_and_remarks(std::string(kHead) + "A='--token abcdef123'\nsrun ./x $A\n");
   CHECK(
       has(text, "job.sh:4:1: warning: srun ./x $A: launch.command has this line with the values"));
 }
@@ -234,14 +237,14 @@ TEST_CASE("ordinary values of variables and options become keys as they are") {
     const JobSpec spec = spec_from(std::string(kHead) + "#SBATCH --bogus=" + value +
                                    "\nexport PASS_THROUGH=" + value + "\nsrun ./x\n");
     CHECK(spec.environment.vars == NamedValues{{"PASS_THROUGH", value}});
-    const std::string text = made_from(std::string(kHead) + "#SBATCH --bogus=" + value +
-                                       "\nexport PASS_THROUGH=" + value + "\nsrun ./x\n");
+    const std::string text = spec_and_remarks(std::string(kHead) + "#SBATCH --bogus=" + value +
+                                              "\nexport PASS_THROUGH=" + value + "\nsrun ./x\n");
     CHECK(has(text, "bogus: "));
     CHECK_FALSE(has(text, "warning"));
   }
   // A variable is no password.
   const std::string text =
-      made_from(std::string(kHead) + "export X=postgres://user:$PW@host/db\nsrun ./x\n");
+      spec_and_remarks(std::string(kHead) + "export X=postgres://user:$PW@host/db\nsrun ./x\n");
   CHECK(has(text, "export X=postgres://user:$PW@host/db: only the job knows the value"));
 }
 
@@ -255,12 +258,12 @@ TEST_CASE("variables and options whose names only resemble those of secrets beco
         NamedValues{{"NCCL_IB_PKEY", "0x8001"}, {"HF_TOKEN_PATH", "/data/token"}});
   REQUIRE(spec.slurm.size() == 1);
   CHECK(spec.slurm[0].name == "wckey");
-  CHECK_FALSE(has(made_from(script), "warning"));
+  CHECK_FALSE(has(spec_and_remarks(script), "warning"));
   // Names that the log hides are secrets here, too.
   for (const char* line : {"export HUB_JWT=SEKRIT-9", "export SSHKEY=SEKRIT-9",
                            "./prepare --auth SEKRIT-9 --access-creds=SEKRIT-9"}) {
     CAPTURE(line);
-    CHECK(has(made_from(std::string(kHead) + line + "\nsrun ./x\n"), "looks like a secret"));
+    CHECK(has(spec_and_remarks(std::string(kHead) + line + "\nsrun ./x\n"), "looks like a secret"));
   }
 }
 
@@ -268,7 +271,7 @@ TEST_CASE("a secret among the arguments of the program gives a remark with its l
   for (const char* argument : {"--hub-token abcdef123", "--hub_token=abcdef123",
                                "--wandb-api-key \"abcdef123\"", "hf_abcdefghijklmnopqrstuvwxyz"}) {
     CAPTURE(argument);
-    const std::string text = made_from(std::string(kHead) + "srun ./x " + argument + "\n");
+    const std::string text = spec_and_remarks(std::string(kHead) + "srun ./x " + argument + "\n");
     CHECK(has(text, "job.sh:3:1: warning: srun ./x "));
     CHECK(
         has(text, "launch.command has this line as it is; a word of the line looks like a secret"));
@@ -312,7 +315,7 @@ TEST_CASE(
   };
   for (const auto& [command, shown] : cases) {
     CAPTURE(command);
-    const std::string text = made_from(kHead + command + "\nsrun ./x\n");
+    const std::string text = spec_and_remarks(kHead + command + "\nsrun ./x\n");
     CHECK(has(text, shown));
     CHECK(has(text, "looks like a secret"));
     CHECK_FALSE(has(text, command));
@@ -323,7 +326,7 @@ TEST_CASE("a secret of csh's setenv becomes a name in environment.secrets") {
   const std::string script =
       "#!/bin/csh\n#SBATCH --time=10\nsetenv HF_TOKEN 'SEKRIT a'\nsetenv MODE fast\n"
       "setenv X postgres://me:SEKRIT/6@host/db\nsrun ./x --token $HF_TOKEN\n";
-  const std::string text = made_from(script);
+  const std::string text = spec_and_remarks(script);
   CHECK(has(text, "secrets: [HF_TOKEN, X]"));
   CHECK(has(text, "setenv MODE fast"));
   CHECK_FALSE(has(text, "SEKRIT"));
@@ -336,7 +339,7 @@ TEST_CASE("a quoted password of curl inside a quoted command is masked") {
        {"sh -c \"curl -u \\\"me:my SEKRIT\\\" https://h\"", "sh -c 'curl -u me:SEKRIT https://h'",
         "sh -c \"curl https://h -u 'me:my SEKRIT'\"", "curl -u me:$(echo SEKRIT) https://h"}) {
     CAPTURE(command);
-    const std::string text = made_from(std::string(kHead) + command + "\nsrun ./x\n");
+    const std::string text = spec_and_remarks(std::string(kHead) + command + "\nsrun ./x\n");
     CHECK_FALSE(has(text, "SEKRIT"));
     CHECK(has(text, "looks like a secret"));
   }
@@ -388,7 +391,7 @@ TEST_CASE("ordinary words of a command that has no key are shown as they are") {
         "curl https://h.org:$PORT/a@b",
         "setenv MODE fast-and-exact"}) {
     CAPTURE(command);
-    const std::string text = made_from(std::string(kHead) + command + "\nsrun ./x\n");
+    const std::string text = spec_and_remarks(std::string(kHead) + command + "\nsrun ./x\n");
     CHECK_FALSE(has(text, "looks like a secret"));
     CHECK_FALSE(has(text, "..."));
   }
@@ -401,7 +404,7 @@ TEST_CASE("arguments whose names only look like those of secrets give no remark"
         "--eos_token [EOSTOKEN]", "--config /c/hf_finetune_llama_7b_config.yaml",
         "--out sk-learn-models-of-the-year", "--init-method tcp://$HOST:29500"}) {
     CAPTURE(argument);
-    const std::string text = made_from(std::string(kHead) + "srun ./x " + argument + "\n");
+    const std::string text = spec_and_remarks(std::string(kHead) + "srun ./x " + argument + "\n");
     CHECK_FALSE(has(text, "looks like a secret"));
   }
 }
@@ -432,8 +435,8 @@ TEST_CASE("an option of srun becomes a key of the job only if it requests what t
     CAPTURE(row.path);
     const bool is_collection = row.example.starts_with('{') || row.example.starts_with('[');
     const std::string made =
-        made_from(fmt::format("{}srun {}='{}' python t.py\n", kHead, row.option.name,
-                              is_collection ? "a100:4" : row.example));
+        spec_and_remarks(fmt::format("{}srun {}='{}' python t.py\n", kHead, row.option.name,
+                                     is_collection ? "a100:4" : row.example));
     CHECK_MESSAGE(
         has(made, "it is for this step only") == (row.option.scope != SbatchScope::kRankRequest),
         row.option.name, ": see SbatchScope in spec_keys.h\n", made);
@@ -487,7 +490,7 @@ TEST_CASE("a program whose start is not certain is refused with its line and a r
   };
   for (const auto& [script, reason] : cases) {
     INFO(script);
-    const std::string text = made_from(kHead + script);
+    const std::string text = spec_and_remarks(kHead + script);
     CHECK(has(text, reason));
     CHECK(has(text, "give the program of the job after --: dlrun init --from job.sh -- "));
     ImportRequest import = request_of(kHead + script);
@@ -497,17 +500,19 @@ TEST_CASE("a program whose start is not certain is refused with its line and a r
 }
 
 TEST_CASE("a text that sbatch or a spec cannot take is refused") {
-  CHECK(has(made_from("name: exp\n"), "is not a job script"));
-  CHECK(has(made_from(std::string(kHead) + "srun ./x\r\n"), "job.sh:3: has the control character"));
-  CHECK(has(made_from("#!/bin/bash\n#SBATCH -N1\n#SBATCH hetjob\nsrun ./x\n"), "heterogeneous"));
-  CHECK(has(made_from(std::string(kHead) + "exec \"$dlrun_agent\" lead --runs /r\n"),
+  CHECK(has(spec_and_remarks("name: exp\n"), "is not a job script"));
+  CHECK(has(spec_and_remarks(std::string(kHead) + "srun ./x\r\n"),
+            "job.sh:3: has the control character"));
+  CHECK(has(spec_and_remarks("#!/bin/bash\n#SBATCH -N1\n#SBATCH hetjob\nsrun ./x\n"),
+            "heterogeneous"));
+  CHECK(has(spec_and_remarks(std::string(kHead) + "exec \"$dlrun_agent\" lead --runs /r\n"),
             "dlrun has made this script from a spec"));
 }
 
 TEST_CASE("each line without a key is named in the spec and in a remark, and a block only once") {
-  const std::string text = made_from(std::string(kHead) +
-                                     "cd /data\nif [ -d a ]; then\n  cp b c\nfi\nmkdir out\n"
-                                     "srun ./x\nrm -r d\n");
+  const std::string text = spec_and_remarks(std::string(kHead) +
+                                            "cd /data\nif [ -d a ]; then\n  cp b c\nfi\nmkdir out\n"
+                                            "srun ./x\nrm -r d\n");
   CHECK(has(text, "#   3: cd /data\n"));
   CHECK(has(text, "#   4 to 6: if [ -d a ]\n"));
   CHECK(has(text, "#   7: mkdir out\n"));

@@ -66,14 +66,14 @@ struct QueueOfRun {
           "#!/bin/sh\n/bin/cat >>\"$FOLDER/requests\"\necho x >>\"$FOLDER/calls\"\n"
           "/bin/cat \"$FOLDER/reply\"\n");
     fs::permissions(folder / "bin/curl", fs::perms::owner_all);
-    reply("ok\n200 10");
+    set_reply("ok\n200 10");
     env.set("PATH", (folder / "bin").string());
     env.set("FOLDER", folder.path().string());
   }
   void write(const std::string& name, std::string_view text) {
     std::ofstream(folder / name) << text;
   }
-  void reply(std::string_view text) { write("reply", text); }
+  void set_reply(std::string_view text) { write("reply", text); }
   std::string read(const std::string& name) const {
     std::ifstream file(folder / name);
     return {std::istreambuf_iterator<char>(file), {}};
@@ -270,14 +270,14 @@ TEST_CASE_FIXTURE(QueueOfRun, "a notice that did not arrive waits, and is sent l
   put();
   for (const char* failing : {"\n000 0", "busy\n503 10", "slow down\n429 10"}) {
     CAPTURE(failing);
-    reply(failing);
+    set_reply(failing);
     const auto report = send();
     CHECK(report.sent == 0);
     CHECK(report.waiting == 1);
     CHECK_FALSE(report.problem.empty());
     CHECK_FALSE(has(report.problem, "secret"));
   }
-  reply("ok\n204 10");
+  set_reply("ok\n204 10");
   CHECK(send().sent == 1);
 }
 
@@ -293,14 +293,14 @@ TEST_CASE_FIXTURE(QueueOfRun,
                   "a notice that may have arrived or is refused is kept for people and never sent "
                   "again") {
   put();
-  reply("\n000 1234");
+  set_reply("\n000 1234");
   CHECK(send().unconfirmed == 1);
   put();
-  reply("moved\n307 10");
+  set_reply("moved\n307 10");
   auto report = send();
   CHECK(report.refused == 1);
   CHECK(has(report.problem, "redirect"));
-  reply("ok\n200 10");
+  set_reply("ok\n200 10");
   CHECK(send().sent == 0);
   CHECK(calls() == 2);
   REQUIRE(queue.list().size() == 2);

@@ -54,12 +54,12 @@ class Machine {
   }
 
   /// Runs the spec's script as Slurm does: in a non-interactive bash without a module function.
-  [[nodiscard]] Finished run(const std::string& environment) const {
+  [[nodiscard]] Finished run(const std::string& environment_yaml) const {
     LoadRequest request;
     request.file = "exp.yaml";
     request.text =
         "resources: {time: 1m, cpus_per_task: 1}\nlaunch: {command: [x]}\nenvironment:\n" +
-        environment;
+        environment_yaml;
     request.current_dir = root_;
     const auto loaded = load_spec(request);
     if (!loaded) FAIL(format_diagnostics(loaded.error()));

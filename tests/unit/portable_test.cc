@@ -29,7 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder of programs that stands first in PATH until the end of the test.
+/// A folder of programs that stands first in PATH until the end of the test. is_only: PATH has no
+/// other folder.
 class OwnPrograms {
  public:
   explicit OwnPrograms(bool is_only = false) : before_(std::getenv("PATH")) {

@@ -153,8 +153,7 @@ class Relay : public RelayHandler {
   void on_waiting(std::uint32_t) override { ++waiting; }
   void on_reset(std::uint32_t, std::string_view reason) override { resets.emplace_back(reason); }
 
-  /// Adds a client.
-  Pair client(std::uint16_t port = 80) {
+  Pair add_client(std::uint16_t port = 80) {
     Pair pair;
     near.open(std::move(pair.theirs), port);
     return pair;
@@ -196,7 +195,7 @@ std::size_t pour(const UniqueFd& fd, std::string_view bytes) {
 
 TEST_CASE("a relay carries the bytes of both directions, and the end of each direction") {
   Relay relay;
-  auto client = relay.client(8888);
+  auto client = relay.add_client(8888);
   CHECK(pour(client.ours, "question") == 8);
   ::shutdown(client.ours.get(), SHUT_WR);
   relay.settle();
@@ -217,8 +216,8 @@ TEST_CASE("a relay carries the bytes of both directions, and the end of each dir
 
 TEST_CASE("a reader that reads nothing costs a relay one window, and other connections continue") {
   Relay relay;
-  auto slow = relay.client();
-  auto quick = relay.client();
+  auto slow = relay.add_client();
+  auto quick = relay.add_client();
   relay.settle();
   std::size_t poured = 0;
   const std::string block(65536, 's');
@@ -246,7 +245,7 @@ TEST_CASE("a reader that reads nothing costs a relay one window, and other conne
 TEST_CASE("a client waits for a program, and a reset by the far end closes the client") {
   Relay relay(false);
   {
-    auto client = relay.client();
+    auto client = relay.add_client();
     relay.settle();
     CHECK(relay.waiting == 1);
     CHECK(relay.opened == 0);
@@ -262,7 +261,7 @@ TEST_CASE("a client waits for a program, and a reset by the far end closes the c
 
 TEST_CASE("a connection that breaks at one end of a relay breaks at the other") {
   Relay relay;
-  auto client = relay.client();
+  auto client = relay.add_client();
   relay.settle();
   client.ours.reset();  // closes both directions, so that the program's bytes cannot be delivered
   CHECK(pour(relay.programs[0].ours, "too late") == 8);
