@@ -167,20 +167,20 @@ TEST_CASE("an attempt stops waiting for the outputs of an agent that is late, si
   CopyScene scene;
   scene.all_join_with(false, seconds(60));
   for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {}, scene.now);
-  const auto beats_for = [&](int time_s) {
+  const auto hear_all_for = [&](int time_s) {
     for (int second = 0; second < time_s; ++second) {
       for (int rank = 0; rank < 4; ++rank) scene.attempt.on_heard(rank, scene.now);
       scene.pass(seconds(1));
     }
   };
-  beats_for(60);
+  hear_all_for(60);
   CHECK(scene.sent_count("noted") == 0);
   SUBCASE("the time for the copy is over") {
-    beats_for(20);
+    hear_all_for(20);
   }
   SUBCASE("the time limit is near") {
     scene.attempt.end_collecting_by(scene.now + seconds(2));
-    beats_for(2);
+    hear_all_for(2);
   }
   SUBCASE("the agent is silent") {
     scene.pass(kLease + seconds(1));

@@ -164,10 +164,10 @@ TEST_CASE("nodes where the step could not be launched are lost, if others could 
   CHECK(judge(facts).end.lost_nodes.size() == 2);
 }
 
-TEST_CASE("a container is the cause only if the rank's program has not started") {
+TEST_CASE("a container is the cause only if the failed rank has never joined") {
   auto facts = facts_of_failed_rank(1);
   facts.container_failure = ContainerFailure{Cause::kImage, "no such image"};
-  CHECK(judge(facts).end.cause == Cause::kFailure);  // the program of rank 3 was started
+  CHECK(judge(facts).end.cause == Cause::kFailure);  // rank 3 had joined
   facts.end.first_failed->pid = 0;
   CHECK(judge(facts).end.cause == Cause::kImage);
   CHECK(judge(facts).end.message == "the container on n2 could not be started: no such image");
@@ -185,7 +185,7 @@ TEST_CASE(
   CHECK_FALSE(judge(facts).end.is_whole_node_silent);
   facts.remaining_ranks["n2"] = 0;
   CHECK(judge(facts).end.is_whole_node_silent);
-  facts.end.reason = EndReason::kLauncherLost;  // Slurm ended the agents
+  facts.end.reason = EndReason::kLauncherLost;  // srun was killed, so Slurm ended the agents
   CHECK(judge(facts).end.suspects.empty());
   facts.end.reason = EndReason::kHang;
   facts.hosts_of_lost_ranks.clear();

@@ -95,8 +95,8 @@ TEST_CASE("a long checkpoint after a USR1 is no hang, whether lead or a rank got
 }
 
 TEST_CASE(
-    "with signal_before, a TERM that only ranks receive starts a preemption's grace time, and "
-    "otherwise it ends the run") {
+    "a TERM that only ranks receive starts a preemption's grace time with signal_before, and ends "
+    "the run without signal_before") {
   SUBCASE("with signal_before") {
     AttemptOptions options;
     options.forwards_usr1 = true;
@@ -245,7 +245,7 @@ TEST_CASE(
     is_timeout = false;
     message = "all 4 ranks ended with 0 after the warning of the time limit";
   }
-  const bool is_plain = !is_timeout && options.retries_timeout;
+  const bool names_warning = is_timeout || !options.retries_timeout;
   Scene scene(options);
   scene.all_join(4);
   scene.attempt.on_own_signal(SIGUSR1, scene.now);
@@ -258,7 +258,7 @@ TEST_CASE(
   CHECK(end.is_timeout == is_timeout);
   CHECK(end.cause == (is_timeout ? Cause::kTimeout : Cause::kNone));
   CHECK(end.code == (is_timeout ? 143 : 0));
-  CHECK(end.message == (is_plain ? "all 4 ranks ended with 0" : message));
+  CHECK(end.message == (names_warning ? message : "all 4 ranks ended with 0"));
 }
 
 TEST_CASE(

@@ -44,8 +44,8 @@ Scene hung_scene() {
 }  // namespace
 
 TEST_CASE(
-    "a hung attempt ends when all agents have saved their stacks, and names the rank whose stack "
-    "differs") {
+    "a hung attempt ends when all agents have reported the stacks of their programs, and names the "
+    "rank whose stack differs") {
   Scene scene = hung_scene();
   CHECK(scene.notes.broadcasts_of("autopsy") == 1);
   CHECK(scene.notes.broadcasts_of("end") == 0);
@@ -191,11 +191,11 @@ TEST_CASE(
   const TemporaryDirectory folder;
   const auto pipe_prefix = (folder / "pipe-").string();
   REQUIRE(::mkfifo((pipe_prefix + "3.pipe").c_str(), 0600) == 0);
-  Env program;
-  program.set("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", pipe_prefix);
-  program.set("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", (folder / "record-").string());
+  Env program_env;
+  program_env.set("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", pipe_prefix);
+  program_env.set("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", (folder / "record-").string());
   // No recorder has opened the pipe.
-  CHECK_FALSE(copy_flight_record(program, 3, folder / "copy", milliseconds(100)));
+  CHECK_FALSE(copy_flight_record(program_env, 3, folder / "copy", milliseconds(100)));
   std::thread recorder([&] {
     std::ifstream request(pipe_prefix + "3.pipe");
     std::string line;
@@ -207,7 +207,7 @@ TEST_CASE(
        !is_copied && std::chrono::steady_clock::now() < until;
        std::this_thread::sleep_for(milliseconds(10))) {
     // The recorder may not have opened the pipe yet.
-    is_copied = copy_flight_record(program, 3, folder / "copy", seconds(5));
+    is_copied = copy_flight_record(program_env, 3, folder / "copy", seconds(5));
   }
   recorder.join();
   REQUIRE(is_copied);

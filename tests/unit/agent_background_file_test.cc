@@ -1,5 +1,5 @@
 // Tests the file that a separate thread writes: full disks, a full queue, and the renewal of a
-// record that has become too large.
+// file that has become too large.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -53,8 +53,8 @@ class FullDisk {
 };
 
 TEST_CASE(
-    "on a full disk a durable line waits for room and another line is lost, and no line is written "
-    "in part") {
+    "on a full disk a durable line waits for room, a line that is not durable is lost, and no line "
+    "is written in part") {
   const TemporaryDirectory folder;
   const auto path = (folder / "events").string();
   auto file = BackgroundFile::open(path, 1U << 20U);
@@ -143,7 +143,7 @@ TEST_CASE("lost bytes are counted, and their number is written where they are mi
   REQUIRE(file.drain(milliseconds(5000)));
 }
 
-TEST_CASE("after a full disk, the log says how many bytes are missing as soon as there is room") {
+TEST_CASE("as soon as a full disk has room again, the log says how many bytes are missing") {
   const TemporaryDirectory folder;
   const auto path = (folder / "log").string();
   rlimit before{};
@@ -205,7 +205,7 @@ TEST_CASE(
       ++calls;
       if (fails) return fail(Errc::kIo, "no room");
       return BackgroundFile::Renewed{
-          // no byte could be left out
+          // renewing the file left out no byte
           UniqueFd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)), std::nullopt};
     });
     for (int i = 0; i < 160; ++i) {

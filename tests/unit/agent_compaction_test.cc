@@ -36,7 +36,7 @@ constexpr std::int64_t kBegin = 1'790'000'000'000;  // ms since 1970
 
 // The number of progress events of an attempt in long_record(), one per second. With a sanitizer
 // fewer are enough to find a wrong access to memory; only the other builds check sizes.
-constexpr int kPoints = kWithSanitizer ? 3'500 : 35'000;
+constexpr int kProgressEvents = kWithSanitizer ? 3'500 : 35'000;
 
 std::string line_at(std::int64_t ms, std::string_view event, int attempt, Json fields) {
   Json object;
@@ -66,24 +66,25 @@ std::string progress(std::int64_t from, int seconds, int attempt, std::int64_t f
   return text;
 }
 
-/// Returns the events of three attempts, each with kPoints progress events and with events that
-/// affect decisions.
+/// Returns the events of three attempts, each with kProgressEvents progress events and with events
+/// that affect decisions.
 std::string long_record() {
   std::string text;
   for (int attempt = 0; attempt < 3; ++attempt) {
     const std::int64_t from = attempt * 40'000;
     text += line_at(from * 1000, "claimed", attempt, {{"job", "42"}, {"host", "n1"}});
     text += line_at(from * 1000, "joined", attempt, {{"ranks", 8}, {"hosts", "n[1-2]"}});
-    text += progress(from, kPoints, attempt, 1'000'000 + attempt);
-    text += line_at((from + kPoints) * 1000, "warning", attempt, {{"message", "a word"}});
-    text += line_at((from + kPoints) * 1000, "result", attempt, {{"test_accuracy", 0.5}});
-    text += line_at((from + kPoints + 1) * 1000, "result", attempt, {{"test_accuracy", 0.6}});
+    text += progress(from, kProgressEvents, attempt, 1'000'000 + attempt);
+    text += line_at((from + kProgressEvents) * 1000, "warning", attempt, {{"message", "a word"}});
+    text += line_at((from + kProgressEvents) * 1000, "result", attempt, {{"test_accuracy", 0.5}});
     text +=
-        line_at((from + kPoints + 2) * 1000, "rank_failed", attempt, {{"rank", 3}, {"code", 9}});
-    text += line_at((from + kPoints + 3) * 1000, "attempt_end", attempt,
+        line_at((from + kProgressEvents + 1) * 1000, "result", attempt, {{"test_accuracy", 0.6}});
+    text += line_at((from + kProgressEvents + 2) * 1000, "rank_failed", attempt,
+                    {{"rank", 3}, {"code", 9}});
+    text += line_at((from + kProgressEvents + 3) * 1000, "attempt_end", attempt,
                     {{"reason", "hang"}, {"cause", "hang"}, {"code", 79}});
     text += line_at(
-        (from + kPoints + 4) * 1000, "restarting", attempt,
+        (from + kProgressEvents + 4) * 1000, "restarting", attempt,
         {{"cause", "hang"}, {"left", 9 - attempt}, {"exclude", {fmt::format("bad{}", attempt)}}});
   }
   return text;
@@ -123,16 +124,16 @@ TEST_CASE(
   CHECK(after.size() < 8U << 20U);
   CHECK(after.size() < before.size() / 2);
   // The points are spread over the whole time.
-  std::array<int, 6> points{};
+  std::array<int, 6> points_in_part{};
   std::size_t count = 0;
   for (const auto line : split(after, '\n')) {
     if (kind_of_line(line) != "progress") continue;
-    ++points[static_cast<std::size_t>((*time_of_line(line) - kBegin) / 1000 / 20'000)];
+    ++points_in_part[static_cast<std::size_t>((*time_of_line(line) - kBegin) / 1000 / 20'000)];
     ++count;
   }
   CHECK(count > 10'000);
   CHECK(count < 20'000);
-  for (const int part : points) CHECK(part > 1000);
+  for (const int number : points_in_part) CHECK(number > 1000);
 }
 
 TEST_CASE("a compacted record keeps the result and the furthest progress of each component") {
@@ -267,7 +268,8 @@ TEST_CASE("events that lead writes while its record is compacted are kept") {
 }
 
 TEST_CASE(
-    "a record of more than 1 GiB from an older version can be opened, and its restarts count") {
+    "a record of more than 1 GiB from an older version can be opened, and its restarts are "
+    "counted") {
   const TemporaryDirectory run;
   const auto path = run / "events.jsonl";
   const std::string text = long_record();
