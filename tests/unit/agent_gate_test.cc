@@ -94,7 +94,7 @@ UniqueFd stranger(std::uint16_t port) {
 }
 
 /// Returns true if the peer closes the connection within `limit`.
-bool is_closed(const UniqueFd& socket, milliseconds limit) {
+bool closes_within(const UniqueFd& socket, milliseconds limit) {
   for (const auto until = Clock::now() + limit; Clock::now() < until;) {
     pollfd readable{.fd = socket.get(), .events = POLLIN, .revents = 0};
     ::poll(&readable, 1, 20);
@@ -201,7 +201,7 @@ TEST_CASE(
   const auto garbage = stranger(lead.port);
   const std::string http = "GET / HTTP/1.1\r\nHost: lead\r\n\r\n" + std::string(300, 'x');
   ::send(garbage.get(), http.data(), http.size(), MSG_NOSIGNAL);
-  CHECK(is_closed(garbage, seconds(5)));
+  CHECK(closes_within(garbage, seconds(5)));
   CHECK_FALSE(connect_rank(lead.port, random_key(), "job", milliseconds(300)));
   CHECK_FALSE(connect_rank(lead.port, secret, "another", milliseconds(300)));
   CHECK(lead.admitted == 0);
@@ -219,8 +219,8 @@ TEST_CASE(
     for (int i = 0; i < 80 && ::send(dripping.get(), "x", 1, MSG_NOSIGNAL) == 1; ++i)
       ::poll(nullptr, 0, 100);
   });
-  CHECK(is_closed(silent, Gate::kProofTimeLimit + seconds(2)));
-  CHECK(is_closed(dripping, seconds(2)));
+  CHECK(closes_within(silent, Gate::kProofTimeLimit + seconds(2)));
+  CHECK(closes_within(dripping, seconds(2)));
   drip.join();
 }
 
@@ -232,7 +232,7 @@ TEST_CASE("a stranger that sends more bytes than a proof has is disconnected") {
   const std::string bytes =
       std::string(kNonceBytes, 'n') + std::string("\x00\x01", 2) + std::string(4096, 'c');
   ::send(flood.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  CHECK(is_closed(flood, seconds(2)));
+  CHECK(closes_within(flood, seconds(2)));
 }
 
 TEST_CASE("a flood of silent strangers delays a rank by at most a second") {
@@ -262,9 +262,9 @@ TEST_CASE("a flood of silent strangers delays a rank by at most a second") {
 /// Connects to the port from the given loopback address.
 UniqueFd stranger_from(const char* ip, std::uint16_t port) {
   UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in near{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
-  ::inet_pton(AF_INET, ip, &near.sin_addr);
-  REQUIRE(::bind(socket.get(), reinterpret_cast<sockaddr*>(&near), sizeof near) == 0);
+  sockaddr_in own{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
+  ::inet_pton(AF_INET, ip, &own.sin_addr);
+  REQUIRE(::bind(socket.get(), reinterpret_cast<sockaddr*>(&own), sizeof own) == 0);
   sockaddr_in lead{.sin_family = AF_INET,
                    .sin_port = htons(port),
                    .sin_addr = {htonl(INADDR_LOOPBACK)},
@@ -290,7 +290,7 @@ TEST_CASE(
     const auto modest = stranger_from("127.0.0.3", lead.port);
     std::vector<UniqueFd> greedy;
     for (int i = 0; i < 190; ++i) greedy.push_back(stranger_from("127.0.0.2", lead.port));
-    CHECK_FALSE(is_closed(from_leads_address, milliseconds(200)));
+    CHECK_FALSE(closes_within(from_leads_address, milliseconds(200)));
     // Each round closes one connection and opens two. Once 200 are open, the gate closes the oldest
     // connection of the host with the most connections for each new one.
     std::vector<UniqueFd> more;
@@ -299,9 +299,9 @@ TEST_CASE(
       more.push_back(stranger_from("127.0.0.2", lead.port));
       greedy.push_back(stranger_from("127.0.0.2", lead.port));
     }
-    CHECK(is_closed(greedy.front(), seconds(2)));
-    CHECK_FALSE(is_closed(from_leads_address, milliseconds(100)));
-    CHECK_FALSE(is_closed(modest, milliseconds(100)));
+    CHECK(closes_within(greedy.front(), seconds(2)));
+    CHECK_FALSE(closes_within(from_leads_address, milliseconds(100)));
+    CHECK_FALSE(closes_within(modest, milliseconds(100)));
   }
 }
 

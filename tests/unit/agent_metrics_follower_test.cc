@@ -256,8 +256,9 @@ TEST_CASE_FIXTURE(MetricsRun, "a file that cannot be read at the end is a failur
   CHECK(has(follower.failure()->message, "is a symbolic link"));
 }
 
-TEST_CASE_FIXTURE(MetricsRun,
-                  "an MLflow server gets all values of the trainer, also many in one second") {
+TEST_CASE_FIXTURE(
+    MetricsRun,
+    "an MLflow server gets all values of the trainer, even many that it writes in one second") {
   const MlflowRecord record(run.path());
   REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
   MetricsCopier copier(run.path());

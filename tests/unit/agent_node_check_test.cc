@@ -181,7 +181,8 @@ TEST_CASE("a rank whose CPUs are all far from its GPU is named with both lists o
                           "0-15]; set launch.gpu_bind: closest"));
 }
 
-TEST_CASE("each rank checks the GPU with its local number, or the GPU that Slurm gave to it") {
+TEST_CASE(
+    "each rank checks the GPU whose number is the local rank, or the GPU that Slurm gave to it") {
   const Sysfs sysfs;
   TemporaryDirectory folder;
   write_program(folder / "nvidia-smi", "0, GPU-aa, 00000000:0A:00.0\n1, GPU-bb, 00000000:C1:00.0",
