@@ -38,20 +38,20 @@ TEST_CASE(
     "restarts its time") {
   IdleGpus gpus(seconds(90));
   gpus.on_start(kStartTime);
-  const auto report_use = [&](int at_s, double gpu_0, double gpu_1) {
+  const auto message_after_use = [&](int at_s, double gpu_0, double gpu_1) {
     const auto now = kStartTime + seconds(at_s);
     gpus.add_beat(0, "n1", beat("gpus", {gpu_0}), now);
     gpus.add_beat(1, "n1", beat("gpus", {gpu_1}), now);
     return gpus.take_message(now);
   };
-  CHECK_FALSE(report_use(60, 50, 0));
-  CHECK_FALSE(report_use(80, 50, 3));
-  CHECK_FALSE(report_use(169, 50, 0));
-  CHECK(report_use(170, 50, 0) ==
+  CHECK_FALSE(message_after_use(60, 50, 0));
+  CHECK_FALSE(message_after_use(80, 50, 3));
+  CHECK_FALSE(message_after_use(169, 50, 0));
+  CHECK(message_after_use(170, 50, 0) ==
         "1 of the 2 GPUs of n1 has not worked for 90 s (health.idle_gpu_after)");
-  CHECK_FALSE(report_use(180, 50, 0));
-  CHECK_FALSE(report_use(190, 50, 20));
-  CHECK(report_use(280, 50, 0) ==
+  CHECK_FALSE(message_after_use(180, 50, 0));
+  CHECK_FALSE(message_after_use(190, 50, 20));
+  CHECK(message_after_use(280, 50, 0) ==
         "1 of the 2 GPUs of n1 has not worked for 90 s (health.idle_gpu_after)");
 }
 

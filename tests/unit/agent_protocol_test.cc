@@ -7,8 +7,8 @@
 namespace dlrun::agent {
 namespace {
 
-/// Both ends after a finished handshake.
-struct Ends {
+/// Both sides after a finished handshake.
+struct BothSides {
   Channel lead;
   Channel rank;
   std::string rank_proof;
@@ -16,7 +16,7 @@ struct Ends {
 
 const Claim kClaim{"4711_3", "0", 2, 5};
 
-Ends shake_hands(const Key& secret) {
+BothSides shake_hands(const Key& secret) {
   REQUIRE(init_crypto());
   const LeadHandshake lead;
   RankHandshake rank(secret, kClaim);
@@ -38,7 +38,7 @@ Ends shake_hands(const Key& secret) {
   return {(*proven)->channel, **channel, **answer};
 }
 
-TEST_CASE("two ends that know the secret complete the handshake, and messages pass both ways") {
+TEST_CASE("two sides that know the secret complete the handshake, and messages pass both ways") {
   auto [lead, rank, rank_proof] = shake_hands(random_key());
   std::string bytes = rank.seal("one");
   bytes += rank.seal("");

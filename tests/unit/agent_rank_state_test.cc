@@ -373,7 +373,7 @@ TEST_CASE("the check of collectives decides whether the program starts") {
 }
 
 /// A rank that loses its connection to lead while it sends the result of the check.
-struct LeadLost final : RankOutlet {
+struct RankLosingLead final : RankOutlet {
   RankState state{*this, Clock::time_point(std::chrono::hours(1))};
   bool has_started = false;
 
@@ -391,7 +391,7 @@ struct LeadLost final : RankOutlet {
 };
 
 TEST_CASE("no program starts if the connection breaks while the result of the check is sent") {
-  LeadLost rank;
+  RankLosingLead rank;
   rank.state.on_connected();
   rank.state.on_start();
   rank.state.on_check_end(std::nullopt, RankOutlet::Clock::time_point(std::chrono::hours(1)));
@@ -509,7 +509,7 @@ TEST_CASE("a process that cannot be killed delays the rank's end only for some s
 }
 
 TEST_CASE(
-    "two checks in a row must find no process, unless the kernel reports that there is no child") {
+    "two kills in a row must find no process, unless the kernel reports that there is no child") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_program_end(0, 0, scene.now);

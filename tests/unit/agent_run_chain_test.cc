@@ -46,7 +46,7 @@ struct ChainFixture {
     REQUIRE(write_file_atomic(folder.path() / "events.jsonl", text));
   }
   /// Returns why job 43, the second job of the chain, is not needed; std::nullopt if it is.
-  [[nodiscard]] Result<std::optional<UnneededJob>> look() const {
+  [[nodiscard]] Result<std::optional<UnneededJob>> why_second_is_unneeded() const {
     return why_unneeded(folder.path(), options_of_chain(3), env, "43");
   }
   /// Writes the submission record of a job of the chain.
@@ -56,7 +56,7 @@ struct ChainFixture {
     REQUIRE(write_file_atomic(path / "submission.json", text));
   }
   /// Makes a program scontrol that prints `state` for every job.
-  void answer(const std::string& state) {
+  void let_scontrol_print(const std::string& state) {
     const auto program = folder.path() / "scontrol";
     const std::string job = "JobId=42 JobName=x\\n   UserId=me(1)\\n   JobState=" + state + "\\n";
     REQUIRE(write_file_atomic(program, "#!/bin/sh\nprintf '" + job + "'\n", 0700));
@@ -84,22 +84,22 @@ TEST_CASE_FIXTURE(
     "a later job ends with 0 if the run has completed, else with the run's code, or with 1 "
     "if this code is 0") {
   record({kFirstClaim, {{"event", "ended"}, {"attempt", 0}, {"state", "completed"}, {"code", 0}}});
-  auto unneeded = look();
+  auto unneeded = why_second_is_unneeded();
   REQUIRE(unneeded);
   REQUIRE(*unneeded);
   CHECK((*unneeded)->code == 0);
   CHECK((*unneeded)->message.find("has completed") != std::string::npos);
   record({kFirstClaim, {{"event", "ended"}, {"attempt", 0}, {"state", "failed"}, {"code", 137}}});
-  CHECK((*look())->code == 137);
+  CHECK((*why_second_is_unneeded())->code == 137);
   record({kFirstClaim, {{"event", "ended"}, {"attempt", 0}, {"state", "cancelled"}, {"code", 0}}});
-  CHECK((*look())->code == 1);
+  CHECK((*why_second_is_unneeded())->code == 1);
 }
 
 TEST_CASE_FIXTURE(ChainFixture,
                   "a later job continues a run whose record announces another attempt") {
   record({kFirstClaim,
           {{"event", "restarting"}, {"attempt", 0}, {"cause", "timeout"}, {"by", "chain"}}});
-  const auto unneeded = look();
+  const auto unneeded = why_second_is_unneeded();
   REQUIRE(unneeded);
   CHECK_FALSE(*unneeded);
 }
@@ -109,33 +109,33 @@ TEST_CASE_FIXTURE(ChainFixture,
   record({kFirstClaim});
   for (const char* state : {"RUNNING", "PENDING", "REQUEUE_HOLD"}) {
     CAPTURE(state);
-    answer(state);
-    const auto unneeded = look();
+    let_scontrol_print(state);
+    const auto unneeded = why_second_is_unneeded();
     REQUIRE_FALSE(unneeded);
     CHECK(unneeded.error().code == Errc::kRefused);
   }
-  answer("TIMEOUT");
-  CHECK_FALSE(*look());
+  let_scontrol_print("TIMEOUT");
+  CHECK_FALSE(*why_second_is_unneeded());
 }
 
 TEST_CASE_FIXTURE(ChainFixture, "a later job does not precede a first job that still waits") {
   std::filesystem::remove(folder.path() / "claim");
   REQUIRE(write_file_atomic(folder.path() / "submission.json",
                             R"({"token":"feed","state":"submitted","cluster":"","job":"42"})"));
-  answer("PENDING");
-  CHECK(look().error().code == Errc::kRefused);
-  answer("CANCELLED");
-  CHECK_FALSE(*look());
+  let_scontrol_print("PENDING");
+  CHECK(why_second_is_unneeded().error().code == Errc::kRefused);
+  let_scontrol_print("CANCELLED");
+  CHECK_FALSE(*why_second_is_unneeded());
 }
 
 TEST_CASE_FIXTURE(ChainFixture, "a later job of a deleted run ends and creates nothing") {
   std::filesystem::remove_all(folder.path());
-  const auto unneeded = look();
+  const auto unneeded = why_second_is_unneeded();
   REQUIRE(unneeded);
   CHECK((*unneeded)->code == 1);
   CHECK_FALSE(std::filesystem::exists(folder.path()));
   std::filesystem::create_symlink(folder.path(), folder.path());  // a link to itself: ELOOP
-  const auto unknown = look();
+  const auto unknown = why_second_is_unneeded();
   std::filesystem::remove(folder.path());
   REQUIRE_FALSE(unknown);
   CHECK(unknown.error().code != Errc::kNotFound);
@@ -153,10 +153,10 @@ TEST_CASE_FIXTURE(ChainFixture, "the later jobs are those that Slurm has accepte
   CHECK(later_jobs(folder.path(), 5, 6).empty());
 }
 
-TEST_CASE_FIXTURE(ChainFixture, "the next job is the first one that Slurm has not ended") {
-  answer("PENDING");
+TEST_CASE_FIXTURE(ChainFixture, "the next job is the first one that may still run") {
+  let_scontrol_print("PENDING");
   CHECK(first_that_may_still_run({"43", "44"}, env) == "43");
-  answer("CANCELLED");
+  let_scontrol_print("CANCELLED");
   CHECK_FALSE(first_that_may_still_run({"43", "44"}, env));
   CHECK_FALSE(first_that_may_still_run({}, env));
 }
