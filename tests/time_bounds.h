@@ -1,5 +1,5 @@
 #pragma once
-// Bounds on the time that a test allows its work.
+// Bounds on the time that the code under test may take.
 
 #include <chrono>
 

@@ -327,9 +327,9 @@ TEST_CASE_FIXTURE(MetricsRun,
   REQUIRE(lines.size() == 5);
   for (std::size_t i = 0; i < 5; ++i) CHECK(lines[i]["step"] == i + 1);
   // A job that finds its training complete appends no line, and its final values have a step, too.
-  MetricsCopier last(run.path());
+  MetricsCopier copier(run.path());
   const Json message{{"t", 5}, {"step", 0}, {"m", {{"test_accuracy", 1}}}, {"final", true}};
-  REQUIRE(add_to_mlflow_record(record, message, &last).has_value());
+  REQUIRE(add_to_mlflow_record(record, message, &copier).has_value());
   lines = recorded_lines(run);
   REQUIRE(lines.size() == 6);
   CHECK(lines[5]["step"] == 5);
