@@ -28,7 +28,7 @@ using Clock = SampleBoard::Clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Clock::time_point kFirstSample{seconds(1000)};
+constexpr Clock::time_point kAttemptStart{seconds(1000)};
 
 World world_of(int rank, int size, int local_size) {
   return {rank,
@@ -41,7 +41,7 @@ World world_of(int rank, int size, int local_size) {
 }
 
 SampleBoard board_of(int ranks, int local_size) {
-  SampleBoard board(kFirstSample);
+  SampleBoard board(kAttemptStart);
   for (int rank = 0; rank < ranks; ++rank) {
     board.add(world_of(rank, ranks, local_size), "n" + std::to_string(rank / local_size));
   }
@@ -92,10 +92,10 @@ std::optional<std::vector<GpuReading>> wait_for(EventLoop& loop, GpuProbe& probe
 
 }  // namespace
 
-TEST_CASE("a report that an event has recorded still reaches ranks.json, and once") {
+TEST_CASE("a report that an event has recorded also reaches ranks.json, exactly once") {
   auto board = board_of(1, 1);
-  note(board, 0, {{"type", "beat"}, {"cpu", 0.5}}, kFirstSample);
-  const auto later = kFirstSample + seconds(30);
+  note(board, 0, {{"type", "beat"}, {"cpu", 0.5}}, kAttemptStart);
+  const auto later = kAttemptStart + seconds(30);
   REQUIRE(board.is_record_due(later));
   REQUIRE(board.take_event(later).has_value());
   CHECK_FALSE(board.is_record_due(later + seconds(100)));
@@ -105,12 +105,12 @@ TEST_CASE("a report that an event has recorded still reaches ranks.json, and onc
 }
 
 TEST_CASE("ranks.json leaves out ranks without reports, and lists the others by rank") {
-  SampleBoard board(kFirstSample);
+  SampleBoard board(kAttemptStart);
   for (const int rank : {2, 0, 1}) board.add(world_of(rank, 3, 1), "n" + std::to_string(rank));
-  note(board, 2, {{"type", "beat"}, {"cpu", 0.5}}, kFirstSample);
-  note(board, 0, {{"type", "beat"}, {"cpu", 1.5}, {"rss", 4096}}, kFirstSample);
-  note(board, 1, {{"type", "beat"}}, kFirstSample);
-  const auto snapshot = snapshot_of(board, kFirstSample + seconds(3));
+  note(board, 2, {{"type", "beat"}, {"cpu", 0.5}}, kAttemptStart);
+  note(board, 0, {{"type", "beat"}, {"cpu", 1.5}, {"rss", 4096}}, kAttemptStart);
+  note(board, 1, {{"type", "beat"}}, kAttemptStart);
+  const auto snapshot = snapshot_of(board, kAttemptStart + seconds(3));
   REQUIRE(snapshot["rows"].size() == 2);
   CHECK(snapshot["ranks"] == 3);
   CHECK(cell(snapshot, 0, "rank") == 0);
@@ -127,34 +127,34 @@ TEST_CASE(
     "step") {
   auto board = board_of(4, 2);
   for (int rank = 0; rank < 4; ++rank) {
-    note(board, rank, {{"step", 100}, {"work_ms", rank == 2 ? 30.0 : 10.0 + rank}}, kFirstSample);
+    note(board, rank, {{"step", 100}, {"work_ms", rank == 2 ? 30.0 : 10.0 + rank}}, kAttemptStart);
   }
-  const auto samples = board.take_event(kFirstSample);
+  const auto samples = board.take_event(kAttemptStart);
   REQUIRE(samples);
   CHECK(samples->slow_ranks == 1);
   CHECK(samples->slow.at(0).rank == 2);
   CHECK(samples->slow.at(0).host == "n1");
   CHECK(samples->fields()["work_ms"] == Json{10.0, 16.0, 30.0});
-  CHECK_FALSE(board.take_event(kFirstSample + seconds(4)));  // nothing new was reported
+  CHECK_FALSE(board.take_event(kAttemptStart + seconds(4)));  // nothing new was reported
 }
 
 TEST_CASE(
     "a rank whose report is only late does not lag, and a rank that reports no further step does") {
   auto board = board_of(3, 1);
   const auto report_step = [&](int rank, int step, seconds when) {
-    note(board, rank, {{"step", step}}, kFirstSample + when);
+    note(board, rank, {{"step", step}}, kAttemptStart + when);
   };
   for (int rank = 0; rank < 3; ++rank) report_step(rank, 100, seconds(0));
-  CHECK(cell(snapshot_of(board, kFirstSample), 0, "lag") == 0);
+  CHECK(cell(snapshot_of(board, kAttemptStart), 0, "lag") == 0);
   report_step(0, 400, seconds(4));
   report_step(1, 400, seconds(4));
-  CHECK(cell(snapshot_of(board, kFirstSample + seconds(4)), 2, "slow") == false);
+  CHECK(cell(snapshot_of(board, kAttemptStart + seconds(4)), 2, "slow") == false);
   for (int at = 8; at <= 24; at += 4) {
     report_step(0, 100 * at, seconds(at));
     report_step(1, 100 * at, seconds(at));
-    std::ignore = board.take_ranks_json(0, "", kFirstSample + seconds(at));
+    std::ignore = board.take_ranks_json(0, "", kAttemptStart + seconds(at));
   }
-  const auto snapshot = snapshot_of(board, kFirstSample + seconds(25));
+  const auto snapshot = snapshot_of(board, kAttemptStart + seconds(25));
   CHECK(cell(snapshot, 2, "lag") > 0);
   CHECK(cell(snapshot, 2, "slow") == true);
   CHECK(cell(snapshot, 0, "slow") == false);
@@ -166,11 +166,11 @@ TEST_CASE(
   auto board = board_of(4, 2);
   note(board, 0,
        {{"node_gpus", {{10, 100, 1000}, {20, 200, 1000}, {30, 300, 1000}, {nullptr, 400, 1000}}}},
-       kFirstSample);
-  note(board, 1, {{"cpu", 1}}, kFirstSample);
-  note(board, 2, {{"gpus", {{50, 1, 2}, {100, 3, 4}}}}, kFirstSample);
-  note(board, 3, {{"cpu", 1}}, kFirstSample);
-  const auto snapshot = snapshot_of(board, kFirstSample);
+       kAttemptStart);
+  note(board, 1, {{"cpu", 1}}, kAttemptStart);
+  note(board, 2, {{"gpus", {{50, 1, 2}, {100, 3, 4}}}}, kAttemptStart);
+  note(board, 3, {{"cpu", 1}}, kAttemptStart);
+  const auto snapshot = snapshot_of(board, kAttemptStart);
   CHECK(cell(snapshot, 0, "gpu") == 15);
   CHECK(cell(snapshot, 0, "gpu_used_bytes") == 300);
   CHECK(cell(snapshot, 1, "gpu_used_bytes") == 700);
@@ -181,29 +181,29 @@ TEST_CASE(
 
 TEST_CASE("the power of GPUs is summed up, and GPUs that ranks share count once") {
   auto board = board_of(6, 4);  // four ranks on the first node share two GPUs
-  CHECK_FALSE(board.take_event(kFirstSample).value_or(events::RankStatistics{}).gpu_watts);
-  note(board, 0, {{"node_gpus", {{10, 1, 2, 100.5}, {20, 1, 2, 200}}}}, kFirstSample);
-  note(board, 3, {{"cpu", 1}}, kFirstSample);
+  CHECK_FALSE(board.take_event(kAttemptStart).value_or(events::RankStatistics{}).gpu_watts);
+  note(board, 0, {{"node_gpus", {{10, 1, 2, 100.5}, {20, 1, 2, 200}}}}, kAttemptStart);
+  note(board, 3, {{"cpu", 1}}, kAttemptStart);
   const auto note_gpu = [&](int rank, Json gpu) {
-    note(board, rank, {{"gpus", Json::array({std::move(gpu)})}}, kFirstSample);
+    note(board, rank, {{"gpus", Json::array({std::move(gpu)})}}, kAttemptStart);
   };
   note_gpu(4, Json::array({50, 1, 2, 300}));
   note_gpu(5, Json::array({50, 1, 2}));
-  const auto samples = board.take_event(kFirstSample + seconds(4));
+  const auto samples = board.take_event(kAttemptStart + seconds(4));
   REQUIRE(samples);
   CHECK(samples->gpu_watts == 600.5);
   note_gpu(5, Json::array({50, 1, 2, -1}));
   note_gpu(4, Json::array({50, 1, 2, "much"}));
-  CHECK(board.take_event(kFirstSample + seconds(8))->gpu_watts == 300.5);
+  CHECK(board.take_event(kAttemptStart + seconds(8))->gpu_watts == 300.5);
 }
 
 TEST_CASE("fields of a heartbeat that are not valid numbers are ignored") {
   auto board = board_of(1, 1);
   note(board, 0,
        {{"cpu", "fast"}, {"rss", -1}, {"step", "x"}, {"gpus", {{1}, "x", {"y", -5, 1.5}}}},
-       kFirstSample);
-  note(board, 7, {{"cpu", 1}}, kFirstSample);
-  const auto snapshot = snapshot_of(board, kFirstSample);
+       kAttemptStart);
+  note(board, 7, {{"cpu", 1}}, kAttemptStart);
+  const auto snapshot = snapshot_of(board, kAttemptStart);
   for (const char* column : {"cpu", "rss_bytes", "gpu", "gpu_used_bytes", "step", "work_ms"}) {
     CHECK(cell(snapshot, 0, column).is_null());
   }
@@ -212,9 +212,9 @@ TEST_CASE("fields of a heartbeat that are not valid numbers are ignored") {
 TEST_CASE("a GPU without a reading does not lower the mean of its rank's GPUs") {
   auto board = board_of(2, 2);
   note(board, 0, {{"node_gpus", {{nullptr, 1, 2}, {80, 1, 2}, {nullptr, 1, 2}, {nullptr, 1, 2}}}},
-       kFirstSample);
-  note(board, 1, {{"step", 1}}, kFirstSample);
-  const auto snapshot = snapshot_of(board, kFirstSample);
+       kAttemptStart);
+  note(board, 1, {{"step", 1}}, kAttemptStart);
+  const auto snapshot = snapshot_of(board, kAttemptStart);
   CHECK(cell(snapshot, 0, "gpu") == 80);
   CHECK(cell(snapshot, 1, "gpu").is_null());
 }
@@ -229,17 +229,17 @@ TEST_CASE(
           {"rss", 12'345'678'901},
           {"step", 123'456},
           {"work_ms", rank % 100 == 0 ? 250.0 : 181.4}},
-         kFirstSample);
+         kAttemptStart);
   }
-  CHECK_FALSE(board.is_snapshot_due(kFirstSample + seconds(19)));
-  CHECK(board.is_snapshot_due(kFirstSample + seconds(20)));
+  CHECK_FALSE(board.is_snapshot_due(kAttemptStart + seconds(19)));
+  CHECK(board.is_snapshot_due(kAttemptStart + seconds(20)));
   const auto begin = Clock::now();
   const auto text =
-      board.take_ranks_json(0, "2026-01-01T00:00:00.000Z", kFirstSample + seconds(20));
+      board.take_ranks_json(0, "2026-01-01T00:00:00.000Z", kAttemptStart + seconds(20));
   const auto took = Clock::now() - begin;
   CHECK(took < wall_limit(milliseconds(500)));  // takes about 10 ms; it runs in lead's event loop
   CHECK(text.size() < 1'000'000);
-  const auto samples = board.take_event(kFirstSample + seconds(20));
+  const auto samples = board.take_event(kAttemptStart + seconds(20));
   REQUIRE(samples);
   CHECK(samples->slow_ranks == 100);
   CHECK(samples->fields().dump().size() < 700);
@@ -250,14 +250,15 @@ TEST_CASE("samples are recorded less often the longer an attempt lasts") {
   const auto records_within = [&](seconds from, seconds to) {
     int records = 0;
     for (auto at = from; at < to; at += seconds(1)) {
-      note(board, 0, {{"cpu", 1}}, kFirstSample + at);
-      if (board.is_record_due(kFirstSample + at) && board.take_event(kFirstSample + at)) ++records;
+      note(board, 0, {{"cpu", 1}}, kAttemptStart + at);
+      if (board.is_record_due(kAttemptStart + at) && board.take_event(kAttemptStart + at))
+        ++records;
     }
     return records;
   };
   CHECK(records_within(seconds(0), seconds(60)) == 14);
-  const int in_an_hour = records_within(seconds(36'000), seconds(39'600));
-  CHECK(in_an_hour == 60);
+  const int in_eleventh_hour = records_within(seconds(36'000), seconds(39'600));
+  CHECK(in_eleventh_hour == 60);
 }
 
 TEST_CASE("GPU lines of nvidia-smi are parsed, and other lines are ignored") {

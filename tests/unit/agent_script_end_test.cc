@@ -71,8 +71,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a job that Slurm requeues starts again, and its cause is the one in Slurm's log, or else a "
-    "requeue") {
+    "a job that Slurm requeues starts again, and the cause of its end is the one in Slurm's log, "
+    "or else a requeue") {
   using Row = std::tuple<std::string, Cause, std::string>;
   for (const auto& [reason, cause, why] :
        {Row{"PREEMPTION", Cause::kPreemption, "the job was preempted"},
@@ -100,12 +100,12 @@ TEST_CASE(
   CHECK(cancelled.end.is_cancelled);
   CHECK(cancelled.end.code == 143);
   CHECK(cancelled.end.message == "the job was cancelled" + std::string(kMessageTail));
-  for (const auto& late :
+  for (const auto& timed_out :
        {judge(ending(1, "TimeLimit"), ""), judge(ending(), log_of("TIME LIMIT"))}) {
-    CHECK_FALSE(late.may_be_queued_again);
-    CHECK(late.end.is_timeout);
-    CHECK_FALSE(late.end.is_cancelled);
-    CHECK(late.end.message ==
+    CHECK_FALSE(timed_out.may_be_queued_again);
+    CHECK(timed_out.end.is_timeout);
+    CHECK_FALSE(timed_out.end.is_cancelled);
+    CHECK(timed_out.end.message ==
           "the job reached its time limit (resources.time)" + std::string(kMessageTail));
   }
   const auto lost = judge(ending(1, "NodeDown"), log_of("NODE FAILURE on n2"));

@@ -1,5 +1,5 @@
 // Tests how the agent of a task passes a signal on to the program. A signal to the whole process
-// tree reaches the agent directly and through its guard: these are its two copies.
+// tree reaches the agent directly and through its guard: these are the signal's two copies.
 
 #include <signal.h>
 
@@ -32,13 +32,13 @@ TEST_CASE(
 TEST_CASE(
     "a signal to the whole process tree is not passed on, because the program already has it, even "
     "if the second copy is late") {
-  for (const bool first : {kByGuard, kDirectly}) {
+  for (const bool is_first_by_guard : {kByGuard, kDirectly}) {
     SignalRelay relay;
-    CHECK(relay.note(SIGUSR1, first, kStart));
+    CHECK(relay.note(SIGUSR1, is_first_by_guard, kStart));
     relay.pass_on_later(SIGUSR1, kStart);
     // With a build and two busy loops running, the second copy arrived after 60 ms or more.
     CHECK(relay.take_due(kStart + milliseconds(149)).empty());
-    CHECK_FALSE(relay.note(SIGUSR1, !first, kStart + milliseconds(150)));
+    CHECK_FALSE(relay.note(SIGUSR1, !is_first_by_guard, kStart + milliseconds(150)));
     CHECK(relay.reached_whole_tree(SIGUSR1));
     CHECK(relay.take_due(kStart + milliseconds(1000)).empty());
   }

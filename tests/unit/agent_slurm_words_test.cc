@@ -11,7 +11,7 @@ namespace dlrun::agent {
 namespace {
 
 /// The prefixes of slurmstepd's errors, by version and LogTimeFormat.
-const std::vector<std::string> kStepdStarts{
+const std::vector<std::string> kStepdPrefixes{
     "slurmstepd: error: ",                      // 22.05 to 24.11
     "slurmstepd-n1: error: ",                   // 22.05 to 24.11, several slurmd on a host
     "[2026-11-22T06:34:26.123] error: ",        // 24.11 with format_stderr; 25.05, 26.05
@@ -46,9 +46,9 @@ TEST_CASE("other lines of srun, and malformed lines, are not parsed as messages 
 
 TEST_CASE(
     "the reason for which Slurm ends a step is read from slurmstepd's message in any version") {
-  for (const auto& begin : kStepdStarts) {
-    CAPTURE(begin);
-    const auto step_prefix = begin + "*** STEP 73.0 ON n1 CANCELLED AT 2026-11-21T16:15:12";
+  for (const auto& prefix : kStepdPrefixes) {
+    CAPTURE(prefix);
+    const auto step_prefix = prefix + "*** STEP 73.0 ON n1 CANCELLED AT 2026-11-21T16:15:12";
     CHECK(parse_step_cancel_reason(step_prefix + " DUE TO TIME LIMIT ***") == "TIME LIMIT");
     CHECK(parse_step_cancel_reason(step_prefix + " DUE TO PREEMPTION ***") == "PREEMPTION");
     CHECK(parse_step_cancel_reason(step_prefix + " DUE TO JOB REQUEUE ***") == "JOB REQUEUE");
@@ -61,7 +61,7 @@ TEST_CASE(
       CHECK_FALSE(parse_step_cancel_reason(step_prefix + end));
     }
     CHECK_FALSE(parse_step_cancel_reason("echo " + step_prefix + " DUE TO TIME LIMIT ***"));
-    const auto job_prefix = begin + "*** JOB 73 ON n1 CANCELLED AT 2026-11-21T16:15:12";
+    const auto job_prefix = prefix + "*** JOB 73 ON n1 CANCELLED AT 2026-11-21T16:15:12";
     CHECK(parse_job_cancel_reason(job_prefix + " DUE TO JOB REQUEUE ***") == "JOB REQUEUE");
     CHECK(parse_job_cancel_reason(job_prefix + " ***") == "");
     CHECK_FALSE(parse_step_cancel_reason(job_prefix + " DUE TO TIME LIMIT ***"));
@@ -73,16 +73,16 @@ TEST_CASE(
 }
 
 TEST_CASE("Slurm's messages about memory that ran out are recognised") {
-  for (const auto& begin : kStepdStarts) {
-    CAPTURE(begin);
+  for (const auto& prefix : kStepdPrefixes) {
+    CAPTURE(prefix);
     CHECK(reports_out_of_memory(
-        begin +
+        prefix +
         "Detected 1 oom_kill event in StepId=73.0. Some of the step tasks have been OOM Killed."));
     CHECK(reports_out_of_memory(
-        begin +
+        prefix +
         "Detected 2 oom_kill events in StepId=73.0. Some of the step tasks have been OOM Killed."));
     CHECK(reports_out_of_memory(
-        begin +
+        prefix +
         "Detected 1 oom-kill event(s) in StepId=73.0 cgroup. Some of your processes may "
         "have been killed by the cgroup out-of-memory handler."));
   }

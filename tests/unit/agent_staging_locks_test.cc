@@ -37,7 +37,7 @@ struct StagingScene : NodeScene {
             .leftover_age = std::chrono::seconds(0),
             .is_shared = [is_shared](const fs::path&) { return is_shared; }};
   }
-  [[nodiscard]] std::string stage(bool is_shared = false, int nnodes = 1) const {
+  [[nodiscard]] std::string error_of_staging(bool is_shared = false, int nnodes = 1) const {
     return stage_data(options(is_shared, nnodes), env).error;
   }
 };
@@ -49,12 +49,12 @@ TEST_CASE("staging to a shared file system keeps the unfinished copies of other 
   const auto part = scene.node / ".other.dlrun-part/half";
   const auto sent = scene.node / ".dlrun-sbcast-0123456789abcdef";
   for (const auto& path : {part, scene.node / ".other.dlrun-lock", sent}) scene.put(path);
-  CHECK(scene.stage(true) == "");
+  CHECK(scene.error_of_staging(true) == "");
   CHECK(fs::exists(scene.node / "data/a"));
   CHECK(fs::exists(part));
   CHECK(fs::exists(sent));
-  CHECK(has(scene.stage(true, 2), "is on a file system that all nodes share"));
-  CHECK(scene.stage(false) == "");
+  CHECK(has(scene.error_of_staging(true, 2), "is on a file system that all nodes share"));
+  CHECK(scene.error_of_staging(false) == "");
   CHECK_FALSE(fs::exists(part));
   CHECK_FALSE(fs::exists(sent));
 }
@@ -66,7 +66,7 @@ int code_of_disturbed_copy(const StagingScene& scene) {
   const auto part = scene.node / ".data.dlrun-part";
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
-  if (child == 0) ::_exit(has(scene.stage(), "another process has changed") ? 0 : 1);
+  if (child == 0) ::_exit(has(scene.error_of_staging(), "another process has changed") ? 0 : 1);
   int status = 0;
   while (!fs::exists(part / "first")) {
     if (::waitpid(child, &status, WNOHANG) == child) return -1;
@@ -96,7 +96,7 @@ TEST_CASE("a copy that loses a file while it is made is not used") {
   CHECK(code == 0);
   CHECK_FALSE(fs::exists(scene.node / "data"));
   CHECK_FALSE(fs::exists(scene.node / ".data.dlrun-part"));
-  CHECK(scene.stage() == "");
+  CHECK(scene.error_of_staging() == "");
   CHECK(fs::exists(scene.node / "data/first"));
 }
 
@@ -110,8 +110,8 @@ TEST_CASE(
   std::future<std::string> waiting;  // destroyed after the locks, for which it waits
   const UniqueFd turn = open(".data.dlrun-turn"), lock = open(".data.dlrun-lock");
   REQUIRE(::flock(lock.get(), LOCK_EX | LOCK_NB) == 0);  // another run copies
-  waiting = std::async(std::launch::async, [&] { return scene.stage(); });
-  // The run looks more than once in this time.
+  waiting = std::async(std::launch::async, [&] { return scene.error_of_staging(); });
+  // In this time the run tries more than once to get the lock.
   CHECK(waiting.wait_for(std::chrono::milliseconds(1200)) == std::future_status::timeout);
   bool is_free = false;
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);

@@ -29,7 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST_CASE("a place on a node is below an existing folder that a variable of the node names") {
+TEST_CASE(
+    "a place on a node is below an existing folder, whose path is in a variable of the node") {
   const NodeScene scene;
   const auto place = node_place("$NODE/a/b", scene.env);
   REQUIRE(place);
@@ -226,9 +227,9 @@ void pack(const NodeScene& scene, const std::string& folder, const std::string& 
                   (scene.shared / folder).string(),
                   "."};
   command.env = scene.env;
-  const auto done = run_command(command);
-  REQUIRE(done);
-  REQUIRE(done->exit_code == 0);
+  const auto finished = run_command(command);
+  REQUIRE(finished);
+  REQUIRE(finished->exit_code == 0);
 }
 
 TEST_CASE("an archive is unpacked once, and one with a link that leaves its folder is refused") {

@@ -1,4 +1,5 @@
-// Tests that the end of a step is noticed without SIGCHLD, and that all its processes are found.
+// Tests that the end of a step is noticed without SIGCHLD, and that all descendants of a process
+// are found.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
