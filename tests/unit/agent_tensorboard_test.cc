@@ -60,7 +60,7 @@ struct EventFile {
     log = std::move(*opened);
   }
   void report(std::string_view text) { log->on_report(report_of(text), wall, now); }
-  /// Appends a line with the time 12:30 and `second` to metrics.jsonl.
+  /// Appends a line to metrics.jsonl. Its time is `second` seconds after 12:30.
   void append_line(int attempt, int second, int step, double loss) const {
     std::ofstream(run / "metrics.jsonl", std::ios::app)
         << fmt::format(

@@ -77,14 +77,14 @@ void check_library(const std::vector<std::string_view>& headers,
   bool is_used = false;
   for (std::string_view folder : kTopFolders) {
     for (const Include& include : includes_of(folder)) {
-      const auto starts = [](std::string_view text) {
+      const auto is_start_of = [](std::string_view text) {
         return [text](std::string_view start) { return text.starts_with(start); };
       };
-      if (std::none_of(headers.begin(), headers.end(), starts(include.target))) continue;
+      if (std::none_of(headers.begin(), headers.end(), is_start_of(include.target))) continue;
       is_used = true;
       CAPTURE(include.file);
       CAPTURE(include.target);
-      CHECK(std::any_of(files.begin(), files.end(), starts(include.file)));
+      CHECK(std::any_of(files.begin(), files.end(), is_start_of(include.file)));
     }
   }
   CHECK(is_used);  // a rule without any use checks nothing

@@ -87,7 +87,8 @@ struct Scene {
   }
 };
 
-/// Reports that all four ranks have ended by SIGTERM, as ordered, and then the end of the step.
+/// Reports that SIGTERM, which lead had ordered, has ended all four ranks, and then the end of the
+/// step.
 inline void end_all(Scene& scene) {
   for (int rank = 0; rank < 4; ++rank)
     scene.attempt.on_exit(rank, {128 + SIGTERM, SIGTERM, {}}, scene.now);

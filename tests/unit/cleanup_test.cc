@@ -245,7 +245,7 @@ TEST_CASE_FIXTURE(CleanupFixture, "prune chooses runs by the time of their end, 
 
 TEST_CASE_FIXTURE(
     CleanupFixture,
-    "a point that has not ended does not keep the records of other points from being sent") {
+    "a point that has not ended does not prevent the records of other points from being sent") {
   const auto sweep = make_sweep("lr-20261121-120000-00aa");
   for (const char* point : {"0", "1"}) {
     REQUIRE(MlflowRecord(sweep.path / "array-0" / point)
@@ -267,8 +267,8 @@ TEST_CASE_FIXTURE(
 
 namespace {
 
-/// A run whose job 42 was submitted on cluster alpha, with a record for a server that does not
-/// exist.
+/// A run whose job 42 was submitted on cluster alpha. Its MLflow record is for a server that does
+/// not exist.
 struct TrackedRunFixture : CleanupFixture {
   IndexEntry run = make_run("mnist-20261121-120000-00aa", 50);
   fs::path values_file = run.path / "track/mlflow.jsonl";
@@ -290,7 +290,7 @@ struct TrackedRunFixture : CleanupFixture {
     RunInspector inspector(env);
     return sync_records(env, inspector, run);
   }
-  /// Returns the values of the record after `track sync`, or its error.
+  /// Returns the values of the MLflow record after `track sync`, or the error of `track sync`.
   [[nodiscard]] std::string values_after_sync() const {
     const auto tracked = sync();
     return tracked ? read_file(values_file, 1U << 20U).value_or("") : tracked.error().message;
@@ -301,7 +301,7 @@ struct TrackedRunFixture : CleanupFixture {
 
 TEST_CASE_FIXTURE(
     TrackedRunFixture,
-    "the record of a run whose lead was killed gets the run's end before it is sent") {
+    "the MLflow record of a run whose lead was killed gets the run's end before it is sent") {
   SUBCASE("it still runs") {
     set_answer_of_squeue("42|RUNNING|None|n1|N/A||");
     CHECK(has_part(values_after_sync(), "has not ended"));
@@ -320,7 +320,7 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(
     TrackedRunFixture,
-    "the record of a run that Slurm does not know gets an end only if the job is certainly "
+    "the MLflow record of a run that Slurm does not know gets an end only if the job is certainly "
     "gone") {
   record_claim_at(days_ago(1));
   set_answer("scontrol", "ClusterName             = alpha");
@@ -353,9 +353,10 @@ TEST_CASE_FIXTURE(
   CHECK_FALSE(fs::exists(values_file));
 }
 
-TEST_CASE_FIXTURE(TrackedRunFixture,
-                  "a run's record gets the end without Slurm's cluster name if the submission "
-                  "names the cluster") {
+TEST_CASE_FIXTURE(
+    TrackedRunFixture,
+    "a run's MLflow record gets the end without Slurm's cluster name if the submission "
+    "names the cluster") {
   record_claim_at(days_ago(1));
   Submission submission;
   submission.token = std::string(32, 'a');
@@ -397,7 +398,8 @@ TEST_CASE_FIXTURE(TrackedRunFixture, "track sync says so if Slurm does not answe
   CHECK_FALSE(has_part(tracked.error().message, "has not ended"));
 }
 
-TEST_CASE_FIXTURE(CleanupFixture, "prune of a folder that cannot be looked up chooses no run") {
+TEST_CASE_FIXTURE(CleanupFixture,
+                  "prune of a folder whose path cannot be resolved chooses no run") {
   make_ended("old-20261121-120000-00aa", 50, 40);
   fs::create_symlink("loop", folder.path() / "loop");
   PruneRequest request;

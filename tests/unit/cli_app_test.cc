@@ -38,7 +38,7 @@ TEST_CASE_FIXTURE(CliFixture, "a wrong command line is exit code 2") {
 }
 
 TEST_CASE_FIXTURE(CliFixture,
-                  "the errors for a job script and for a key `mail` name what works instead") {
+                  "the errors about a job script and about the key `mail` say what works instead") {
   REQUIRE(write_file_atomic(folder.path() / "old.sbatch",
                             "#!/bin/bash\n#SBATCH --nodes=1\nsrun ./train\n")
               .has_value());
@@ -495,7 +495,9 @@ TEST_CASE(
         all->get_subcommands(nullptr).size());
 }
 
-TEST_CASE("a command that is built without options keeps its positionals and required options") {
+TEST_CASE(
+    "a command that is built for a command line without options still has its positionals and "
+    "required options") {
   Action action;
   const auto all = make_app(action);
   for (const CLI::App* command : all->get_subcommands(nullptr)) {

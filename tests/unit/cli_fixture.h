@@ -1,5 +1,6 @@
 #pragma once
-// Runs dlrun's command line in this process, in a temporary folder and with an empty PATH.
+// Runs dlrun's command line in this process, in a temporary folder and with a PATH without
+// programs.
 
 #include <fcntl.h>
 #include <unistd.h>

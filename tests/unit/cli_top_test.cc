@@ -222,9 +222,9 @@ TEST_CASE(
         wall_limit(std::chrono::milliseconds(500)));  // usually 2 ms
   CHECK(lines.size() <= 30);
   const std::string text = join(lines, "\n");
-  const auto slow = text.find("9999"), next = text.find("\n", slow);
+  const auto slow = text.find("9999"), line_end = text.find("\n", slow);
   CHECK(text.find("RANK") < slow);
-  CHECK(text.substr(slow, next - slow).find("slow: 7 steps behind") != std::string::npos);
+  CHECK(text.substr(slow, line_end - slow).find("slow: 7 steps behind") != std::string::npos);
   CHECK(text.find(" more ranks") != std::string::npos);
 }
 
