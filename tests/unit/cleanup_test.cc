@@ -355,8 +355,8 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(
     TrackedRunFixture,
-    "a run's MLflow record gets the end without Slurm's cluster name if the submission "
-    "names the cluster") {
+    "a run's MLflow record gets the end without Slurm's cluster name if the submission names the "
+    "cluster") {
   record_claim_at(days_ago(1));
   Submission submission;
   submission.token = std::string(32, 'a');
@@ -411,10 +411,9 @@ TEST_CASE_FIXTURE(CleanupFixture,
   CHECK(has_part(made.error().message, "loop"));
 }
 
-TEST_CASE_FIXTURE(
-    CleanupFixture,
-    "a run that was deleted over a year ago is forgotten when other runs are deleted, not "
-    "when this is planned") {
+TEST_CASE_FIXTURE(CleanupFixture,
+                  "a run that was deleted over a year ago is forgotten when other runs are "
+                  "deleted, not when their deletion is planned") {
   const std::string id = "old-20261121-120000-00aa";
   const auto deleted = DeletedRuns::beside(index());
   REQUIRE(deleted.add({{id, name_of_id(id), runs / id, days_ago(500)}, "completed", days_ago(400)})

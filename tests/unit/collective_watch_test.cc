@@ -14,7 +14,7 @@ using std::chrono::steady_clock;
 /// A simulated device that the test controls.
 struct Scripted final : WatchedCollectives {
   std::atomic<bool> is_stuck{false};
-  std::atomic<int> looks_until_done{0};
+  std::atomic<int> busy_polls_left{0};
   std::atomic<bool> is_broken{false};
   std::atomic<int> aborts{0};
 
@@ -24,7 +24,7 @@ struct Scripted final : WatchedCollectives {
   }
   bool is_busy() override {
     if (is_stuck) return true;
-    return looks_until_done-- > 0;
+    return busy_polls_left-- > 0;
   }
   void abort_all() override {
     ++aborts;
@@ -32,7 +32,7 @@ struct Scripted final : WatchedCollectives {
   }
 };
 
-Result<> start_succeeds() {
+Result<> successful_start() {
   return {};
 }
 
@@ -44,10 +44,10 @@ TEST_CASE(
   Scripted device;
   CollectiveWatch watch(device, milliseconds(10'000));
   CHECK(watch.wait_until_settled(milliseconds(0)));
-  device.looks_until_done = 20;
-  REQUIRE(watch.start_collective(start_succeeds));
+  device.busy_polls_left = 20;
+  REQUIRE(watch.start_collective(successful_start));
   CHECK(watch.wait_until_settled(milliseconds(10'000)));
-  CHECK(device.looks_until_done < 0);
+  CHECK(device.busy_polls_left < 0);
   CHECK(device.aborts == 0);
 }
 
@@ -56,7 +56,7 @@ TEST_CASE(
   Scripted device;
   CollectiveWatch watch(device, milliseconds(5));
   device.is_stuck = true;
-  REQUIRE(watch.start_collective(start_succeeds));
+  REQUIRE(watch.start_collective(successful_start));
   REQUIRE(watch.check_not_aborted());  // wait() of a request on a device checks only this
   while (device.aborts == 0) watch.abort_if_failed_or_late();
   CHECK_FALSE(device.is_busy());
@@ -72,7 +72,7 @@ TEST_CASE(
     "it") {
   Scripted device;
   CollectiveWatch watch(device, milliseconds(10'000));
-  REQUIRE(watch.start_collective(start_succeeds));
+  REQUIRE(watch.start_collective(successful_start));
   device.is_broken = true;  // the collective's kernel has ended, too
   const auto settled = watch.wait_until_settled(milliseconds(10'000));
   REQUIRE_FALSE(settled);
@@ -80,14 +80,14 @@ TEST_CASE(
   CHECK(device.aborts == 1);
   device.is_broken = false;
   CHECK_FALSE(watch.wait_until_settled(milliseconds(0)));  // the failure is permanent
-  CHECK_FALSE(watch.start_collective(start_succeeds));
+  CHECK_FALSE(watch.start_collective(successful_start));
 }
 
 TEST_CASE("wait_until_settled() waits for a limited time, and then cuts off the collectives") {
   Scripted device;
   CollectiveWatch watch(device, milliseconds(60'000));
   device.is_stuck = true;
-  REQUIRE(watch.start_collective(start_succeeds));
+  REQUIRE(watch.start_collective(successful_start));
   const auto before = steady_clock::now();
   CHECK_FALSE(watch.wait_until_settled(milliseconds(20)));
   CHECK(steady_clock::now() - before < std::chrono::seconds(20));
@@ -110,7 +110,7 @@ TEST_CASE(
   Scripted device;
   CollectiveWatch watch(device, milliseconds(5));
   device.is_stuck = true;
-  REQUIRE(watch.start_collective(start_succeeds));
+  REQUIRE(watch.start_collective(successful_start));
   std::thread watchdog([&] {
     while (watch.check_not_aborted()) watch.abort_if_failed_or_late();
   });

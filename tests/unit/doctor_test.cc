@@ -220,7 +220,8 @@ TEST_CASE("each finding is rated as fine, as a note or as missing") {
   CHECK(kind_of(facts, "accounts") == "note");
   CHECK(kind_of(facts, "REST") == "fine");
   CHECK(kind_of(facts, "unanswered") == "");
-  facts.config["SLURM_VERSION"] = "99.11.0";  // a later Slurm, which the table does not have
+  // A later Slurm, which dlrun's table of releases lacks.
+  facts.config["SLURM_VERSION"] = "99.11.0";
   CHECK(kind_of(facts, "REST") == "note");
   facts.config["SLURM_VERSION"] = "26.05.3";
   CHECK(kind_of(facts, "REST") == "fine");

@@ -96,10 +96,10 @@ TEST_CASE("a file is downloaded once, and later recognised without reading it") 
   CHECK(are_verified(folder, all));
   CHECK(must(Downloader::in(folder, {})->has(f)));
   CHECK(scene.server.requests() == std::vector<std::string>{"/f from 0"});
-  Download corrected = f;
-  corrected.sha256 = std::string(64, 'a');
-  CHECK_FALSE(are_verified(folder, std::vector{corrected}));
-  CHECK_FALSE(is_downloaded(folder, corrected).has_value());
+  Download of_changed_spec = f;
+  of_changed_spec.sha256 = std::string(64, 'a');
+  CHECK_FALSE(are_verified(folder, std::vector{of_changed_spec}));
+  CHECK_FALSE(is_downloaded(folder, of_changed_spec).has_value());
   // A recorded checksum is trusted, even this one, which belongs to no file.
   std::string lines = content_of(folder / ".dlrun-downloads");
   Download other = f;

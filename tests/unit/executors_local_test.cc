@@ -36,9 +36,9 @@ TEST_CASE("a foreground child without a call of let_run() does nothing and ends"
 TEST_CASE("a foreground child's exit code and signal are distinguished") {
   auto exits = ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "",
                                         OnSignal::kTermThenKill);
-  const auto code = exits->wait();
-  CHECK(code->exit_code == 3);
-  CHECK(code->signal == 0);
+  const auto exited = exits->wait();
+  CHECK(exited->exit_code == 3);
+  CHECK(exited->signal == 0);
   auto dies = ForegroundProcess::start({"sh", "-c", "kill -KILL $$"}, Env::of_process(), "",
                                        OnSignal::kTermThenKill);
   const auto killed = dies->wait();
@@ -106,7 +106,8 @@ TEST_CASE(
           .has_value());
 }
 
-TEST_CASE("the error of a detached program names the file that cannot be opened") {
+TEST_CASE(
+    "if a detached program cannot be started, the error names the file that cannot be opened") {
   const TemporaryDirectory folder;
   const auto start = [&] {
     return DetachedProcess::start({"sh", "-c", "true"}, Env::of_process(), folder.path(),
