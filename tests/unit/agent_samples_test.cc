@@ -78,7 +78,7 @@ Env env_with_nvidia_smi(const TemporaryDirectory& folder, const std::string& bod
   return env;
 }
 
-/// Runs the loop until the probe's helper has ended. Returns the probe's readings.
+/// Runs the loop until the probe's tool has ended. Returns the probe's readings.
 std::optional<std::vector<GpuReading>> wait_for(EventLoop& loop, GpuProbe& probe) {
   const auto until = std::chrono::steady_clock::now() + seconds(20);
   while (probe.tool_pid() > 0 && std::chrono::steady_clock::now() < until) {
@@ -352,7 +352,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the GPU helper's output arrives through the event loop, and the helper does not get the run's "
+    "the GPU tool's output arrives through the event loop, and the tool does not get the run's "
     "secret") {
   const TemporaryDirectory folder;
   auto loop = EventLoop::create();
@@ -370,7 +370,7 @@ TEST_CASE(
   CHECK_FALSE(probe->take());
 }
 
-TEST_CASE("a GPU helper that hangs blocks nothing and is killed") {
+TEST_CASE("a GPU tool that hangs blocks nothing and is killed") {
   const TemporaryDirectory folder;
   auto loop = EventLoop::create();
   REQUIRE(loop);
@@ -387,7 +387,7 @@ TEST_CASE("a GPU helper that hangs blocks nothing and is killed") {
   CHECK(Clock::now() - begin < seconds(20));
 }
 
-TEST_CASE("a GPU helper that fails five times is not started again") {
+TEST_CASE("a GPU tool that fails five times is not started again") {
   const TemporaryDirectory folder;
   auto loop = EventLoop::create();
   REQUIRE(loop);
