@@ -27,7 +27,8 @@ def document(name):
 
 
 def resolved(schema, name):
-    """Returns the schema with every $ref replaced by its target, and with all objects closed."""
+    """Returns the schema with every $ref replaced by its target. In the result, an object may have
+    only the fields that its schema lists."""
     if isinstance(schema, list):
         return [resolved(one, name) for one in schema]
     if not isinstance(schema, dict):
@@ -49,7 +50,7 @@ def resolved(schema, name):
 
 @functools.cache
 def schema_of(name):
-    """Returns the closed schema of NAME or NAME#DEFINITION."""
+    """Returns the resolved() schema of NAME or NAME#DEFINITION."""
     file, _, definition = name.partition("#")
     whole = document(file)
     return resolved(whole["definitions"][definition] if definition else whole, file)

@@ -272,7 +272,7 @@ void Validator::check_hetjob(const ComponentLayout& layout) {
   for (const auto& [refused, reason] :
        {Reason{"resources.nodelist"_key, "Slurm would need a list for each part"},
         Reason{"environment.setup_node"_key,
-               "it would run on the nodes of one part only; use launch.command"}}) {
+               "setup_node would run on the nodes of one part only; use launch.command"}}) {
     if (has(refused)) error(refused, fmt::format("{}: {}: {}", refused, why, reason));
   }
   if (spec_.sweep.is_given())

@@ -179,8 +179,8 @@ def enroot_differences(course, script):
 
 
 def differences(course, text):
-    """Returns all differences between a script and the course, except those that a comment
-    explains."""
+    """Returns the differences between a script and the course. Leaves out an option or a line that
+    only the script has if a comment explains it."""
     script = Script(text)
     found = []
     for kind, options in (("sbatch", script.sbatch), ("srun", script.srun)):
@@ -243,7 +243,7 @@ class Courses(unittest.TestCase):
         self.assertEqual(enroot_differences(LRZ_BY_HAND, script), [])
         self.assertRegex(text, r'(?m)^"\$\{dlrun_enter\[@\]\}" .*bash -i')
 
-    def test_the_comparison_with_enroot_reports_missing_changed_and_unexplained_options(self):
+    def test_the_comparison_of_enroot_commands_reports_each_kind_of_difference(self):
         text = (SCRIPTS / "lrz-enroot.sh").read_text()
         self.assertEqual(enroot_differences(LRZ_BY_HAND, Script(text)), [])
         mount = next(line for line in text.splitlines() if "data-test:/mnt/data-test" in line)

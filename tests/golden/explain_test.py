@@ -119,7 +119,7 @@ class Explain(unittest.TestCase):
                          {"kind": "default", "source": None, "line": None, "column": None})
         self.assertNotIn("container.mount_home", without_options)
 
-    def test_the_table_has_the_same_values_as_json(self):
+    def test_the_table_has_one_row_for_each_value_of_json(self):
         done = self.dlrun("explain", "exp.yaml")
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
@@ -152,7 +152,7 @@ class Explain(unittest.TestCase):
                       "#SBATCH --ntasks-per-node=...", "resources: {tasks_per_node: 4}"):
             self.assertIn(words, text)
 
-    def test_a_section_lists_its_keys_and_no_argument_lists_all_keys(self):
+    def test_a_section_lists_its_keys_and_explain_alone_lists_all_keys(self):
         section = self.dlrun("explain", "checkpoint").stdout.splitlines()
         self.assertEqual([line.split()[0] for line in section][:3],
                          ["KEY", "checkpoint.dir", "checkpoint.every"])

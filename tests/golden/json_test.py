@@ -33,10 +33,10 @@ ON_SLURM = {
 }
 # Fields that need Slurm, in the other schemas: account.bats, retry_chain.bats and rehearse.bats
 # compare them.
-LIMIT = ("resource", "user", "limit_hours", "used_hours", "reserved_hours", "left_hours")
+LIMIT_FIELDS = ("resource", "user", "limit_hours", "used_hours", "reserved_hours", "left_hours")
 FIELDS_ON_SLURM = {
     ("check", "/account/name"), ("check", "/account/limits"),
-    *(("check", f"/account/limits/*/{name}") for name in LIMIT),
+    *(("check", f"/account/limits/*/{name}") for name in LIMIT_FIELDS),
     *((command, field) for command in ("status", "top") for field in (
         "/rehearsal/rehearsal", "/rehearsal/memory", "/rehearsal/gpu", "/rehearsal/time")),
 }
@@ -53,7 +53,7 @@ def event(kind, attempt=0, **values):
     return checked_line({"t": TIME, "event": kind, "attempt": attempt, **values})
 
 
-def parts():
+def schema_names():
     """Yields the names of all schemas. A schema of several objects gives one name NAME#DEFINITION
     for each of them."""
     for name in json_fields.names():
@@ -70,12 +70,12 @@ class Fields(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
         cls.path = pathlib.Path(cls.folder.name)
-        cls.spec("plain", name="plain", resources={"ntasks": 2, "gpus": 2, "cpus_per_task": 1,
-                                                   "time": "5m"},
-                 launch={"preset": "plain", "command": ["bash", "-c", "exit $DLRUN_RANK"]})
+        cls.write_spec("plain", name="plain",
+                       resources={"ntasks": 2, "gpus": 2, "cpus_per_task": 1, "time": "5m"},
+                       launch={"preset": "plain", "command": ["bash", "-c", "exit $DLRUN_RANK"]})
 
     @classmethod
-    def spec(cls, file, **keys):
+    def write_spec(cls, file, **keys):
         (cls.path / f"{file}.yaml").write_text(json.dumps(keys))  # JSON is YAML
 
     def dlrun(self, *words, code=0, path="/usr/bin:/bin"):
@@ -146,7 +146,7 @@ class Fields(unittest.TestCase):
         self.compare("top", "top", "--once")
         self.compare("du", "du")
         waiting = self.path / "waiting"
-        self.spec("long", name="long", launch={"preset": "plain", "command": [
+        self.write_spec("long", name="long", launch={"preset": "plain", "command": [
             "bash", "-c", f"touch {waiting}; until [[ -e {waiting}.go ]]; do sleep 0.05; done"]})
         process = subprocess.Popen([DLRUN, "run", "long.yaml"], cwd=self.path,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -178,7 +178,7 @@ class Fields(unittest.TestCase):
         self.assertEqual(found["rank_samples"][0]["mark"], "slow")
         ranks = [row["rank"] for row in found["rank_samples"]]
         self.assertEqual(ranks, [0, 1])
-        for most, shown in (("0", ranks), ("1", ranks[:1])):
+        for most, shown in (("0", ranks), ("1", ranks[:1])):  # 0: no limit
             limited = self.compare("top", "top", str(run), "-n", most)
             self.assertEqual([row["rank"] for row in limited["rank_samples"]], shown)
 
@@ -237,10 +237,10 @@ class Fields(unittest.TestCase):
         self.compare("explain#values", "explain", "plain.yaml")
 
     def test_checks_and_dry_runs_have_the_documented_fields(self):
-        self.spec("swept", name="swept", resources={"time": "5m"},
-                  launch={"preset": "plain", "command": ["echo", "{lr}"]},
-                  sweep={"parameters": {"lr": [1, 2]}})
-        self.spec("served", name="served", resources={"time": "5m"}, components=[
+        self.write_spec("swept", name="swept", resources={"time": "5m"},
+                        launch={"preset": "plain", "command": ["echo", "{lr}"]},
+                        sweep={"parameters": {"lr": [1, 2]}})
+        self.write_spec("served", name="served", resources={"time": "5m"}, components=[
             {"name": "server", "role": "service", "nodes": 1,
              "launch": {"command": ["sleep", "1"]}},
             {"name": "trainer", "nodes": 1, "launch": {"command": ["true"]}}])
@@ -283,7 +283,7 @@ class Fields(unittest.TestCase):
         self.compare("bench#collectives", "bench", "collectives", "--backends", "shm,mpi",
                      "--ranks", "2", "--sizes", "1K", path="/nowhere")
         report = 'echo "{\\"final\\":true,\\"samples_per_s\\":$((100 + DLRUN_WORLD_SIZE))}"'
-        self.spec("rated", name="rated", launch={"preset": "plain", "command": [
+        self.write_spec("rated", name="rated", launch={"preset": "plain", "command": [
             "bash", "-c", f'[[ $DLRUN_RANK != 0 ]] || {report} >"$DLRUN_PROGRESS"; '
                           '[[ $DLRUN_WORLD_SIZE != 3 ]]']})
         self.compare("bench#scaling", "bench", "scaling", "rated.yaml", "--local", "1,2,3,4")
@@ -293,17 +293,17 @@ class Fields(unittest.TestCase):
         commands = {line.split(")")[0].strip() for line in completion.splitlines()
                     if "options='" in line and "--json" in line}
         self.assertEqual(commands, set(json_fields.names()))
-        self.assertLess(ON_SLURM, set(parts()), "a name in ON_SLURM is no schema")
-        for part in parts():
-            if part in ON_SLURM:
+        self.assertLess(ON_SLURM, set(schema_names()), "a name in ON_SLURM is no schema")
+        for schema_name in schema_names():
+            if schema_name in ON_SLURM:
                 continue
-            self.assertIn(part, self.seen)
-            whole = json_fields.document(part.partition("#")[0])
+            self.assertIn(schema_name, self.seen)
+            whole = json_fields.document(schema_name.partition("#")[0])
             if "$ref" in whole or "$ref" in whole.get("items", {}):
                 continue  # the objects of another command, whose fields are counted there
-            expected = set(json_fields.fields(json_fields.schema_of(part)))
-            elsewhere = {field for name, field in FIELDS_ON_SLURM if name == part}
-            self.assertEqual(expected - self.seen.get(part, set()), elsewhere, part)
+            expected = set(json_fields.fields(json_fields.schema_of(schema_name)))
+            elsewhere = {field for name, field in FIELDS_ON_SLURM if name == schema_name}
+            self.assertEqual(expected - self.seen.get(schema_name, set()), elsewhere, schema_name)
 
 
 if __name__ == "__main__":

@@ -278,8 +278,8 @@ TEST_CASE("a relay's step shares the resources of the ranks, and srun does not b
 }
 
 TEST_CASE(
-    "a command beside the ranks that speaks a protocol runs on the node, and the lines before it "
-    "cannot use its standard input and output") {
+    "a command that speaks a protocol beside the ranks runs outside their container, and the "
+    "script's lines before it cannot use its standard input and output") {
   const auto plan = plan_of(load(golden::folder() / "specs" / "everything.yaml"), Target::kSlurm);
   const auto beside = render_beside(plan, {"42", "n2", "", 6}, {"/a/dlrun-agent", "sshd"}, "/s.sh");
   CHECK(join(beside.argv, " ") ==
@@ -324,7 +324,7 @@ TEST_CASE(
     "user") {
   // Matches an assignment, a loop variable, or a variable set by printf, read or coproc. A `local`
   // variable counts, too, because bash exports it if the user's variable of that name is exported.
-  const std::regex own(
+  const std::regex sets_variable(
       R"(^ *(?:(?:local )?([A-Za-z_]\w*)=.*|)"
       R"((?:for|for \(\(|coproc|printf -v|read -r -d ''|read -r -u "[^"]*") ?([A-Za-z_]\w*) .*)$)");
   for (const auto& file : all_specs()) {
@@ -336,7 +336,8 @@ TEST_CASE(
       if (line.starts_with("hold_container()")) is_in_holder = true;
       if (line == "}") is_in_holder = false;
       std::match_results<std::string_view::const_iterator> match;
-      if (is_in_holder || !std::regex_match(line.begin(), line.end(), match, own)) continue;
+      if (is_in_holder || !std::regex_match(line.begin(), line.end(), match, sets_variable))
+        continue;
       INFO(file.string() << "\n" << line);
       CHECK((match.str(1) + match.str(2)).starts_with("dlrun_"));
     }

@@ -60,7 +60,7 @@ def complaints(document):
             for error in validator.iter_errors(document)]
 
 
-def nested(key, value):
+def spec_text(key, value):
     """Returns the YAML text of a spec with only this key. value: YAML on one line."""
     names = key.split(".")
     indented = "".join("  " * depth + name + ":\n" for depth, name in enumerate(names[:-1]))
@@ -74,7 +74,7 @@ class Schema(unittest.TestCase):
         """Returns dlrun's messages about this key and its value. Leaves out messages about
         conflicts with other keys, and about other keys or files that are missing."""
         with tempfile.TemporaryDirectory() as folder:
-            (pathlib.Path(folder) / "x.yaml").write_text(nested(key, value))
+            (pathlib.Path(folder) / "x.yaml").write_text(spec_text(key, value))
             ended = dlrun("explain", "x.yaml", "--json", cwd=folder)
         self.assertIn(ended.returncode, (0, 2), ended.stderr)
         about_key = re.compile(r"^x\.yaml:\d+:\d+: error: (?:" + re.escape(key)
@@ -127,7 +127,8 @@ class Schema(unittest.TestCase):
                 continue
             with self.subTest(key=key["key"]):
                 self.assertTrue(key["value"], "the key has no example value")
-                self.assertEqual(parsed(key["example"]), parsed(nested(key["key"], key["value"])),
+                self.assertEqual(parsed(key["example"]),
+                                 parsed(spec_text(key["key"], key["value"])),
                                  "the example differs from the key's example value")
                 self.assertEqual(complaints(parsed(key["example"])), [])
                 self.assertEqual(self.messages_about(key["key"], key["value"]), [])
@@ -140,7 +141,7 @@ class Schema(unittest.TestCase):
             is_list_or_map = key["type"].startswith(("map", "list of"))
             for value in ("", "null") if is_list_or_map else ("", "null", '"${USER}"'):
                 with self.subTest(key=key["key"], value=value):
-                    self.assertEqual(complaints(parsed(nested(key["key"], value))), [])
+                    self.assertEqual(complaints(parsed(spec_text(key["key"], value))), [])
 
     def test_dlrun_and_the_schema_refuse_the_wrong_kind_of_value(self):
         for key in KEYS:
@@ -149,10 +150,9 @@ class Schema(unittest.TestCase):
             for value in ("[[a], [b]]", "{no such: {thing: [1]}}"):
                 with self.subTest(key=key["key"], value=value):
                     self.assertNotEqual(self.messages_about(key["key"], value), [])
-                    self.assertNotEqual(complaints(parsed(nested(key["key"], value))), [])
+                    self.assertNotEqual(complaints(parsed(spec_text(key["key"], value))), [])
 
     def test_dlrun_and_the_schema_accept_and_refuse_the_same_values(self):
-        """Checks single values: dlrun and the schema both accept, or both refuse."""
         good_and_bad_values = {
             "name": ([4711, "a.b-c_d", "x" * 64], ["two words", '""', "-x", "x" * 65, "[a]"]),
             "resources.nodes": ([1, '"2-4"', "2-4", '"7"'], [0, -1, 1.5, "four", "2-", "1000001"]),
@@ -245,11 +245,11 @@ class Schema(unittest.TestCase):
             for value in good:
                 with self.subTest(key=key, value=value, accepted=True):
                     self.assertEqual(self.messages_about(key, value), [])
-                    self.assertEqual(complaints(parsed(nested(key, value))), [])
+                    self.assertEqual(complaints(parsed(spec_text(key, value))), [])
             for value in bad:
                 with self.subTest(key=key, value=value, accepted=False):
                     self.assertNotEqual(self.messages_about(key, value), [])
-                    self.assertNotEqual(complaints(parsed(nested(key, value))), [])
+                    self.assertNotEqual(complaints(parsed(spec_text(key, value))), [])
 
     def test_the_schema_refuses_specs_with_wrong_names_and_types(self):
         for name in ("many", "not-a-map"):

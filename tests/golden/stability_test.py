@@ -168,9 +168,9 @@ class Stability(unittest.TestCase):
         return pathlib.Path(json.loads(self.dlrun("run", f"{name}.yaml", "--json"))["path"])
 
     def train(self):
-        """Trains for more and more epochs, until a run takes so long that the trainer has reported
-        its rate, which it does once a second. Returns the run directory and the names of all
-        metrics."""
+        """Trains for more and more epochs, until a run takes so long that the trainer has written
+        metrics during an epoch, which it does once a second. Only these have `lr`. Returns the run
+        directory and the names of all metrics."""
         for epochs in (16, 64, 256, 1024, 4096):
             run = self.run_spec(
                 "trained", resources={"ntasks": 2}, track={"tensorboard": True},
