@@ -15,17 +15,17 @@ endfunction()
 
 run("installing" ${CMAKE_COMMAND} --install ${BINARY} --prefix ${folder}/first)
 file(RENAME ${folder}/first ${folder}/moved)  # No file may contain the old path.
-file(COPY ${SOURCE}/configs/examples/five_steps.cc DESTINATION ${folder}/own)
-file(WRITE ${folder}/own/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)
-project(own CXX)
+file(COPY ${SOURCE}/configs/examples/five_steps.cc DESTINATION ${folder}/project)
+file(WRITE ${folder}/project/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)
+project(five_steps CXX)
 find_package(dlrun REQUIRED)
 add_executable(five-steps five_steps.cc)
 target_link_libraries(five-steps PRIVATE dlrun::runtime)
 ")
-run("configuring" ${CMAKE_COMMAND} -S ${folder}/own -B ${folder}/own/build
+run("configuring" ${CMAKE_COMMAND} -S ${folder}/project -B ${folder}/project/build
   -G Ninja -DCMAKE_PREFIX_PATH=${folder}/moved)
-run("building" ${CMAKE_COMMAND} --build ${folder}/own/build)
-run("one rank" ${folder}/own/build/five-steps ${folder}/alone.safetensors)
+run("building" ${CMAKE_COMMAND} --build ${folder}/project/build)
+run("one rank" ${folder}/project/build/five-steps ${folder}/alone.safetensors)
 if(NOT output MATCHES "step 30, 1 ranks: loss [01]\\.")
   message(FATAL_ERROR "unexpected output of one rank: ${output}")
 endif()
@@ -35,7 +35,7 @@ if(MPIEXEC)
   set(ENV{OMPI_MCA_mpi_yield_when_idle} 1)
   set(ENV{OMPI_MCA_pml} ob1)
   set(ENV{OMPI_MCA_btl} self,vader,tcp)
-  run("two ranks" ${MPIEXEC} --oversubscribe --bind-to none -n 2 ${folder}/own/build/five-steps
+  run("two ranks" ${MPIEXEC} --oversubscribe --bind-to none -n 2 ${folder}/project/build/five-steps
     ${folder}/two.safetensors)
   if(NOT output MATCHES "step 30, 2 ranks: loss [01]\\.")
     message(FATAL_ERROR "unexpected output of two ranks: ${output}")

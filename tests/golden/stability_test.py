@@ -118,13 +118,13 @@ class Stability(unittest.TestCase):
         existing = {}
         for name in json_fields.names():
             whole = json_fields.document(name)
-            parts = [f"{name}#{one['$ref'].rpartition('/')[2]}" for one in whole.get("anyOf", [])
-                     if one["$ref"].startswith("#")]
+            own = [f"{name}#{one['$ref'].rpartition('/')[2]}" for one in whole.get("anyOf", [])
+                   if one["$ref"].startswith("#")]
             refers_to_others = any("$ref" in one for one in (whole, whole.get("items", {}),
                                                              *whole.get("anyOf", [])))
-            for part in parts or ([] if refers_to_others else [name]):
-                schema = json_fields.schema_of(part)
-                existing[part] = sorted(schema.get("items", schema)["properties"])
+            for schema_name in own or ([] if refers_to_others else [name]):
+                schema = json_fields.schema_of(schema_name)
+                existing[schema_name] = sorted(schema.get("items", schema)["properties"])
         promised = {head: sorted(words) for head, words in bullets("Fields of `--json`").items()}
         self.assertEqual(promised, existing, HINT)
 

@@ -1,4 +1,4 @@
-// Tests data that the agent copies before and after its program, with the real dlrun-agent on this
+// Tests how the agent copies data before and after its program. Runs the real dlrun-agent on this
 // machine.
 #include <fcntl.h>
 #include <signal.h>

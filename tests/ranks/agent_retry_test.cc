@@ -26,8 +26,8 @@ TEST_CASE(
     "the run restarts after a failed rank and after a killed rank, and each attempt has its own "
     "number and logs") {
   Run run;
-  // The rank that ends an attempt waits for the output of the others, because they may be ended
-  // before their first line.
+  // The rank that ends an attempt first waits until all ranks have printed their line. Otherwise
+  // lead could end the others before they print it.
   const auto program = R"(
     all_are_up() {
       until [ $(ls $DLRUN_RUN/up-$DLRUN_ATTEMPT-* | wc -l) = 4 ]; do sleep 0.05; done
@@ -188,8 +188,8 @@ TEST_CASE("a stopped program under a wrapper script counts as hanging, too") {
 }
 
 TEST_CASE(
-    "a program that reports no progress hangs if it prints nothing for --hang-after, and not while "
-    "a rank prints") {
+    "a program that reports no progress counts as hanging if no rank prints for --hang-after, and "
+    "not while one rank prints") {
   Run run;
   run.start(2, "for i in 1 2 3 4 5 6; do [ $DLRUN_RANK = 0 ] || echo alive; sleep 1; done",
             {"--hang-after", "4"});

@@ -14,9 +14,9 @@ namespace {
 constexpr std::array<std::size_t, 8> kCounts{0, 1, 2, 7, 64, 1000, 4097, 200'003};
 constexpr std::array kOps{ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax};
 
-/// Returns a small whole number, which all types represent exactly.
+/// Converts a small whole number, which every type represents exactly, to T.
 template <typename T>
-T of_number(std::size_t number) {
+T converted(std::size_t number) {
   if constexpr (std::integral<T> || std::floating_point<T>) {
     return static_cast<T>(number);
   } else {
@@ -26,14 +26,14 @@ T of_number(std::size_t number) {
 
 template <typename T>
 T value_at(int rank, std::size_t i) {
-  return of_number<T>(static_cast<std::size_t>(rank + 1) * (i % 5 + 1));
+  return converted<T>(static_cast<std::size_t>(rank + 1) * (i % 5 + 1));
 }
 
 template <typename T>
 T reduced_at(int size, ReduceOp op, std::size_t i) {
   switch (op) {
     case ReduceOp::kSum:
-      return of_number<T>(static_cast<std::size_t>(size * (size + 1) / 2) * (i % 5 + 1));
+      return converted<T>(static_cast<std::size_t>(size * (size + 1) / 2) * (i % 5 + 1));
     case ReduceOp::kMin:
       return value_at<T>(0, i);
     case ReduceOp::kMax:
@@ -114,20 +114,20 @@ class Checker {
 
   template <typename T>
   void check_all_gather(std::size_t count) {
-    const auto parts = static_cast<std::size_t>(comm_.size());
+    const auto ranks = static_cast<std::size_t>(comm_.size());
     const auto expected = [&](std::size_t i) {
       return value_at<T>(static_cast<int>(i / count), i % count);
     };
     const std::string what = title<T>("all_gather", count);
 
     auto mine = own_values<T>(count);
-    std::vector<T> all(parts * count);
+    std::vector<T> all(ranks * count);
     if (!expect(comm_.all_gather(std::span(mine), std::span(all)), what)) return;
     expect_values<T>(all, what, expected);
     expect_values<T>(mine, what + " (its input)",
                      [&](std::size_t i) { return value_at<T>(comm_.rank(), i); });
 
-    std::vector<T> in_place(parts * count);
+    std::vector<T> in_place(ranks * count);
     const auto part =
         std::span(in_place).subspan(static_cast<std::size_t>(comm_.rank()) * count, count);
     std::copy(mine.begin(), mine.end(), part.begin());

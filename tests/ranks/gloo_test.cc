@@ -1,5 +1,5 @@
-// Tests the behaviour of the gloo backend only; node_backends_test.cc tests the behaviour that shm
-// and gloo have in common.
+// Tests the behaviour that only the gloo backend has; node_backends_test.cc tests the behaviour
+// that shm and gloo have in common.
 
 #include <signal.h>
 #include <unistd.h>

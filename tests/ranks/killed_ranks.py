@@ -85,7 +85,7 @@ class Run:
         if self.process.poll() is None:
             self.process.terminate()  # `dlrun run` then ends its ranks.
 
-    def end(self):
+    def wait_for_end(self):
         """Waits for the run's end. Returns its record and the bytes of its last checkpoint."""
         out, err = self.process.communicate(timeout=LIMIT_S)
         if self.process.returncode != 0:
@@ -162,7 +162,7 @@ def undisturbed(dlrun, folder, training):
     """Returns the result, the files of the last checkpoint, and the seconds per step of a run
     without a kill."""
     with Run(dlrun, folder, training) as run:
-        record, arrays = run.end()
+        record, arrays = run.wait_for_end()
     assert record["restarts"] == [] and record["result"]["steps"] == STEPS, record
     return record["result"], arrays, record["result"]["seconds"] / STEPS
 
@@ -193,7 +193,7 @@ def main():
                 sys.exit(f"only {kills} of {tries} kills hit a rank before the run's end")
             with Run(args.dlrun, root / f"run-{tries}", training) as run:
                 was_killed = kill_one(run, ranks, rank, step, step_s)
-                record, got = run.end()
+                record, got = run.wait_for_end()
             if not was_killed or not record["restarts"]:  # The run was faster than the kill.
                 continue
             kills += 1

@@ -85,7 +85,7 @@ int check_running(const CommunicatorOptions& options) {
 }
 
 /// Binds this process to the first of its processors.
-void take_one_processor() {
+void bind_to_first_processor() {
   const ProcessorSet own = own_processors();
   std::size_t first = 0;
   while (first + 1 < own.size() && !own[first]) ++first;
@@ -136,12 +136,12 @@ int main(int argc, char** argv) {
   options.world = *world;
   options.is_under_mpi_launcher = is_under_mpi_launcher(env);
   if (arguments[1] == "running") return check_running(options);
-  // A checked call is a blocking all-reduce inside the library, which would meet the late
-  // rank first.
+  // The check of a call is itself a blocking all-reduce, which would wait for the late rank in
+  // place of the tested call.
   options.checked_calls = arguments[1] == "late_rank" ? 0 : 100;
   if (arguments[1] == "one_processor") {
     ::unsetenv("OMPI_MCA_mpi_yield_when_idle");  // mpirun may have set it
-    take_one_processor();
+    bind_to_first_processor();
   }
   // "auto" must detect the launcher, except in a world of one, which needs none.
   auto comm = make_communicator(world->size == 1 ? "mpi" : "auto", options);

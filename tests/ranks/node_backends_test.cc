@@ -86,8 +86,8 @@ TEST_CASE("shm, gloo: two communicators over one store do not disturb each other
 }
 
 TEST_CASE(
-    "shm, gloo: a rank that does not arrive is named after the timeout, and the error without a "
-    "store has a remedy") {
+    "shm, gloo: after the timeout the error names the rank that has not arrived, and without a "
+    "store the error has a remedy") {
   for (const Backend& backend : kBackends) {
     CAPTURE(backend.name);
     MemoryStore store;
