@@ -31,8 +31,8 @@ TEST_CASE("if the collective works, the programs start after all ranks have pass
   run.start(3, "ls $DLRUN_RUN | grep -c checks-", {}, {"--preflight", "disk,gloo"});
   CHECK(run.wait() == 0);
   for (const char* rank : {"0", "1", "2"})
-    CHECK(run.file(fmt::format("logs/attempt-0/rank-000{}.log", rank)) == "3\n");
-  CHECK(run.file("options") == "preflight --backend gloo --timeout 60\n");
+    CHECK(run.content_of(fmt::format("logs/attempt-0/rank-000{}.log", rank)) == "3\n");
+  CHECK(run.content_of("options") == "preflight --backend gloo --timeout 60\n");
   REQUIRE(run.events("checked").size() == 1);
   CHECK(run.events("checked")[0]["ranks"] == 3);
 }

@@ -83,7 +83,7 @@ class ComponentsRun : public Run {
 
   /// Returns the entry of a component in components.json; null if there is none.
   [[nodiscard]] Json component(const std::string& name) const {
-    const auto json = Json::parse(file("components.json"), nullptr, false);
+    const auto json = Json::parse(content_of("components.json"), nullptr, false);
     if (!json.is_object()) return nullptr;
     for (const auto& one : json["components"]) {
       if (one["name"] == name) return one;
@@ -105,7 +105,7 @@ class ComponentsRun : public Run {
   }
   /// Returns the pid that a program has written with kWritesPid.
   [[nodiscard]] pid_t pid_of(const std::string& name) const {
-    return static_cast<pid_t>(parse_int(trim(file("pid-of-" + name))).value_or(0));
+    return static_cast<pid_t>(parse_int(trim(content_of("pid-of-" + name))).value_or(0));
   }
 };
 
@@ -128,12 +128,12 @@ TEST_CASE(
                              "[$CUDA_VISIBLE_DEVICES]")});
   REQUIRE(comes_true([&] { return run.is_in_state("server", "joined"); }));
   CHECK(run.is_in_state("trainer", "waiting"));
-  CHECK(run.file("sruns").find("--job-name=trainer") == std::string::npos);
+  CHECK(run.content_of("sruns").find("--job-name=trainer") == std::string::npos);
   REQUIRE(write_file_atomic(run.directory / "health", "good"));
   CHECK(run.wait() == 0);
   const auto addr = run.component("server")["addr"].get<std::string>();
-  CHECK(run.file("logs/attempt-0/trainer/rank-0001.log") == addr + " 1/2 []\n");
-  CHECK(run.file("sruns").find("--job-name=trainer --nodelist=here --ntasks=2") !=
+  CHECK(run.content_of("logs/attempt-0/trainer/rank-0001.log") == addr + " 1/2 []\n");
+  CHECK(run.content_of("sruns").find("--job-name=trainer --nodelist=here --ntasks=2") !=
         std::string::npos);
   CHECK(run.event_of("component_ready", "server")["addr"] == addr);
   const auto end = run.event_of("component_end", "server");
@@ -186,7 +186,7 @@ TEST_CASE(
   }));
   CHECK(run.component("server")["addr"] == addr);
   CHECK(::kill(run.pid_of("trainer"), 0) == 0);
-  const auto text = run.file("ports");
+  const auto text = run.content_of("ports");
   const auto ports = split(trim(text), '\n');
   REQUIRE(ports.size() == 2);
   CHECK(ports[0] == ports[1]);
@@ -212,7 +212,7 @@ TEST_CASE(
   CHECK(run.events("attempt_end").at(0)["reason"] == "not_ready");
   CHECK(run.events("ended")[0]["message"].get<std::string>().find(
             "component server: it was not ready within 1 s: TCP connection to ") == 0);
-  CHECK(run.file("sruns").find("--job-name=trainer") == std::string::npos);
+  CHECK(run.content_of("sruns").find("--job-name=trainer") == std::string::npos);
   CHECK(run.is_in_state("trainer", "stopped"));
 }
 
@@ -254,7 +254,8 @@ TEST_CASE("--retry starts all components again, with new secrets and logs of the
   for (const auto* attempt : {"0", "1"}) {
     for (const auto* name : {"server", "trainer"}) {
       // A shell may print another line when dlrun ends the shell's child.
-      const auto log = run.file(fmt::format("logs/attempt-{}/{}/rank-0000.log", attempt, name));
+      const auto log =
+          run.content_of(fmt::format("logs/attempt-{}/{}/rank-0000.log", attempt, name));
       secrets.push_back(log.substr(0, log.find('\n')));
       CHECK(secrets.back().size() == std::string("DLRUN_SECRET=").size() + 64);
     }

@@ -58,7 +58,8 @@ TEST_CASE("every rank finds the data that the first rank of the node has staged"
   run.start(3, "cat $NODE/set/a", {}, run.stage_options());
   CHECK(run.wait() == 0);
   for (int rank = 0; rank < 3; ++rank)
-    CHECK(run.file("logs/attempt-0/rank-000" + std::to_string(rank) + ".log") == "data of a\n");
+    CHECK(run.content_of("logs/attempt-0/rank-000" + std::to_string(rank) + ".log") ==
+          "data of a\n");
   REQUIRE(run.events("staged").size() == 1);
   CHECK(run.events("staged")[0]["files"] == 1);
 }
@@ -117,8 +118,8 @@ TEST_CASE("outputs are copied after the last program of the node has ended") {
             "echo $DLRUN_RANK > $NODE/ckpt/$DLRUN_RANK",
             {}, run.output_options());
   CHECK(run.wait() == 0);
-  CHECK(run.file("out/0") == "0\n");
-  CHECK(run.file("out/1") == "1\n");
+  CHECK(run.content_of("out/0") == "0\n");
+  CHECK(run.content_of("out/1") == "1\n");
   REQUIRE(run.events("outputs").size() == 1);
   CHECK(run.events("outputs")[0]["files"] == 2);
 }
@@ -132,8 +133,8 @@ TEST_CASE(
   run.wait_for_programs(2);
   ::kill(run.pid_of_program(1), SIGKILL);
   CHECK(run.wait() == 128 + SIGKILL);
-  CHECK(run.file("out/0") == "0\n");
-  CHECK(run.file("out/1") == "1\n");
+  CHECK(run.content_of("out/0") == "0\n");
+  CHECK(run.content_of("out/1") == "1\n");
   CHECK(run.events("rank_failed")[0]["rank"] == 1);
   CHECK(processes_of(run.directory).empty());
 }
@@ -148,8 +149,8 @@ TEST_CASE("a file that was written while its program was killed does not replace
             {}, run.output_options(R"(,"every_s":1)"));
   ::kill(run.pid_of_program(0), SIGKILL);
   CHECK(run.wait() == 128 + SIGKILL);
-  CHECK(run.file("out/model") == "whole\n");
-  CHECK(run.file("out/model.unfinished") == "torn");
+  CHECK(run.content_of("out/model") == "whole\n");
+  CHECK(run.content_of("out/model.unfinished") == "torn");
   CHECK(has(run.err(), "may be incomplete"));
 }
 

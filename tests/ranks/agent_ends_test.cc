@@ -125,8 +125,8 @@ TEST_CASE("TERM reaches a program once before any KILL, so that the program can 
   run.wait_for_programs(2);
   run.signal(SIGTERM);
   CHECK(run.wait() == 143);
-  CHECK(run.file("logs/attempt-0/rank-0000.log") == "term 0\n");
-  CHECK(run.file("logs/attempt-0/rank-0001.log") == "term 1\n");
+  CHECK(run.content_of("logs/attempt-0/rank-0000.log") == "term 0\n");
+  CHECK(run.content_of("logs/attempt-0/rank-0001.log") == "term 1\n");
 }
 
 TEST_CASE("with --forward-usr1 each program gets USR1 once, without it no program does") {
@@ -142,11 +142,12 @@ TEST_CASE("with --forward-usr1 each program gets USR1 once, without it no progra
     run.signal(SIGUSR1);
     CHECK(comes_true([&] { return !run.events("signal").empty(); }));
     if (forwards) {
-      CHECK(comes_true([&] { return !run.file("usr1-0").empty() && !run.file("usr1-1").empty(); }));
+      CHECK(comes_true(
+          [&] { return !run.content_of("usr1-0").empty() && !run.content_of("usr1-1").empty(); }));
     }
     std::ofstream(run.directory / "stop") << "";
     CHECK(run.wait() == 0);
-    CHECK(run.file("usr1-0") == (forwards ? "usr1\n" : ""));
+    CHECK(run.content_of("usr1-0") == (forwards ? "usr1\n" : ""));
     CHECK(run.events("signal")[0]["word"] == (forwards ? "checkpoint" : "none"));
   }
 }
@@ -175,7 +176,7 @@ TEST_CASE("when lead is silent for 10 s its ranks end by themselves, and not bef
   CHECK(Clock::now() - began > seconds(6));
   run.signal(SIGCONT);
   CHECK(run.wait() != 0);
-  CHECK(run.file("logs/attempt-0/rank-0000.log").empty());
+  CHECK(run.content_of("logs/attempt-0/rank-0000.log").empty());
 }
 
 TEST_CASE(
@@ -239,7 +240,7 @@ TEST_CASE("an attached profiler writes its result after the end of the program")
                           "/tests/stand_ins:" + run.env.get_or("PATH", "/usr/bin:/bin"));
   run.start(1, "sleep 2; true", {}, {"--profile", "py-spy"});
   CHECK(run.wait() == 0);
-  CHECK(run.file("profile/attempt-0/rank-0000.speedscope.json")
+  CHECK(run.content_of("profile/attempt-0/rank-0000.speedscope.json")
             .find("profile of bash -c sleep 2; true") == 0);
   CHECK(processes_of(run.directory).empty());
 }

@@ -95,7 +95,7 @@ TEST_CASE("output of lead to a file system that hangs does not delay signals") {
   run.start(1, kReportPid + "echo printed >&2; " + kForever);
   const auto program = run.pid_of_program(0);
   // Lead now blocks while it writes this line to its own output.
-  REQUIRE(comes_true([&] { return run.file("local.out") == "printed\n"; }));
+  REQUIRE(comes_true([&] { return run.content_of("local.out") == "printed\n"; }));
   run.signal(SIGTERM);
   CHECK(comes_true([&] { return ::kill(program, 0) != 0; }, seconds(3)));
   run.signal(SIGKILL);
@@ -121,7 +121,7 @@ TEST_CASE(
 
 TEST_CASE("a limit on file sizes truncates the logs, but ends neither lead nor the agents") {
   Run run;
-  run.in_child = [] {
+  run.before_exec = [] {
     ::signal(SIGXFSZ, SIG_DFL);
     limit(RLIMIT_FSIZE, 64 << 10, 64 << 10);
   };
@@ -133,12 +133,12 @@ TEST_CASE("a limit on file sizes truncates the logs, but ends neither lead nor t
   CHECK(run.wait() == 0);
   CHECK(run.events("ended")[0]["state"] == "completed");
   CHECK(run.err().find("File too large (EFBIG)") != std::string::npos);
-  CHECK(run.file("signal") == "XFSZ\n");  // the user's programs have the default action
+  CHECK(run.content_of("signal") == "XFSZ\n");  // the user's programs have the default action
 }
 
 TEST_CASE("lead sees the ends of ranks even if it is started with SIGCHLD ignored") {
   Run run;
-  run.in_child = [] { ::signal(SIGCHLD, SIG_IGN); };
+  run.before_exec = [] { ::signal(SIGCHLD, SIG_IGN); };
   run.start(2, "exit 0");
   CHECK(run.wait() == 0);
 }
@@ -147,16 +147,16 @@ TEST_CASE(
     "lead raises its soft limit on open files, but programs keep the limit that lead was started "
     "with") {
   Run run;
-  run.in_child = [] { limit(RLIMIT_NOFILE, 64, 1024); };
+  run.before_exec = [] { limit(RLIMIT_NOFILE, 64, 1024); };
   run.start(100, "ulimit -Sn > $DLRUN_RUN/limit-$DLRUN_RANK");
   CHECK(run.wait() == 0);
-  CHECK(run.file("limit-0") == "64\n");
-  CHECK(run.file("limit-99") == "64\n");
+  CHECK(run.content_of("limit-0") == "64\n");
+  CHECK(run.content_of("limit-99") == "64\n");
 }
 
 TEST_CASE("if the hard limit on open files is too low, the error has both numbers and the remedy") {
   Run run;
-  run.in_child = [] { limit(RLIMIT_NOFILE, 64, 64); };
+  run.before_exec = [] { limit(RLIMIT_NOFILE, 64, 64); };
   run.start(100, "exit 0");
   CHECK(run.wait() == 77);
   CHECK(run.err().find(
@@ -176,7 +176,7 @@ TEST_CASE("a short run waits until surroundings.json of a large environment is w
   run.prefix = slowed("getdents64", "delay_exit=60000", packages.string());
   run.start(1, "exit 0");
   CHECK(run.wait() == 0);
-  const auto json = Json::parse(run.file("surroundings.json"), nullptr, false);
+  const auto json = Json::parse(run.content_of("surroundings.json"), nullptr, false);
   REQUIRE(json.is_object());
   CHECK(json["venv"]["packages"].size() == 3000);
 }
@@ -190,10 +190,10 @@ TEST_CASE(
   run.prefix = slowed("write", "delay_enter=300000:when=1..3", log);
   run.start(1, "head -c 30000000 /dev/zero | tr '\\0' 'x'; echo; sleep 2; echo end");
   CHECK(run.wait() == 0);
-  CHECK(run.file("local.out")
+  CHECK(run.content_of("local.out")
             .find(" bytes of output are missing here: the file was not written fast enough\n") !=
         std::string::npos);
-  CHECK(run.file("local.out").ends_with("end\n"));
+  CHECK(run.content_of("local.out").ends_with("end\n"));
   CHECK(run.err().find("dlrun: local.out lacks ") != std::string::npos);
 }
 

@@ -47,8 +47,8 @@ TEST_CASE(
     const auto line = "out " + number + " of 4 at 127.0.0.1\n";
     CHECK(run.out().find(line) != std::string::npos);
     CHECK(run.err().find("err " + number + "\n") != std::string::npos);
-    CHECK(run.file("local.out").find(line) != std::string::npos);
-    const auto log = run.file("logs/attempt-0/rank-000" + number + ".log");
+    CHECK(run.content_of("local.out").find(line) != std::string::npos);
+    const auto log = run.content_of("logs/attempt-0/rank-000" + number + ".log");
     CHECK(log.find(line) != std::string::npos);
     CHECK(log.find("err " + number + "\n") != std::string::npos);
   }
@@ -62,7 +62,7 @@ TEST_CASE("megabytes of output arrive completely, also without a newline at the 
   run.start(2, "head -c 3000000 /dev/zero | tr '\\0' 'x'; printf end");
   CHECK(run.wait() == 0);
   CHECK(run.out().size() == 2 * 3'000'003);
-  CHECK(run.file("logs/attempt-0/rank-0001.log").size() == 3'000'003);
+  CHECK(run.content_of("logs/attempt-0/rank-0001.log").size() == 3'000'003);
 }
 
 TEST_CASE(
@@ -182,12 +182,12 @@ TEST_CASE(
   run.env.set("TMPDIR", "/tmp");  // Slurm's value
   run.start(2, "echo $TMPDIR", {}, {"--tmpdir", run.folder.string()});
   CHECK(run.wait() == 0);
-  CHECK(run.file("logs/attempt-0/rank-0001.log") == run.folder.string() + "\n");
+  CHECK(run.content_of("logs/attempt-0/rank-0001.log") == run.folder.string() + "\n");
   Run other;
   other.env.set("TMPDIR", "/tmp");
   other.start(2, "echo $TMPDIR", {}, {"--tmpdir", "/no/such/folder"});
   CHECK(other.wait() == 0);
-  CHECK(other.file("logs/attempt-0/rank-0001.log") == "/tmp\n");
+  CHECK(other.content_of("logs/attempt-0/rank-0001.log") == "/tmp\n");
   REQUIRE(other.events("warning").size() == 1);
   CHECK(other.events("warning")[0]["message"] ==
         "disk: cannot create a file in /no/such/folder: No such file or directory (TMPDIR of "
@@ -230,12 +230,12 @@ TEST_CASE("another job that finds the run claimed exits at once with 75 and chan
   Run run;
   run.start(1, "true");
   CHECK(run.wait() == 0);
-  const auto claim = run.file("claim");
+  const auto claim = run.content_of("claim");
   run.start(1, "touch $DLRUN_RUN/second");
   CHECK(run.wait() == 75);  // without Slurm, each lead process is a job of its own
   CHECK(run.err().find("holds this run") != std::string::npos);
   CHECK_FALSE(fs::exists(run.directory / "second"));
-  CHECK(run.file("claim") == claim);
+  CHECK(run.content_of("claim") == claim);
   CHECK(run.events("ended").size() == 1);
 }
 

@@ -47,9 +47,9 @@ TEST_CASE(
   CHECK(run.events("ended").size() == 1);
   CHECK(run.events("ended")[0]["state"] == "completed");
   CHECK(run.events("ended")[0]["attempt"] == 2);
-  CHECK(trim(run.file("attempt")) == "2");
+  CHECK(trim(run.content_of("attempt")) == "2");
   for (const auto* attempt : {"0", "1", "2"}) {
-    CHECK(run.file(fmt::format("logs/attempt-{}/rank-0002.log", attempt)) ==
+    CHECK(run.content_of(fmt::format("logs/attempt-{}/rank-0002.log", attempt)) ==
           fmt::format("attempt {}\n", attempt));
   }
   CHECK(processes_of(run.directory).empty());
@@ -61,8 +61,8 @@ TEST_CASE("each attempt has a new secret, so that ranks of an earlier attempt ca
       1, "tr '\\0' '\\n' </proc/$PPID/environ | grep ^DLRUN_SECRET=; exit $((1 - DLRUN_ATTEMPT))",
       {"--retry", "1", "--retry-on", "failure"});
   CHECK(run.wait() == 0);
-  const auto first = run.file("logs/attempt-0/rank-0000.log");
-  const auto second = run.file("logs/attempt-1/rank-0000.log");
+  const auto first = run.content_of("logs/attempt-0/rank-0000.log");
+  const auto second = run.content_of("logs/attempt-1/rank-0000.log");
   CHECK(first.size() == std::string("DLRUN_SECRET=\n").size() + 64);
   CHECK(second.size() == first.size());
   CHECK(first != second);
@@ -146,8 +146,9 @@ TEST_CASE(
   ::kill(program, SIGSTOP);
   ::usleep(3'000'000);
   ::kill(program, SIGCONT);
-  const auto log_size = run.file("logs/attempt-0/rank-0001.log").size();
-  CHECK(comes_true([&] { return run.file("logs/attempt-0/rank-0001.log").size() > log_size; }));
+  const auto log_size = run.content_of("logs/attempt-0/rank-0001.log").size();
+  CHECK(
+      comes_true([&] { return run.content_of("logs/attempt-0/rank-0001.log").size() > log_size; }));
   CHECK(run.events("attempt_end").empty());
   ::kill(program, SIGSTOP);
   const auto stopped_at = Clock::now();
@@ -172,8 +173,9 @@ TEST_CASE("a job that is suspended as a whole does not count as hanging") {
   ::usleep(8'000'000);
   for (const auto pid : all) ::kill(pid, SIGCONT);
   run.signal(SIGCONT);
-  const auto size = run.file("logs/attempt-0/rank-0000.log").size();
-  CHECK(comes_true([&] { return run.file("logs/attempt-0/rank-0000.log").size() > size + 20; }));
+  const auto size = run.content_of("logs/attempt-0/rank-0000.log").size();
+  CHECK(comes_true(
+      [&] { return run.content_of("logs/attempt-0/rank-0000.log").size() > size + 20; }));
   std::ofstream(run.directory / "stop") << "";
   CHECK(run.wait() == 0);
 }

@@ -64,8 +64,8 @@ class Run {
   fs::path directory = folder / "run";  ///< the run directory
   std::string agent = kAgent;
   std::vector<std::string> prefix{};  ///< the command in front of lead, such as strace
-  /// Runs in lead's process before exec(), for example to set limits or to ignore signals.
-  std::function<void()> in_child{};
+  /// Runs in lead's process, for example to set limits or to ignore signals.
+  std::function<void()> before_exec{};
 
   Run() { fs::create_directories(directory); }
   ~Run() {
@@ -115,7 +115,7 @@ class Run {
     REQUIRE(lead_ >= 0);
     if (lead_ == 0) {
       ::setpgid(0, 0);
-      if (in_child) in_child();
+      if (before_exec) before_exec();
       ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), 1);
       ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), 2);
       ::execvpe(words[0], words.data(), variables.data());
@@ -147,14 +147,14 @@ class Run {
   [[nodiscard]] std::string err() const {
     return read_file(folder / "err", 1U << 28U).value_or("");
   }
-  /// Returns the content of a file of the run; "" if the file is missing.
-  [[nodiscard]] std::string file(const std::string& name) const {
+  /// Returns the content of this file in the run directory; "" if the file is missing.
+  [[nodiscard]] std::string content_of(const std::string& name) const {
     return read_file(directory / name, 1U << 28U).value_or("");
   }
   /// Returns the run's events, or only those of one kind.
   [[nodiscard]] std::vector<Json> events(const std::string& kind = "") const {
     std::vector<Json> found;
-    for (const auto& event : parse_checked_lines(file("events.jsonl")).objects) {
+    for (const auto& event : parse_checked_lines(content_of("events.jsonl")).objects) {
       if (kind.empty() || event["event"] == kind) found.push_back(event);
     }
     return found;
@@ -164,7 +164,8 @@ class Run {
   [[nodiscard]] pid_t pid_of_program(int rank) const {
     pid_t pid = 0;
     REQUIRE(comes_true([&] {
-      pid = static_cast<pid_t>(parse_int(trim(file("pid-" + std::to_string(rank)))).value_or(0));
+      pid = static_cast<pid_t>(
+          parse_int(trim(content_of("pid-" + std::to_string(rank)))).value_or(0));
       return pid > 0;
     }));
     return pid;
