@@ -144,8 +144,8 @@ TEST_CASE_FIXTURE(StandIn,
         checker.check_device_memory(*this, [] {});
         return checker.failures;
       },
-      set_options_for_loss));
-  CHECK(steady_clock::now() - before < 3 * kLossTimeout);
+      set_options_for_lost_rank));
+  CHECK(steady_clock::now() - before < 3 * kLostRankTimeout);
 }
 
 TEST_CASE_FIXTURE(StandIn,
@@ -172,7 +172,7 @@ TEST_CASE_FIXTURE(StandIn,
         return checker.failures;
       },
       [&](CommunicatorOptions& options) {
-        set_options_for_loss(options);
+        set_options_for_lost_rank(options);
         options.timeout = kLong;
       }));
   CHECK(steady_clock::now() - before < kLong / 3);
@@ -196,8 +196,8 @@ TEST_CASE_FIXTURE(StandIn,
         checker.expect_cause("check_results()", comm.check_results());
         return checker.failures;
       },
-      set_options_for_loss));
-  CHECK(steady_clock::now() - before < 3 * kLossTimeout);
+      set_options_for_lost_rank));
+  CHECK(steady_clock::now() - before < 3 * kLostRankTimeout);
 }
 
 }  // namespace dlrun

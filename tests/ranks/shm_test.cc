@@ -163,14 +163,14 @@ TEST_CASE("shm: a rank that waits for a late rank leaves the processor to others
   expect_no_failures(on_ranks(2, [&](Communicator& comm) -> std::vector<std::string> {
     if (auto met = comm.barrier(); !met) return {met.error().message};
     if (comm.rank() == 0) std::this_thread::sleep_for(kLate);
-    const auto own_time = [] {
+    const auto cpu_time = [] {
       timespec time{};
       ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
       return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
     };
-    const auto before = own_time();
+    const auto before = cpu_time();
     if (auto met = comm.barrier(); !met) return {met.error().message};
-    if (comm.rank() == 1 && own_time() - before > kLate / 10)
+    if (comm.rank() == 1 && cpu_time() - before > kLate / 10)
       return {"rank 1 used the processor while it waited"};
     return {};
   }));
@@ -239,8 +239,8 @@ TEST_CASE("shm: if one rank has no room, no rank shares memory, and collectives 
 }
 
 TEST_CASE(
-    "shm: if there is no shared memory at the start, every rank gets an error with the needed size "
-    "at once") {
+    "shm: if there is no shared memory at the start, every rank at once gets an error with the "
+    "needed size") {
   const TemporaryDirectory folder;
   const auto before = steady_clock::now();
   const auto codes = in_processes(2, folder.path(), [](int rank, Store& store) {
@@ -294,12 +294,12 @@ TEST_CASE("shm: bytes are copied correctly into shared memory at any alignment, 
         std::vector<char> from(bytes + kSpare);
         for (char& byte : from) byte = static_cast<char>(random());
         std::vector<char> to(bytes + kSpare, 'x');
-        const std::size_t in = random() % kSpare;
-        const std::size_t out = random() % kSpare;
-        writer.write(to.data() + out, from.data() + in, bytes);
+        const std::size_t from_offset = random() % kSpare;
+        const std::size_t to_offset = random() % kSpare;
+        writer.write(to.data() + to_offset, from.data() + from_offset, bytes);
         std::vector<char> expected(bytes + kSpare, 'x');
-        std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(in), bytes,
-                    expected.begin() + static_cast<std::ptrdiff_t>(out));
+        std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(from_offset), bytes,
+                    expected.begin() + static_cast<std::ptrdiff_t>(to_offset));
         REQUIRE(to == expected);
       }
     }

@@ -59,7 +59,7 @@ struct World {
   std::condition_variable changed;
   int size = 0, joined = 0;
   std::vector<Call> calls;
-  int arrived = 0, left = 0;
+  int arrived = 0, finished = 0;
   std::uint64_t round = 0;
   bool has_lost_rank = false;
   int async_error = kSuccess;  ///< what a communicator with an unfinished collective reports
@@ -136,8 +136,8 @@ int run_collective(Comm& comm, Queue& stream, const void* from, void* to, std::s
   std::vector<std::byte> result(result_bytes);
   work(calls, result.data());
   lock.lock();
-  if (++world.left == world.size) {
-    world.left = 0;
+  if (++world.finished == world.size) {
+    world.finished = 0;
     world.arrived = 0;
     ++world.round;
     world.changed.notify_all();
@@ -174,41 +174,41 @@ T reduced(T a, T b, int op) {
   return static_cast<T>(a + b);
 }
 
-/// Reduces `count` elements from `offset` on of all inputs into `result`.
+/// Reduces the elements [offset, offset + count) of all inputs into `result`.
 template <typename T, typename Combine>
 void reduce_as(const std::vector<Call>& calls, std::size_t offset, std::size_t count,
                std::byte* result, Combine&& combine) {
   for (std::size_t i = 0; i < count; ++i) {
-    T sum{};
+    T combined{};
     for (std::size_t rank = 0; rank < calls.size(); ++rank) {
       T value{};
       std::memcpy(&value,
                   static_cast<const std::byte*>(calls[rank].from) + (offset + i) * sizeof(T),
                   sizeof(T));
-      sum = rank == 0 ? value : combine(sum, value);
+      combined = rank == 0 ? value : combine(combined, value);
     }
-    std::memcpy(result + i * sizeof(T), &sum, sizeof(T));
+    std::memcpy(result + i * sizeof(T), &combined, sizeof(T));
   }
 }
 
 void reduce(const std::vector<Call>& calls, std::size_t offset, std::size_t count, int type, int op,
             std::byte* result) {
-  const auto plain = [op](auto a, auto b) { return reduced(a, b, op); };
+  const auto combine = [op](auto a, auto b) { return reduced(a, b, op); };
   switch (type) {
     case kUint8:
-      return reduce_as<std::uint8_t>(calls, offset, count, result, plain);
+      return reduce_as<std::uint8_t>(calls, offset, count, result, combine);
     case kInt64:
-      return reduce_as<std::int64_t>(calls, offset, count, result, plain);
+      return reduce_as<std::int64_t>(calls, offset, count, result, combine);
     case kUint64:
-      return reduce_as<std::uint64_t>(calls, offset, count, result, plain);
+      return reduce_as<std::uint64_t>(calls, offset, count, result, combine);
     case kFloat16:
-      return reduce_as<dlrun::Float16>(calls, offset, count, result, plain);
+      return reduce_as<dlrun::Float16>(calls, offset, count, result, combine);
     case kFloat32:
-      return reduce_as<float>(calls, offset, count, result, plain);
+      return reduce_as<float>(calls, offset, count, result, combine);
     case kFloat64:
-      return reduce_as<double>(calls, offset, count, result, plain);
+      return reduce_as<double>(calls, offset, count, result, combine);
     case kBfloat16:
-      return reduce_as<dlrun::Bfloat16>(calls, offset, count, result, plain);
+      return reduce_as<dlrun::Bfloat16>(calls, offset, count, result, combine);
     default:
       return;
   }

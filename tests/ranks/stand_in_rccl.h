@@ -61,18 +61,18 @@ class DeviceMemory {
 };
 
 /// The timeout of ranks that lose a peer.
-inline constexpr std::chrono::seconds kLossTimeout = wall_limit(std::chrono::seconds(2));
+inline constexpr std::chrono::seconds kLostRankTimeout = wall_limit(std::chrono::seconds(2));
 
-/// The reason that the backend gives for a collective which did not end within kLossTimeout.
+/// The reason that the backend gives for a collective which did not end within kLostRankTimeout.
 inline std::string lost_or_stuck_message() {
   return fmt::format("a collective did not end within {} s; a rank is lost or stuck",
-                     kLossTimeout.count());
+                     kLostRankTimeout.count());
 }
 
-/// Sets the timeout to kLossTimeout, and turns off the comparison of calls. The comparison uses
+/// Sets the timeout to kLostRankTimeout, and turns off the comparison of calls. The comparison uses
 /// host memory, so it would notice a lost rank before a collective on device memory does.
-inline void set_options_for_loss(CommunicatorOptions& options) {
-  options.timeout = kLossTimeout;
+inline void set_options_for_lost_rank(CommunicatorOptions& options) {
+  options.timeout = kLostRankTimeout;
   options.checked_calls = 0;
 }
 

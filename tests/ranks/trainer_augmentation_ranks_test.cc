@@ -21,9 +21,10 @@ TEST_CASE(
     "augmentation") {
   // The tolerance is for rounding: the ranks add the same numbers in another order, in 22 steps.
   check_that_ranks_train_as_one(augmented(), 1e-4);
-  const auto plain = train(1, small_options(), {}, "single");
-  const auto changed = train(1, augmented(), {}, "single");
-  CHECK(largest_difference(plain[0].parameters, changed[0].parameters) > 1e-3);
+  const auto without_augmentation = train(1, small_options(), {}, "single");
+  const auto with_augmentation = train(1, augmented(), {}, "single");
+  CHECK(largest_difference(without_augmentation[0].parameters, with_augmentation[0].parameters) >
+        1e-3);
 }
 
 TEST_CASE("augmented training resumes to the same bits") {

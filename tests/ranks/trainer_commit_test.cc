@@ -13,7 +13,8 @@ namespace dlrun::trainer {
 namespace {
 
 /// Fails as a communicator whose last collective was aborted on the device after wait() had
-/// returned: only check_results() fails. The sums, which would then be partial, are right here.
+/// returned: only check_results() fails. The sums, which would then be partial, are correct in this
+/// test.
 class CutOff final : public ForwardingCommunicator {
  public:
   using ForwardingCommunicator::ForwardingCommunicator;

@@ -20,7 +20,7 @@
 namespace dlrun::trainer {
 namespace {
 
-using Words = std::vector<std::string>;
+using LayerTexts = std::vector<std::string>;
 
 constexpr std::size_t kImages = 4;
 
@@ -66,10 +66,11 @@ struct Trained {
 
 /// Trains on random images in batches of kBatch. A step has the operations of Trainer::step().
 template <typename T>
-Trained train(Kernels<T>& kernels, const Words& words, const ImageShape& image, int steps) {
+Trained train(Kernels<T>& kernels, const LayerTexts& layer_texts, const ImageShape& image,
+              int steps) {
   constexpr std::size_t kBatch = 12;
   constexpr std::size_t kClasses = 10;
-  auto layers = make_layers<T>(words, image, kClasses);
+  auto layers = make_layers<T>(layer_texts, image, kClasses);
   REQUIRE_MESSAGE(layers.has_value(), layers.error().message);
   Network<T> network(kernels, std::move(*layers), image.size(), kBatch, 2);
   network.initialise(3);
@@ -130,13 +131,13 @@ void compare(const Trained& got, const Trained& expected, double tolerance) {
 /// Returns |got - expected| / |expected| in the Euclidean norm.
 double relative_error(const std::vector<float>& got, const std::vector<float>& expected) {
   REQUIRE(got.size() == expected.size());
-  double difference = 0;
-  double size = 0;
+  double difference_squares = 0;
+  double expected_squares = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
-    difference += std::pow(double{got[i]} - double{expected[i]}, 2);
-    size += std::pow(double{expected[i]}, 2);
+    difference_squares += std::pow(double{got[i]} - double{expected[i]}, 2);
+    expected_squares += std::pow(double{expected[i]}, 2);
   }
-  return std::sqrt(difference / size);
+  return std::sqrt(difference_squares / expected_squares);
 }
 
 }  // namespace
@@ -305,16 +306,17 @@ TEST_CASE(
             kernels.layer_kernels().normalise(p[1], p[3], p[4], rows, channels, false, p[0]);
           },
           1e-5);
-      for (const bool is_input : {false, true}) {
+      for (const bool compares_input_gradient : {false, true}) {
         compare(
-            is_input ? "normalise_backward_input" : "gradients",
-            {is_input ? x : running, x, running, running, dy, numbers(2 * channels, 3), running},
+            compares_input_gradient ? "normalise_backward_input" : "gradients",
+            {compares_input_gradient ? x : running, x, running, running, dy,
+             numbers(2 * channels, 3), running},
             [&](auto& kernels, const auto& p) {
               auto& layers = kernels.layer_kernels();
               statistics(kernels, p[1], p[2], p[3], nullptr);
               layers.normalise_backward_sums(p[1], p[4], p[3], rows, channels, sum_over_ranks,
-                                             is_input ? p[2] : p[0], p[6]);
-              if (is_input)
+                                             compares_input_gradient ? p[2] : p[0], p[6]);
+              if (compares_input_gradient)
                 layers.normalise_backward_input(p[1], p[4], p[3], p[5], p[6], rows, channels, p[0]);
             },
             1e-5, 10);
@@ -328,7 +330,7 @@ TEST_CASE("forward and backward of every layer on the GPU give the CPU's numbers
   const auto device = gpu();
   if (device == nullptr) return;
   const auto host = make_cpu_kernels<float>(1);
-  const std::vector<Words> models{
+  const std::vector<LayerTexts> models{
       {"dense 24", "relu", "dense 10"},
       {"conv2d 6 3", "tanh", "conv2d 5 3 same", "sigmoid", "flatten", "dense 10"},
       {"conv2d 4 3 stride 2 same", "relu", "dense 10"},
@@ -345,11 +347,11 @@ TEST_CASE("forward and backward of every layer on the GPU give the CPU's numbers
       {"depthwise 3 stride 2 same nobias", "silu", "squeeze-excite 3", "maxpool 3 stride 1 same",
        "conv2d 6 1 nobias", "relu", "avgpool all", "dense 10"},
   };
-  for (const Words& words : models) {
-    CAPTURE(words.front());
+  for (const LayerTexts& layer_texts : models) {
+    CAPTURE(layer_texts.front());
     constexpr ImageShape kImage{9, 7, 2};
     // On the CPU, float differs from double by at most 2e-6.
-    compare(train(*device, words, kImage, 1), train(*host, words, kImage, 1), 2e-5);
+    compare(train(*device, layer_texts, kImage, 1), train(*host, layer_texts, kImage, 1), 2e-5);
   }
 }
 
@@ -390,7 +392,7 @@ TEST_CASE("in bf16, convolutions are computed from rounded inputs, and their res
 TEST_CASE("a step of mlp and cnn in bf16 differs from float32 no more than the rounding explains") {
   const auto device = gpu();
   if (device == nullptr) return;
-  const auto rounding = gpu({.precision = Precision::kBfloat16});
+  const auto bf16_device = gpu({.precision = Precision::kBfloat16});
   struct Case {
     std::string model;
     double output, gradients;  ///< largest relative error, in the Euclidean norm
@@ -401,13 +403,13 @@ TEST_CASE("a step of mlp and cnn in bf16 differs from float32 no more than the r
   for (const Case& one : {Case{"mlp", 0.011, 0.09}, Case{"cnn", 0.013, 0.17}}) {
     CAPTURE(one.model);
     const std::vector<std::size_t> hidden{512};
-    const Words words = *named_model(one.model, hidden, 10);
-    const Trained exact = train(*device, words, {28, 28, 1}, 1);
-    const Trained near = train(*rounding, words, {28, 28, 1}, 1);
-    CHECK(relative_error(near.output, exact.output) < one.output);
-    CHECK(relative_error(near.gradients, exact.gradients) < one.gradients);
-    CHECK(near.output != exact.output);  // rounding has an effect
-    CHECK(train(*rounding, words, {28, 28, 1}, 1).parameters == near.parameters);
+    const LayerTexts layer_texts = *named_model(one.model, hidden, 10);
+    const Trained in_float32 = train(*device, layer_texts, {28, 28, 1}, 1);
+    const Trained in_bf16 = train(*bf16_device, layer_texts, {28, 28, 1}, 1);
+    CHECK(relative_error(in_bf16.output, in_float32.output) < one.output);
+    CHECK(relative_error(in_bf16.gradients, in_float32.gradients) < one.gradients);
+    CHECK(in_bf16.output != in_float32.output);  // rounding has an effect
+    CHECK(train(*bf16_device, layer_texts, {28, 28, 1}, 1).parameters == in_bf16.parameters);
   }
 }
 
@@ -415,22 +417,23 @@ TEST_CASE("cnn and a residual network trained on the GPU match those trained on 
   const auto device = gpu();
   if (device == nullptr) return;
   const auto host = make_cpu_kernels<float>(1);
-  const Words residual{"conv2d 16 3 same",
-                       "batchnorm",
-                       "relu",
-                       "residual: conv2d 16 3 same; batchnorm; relu; conv2d 16 3 same; batchnorm",
-                       "relu",
-                       "residual: conv2d 32 3 stride 2 same; batchnorm; relu; conv2d 32 3 same; "
-                       "batchnorm; shortcut; "
-                       "conv2d 32 1 stride 2; batchnorm",
-                       "relu",
-                       "avgpool 8",
-                       "dense 10"};
+  const LayerTexts residual{
+      "conv2d 16 3 same",
+      "batchnorm",
+      "relu",
+      "residual: conv2d 16 3 same; batchnorm; relu; conv2d 16 3 same; batchnorm",
+      "relu",
+      "residual: conv2d 32 3 stride 2 same; batchnorm; relu; conv2d 32 3 same; "
+      "batchnorm; shortcut; "
+      "conv2d 32 1 stride 2; batchnorm",
+      "relu",
+      "avgpool 8",
+      "dense 10"};
   // On the CPU, float differs from double by 8e-7. The tolerance is larger, because some of a
   // million numbers are so near to a ReLU's 0, or to the largest number of their window, that
   // rounding decides the path of their gradient.
   constexpr double kTolerance = 1e-3;
-  const Words cnn = *named_model("cnn", {}, 10);
+  const LayerTexts cnn = *named_model("cnn", {}, 10);
   compare(train(*device, cnn, {28, 28, 1}, 5), train(*host, cnn, {28, 28, 1}, 5), kTolerance);
   compare(train(*device, residual, {16, 16, 3}, 5), train(*host, residual, {16, 16, 3}, 5),
           kTolerance);

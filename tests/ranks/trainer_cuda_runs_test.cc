@@ -19,7 +19,7 @@ namespace dlrun::trainer {
 namespace {
 
 /// Returns options for two epochs of ten steps; the last step has fewer samples.
-TrainOptions short_run() {
+TrainOptions short_run_options() {
   TrainOptions options;
   options.hidden = {24};
   options.epochs = 2;
@@ -34,7 +34,7 @@ const Split& digits() {
   return kDigits;
 }
 
-/// A training with one rank.
+/// The result of a training with one rank.
 struct Training {
   Outcome outcome;
   std::vector<float> parameters;
@@ -64,8 +64,8 @@ TEST_CASE("training on the GPU gives the CPU's parameters, or the error names th
   if (device == nullptr) return;
   // The tolerance is for the rounding of 20 steps.
   const auto host = make_cpu_kernels<float>(1);
-  check_close(parameters_after(*device, short_run()), parameters_after(*host, short_run()), 1e-4,
-              1);
+  check_close(parameters_after(*device, short_run_options()),
+              parameters_after(*host, short_run_options()), 1e-4, 1);
 }
 
 TEST_CASE("a training in bf16 reaches the accuracy of float32") {
@@ -77,12 +77,12 @@ TEST_CASE("a training in bf16 reaches the accuracy of float32") {
   options.layers = *named_model("cnn", {}, 10);
   options.epochs = 3;
   options.checkpoint_keep = 0;
-  const Training exact = training(*device, options, data);
-  const Training near = training(*bf16_device, options, data);
-  CHECK(exact.outcome.test_accuracy > 0.95);
+  const Training in_float32 = training(*device, options, data);
+  const Training in_bf16 = training(*bf16_device, options, data);
+  CHECK(in_float32.outcome.test_accuracy > 0.95);
   // Two trainings in float32 with other seeds differ by up to a hundredth, too.
-  CHECK(near.outcome.test_accuracy > exact.outcome.test_accuracy - 0.02);
-  CHECK(near.parameters != exact.parameters);
+  CHECK(in_bf16.outcome.test_accuracy > in_float32.outcome.test_accuracy - 0.02);
+  CHECK(in_bf16.parameters != in_float32.parameters);
 }
 
 TEST_CASE("training with data in host memory gives the same bits as with data on the GPU") {
@@ -91,22 +91,23 @@ TEST_CASE("training with data in host memory gives the same bits as with data on
   const auto streaming = gpu({.most_data_bytes = 1000});
   REQUIRE(streaming->upload(digits().train).is_streamed);
   REQUIRE_FALSE(device->upload(digits().train).is_streamed);
-  CHECK(parameters_after(*streaming, short_run()) == parameters_after(*device, short_run()));
+  CHECK(parameters_after(*streaming, short_run_options()) ==
+        parameters_after(*device, short_run_options()));
 }
 
 TEST_CASE("captured steps (CUDA graphs) give the same bits as separate operations") {
   if (gpu() == nullptr) return;
   std::vector<TrainOptions> runs;
   for (const char* rule : {"sgd", "adam", "lars"}) {  // lars waits for norms during a step
-    runs.push_back(short_run());
+    runs.push_back(short_run_options());
     runs.back().optimizer.name = rule;
   }
-  runs.push_back(short_run());
+  runs.push_back(short_run_options());
   runs.back().layers = {"conv2d 8 3",  "batchnorm", "relu", "maxpool 2",
                         "dropout 0.3", "dense 32",  "relu", "dense 10"};
   runs.push_back(runs.back());
   runs.back().micro_batch = 5;
-  runs.push_back(short_run());
+  runs.push_back(short_run_options());
   runs.back().clip_norm = 0.5;
   for (const TrainOptions& options : runs) {
     CAPTURE(options.optimizer.name);

@@ -67,7 +67,7 @@ TEST_CASE(
   compare("relu_backward", {numbers(kN * kWidth, 7), x, y}, [](auto& kernels, const auto& p) {
     kernels.relu_backward(p[1], p[2], p[0], kN * kWidth);
   });
-  for (const std::size_t output : {0U, 1U}) {  // first the gradient, then the totals
+  for (const bool compares_totals : {false, true}) {
     compare("softmax_cross_entropy",
             {numbers(kN * kClasses, 8), numbers(2, 9), numbers(kN * kClasses, 10)},
             [&](auto& kernels, const auto& p) {
@@ -79,7 +79,7 @@ TEST_CASE(
               kernels.softmax_cross_entropy(p[2], static_cast<std::uint8_t*>(memory.get()), kN,
                                             kClasses, 0.25F, p[0], p[1]);
               // relu copies the totals (positive numbers) to the array that is compared.
-              if (output == 1) kernels.relu(p[1], p[0], 2);
+              if (compares_totals) kernels.relu(p[1], p[0], 2);
             });
   }
   Dataset data;
@@ -144,10 +144,11 @@ TEST_CASE("in bf16, products are computed from rounded inputs and added up in fl
       CAPTURE(what);
       const std::vector<std::vector<float>> arrays{numbers(kN * kOut, 5), x, w,
                                                    numbers(1 + kOut, 6)};
-      const std::vector<std::vector<float>> near{arrays[0], rounded(x), rounded(w), arrays[3]};
+      const std::vector<std::vector<float>> rounded_arrays{arrays[0], rounded(x), rounded(w),
+                                                           arrays[3]};
       // Products of 16-bit numbers are exact in float32. Only the order of float32's sums differs.
-      check_close(result_of(*device, arrays, operation), result_of(*host, near, operation), 1e-5,
-                  1);
+      check_close(result_of(*device, arrays, operation),
+                  result_of(*host, rounded_arrays, operation), 1e-5, 1);
     };
     for (const auto ta : {Transpose::kNo, Transpose::kYes}) {
       for (const auto tb : {Transpose::kNo, Transpose::kYes}) {

@@ -37,7 +37,7 @@ std::vector<Trained> train_by_file(int size, const fs::path& folder, TrainOption
   return trained;
 }
 
-TrainOptions descent() {
+TrainOptions small_sgd_options() {
   TrainOptions options = small_options();
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
@@ -51,7 +51,7 @@ TEST_CASE(
     "over the ranks") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder.path(), 300, 50, 1, 7));
-  TrainOptions options = descent();
+  TrainOptions options = small_sgd_options();
   options.epochs = 6;
   options.batch = 300;
   const auto want = train(1, options);
@@ -75,7 +75,7 @@ TEST_CASE(
     "has the most samples") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder.path(), 300, 50, 1, 3));
-  TrainOptions options = descent();
+  TrainOptions options = small_sgd_options();
   options.batch = 201;
   for (const Trained& rank : train_by_file(2, folder.path(), options)) {
     CHECK(message_of(rank) ==
@@ -88,7 +88,7 @@ TEST_CASE(
 TEST_CASE("training with partitions of different sizes works, and resumes to the same bits") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder / "data", 300, 50, 1, 3));  // rank 0 has 200 samples, rank 1 has 100
-  TrainOptions options = descent();
+  TrainOptions options = small_sgd_options();
   options.batch = 14;
   options.checkpoint_every = 10;
   options.checkpoint_keep = 100;
@@ -113,7 +113,7 @@ TEST_CASE(
     "middle") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder / "data", 300, 50, 1, 3));
-  TrainOptions options = descent();
+  TrainOptions options = small_sgd_options();
   options.batch = 14;
   options.checkpoint_every = 10;
   options.checkpoint_keep = 100;
@@ -160,7 +160,7 @@ TEST_CASE("samples with several classes train with the sigmoid loss on N ranks a
     part->labels = std::move(labels);
     part->label_width = part->classes = 4;
   }
-  TrainOptions options = descent();
+  TrainOptions options = small_sgd_options();
   options.loss = Loss::kSigmoid;
   options.learning_rate = 0.5;
   // Guessing gives the loss log 2. The ranks add the same numbers in another order, in 22 steps.

@@ -92,7 +92,7 @@ RcclRun train_over_rccl(const StandIn& stand_in, int stops_at) {
     if (stops) run.calls = wrapped.calls();
     return {};
   };
-  expect_no_failures(on_threads("rccl", kRanks, train_rank, set_options_for_loss));
+  expect_no_failures(on_threads("rccl", kRanks, train_rank, set_options_for_lost_rank));
   run.checkpoints = committed_checkpoints(folder.path());
   return run;
 }
