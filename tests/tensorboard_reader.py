@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """usage: tensorboard_reader.py FILE...
 
-Decodes TensorBoard's event files and prints one JSON object per event. Ends with code 1 and a
-message if a checksum is wrong, a record is cut, or a message is malformed.
+Decodes TensorBoard's event files and prints one JSON object per event. Ends with code 1 and the
+reason if a checksum is wrong, a record is cut, or a protocol buffer is malformed.
 
 This decoder is written from the formats alone: the framing of TFRecord, CRC32C as RFC 3720
 specifies it, the wire format of protocol buffers, and the numbers of the fields in event.proto and

@@ -28,9 +28,9 @@ TEST_CASE(
   // The micro F1 is 0 if the network predicts no class, and about 0.2 if it predicts every class.
   // So the bound shows only that the network predicts some of the labels.
   CHECK(alone.micro_f1 > 0.15);
-  double samples = 0;
-  for (const ClassScore& score : alone.classes) samples += score.samples;
-  CHECK(samples == std::ranges::count(data.test.labels, 1));
+  double label_count = 0;
+  for (const ClassScore& score : alone.classes) label_count += score.samples;
+  CHECK(label_count == std::ranges::count(data.test.labels, 1));
   for (const int size : {2, 7}) {
     CAPTURE(size);
     options.batch = 28 / static_cast<std::size_t>(size);

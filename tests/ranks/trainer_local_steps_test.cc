@@ -22,7 +22,6 @@ namespace dlrun::trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
 
 constexpr double kMomentum = 0.9;
 
@@ -199,8 +198,8 @@ void check_that_local_steps_resume(const char* optimizer) {
     if (entry.is_directory()) saved.push_back(entry.path().filename());
   }
   std::ranges::sort(saved);
-  CHECK(saved == Words{"step-00000004", "step-00000009", "step-00000014", "step-00000017",
-                       "step-00000020", "step-00000022"});
+  CHECK(saved == std::vector<std::string>{"step-00000004", "step-00000009", "step-00000014",
+                                          "step-00000017", "step-00000020", "step-00000022"});
   for (const char* step : {"step-00000004", "step-00000009", "step-00000017"}) {
     CAPTURE(step);
     options.checkpoint_dir = folder / step;

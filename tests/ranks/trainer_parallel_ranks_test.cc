@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using Compression = GradientReducer::Compression;
 
-TrainOptions clipped_descent() {
+TrainOptions clipped_sgd_options() {
   TrainOptions options = small_options();
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
@@ -31,7 +31,7 @@ TrainOptions clipped_descent() {
   return options;
 }
 
-TrainOptions adam() {
+TrainOptions adam_options() {
   TrainOptions options = small_options();
   options.learning_rate = 0.005;
   return options;
@@ -72,7 +72,7 @@ TEST_CASE(
     "training with compressed gradients is close to training without, and equal on all ranks") {
   for (const auto& [compression, tolerance] :
        {std::pair(Compression::kBfloat16, 0.02), {Compression::kFloat16, 0.002}}) {
-    TrainOptions options = clipped_descent();
+    TrainOptions options = clipped_sgd_options();
     const auto one = train(1, options);
     REQUIRE_MESSAGE(one[0].outcome.has_value(), message_of(one[0]));
     options.bucket_options.compression = compression;
@@ -98,11 +98,11 @@ TEST_CASE(
 }
 
 TEST_CASE("N ranks with sharded optimizer states train like one rank") {
-  TrainOptions options = clipped_descent();
+  TrainOptions options = clipped_sgd_options();
   options.has_sharded_state = true;
   // The ranks add the same numbers in another order, in 22 steps.
   check_that_ranks_train_as_one(options, 1e-6);
-  options = adam();
+  options = adam_options();
   options.has_sharded_state = true;
   // Dividing by a root mean square amplifies small differences, with or without sharding.
   check_that_ranks_train_as_one(options, 2e-4);
@@ -111,7 +111,7 @@ TEST_CASE("N ranks with sharded optimizer states train like one rank") {
 TEST_CASE(
     "sharded optimizer states, and arrays that ranks share, give the same numbers as whole states "
     "at the same world size") {
-  for (const TrainOptions& whole : {clipped_descent(), adam()}) {
+  for (const TrainOptions& whole : {clipped_sgd_options(), adam_options()}) {
     TrainOptions options = whole;
     options.batch = 7;
     const auto want = train(4, options, {}, "gloo");
@@ -126,9 +126,9 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a checkpoint of sharded states can be resumed to the same bits, at another world size, and "
-    "unsharded") {
-  TrainOptions options = adam();
+    "a checkpoint of sharded states can be resumed to the same bits, and also at another world "
+    "size or unsharded") {
+  TrainOptions options = adam_options();
   options.has_sharded_state = true;
   options.batch = 14;
   check_that_it_resumes(options);

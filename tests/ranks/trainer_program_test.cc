@@ -31,13 +31,13 @@ namespace fs = std::filesystem;
 
 const std::string kProgram = DLRUN_BINARY_DIR "/bin/dlrun-trainer";
 
-Words words(Words first, const Words& rest) {
+Words concatenated(Words first, const Words& rest) {
   first.insert(first.end(), rest.begin(), rest.end());
   return first;
 }
 
 #ifdef DLRUN_MPIEXEC
-Words on_mpi(int size) {
+Words trainer_under_mpirun(int size) {
   return {DLRUN_MPIEXEC, "--oversubscribe",    "--bind-to", "none",
           "-n",          std::to_string(size), kProgram};
 }
@@ -76,8 +76,8 @@ const Words kSmall{"--train-samples", "300", "--test-samples", "100", "--hidden"
 #ifdef DLRUN_MPIEXEC
 TEST_CASE("N ranks under mpirun train like one process with the whole batch") {
   const TemporaryDirectory folder;
-  const auto one =
-      run(words({kProgram, "--batch", "28", "--checkpoint-dir", "one"}, kSmall), folder.path());
+  const auto one = run(concatenated({kProgram, "--batch", "28", "--checkpoint-dir", "one"}, kSmall),
+                       folder.path());
   REQUIRE_MESSAGE(one.exit_code == 0, one.err);
   const auto expected = arrays_of(folder / "one/step-00000022/model.safetensors");
   for (const auto& [backend, size] :
@@ -86,9 +86,10 @@ TEST_CASE("N ranks under mpirun train like one process with the whole batch") {
     CAPTURE(size);
     const std::string dir = backend + std::to_string(size);
     const auto many =
-        run(words(words(on_mpi(size), {"--backend", backend, "--batch", std::to_string(28 / size),
+        run(concatenated(concatenated(trainer_under_mpirun(size),
+                                      {"--backend", backend, "--batch", std::to_string(28 / size),
                                        "--checkpoint-dir", dir}),
-                  kSmall),
+                         kSmall),
             folder.path());
     REQUIRE_MESSAGE(many.exit_code == 0, many.err);
     CHECK(has(many.out, fmt::format("; {}; cpu", backend)));
@@ -113,13 +114,13 @@ TEST_CASE(
   const Words by_file{"--dataset",         "arrays", "--data",   "d", "--shard",  "file",
                       "--backend",         "mpi",    "--epochs", "1", "--hidden", "8",
                       "--checkpoint-keep", "0"};
-  const auto whole = run(words(on_mpi(3), by_file), folder.path());
+  const auto whole = run(concatenated(trainer_under_mpirun(3), by_file), folder.path());
   REQUIRE_MESSAGE(whole.exit_code == 0, whole.err);
   CHECK(has(whole.out, "data: d; 300 training and 50 test samples"));
   // Rank 0 has two partitions of 75 samples, in batches of 32.
   CHECK(has(whole.out, "after 5 steps"));
   fs::remove(folder / "d/train-00001-of-00004.safetensors");
-  const auto missing = run(words(on_mpi(3), by_file), folder.path());
+  const auto missing = run(concatenated(trainer_under_mpirun(3), by_file), folder.path());
   CHECK(missing.exit_code == 66);
   CHECK(has(missing.err, "rank 1 on "));
   CHECK(has(missing.err, "d/train-00001-of-00004.safetensors: "));
@@ -127,7 +128,8 @@ TEST_CASE(
 
 TEST_CASE("two ranks learn the generated digits to a test accuracy of 0.95") {
   const TemporaryDirectory folder;
-  const auto done = run(words(on_mpi(2), {"--dataset", "digits"}), folder.path());
+  const auto done =
+      run(concatenated(trainer_under_mpirun(2), {"--dataset", "digits"}), folder.path());
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   CHECK(parse_double(value_of(done.out, "test accuracy")).value_or(0) >= 0.95);
 }
@@ -137,7 +139,7 @@ TEST_CASE("a missing or damaged data file ends all ranks with an error that name
   REQUIRE(write_digits(folder / "d", 30, 20, 1));
   const Words data{"--dataset", "idx", "--data", (folder / "d").string()};
   fs::resize_file(folder / "d/train-images-idx3-ubyte", 1000);
-  const auto cut = run(words(on_mpi(2), data), folder.path());
+  const auto cut = run(concatenated(trainer_under_mpirun(2), data), folder.path());
   CHECK(cut.exit_code == 65);
   CHECK(has(cut.err, "rank 0 on "));
   CHECK(has(cut.err,
@@ -145,7 +147,7 @@ TEST_CASE("a missing or damaged data file ends all ranks with an error that name
             "bytes, found 1000"));
   fs::remove(folder / "d/t10k-labels-idx1-ubyte");
   fs::remove(folder / "d/train-images-idx3-ubyte");
-  const auto missing = run(words(on_mpi(2), data), folder.path());
+  const auto missing = run(concatenated(trainer_under_mpirun(2), data), folder.path());
   CHECK(missing.exit_code == 66);
   CHECK(has(missing.err, "has none of these files: train-images-idx3-ubyte"));
 }
@@ -154,7 +156,7 @@ TEST_CASE("a missing or damaged data file ends all ranks with an error that name
 TEST_CASE(
     "training prints its result, and writes metrics and a checkpoint in the safetensors layout") {
   const TemporaryDirectory folder;
-  const auto done = run(words({kProgram, "--metrics", "m.jsonl"}, kSmall), folder.path());
+  const auto done = run(concatenated({kProgram, "--metrics", "m.jsonl"}, kSmall), folder.path());
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   CHECK(has(done.out, "epoch 2/2  loss "));
   CHECK(value_of(done.out, "parameters").size() == 16);
@@ -169,15 +171,16 @@ TEST_CASE(
 TEST_CASE("a resumed process ends with the same bits as one that was never stopped") {
   const TemporaryDirectory folder;
   const Words options =
-      words({kProgram, "--checkpoint-every", "3", "--checkpoint-keep", "100"}, kSmall);
-  const auto whole = run(words(options, {"--checkpoint-dir", "whole"}), folder.path());
+      concatenated({kProgram, "--checkpoint-every", "3", "--checkpoint-keep", "100"}, kSmall);
+  const auto whole = run(concatenated(options, {"--checkpoint-dir", "whole"}), folder.path());
   REQUIRE_MESSAGE(whole.exit_code == 0, whole.err);
   fs::create_directory(folder / "cut");
   for (const char* step : {"step-00000006", "step-00000009"}) {
     fs::copy(folder / "whole" / step, folder / "cut" / step, fs::copy_options::recursive);
   }
   fs::resize_file(folder / "cut/step-00000009/model.safetensors", 5000);
-  const auto resumed = run(words(options, {"--checkpoint-dir", "cut", "--resume"}), folder.path());
+  const auto resumed =
+      run(concatenated(options, {"--checkpoint-dir", "cut", "--resume"}), folder.path());
   REQUIRE_MESSAGE(resumed.exit_code == 0, resumed.err);
   CHECK(has(resumed.out,
             "damaged checkpoint: cut/step-00000009/model.safetensors: has 5000 bytes, its manifest "
@@ -195,10 +198,10 @@ TEST_CASE(
   for (const char* attempt : {"0", "1"}) {
     const bool is_owner = std::string_view(attempt) == "1";
     const std::string run_variable = "DLRUN_RUN=" + folder.path().string();
-    const auto done =
-        run(words({"/usr/bin/env", run_variable, std::string("DLRUN_ATTEMPT=") + attempt, kProgram},
-                  kSmall),
-            folder.path());
+    const auto done = run(concatenated({"/usr/bin/env", run_variable,
+                                        std::string("DLRUN_ATTEMPT=") + attempt, kProgram},
+                                       kSmall),
+                          folder.path());
     CHECK(done.exit_code == (is_owner ? 0 : 78));
     CHECK(has(done.err, "names attempt 1, this is attempt 0") == !is_owner);
     CHECK(fs::exists(folder / "ckpt/step-00000020") == is_owner);
@@ -209,16 +212,19 @@ TEST_CASE(
     "a full disk ends the run with an error that names the file, and the previous checkpoint is "
     "kept") {
   const TemporaryDirectory folder;
-  REQUIRE(run(words({kProgram, "--checkpoint-every", "15"}, kSmall), folder.path()).exit_code == 0);
+  REQUIRE(
+      run(concatenated({kProgram, "--checkpoint-every", "15"}, kSmall), folder.path()).exit_code ==
+      0);
   fs::remove_all(folder / "ckpt/step-00000020");
   // A size limit on files makes a write fail as on a full disk, and needs no privileges.
-  const auto full = run(words({"/usr/bin/prlimit", "--fsize=60000", kProgram, "--resume"}, kSmall),
-                        folder.path());
+  const auto full =
+      run(concatenated({"/usr/bin/prlimit", "--fsize=60000", kProgram, "--resume"}, kSmall),
+          folder.path());
   CHECK(full.exit_code == 74);
   CHECK(has(
       full.err,
       "cannot save a checkpoint: ckpt/step-00000020/model.safetensors: File too large (EFBIG)"));
-  const auto again = run(words({kProgram, "--resume"}, kSmall), folder.path());
+  const auto again = run(concatenated({kProgram, "--resume"}, kSmall), folder.path());
   CHECK(again.exit_code == 0);
   CHECK(has(again.out, "resumed from ckpt at step 15"));
 }
@@ -228,9 +234,9 @@ TEST_CASE("USR1 saves a checkpoint after the next step, and training continues t
   // The signal is blocked and pending before the program starts. The program unblocks the signal
   // when its handler is installed.
   const auto done =
-      run(words({"/usr/bin/env", "--block-signal=USR1", "/bin/sh", "-c",
-                 "kill -USR1 $$; exec \"$0\" \"$@\"", kProgram, "--checkpoint-keep", "9"},
-                kSmall),
+      run(concatenated({"/usr/bin/env", "--block-signal=USR1", "/bin/sh", "-c",
+                        "kill -USR1 $$; exec \"$0\" \"$@\"", kProgram, "--checkpoint-keep", "9"},
+                       kSmall),
           folder.path());
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   CHECK(arrays_of(folder / "ckpt/step-00000001/model.safetensors").size() > 0);
@@ -255,10 +261,12 @@ TEST_CASE("the digits command writes files that training can read") {
       run({kProgram, "digits", "--out", "d", "--train", "300", "--test", "100"}, folder.path());
   REQUIRE_MESSAGE(written.exit_code == 0, written.err);
   const auto from_files =
-      run(words({kProgram, "--dataset", "mnist", "--data", "d", "--checkpoint-keep", "0"}, kSmall),
+      run(concatenated({kProgram, "--dataset", "mnist", "--data", "d", "--checkpoint-keep", "0"},
+                       kSmall),
           folder.path());
-  const auto from_memory = run(
-      words({kProgram, "--dataset", "digits", "--checkpoint-keep", "0"}, kSmall), folder.path());
+  const auto from_memory =
+      run(concatenated({kProgram, "--dataset", "digits", "--checkpoint-keep", "0"}, kSmall),
+          folder.path());
   REQUIRE_MESSAGE(from_files.exit_code == 0, from_files.err);
   CHECK(value_of(from_files.out, "parameters") == value_of(from_memory.out, "parameters"));
 }

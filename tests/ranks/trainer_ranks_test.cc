@@ -45,7 +45,8 @@ const std::array kAllRules{&kDescent, &kMeanSquares, &kLayerWise, &kSignSteps};
 
 /// Trains each rule on one rank and on 2, 4 and 7 ranks with the same global batch of 28. All ranks
 /// must end with equal parameters, which are those of the single rank within the rule's tolerance.
-void check_that_rules_train_as_one(const Rules& rules, std::string_view backend = "gloo") {
+void check_that_ranks_train_as_one_with_each(const Rules& rules,
+                                             std::string_view backend = "gloo") {
   // 300 samples in batches of 28 leave a last batch of 20. With 7 ranks of 4 samples each, it is
   // shared as 3 3 3 3 3 3 2.
   for (const Rule& rule : rules) {
@@ -75,17 +76,17 @@ void check_that_rules_train_as_one(const Rules& rules, std::string_view backend 
 }
 
 TEST_CASE("N ranks with batch B train like one rank with batch N * B: sgd and nesterov") {
-  check_that_rules_train_as_one(kDescent);
+  check_that_ranks_train_as_one_with_each(kDescent);
 }
 TEST_CASE("N ranks with batch B train like one rank with batch N * B: adam, adamw and rmsprop") {
-  check_that_rules_train_as_one(kMeanSquares);
+  check_that_ranks_train_as_one_with_each(kMeanSquares);
 }
 TEST_CASE("N ranks with batch B train like one rank with batch N * B: lars, lamb and novograd") {
-  check_that_rules_train_as_one(kLayerWise);
+  check_that_ranks_train_as_one_with_each(kLayerWise);
 }
 
 TEST_CASE("N ranks with batch B train like one rank with batch N * B: lion") {
-  check_that_rules_train_as_one(kSignSteps);
+  check_that_ranks_train_as_one_with_each(kSignSteps);
 }
 TEST_CASE("every optimizer is in one of the lists of this file") {
   for (const auto name : split(optimizer_names(), '|')) {
@@ -100,7 +101,7 @@ TEST_CASE("every optimizer is in one of the lists of this file") {
 }
 
 TEST_CASE("N ranks with batch B train like one rank with batch N * B: over shared memory") {
-  check_that_rules_train_as_one({kDescent[0], kMeanSquares[0], kLayerWise[1]}, "shm");
+  check_that_ranks_train_as_one_with_each({kDescent[0], kMeanSquares[0], kLayerWise[1]}, "shm");
 }
 TEST_CASE(
     "N ranks with batch B train a convolutional network with dropout like one rank with batch N * "
@@ -446,8 +447,8 @@ TEST_CASE("a test loss that is not finite is an error") {
 
 TEST_CASE("an error on one rank becomes the error of all ranks, with rank and host") {
   on_ranks(4, [](Communicator& communicator) {
-    const auto none = agree(communicator, "h", Result<>());
-    CHECK(none.has_value());
+    const auto without_errors = agree(communicator, "h", Result<>());
+    CHECK(without_errors.has_value());
     const Result<> mine = communicator.rank() >= 2
                               ? Result<>(fail(Errc::kNotFound, "/d/x: no such file"))
                               : Result<>();

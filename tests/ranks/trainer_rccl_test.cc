@@ -19,7 +19,7 @@ namespace dlrun::trainer {
 namespace {
 
 constexpr int kRanks = 3;
-constexpr int kStoppedRank = 1;  ///< the rank that stops
+constexpr int kStoppedRank = 1;
 
 /// Keeps the gradients in device memory while they are summed, so that wait() does not wait for the
 /// device. The rank stops at its call number `stops_at` of start_all_reduce(), and never if

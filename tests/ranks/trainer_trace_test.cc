@@ -30,7 +30,8 @@ using Track = std::vector<Event>;
 
 constexpr double kRounding = 0.002;  // begin and duration are each rounded to a nanosecond
 
-/// Returns the events of a trace by rank and track. Checks that processes and tracks have names.
+/// Returns the events of a trace by rank and track. Checks that each rank's process is named after
+/// the rank and its host.
 std::map<std::pair<int, int>, Track> tracks_of(const std::filesystem::path& path) {
   const auto text = read_file(path, 1U << 26U);
   REQUIRE_MESSAGE(text.has_value(), text.error().message);
@@ -118,9 +119,9 @@ TEST_CASE(
   auto tracks = tracks_of(folder / "trace/attempt-0.json");
   CHECK(tracks.size() == kRanks * 3);  // the steps and two buckets for each rank
   for (int rank = 0; rank < kRanks; ++rank) {
-    const Track& own = tracks[{rank, 0}];
-    check_nesting(own);
-    const Track steps = named(own, "step");
+    const Track& step_track = tracks[{rank, 0}];
+    check_nesting(step_track);
+    const Track steps = named(step_track, "step");
     REQUIRE(steps.size() == 4);
     for (std::size_t i = 0; i < steps.size(); ++i) {
       CHECK(steps[i].args["step"].get<std::size_t>() == i + 1);
@@ -128,7 +129,7 @@ TEST_CASE(
         return event.begin + kRounding >= steps[i].begin && event.end <= steps[i].end + kRounding;
       };
       std::map<std::string, int> parts;
-      for (const Event& event : own)
+      for (const Event& event : step_track)
         parts[event.name] += inside(event) && event.name != "step" ? 1 : 0;
       // 14 samples in micro-batches of 5, 5 and 4
       CHECK(parts == std::map<std::string, int>{{"backward", 3},
@@ -139,7 +140,7 @@ TEST_CASE(
                                                 {"step", 0},
                                                 {"wait for gradients", 1}});
       const auto last = [&](const char* name) {
-        Track all = named(own, name);
+        Track all = named(step_track, name);
         std::erase_if(all, [&](const Event& event) { return !inside(event); });
         REQUIRE_FALSE(all.empty());
         return all.back();
@@ -158,10 +159,10 @@ TEST_CASE(
       CHECK(tracks[{rank, 1}][i].begin < tracks[{rank, 2}][i].begin);
       CHECK(tracks[{rank, 2}][0].args["bytes"].get<int>() == (784 * 24 + 24) * 4);
     }
-    const auto alone =
+    const auto in_rank_file =
         tracks_of(folder / ("trace/attempt-0-rank-000" + std::to_string(rank) + ".json"));
-    CHECK(alone.size() == 3);
-    CHECK(alone.at({rank, 0}).size() == own.size());
+    CHECK(in_rank_file.size() == 3);
+    CHECK(in_rank_file.at({rank, 0}).size() == step_track.size());
   }
 }
 
@@ -181,18 +182,19 @@ TEST_CASE(
     const auto tracks = tracks_of(folder / "t.json");
     CHECK(tracks.size() == 4);  // for each rank its steps and its single bucket
     for (int rank = 0; rank < 2; ++rank) {
-      const Track& own = tracks.at({rank, 0});
-      check_nesting(own);
+      const Track& step_track = tracks.at({rank, 0});
+      check_nesting(step_track);
       for (const char* name : {"sum of gradients", "optimizer", "new parameters"})
-        CHECK(named(own, name).size() == 3);
-      CHECK(named(own, "wait for gradients").empty());
+        CHECK(named(step_track, name).size() == 3);
+      CHECK(named(step_track, "wait for gradients").empty());
       const Track& bucket = tracks.at({rank, 1});
       check_nesting(bucket);
       REQUIRE(named(bucket, "reduce-scatter").size() == 3);
       REQUIRE(named(bucket, "all-gather").size() == 3);
       CHECK(bucket[0].args["bytes"].get<int>() == (784 * 24 + 24 + 24 * 10 + 10) * 4);
-      CHECK(named(bucket, "reduce-scatter")[1].begin >= named(own, "backward")[1].end - kRounding);
-      CHECK(named(bucket, "all-gather")[1].end <= named(own, "step")[1].end + kRounding);
+      CHECK(named(bucket, "reduce-scatter")[1].begin >=
+            named(step_track, "backward")[1].end - kRounding);
+      CHECK(named(bucket, "all-gather")[1].end <= named(step_track, "step")[1].end + kRounding);
     }
   }
 }
@@ -210,12 +212,12 @@ TEST_CASE(
   const auto traced = train_on_quoted_hosts(2, options);
   REQUIRE_MESSAGE(traced[0].outcome.has_value(), message_of(traced[0]));
   const auto tracks = tracks_of(folder / "t.json");
-  const Track& own = tracks.at({1, 0});
-  check_nesting(own);
-  CHECK(named(own, "step").size() == 6);
-  CHECK(named(own, "test").size() == 2);
+  const Track& step_track = tracks.at({1, 0});
+  check_nesting(step_track);
+  CHECK(named(step_track, "step").size() == 6);
+  CHECK(named(step_track, "test").size() == 2);
   // The second epoch has 3 steps. The averages follow step 2 and the last step.
-  CHECK(named(own, "average").size() == 2);
+  CHECK(named(step_track, "average").size() == 2);
   CHECK(tracks.at({1, 1}).size() == 3);  // the all-reduces of the first epoch
 }
 

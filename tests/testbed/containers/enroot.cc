@@ -191,8 +191,8 @@ int list(Words words) {
     std::printf("%s\n", container.path().filename().c_str());
     std::error_code error;
     for (const auto& process : fs::directory_iterator(is_fancy ? "/proc" : "/dev/null", error)) {
-      // Every start leaves this file in the container's root. Only a process inside the container
-      // sees it at "/".
+      // Every start leaves the file .lock in the container's root. Only a process inside the
+      // container sees that file at "/".
       if (fs::equivalent(process.path() / "root/.lock", container.path() / ".lock", error) &&
           !error)
         std::printf("%s %s\n", container.path().filename().c_str(),
@@ -285,7 +285,7 @@ void add_lines(Environment& environment, std::istream& lines) {
   for (std::string line; std::getline(lines, line);) add_line(environment, line);
 }
 
-struct Start {
+struct StartOptions {
   bool is_root = is_on("ENROOT_REMAP_ROOT");
   bool is_writable = is_on("ENROOT_ROOTFS_WRITABLE");
   Words mounts;                   ///< in enroot's form: SOURCE:TARGET[:OPTIONS]
@@ -296,8 +296,8 @@ struct Start {
   Words command;
 };
 
-[[nodiscard]] Start parse_start(Words words) {
-  Start wanted;
+[[nodiscard]] StartOptions parse_start(Words words) {
+  StartOptions wanted;
   Arguments arguments(std::move(words));
   while (const auto option =
              arguments.next_option({"-e", "--env", "-m", "--mount", "--rc", "-c", "--conf"})) {
@@ -337,7 +337,7 @@ constexpr const char* kSystemMounts[] = {
     "/etc/hosts /etc/hosts x-create=file,bind,ro",
     "/etc/resolv.conf /etc/resolv.conf x-create=file,bind,ro,nofail"};
 
-void mount_all(const fs::path& root, const Start& wanted, const std::string& home,
+void mount_all(const fs::path& root, const StartOptions& wanted, const std::string& home,
                Environment& environment) {
   // Containers with a name are shared. The lock makes two concurrent starts create the mount
   // targets one after the other.
@@ -364,7 +364,7 @@ void mount_all(const fs::path& root, const Start& wanted, const std::string& hom
 int start(Words words) {
   // Closes the caller's descriptors like enroot, including those of a process substitution.
   ::closefrom(3);
-  const Start wanted = parse_start(std::move(words));
+  const StartOptions wanted = parse_start(std::move(words));
   const fs::path root = container_path(wanted.name);
   if (!fs::is_directory(root)) die("No such file or directory: " + root.string());
   const passwd* user = ::getpwuid(::geteuid());

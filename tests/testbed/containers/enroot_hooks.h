@@ -1,6 +1,7 @@
 #pragma once
-// The effects of the hooks that NVIDIA runs when enroot starts a container: 50-slurm-pmi.sh,
-// 50-slurm-pytorch.sh and 98-nvidia.sh of enroot 4.1.2, which the images of cloud vendors enable.
+// The effects of NVIDIA's hooks, which enroot runs when it starts a container: 50-slurm-pmi.sh,
+// 50-slurm-pytorch.sh and 98-nvidia.sh of enroot 4.1.2. The machine images of cloud vendors enable
+// these hooks.
 
 #include <map>
 #include <string>

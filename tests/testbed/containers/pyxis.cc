@@ -124,7 +124,8 @@ int take_option(int val, const char* optarg, int) {
   return parts;
 }
 
-/// Converts SRC[:DST[:FLAGS]] for enroot's --mount. Reports an invalid text, and returns nullopt.
+/// Converts SRC[:DST[:FLAGS]] for enroot's --mount. If the text is invalid, reports an error and
+/// returns nullopt.
 /// pyxis passes mounts to enroot in a bash script within double quotes. Characters that bash would
 /// expand are refused here, and so is white space, which pyxis's versions handle differently.
 [[nodiscard]] std::optional<std::string> mount_for_enroot(const std::string& text) {
@@ -443,7 +444,7 @@ int slurm_spank_init(spank_t sp, int argc, char** argv) {
 }
 
 int slurm_spank_init_post_opt(spank_t sp, int, char**) {
-  // Also runs for the batch script, because pyxis reads this variable there, too.
+  // Also runs for the batch script, because pyxis reads PYXIS_CONTAINER_IMAGE there, too.
   const auto context = spank_context();
   const char* here = context == S_CTX_REMOTE ? nullptr : std::getenv("PYXIS_CONTAINER_IMAGE");
   const std::string image = context == S_CTX_REMOTE ? job_variable(sp, "PYXIS_CONTAINER_IMAGE")

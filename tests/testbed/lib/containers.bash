@@ -53,8 +53,8 @@ enable_containers() {
         echo "required $plugin enroot=$enroot spool=$state/nodes/%n/spool" \
             >"$state/etc/plugstack.d/containers.conf"
     fi
-    # The stand-in for NVIDIA's tool writes the requested parts of the driver to a file in the
-    # container.
+    # The stand-in for nvidia-container-cli adds no part of the driver to the container. It only
+    # writes to a file there which parts were requested.
     install "${BASH_SOURCE%/lib/*}/containers/nvidia-container-cli" "$dir/bin/nvidia-container-cli"
     # Apptainer needs no plugin. The stand-in is last on the users' PATH, after an
     # installed apptainer.

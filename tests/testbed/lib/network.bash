@@ -80,7 +80,7 @@ remove_network() {
     done
     for cable in /sys/class/net/"$1".*; do ip link delete "${cable##*/}" 2>/dev/null || true; done
     ip link delete "$1" # The bridge is deleted last, because `down` finds everything else by it.
-    # The folder is a mount that `ip netns add` made. It is removed with the last namespace.
+    # /run/netns is a mount that `ip netns add` made. It is removed with the last namespace.
     [[ -n $(ls -A /run/netns 2>/dev/null) ]] ||
         { umount /run/netns && rmdir /run/netns; } 2>/dev/null || true
 }
