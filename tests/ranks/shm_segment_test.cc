@@ -35,7 +35,7 @@ using std::chrono::steady_clock;
 /// Runs `body` on `size` threads, each with the options of its rank. Returns the failures of
 /// all ranks.
 template <typename Body>
-std::vector<std::string> on_rank_threads(int size, Store& store, Body&& body) {
+std::vector<std::string> on_threads_with_options(int size, Store& store, Body&& body) {
   std::mutex mutex;
   std::vector<std::string> failures;
   std::vector<std::thread> ranks;
@@ -68,9 +68,9 @@ class LossyStore final : public Store {
 };
 
 /// A store whose put() leaves no further file descriptors to this process.
-class LastDescriptorStore final : public Store {
+class DescriptorExhaustingStore final : public Store {
  public:
-  explicit LastDescriptorStore(Store& store) : store_(store) {}
+  explicit DescriptorExhaustingStore(Store& store) : store_(store) {}
   Result<> put(std::string_view key, std::string_view value) override {
     auto done = store_.put(key, value);
     const int next = ::dup(0);
@@ -97,7 +97,7 @@ TEST_CASE("shm: collectives are correct while the step count passes 2^32") {
       CAPTURE(size);
       CAPTURE(steps_before_wrap);
       MemoryStore store;
-      expect_no_failures(on_rank_threads(
+      expect_no_failures(on_threads_with_options(
           size, store, [&](const CommunicatorOptions& options) -> std::vector<std::string> {
             auto made = make_shm_communicator(options, kWrap - 1 - steps_before_wrap);
             if (!made) return {made.error().message};
@@ -140,8 +140,8 @@ TEST_CASE("shm: if rank 0 cannot publish its memory, the others get its error at
     MemoryStore store;
     LossyStore lossy(store);
     const auto before = steady_clock::now();
-    expect_no_failures(
-        on_rank_threads(size, store, [&](CommunicatorOptions options) -> std::vector<std::string> {
+    expect_no_failures(on_threads_with_options(
+        size, store, [&](CommunicatorOptions options) -> std::vector<std::string> {
           if (options.world.rank == 0) options.store = &lossy;
           const auto segment = ShmSegment::join(options);
           if (segment) return {"ranks met although rank 0 could not publish its memory"};
@@ -163,8 +163,8 @@ TEST_CASE(
     const TemporaryDirectory folder;
     const auto before = steady_clock::now();
     const auto codes = in_processes(size, folder.path(), [&](int rank, Store& store) {
-      LastDescriptorStore last(store);
-      auto options = options_of(rank, size, rank == 0 ? static_cast<Store&>(last) : store);
+      DescriptorExhaustingStore exhausting(store);
+      auto options = options_of(rank, size, rank == 0 ? static_cast<Store&>(exhausting) : store);
       const auto segment = ShmSegment::join(options);
       if (segment) return 1;
       if (rank == 0) return has(segment.error().message, "Too many open files") ? 0 : 2;
@@ -185,7 +185,7 @@ TEST_CASE("shm: ranks poll if each has its own processor, and sleep if they shar
   const auto polls = [&](int size, const auto& processor_of) {
     MemoryStore store;
     std::vector<int> answers(static_cast<std::size_t>(size), -1);
-    expect_no_failures(on_rank_threads(
+    expect_no_failures(on_threads_with_options(
         size, store, [&](const CommunicatorOptions& options) -> std::vector<std::string> {
           cpu_set_t own;
           CPU_ZERO(&own);

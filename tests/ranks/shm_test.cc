@@ -98,15 +98,15 @@ TEST_CASE("shm: a sum has the same bytes on every rank, and is close to the sum 
       const auto values = drawn(rank);
       for (std::size_t i = 0; i < kCount; ++i) expected[i] += static_cast<double>(values[i]);
     }
-    std::vector<float> first;
+    std::vector<float> reference;
     std::mutex mutex;
     expect_no_failures(on_ranks(size, [&](Communicator& comm) -> std::vector<std::string> {
       auto values = drawn(comm.rank());
       if (auto reduced = comm.all_reduce(std::span(values), ReduceOp::kSum); !reduced)
         return {reduced.error().message};
       const std::lock_guard lock(mutex);
-      if (first.empty()) first = values;
-      if (std::memcmp(first.data(), values.data(), kCount * sizeof(float)) != 0)
+      if (reference.empty()) reference = values;
+      if (std::memcmp(reference.data(), values.data(), kCount * sizeof(float)) != 0)
         return {"ranks hold different bytes"};
       for (std::size_t i = 0; i < kCount; ++i) {
         // Each of the `size` additions of numbers below `size` rounds by at most size / 2^24.

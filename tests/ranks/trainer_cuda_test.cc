@@ -96,7 +96,7 @@ TEST_CASE(
     kernels.copy_to_host(got.data(), labels.data(), got.size());
     CHECK(got == std::vector<std::uint8_t>{1, 0, 1, 0, 1, 0, 1, 0, 1});
   });
-  const std::vector<float> squares(kN * kWidth, 0.3F);
+  const std::vector<float> initial_state(kN * kWidth, 0.3F);
   for (const std::string_view name : split(optimizer_names(), '|')) {
     for (const double momentum : {0.0, 0.9}) {
       CAPTURE(momentum);
@@ -106,15 +106,16 @@ TEST_CASE(
       options.weight_decay = 0.1;
       const auto rule = make_optimizer<float>(options);
       REQUIRE(rule.has_value());
-      compare(options.name.c_str(), {x, y, squares, squares}, [&](auto& kernels, const auto& p) {
-        const std::array<TensorRange, 2> tensors{
-            {{0, kN * kWidth - 7, true}, {kN * kWidth - 7, 7, false}}};
-        const std::array<float*, 2> states{p[2], p[3]};
-        (*rule)->step(
-            kernels,
-            {p[0], p[1], std::span(states).first((*rule)->states().size()), kN * kWidth, tensors},
-            {0.01, 3, 0.5});
-      });
+      compare(options.name.c_str(), {x, y, initial_state, initial_state},
+              [&](auto& kernels, const auto& p) {
+                const std::array<TensorRange, 2> tensors{
+                    {{0, kN * kWidth - 7, true}, {kN * kWidth - 7, 7, false}}};
+                const std::array<float*, 2> states{p[2], p[3]};
+                (*rule)->step(kernels,
+                              {p[0], p[1], std::span(states).first((*rule)->states().size()),
+                               kN * kWidth, tensors},
+                              {0.01, 3, 0.5});
+              });
     }
   }
   compare("add_scaled", {x, y},

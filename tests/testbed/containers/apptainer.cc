@@ -48,7 +48,7 @@ struct Wanted {
   bool runs = false;  ///< `run`: passes the command to the image's runscript
   bool mounts_home = true, is_root = false, is_writable = false, asks_for_nv = false;
   std::vector<Bind> binds;
-  fs::path workdir;
+  fs::path pwd;  ///< the folder that --pwd names
   fs::path image;
   Words command;
 };
@@ -88,7 +88,7 @@ void add_binds(std::vector<Bind>& binds, const std::string& text) {
     if (*option == "-B" || *option == "--bind")
       add_binds(wanted.binds, arguments.value());
     else if (*option == "--pwd" || *option == "--cwd")
-      wanted.workdir = arguments.value();
+      wanted.pwd = arguments.value();
     else if (*option == "--no-home")
       wanted.mounts_home = false;
     else if (*option == "-f" || *option == "--fakeroot")
@@ -194,8 +194,8 @@ int enter(Wanted wanted) {
   mount_all(root, wanted, home, started_in);
   if (!wanted.is_writable) restrict_mount(root, MS_RDONLY);
   change_root(root);
-  if (!wanted.workdir.empty() && ::chdir(wanted.workdir.c_str()) != 0)
-    die_errno("chdir " + wanted.workdir.string());
+  if (!wanted.pwd.empty() && ::chdir(wanted.pwd.c_str()) != 0)
+    die_errno("chdir " + wanted.pwd.string());
 
   std::string script =
       "for file in /.singularity.d/env/*.sh; do [ ! -f \"$file\" ] || . \"$file\"; done; unset "

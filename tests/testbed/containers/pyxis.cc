@@ -278,13 +278,14 @@ void print_log(int log) {
 /// a registry.
 [[nodiscard]] bool create(const std::string& image, const std::string& step,
                           const std::map<std::string, std::string>& environment) {
-  const std::string failed = "failed to create container filesystem for image: " + image;
+  const std::string failure_message = "failed to create container filesystem for image: " + image;
   if (image.starts_with('/') || image.starts_with("./"))
-    return enroot({"create", "--name", state.container, image}, environment, failed);
+    return enroot({"create", "--name", state.container, image}, environment, failure_message);
   const std::string file = "/tmp/pyxis-" + std::to_string(state.uid) + "-" + step + ".sqsh";
-  const bool is_ok = enroot({"import", "--output", file, "docker://" + image}, environment,
-                            "failed to import docker image: " + image) &&
-                     enroot({"create", "--name", state.container, file}, environment, failed);
+  const bool is_ok =
+      enroot({"import", "--output", file, "docker://" + image}, environment,
+             "failed to import docker image: " + image) &&
+      enroot({"create", "--name", state.container, file}, environment, failure_message);
   ::unlink(file.c_str());
   return is_ok;
 }

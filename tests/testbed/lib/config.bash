@@ -5,7 +5,7 @@ partition() {
     echo "PartitionName=$1 Nodes=$node_range State=UP DefaultTime=10:00 OverSubscribe=NO ${*:2}"
 }
 
-write_slurm_conf() {
+print_slurm_conf() {
     local i
     cat <<END
 # Written by tests/testbed/up: one Slurm cluster on one machine.
@@ -85,7 +85,7 @@ END
     ((${#extra_conf[@]} == 0)) || printf '%s\n' "${extra_conf[@]}"
 }
 
-write_slurmdbd_conf() {
+print_slurmdbd_conf() {
     cat <<END
 DbdHost=localhost
 DbdAddr=$subnet.1
@@ -100,9 +100,9 @@ PidFile=$state/slurmdbd/slurmdbd.pid
 END
 }
 
-# Writes the names of the login node and the nodes, because user programs such as torch look up
+# Prints the names of the login node and the nodes, because user programs such as torch look up
 # their own host. Slurm itself does not need them.
-write_hosts() {
+print_hosts() {
     local i
     printf '127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n%s.1 %s\n' "$subnet" \
         "$(hostname -s)"
@@ -124,8 +124,8 @@ make_devices() {
 write_configuration() {
     local etc=$state/etc
     mkdir -p "$etc" "$etc/plugstack.d"
-    write_slurm_conf >"$etc/slurm.conf"
-    write_hosts >"$etc/hosts"
+    print_slurm_conf >"$etc/slurm.conf"
+    print_hosts >"$etc/hosts"
     echo '# The nodes reach nothing outside of the testbed.' >"$etc/resolv.conf"
     echo "include $etc/plugstack.d/*" >"$etc/plugstack.conf"
     echo 'CgroupPlugin=cgroup/v1' >"$etc/cgroup.conf"
@@ -137,7 +137,7 @@ write_configuration() {
         echo "NodeName=$node_range Name=gpu Type=pretend File=$state/dev/gpu$numbers"
     fi >"$etc/gres.conf"
     if [[ $accounting == yes ]]; then
-        write_slurmdbd_conf >"$etc/slurmdbd.conf"
+        print_slurmdbd_conf >"$etc/slurmdbd.conf"
         chown slurm "$etc/slurmdbd.conf"
         chmod 600 "$etc/slurmdbd.conf"
     fi

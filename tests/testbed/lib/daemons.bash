@@ -27,7 +27,8 @@ start_slurmctld() {
         chown slurm "$state/slurmctld/jwt.key"
     fi
     # A killed controller may not have saved its last jobs. Their ids must not be used again: a node
-    # that is still ending a job with the same id would refuse the new job as a duplicate and be drained.
+    # that is still ending a job with the same id would refuse the new job as a duplicate and be
+    # drained.
     local starts=$state/slurmctld/starts
     echo >>"$starts"
     sed -i "s/^FirstJobId=.*/FirstJobId=$((($(wc -l <"$starts") - 1) * 10000 + 1))/" \
