@@ -48,7 +48,8 @@ std::vector<std::string> on_ranks(
 }  // namespace
 
 TEST_CASE(
-    "shm: auto selects shm for the ranks of one node with a store, also under an MPI launcher") {
+    "shm: auto selects shm if all ranks are on one node and have a store, also under an MPI "
+    "launcher") {
   for (const bool has_launcher : {false, true}) {
     expect_no_failures(on_threads(
         "auto", 2,

@@ -257,8 +257,8 @@ void print_log(int log) {
   return split(text, '\n');
 }
 
-[[nodiscard]] bool exists(const std::string& name,
-                          const std::map<std::string, std::string>& environment) {
+[[nodiscard]] bool container_exists(const std::string& name,
+                                    const std::map<std::string, std::string>& environment) {
   const Words names = listed({}, environment);
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -399,7 +399,7 @@ void print_log(int log) {
             "running");
       return !pid.empty() && remember_container_of(sp, pid);
     }
-    if (exists(state.container, environment)) return start(sp, id, environment);
+    if (container_exists(state.container, environment)) return start(sp, id, environment);
     if (!state.given[kImage]) {
       slurm_error(
           "pyxis stand-in: a container with name \"%s\" does not exist, and --container-image is "
@@ -505,7 +505,8 @@ int slurm_spank_task_exit(spank_t sp, int, char**) {
 int slurm_spank_exit(spank_t, int, char**) {
   if (spank_context() != S_CTX_REMOTE || state.container.empty()) return 0;
   const auto& environment = state.environment;
-  const bool must_be_removed = !state.given[kName] && exists(state.container, environment);
+  const bool must_be_removed =
+      !state.given[kName] && container_exists(state.container, environment);
   return must_be_removed && !enroot({"remove", "--force", state.container}, environment) ? -1 : 0;
 }
 }
