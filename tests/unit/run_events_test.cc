@@ -124,7 +124,7 @@ void check_words(int count) {
   CHECK(named == count);
 }
 
-TEST_CASE("an event has its component's name behind the attempt, and the name can be read back") {
+TEST_CASE("an event has its component's name after its attempt, and the name can be read back") {
   const auto object = object_of({kTime, 1, events::Warning{.message = "m"}, "server"});
   CHECK(object.dump() == R"({"t":"2026-11-21T12:00:00.000Z","event":"warning","attempt":1,)"
                          R"("component":"server","message":"m"})");

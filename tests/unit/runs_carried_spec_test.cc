@@ -33,8 +33,9 @@ TEST_CASE("the spec in a script consists of comments, whatever it contains") {
   hostile.version = "1\n$(touch canary)";
   hostile.yaml = "a: \"x\"\n\n'; touch canary #\n";
   const std::string text = with_spec("true\n", hostile);
-  std::size_t line = text.find('\n') + 1;
-  for (; line < text.size(); line = text.find('\n', line) + 1) CHECK(text[line] == '#');
+  std::size_t line_begin = text.find('\n') + 1;
+  for (; line_begin < text.size(); line_begin = text.find('\n', line_begin) + 1)
+    CHECK(text[line_begin] == '#');
 }
 
 TEST_CASE(
@@ -49,8 +50,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the error for an unreadable spec in a script has the line, and similar comments are not taken "
-    "for a spec") {
+    "the error for an unreadable spec in a script has the line number, and similar comments are "
+    "not taken for a spec") {
   const std::string text = with_spec("#!/bin/bash\nexec agent\n", example());
   const auto fault_after_edit = [&](std::string_view from, std::string_view to) {
     std::string changed = text;
@@ -73,10 +74,10 @@ TEST_CASE(
   CHECK_FALSE(fault_of_carried(without_carried(text)));
   // After the user has removed the lines as instructed, the rest is valid.
   CHECK_FALSE(fault_of_carried(text.substr(0, text.find("#: "))));
-  for (const char* strangers :
+  for (const char* script_without_spec :
        {"", "#!/bin/sh\n#: a note\n#SBATCH -n 1\n", "#!/bin/sh\n#| a box |\n#: a note\n",
         "#!/bin/sh\n#| a box |\n#| of words |\n"})
-    CHECK_FALSE(fault_of_carried(strangers));
+    CHECK_FALSE(fault_of_carried(script_without_spec));
 }
 
 TEST_CASE(

@@ -289,7 +289,8 @@ TEST_CASE_FIXTURE(
   }
 }
 
-TEST_CASE_FIXTURE(DeletionFixture, "a run that is being submitted, or whose search runs, stays") {
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "a run that is being submitted, or whose search has not ended, stays") {
   const auto run = make_run(kOlder);
   {
     const auto lock = SubmissionLock::take(run.path);
@@ -327,24 +328,24 @@ TEST_CASE_FIXTURE(DeletionFixture,
 
 TEST_CASE_FIXTURE(DeletionFixture,
                   "only a directory with the name and the files of a run is deleted") {
-  const auto refused = [&](const fs::path& path) {
+  const auto refusal_of = [&](const fs::path& path) {
     const auto examined = examine_run({path.filename().string(), "x", path, ""}, RunParts::kAll);
     REQUIRE_FALSE(examined.has_value());
     return examined.error().message;
   };
   put(runs / "project" / "claim", "{}");  // DLRUN_RUN can name any directory
-  CHECK(holds(refused(runs / "project"), "does not have a name that dlrun gives to runs"));
+  CHECK(holds(refusal_of(runs / "project"), "does not have a name that dlrun gives to runs"));
   put(runs / "notes-20261121-120000-00aa" / "notes.txt", "x");
-  CHECK(holds(refused(runs / "notes-20261121-120000-00aa"), "holds no files of a run"));
+  CHECK(holds(refusal_of(runs / "notes-20261121-120000-00aa"), "holds no files of a run"));
   const auto run = make_run(kOlder);
   fs::create_directory_symlink(run.path, runs / kNewer);
-  CHECK(holds(refused(runs / kNewer), "no symbolic link"));
-  CHECK(holds(refused(runs / "mnist-20261121-140000-00cc"), "No such file"));
-  const IndexEntry by_hand{"exp-42", "exp", runs / "exp-42", ""};
-  put(by_hand.path / "claim", "{}");
-  put(by_hand.path / "origin", R"({"job":"42","name":"exp"})");
-  CHECK(remove(by_hand).has_value());
-  CHECK_FALSE(fs::exists(by_hand.path));
+  CHECK(holds(refusal_of(runs / kNewer), "no symbolic link"));
+  CHECK(holds(refusal_of(runs / "mnist-20261121-140000-00cc"), "No such file"));
+  const IndexEntry of_script_by_hand{"exp-42", "exp", runs / "exp-42", ""};
+  put(of_script_by_hand.path / "claim", "{}");
+  put(of_script_by_hand.path / "origin", R"({"job":"42","name":"exp"})");
+  CHECK(remove(of_script_by_hand).has_value());
+  CHECK_FALSE(fs::exists(of_script_by_hand.path));
 }
 
 TEST_CASE_FIXTURE(DeletionFixture,

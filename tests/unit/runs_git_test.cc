@@ -75,10 +75,10 @@ struct RepositoryFixture {
     fs::create_directories(run);
     // Git must ignore the configuration of the user who runs the tests.
     env.set("HOME", folder.path().string());
-    Command make;
-    make.argv = {"bash", "-c", kHostileRepository, "-", folder.path().string()};
-    make.env = env;
-    const auto made = run_command(make);
+    Command creation;
+    creation.argv = {"bash", "-c", kHostileRepository, "-", folder.path().string()};
+    creation.env = env;
+    const auto made = run_command(creation);
     REQUIRE(made.has_value());
     INFO(made->err);
     REQUIRE(made->exit_code == 0);
@@ -137,7 +137,7 @@ TEST_CASE(
 
 TEST_CASE_FIXTURE(RepositoryFixture,
                   "the diff of a repository with filters is made without the filters") {
-  Command restore;  // the missing blob would end the diff
+  Command restore;  // without the missing blob, `git diff` would fail
   restore.argv = {"git", "-C", repo.string(), "hash-object", "--no-filters", "-w", "--stdin"};
   restore.stdin_text = "gone\n";
   restore.env = env;

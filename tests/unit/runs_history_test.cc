@@ -23,6 +23,7 @@ std::string event_line(int second, const std::string& kind, Json fields = Json::
   return to_checked_line(event);
 }
 
+/// Returns a row of ranks.json. A slow rank 9 is 40 steps behind, all other ranks none.
 std::string rank_row(int rank, double cpu, bool is_slow = false, int age_s = 1, double rss_gb = 1,
                      double work_ms = 5) {
   return fmt::format("[{},0,{},{},null,null,null,100,{},{},{},{}]", rank, cpu,
@@ -162,7 +163,7 @@ TEST_CASE("malformed lines in metrics.jsonl are ignored") {
   CHECK_FALSE(points[0].test_accuracy);
 }
 
-TEST_CASE("conspicuous ranks are marked and come first: silent, slow, idle, large") {
+TEST_CASE("conspicuous ranks are marked and come first: silent, slow, idle, with much memory") {
   const auto ranks = parse_ranks(ranks_text(
       rank_row(0, 1.0) + "," + rank_row(1, 0.1) + "," + rank_row(2, 1.0, true, 1, 1, 20) + "," +
       rank_row(3, 1.0, false, 60) + "," + rank_row(4, 1.1, false, 1, 9) + "," + rank_row(5, 1.0) +

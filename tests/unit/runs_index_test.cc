@@ -192,14 +192,14 @@ TEST_CASE_FIXTURE(IndexFixture,
                   "a directory whose name is not a valid run id is not added to the index") {
   std::filesystem::remove_all(index.directory());
   const std::string longest = std::string(64, 'x') + "-20261121-120000-00aa";
-  const auto add = [&](const std::string& id) {
+  const auto create = [&](const std::string& id) {
     std::filesystem::create_directories(runs / id);
     REQUIRE(write_file_atomic(runs / id / "submission.json", "{}").has_value());
   };
   for (const char* id : {"$(touch x)", "`id`", "a b", "a;b", "-n", ".x", "a\nb", "\x1b[31m",
                          "$(x)-20261121-120000-00dd"})
-    add(id);
-  add(longest);
+    create(id);
+  create(longest);
   CHECK(index.add_missing_runs(runs).value().added == 4);
   CHECK(index.list()->entries.size() == 4);
   CHECK(resolve(longest).has_value());

@@ -1,4 +1,4 @@
-// Tests that inspect_all() returns the states of the other runs if a query fails for some runs.
+// Tests that inspect_all(), if a query fails for some runs, still returns the states of the others.
 #include <filesystem>
 #include <fstream>
 #include <string>

@@ -46,7 +46,8 @@ Submission intent() {
 
 }  // namespace
 
-TEST_CASE("a journal without the start folder takes it from the recorded command line") {
+TEST_CASE(
+    "if a journal lacks the folder in which the job starts, the recorded command line names it") {
   const TemporaryDirectory run;
   REQUIRE(write_file_atomic(run / "submission.json",
                             R"({"token":"00112233445566778899aabbccddeeff","state":"submitted",)"
@@ -92,7 +93,8 @@ TEST_CASE("a missing journal is no error, and the error for a damaged one names 
 }
 
 TEST_CASE(
-    "a job that is found by its token settles an open submission, and the journal records it") {
+    "a job that is found by its token settles an open submission, and the journal then has the "
+    "job") {
   const TemporaryDirectory run;
   FakeExecutor executor;
   executor.answer = std::optional<JobId>(JobId{"", "42"});

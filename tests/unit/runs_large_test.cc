@@ -40,21 +40,21 @@ std::string line_at(std::int64_t second, std::string_view event, Json fields) {
   return to_checked_line(object);
 }
 
-std::string begin_of_run() {
+std::string first_events() {
   return line_at(0, "claimed", {{"job", "42"}, {"host", "n1"}}) +
          line_at(0, "joined", {{"ranks", 8}, {"hosts", "n[1-2]"}}) +
          line_at(1, "progress", {{"step", 0}, {"steps", 9'000'000}, {"epochs", 12}});
 }
 
 /// Writes a record whose progress events take at least `bytes` bytes.
-void write_record(const fs::path& path, std::size_t bytes, const std::string& end) {
+void write_record(const fs::path& path, std::size_t bytes, const std::string& last_lines) {
   std::ofstream file(path, std::ios::binary);
-  file << begin_of_run();
+  file << first_events();
   std::string block;
   for (int i = 0; i < 5000; ++i)
     block += line_at(2 + i, "progress", {{"step", i}, {"loss", 0.25}, {"samples_per_s", 1234.5}});
   for (std::size_t written = 0; written < bytes; written += block.size()) file << block;
-  file << end;
+  file << last_lines;
 }
 
 double cpu_seconds() {
@@ -81,7 +81,9 @@ void forget_peak() {
 
 }  // namespace
 
-TEST_CASE("a record of 300 MiB is summed up in less than half a second and 50 MiB, with its end") {
+TEST_CASE(
+    "the summary of a record of 300 MiB includes its end, and takes less than half a second and 50 "
+    "MiB") {
   const TemporaryDirectory run;
   const auto end = line_at(9'000'000, "progress", {{"step", 8'999'999}, {"loss", 0.125}}) +
                    line_at(9'000'001, "result", {{"test_accuracy", 0.75}}) +
@@ -153,7 +155,7 @@ TEST_CASE(
   }
   const auto before = history.progress().size();
   REQUIRE(write_file_atomic(run / "events.jsonl",
-                            begin_of_run() + std::string(1U << 21U, 'x') + "\n" +
+                            first_events() + std::string(1U << 21U, 'x') + "\n" +
                                 line_at(7, "ended", {{"state", "failed"}, {"code", 1}}))
               .has_value());
   while (history.read_more(run.path()).value()) {
@@ -193,7 +195,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a history of twenty thousand warnings keeps the first and the last ones") {
-  std::string lines = begin_of_run();
+  std::string lines = first_events();
   for (int i = 0; i < 20'000; ++i)
     lines += line_at(i, "warning", {{"message", "late"}, {"rank", i}, {"host", "n1"}});
   RunHistory history;

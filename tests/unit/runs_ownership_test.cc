@@ -86,7 +86,7 @@ struct OwnershipFixture {
     fs::create_directories(path.parent_path());
     REQUIRE(write_file_atomic(path, text).has_value());
   }
-  /// Creates a run that Slurm has accepted as job 42.
+  /// Creates a run with this journal. By default, Slurm has accepted the run as job 42.
   fs::path make_run(const std::string& id, std::optional<RestServer> server = std::nullopt,
                     Submission::State state = Submission::State::kSubmitted,
                     const char* job = "42") const {
@@ -106,7 +106,7 @@ struct OwnershipFixture {
     for (const auto& entry : fs::recursive_directory_iterator(path))
       REQUIRE(::lchown(entry.path().c_str(), kOther, kOther) == 0);
   }
-  void list_server(const std::string& url) const {
+  void add_to_config(const std::string& url) const {
     put(config / "sites" / "mine.yaml",
         "slurmrestd: [{url: \"" + url + "\", token_file: " + token_file.string() + "}]\n");
   }
@@ -204,7 +204,7 @@ TEST_CASE_FIXTURE(OwnershipFixture,
                   "for another user's run neither its server nor a command of Slurm is called") {
   NEEDS_ROOT();
   Listener listener;
-  list_server(listener.url());  // even if the configuration lists the server
+  add_to_config(listener.url());  // even if the configuration lists the server
   for (const auto state : {Submission::State::kIntent, Submission::State::kSubmitted}) {
     const char* const job = state == Submission::State::kIntent ? "" : "42";
     const auto over_rest =
@@ -245,7 +245,7 @@ TEST_CASE_FIXTURE(
   const auto cancelled = inspector.executor_of(status.facts).cancel(status.job, "t");
   CHECK(cancelled.error().code == Errc::kInvalid);
   CHECK_FALSE(listener.was_asked());
-  list_server("unix:/run/other");
+  add_to_config("unix:/run/other");
   put(config / "sites" / "other.yaml",
       "defaults: {submit: {url: \"" + listener.url() +
           "\", token_file: " + (folder.path() / "theirs").string() + "}}\n");
@@ -259,7 +259,7 @@ TEST_CASE_FIXTURE(
     OwnershipFixture,
     "a server is known from the key slurmrestd or the defaults of a site, and its token file "
     "comes only from the configuration") {
-  list_server("unix:/run/one");
+  add_to_config("unix:/run/one");
   put(config / "sites" / "two.yaml", "defaults: {submit: {url: \"unix:/run/two\"}}\n");
   put(config / "sites" / "three.yaml",
       "partitions: {gpu: {defaults: {submit: {url: \"https://r.example.org\", token_file: "
@@ -332,13 +332,13 @@ TEST_CASE_FIXTURE(
   for (const auto& path :
        {theirs / "run", theirs / "runs" / own.filename(), mine / own.filename()}) {
     CAPTURE(path);
-    const auto named = [&] { return resolve_run(path.string(), index, runs)->path; };
-    CHECK(require_own("own", named(), "cancel it").has_value());
-    CHECK(named() == own);
+    const auto resolved_path = [&] { return resolve_run(path.string(), index, runs)->path; };
+    CHECK(require_own("own", resolved_path(), "cancel it").has_value());
+    CHECK(resolved_path() == own);
     give(theirs / "run");
     give(theirs / "runs");
-    CHECK_FALSE(require_own("own", named(), "cancel it").has_value());
-    CHECK(inspect(named()).facts.foreign->uid == kOther);
+    CHECK_FALSE(require_own("own", resolved_path(), "cancel it").has_value());
+    CHECK(inspect(resolved_path()).facts.foreign->uid == kOther);
     for (const char* link : {"run", "runs"}) REQUIRE(::lchown((theirs / link).c_str(), 0, 0) == 0);
   }
 }
