@@ -341,11 +341,11 @@ TEST_CASE_FIXTURE(DeletionFixture,
   fs::create_directory_symlink(run.path, runs / kNewer);
   CHECK(holds(refusal_of(runs / kNewer), "no symbolic link"));
   CHECK(holds(refusal_of(runs / "mnist-20261121-140000-00cc"), "No such file"));
-  const IndexEntry of_script_by_hand{"exp-42", "exp", runs / "exp-42", ""};
-  put(of_script_by_hand.path / "claim", "{}");
-  put(of_script_by_hand.path / "origin", R"({"job":"42","name":"exp"})");
-  CHECK(remove(of_script_by_hand).has_value());
-  CHECK_FALSE(fs::exists(of_script_by_hand.path));
+  const IndexEntry of_hand_written_script{"exp-42", "exp", runs / "exp-42", ""};
+  put(of_hand_written_script.path / "claim", "{}");
+  put(of_hand_written_script.path / "origin", R"({"job":"42","name":"exp"})");
+  CHECK(remove(of_hand_written_script).has_value());
+  CHECK_FALSE(fs::exists(of_hand_written_script.path));
 }
 
 TEST_CASE_FIXTURE(DeletionFixture,

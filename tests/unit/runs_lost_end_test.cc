@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A run without Slurm that the job `job` has claimed.
+/// A run without Slurm. job: the id of lead's process (local_job_id()), which has claimed the run.
 struct LocalRun {
   TemporaryDirectory folder;
   std::filesystem::path events = folder.path() / "events.jsonl";

@@ -102,7 +102,8 @@ TEST_CASE("a claim after an end means that the run continues, without its earlie
   CHECK_FALSE(record.first_failed.has_value());
 }
 
-TEST_CASE("the record of a restarted run has the causes of its restarts and the restarts left") {
+TEST_CASE(
+    "the record of a restarted run has the causes of its restarts and how many more may follow") {
   const auto restarting = line(
       {{"event", "restarting"}, {"attempt", 0}, {"cause", "hang"}, {"left", 2}, {"by", "lead"}});
   const auto first_attempt =
@@ -133,7 +134,7 @@ std::string component_line(const char* event, const char* component, Json fields
   return line(object);
 }
 
-/// Returns the record of a server on n1 and a trainer on n2 and n3 until both run.
+/// Returns the record of a server on n1 and a trainer on n2 and n3, up to the time when both run.
 std::string a_start_of_components() {
   return component_line("components", "",
                         {{"components",

@@ -86,7 +86,7 @@ TEST_CASE("a run has the figures of the rehearsal that it names") {
   CHECK((*found)->figures.steps == 10'000);
 }
 
-TEST_CASE("the note about a rehearsal names a run of the same folder only") {
+TEST_CASE("the note about a rehearsal may name only a run of the same folder") {
   const TemporaryDirectory run;
   CHECK_FALSE(*read_rehearsal_note(run.path()));
   REQUIRE(write_rehearsal_note(run.path(), {"x-rehearsal-1", 8, {}, 60}));

@@ -135,8 +135,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a submission without a job id is not submitted if Slurm does not know its job, and unknown if "
-    "Slurm does not answer") {
+    "a run whose journal has no job id is in state not_submitted if Slurm does not know its job, "
+    "and in state unknown if Slurm does not answer") {
   RunFacts facts;
   facts.submission.emplace();
   CHECK(assess(facts).state == RunState::kNotSubmitted);

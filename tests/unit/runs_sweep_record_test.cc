@@ -55,7 +55,7 @@ struct SweepRecordFixture {
   }
 };
 
-RunStatus in_state(RunState state) {
+RunStatus status_in_state(RunState state) {
   RunStatus status;
   status.state = state;
   status.job = {"", "70_1"};
@@ -64,7 +64,7 @@ RunStatus in_state(RunState state) {
 
 RunState sweep_state(std::initializer_list<RunState> states) {
   std::vector<Result<RunStatus>> points;
-  for (const RunState state : states) points.emplace_back(in_state(state));
+  for (const RunState state : states) points.emplace_back(status_in_state(state));
   return sum_up_points(points).state;
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("if a sweep and a run have had the same job id, the newer one is found
   CHECK(f.id_or_error("70") == "mnist-20271121-120000-00cc");
 }
 
-TEST_CASE("a point was created when its sweep was, also if the point is given by its path") {
+TEST_CASE("a point has its sweep's time of creation, also if the point is given by its path") {
   const SweepRecordFixture f;
   for (const std::string& text : {f.sweep.id + "/1", f.path_of_point(1).string()}) {
     const auto found = resolve_run(text, f.index, f.folder.path());
@@ -164,7 +164,7 @@ TEST_CASE("a point was created when its sweep was, also if the point is given by
 }
 
 TEST_CASE(
-    "a point was created when its sweep was, also if the sweep's path in the index has a link") {
+    "a point has its sweep's time of creation, also if the sweep's path in the index has a link") {
   const SweepRecordFixture f;
   fs::create_directory_symlink(f.runs, f.folder.path() / "link");
   const RunIndex index(f.folder.path() / "other-state");
@@ -306,7 +306,7 @@ TEST_CASE(
 
 TEST_CASE(
     "a task's claim settles the open submission of an array and of its points, and without a valid "
-    "claim Slurm is asked for the array's comment") {
+    "claim Slurm is asked for a job with the array's comment") {
   const SweepRecordFixture f;
   const fs::path array = array_path(f.sweep.path, 0);
   Submission intent;

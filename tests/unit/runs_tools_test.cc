@@ -89,7 +89,8 @@ TEST_CASE_FIXTURE(ToolsFixture,
     CHECK(stage_tools(root, runs, tools).error().code == Errc::kInvalid);
     REQUIRE(::chown(foreign_folder.c_str(), 0, 0) == 0);
   }
-  const auto agent = place / "dlrun-agent";  // another user's file in it is replaced
+  // Another user's file in the caller's own folder is replaced.
+  const auto agent = place / "dlrun-agent";
   REQUIRE(write_file_atomic(agent, "theirs", 0755).has_value());
   REQUIRE(::chown(agent.c_str(), 65534, 65534) == 0);
   REQUIRE(stage_tools(root, runs, tools).has_value());
@@ -240,7 +241,7 @@ TEST_CASE("a hole in a log becomes one line, and the data around it stays byte f
     }
     return all;
   };
-  // A hole begins and ends at a block, so NUL bytes of the two blocks stay.
+  // A hole begins and ends at a block's border, so the NUL bytes in the blocks around it stay.
   const std::string all = read_from(std::nullopt);
   CHECK(all.starts_with(binary));
   CHECK(all.ends_with("end\n"));

@@ -264,7 +264,7 @@ TEST_CASE("components that share a node and need more than it has are refused") 
   CHECK(has(refused_at(fmt::format("max_gpus_per_node: 4\n{}", kPartition)), kOfSite));
 }
 
-TEST_CASE("the parameters of a sweep replace their fields in components, and {port} stays") {
+TEST_CASE("the parameters of a sweep replace fields such as {lr} in components, and {port} stays") {
   LoadRequest made = components_request(
       "{name: s, role: service, launch: {command: [serve, '{lr}', '{port}']}}, {name: m, vars: {L: "
       "'{lr}'}}",

@@ -312,7 +312,7 @@ TEST_CASE("a missing or unlimited time limit, and tasks that do not fit the GPUs
   CHECK(has(unlimited[0].message, "cannot start if a maintenance is planned"));
 }
 
-TEST_CASE("the run's name defaults to the file's name, and is checked in both cases") {
+TEST_CASE("the run's name defaults to the file's name, and a given or a default name is checked") {
   CHECK(loaded_with("").spec.name == "exp");
   auto made = spec_request(kMinimal);
   made.file = "dir/two words.yaml";

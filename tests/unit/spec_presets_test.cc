@@ -229,9 +229,9 @@ TEST_CASE(
             "no rank is a worker"));
   CHECK(has(refused(launch_request("preset: tensorflow, roles: {chief: 2}", "time: 1m, nodes: 3")),
             "launch.roles.chief"));
-  const auto nproc = loaded(launch_request("preset: torch, nproc_per_node: 4")).warnings;
-  REQUIRE(nproc.size() == 1);
-  CHECK(has(nproc[0].message, "with 'torch' every task is a rank"));
+  const auto nproc_warnings = loaded(launch_request("preset: torch, nproc_per_node: 4")).warnings;
+  REQUIRE(nproc_warnings.size() == 1);
+  CHECK(has(nproc_warnings[0].message, "with 'torch' every task is a rank"));
   const auto warnings =
       loaded(launch_request("preset: torch, roles: {ps: 1}", "time: 1m, nodes: 3")).warnings;
   REQUIRE(warnings.size() == 1);

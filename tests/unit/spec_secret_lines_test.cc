@@ -74,7 +74,7 @@ TEST_CASE("a line without a secret is shown, also beside the lines of secrets") 
   CHECK(has(message, "    9 | submit: {token_file: [a]}\n"));
 }
 
-TEST_CASE("a quote that is never closed does not show the secrets after it") {
+TEST_CASE("lines of secrets after a quote that is never closed are hidden") {
   const SecretLines lines(
       "name: \"x\nenvironment:\n  secrets:\n    - SEKRIT\nname: [a\nvars:\n  HF_TOKEN:\n  SEKRIT");
   CHECK_FALSE(lines.contains(1));

@@ -79,7 +79,9 @@ TEST_CASE("a misspelt name of a secret is shown, unless it may be the value of o
   }
 }
 
-TEST_CASE("an error shows no value of a variable in the place of a secret's name") {
+TEST_CASE(
+    "if ${VAR} stands where a secret's name is expected, the error does not show the value of "
+    "VAR") {
   LoadRequest made = secrets_request("[\"${ODD}\"]");
   made.env.set("ODD", "CANARY-KEY");
   CHECK_FALSE(has(refused(made), "CANARY"));

@@ -286,8 +286,8 @@ TEST_CASE("an unknown site is refused with the nearest name, or with all of them
 }
 
 TEST_CASE(
-    "a site's defaults apply to keys that the spec does not set, the partition's first, and their "
-    "origin is named") {
+    "a site's defaults apply to keys that the spec does not set, the partition's defaults override "
+    "the site's, and their origin is named") {
   Sites sites;
   sites.write("x",
               "default_partition: slow\n"
@@ -364,7 +364,8 @@ TEST_CASE(
             "'${SOCKET}' is not unix:/PATH"));
 }
 
-TEST_CASE("more GPUs per node than any node of the site has is an error, with each key for GPUs") {
+TEST_CASE(
+    "more GPUs per node than any node of the site has is an error, whichever key requests them") {
   Sites sites;
   CHECK(has(refused(site_request("gpus_per_node: 16", sites, "site: juwels\n")),
             "exp.yaml:1:38: error: resources.gpus_per_node is 16, but site 'juwels' has at most 4 "

@@ -18,11 +18,11 @@ LoadRequest sweep_request(std::string_view text, std::vector<std::string> sets =
 }
 
 std::vector<std::string> points(std::string_view text, std::vector<std::string> sets = {}) {
-  std::vector<std::string> words;
+  std::vector<std::string> descriptions;
   for (const SweepPoint& point :
        sweep_points(loaded(sweep_request(text, std::move(sets))).spec.sweep))
-    words.push_back(describe(point));
-  return words;
+    descriptions.push_back(describe(point));
+  return descriptions;
 }
 
 std::string errors_of(std::string_view text, std::vector<std::string> sets = {}) {
@@ -45,8 +45,8 @@ TEST_CASE("listed points are used in their order, and may set different keys") {
 }
 
 TEST_CASE(
-    "swept values may be lists, paths, variables and map entries, and are resolved at their place "
-    "in the spec") {
+    "swept values may be lists, paths, variables and map entries, and are resolved like values "
+    "that the spec sets without a sweep") {
   CHECK(points("sweep: {parameters: {train.hidden: [[64], [128, 64]]}}") ==
         std::vector<std::string>{R"(train.hidden=["64"])", R"(train.hidden=["128", "64"])"});
   CHECK(points("sweep: {parameters: {train.data.path: [a, ../b], train.batch: [\"${BIG}\"]}}") ==
@@ -59,9 +59,9 @@ TEST_CASE(
 
 TEST_CASE(
     "a range without sweep.random causes one error, and no error about the number of points") {
-  const std::string words = errors_of("sweep: {parameters: {train.lr: {min: 0.001, max: 0.1}}}");
-  CHECK(has(words, "'train.lr' has a range; set sweep.random to the number of points"));
-  CHECK_FALSE(has(words, "points, and a sweep has at most"));
+  const std::string errors = errors_of("sweep: {parameters: {train.lr: {min: 0.001, max: 0.1}}}");
+  CHECK(has(errors, "'train.lr' has a range; set sweep.random to the number of points"));
+  CHECK_FALSE(has(errors, "points, and a sweep has at most"));
 }
 
 TEST_CASE("a random sweep is reproducible with its seed, and all its points differ") {
@@ -248,15 +248,17 @@ TEST_CASE(
       has(errors_of("sweep: {parameters: {lr: [1, 2]}}"),
           "exp.yaml:1:22: error: the sweep's parameter 'lr' is used nowhere; did you mean the key "
           "'train.lr'?"));
-  const std::string plain = errors_of("launch: {command: [a]}\nsweep: {parameters: {lr: [1, 2]}}");
-  CHECK(has(plain, "exp.yaml:2:22: error: the sweep's parameter 'lr' is used nowhere; write {lr}"));
-  CHECK_FALSE(has(plain, "train.lr"));
-  const std::string of_trainer =
+  const std::string errors_of_lr =
+      errors_of("launch: {command: [a]}\nsweep: {parameters: {lr: [1, 2]}}");
+  CHECK(has(errors_of_lr,
+            "exp.yaml:2:22: error: the sweep's parameter 'lr' is used nowhere; write {lr}"));
+  CHECK_FALSE(has(errors_of_lr, "train.lr"));
+  const std::string errors_of_train_lr =
       errors_of("launch: {command: [a]}\nsweep: {parameters: {train.lr: [1, 2]}}");
-  CHECK(has(of_trainer,
+  CHECK(has(errors_of_train_lr,
             "exp.yaml:2:22: error: the sweep's key 'train.lr' is for the preset 'trainer', but the "
             "preset is 'plain'"));
-  CHECK(has(of_trainer, "sweep over 'lr' and write {lr} in launch.command"));
+  CHECK(has(errors_of_train_lr, "sweep over 'lr' and write {lr} in launch.command"));
 }
 
 TEST_CASE(

@@ -79,7 +79,7 @@ TEST_CASE("wandb's run has one id for all attempts, and the user's own variables
   CHECK(has(own.value(), "WANDB_RUN_ID=mine"));
 }
 
-TEST_CASE("a record that cannot be made is refused, and the error names the line") {
+TEST_CASE("a value of `track` that cannot work is refused, and the error names the line") {
   for (const auto& [track, words] :
        {std::pair("{mlflow: {url: 'mlflow.example.org'}}", "does not start with https://"),
         std::pair("{mlflow: {url: 'https://me:token@h'}}", "has a user name"),

@@ -140,7 +140,7 @@ TEST_CASE("64 levels are read and the 65th is refused") {
   CHECK(refusal(lists(65)).find("64 levels") != std::string::npos);
 }
 
-TEST_CASE("levels inside aliases count") {
+TEST_CASE("the limit on levels includes the levels inside aliases") {
   std::string text = "- &a0 [x]\n";
   for (int i = 1; i <= 62; ++i)
     text += "- &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) + "]\n";
@@ -206,8 +206,8 @@ TEST_CASE("a written null is distinguished from a missing value before a key nam
 }
 
 TEST_CASE(
-    "a tag or an anchor before a key belongs to the key, and at the end of a file it has an empty "
-    "value") {
+    "a tag or an anchor before a key belongs to the key, and a tag at the end of a file gives an "
+    "empty text") {
   CHECK(described("!!str a: 1\nb:\n  null\n") ==
         Nodes{"1:1 scalar a", "1:10 scalar 1", "2:1 scalar b", "3:3 null null"});
   CHECK(described("a:\n!!str b: c\n")[1] == "1:3 null ");
