@@ -79,8 +79,8 @@ std::string timeline(const RunReport& report) {
   std::string text = "<div class=\"time\">\n";
   for (std::size_t at = 0; at < attempts.size(); ++at) {
     const AttemptHistory& attempt = attempts[at];
-    const double until = attempt.ended.value_or(at + 1 < attempts.size() ? attempts[at + 1].begun
-                                                                         : begin + length);
+    const double until =
+        attempt.ended.value_or(at + 1 < attempts.size() ? attempts[at + 1].begun : begin + length);
     const double joined = std::min(attempt.joined.value_or(until), until);
     text += fmt::format(
         "<div class=\"row\"><span class=\"soft name\">attempt {}</span><div class=\"track\">",

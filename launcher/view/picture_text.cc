@@ -48,8 +48,8 @@ std::string ranks_and_time_text(const RunPicture& picture) {
                      : is_inactive(picture.status.state) ? attempt.begun
                                                          : picture.now;
     if (end > attempt.begun)
-      parts.push_back(fmt::format("{} {}", attempt.ended ? "took" : "for",
-                                  duration_text(end - attempt.begun)));
+      parts.push_back(
+          fmt::format("{} {}", attempt.ended ? "took" : "for", duration_text(end - attempt.begun)));
   }
   return join(parts, " ");
 }

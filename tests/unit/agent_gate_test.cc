@@ -131,7 +131,7 @@ TEST_CASE("a rank that reaches no lead stops trying as soon as its caller asks i
 
 TEST_CASE("a rank is admitted, and messages of any size pass both ways") {
   JoinedRank joined;
-  CHECK(joined.rank->address() == "127.0.0.1");
+  CHECK(joined.rank->own_address() == "127.0.0.1");
   CHECK(echoes(*joined.rank, "hello"));
   CHECK(echoes(*joined.rank, std::string(kPayloadLimitBytes, 'x')));
   CHECK(echoes(*joined.rank, ""));
