@@ -113,11 +113,11 @@ void check_is_a_store(Store& store) {
 
 /// Checks that a waiting get() returns when another rank puts the key. The order of the two
 /// is random.
-void check_wakes(Store& mine, Store& others) {
+void check_wakes(Store& waiting_store, Store& putting_store) {
   for (int round = 0; round < 20; ++round) {
     const std::string key = fmt::format("round-{}", round);
-    std::thread putter([&] { CHECK(others.put(key, key)); });
-    const auto value = mine.get(key, seconds(30));
+    std::thread putter([&] { CHECK(putting_store.put(key, key)); });
+    const auto value = waiting_store.get(key, seconds(30));
     putter.join();
     REQUIRE(value);
     CHECK(*value == key);
@@ -127,8 +127,8 @@ void check_wakes(Store& mine, Store& others) {
 }  // namespace
 
 TEST_CASE(
-    "agent store: report_progress() fails in time if the agent reads nothing, and put() then "
-    "fails, too") {
+    "agent store: report_progress() times out if the agent reads nothing, and put() then fails, "
+    "too") {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
   const UniqueFd agent_end(ends[1]);
@@ -223,7 +223,7 @@ TEST_CASE("agent store: the errors for a refusal and a timeout quote the agent")
   CHECK(got.error().message == "store: get 'k': no rank has put it in 5 ms");
 }
 
-TEST_CASE("agent store: a refusal keeps its code, and only a missing key is a timeout") {
+TEST_CASE("agent store: the error of a refused request has the code that the reply names") {
   for (const auto& [word, code] :
        {std::pair("timeout", Errc::kTimeout), std::pair("invalid", Errc::kInvalid),
         std::pair("refused", Errc::kRefused)}) {

@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 namespace {
 
 /// A simulated cluster that gives each job an id of its own, from 7. As in Slurm, its squeue leaves
-/// out jobs of a list that it does not know, and refuses a single unknown job.
+/// out the unknown jobs of a list, and refuses a single unknown job.
 struct ChainCluster : Cluster {
   Result<Submitted> submitted = fail(Errc::kNotFound, "");
   ChainCluster() {
@@ -72,7 +72,7 @@ struct ChainCluster : Cluster {
                                  {"left", 2},
                                  {"by", "chain"}})));
   }
-  /// Makes squeue list these jobs, each as "7 RUNNING", and returns the run's status.
+  /// Makes squeue list `jobs`, which have the form "7 RUNNING", and returns the run's status.
   RunStatus status_with_queue(const std::vector<std::string>& jobs) {
     std::ofstream queue(folder / "queue");
     for (const std::string& job : jobs)
@@ -163,7 +163,7 @@ TEST_CASE_FIXTURE(ChainCluster,
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
-                  "a job of a chain that waits is shown with the job for which it waits") {
+                  "a waiting job of a chain is shown with the job for which it waits") {
   submit_chain();
   record_hand_over();
   std::ofstream(folder / "queue") << "7|TIMEOUT|None||||\n8|PENDING|Dependency||||\n";

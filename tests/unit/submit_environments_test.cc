@@ -76,10 +76,10 @@ struct Project {
       count += entry.is_directory() && !entry.is_symlink() ? 1 : 0;
     return count;
   }
-  static std::string message(const Result<>& done) {
-    if (done) return "";
-    const auto all = done.error().diagnostics.all();
-    return all.empty() ? done.error().message : format_diagnostics(all);
+  static std::string message(const Result<>& result) {
+    if (result) return "";
+    const auto all = result.error().diagnostics.all();
+    return all.empty() ? result.error().message : format_diagnostics(all);
   }
 };
 
@@ -165,14 +165,14 @@ TEST_CASE_FIXTURE(Project,
   fs::permissions(folder / "tools/uv", fs::perms::owner_all);
   context.env.set("PATH", (folder / "tools").string() + ":/usr/bin:/bin");
   const auto made = experiment("uv: .");
-  const auto done = build_environments(context, reporter, made, std::chrono::seconds(2));
-  REQUIRE_FALSE(done.has_value());
-  CHECK(done.error().code == Errc::kInvalid);
-  CHECK(has(message(done), "x.yaml:4:"));
-  CHECK(has(message(done),
+  const auto result = build_environments(context, reporter, made, std::chrono::seconds(2));
+  REQUIRE_FALSE(result.has_value());
+  CHECK(result.error().code == Errc::kInvalid);
+  CHECK(has(message(result), "x.yaml:4:"));
+  CHECK(has(message(result),
             "environment.uv.project: the environment could not be built (killed at its limit of "
             "2.0 s): building wheel 7; all output: "));
-  CHECK(has(message(done), ".dlrun/uv.log"));
+  CHECK(has(message(result), ".dlrun/uv.log"));
 }
 
 TEST_CASE_FIXTURE(
@@ -231,8 +231,9 @@ TEST_CASE_FIXTURE(Project, "missing uenv images are pulled, and present ones are
         "image inspect present\nimage pull missing\n");
 }
 
-TEST_CASE_FIXTURE(Project,
-                  "a module that cannot be loaded is named before a tool counts as missing") {
+TEST_CASE_FIXTURE(
+    Project,
+    "if a module cannot be loaded, the error is about the module, not about missing tools") {
   fs::create_directories(folder / "lmod/init");
   write("lmod/init/bash", "module() { echo \"no module $2\" >&2; return 1; }\n");
   context.env.set("LMOD_PKG", (folder / "lmod").string());
@@ -283,7 +284,7 @@ TEST_CASE("a second build waits for the lock of the first, and says so once") {
   CHECK(interrupted.error().code == Errc::kInterrupted);
 }
 
-TEST_CASE("a folder for environments that others can write is refused") {
+TEST_CASE("a folder for environments is refused if others can write it") {
   const TemporaryDirectory folder;
   REQUIRE(make_environments_folder(folder / "mine").has_value());
   fs::permissions(folder / "mine", fs::perms::all);

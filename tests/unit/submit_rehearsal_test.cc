@@ -1,4 +1,5 @@
-// Tests the smaller job of a rehearsal and the submission of both jobs, with a simulated cluster.
+// Tests how a spec is changed for its rehearsal, and how the rehearsal and the run are submitted,
+// with a simulated cluster.
 
 #include <algorithm>
 #include <filesystem>
@@ -189,9 +190,9 @@ TEST_CASE_FIXTURE(
   CHECK_FALSE(*read_rehearsal(rehearsal.run.path));
 }
 
-TEST_CASE_FIXTURE(
-    RehearsalCluster,
-    "the command that submits a run after its rehearsal has all options and dependencies") {
+TEST_CASE_FIXTURE(RehearsalCluster,
+                  "the command for a run whose rehearsal is already submitted has all options and "
+                  "dependencies") {
   SpecOptions options =
       options_of("resources: {time: 1h}\nlaunch: {command: [x]}\nafter: {ok: [5, 6]}\n");
   options.sets = {"name=my run"};

@@ -95,7 +95,7 @@ TEST_CASE("the job gets a listed value as the spec spells it, and numbers may co
 }
 
 TEST_CASE("a search program inherits only its standard streams") {
-  // Without O_CLOEXEC, as a lock that child processes shall keep.
+  // Opened without O_CLOEXEC, like a lock that child processes shall keep.
   const UniqueFd inheritable(::open("/dev/null", O_RDWR));
   REQUIRE(inheritable.is_open());
   const auto program = start_shell(fmt::format(
@@ -135,7 +135,7 @@ TEST_CASE("a search program answers one line for each question") {
   CHECK(*program->ask(Json{{"ask", 1}}) == R"({"heard": {"ask":1}})");
 }
 
-TEST_CASE("a relative path of a search program starts at the folder of the spec") {
+TEST_CASE("a search program runs in the folder of the spec, to which its path may be relative") {
   const TemporaryDirectory folder;
   const auto script = folder.path() / "search";
   std::ofstream(script) << "#!/bin/sh\nread -r line\necho \"$PWD\"\n";

@@ -44,9 +44,10 @@ TEST_CASE(
     "each user of a runs folder has an own folder for sessions, which is refused if others may "
     "write it") {
   const TemporaryDirectory runs;
-  const auto old = runs.path() / ".interactive";
-  std::filesystem::create_directory(old);
-  REQUIRE(::chmod(old.c_str(), 0777) == 0);
+  // Earlier versions used this folder for the sessions of all users.
+  const auto writable_by_all = runs.path() / ".interactive";
+  std::filesystem::create_directory(writable_by_all);
+  REQUIRE(::chmod(writable_by_all.c_str(), 0777) == 0);
   const auto sessions = sessions_in(runs.path());
   {
     const auto session = SessionFolder::make(runs.path());
@@ -57,9 +58,9 @@ TEST_CASE(
   CHECK(SessionFolder::make(runs.path()).error().code == Errc::kInvalid);
   CHECK(std::filesystem::is_empty(sessions));
   std::filesystem::remove(sessions);
-  std::filesystem::create_directory_symlink(old, sessions);
+  std::filesystem::create_directory_symlink(writable_by_all, sessions);
   CHECK(SessionFolder::make(runs.path()).error().code == Errc::kInvalid);
-  CHECK(std::filesystem::is_empty(old));
+  CHECK(std::filesystem::is_empty(writable_by_all));
   std::filesystem::remove(sessions);
   if (::geteuid() != 0) {
     MESSAGE("the rest is skipped: only root can give a folder to another user");

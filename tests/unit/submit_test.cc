@@ -76,8 +76,8 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(
     Cluster,
-    "a recorded spec is planned again only if it has dependencies, downloads, secrets or "
-    "environments that dlrun builds") {
+    "a recorded spec is planned again only if it has dependencies, downloads, secrets or an "
+    "environment that dlrun builds or checks") {
   const auto planned = [&](const std::string& yaml, bool has_secrets) {
     std::ofstream(folder / "resolved.yaml") << yaml;
     const auto experiment = recorded_experiment_if_needed(context, folder.path(), has_secrets);
@@ -236,10 +236,10 @@ TEST_CASE_FIXTURE(Cluster,
       count += entry.path().filename() == "secrets" ? 1 : 0;
     return count;
   };
-  const std::string help =
+  const std::string other_calls =
       "case \"$*\" in *--help*) echo '  --account=name'; exit 0;; *--test-only*) exit 0;; esac\n";
 
-  write_program("sbatch", help + "echo 'sbatch: error: Invalid account' >&2; exit 1");
+  write_program("sbatch", other_calls + "echo 'sbatch: error: Invalid account' >&2; exit 1");
   const auto refused = submit("x.yaml");
   REQUIRE_FALSE(refused.has_value());
   INFO(refused.error().message);
@@ -247,7 +247,7 @@ TEST_CASE_FIXTURE(Cluster,
   CHECK(kept_secrets() == 0);
 
   // Ctrl-C ends dlrun's sbatch before it answers, and the controller cannot be asked.
-  write_program("sbatch", help + "kill -INT $PPID $$; sleep 10");
+  write_program("sbatch", other_calls + "kill -INT $PPID $$; sleep 10");
   write_program("squeue", "exit 1");
   write_program("sacct", "exit 1");
   const auto interrupted = submit("x.yaml");
@@ -266,13 +266,13 @@ TEST_CASE_FIXTURE(Cluster,
   context.tools.files = {{"bin/dlrun-agent", sha256_of_text("agent")},
                          {"bin/dlrun-trainer", sha256_of_text("trainer")}};
   const auto earlier = folder / "earlier copy" / "dlrun-trainer";
-  const std::string missing_trainer = "dlrun-trainer is not installed, and this job needs it";
+  const std::string refusal = "dlrun-trainer is not installed, and this job needs it";
   std::ofstream(folder / "x.sh") << "#!/bin/bash\n#SBATCH --time=1\nsrun \\\n  '"
                                  << earlier.string() << "' \\\n  --epochs 1\n";
   const auto refused = submit("x.sh");
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == Errc::kNotFound);
-  CHECK(has(refused.error().message, missing_trainer));
+  CHECK(has(refused.error().message, refusal));
   // Comments start nothing, and only the job knows its variables.
   std::ofstream(folder / "y.sh")
       << "#!/bin/bash\n#SBATCH --time=1\n# /x/dlrun-trainer\n$D/dlrun-trainer\n";
@@ -285,7 +285,7 @@ TEST_CASE_FIXTURE(Cluster,
   fs::remove(earlier);
   const auto again = submit_again(submitted->run.id);
   REQUIRE_FALSE(again.has_value());
-  CHECK(has(again.error().message, missing_trainer));
+  CHECK(has(again.error().message, refusal));
 }
 
 TEST_CASE_FIXTURE(Cluster, "the plan of a run and of a sweep's point names the folder of runs") {
