@@ -122,7 +122,7 @@ TEST_CASE(
   REQUIRE(accepted.is_open());
   CHECK(owner_of_tcp_peer(client.get()) == ::geteuid());
   CHECK_FALSE(owner_of_tcp_peer(listener.get()));
-  if (::geteuid() != 0) return;  // only root can start a program of another user
+  if (::geteuid() != 0) return;  // only root can run code as another user
   constexpr uid_t kOther = 65534;
   std::array<int, 2> ends{};
   REQUIRE(::pipe(ends.data()) == 0);

@@ -102,8 +102,8 @@ TEST_CASE("batchnorm gives PyTorch's gradient of its input") {
 }
 
 TEST_CASE(
-    "synchronised batchnorm normalises the samples of all ranks, and takes part in the sums even "
-    "without a sample") {
+    "synchronised batchnorm uses the mean and variance over all ranks, and a rank without a "
+    "sample takes part in the sums, too") {
   auto kernels = make_cpu_kernels<double>(1);
   constexpr std::size_t kWidth = 3;
   const auto layer = make_batchnorm<double>(1, kWidth, true);

@@ -24,9 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const CheckpointLayout kTensors{{{"layers.0.weight", {3, 2}, 0}, {"layers.0.bias", {2}, 6}},
-                                {{"layers.1.running_mean", {2}, 0}}};
-const std::vector<std::string> kStates{"m", "v"};
+const CheckpointLayout kTensorLayout{{{"layers.0.weight", {3, 2}, 0}, {"layers.0.bias", {2}, 6}},
+                                     {{"layers.1.running_mean", {2}, 0}}};
+const std::vector<std::string> kStateNames{"m", "v"};
 
 CheckpointFolder checkpoints_in(const TemporaryDirectory& folder, std::size_t keep = 3) {
   return {folder.path() / "ckpt", keep, [] { return Result<>(); }};
@@ -37,7 +37,7 @@ TrainingState state_at(std::uint64_t step) {
   state.position = {step, step / 10, step % 10};
   state.seed = 77;
   state.optimizer = "adam";
-  state.state_names = kStates;
+  state.state_names = kStateNames;
   for (int i = 0; i < 8; ++i)
     state.parameters.push_back(static_cast<float>(i) + static_cast<float>(step));
   state.running_statistics = {0.75F, static_cast<float>(step)};
@@ -46,8 +46,8 @@ TrainingState state_at(std::uint64_t step) {
 }
 
 /// Returns the step of the loaded checkpoint, or -1.
-std::int64_t loaded_step(const CheckpointFolder& folder, std::vector<std::string>& damaged) {
-  const auto loaded = folder.load_newest(kTensors, "adam", kStates, damaged);
+std::int64_t loaded_step(const CheckpointFolder& folder, std::vector<std::string>& skipped) {
+  const auto loaded = folder.load_newest(kTensorLayout, "adam", kStateNames, skipped);
   REQUIRE(loaded.has_value());
   return loaded->has_value() ? static_cast<std::int64_t>((*loaded)->position.step) : -1;
 }
@@ -67,9 +67,10 @@ std::string file_of(const std::string& header, std::size_t data_bytes) {
 
 TEST_CASE("a checkpoint loads as it was saved") {
   const TemporaryDirectory folder;
-  REQUIRE(checkpoints_in(folder).save(state_at(42), kTensors));
-  std::vector<std::string> damaged;
-  const auto loaded = checkpoints_in(folder).load_newest(kTensors, "adam", kStates, damaged);
+  REQUIRE(checkpoints_in(folder).save(state_at(42), kTensorLayout));
+  std::vector<std::string> skipped;
+  const auto loaded =
+      checkpoints_in(folder).load_newest(kTensorLayout, "adam", kStateNames, skipped);
   REQUIRE(loaded.has_value());
   REQUIRE(loaded->has_value());
   const TrainingState want = state_at(42);
@@ -78,25 +79,26 @@ TEST_CASE("a checkpoint loads as it was saved") {
   CHECK((*loaded)->parameters == want.parameters);
   CHECK((*loaded)->running_statistics == want.running_statistics);
   CHECK((*loaded)->states == want.states);
-  CHECK(damaged.empty());
+  CHECK(skipped.empty());
   CHECK(*read_file(folder.path() / "ckpt/latest", 100) == "step-00000042\n");
 }
 
 TEST_CASE(
-    "a state array with one number per tensor loads as it was saved, and is refused as a full "
-    "array") {
+    "a state array with one number per tensor loads as it was saved, and is refused if the model "
+    "needs a full array") {
   const TemporaryDirectory folder;
-  CheckpointLayout layout = kTensors;
+  CheckpointLayout layout = kTensorLayout;
   layout.per_tensor = {"v"};
   TrainingState state = state_at(42);
   state.states[1] = {0.25F, 0.125F};
   REQUIRE(checkpoints_in(folder).save(state, layout));
-  std::vector<std::string> damaged;
-  const auto loaded = checkpoints_in(folder).load_newest(layout, "adam", kStates, damaged);
+  std::vector<std::string> skipped;
+  const auto loaded = checkpoints_in(folder).load_newest(layout, "adam", kStateNames, skipped);
   REQUIRE(loaded.has_value());
   REQUIRE(loaded->has_value());
   CHECK((*loaded)->states == state.states);
-  const auto other = checkpoints_in(folder).load_newest(kTensors, "adam", kStates, damaged);
+  const auto other =
+      checkpoints_in(folder).load_newest(kTensorLayout, "adam", kStateNames, skipped);
   REQUIRE_FALSE(other.has_value());
   CHECK(has(other.error().message, "v.layers.0.weight is F32 [1], this model needs F32 [3 x 2]"));
 }
@@ -104,7 +106,7 @@ TEST_CASE(
 TEST_CASE("the last checkpoints are kept, and older ones are removed") {
   const TemporaryDirectory folder;
   for (const std::uint64_t step : {10U, 20U, 30U, 100'000'000U, 40U})
-    REQUIRE(checkpoints_in(folder, 3).save(state_at(step), kTensors));
+    REQUIRE(checkpoints_in(folder, 3).save(state_at(step), kTensorLayout));
   CHECK(checkpoints_in(folder).names().value() ==
         std::vector<std::string>{"step-100000000", "step-00000040", "step-00000030"});
 }
@@ -113,21 +115,21 @@ TEST_CASE(
     "the checkpoint that was just saved is kept and loaded, even if earlier attempts left later "
     "steps") {
   const TemporaryDirectory folder;
-  REQUIRE(checkpoints_in(folder, 1).save(state_at(100), kTensors));
+  REQUIRE(checkpoints_in(folder, 1).save(state_at(100), kTensorLayout));
   // A process that is killed while it writes a checkpoint leaves such a folder.
   fs::create_directories(folder.path() / "ckpt/step-00000150");
-  REQUIRE(checkpoints_in(folder, 1).save(state_at(120), kTensors));
-  std::vector<std::string> damaged;
-  CHECK(loaded_step(checkpoints_in(folder), damaged) == 120);
-  CHECK(damaged.empty());
+  REQUIRE(checkpoints_in(folder, 1).save(state_at(120), kTensorLayout));
+  std::vector<std::string> skipped;
+  CHECK(loaded_step(checkpoints_in(folder), skipped) == 120);
+  CHECK(skipped.empty());
   CHECK(checkpoints_in(folder).names().value() == std::vector<std::string>{"step-00000120"});
 
   for (const std::uint64_t step : {200U, 300U}) {
-    REQUIRE(checkpoints_in(folder, 2).save(state_at(step), kTensors));
+    REQUIRE(checkpoints_in(folder, 2).save(state_at(step), kTensorLayout));
     fs::resize_file(folder.path() / fmt::format("ckpt/step-{:08}/model.safetensors", step), 10);
   }
-  REQUIRE(checkpoints_in(folder, 2).save(state_at(130), kTensors));
-  CHECK(loaded_step(checkpoints_in(folder), damaged) == 130);
+  REQUIRE(checkpoints_in(folder, 2).save(state_at(130), kTensorLayout));
+  CHECK(loaded_step(checkpoints_in(folder), skipped) == 130);
   CHECK(checkpoints_in(folder).names().value() ==
         std::vector<std::string>{"step-00000300", "step-00000130"});
 }
@@ -136,17 +138,17 @@ TEST_CASE(
     "a manifest with a changed position counts as damaged, and the message says that training "
     "starts anew") {
   const TemporaryDirectory folder;
-  REQUIRE(checkpoints_in(folder).save(state_at(42), kTensors));
+  REQUIRE(checkpoints_in(folder).save(state_at(42), kTensorLayout));
   const fs::path path = folder.path() / "ckpt/step-00000042/manifest.json";
   std::string text = *read_file(path, 1U << 20U);
   const std::string place = "\"epoch\": 4";
   REQUIRE(has(text, place));
   text.replace(text.find(place), place.size(), "\"epoch\": 9");
   std::ofstream(path) << text;
-  std::vector<std::string> damaged;
-  CHECK(loaded_step(checkpoints_in(folder), damaged) == -1);
-  REQUIRE(damaged.size() == 1);
-  CHECK(has(damaged[0],
+  std::vector<std::string> skipped;
+  CHECK(loaded_step(checkpoints_in(folder), skipped) == -1);
+  REQUIRE(skipped.size() == 1);
+  CHECK(has(skipped[0],
             "manifest.json: the checksum in the file does not match its content; there is no "
             "earlier checkpoint: training starts from the beginning"));
 }
@@ -154,14 +156,14 @@ TEST_CASE(
 TEST_CASE(
     "a manifest or array header that is nested 100,000 deep counts as damaged, without a crash") {
   const TemporaryDirectory folder;
-  REQUIRE(checkpoints_in(folder).save(state_at(42), kTensors));
+  REQUIRE(checkpoints_in(folder).save(state_at(42), kTensorLayout));
   const fs::path path = folder.path() / "ckpt/step-00000042/manifest.json";
   std::string text = *read_file(path, 1U << 20U);
   text.insert(1, "\"deep\":" + std::string(100'000, '[') + std::string(100'000, ']') + ",");
   std::ofstream(path) << text;
-  std::vector<std::string> damaged;
-  CHECK(loaded_step(checkpoints_in(folder), damaged) == -1);
-  CHECK(damaged.size() == 1);
+  std::vector<std::string> skipped;
+  CHECK(loaded_step(checkpoints_in(folder), skipped) == -1);
+  CHECK(skipped.size() == 1);
   const std::string file =
       file_of("{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}", 0);
   CHECK_FALSE(
@@ -172,8 +174,9 @@ TEST_CASE(
 TEST_CASE("a checkpoint folder that cannot be listed is an error") {
   const TemporaryDirectory folder;
   std::ofstream(folder.path() / "ckpt") << "a file";
-  std::vector<std::string> damaged;
-  const auto loaded = checkpoints_in(folder).load_newest(kTensors, "adam", kStates, damaged);
+  std::vector<std::string> skipped;
+  const auto loaded =
+      checkpoints_in(folder).load_newest(kTensorLayout, "adam", kStateNames, skipped);
   REQUIRE_FALSE(loaded.has_value());
   CHECK(loaded.error().code == Errc::kIo);
   CHECK(has(loaded.error().message, "ckpt: cannot list its checkpoints: "));
@@ -181,9 +184,9 @@ TEST_CASE("a checkpoint folder that cannot be listed is an error") {
 
 TEST_CASE("a missing checkpoint folder has no checkpoint") {
   const TemporaryDirectory folder;
-  std::vector<std::string> damaged;
-  CHECK(loaded_step(checkpoints_in(folder), damaged) == -1);
-  CHECK(damaged.empty());
+  std::vector<std::string> skipped;
+  CHECK(loaded_step(checkpoints_in(folder), skipped) == -1);
+  CHECK(skipped.empty());
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -196,7 +199,8 @@ void check_too_little_memory(const TemporaryDirectory& folder) {
     const rlimit little{std::size_t{1} << 30U, std::size_t{1} << 30U};
     ::setrlimit(RLIMIT_AS, &little);
     std::vector<std::string> skipped;
-    const auto loaded = checkpoints_in(folder).load_newest(kTensors, "adam", kStates, skipped);
+    const auto loaded =
+        checkpoints_in(folder).load_newest(kTensorLayout, "adam", kStateNames, skipped);
     ::_exit(!loaded && loaded.error().code == Errc::kIo &&
                     has(loaded.error().message, "not enough memory")
                 ? 0
@@ -212,7 +216,7 @@ TEST_CASE(
     "loaded") {
   const TemporaryDirectory folder;
   for (const std::uint64_t step : {10U, 20U})
-    REQUIRE(checkpoints_in(folder).save(state_at(step), kTensors));
+    REQUIRE(checkpoints_in(folder).save(state_at(step), kTensorLayout));
   fs::resize_file(folder.path() / "ckpt/step-00000020/model.safetensors", std::uintmax_t{3} << 30U);
   check_too_little_memory(folder);
 }
@@ -220,7 +224,7 @@ TEST_CASE(
 TEST_CASE("a file of more than 64 GiB that its manifest declares does not count as damaged") {
   const TemporaryDirectory folder;
   for (const std::uint64_t step : {10U, 20U})
-    REQUIRE(checkpoints_in(folder).save(state_at(step), kTensors));
+    REQUIRE(checkpoints_in(folder).save(state_at(step), kTensorLayout));
   const auto newest = folder.path() / "ckpt/step-00000020";
   const std::uintmax_t bytes = std::uintmax_t{65} << 30U;
   fs::resize_file(newest / "model.safetensors", bytes);  // a sparse file
@@ -234,7 +238,7 @@ TEST_CASE("a file of more than 64 GiB that its manifest declares does not count 
 
 TEST_CASE("a checkpoint that could not be read again is not saved, and the last one stays") {
   const TemporaryDirectory folder;
-  REQUIRE(checkpoints_in(folder, 1).save(state_at(1), kTensors));
+  REQUIRE(checkpoints_in(folder, 1).save(state_at(1), kTensorLayout));
   // The name of the tensor makes the header longer than the 64 MiB that a reader accepts.
   const CheckpointLayout layout{{{std::string(std::size_t{65} << 20U, 'x'), {8}, 0}}};
   auto state = state_at(2);
@@ -244,9 +248,9 @@ TEST_CASE("a checkpoint that could not be read again is not saved, and the last 
   CHECK(saved.error().code == Errc::kInvalid);
   CHECK(has(saved.error().message, "cannot save a checkpoint: "));
   CHECK(has(saved.error().message, "at most 67108864 are allowed"));
-  std::vector<std::string> damaged;
-  CHECK(loaded_step(checkpoints_in(folder), damaged) == 1);
-  CHECK(damaged.empty());
+  std::vector<std::string> skipped;
+  CHECK(loaded_step(checkpoints_in(folder), skipped) == 1);
+  CHECK(skipped.empty());
 }
 
 TEST_CASE(
@@ -256,8 +260,8 @@ TEST_CASE(
       CAPTURE(name);
       CAPTURE(damage);
       const TemporaryDirectory folder;
-      REQUIRE(checkpoints_in(folder).save(state_at(1), kTensors));
-      REQUIRE(checkpoints_in(folder).save(state_at(2), kTensors));
+      REQUIRE(checkpoints_in(folder).save(state_at(1), kTensorLayout));
+      REQUIRE(checkpoints_in(folder).save(state_at(2), kTensorLayout));
       const fs::path path = folder.path() / "ckpt/step-00000002" / name;
       std::string bytes = *read_file(path, 1U << 20U);
       if (damage == std::string("flipped")) {
@@ -272,15 +276,15 @@ TEST_CASE(
       fs::remove(path);
       if (damage != std::string("missing")) std::ofstream(path, std::ios::binary) << bytes;
 
-      std::vector<std::string> damaged;
-      CHECK(loaded_step(checkpoints_in(folder), damaged) == 1);
-      REQUIRE(damaged.size() == 1);
-      CHECK(has(damaged[0], "step-00000002"));
-      CHECK(has(damaged[0], "using the previous checkpoint"));
+      std::vector<std::string> skipped;
+      CHECK(loaded_step(checkpoints_in(folder), skipped) == 1);
+      REQUIRE(skipped.size() == 1);
+      CHECK(has(skipped[0], "step-00000002"));
+      CHECK(has(skipped[0], "using the previous checkpoint"));
       // The manifest is written last. Without it the checkpoint is unfinished, not damaged.
       const bool is_unfinished =
           name == std::string("manifest.json") && damage == std::string("missing");
-      CHECK(damaged[0].starts_with(is_unfinished ? "unfinished checkpoint: "
+      CHECK(skipped[0].starts_with(is_unfinished ? "unfinished checkpoint: "
                                                  : "damaged checkpoint: "));
     }
   }
@@ -288,23 +292,23 @@ TEST_CASE(
 
 TEST_CASE("a checkpoint of another model or optimizer is refused, not skipped") {
   const TemporaryDirectory folder;
-  REQUIRE(checkpoints_in(folder).save(state_at(1), kTensors));
-  std::vector<std::string> damaged;
-  auto other = kTensors;
+  REQUIRE(checkpoints_in(folder).save(state_at(1), kTensorLayout));
+  std::vector<std::string> skipped;
+  auto other = kTensorLayout;
   other.parameters[0].shape = {2, 3};
-  const auto shape = checkpoints_in(folder).load_newest(other, "adam", kStates, damaged);
+  const auto shape = checkpoints_in(folder).load_newest(other, "adam", kStateNames, skipped);
   REQUIRE_FALSE(shape.has_value());
   CHECK(has(shape.error().message, "layers.0.weight is F32 [3 x 2], this model needs F32 [2 x 3]"));
   other.parameters[0] = {"layers.9.weight", {3, 2}, 0};
-  CHECK(has(checkpoints_in(folder).load_newest(other, "adam", kStates, damaged).error().message,
+  CHECK(has(checkpoints_in(folder).load_newest(other, "adam", kStateNames, skipped).error().message,
             "has no array layers.9.weight"));
-  CHECK(has(checkpoints_in(folder).load_newest(kTensors, "sgd", {}, damaged).error().message,
+  CHECK(has(checkpoints_in(folder).load_newest(kTensorLayout, "sgd", {}, skipped).error().message,
             "was saved with optimizer adam, this run has sgd"));
 }
 
 TEST_CASE("a process whose run belongs to another attempt commits nothing and removes nothing") {
   const TemporaryDirectory folder;
-  REQUIRE(checkpoints_in(folder).save(state_at(1), kTensors));
+  REQUIRE(checkpoints_in(folder).save(state_at(1), kTensorLayout));
   Env env;
   env.set("DLRUN_RUN", folder.path().string());
   env.set("DLRUN_ATTEMPT", "0");
@@ -320,18 +324,18 @@ TEST_CASE("a process whose run belongs to another attempt commits nothing and re
     if (++checks == 2) REQUIRE(write_file_atomic(folder.path() / "attempt", "1\n"));
     return check_attempt(env);
   });
-  const auto saved = stale.save(state_at(2), kTensors);
+  const auto saved = stale.save(state_at(2), kTensorLayout);
   REQUIRE_FALSE(saved.has_value());
   CHECK(saved.error().code == Errc::kRefused);
   CHECK(has(saved.error().message, "names attempt 1, this is attempt 0"));
-  CHECK_FALSE(stale.save(state_at(1), kTensors).has_value());
-  std::vector<std::string> damaged;
-  CHECK(loaded_step(checkpoints_in(folder), damaged) == 1);
+  CHECK_FALSE(stale.save(state_at(1), kTensorLayout).has_value());
+  std::vector<std::string> skipped;
+  CHECK(loaded_step(checkpoints_in(folder), skipped) == 1);
   // The stale attempt cannot tell who owns the files by now. The owner's next save removes them.
-  REQUIRE(damaged.size() == 1);
+  REQUIRE(skipped.size() == 1);
   CHECK(
-      has(damaged[0], "unfinished checkpoint: " + (folder.path() / "ckpt/step-00000002").string()));
-  REQUIRE(checkpoints_in(folder).save(state_at(1), kTensors));
+      has(skipped[0], "unfinished checkpoint: " + (folder.path() / "ckpt/step-00000002").string()));
+  REQUIRE(checkpoints_in(folder).save(state_at(1), kTensorLayout));
   CHECK(checkpoints_in(folder).names().value() == std::vector<std::string>{"step-00000001"});
 
   // The stale attempt pauses during a save until the other attempt has saved the same step.
@@ -340,14 +344,14 @@ TEST_CASE("a process whose run belongs to another attempt commits nothing and re
   const CheckpointFolder late(folder.path() / "ckpt", 1, [&]() -> Result<> {
     if (++checks == 2) {
       REQUIRE(write_file_atomic(folder.path() / "attempt", "1\n"));
-      REQUIRE(checkpoints_in(folder).save(state_at(2), kTensors));
+      REQUIRE(checkpoints_in(folder).save(state_at(2), kTensorLayout));
     }
     return check_attempt(env);
   });
-  CHECK_FALSE(late.save(state_at(2), kTensors).has_value());
-  damaged.clear();
-  CHECK(loaded_step(checkpoints_in(folder), damaged) == 2);
-  CHECK(damaged.empty());
+  CHECK_FALSE(late.save(state_at(2), kTensorLayout).has_value());
+  skipped.clear();
+  CHECK(loaded_step(checkpoints_in(folder), skipped) == 2);
+  CHECK(skipped.empty());
 }
 
 TEST_CASE(
@@ -356,7 +360,7 @@ TEST_CASE(
   // RLIMIT_FSIZE limits a file's size like a full disk. It is set in a child process, because it
   // cannot be raised again.
   const TemporaryDirectory folder;
-  REQUIRE(checkpoints_in(folder).save(state_at(1), kTensors));
+  REQUIRE(checkpoints_in(folder).save(state_at(1), kTensorLayout));
   for (const rlim_t limit : {0U, 1U, 100U, 200U, 300U, 400U}) {
     CAPTURE(limit);
     const pid_t child = fork();
@@ -364,7 +368,7 @@ TEST_CASE(
       signal(SIGXFSZ, SIG_IGN);
       const rlimit bound{limit, limit};
       setrlimit(RLIMIT_FSIZE, &bound);
-      const auto saved = checkpoints_in(folder, 1).save(state_at(2), kTensors);
+      const auto saved = checkpoints_in(folder, 1).save(state_at(2), kTensorLayout);
       _exit(!saved && saved.error().code == Errc::kIo &&
                     has(saved.error().message, "step-00000002/")
                 ? 0
@@ -373,9 +377,9 @@ TEST_CASE(
     int status = 0;
     REQUIRE(waitpid(child, &status, 0) == child);
     CHECK(status == 0);
-    std::vector<std::string> damaged;
-    CHECK(loaded_step(checkpoints_in(folder), damaged) == 1);
-    CHECK(damaged.empty());
+    std::vector<std::string> skipped;
+    CHECK(loaded_step(checkpoints_in(folder), skipped) == 1);
+    CHECK(skipped.empty());
     CHECK_FALSE(fs::exists(folder.path() / "ckpt/step-00000002"));
   }
 }

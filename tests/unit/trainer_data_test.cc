@@ -90,8 +90,8 @@ TEST_CASE("with --shard epoch, every rank gets all samples in its own order") {
 }
 
 TEST_CASE(
-    "with sharding by file, an epoch has each rank's samples once, and lasts until the largest "
-    "rank is done") {
+    "with sharding by file, an epoch has each rank's samples once, and lasts until the rank with "
+    "the most samples is done") {
   const std::vector<std::size_t> sizes{20, 33, 9};
   std::vector<Sampler> ranks;
   for (int rank = 0; rank < 3; ++rank)
@@ -147,7 +147,8 @@ TEST_CASE(
         EpochPosition{1'000'010, 400'004});
 }
 
-TEST_CASE("even parts cover everything once, and differ by at most one") {
+TEST_CASE(
+    "even_part() gives parts that cover everything once, and whose sizes differ by at most one") {
   for (const std::size_t n : {0U, 1U, 6U, 7U, 8U, 100U}) {
     for (const int size : {1, 2, 7}) {
       std::size_t next = 0;

@@ -48,7 +48,7 @@ std::vector<float> unwritten(std::size_t count) {
   return std::vector<float>(count, kUnwritten.front());
 }
 
-/// Compares an update on the GPU with the CPU's, to the bit, for each number of state arrays.
+/// Compares the GPU's update with the CPU's, to the bit, for each number of state arrays.
 template <typename Formula>
 void check_update() {
   std::array<float, sizeof(Formula) / sizeof(float)> coefficients{};
@@ -433,7 +433,7 @@ TEST_CASE("a host array may change as soon as its copy to the GPU is queued") {
   CHECK(received == sent);
 }
 
-TEST_CASE("a recorded step runs once, when it is launched, with its own arguments and copies") {
+TEST_CASE("a captured step runs once, when it is launched, with its own arguments and copies") {
   constexpr std::size_t kChunk = cuda::Uploads::kChunkBytes;
   cuda::Uploads uploads;
   cuda::StepGraphs graphs;

@@ -171,10 +171,10 @@ TEST_CASE(
     "a gzip stream that is cut, damaged or unreasonably large is refused, and the error names the "
     "file") {
   const TemporaryDirectory folder;
-  Bytes images{0, 0, 8, 1, 0, 1, 0x86, 0xa0};
+  Bytes labels{0, 0, 8, 1, 0, 1, 0x86, 0xa0};
   for (std::uint32_t i = 0; i < 100'000; ++i)
-    images.push_back(static_cast<std::uint8_t>((i * i) >> 3U));
-  write_gz(folder / "x.gz", images);
+    labels.push_back(static_cast<std::uint8_t>((i * i) >> 3U));
+  write_gz(folder / "x.gz", labels);
   std::string bytes = *read_file(folder / "x.gz", 1U << 20U);
 
   const std::string cut = bytes.substr(0, bytes.size() / 2);
@@ -199,7 +199,7 @@ TEST_CASE("a missing file and a folder in its place are different errors") {
   CHECK(has(read_idx(folder.path(), 1).error().message, "is not a regular file"));
 }
 
-TEST_CASE("written digits read back as they were generated") {
+TEST_CASE("digits in files have the images and labels that were generated") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder.path(), 30, 20, 7));
   const auto split = load_idx_folder(folder.path());

@@ -27,9 +27,9 @@ constexpr std::size_t kClasses = 4;
 constexpr std::size_t kBatch = 6;
 const LayerTexts kMlp{"dense 7", "relu", "dense 5", "relu", "dense 4"};
 
-/// Networks that together contain every layer type, each with parameters before it, so that their
-/// gradients pass through the layer. No relu gets an input of exactly 0, where it has no
-/// derivative.
+/// Networks that together contain every layer type. Layers with parameters precede each type, so
+/// that the gradients of these parameters pass through it. No relu gets an input of exactly 0,
+/// where it has no derivative.
 const std::vector<LayerTexts> kModels{
     kMlp,
     {"conv2d 3 3", "tanh", "conv2d 2 3 same", "sigmoid", "flatten", "dense 4"},

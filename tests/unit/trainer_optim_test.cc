@@ -19,7 +19,7 @@ struct Case {
   double momentum;
   double weight_decay;
   double clip_norm;
-  std::array<double, 8> parameters;
+  std::array<double, 8> expected_parameters;
 };
 
 const Case kCases[] = {
@@ -82,9 +82,9 @@ TEST_CASE("optimizers give the reference's numbers, in double and in float") {
     const auto single = stepped<float>(reference, 1, 1);
     for (std::size_t i = 0; i < 8; ++i) {
       CAPTURE(i);
-      CHECK(exact[i] == doctest::Approx(reference.parameters[i]).epsilon(1e-12).scale(1));
+      CHECK(exact[i] == doctest::Approx(reference.expected_parameters[i]).epsilon(1e-12).scale(1));
       // The tolerance covers the float rounding of ten steps.
-      CHECK(single[i] == doctest::Approx(reference.parameters[i]).epsilon(2e-5).scale(1));
+      CHECK(single[i] == doctest::Approx(reference.expected_parameters[i]).epsilon(2e-5).scale(1));
     }
   }
 }
@@ -170,8 +170,8 @@ TEST_CASE("clipping keeps small gradients, and scales larger ones to the limit")
   CHECK(clipping_scale(*kernels, gradients.data(), 2, 2.5) == doctest::Approx(0.5).epsilon(1e-6));
 }
 
-TEST_CASE("lars and lamb use the plain rate for a weight of zeros") {
-  // The rates of lars and lamb are proportional to the weight's norm, which would keep a weight of
+TEST_CASE("lars and lamb use the unscaled learning rate for a weight of zeros") {
+  // For other weights, the rate is proportional to the weight's norm, which would keep a weight of
   // zeros at zero.
   for (const char* name : {"lars", "lamb"}) {
     CAPTURE(name);

@@ -28,7 +28,8 @@ TEST_CASE(
   CHECK(generate_patches(2, 120, 7, true).images != two.images);
 }
 
-TEST_CASE("each patch has one to four labels, and all labels occur, the first ones more often") {
+TEST_CASE(
+    "each patch has one to four labels, and all labels occur, those with low numbers more often") {
   constexpr std::size_t kPatches = 3000;
   const Dataset data = generate_patches(kPatches, 12, 1, false);
   std::vector<std::size_t> label_counts(19);

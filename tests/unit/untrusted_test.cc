@@ -59,7 +59,8 @@ TEST_CASE("brackets and commas inside JSON strings do not count as nesting or va
 }
 
 TEST_CASE(
-    "an object has at most 256 members, and a JSON text has as many values as its reader allows") {
+    "an object has at most 256 members, and a JSON text at most as many values as its reader "
+    "allows") {
   CHECK(parse_json(object_of_members(256)).size() == 256);
   CHECK(parse_json(object_of_members(257)).is_discarded());
   CHECK(parse_json<nlohmann::json>(object_of_members(5000), limits_for_sorted_json()).size() ==
@@ -115,7 +116,7 @@ TEST_CASE("a link that alternates between a file and a FIFO never makes the read
   std::atomic<bool> is_fifo_opened = false, is_over = false;
   // open() for writing returns when the FIFO is opened for reading, even for a moment.
   std::thread writer([&] {
-    const UniqueFd end(::open(fifo.c_str(), O_WRONLY | O_CLOEXEC));
+    const UniqueFd write_end(::open(fifo.c_str(), O_WRONLY | O_CLOEXEC));
     is_fifo_opened = true;
   });
   std::thread flipper([&] {
@@ -125,8 +126,8 @@ TEST_CASE("a link that alternates between a file and a FIFO never makes the read
     }
   });
   int opened_files = 0;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
-  while (!is_fifo_opened && std::chrono::steady_clock::now() < end)
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (!is_fifo_opened && std::chrono::steady_clock::now() < deadline)
     opened_files += open_untrusted(link, Links::kFollow).has_value() ? 1 : 0;
   is_over = true;
   flipper.join();

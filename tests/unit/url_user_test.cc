@@ -8,8 +8,7 @@ namespace dlrun {
 namespace {
 
 TEST_CASE(
-    "the user of an address ends at the last '@' before the path, even with a password that has "
-    "'/'") {
+    "the user and host of an address end before the path, also if the password has '/' or '@'") {
   CHECK(user_and_host_in("me:word@host:80/f@1", AddressSource::kScript) == "me:word@host:80");
   CHECK(user_and_host_in("me:wo/rd@host/f", AddressSource::kScript) == "me:wo/rd@host");
   CHECK(user_and_host_in("me:wo@rd@host?q", AddressSource::kScript) == "me:wo@rd@host");

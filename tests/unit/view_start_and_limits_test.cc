@@ -30,7 +30,8 @@ TEST_CASE(
   CHECK(partition_text(SiteProfile{}, "").empty());
 }
 
-TEST_CASE("the expected start is called an estimate, and the reason is shown if there is none") {
+TEST_CASE(
+    "the expected start is called an estimate, and without one, the reason for waiting is shown") {
   JobReport report;
   report.reason = "Priority";
   CHECK(start_text(report) == "not estimated by Slurm yet; pending: Priority");

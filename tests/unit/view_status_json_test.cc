@@ -77,7 +77,8 @@ TEST_CASE("a run that has not ended has no code, also if an earlier start of its
 }
 
 TEST_CASE(
-    "the points of a sweep are counted by their states, and `failed` counts only failed points") {
+    "`point_counts` has a number for each state: its `failed` excludes timeouts and refusals, "
+    "which the detail counts as failed") {
   std::vector<Result<RunStatus>> points;
   for (const RunState state : {RunState::kFailed, RunState::kTimeout, RunState::kRefused,
                                RunState::kTimeout, RunState::kCompleted}) {

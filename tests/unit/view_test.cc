@@ -240,9 +240,10 @@ TEST_CASE_FIXTURE(User, "an ended run is followed until its whole log was passed
   CHECK(last.log == "three\n");
 }
 
-TEST_CASE_FIXTURE(User,
-                  "wait accepts another user's sweep as soon as the files of all points have an "
-                  "end") {
+TEST_CASE_FIXTURE(
+    User,
+    "wait accepts another user's sweep as soon as the files of all points say that the "
+    "points have ended") {
   if (::geteuid() != 0) {
     MESSAGE("skipped: only root can give a file to another user");
     return;
