@@ -66,8 +66,8 @@ struct Project {
   Result<> build(const std::string& environment) {
     return build_environments(context, reporter, experiment(environment));
   }
-  /// Returns the folder to which the link of the uv project leads.
-  [[nodiscard]] std::string current() const {
+  /// Returns the name of the folder to which the link of the uv project leads.
+  [[nodiscard]] std::string current_version() const {
     return fs::read_symlink(folder / ".dlrun/uv/current").string();
   }
   [[nodiscard]] std::size_t version_count() const {
@@ -93,9 +93,9 @@ TEST_CASE_FIXTURE(Project,
   CHECK(fs::exists(folder / ".dlrun/uv/current/bin/activate"));
   CHECK(fs::exists(folder / ".dlrun/.gitignore"));
   CHECK(reporter.notes.size() == 2);
-  const std::string first = current();
+  const std::string first = current_version();
   REQUIRE(message(build("uv: .")).empty());
-  CHECK(current() == first);
+  CHECK(current_version() == first);
   CHECK(version_count() == 1);
   CHECK(reporter.notes.size() == 2);
 }
@@ -104,15 +104,15 @@ TEST_CASE_FIXTURE(Project,
                   "a changed uv.lock gets a new environment, the old environment stays, and the "
                   "old uv.lock finds it again") {
   REQUIRE(message(build("uv: .")).empty());
-  const std::string first = current();
+  const std::string first = current_version();
   const std::string lock = read_file(folder / "uv.lock", 1U << 20U).value_or("");
   write("uv.lock", lock + "# changed\n");
   REQUIRE(message(build("uv: .")).empty());
-  CHECK(current() != first);
+  CHECK(current_version() != first);
   CHECK(fs::exists(folder / ".dlrun/uv" / first / "bin/activate"));
   write("uv.lock", lock);
   REQUIRE(message(build("uv: .")).empty());
-  CHECK(current() == first);
+  CHECK(current_version() == first);
   CHECK(version_count() == 2);
 }
 
@@ -131,10 +131,10 @@ TEST_CASE_FIXTURE(Project,
 
 TEST_CASE_FIXTURE(Project, "an environment that a killed dlrun left unfinished is built again") {
   REQUIRE(message(build("uv: .")).empty());
-  const std::string first = current();
+  const std::string first = current_version();
   fs::remove(folder / ".dlrun/uv" / first / ".dlrun-finished");
   REQUIRE(message(build("uv: .")).empty());
-  CHECK(current() != first);
+  CHECK(current_version() != first);
   CHECK(version_count() == 1);
 }
 

@@ -141,9 +141,9 @@ TEST_CASE(
   REQUIRE(checkpoints_in(folder).save(state_at(42), kTensorLayout));
   const fs::path path = folder.path() / "ckpt/step-00000042/manifest.json";
   std::string text = *read_file(path, 1U << 20U);
-  const std::string place = "\"epoch\": 4";
-  REQUIRE(has(text, place));
-  text.replace(text.find(place), place.size(), "\"epoch\": 9");
+  const std::string epoch_field = "\"epoch\": 4";
+  REQUIRE(has(text, epoch_field));
+  text.replace(text.find(epoch_field), epoch_field.size(), "\"epoch\": 9");
   std::ofstream(path) << text;
   std::vector<std::string> skipped;
   CHECK(loaded_step(checkpoints_in(folder), skipped) == -1);

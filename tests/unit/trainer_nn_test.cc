@@ -494,20 +494,20 @@ TEST_CASE(
   const auto other_layer = make_dropout<float>(kWidth, 0.25, 1);
   const std::vector<float> ones(2 * kWidth, 1);
   std::vector<float> workspace(2 * kWidth);
-  const auto dropped = [&](const Layer<float>& of, std::vector<std::uint32_t> samples,
-                           std::uint64_t step, bool is_training = true) {
+  const auto after_dropout = [&](const Layer<float>& of, std::vector<std::uint32_t> samples,
+                                 std::uint64_t step, bool is_training = true) {
     const BatchInfo batch{is_training, 9, step, samples};
     std::vector<float> y(samples.size() * kWidth);
     of.forward({*kernels, nullptr, workspace.data(), samples.size(), batch}, ones.data(), y.data());
     return y;
   };
-  const auto both = dropped(*layer, {4, 8}, 1);
-  const auto alone = dropped(*layer, {8}, 1);
+  const auto both = after_dropout(*layer, {4, 8}, 1);
+  const auto alone = after_dropout(*layer, {8}, 1);
   CHECK(std::equal(alone.begin(), alone.end(), both.begin() + kWidth));
   CHECK_FALSE(std::equal(alone.begin(), alone.end(), both.begin()));
-  CHECK(dropped(*layer, {8}, 2) != alone);
-  CHECK(dropped(*other_layer, {8}, 1) != alone);
-  CHECK(dropped(*layer, {8}, 1, false) == std::vector<float>(kWidth, 1));
+  CHECK(after_dropout(*layer, {8}, 2) != alone);
+  CHECK(after_dropout(*other_layer, {8}, 1) != alone);
+  CHECK(after_dropout(*layer, {8}, 1, false) == std::vector<float>(kWidth, 1));
   const auto zeros = std::count(alone.begin(), alone.end(), 0.0F);
   // The limit is five standard deviations.
   CHECK(static_cast<double>(zeros) / kWidth == doctest::Approx(0.25).epsilon(0.05));

@@ -61,10 +61,10 @@ TEST_CASE(
   };
   const Dataset train = generate_patches(3000, 12, 1, false);
   const Dataset test = generate_patches(500, 12, 2, true);
-  std::vector<std::vector<double>> sums_of_label(19);
+  std::vector<std::vector<double>> sums_of_example(19);  // of one patch for each label
   for (std::size_t i = 0; i < train.size(); ++i) {
     if (const auto label = only_label(train, i); label >= 0)
-      sums_of_label[static_cast<std::size_t>(label)] = band_sums(train, i);
+      sums_of_example[static_cast<std::size_t>(label)] = band_sums(train, i);
   }
   int right = 0;
   int all = 0;
@@ -78,8 +78,8 @@ TEST_CASE(
         sum += (sums[band] - other[band]) * (sums[band] - other[band]);
       return other.empty() ? 1e9 : sum;
     };
-    const auto nearest = std::ranges::min_element(sums_of_label, {}, distance);
-    right += nearest - sums_of_label.begin() == label ? 1 : 0;
+    const auto nearest = std::ranges::min_element(sums_of_example, {}, distance);
+    right += nearest - sums_of_example.begin() == label ? 1 : 0;
     ++all;
   }
   CHECK(all > 80);
