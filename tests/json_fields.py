@@ -27,8 +27,8 @@ def document(name):
 
 
 def resolved(schema, name):
-    """Returns the schema with every $ref replaced by its target. In the result, an object may have
-    only the fields that its schema lists."""
+    """Returns the schema with every $ref replaced by its target. In the result, an object whose
+    schema lists its fields may have only these, unless `additionalProperties` says otherwise."""
     if isinstance(schema, list):
         return [resolved(one, name) for one in schema]
     if not isinstance(schema, dict):

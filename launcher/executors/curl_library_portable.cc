@@ -27,7 +27,7 @@ namespace dlrun {
 namespace {
 
 /// The handle that easy_init() returns: the options that were set, and the facts of the last
-/// transfer. Like libcurl, copies some texts, and stores only the pointers of the others.
+/// transfer. Copies the texts that libcurl copies, and stores only pointers to the others.
 struct Transfer {
   std::string url, method, user_agent, socket;
   std::optional<std::string> proxy;

@@ -237,7 +237,7 @@ class SlurmCli final : public Executor {
     std::vector<JobReport> whole_arrays;
     for (auto& report : parse_squeue(text, cluster)) {
       if (add_part(answer, cluster, report)) continue;
-      // If the caller asked about a whole job that has several lines (an array's tasks, or the
+      // The caller asked about a whole job. If the job has several lines (an array's tasks, or the
       // parts of a heterogeneous job), the state in the first line counts.
       if (unanswered.erase(whole_id(report.job.id)) != 0) {
         if (const auto part = part_of(report.job.id)) report.nodes_of_parts[*part] = report.nodes;

@@ -54,8 +54,8 @@ inline constexpr std::string_view kNeverSatisfied = "DependencyNeverSatisfied";
 /// "--[no-]thing".
 [[nodiscard]] std::vector<std::string> parse_long_options(std::string_view help);
 
-/// Returns true if a job's comment is the one that dlrun sets, alone or followed by a space and the
-/// user's comment.
+/// Returns true if a job's comment is `set_by_dlrun` (the comment that dlrun sets for one
+/// submission), alone or followed by a space and the user's comment.
 [[nodiscard]] bool is_comment_of(std::string_view comment, std::string_view set_by_dlrun);
 
 /// Returns Slurm's name of a state without the text after it: "CANCELLED" for "CANCELLED by 1000",

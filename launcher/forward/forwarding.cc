@@ -80,7 +80,7 @@ bool pass_lines(int pipe, std::string& messages,
   return true;
 }
 
-/// This machine's side of the relay: accepts clients and carries their connections to the relay.
+/// This machine's end of the relay: accepts clients and carries their connections to the relay.
 class ClientSide final : public RelayHandler {
  public:
   ClientSide(PipedProcess& relay, const std::vector<LocalListener>& listeners,

@@ -1,5 +1,5 @@
 #pragma once
-// This machine's side of a relay into a job: accepts clients and carries their connections through
+// This machine's end of a relay into a job: accepts clients and carries their connections through
 // one step of the job.
 
 #include <cstdint>

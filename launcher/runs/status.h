@@ -129,8 +129,8 @@ struct RunStatus {
 /// Returns the dependency on sbatch's command line, such as "afterok:12"; empty if there was none.
 /// A #SBATCH line of the script may still have one. For a chain of jobs, returns that of job_of().
 [[nodiscard]] std::string submitted_dependency(const RunFacts& facts);
-/// Returns the id of the other job in whose allocation the run was started (`submit --in`); empty
-/// for a run without `--in`, and until lead has claimed the run.
+/// Returns the id of the Slurm job in whose allocation the run was started (`submit --in`,
+/// `run --here`); empty for other runs, and until lead has claimed the run.
 [[nodiscard]] std::string enclosing_job_of(const RunFacts& facts);
 /// Returns the jobs of the run's chain that Slurm has accepted, in order; none if it has no chain.
 [[nodiscard]] std::vector<JobId> chain_jobs_of(const RunFacts& facts);

@@ -42,8 +42,8 @@ Result<> start_script(const Context& context, const Job& job, const Allocation& 
 
 /// Returns the id of the job that has the allocation: wish.job, or else the job of this shell.
 /// Returns "" for a dry run if this shell is in no allocation; any other run then fails with
-/// kUsage. Fails with kUsage, too, if wish.job is set and the call comes from another machine with
-/// a token.
+/// kUsage. Fails with kUsage, too, if wish.job is set and the call comes with a token from another
+/// machine.
 Result<std::string> allocation_job_id(Context& context, const AllocationRunWish& wish) {
   if (!wish.job) {
     auto job = context.env.get_or("SLURM_JOB_ID", "");

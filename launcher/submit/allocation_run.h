@@ -46,7 +46,7 @@ using AllocationResult = std::variant<AllocationScript, StartedRun>;
 /// `dlrun cancel` ends the run and not the allocation. The output goes to local.out in the run.
 /// With wish.is_dry_run, only returns the script. Fails with kUsage if wish.job is not set and this
 /// shell is not in an allocation, except with wish.is_dry_run. Fails with kUsage, too, if wish.job
-/// is set and the call comes from another machine with a token (held_token.h), because that machine
+/// is set and the call comes with a token (held_token.h) from another machine, because that machine
 /// might repeat the call.
 [[nodiscard]] Result<AllocationResult> start_in_allocation(Context& context, Reporter& reporter,
                                                            RunInspector& inspector,

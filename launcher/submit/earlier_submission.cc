@@ -1,5 +1,6 @@
-// complete_earlier_submission() returns the result of an earlier call with the same token. It
-// returns nothing if the submission must start, or must continue in token.run().
+// complete_earlier_submission() completes the submission of an earlier call with the same token,
+// and returns its result. It returns nothing if the submission must start, or must continue in
+// token.run().
 
 #include <system_error>
 

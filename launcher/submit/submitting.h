@@ -36,8 +36,8 @@ struct Submitted {
 
 /// Returns the submission of an earlier call with this token. Returns nullopt if Slurm has no such
 /// job; token.run() is then the run in which submit_job() continues, or empty. For a sweep,
-/// submits the arrays that Slurm does not have. Fails with kUnavailable if Slurm does not answer,
-/// and with Slurm's reason if it refused the job.
+/// submits the arrays that Slurm does not have; for a chain, continues its follow-up jobs. Fails
+/// with kUnavailable if Slurm does not answer, and with Slurm's reason if it refused the job.
 [[nodiscard]] Result<std::optional<Submitted>> complete_earlier_submission(const Context& context,
                                                                            Reporter& reporter,
                                                                            RunInspector& inspector,

@@ -195,8 +195,9 @@ class Attempt {
   void on_asleep(Clock::duration time, Clock::time_point now);
   /// Notes that a USR1 to lead was Slurm's warning of the time limit.
   void on_limit_near() { signs_.is_limit_near = true; }
-  /// Makes the attempt end before the time limit, so that the job can be requeued: when the next
-  /// checkpoint is saved, and after time_to_save at the latest.
+  /// Makes the attempt end before the time limit, so that a requeued job, or the next job of the
+  /// chain, can continue the run: when the next checkpoint is saved, and after time_to_save at the
+  /// latest.
   void end_before_limit(std::chrono::milliseconds time_to_save, Clock::time_point now);
   /// Ends the attempt because a signal that lead did not send killed srun. The ranks end as a
   /// consequence.

@@ -47,8 +47,8 @@ struct Running {
   std::set<int> arrived{};
   int checked = 0;                   ///< number of ranks whose check has passed
   std::vector<std::string> table{};  ///< pages of the address table, made on the first request
-  /// When the attempt ends at the latest. Set only if the time limit is near and the job is to be
-  /// requeued.
+  /// When the attempt ends at the latest. Set only if the time limit is near and a requeued job, or
+  /// the next job of the chain, can continue the run.
   std::optional<Clock::time_point> must_end_by{};
   std::optional<Clock::time_point> rehearsal_ends_at{};  ///< when the rehearsal ends
   /// When all ranks had ended and their outputs were copied.

@@ -34,8 +34,9 @@ void add_missing(std::vector<std::string>& all, const std::vector<std::string>& 
   }
 }
 
-/// Merges what the end of one component tells about nodes into `all`, the end of the attempt: the
-/// lost nodes, and, if the attempt has failed, the suspect nodes. Components may share nodes.
+/// Merges facts of one component's end into `all`, the end of the attempt: the lost nodes and
+/// had_grace, and, if the attempt has failed, the facts about suspect nodes. Components may share
+/// nodes.
 void add_nodes(AttemptEnd& all, const AttemptEnd& one) {
   add_missing(all.lost_nodes, one.lost_nodes);
   all.had_grace = all.had_grace || one.had_grace;

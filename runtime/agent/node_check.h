@@ -25,8 +25,8 @@ struct NodeChecks {
   bool disk = false;        ///< a file can be written in the run's directory, $TMPDIR and /dev/shm
   bool clock = false;       ///< the node's clock agrees with lead's; see clock_problem()
   bool binding = false;     ///< this rank may use CPUs near its GPUs (binding_check.h)
-  bool fabric = false;      ///< the node's network and GPU links work as the site expects
-  FabricFigures figures{};  ///< what `fabric` expects (fabric_check.h)
+  bool fabric = false;      ///< InfiniBand and NVLink are as expected (fabric_check.h)
+  FabricFigures figures{};  ///< what the site expects for `fabric`
   std::vector<std::string> user_lines{};  ///< the user's shell lines; each runs once on each node
   /// The backend with which all ranks try a collective (collective_check.h): "nccl", "rccl" or
   /// "gloo"; empty: none.

@@ -423,7 +423,7 @@ void AttemptRunner::end_superseded(Clock::time_point now) {
 
 void AttemptRunner::write_samples(Clock::time_point now, bool is_last) {
   if (is_superseded_) return;
-  if (samples_.is_snapshot_due(now) || (is_last && samples_.has_samples())) {
+  if (samples_.is_ranks_json_due(now) || (is_last && samples_.has_samples())) {
     ranks_file_.put(samples_.take_ranks_json(run_.attempt,
                                              utc_timestamp(std::chrono::system_clock::now()), now));
   }

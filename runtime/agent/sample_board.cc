@@ -105,7 +105,7 @@ void SampleBoard::add_beat(int rank_number, const to_lead::Beat& beat, Clock::ti
   rank.heard_at = now;
   if (beat.is_bare) return;
   rank.has_reported = true;
-  snapshot_has_news_ = event_has_news_ = has_samples_ = true;
+  ranks_json_has_news_ = event_has_news_ = has_samples_ = true;
   if (beat.cpu) rank.busy_cores = beat.cpu;
   // The value is smoothed, so that one second in which its machine was busy does not make a rank
   // count as slow.
@@ -147,9 +147,9 @@ std::optional<double> SampleBoard::power_of_gpus() const {
   return watts ? std::optional(to_thousandths(*watts)) : std::nullopt;
 }
 
-bool SampleBoard::is_snapshot_due(Clock::time_point now) const {
+bool SampleBoard::is_ranks_json_due(Clock::time_point now) const {
   const seconds by_size(static_cast<std::int64_t>(ranks_.size() / kSnapshotPauseDivisor));
-  return snapshot_has_news_ &&
+  return ranks_json_has_news_ &&
          now >= written_at_ + std::clamp(by_size, kLeastPause, kLongestSnapshotPause);
 }
 
@@ -198,7 +198,7 @@ std::string SampleBoard::take_ranks_json(int attempt, std::string_view time,
                                          Clock::time_point now) {
   judge(now);
   written_at_ = now;
-  snapshot_has_news_ = false;
+  ranks_json_has_news_ = false;
   Json head{{"time", time}, {"attempt", attempt}, {"ranks", ranks_.size()}, {"nodes", nodes_}};
   head["columns"] = {
       "rank", "node", "cpu",     "rss_bytes", "gpu",  "gpu_used_bytes", "gpu_total_bytes",

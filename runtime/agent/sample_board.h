@@ -35,8 +35,8 @@ class SampleBoard {
   /// Returns true if a rank has reported a value.
   [[nodiscard]] bool has_samples() const { return has_samples_; }
   /// Returns true when ranks.json is to be written: every 4 s, or with many ranks at intervals of
-  /// up to 20 s, if a rank has reported since the last snapshot.
-  [[nodiscard]] bool is_snapshot_due(Clock::time_point now) const;
+  /// up to 20 s, if a rank has reported since the last take_ranks_json().
+  [[nodiscard]] bool is_ranks_json_due(Clock::time_point now) const;
   /// Returns true when a `samples` event is to be recorded: every 4 to 60 s. The interval grows
   /// with the attempt's duration, so that the record of a month stays small.
   [[nodiscard]] bool is_record_due(Clock::time_point now) const;
@@ -91,7 +91,7 @@ class SampleBoard {
   /// report of that time has arrived.
   std::optional<Reached> median_reached_;
   std::optional<Reached> median_next_;  ///< replaces median_reached_ once it is old enough
-  bool snapshot_has_news_ = false;      ///< a rank has reported since the last snapshot
+  bool ranks_json_has_news_ = false;    ///< a rank has reported since ranks.json was last taken
   bool event_has_news_ = false;         ///< a rank has reported since the last `samples` event
   bool has_samples_ = false;            ///< a rank has reported a value
 };

@@ -46,7 +46,7 @@ write_spec() {
 }
 
 # write_spec_without_trainer NAME: writes any.yaml, a job that does not use the trainer. The
-# job downloads this file.
+# job downloads the file NAME.
 write_spec_without_trainer() {
     local name=$1 sum
     sum=$(sha256sum <"$dir/served/$name")

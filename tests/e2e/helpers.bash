@@ -68,7 +68,7 @@ wait_until() {
             printf 'not within %s s: %s\n%s\n' "$limit" "$*" "$last" >&2
             return 1
         fi
-        # Most waits end soon. Longer ones leave the processors to the tests that run beside.
+        # Most waits end soon. Longer ones look less often, to leave the processors to other tests.
         if ((++tries < 10)); then sleep 0.1; else sleep 0.3; fi
     done
 }

@@ -26,8 +26,8 @@ TEST_CASE(
     "the run restarts after a failed rank and after a killed rank, and each attempt has its own "
     "number and logs") {
   Run run;
-  // The rank that ends an attempt first waits until all ranks have printed their line. Otherwise
-  // lead could end the others before they print it.
+  // Before a rank ends an attempt, it waits until all ranks have printed their line. Otherwise lead
+  // could end the others before they print it.
   const auto program = R"(
     all_are_up() {
       until [ $(ls $DLRUN_RUN/up-$DLRUN_ATTEMPT-* | wc -l) = 4 ]; do sleep 0.05; done

@@ -99,9 +99,9 @@ TEST_CASE("a report that an event has recorded also reaches ranks.json, exactly 
   REQUIRE(board.is_record_due(later));
   REQUIRE(board.take_event(later).has_value());
   CHECK_FALSE(board.is_record_due(later + seconds(100)));
-  CHECK(board.is_snapshot_due(later));
+  CHECK(board.is_ranks_json_due(later));
   CHECK(cell(snapshot_of(board, later), 0, "cpu") == 0.5);
-  CHECK_FALSE(board.is_snapshot_due(later + seconds(100)));
+  CHECK_FALSE(board.is_ranks_json_due(later + seconds(100)));
 }
 
 TEST_CASE("ranks.json leaves out ranks without reports, and lists the others by rank") {
@@ -231,8 +231,8 @@ TEST_CASE(
           {"work_ms", rank % 100 == 0 ? 250.0 : 181.4}},
          kAttemptStart);
   }
-  CHECK_FALSE(board.is_snapshot_due(kAttemptStart + seconds(19)));
-  CHECK(board.is_snapshot_due(kAttemptStart + seconds(20)));
+  CHECK_FALSE(board.is_ranks_json_due(kAttemptStart + seconds(19)));
+  CHECK(board.is_ranks_json_due(kAttemptStart + seconds(20)));
   const auto begin = Clock::now();
   const auto text =
       board.take_ranks_json(0, "2026-01-01T00:00:00.000Z", kAttemptStart + seconds(20));

@@ -132,7 +132,8 @@ TEST_CASE("the value of a secret is in no text that is made") {
 }
 
 TEST_CASE(
-    "a secret that is a word of a command gives a remark with its line, which masks the secret") {
+    "a secret that is a word of a command gives a remark with the command's line, and the remark "
+    "masks the secret") {
   const std::string text =
       spec_and_remarks(std::string(kHead) +
                        "wandb login 0123456789abcdef0123456789abcdef01234567\n"

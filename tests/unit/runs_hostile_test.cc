@@ -64,7 +64,7 @@ void make_run(const fs::path& run) {
 }
 
 /// Reads everything that status, report, logs, ls and sweep read of a run. Returns the size of the
-/// results: bytes of text, points and rows; 1 GiB if a sweep has very many arrays.
+/// results: bytes of text, points and rows, and 1 GiB more if a sweep has over a million arrays.
 std::size_t read_all(const fs::path& run) {
   std::size_t bytes = name_of_run(run).size();
   RunStatus status;

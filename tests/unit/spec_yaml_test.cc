@@ -206,7 +206,7 @@ TEST_CASE("a written null is distinguished from a missing value before a key nam
 }
 
 TEST_CASE(
-    "a tag or an anchor before a key belongs to the key, and a tag at the end of a file gives an "
+    "a tag or an anchor before a key belongs to the key, and `!!str` at the end of a file gives an "
     "empty text") {
   CHECK(described("!!str a: 1\nb:\n  null\n") ==
         Nodes{"1:1 scalar a", "1:10 scalar 1", "2:1 scalar b", "3:3 null null"});

@@ -30,7 +30,7 @@ __device__ std::size_t channel_of(std::size_t i, std::size_t channels) {
 }
 
 constexpr unsigned kTile = 32;
-constexpr unsigned kThreadRows = 8;  // a block has kThreadRows x kTile threads
+constexpr unsigned kThreadRows = 8;  // a block of transpose_kernel has kTile x kThreadRows threads
 
 /// Transposes through tiles in shared memory, so that both arrays are accessed row by row. A tile's
 /// rows have one extra element, so that the elements of a column are in 32 different banks.

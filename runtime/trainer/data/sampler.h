@@ -14,8 +14,8 @@ enum class Sharding {
   /// the same result as one rank with a batch of n * B samples.
   kSample,
   kFile,  ///< each rank reads its own files, in its own order in every epoch
-  /// The epochs are spread over the ranks; every rank runs ceil(epochs / ranks) of them, each with
-  /// all samples in the rank's own order.
+  /// The epochs are spread over the ranks; every rank runs ceil(epochs / ranks) epochs, each
+  /// with all samples in the rank's own order.
   kEpoch,
 };
 

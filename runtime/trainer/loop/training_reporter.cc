@@ -24,7 +24,7 @@ using nlohmann::ordered_json;
 using std::chrono::duration;
 
 constexpr duration<double> kShowEvery{0.1};    // for the line that is rewritten on a terminal
-constexpr duration<double> kPrintEvery{10.0};  // for lines on stdout that is no terminal
+constexpr duration<double> kPrintEvery{10.0};  // for progress lines that are not rewritten
 constexpr duration<double> kReportEvery{1.0};  // for metrics and the run's record
 
 std::string duration_text(double seconds) {

@@ -65,7 +65,7 @@ class TrainingReporter {
  public:
   struct Options {
     bool is_main = true;  ///< true on rank 0 only; the other ranks have no output and no metrics
-    bool is_terminal = false;  ///< stdout is a terminal, where a line can be rewritten
+    bool is_terminal = false;  ///< stdout and stderr are a terminal: a line can be rewritten
     std::optional<std::filesystem::path> metrics;  ///< metrics.jsonl, opened for appending
     Store* store = nullptr;                        ///< for the run's record; may be nullptr
     int attempt = 0;                         ///< number of this attempt of the run, for the metrics

@@ -1,8 +1,9 @@
 #pragma once
-// Replaces CUDA's header in tests that compile the GPU's loops as C++. A launch returns after the
-// kernel has run: its threads are contexts of the calling thread, run block after block, and switch
-// at __syncthreads(). Copies are queued, and run when the caller waits for an event that was
-// recorded after them. Each launch of a graph queues the copies that were captured for it.
+// Replaces CUDA's header in tests that compile the GPU's loops as C++. The launch of a kernel
+// returns after the kernel has run. The kernel's threads are contexts of the calling thread, run
+// block after block, and switch at __syncthreads(). Copies are queued, and run when the caller
+// waits for an event that was recorded after them. Each launch of a graph queues the copies that
+// were captured for it.
 
 #include <cstddef>
 #include <cstring>
