@@ -268,7 +268,7 @@ Json scaling_json(const ScalingRequest& request, const MeasuredScaling& measured
                        {"run", m.run}});
   }
   Json& missing = json["left_out"] = Json::array();
-  for (const SizeLeftOut& one : measured.left_out) {
+  for (const LeftOutSize& one : measured.left_out) {
     missing.push_back({{"nodes", request.is_local ? Json(nullptr) : Json(one.size)},
                        {"ranks", request.is_local ? Json(one.size) : Json(nullptr)},
                        {"reason", one.reason}});

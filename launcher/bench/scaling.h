@@ -31,14 +31,14 @@ struct ScalingRequest {
 };
 
 /// A size without a rate.
-struct SizeLeftOut {
+struct LeftOutSize {
   int size = 0;  ///< a number of ranks or of nodes, as in ScalingRequest::sizes
   std::string reason;
 };
 
 struct MeasuredScaling {
   std::vector<ScalingMeasurement> measurements;  ///< sorted by ranks
-  std::vector<SizeLeftOut> left_out;
+  std::vector<LeftOutSize> left_out;
 };
 
 /// Receives each message at once while the sizes are measured.

@@ -14,7 +14,7 @@
 
 namespace dlrun::agent {
 
-/// Data that the first agent of each node copies before the programs start.
+/// Data that the agent of each node's lowest rank copies before the programs start.
 struct StageItem {
   std::string from;  ///< absolute: a file or a folder
   std::string to;    ///< $VARIABLE/PATH
@@ -30,7 +30,8 @@ struct StageItem {
   [[nodiscard]] std::string json() const;
 };
 
-/// A folder or file of a node. The first agent of the node copies the files to a lasting folder.
+/// A folder or file of a node. The agent of the node's lowest rank copies the files to a
+/// lasting folder.
 struct OutputItem {
   std::string from;                             ///< $VARIABLE/PATH
   std::string to;                               ///< absolute, or relative to the run's directory

@@ -1,5 +1,5 @@
 // Data that a rank's agent copies to its node before the programs start, and outputs that it copies
-// from the node. Only the first agent of each node copies.
+// from the node. Only the agent of each node's lowest rank copies.
 
 #include <algorithm>
 #include <chrono>
