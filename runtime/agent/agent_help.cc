@@ -89,9 +89,9 @@ rank runs the program of one task:
   --profile-delay SECS    time from the start of the program to that of the profile (0)
   --profile-for SECS      length of the profile (to the end of the program)
   --tmpdir DIR            TMPDIR that the user asked for; Slurm sets /tmp if it cannot write there
-  --stage JSON            data that the first agent of the node copies before any program starts:
+  --stage JSON            data that the agent of the lowest rank copies to the node at first:
                           {"from": PATH, "to": "$VARIABLE/PATH", "unpack": true}
-  --output JSON           folder whose files the first agent of the node copies from it:
+  --output JSON           folder whose files the agent of the lowest rank copies from the node:
                           {"from": "$VARIABLE/PATH", "to": PATH, "every_s": N, "limit_s": N}
   --trusted               give the program access to the store
 relay connects `dlrun forward` to ports of the node, over standard input and output.

@@ -22,16 +22,16 @@ inline constexpr KeyRow kDataKeys[] = {
               "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6}]"},
   {.path = "stage", FIELD(stage),
    .help = "On each node, the agent of the lowest rank copies this data to the node before any "
-           "program starts. `from` is a file or a folder. `to` is the place on the node: a variable of the node "
-           "and a path, such as $TMPDIR/data. With `unpack: true`, `from` is a tar archive, and "
+           "program starts. `from` is a file or a folder. `to` is the place on the node: a "
+           "variable of the node and a path, such as $TMPDIR/data. With `unpack: true`, `from` is a tar archive, and "
            "`to` is the folder of its contents. A later attempt on the node copies the data again "
            "only if the source or the copy has changed (size and time). In a job of eight nodes "
            "or more, sbcast copies large files.",
    .example = "[{from: ./imagenet.tar, to: $TMPDIR/data, unpack: true}]"},
   {.path = "outputs", FIELD(outputs),
    .help = "On each node, the agent of the lowest rank copies the files of the folder `from` to "
-           "the folder `to`: once per interval `every` (if it is given), and at the end of each attempt, "
-           "even if the ranks were killed. `from` begins with a variable of the node, such as "
+           "the folder `to`: once per interval `every` (if it is given), and at the end of each "
+           "attempt, even if the ranks were killed. `from` begins with a variable of the node, such as "
            "$TMPDIR/ckpt. `to` is an absolute path, or one below the run's directory. If the job "
            "has several nodes, `to` has a folder node-N for each of them. An incomplete "
            "file never replaces a complete file, and an older file never replaces a newer file. "
