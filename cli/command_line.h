@@ -43,7 +43,8 @@ class CommandOption {
 
 /// A command in the tree. The caller owns the bound variables; they must outlive the action.
 ///
-/// A root without --help parses a command line without options. Its commands have only their
+/// There are two kinds of trees. The full tree has --help and all options. The reduced tree, whose
+/// root has no --help, is for command lines without options; its commands have only their
 /// positionals and required options, because each option takes time to build.
 class Subcommand {
  public:

@@ -21,8 +21,9 @@ namespace {
 /// the sender.
 constexpr std::size_t kMostInBackground = 100;
 
-/// Returns those runs, and those points of sweeps, that have a queue and belong to the caller.
-std::vector<IndexEntry> runs_with_queue(const std::vector<IndexEntry>& runs) {
+/// Returns those runs, and those points of sweeps, that have a folder of notices and belong to the
+/// caller.
+std::vector<IndexEntry> runs_with_notices(const std::vector<IndexEntry>& runs) {
   std::vector<IndexEntry> found;
   const auto add = [&](const IndexEntry& run) {
     std::error_code error;
@@ -75,7 +76,7 @@ void start_detached(const std::vector<std::string>& arguments, Env env) {
 
 std::vector<ListedNotice> listed_notices(const std::vector<IndexEntry>& runs) {
   std::vector<ListedNotice> notices;
-  for (const IndexEntry& run : runs_with_queue(runs)) {
+  for (const IndexEntry& run : runs_with_notices(runs)) {
     for (QueuedNotice& queued : NoticeQueue(run.path).list())
       notices.push_back({run.id, std::move(queued)});
   }
@@ -97,7 +98,7 @@ nlohmann::ordered_json notices_json(const std::vector<ListedNotice>& notices) {
 
 SendReport relay_notices(const Env& env, const std::vector<IndexEntry>& runs, SendBy by) {
   SendReport total;
-  for (const IndexEntry& run : runs_with_queue(runs)) {
+  for (const IndexEntry& run : runs_with_notices(runs)) {
     const auto report = NoticeQueue(run.path).send(env, by, [] { return true; });
     total.sent += report.sent;
     total.waiting += report.waiting;
@@ -114,7 +115,7 @@ void relay_notices_in_background(const Env& env, const std::vector<IndexEntry>& 
   const std::vector<IndexEntry> newest(
       runs.begin(),
       runs.begin() + static_cast<std::ptrdiff_t>(std::min(runs.size(), kMostInBackground)));
-  for (const IndexEntry& run : runs_with_queue(newest)) {
+  for (const IndexEntry& run : runs_with_notices(newest)) {
     if (arguments.size() - first < kMostInBackground &&
         NoticeQueue(run.path).has_waiting(SendBy::kWebhooks))
       arguments.push_back(run.path.string());

@@ -109,8 +109,8 @@ TEST_CASE("training with partitions of different sizes works, and resumes to the
 }
 
 TEST_CASE(
-    "a run with other files per rank can resume from the end of an epoch, but not from its "
-    "middle") {
+    "a run whose number of ranks divides the files differently can resume from the end of an "
+    "epoch, but not from its middle") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder / "data", 300, 50, 1, 3));
   TrainOptions options = small_sgd_options();

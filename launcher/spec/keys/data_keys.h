@@ -23,17 +23,17 @@ inline constexpr KeyRow kDataKeys[] = {
   {.path = "stage", FIELD(stage),
    .help = "On each node, the agent of the lowest rank copies this data to the node before any "
            "program starts. `from` is a file or a folder. `to` is the place on the node: a "
-           "variable of the node and a path, such as $TMPDIR/data. With `unpack: true`, `from` is a tar archive, and "
-           "`to` is the folder of its contents. A later attempt on the node copies the data again "
-           "only if the source or the copy has changed (size and time). In a job of eight nodes "
-           "or more, sbcast copies large files.",
+           "variable of the node and a path, such as $TMPDIR/data. With `unpack: true`, `from` is "
+           "a tar archive, and `to` is the folder of its contents. A later attempt on the node "
+           "copies the data again only if the source or the copy has changed (size and time). In "
+           "a job of eight nodes or more, sbcast copies large files.",
    .example = "[{from: ./imagenet.tar, to: $TMPDIR/data, unpack: true}]"},
   {.path = "outputs", FIELD(outputs),
    .help = "On each node, the agent of the lowest rank copies the files of the folder `from` to "
            "the folder `to`: once per interval `every` (if it is given), and at the end of each "
-           "attempt, even if the ranks were killed. `from` begins with a variable of the node, such as "
-           "$TMPDIR/ckpt. `to` is an absolute path, or one below the run's directory. If the job "
-           "has several nodes, `to` has a folder node-N for each of them. An incomplete "
+           "attempt, even if the ranks were killed. `from` begins with a variable of the node, "
+           "such as $TMPDIR/ckpt. `to` is an absolute path, or one below the run's directory. If "
+           "the job has several nodes, `to` has a folder node-N for each of them. An incomplete "
            "file never replaces a complete file, and an older file never replaces a newer file. "
            "`limit` bounds the time of one copy; the default is 10m.",
    .example = "[{from: $TMPDIR/ckpt, to: out, every: 10m}]"},

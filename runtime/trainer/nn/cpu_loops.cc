@@ -40,9 +40,9 @@ template <typename Formula, typename T>
   }
 }
 
-/// Runs the loop of the formula that `any` holds. Does not use std::visit, which would call a
-/// single loop through a pointer. The loop must be inlined into the caller's copy for each
-/// instruction set.
+/// Runs the loop of the formula that `any` holds, inlined into each of the caller's copies, one per
+/// instruction set. Does not use std::visit: it would call the loop through a function pointer, and
+/// that loop would be compiled for one instruction set only.
 template <typename T, typename... Formula>
 [[gnu::always_inline]] inline void update_any(const std::variant<Formula...>& any,
                                               const UpdateArrays<T>& arrays) {
