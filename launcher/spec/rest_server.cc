@@ -43,7 +43,8 @@ namespace {
 }  // namespace
 
 Result<RestAddress> parse_rest_url(std::string_view url) {
-  // The messages of the checks below show the whole address.
+  // This check comes first, and its message leaves out the address, which may contain a password.
+  // The messages of the later checks show the whole address.
   if (!url.starts_with("unix:") && url.find('@') != std::string_view::npos)
     return fail(Errc::kInvalid, "the address has a user name; remove the part before @");
   constexpr std::string_view kUnix = "unix:", kHttp = "http://", kHttps = "https://";

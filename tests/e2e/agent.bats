@@ -8,16 +8,17 @@ load process_trackers
 
 setup() { use_testbed cgroup; }
 
-# submit_lead_job LEAD_OPTIONS SRUN_OPTIONS PROGRAM...: submits 8 ranks on 4 nodes; sets job and
-# run_dir
+# submit_lead_job LEAD_OPTIONS BEFORE_AGENT PROGRAM...: submits 8 ranks on 4 nodes; sets job and
+# run_dir. BEFORE_AGENT stands between srun and the agent: options of srun, or a program that starts
+# the agent.
 submit_lead_job() {
-    local lead_options=$1 srun_options=$2 agent=$DLRUN_TESTBED_PREFIX/bin/dlrun-agent
+    local lead_options=$1 before_agent=$2 agent=$DLRUN_TESTBED_PREFIX/bin/dlrun-agent
     shift 2
     {
         printf '#!/bin/bash\n'
         # The options contain no characters that need quoting.
         printf 'exec %q lead --runs %q --name t %s -- ' "$agent" "$dir/runs" "$lead_options"
-        printf 'srun --export=ALL --kill-on-bad-exit=1 %s %q rank --' "$srun_options" "$agent"
+        printf 'srun --export=ALL --kill-on-bad-exit=1 %s %q rank --' "$before_agent" "$agent"
         printf ' %q' "$@"
         printf '\n'
     } >"$dir/job.sh"
