@@ -337,7 +337,7 @@ void Planner::program() {
     auto value = option_text(row, spec_);
     if (row.path == "train.backend"_key) value = backend();
     if (row.path == "checkpoint.every"_key && value) {
-      if (const auto steps = parse_interval(*value)) value = fmt::format("{}", *steps);
+      if (const auto steps = parse_checkpoint_interval(*value)) value = fmt::format("{}", *steps);
     }
     if (value)
       plan_.program.push_back({{std::string(row.option.name), *value}, std::string(row.path)});

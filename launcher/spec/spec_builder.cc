@@ -347,7 +347,7 @@ Result<std::string> checked_amount(Format format, std::string value) {
       DLRUN_TRY(check_memory(value));
       return value;
     case Format::kInterval:
-      DLRUN_TRY(parse_interval(value));
+      DLRUN_TRY(parse_checkpoint_interval(value));
       return value;
     default:
       return value;

@@ -226,7 +226,7 @@ std::int64_t gpus_in_gres(std::string_view gres) {
   return total;
 }
 
-Result<std::int64_t> parse_interval(std::string_view text) {
+Result<std::int64_t> parse_checkpoint_interval(std::string_view text) {
   if (text == "1 epoch" || text == "epoch") return 0;
   const auto space = text.find(' ');
   if (space != std::string_view::npos) {

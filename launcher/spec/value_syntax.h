@@ -52,6 +52,6 @@ namespace dlrun {
 /// Parses an interval between checkpoints. Returns the number of steps for "500 steps", and 0 for
 /// "1 epoch" and "epoch", because the trainer's option uses 0 for an epoch. Fails with kInvalid for
 /// any other text.
-[[nodiscard]] Result<std::int64_t> parse_interval(std::string_view text);
+[[nodiscard]] Result<std::int64_t> parse_checkpoint_interval(std::string_view text);
 
 }  // namespace dlrun

@@ -117,9 +117,9 @@ Result<> find_missing_downloads(Work& work) {
   return {};
 }
 
-/// Refuses a job if a tool or a file of its environments is missing. Does nothing for a job without
-/// an experiment. A run that is submitted again has an experiment only if its recorded script does
-/// not describe the whole job.
+/// Refuses a job if a tool or a file of its environments is missing. Does nothing for a job
+/// whose spec is not loaded. A run that is submitted again usually needs only the recorded script;
+/// its spec is loaded, too (job.experiment), if the script does not describe the whole job.
 Result<> check_job_environments(Work& work) {
   if (!work.job.experiment) return {};
   const bool will_start = work.next == NextStep::kSubmission ||

@@ -68,7 +68,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
         command_(context.command),
         controller_(context.controller),
         notifier_(context.notifier),
-        spared_child_(context.spared_child),
+        child_not_to_kill_(context.child_not_to_kill),
         ends_before_limit_(context.ends_before_limit),
         on_success_before_srun_exits_(context.on_success_before_srun_exits) {}
 
@@ -245,7 +245,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   const std::vector<std::string>& command_;
   const SlurmController* controller_;
   Notifier* notifier_;
-  pid_t spared_child_;
+  pid_t child_not_to_kill_;
   bool ends_before_limit_;
   const std::function<void(const AttemptEnd&)>& on_success_before_srun_exits_;
   std::string host_ = own_host();

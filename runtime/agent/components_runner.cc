@@ -176,8 +176,8 @@ void ComponentsRunner::start(std::size_t index) {
   slot.context.emplace(AttemptContext{
       slot.lead_options, context_.env, context_.identity, context_.run, context_.events,
       context_.loop, context_.out, context_.err, context_.signal_fd, slot.command,
-      context_.controller, is_first_main(slot) ? context_.notifier : nullptr, context_.spared_child,
-      context_.ends_before_limit, [](const AttemptEnd&) {}});
+      context_.controller, is_first_main(slot) ? context_.notifier : nullptr,
+      context_.child_not_to_kill, context_.ends_before_limit, [](const AttemptEnd&) {}});
   slot.runner = std::make_unique<AttemptRunner>(
       *slot.context, ComponentContext{.options = slot.options,
                                       .gate = *gate_,

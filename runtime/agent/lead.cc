@@ -200,10 +200,10 @@ int run_lead(const LeadOptions& options, const Env& env) {
   if (!run) return run.error();
   const auto notifier = start_notifier(options, env, *identity, *run);
   const bool has_notifier = notifier && *notifier != nullptr;
-  const pid_t spared_child = has_notifier ? (*notifier)->helper()
-                             : options.script_code_before_ranks
-                                 ? -1
-                                 : record_surroundings(run->directory, run->attempt, env);
+  const pid_t child_not_to_kill = has_notifier ? (*notifier)->helper()
+                                  : options.script_code_before_ranks
+                                      ? -1
+                                      : record_surroundings(run->directory, run->attempt, env);
   const AgentLog log(env, run->directory, "lead", "lead.log");
   auto events = EventLog::open(run->directory / "events.jsonl");
   if (!events) return refuse(events.error(), kExitRunUnwritable);
@@ -240,7 +240,7 @@ int run_lead(const LeadOptions& options, const Env& env) {
                                  .host = own_host(),
                                  .pid = ::getpid(),
                                  .again = run->was_claimed_before});
-  RunLeader leader(options, env, *identity, *run, outputs, spared_child,
+  RunLeader leader(options, env, *identity, *run, outputs, child_not_to_kill,
                    std::move(recorded.history));
   report_start_problems(leader, *events, notifier);
   if (options.script_code_before_ranks)

@@ -94,10 +94,10 @@ class Notifier {
 
 /// Starts the helper if the options ask for notices or for a record on an MLflow server; returns
 /// nullptr otherwise. The end of a step spares only one process and its descendants
-/// (StepContext::spared_child). Therefore the helper, and not lead, starts the process that writes
-/// surroundings.json, unless the script ended before its step. Must be called before there is a
-/// second thread. Fails with kInvalid if a secret is missing, or if the webhook's secret is not a
-/// valid address, and with kIo if a system call fails.
+/// (StepContext::child_not_to_kill). Therefore the helper, and not lead, starts the process that
+/// writes surroundings.json, unless the script ended before its step. Must be called before there
+/// is a second thread. Fails with kInvalid if a secret is missing, or if the webhook's secret is
+/// not a valid address, and with kIo if a system call fails.
 [[nodiscard]] Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options,
                                                                const Env& env,
                                                                const JobIdentity& identity,

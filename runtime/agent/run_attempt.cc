@@ -220,8 +220,8 @@ Result<> AttemptRunner::start_step() {
       record(events::Warning{.message = log.error().message});
     }
   }
-  const StepContext context{loop_,        *this, out_, err_, local_log_.get(), marks_of(secret_),
-                            spared_child_};
+  const StepContext context{
+      loop_, *this, out_, err_, local_log_.get(), marks_of(secret_), child_not_to_kill_};
   auto env = step_env();
   auto command = command_;
   if (marks_stderr()) keep_lines_whole(command, env);

@@ -35,7 +35,7 @@ struct AttemptContext {
   const std::vector<std::string>& command;
   const SlurmController* controller;  ///< nullptr without Slurm
   Notifier* notifier;                 ///< gets the program's reports; nullptr: they are not sent
-  pid_t spared_child;  ///< a child process that does not belong to the step; -1: none
+  pid_t child_not_to_kill;  ///< a child process that does not belong to the step; -1: none
   /// A USR1 near the time limit ends the attempt, so that a requeued job, or the next job of the
   /// chain, can continue the run.
   bool ends_before_limit;

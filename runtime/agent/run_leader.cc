@@ -133,8 +133,8 @@ int RunLeader::run() {
     bool is_recorded = false;
     auto led = run_attempt({options_, env_, identity_, run_, events_, outputs_.loop, outputs_.out,
                             outputs_.err, outputs_.signal_fd, command_,
-                            controller_ ? &*controller_ : nullptr, outputs_.notifier, spared_child_,
-                            continues_after_limit, [&](const AttemptEnd& end) {
+                            controller_ ? &*controller_ : nullptr, outputs_.notifier,
+                            child_not_to_kill_, continues_after_limit, [&](const AttemptEnd& end) {
                               is_recorded = end.cause == Cause::kNone && !may_be_requeued(end);
                               if (is_recorded) record_end(end);
                             }});
@@ -258,7 +258,7 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
     }
     return {};
   }
-  if (ends_with_allocation(plan, end) || !grow_memory(plan, end)) return {};
+  if (borrowed_allocation_prevents_restart(plan, end) || !grow_memory(plan, end)) return {};
   // Slurm itself carries out a user's requeue, and may have begun already.
   if (plan.cause == Cause::kRequeue) return {.next = Next::kSlurm, .cause = plan.cause};
   for (const auto& node : plan.bad_nodes) history_.add_bad_node(node);
@@ -321,7 +321,7 @@ std::vector<std::string> RunLeader::ask_for_bad_nodes(AttemptEnd& end) {
 }
 
 void RunLeader::kill_srun_leftovers() const {
-  for (const pid_t pid : descendants_without(spared_child_)) {
+  for (const pid_t pid : descendants_without(child_not_to_kill_)) {
     ::kill(pid, SIGKILL);
     std::ignore = ends_within(pid, kSrunHelperEnd);
   }
@@ -353,7 +353,7 @@ void RunLeader::announce_restart(const Plan& plan, const RetryDecision& decision
                       : ""));
 }
 
-bool RunLeader::ends_with_allocation(const Plan& plan, AttemptEnd& end) const {
+bool RunLeader::borrowed_allocation_prevents_restart(const Plan& plan, AttemptEnd& end) const {
   if (!options_.is_borrowed) return false;
   const bool needs_requeue = plan.cause == Cause::kTimeout || plan.cause == Cause::kPreemption ||
                              plan.cause == Cause::kRequeue ||
@@ -507,8 +507,8 @@ int RunLeader::leave(int code) {
   if (is_chain_over) cancel_later_jobs();
   outputs_.end_notices();
   // With a notifier, the spared child is the notifier's helper, for which end_notices() has waited.
-  if (spared_child_ > 0 && outputs_.notifier == nullptr)
-    std::ignore = ends_within(spared_child_, kSurroundingsLimit);
+  if (child_not_to_kill_ > 0 && outputs_.notifier == nullptr)
+    std::ignore = ends_within(child_not_to_kill_, kSurroundingsLimit);
   return outputs_.close(code);
 }
 

@@ -47,17 +47,17 @@ void record_end(EventLog& events, const std::filesystem::path& run, const Attemp
 
 class RunLeader {
  public:
-  /// spared_child: the child of this process that does not belong to a step, and that the end of a
-  /// step spares; -1: none.
+  /// child_not_to_kill: the child of this process that does not belong to a step, and that the end
+  /// of a step spares; -1: none.
   RunLeader(const LeadOptions& options, const Env& env, const JobIdentity& identity, ClaimedRun run,
-            const LeadOutputs& outputs, pid_t spared_child, RetryHistory history)
+            const LeadOutputs& outputs, pid_t child_not_to_kill, RetryHistory history)
       : options_(options),
         env_(env),
         identity_(identity),
         run_(std::move(run)),
         outputs_(outputs),
         events_(outputs.events),
-        spared_child_(spared_child),
+        child_not_to_kill_(child_not_to_kill),
         history_(std::move(history)),
         command_(options.command) {
     if (!options.local_ranks) controller_.emplace(env, identity.job);
@@ -104,7 +104,7 @@ class RunLeader {
   void announce_restart(const Plan& plan, const RetryDecision& decision);
   /// Returns true, and adds the reason to end.message, if only another allocation could continue
   /// the run, and the allocation is borrowed.
-  [[nodiscard]] bool ends_with_allocation(const Plan& plan, AttemptEnd& end) const;
+  [[nodiscard]] bool borrowed_allocation_prevents_restart(const Plan& plan, AttemptEnd& end) const;
   /// Returns how the run continues after this cause; kEnd if it cannot continue. Changes the
   /// command if the next attempt runs on fewer nodes of the allocation (retry.min_nodes).
   [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
@@ -152,7 +152,7 @@ class RunLeader {
   ClaimedRun run_;
   const LeadOutputs& outputs_;
   EventLog& events_;
-  pid_t spared_child_;
+  pid_t child_not_to_kill_;
   RetryHistory history_;
   bool is_over_ = false;  ///< the end of the run is recorded
   std::vector<std::string> command_;

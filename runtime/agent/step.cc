@@ -202,14 +202,14 @@ class LocalStep final : public Step {
 
  private:
   void kill_all() {
-    for (const pid_t pid : descendants_without(context_.spared_child)) ::kill(pid, SIGKILL);
+    for (const pid_t pid : descendants_without(context_.child_not_to_kill)) ::kill(pid, SIGKILL);
   }
 
   /// Reports the end of the step once every agent has ended. First kills the processes that a
   /// killed agent left behind.
   void end_if_done() {
     if (!ranks_.empty() || is_over_) return;
-    if (!descendants_without(context_.spared_child).empty()) return kill_all();
+    if (!descendants_without(context_.child_not_to_kill).empty()) return kill_all();
     is_over_ = true;
     out_->drain();
     err_->drain();

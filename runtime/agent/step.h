@@ -67,7 +67,7 @@ struct StepContext {
   TextMarks marks{};              ///< marks of the text that agents send through srun
   /// A child of this process that does not belong to the step. The end of the step spares this
   /// child and its descendants. -1: none.
-  pid_t spared_child = -1;
+  pid_t child_not_to_kill = -1;
 };
 
 /// Starts argv (an srun command line) with env. Reads srun's standard error: removes the agents'

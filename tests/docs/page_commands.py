@@ -17,7 +17,8 @@ everything else. A mark stands on a line of its own before the block that it con
     <!-- not run: REASON -->        the commands of the block are not run
     <!-- exits with 5 -->           each command of the block exits with 5 and not with 0
     <!-- output is compared -->     each line of output that the block shows is in the real output
-    <!-- the test runs first: COMMAND -->  the command runs before the block; no reader sees it
+    <!-- before this, the test executes: COMMAND -->
+                                   the command runs before the block; no reader sees it
     <!-- page needs Slurm -->       anywhere: tests/e2e/pages.bats runs the page on the testbed
 
 commands.sh prints one line for each command: `ok PAGE:LINE COMMAND`, or `not ok ...` and the output
@@ -78,7 +79,7 @@ def apply_mark(text, marks, where):
     """Adds a mark to the marks for the next block. Other comments have no effect. A comment that
     looks like a mark with a mistake is an error."""
     name, _, value = text.partition(": ")
-    if name in ("file", "not run", "the test runs first"):
+    if name in ("file", "not run", "before this, the test executes"):
         if not value.strip():
             raise PageError(f"{where}: the mark '{name}' needs a text")
         for test in re.findall(r"\btests/[\w/.-]+\.\w+", value):
@@ -132,7 +133,8 @@ def add_block(page, language, lines, start, marks):
     found = commands_of(lines, start)
     if "where" in marks and not found:
         raise PageError(f"{where}: this block has no command")
-    page.commands += [Command(start, text) for text in marks.get("the test runs first", [])]
+    before = marks.get("before this, the test executes", [])
+    page.commands += [Command(start, text) for text in before]
     for command in found:
         command.code = marks.get("exits", 0)
         command.why_not_run = " ".join(marks.get("not run", []))

@@ -71,7 +71,7 @@ class Pages(unittest.TestCase):
         code, _ = self.results(
             "```yaml\n# a.yaml\nname: a\n```\n<!-- file: b.txt -->\n```text\nb\n```\n"
             "```yaml\n# ~/.config/c.yaml\nc: 1\n```\n"
-            "<!-- the test runs first: grep -q b b.txt -->\n"
+            "<!-- before this, the test executes: grep -q b b.txt -->\n"
             "```console\n$ grep name a.yaml && test -f ~/.config/c.yaml\n```\n")
         self.assertEqual(code, 0)
         page = self.page("<!-- file: ../../evil -->\n```text\nx\n```\n")

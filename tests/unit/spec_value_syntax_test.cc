@@ -93,13 +93,15 @@ TEST_CASE("a GPU count has an optional type, which is a name") {
   }
 }
 
-TEST_CASE("parse_interval() returns the number of steps between checkpoints, and 0 for one epoch") {
-  CHECK(*parse_interval("500 steps") == 500);
-  CHECK(*parse_interval("1 step") == 1);
-  CHECK(*parse_interval("1 epoch") == 0);
+TEST_CASE(
+    "parse_checkpoint_interval() returns the number of steps between checkpoints, and 0 for one "
+    "epoch") {
+  CHECK(*parse_checkpoint_interval("500 steps") == 500);
+  CHECK(*parse_checkpoint_interval("1 step") == 1);
+  CHECK(*parse_checkpoint_interval("1 epoch") == 0);
   for (const char* text : {"", "500", "0 steps", "-1 steps", "2 epochs", "5 minutes"}) {
     INFO(text);
-    CHECK_FALSE(parse_interval(text).has_value());
+    CHECK_FALSE(parse_checkpoint_interval(text).has_value());
   }
 }
 

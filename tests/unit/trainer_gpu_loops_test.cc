@@ -295,8 +295,8 @@ TEST_CASE("the GPU's sums over rows, and batch normalisation from them, match th
     auto expected_means = gradients;
     cuda::backward_sums(x.data(), dy.data(), statistics.data(), rows, channels, partials.data(),
                         sums.data(), nullptr);
-    cuda::normalise_gradients(sums.data(), channels, gradients.data(), nullptr);
-    cuda::normalise_means(sums.data(), all_rows, channels, means.data(), nullptr);
+    cuda::normalisation_parameter_gradients(sums.data(), channels, gradients.data(), nullptr);
+    cuda::normalisation_backward_means(sums.data(), all_rows, channels, means.data(), nullptr);
     layers.normalise_backward_sums(x.data(), dy.data(), statistics.data(), rows, channels, nullptr,
                                    expected_gradients.data(), expected_means.data());
     check_close(gradients, expected_gradients, 1e-5);

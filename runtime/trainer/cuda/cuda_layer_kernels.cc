@@ -141,13 +141,13 @@ class CudaLayerKernels final : public LayerKernels<float> {
     if (partials != nullptr) {
       backward_sums(x, dy, statistics, rows, channels, partials, sums_.data(), stream_);
       status_.remember_launch_error("backward_sums");
-      normalise_gradients(sums_.data(), channels, gradients, stream_);
-      status_.remember_launch_error("normalise_gradients");
+      normalisation_parameter_gradients(sums_.data(), channels, gradients, stream_);
+      status_.remember_launch_error("normalisation_parameter_gradients");
     }
     const double all_rows = add_up_over_ranks(rows, channels, sum_over_ranks);
     if (rows == 0 || partials == nullptr) return;
-    normalise_means(sums_.data(), all_rows, channels, means, stream_);
-    status_.remember_launch_error("normalise_means");
+    normalisation_backward_means(sums_.data(), all_rows, channels, means, stream_);
+    status_.remember_launch_error("normalisation_backward_means");
   }
 
   void normalise_backward_input(const float* x, const float* dy, const float* statistics,

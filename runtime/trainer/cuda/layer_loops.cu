@@ -383,8 +383,8 @@ void normalise(const float* x, const float* statistics, const float* parameters,
       y, rows * channels, stream);
 }
 
-void normalise_gradients(const double* sums, std::size_t channels, float* gradients,
-                         cudaStream_t stream) {
+void normalisation_parameter_gradients(const double* sums, std::size_t channels, float* gradients,
+                                       cudaStream_t stream) {
   each(
       [=] __device__(std::size_t j) {
         return static_cast<float>(sums[j < channels ? channels + j : j - channels]);
@@ -392,8 +392,8 @@ void normalise_gradients(const double* sums, std::size_t channels, float* gradie
       gradients, 2 * channels, stream);
 }
 
-void normalise_means(const double* sums, double rows, std::size_t channels, float* means,
-                     cudaStream_t stream) {
+void normalisation_backward_means(const double* sums, double rows, std::size_t channels,
+                                  float* means, cudaStream_t stream) {
   each([=] __device__(std::size_t j) { return static_cast<float>(sums[j] / rows); }, means,
        2 * channels, stream);
 }

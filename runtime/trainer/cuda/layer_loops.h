@@ -73,11 +73,11 @@ void normalise(const float* x, const float* statistics, const float* parameters,
                std::size_t channels, bool with_relu, float* y, cudaStream_t stream);
 /// Computes gradients = the second half of `sums`, then the first half. sums: the result of
 /// backward_sums(); gradients: [2 x channels].
-void normalise_gradients(const double* sums, std::size_t channels, float* gradients,
-                         cudaStream_t stream);
+void normalisation_parameter_gradients(const double* sums, std::size_t channels, float* gradients,
+                                       cudaStream_t stream);
 /// Computes means = sums / rows. sums, means: [2 x channels].
-void normalise_means(const double* sums, double rows, std::size_t channels, float* means,
-                     cudaStream_t stream);
+void normalisation_backward_means(const double* sums, double rows, std::size_t channels,
+                                  float* means, cudaStream_t stream);
 void normalise_backward(const float* x, const float* dy, const float* statistics,
                         const float* gamma, const float* means, std::size_t rows,
                         std::size_t channels, float* dx, cudaStream_t stream);

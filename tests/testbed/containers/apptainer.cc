@@ -183,8 +183,8 @@ int enter(Wanted wanted) {
   environment["HOME"] = wanted.is_root ? "/root" : home;
   environment["APPTAINER_CONTAINER"] = wanted.image;
 
-  // The image is unpacked into memory that disappears with the namespace. The host's /mnt therefore
-  // cannot be bound.
+  // The image is unpacked into a tmpfs, which disappears with the namespace. It is mounted at /mnt
+  // and covers the host's /mnt, which therefore cannot be bound.
   const fs::path root = "/mnt";
   const fs::path image = fs::absolute(wanted.image);
   enter_namespaces(wanted.is_root);
