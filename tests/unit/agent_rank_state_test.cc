@@ -510,8 +510,7 @@ TEST_CASE("a process that cannot be killed delays the rank's end only for some s
 
 TEST_CASE(
     "a rank is done only after two kills in a row have found no process, or after one if the "
-    "kernel "
-    "reports that there is no child") {
+    "kernel reports that there is no child") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_program_end(0, 0, scene.now);

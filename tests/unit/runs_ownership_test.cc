@@ -184,11 +184,12 @@ TEST_CASE_FIXTURE(OwnershipFixture,
   REQUIRE(additions->foreign.size() == 1);
   CHECK(additions->foreign[0].path == foreign);
   CHECK(index.list()->entries.size() == 1);
+  // The current folder of the caller is `runs`.
   const auto resolve = [&](std::string_view text) { return resolve_run(text, index, runs); };
   for (const char* name : {"mnist", "last", "mnist-2026", "42"}) CHECK(resolve(name)->path == own);
   CHECK_FALSE(resolve("43").has_value());
-  const auto bare =
-      resolve(foreign.filename().string());  // the name of a folder in the current folder
+  // A bare name does not mean a folder, even if the current folder has one of that name.
+  const auto bare = resolve(foreign.filename().string());
   REQUIRE_FALSE(bare.has_value());
   CHECK(bare.error().message.find("of user nobody") != std::string::npos);
   CHECK(resolve("./" + foreign.filename().string())->path == foreign);
