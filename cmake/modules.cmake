@@ -1,5 +1,5 @@
 # Makes the files of the build tree and of the installation identical, because dlrun contains the
-# hash of each file that it stages. The files contain no path of the build tree, so the installation
+# hash of each program and module that it copies beside the runs. The files contain no path of the build tree, so the installation
 # does not need to change them.
 set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)

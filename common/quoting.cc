@@ -66,7 +66,7 @@ Result<std::string> sbatch_quote(std::string_view value) {
   return quoted + "\"";
 }
 
-std::string literal_pattern(std::string_view text) {
+std::string percent_escaped(std::string_view text) {
   std::string pattern;
   for (const char c : text) pattern += c == '%' ? std::string("%%") : std::string{c};
   return pattern;

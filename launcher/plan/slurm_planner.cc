@@ -102,7 +102,7 @@ void Planner::log_directives() {
   add_directive("--output",
                 r.output
                     ? *r.output
-                    : fmt::format("{}/{}-%j.out", literal_pattern(inputs_.runs_dir), plan_.name),
+                    : fmt::format("{}/{}-%j.out", percent_escaped(inputs_.runs_dir), plan_.name),
                 "resources.output"_key);
   if (r.error) add_directive("--error", *r.error, "resources.error"_key);
 }

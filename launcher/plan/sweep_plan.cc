@@ -189,7 +189,7 @@ class Arrays {
       packings_.push_back({pack_, 0, std::move(share)});
     }
     point.array = newest->second;
-    point.place = packings_[point.array].points++;
+    point.index_in_array = packings_[point.array].points++;
   }
 
   [[nodiscard]] Result<std::vector<PlannedArray>> render(

@@ -21,7 +21,8 @@ struct PlannedPoint {
   Requested requested;
   bool uses_trainer = false;
   std::size_t array = 0;  ///< the array that runs the point
-  std::size_t place = 0;  ///< the number of the point in its array; see SweepRecord::task_of()
+  std::size_t index_in_array =
+      0;  ///< the number of the point in its array; see SweepRecord::task_of()
 };
 
 /// One job array. Points with different #SBATCH lines (a sweep over resources) need different

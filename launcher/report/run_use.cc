@@ -72,7 +72,7 @@ std::int64_t roomy_limit(double seconds) {
 void add_time_row(const UseFacts& facts, bool advises, RunUse& use) {
   if (use.longest_job_seconds <= 0) return;
   ResourceRow row{.resource = "time", .used = fine_duration_text(use.longest_job_seconds)};
-  if (use.starts > 1) row.used += fmt::format(" in the longest of {} executions", use.starts);
+  if (use.starts > 1) row.used += fmt::format(" in the longest of {} allocations", use.starts);
   if (facts.asked && facts.asked->requested.time_seconds) {
     const auto limit = static_cast<double>(*facts.asked->requested.time_seconds);
     row.requested = format_time_limit(*facts.asked->requested.time_seconds);

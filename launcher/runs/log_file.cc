@@ -95,10 +95,10 @@ std::string absolute_pattern(const std::filesystem::path& directory, const std::
       continue;
     }
     ++i;
-    filled += pattern[i] == 'x' && name ? literal_pattern(*name) : std::string{'%', pattern[i]};
+    filled += pattern[i] == 'x' && name ? percent_escaped(*name) : std::string{'%', pattern[i]};
   }
   if (filled.starts_with('/')) return std::filesystem::path(filled).lexically_normal().string();
-  return (std::filesystem::path(literal_pattern(directory.string())) / filled)
+  return (std::filesystem::path(percent_escaped(directory.string())) / filled)
       .lexically_normal()
       .string();
 }

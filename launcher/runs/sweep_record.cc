@@ -52,16 +52,16 @@ Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
     sweep.keys.push_back(key.get<std::string>());
   }
   for (const auto& one : *points) {
-    // The key "task" holds the point's place. With `pack`, Slurm's task has another number; see
-    // SweepRecord::task_of().
-    const auto array = natural_number(one, "array"), place = natural_number(one, "task");
+    // The key "task" holds the point's index in its array. With `pack`, Slurm's task has another
+    // number; see SweepRecord::task_of().
+    const auto array = natural_number(one, "array"), index = natural_number(one, "task");
     const auto values = one.is_object() ? one.find("values") : one.end();
-    if (!array || !place || *array >= sweep.arrays || values == one.end() || !values->is_array() ||
+    if (!array || !index || *array >= sweep.arrays || values == one.end() || !values->is_array() ||
         values->size() != sweep.keys.size())
       return damaged();
     SweepRecord::Point& point = sweep.points.emplace_back();
     point.array = *array;
-    point.place = *place;
+    point.index_in_array = *index;
     for (const auto& value : *values)
       point.values.push_back(value.is_string() ? std::optional(value.get<std::string>())
                                                : std::nullopt);
@@ -78,9 +78,9 @@ std::string sweep_json(const SweepRecord& sweep) {
   for (const SweepRecord::Point& point : sweep.points) {
     Json values = Json::array();
     for (const auto& value : point.values) values.push_back(value ? Json(*value) : Json(nullptr));
-    // "task" is the place, not task_of(); see read_sweep().
+    // "task" is the index in the array, not task_of(); see read_sweep().
     points.push_back(
-        {{"array", point.array}, {"task", point.place}, {"values", std::move(values)}});
+        {{"array", point.array}, {"task", point.index_in_array}, {"values", std::move(values)}});
   }
   Json json{{"keys", sweep.keys}, {"arrays", sweep.arrays}};
   if (sweep.max_parallel) json["max_parallel"] = *sweep.max_parallel;
@@ -95,7 +95,7 @@ std::filesystem::path array_path(const std::filesystem::path& sweep, std::size_t
 
 std::filesystem::path point_path(const std::filesystem::path& sweep,
                                  const SweepRecord::Point& point) {
-  return array_path(sweep, point.array) / std::to_string(point.place);
+  return array_path(sweep, point.array) / std::to_string(point.index_in_array);
 }
 
 std::string describe(const SweepRecord& sweep, const SweepRecord::Point& point) {

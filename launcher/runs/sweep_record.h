@@ -1,9 +1,10 @@
 #pragma once
 // A sweep's run directory, which contains its arrays; the arrays contain the points.
 // runtime/ENVIRONMENT.md documents the layout:
-//   SWEEP/sweep.json    the points, the values they set, the array and the place of each
+//   SWEEP/sweep.json    the points, the values they set, the array and the index there of each
 //   SWEEP/array-K/      the input of one sbatch call: job.sh, submission.json
-//   SWEEP/array-K/T/    the run of the point at place T: job.sh, resolved.yaml, a run's other files
+//   SWEEP/array-K/T/    the run of the point with index T: job.sh, resolved.yaml, a run's other
+//   files
 // A point's submission.json only refers to its task of the array. So the files of 10,000 points are
 // written once, and not again after their submission.
 
@@ -25,8 +26,8 @@ namespace dlrun {
 /// The contents of sweep.json.
 struct SweepRecord {
   struct Point {
-    std::size_t array = 0;  ///< the number of its array, from 0
-    std::size_t place = 0;  ///< the number of the point in its array; see task_of()
+    std::size_t array = 0;           ///< the number of its array, from 0
+    std::size_t index_in_array = 0;  ///< the number of the point in its array; see task_of()
     /// The values of `keys`, in that order; nullopt for a key that the point does not set.
     std::vector<std::optional<std::string>> values;
   };
@@ -37,7 +38,9 @@ struct SweepRecord {
   std::size_t pack = 1;                      ///< number of points that one task of an array runs
 
   /// Returns Slurm's number of the task that runs the point.
-  [[nodiscard]] std::size_t task_of(const Point& point) const { return point.place / pack; }
+  [[nodiscard]] std::size_t task_of(const Point& point) const {
+    return point.index_in_array / pack;
+  }
 };
 
 /// Returns true if the run is a sweep.

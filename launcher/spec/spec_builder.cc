@@ -426,7 +426,7 @@ Result<std::string> SpecBuilder::checked_text(const Layer& layer, const KeyRow& 
       return absolute_path(value, layer.source.base_dir, env_);
     case Format::kPattern: {
       warn_of_dollar(value);
-      auto path = absolute_path(value, literal_pattern(layer.source.base_dir), env_);
+      auto path = absolute_path(value, percent_escaped(layer.source.base_dir), env_);
       if (path && path->find('\\') != std::string::npos)
         return fail(Errc::kInvalid, "Slurm cannot express a '\\' in this path");
       return path;

@@ -31,7 +31,7 @@ Result<std::string> pattern_of(const std::filesystem::path& run) {
                 "{}; choose another runs folder with --runs",
                 printable(path));
   }
-  return literal_pattern(path);
+  return percent_escaped(path);
 }
 
 /// Refuses a script that makes several jobs or none, and a script that carries a damaged spec.

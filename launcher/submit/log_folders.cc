@@ -54,7 +54,7 @@ std::string with_user(std::string_view pattern) {
     filled += pattern[++i];
     if (pattern[i] != 'u' || !user) continue;
     filled.resize(filled.size() - 2);
-    filled += literal_pattern(user->name);
+    filled += percent_escaped(user->name);
   }
   return filled;
 }

@@ -110,7 +110,7 @@ void add_points(SweepRecord& record, const SweepPlan& plan) {
   for (const PlannedPoint& planned : plan.points) {
     SweepRecord::Point& point = record.points.emplace_back();
     point.array = first_array + planned.array;
-    point.place = planned.place;
+    point.index_in_array = planned.index_in_array;
     point.values.resize(plan.keys.size());
     for (const SweptValue& value : planned.values) {
       const auto key = std::find(plan.keys.begin(), plan.keys.end(), value.key);

@@ -29,8 +29,8 @@ struct ScriptRequests {
   std::optional<std::string> chdir, clusters, comment, dependency;  ///< the options of these names
   std::vector<std::string> secrets;                                 ///< names of the secrets
   std::int64_t chain = 0;  ///< lead's option --chain: the number of jobs of the run; 0: one job
-  /// The copies of dlrun-trainer whose absolute paths are in the lines of a given script. Empty for
-  /// a plan, which has uses_trainer().
+  /// The copies of dlrun-trainer whose absolute paths are in the lines of a script that the user
+  /// gave. Empty for a script that comes from a plan; see LaunchPlan::uses_trainer().
   std::vector<std::string> trainers;
   Requested requested;  ///< the resources
 };

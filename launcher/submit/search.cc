@@ -220,7 +220,7 @@ class Search {
     array_count_ += planned.arrays.size();
     std::vector<std::pair<std::size_t, std::size_t>> places;
     for (const PlannedPoint& point : planned.points)
-      places.emplace_back(first_array + point.array, point.place);
+      places.emplace_back(first_array + point.array, point.index_in_array);
     const auto sent = run_ ? submit_more(context_, inspector_, *run_, job_.settings, planned)
                            : submit_first(std::move(planned));
     if (!sent && !has_recorded(next_ + batch.size())) return sent;

@@ -271,7 +271,7 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
   if (!done) {
     std::vector<std::filesystem::path> points;
     for (const PlannedPoint& point : sweep.points)
-      points.push_back(array_path(run.path, point.array) / std::to_string(point.place));
+      points.push_back(array_path(run.path, point.array) / std::to_string(point.index_in_array));
     remove_secrets_of_unaccepted(points);
   }
   if (!done && sent.arrays.empty()) return tl::unexpected(done.error());

@@ -113,7 +113,7 @@ class Site(unittest.TestCase):
             left = re.search(r"^\s*- \S.*|\]\([^)]*\)|^\|.*\|$|```|<!--", text, re.MULTILINE)
             self.assertIsNone(left, f"{page.relative_to(self.site)}: {left and left[0]}")
 
-    def test_nested_lists_and_bars_in_tables_look_as_in_the_repository(self):
+    def test_nested_lists_and_pipe_characters_in_tables_look_as_in_the_repository(self):
         architecture = (self.site / "source/ARCHITECTURE/index.html").read_text(encoding="utf-8")
         self.assertRegex(architecture, r"if no other one applies:\s*<ul>")
         interface = self.site / "source/runtime/ENVIRONMENT/index.html"

@@ -318,9 +318,9 @@ YAML
     submit_lasting cut 'nodes: 2' \
         $'retry: {max: 3, on: [node_failure, hang]}\nhealth: {hang_after: 2}' \
         '[ $DLRUN_RANK != 0 ] || while [ ! -e cut-off ]; do echo alive; sleep 0.5; done & :' 2
-    cut=$(grep '^0 1 ' "$dir/cut" | cut -d' ' -f6)
+    cut_node=$(grep '^0 1 ' "$dir/cut" | cut -d' ' -f6)
     as_user touch "$dir/cut-off"
-    "$testbed/fault" unplug "$cut"
+    "$testbed/fault" unplug "$cut_node"
     save_dir_of linuxproc
     return_to cgroup
     for run in shrink fixed; do
@@ -357,11 +357,11 @@ YAML
     [ "$(cut -d' ' -f6 "$dir/frozen" | sort -u | wc -l)" -eq 2 ]
     return_to linuxproc
     wait_until 90 is_state completed cut
-    "$testbed/fault" plug "$cut"
+    "$testbed/fault" plug "$cut_node"
     [ "$(restarts cut)" = node_failure ]
     [ "$(event attempt_end "$(run_dir cut)" | head -n 1 |
-        jq -r '[.reason, .first_failed.host] | join(" ")')" = "hang $cut" ]
+        jq -r '[.reason, .first_failed.host] | join(" ")')" = "hang $cut_node" ]
     [ "$(grep -c '^1 .* of 2 ' "$dir/cut")" -eq 2 ]
-    run grep "^1 .* on $cut" "$dir/cut"
+    run grep "^1 .* on $cut_node" "$dir/cut"
     [ "$status" -ne 0 ]
 }

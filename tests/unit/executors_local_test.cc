@@ -21,7 +21,8 @@
 
 using namespace dlrun;
 
-TEST_CASE("a foreground child without a call of let_run() does nothing and ends") {
+TEST_CASE(
+    "a foreground child on which neither let_run() nor wait() is called does nothing and ends") {
   pid_t pid = 0;
   {
     auto child = ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "",

@@ -59,7 +59,7 @@ TEST_CASE("each point has its own script, and one array runs all points") {
   CHECK_FALSE(has(sweep.points[3].script, "--array"));
   CHECK(has(sweep.points[3].resolved, "lr: 0.01  # exp.yaml:3:38"));
   CHECK_FALSE(has(sweep.points[3].resolved, "sweep"));
-  CHECK(sweep.points[3].place == 3);
+  CHECK(sweep.points[3].index_in_array == 3);
   const auto gpu_hours = [](const Requested& requested) -> std::optional<double> {
     return static_cast<double>(*requested.gpus * *requested.time_seconds) / 3600;
   };
@@ -86,7 +86,8 @@ TEST_CASE("a point renders to the same script as a spec with its values and with
     alone.sets = sets[i];
     auto script = render_script(*make_plan(loaded(alone), inputs()));
     REQUIRE(script.has_value());
-    // The order of the variables depends on the order of their layers.
+    // The variables stand in the order of the layers that set them (spec, --set, point), so the
+    // lines are compared without their order.
     const auto lines = [](std::string_view text) {
       std::multiset<std::string, std::less<>> all;
       for (const auto line : split(text, '\n')) all.emplace(line);
@@ -115,7 +116,7 @@ TEST_CASE("a sweep above MaxArraySize is several arrays") {
   CHECK(has(sweep.arrays[0].script, "--array=0-9 "));
   CHECK(has(sweep.arrays[2].script, "--array=0-4 "));
   CHECK(sweep.points[24].array == 2);
-  CHECK(sweep.points[24].place == 4);
+  CHECK(sweep.points[24].index_in_array == 4);
 }
 
 TEST_CASE("points with different #SBATCH lines are in different arrays") {
@@ -126,7 +127,7 @@ TEST_CASE("points with different #SBATCH lines are in different arrays") {
   REQUIRE(sweep.arrays.size() == 2);
   CHECK(has(sweep.arrays[1].script, "#SBATCH --nodes=4"));
   CHECK(sweep.points[2].array == 0);
-  CHECK(sweep.points[2].place == 1);
+  CHECK(sweep.points[2].index_in_array == 1);
   CHECK(sweep.points[3].array == 1);
 }
 
@@ -240,7 +241,7 @@ TEST_CASE(
   CHECK(has(array, "dlrun_end <= 9"));
   CHECK(has(sweep.points[8].script, "#SBATCH --gpus-per-node=2 "));
   CHECK(has(sweep.points[8].script, "#SBATCH --mem=16G "));
-  CHECK(sweep.points[8].place == 8);
+  CHECK(sweep.points[8].index_in_array == 8);
   CHECK(sweep.pack == 4);
 }
 
@@ -253,7 +254,7 @@ TEST_CASE("a packed sweep has as many arrays as its tasks need at MaxArraySize")
   CHECK(sweep.arrays[0].tasks == 4);
   CHECK(sweep.arrays[2].tasks == 1);
   CHECK(sweep.points[24].array == 2);
-  CHECK(sweep.points[24].place == 0);
+  CHECK(sweep.points[24].index_in_array == 0);
 }
 
 TEST_CASE(

@@ -119,7 +119,7 @@ TEST_CASE("requested and used resources are shown side by side, with a suggestio
   REQUIRE(time != nullptr);
   CHECK(time->requested == "10:00:00");
   CHECK(time->advice.starts_with("time: 01:30:00"));
-  CHECK(time->used == "1 h 0 min in the longest of 2 executions");
+  CHECK(time->used == "1 h 0 min in the longest of 2 allocations");
   const ResourceRow* gpus = row_of(report, "GPUs");
   REQUIRE(gpus != nullptr);
   CHECK(gpus->used == "busy for 20 % of the time");

@@ -33,7 +33,7 @@ struct SweepRecordFixture {
     for (const auto& point : record.points) {
       const fs::path path = point_path(sweep.path, point);
       fs::create_directories(path);
-      put(path / "submission.json", journal_of_task(point.place));
+      put(path / "submission.json", journal_of_task(point.index_in_array));
     }
     put(sweep.path / "sweep.json", sweep_json(record));
     Submission submission;

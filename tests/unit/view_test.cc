@@ -267,7 +267,7 @@ TEST_CASE_FIXTURE(
   };
   for (const auto& point : record.points) {
     std::filesystem::create_directories(point_path(sweep.path, point));
-    write(point_path(sweep.path, point) / "submission.json", journal_of_task(point.place));
+    write(point_path(sweep.path, point) / "submission.json", journal_of_task(point.index_in_array));
   }
   write(sweep.path / "sweep.json", sweep_json(record));
   write_end(0);
