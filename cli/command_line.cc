@@ -55,15 +55,15 @@ CommandOption& CommandOption::repeatable() {
 }
 
 Subcommand::Subcommand(CLI::App& root, const char* name, const char* help)
-    : app_(root.add_subcommand(name, help)), has_options_(root.get_help_ptr() != nullptr) {}
+    : app_(root.add_subcommand(name, help)), is_full_tree_(root.get_help_ptr() != nullptr) {}
 
-bool Subcommand::can_appear(const char* names) const {
-  return has_options_ || names[0] != '-';
+bool Subcommand::is_in_tree(const char* names) const {
+  return is_full_tree_ || names[0] != '-';
 }
 
 template <typename Value>
 CommandOption Subcommand::add(const char* names, Value& to, const char* help) {
-  return CommandOption(can_appear(names) ? app_->add_option(names, to, help) : nullptr);
+  return CommandOption(is_in_tree(names) ? app_->add_option(names, to, help) : nullptr);
 }
 
 CommandOption Subcommand::option(const char* names, std::string& to, const char* help) {
@@ -94,7 +94,7 @@ CommandOption Subcommand::required_option(const char* names, std::string& to, co
 }
 
 void Subcommand::flag(const char* names, bool& to, const char* help) {
-  if (can_appear(names)) app_->add_flag(names, to, help);
+  if (is_in_tree(names)) app_->add_flag(names, to, help);
 }
 
 void Subcommand::on_parse(std::function<void()> call) {

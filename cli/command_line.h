@@ -78,10 +78,10 @@ class Subcommand {
   template <typename Value>
   CommandOption add(const char* names, Value& to, const char* help);
   /// Returns true if a command line of this tree can contain the option or the positional.
-  [[nodiscard]] bool can_appear(const char* names) const;
+  [[nodiscard]] bool is_in_tree(const char* names) const;
 
   CLI::App* app_;
-  bool has_options_;
+  bool is_full_tree_;
 };
 
 /// Returns the options of dlrun itself, and all commands with their options and positionals.

@@ -47,7 +47,7 @@ SshHost ssh_host_of(const IndexEntry& run, const std::string& node, const std::s
                     const std::string& user, const std::filesystem::path& dlrun) {
   SshHost host;
   host.name = ssh_host_name(run.id, wanted);
-  host.key_name = ssh_host_name(run.id, "");
+  host.host_key_alias = ssh_host_name(run.id, "");
   host.node = node;
   host.user = user;
   host.proxy = {dlrun.string(), "ssh-config", run.path.string(), "--connect"};
@@ -75,7 +75,7 @@ Result<std::string> ssh_config_text(const SshHost& host, const SshKeys& keys) {
       "  UserKnownHostsFile {}\n"
       "  StrictHostKeyChecking yes\n"
       "  ProxyCommand {}\n",
-      host.name, host.node, host.key_name, host.user, user_key, known_hosts,
+      host.name, host.node, host.host_key_alias, host.user, user_key, known_hosts,
       with_doubled_percents(proxy));
 }
 

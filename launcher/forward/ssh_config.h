@@ -19,8 +19,8 @@ namespace dlrun {
 
 /// A `Host` of ssh's configuration.
 struct SshHost {
-  std::string name;      ///< from ssh_host_name()
-  std::string key_name;  ///< the name of the host's key in known_hosts
+  std::string name;            ///< from ssh_host_name()
+  std::string host_key_alias;  ///< the name of the host's key in known_hosts
   std::string node;
   std::string user;
   std::vector<std::string> proxy;  ///< the command that connects to the node's sshd

@@ -62,7 +62,7 @@ namespace {
   return fmt::format("\n# component {}\n", component.name) +
          options_text(component.options, "dlrun_component_" + suffix, false) +
          options_text(component.plan.step, "dlrun_step_" + suffix, true) +
-         enter_text(component.plan, "dlrun_enter_" + suffix) +
+         entrance_text(component.plan, "dlrun_enter_" + suffix) +
          rank_text(component.plan, "dlrun_rank_" + suffix) +
          program_text(component.plan, "dlrun_program_" + suffix);
 }

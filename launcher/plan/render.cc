@@ -270,11 +270,11 @@ Result<std::string> render_script(const LaunchPlan& plan) {
   if (!plan.entrance.batch.empty()) text += "\n" + plan.entrance.batch;
   if (!plan.components.empty()) return text + "\n" + components_text(plan, lead_words(plan));
   if (plan.agent.empty()) {
-    text +=
-        "\n" + step_text(plan) + enter_text(plan) + program_text(plan) + agentless_rank_text(plan);
+    text += "\n" + step_text(plan) + entrance_text(plan) + program_text(plan) +
+            agentless_rank_text(plan);
     return text + agentless_last_line(plan);
   }
-  text += "\n" + step_text(plan) + enter_text(plan) + rank_text(plan) + program_text(plan);
+  text += "\n" + step_text(plan) + entrance_text(plan) + rank_text(plan) + program_text(plan);
   return text + lead_text(plan);
 }
 
@@ -358,8 +358,8 @@ constexpr const char* kSrunOnFirstNode =
   // The CPUs are those of the step that this script runs in.
   const std::string srun = container.empty() ? "" : "srun --cpus-per-task=\"$SLURM_CPUS_ON_NODE\" ";
   if (enters) {  // no exec, because the script may have to remove a container
-    result.script += fmt::format("{}{}\"${{dlrun_enter[@]}}\" {}\n", before_entry, enter_text(plan),
-                                 shell_quote_all(last));
+    result.script += fmt::format("{}{}\"${{dlrun_enter[@]}}\" {}\n", before_entry,
+                                 entrance_text(plan), shell_quote_all(last));
   } else {
     result.script += "exec " + srun + shell_quote_all(last) + "\n";
   }

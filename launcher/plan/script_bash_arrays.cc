@@ -21,7 +21,7 @@ constexpr std::size_t kLongestCommandLine = 100;
 
 }  // namespace
 
-std::string enter_text(const LaunchPlan& plan, std::string_view array) {
+std::string entrance_text(const LaunchPlan& plan, std::string_view array) {
   if (plan.entrance.words.empty()) return "";
   ScriptText text;
   text.line(fmt::format("{}=(", array));

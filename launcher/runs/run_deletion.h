@@ -43,8 +43,9 @@ struct ExaminedRun {
 /// user's (ownership.h).
 [[nodiscard]] Result<ExaminedRun> examine_run(const IndexEntry& run, RunParts parts);
 
-/// Returns the run's state, or fails with the reason why the run must stay. delete_run() calls it
-/// again if the run's files have changed during the call.
+/// Returns the run's state, or fails with the reason why the run must stay. The check may write
+/// into the run. If the run's files change while the check runs, delete_run() calls the check
+/// again.
 using DeletionCheck = std::function<Result<RunState>()>;
 
 /// Deletes the parts of the run. kAll also removes the run from the index, and remembers its name

@@ -58,7 +58,7 @@ Result<SecretSource> ItemReader::read_secret_source(const YamlNode& item,
   }
   // The user may have written the value instead of the name. The message shows no such text, and no
   // value of ${NAME}.
-  const bool may_be_shown = item.text == secret.name && has_only_names(secret.name);
+  const bool may_be_shown = item.text == secret.name && looks_like_names_only(secret.name);
   if (!is_variable_name(secret.name) && !may_be_shown)
     return fail(Errc::kInvalid, "this is not the name of a variable; write the name alone");
   if (const auto why = why_not_settable(secret.name); !why.empty())

@@ -95,7 +95,8 @@ constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no na
   return split_words(text, " \t[]{},'\"");
 }
 
-/// Returns true if a word is clearly the name of a variable, by the rules of has_only_names().
+/// Returns true if a word is clearly the name of a variable, by the rules of
+/// looks_like_names_only().
 [[nodiscard]] bool is_clear_name(std::string_view word) {
   constexpr std::size_t kLongest = 40, kShortestSecret = 6, kMostDigits = 2;
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
@@ -262,7 +263,7 @@ bool is_secret_key(std::string_view path) {
   });
 }
 
-bool has_only_names(std::string_view text) {
+bool looks_like_names_only(std::string_view text) {
   bool has_name = false;
   for (const std::string_view word : words_of_list(text)) {
     if (word == "$") continue;  // ${NAME}: the braces separate words
@@ -279,7 +280,7 @@ bool is_line_of_secret_names(std::string_view key, std::string_view line) {
     const bool is_key = word == "environment:" || word == "secrets:" || word == "name:";
     if (!is_key && word != "-") names += fmt::format("{} ", word);
   }
-  return has_only_names(names);
+  return looks_like_names_only(names);
 }
 
 bool may_hold_secret(std::string_view line) {

@@ -28,10 +28,11 @@ inline constexpr const char* kLineNotShown = "(not shown)";
 /// - does not start with a digit, and has at most two digits, or no digit if it has '-' or '.';
 /// - contains '_', is named like a secret, or has fewer than six characters.
 /// Returns false for a text without words.
-[[nodiscard]] bool has_only_names(std::string_view text);
+[[nodiscard]] bool looks_like_names_only(std::string_view text);
 
 /// Returns true if `key` is environment.secrets and the line has names of secrets but no values:
-/// only `environment:`, `secrets:`, `name:`, brackets, and words that has_only_names() accepts.
+/// only `environment:`, `secrets:`, `name:`, brackets, and words that looks_like_names_only()
+/// accepts.
 [[nodiscard]] bool is_line_of_secret_names(std::string_view key, std::string_view line);
 
 /// Returns a --set argument for messages, with "..." in place of a value that may be a secret.

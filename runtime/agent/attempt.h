@@ -192,7 +192,7 @@ class Attempt {
   void on_heard(int rank, Clock::time_point now);
   /// Notes that lead itself was stopped for `time`, which does not count as silence of the ranks.
   /// Call it before handling the messages that arrived during that time.
-  void on_asleep(Clock::duration time, Clock::time_point now);
+  void on_lead_stopped(Clock::duration time, Clock::time_point now);
   /// Notes that a USR1 to lead was Slurm's warning of the time limit.
   void on_limit_near() { signs_.is_limit_near = true; }
   /// Makes the attempt end before the time limit, so that a requeued job, or the next job of the

@@ -113,9 +113,9 @@ void Attempt::on_output(Clock::time_point now) {
   if (auto* const running = in<Running>()) running->hang.on_output(now);
 }
 
-void Attempt::on_asleep(Clock::duration time, Clock::time_point now) {
+void Attempt::on_lead_stopped(Clock::duration time, Clock::time_point now) {
   last_sleep_ = {time, now};
-  if (auto* const running = in<Running>()) running->hang.on_asleep(time);
+  if (auto* const running = in<Running>()) running->hang.on_lead_stopped(time);
   for (auto& [rank, member] : members_.by_rank) member.heard += time;
 }
 

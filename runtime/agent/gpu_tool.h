@@ -28,15 +28,16 @@ struct GpuTool {
   std::vector<std::string> usage_arguments;  ///< for utilisation, memory and power
   /// For uncorrected memory errors. rocm-smi does not report them: its arguments only list the
   /// GPUs.
-  std::vector<std::string> error_arguments;
+  std::vector<std::string> memory_error_arguments;
   std::vector<std::string> address_arguments;  ///< for the PCI addresses
   bool is_amd = false;
   /// Returns the name of the program.
   [[nodiscard]] std::string name() const;
   /// Parses the output of the program that ran with usage_arguments.
   [[nodiscard]] std::vector<GpuReading> parse_usage(std::string_view text) const;
-  /// Parses the output of the program that ran with error_arguments, or with address_arguments.
-  [[nodiscard]] std::vector<GpuReading> parse_errors(std::string_view text) const;
+  /// Parses the output of the program that ran with memory_error_arguments, or with
+  /// address_arguments.
+  [[nodiscard]] std::vector<GpuReading> read_memory_errors(std::string_view text) const;
   [[nodiscard]] std::vector<GpuReading> parse_addresses(std::string_view text) const;
 };
 

@@ -43,7 +43,7 @@ class HangWatch {
   void on_sign_of_life(Clock::time_point now) { heard_ = now; }
   /// Excludes `time`, for which this process was stopped and could hear no rank. In a suspended job
   /// the ranks are stopped as well.
-  void on_asleep(Clock::duration time) { heard_ += time; }
+  void on_lead_stopped(Clock::duration time) { heard_ += time; }
   /// Stops watching. Called in three cases: the program has made its final report; lead is about to
   /// end the attempt because the time limit is near; a signal asks the programs for a checkpoint.
   void stop_watching() { is_watching_ = false; }

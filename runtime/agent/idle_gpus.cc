@@ -37,7 +37,7 @@ void IdleGpus::add_beat(int rank, const std::string& host, const to_lead::Beat& 
   }
 }
 
-void IdleGpus::on_asleep(Clock::duration time) {
+void IdleGpus::on_lead_stopped(Clock::duration time) {
   for (auto& [host, gpus] : nodes_) {
     for (auto& [place, gpu] : gpus) gpu.busy_at += time;
   }

@@ -28,7 +28,7 @@ class IdleGpus {
                 Clock::time_point now);
   /// Leaves `time`, in which this process was stopped and received no heartbeat, out of the idle
   /// times.
-  void on_asleep(Clock::duration time);
+  void on_lead_stopped(Clock::duration time);
 
   /// Returns a sentence about the nodes whose GPUs have become idle since the last call, with the
   /// number of their idle GPUs. Returns nullopt if there are none.

@@ -200,10 +200,11 @@ int run_lead(const LeadOptions& options, const Env& env) {
   if (!run) return run.error();
   const auto notifier = start_notifier(options, env, *identity, *run);
   const bool has_notifier = notifier && *notifier != nullptr;
-  const pid_t child_not_to_kill = has_notifier ? (*notifier)->helper()
-                                  : options.script_code_before_ranks
-                                      ? -1
-                                      : record_surroundings(run->directory, run->attempt, env);
+  const pid_t child_not_to_kill =
+      has_notifier ? (*notifier)->helper()
+      : options.script_code_before_ranks
+          ? -1
+          : start_recording_surroundings(run->directory, run->attempt, env);
   const AgentLog log(env, run->directory, "lead", "lead.log");
   auto events = EventLog::open(run->directory / "events.jsonl");
   if (!events) return refuse(events.error(), kExitRunUnwritable);

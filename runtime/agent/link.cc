@@ -79,7 +79,7 @@ Result<std::optional<Link>> LinkTry::advance() {
     if (got == 0) {
       return fail(
           Errc::kUnavailable, "{}",
-          has_answered_
+          has_sent_answer_
               ? "lead refuses this rank: another process has joined with its number, or the "
                 "secret is another attempt's"
               : "it closed the connection");
@@ -92,11 +92,11 @@ Result<std::optional<Link>> LinkTry::advance() {
 /// Passes received bytes to the handshake, and sends its answer.
 Result<std::optional<Link>> LinkTry::take(std::string_view bytes) {
   in_ += bytes;
-  if (!has_answered_) {
+  if (!has_sent_answer_) {
     const auto answer = handshake_.answer(in_);
     if (!answer) return tl::unexpected<Error>(answer.error());
     if (!*answer) return std::nullopt;
-    has_answered_ = true;
+    has_sent_answer_ = true;
     // The send buffer of a new connection always has room for a few hundred bytes.
     if (::send(socket_.get(), (*answer)->data(), (*answer)->size(), MSG_NOSIGNAL) !=
         static_cast<ssize_t>((*answer)->size())) {

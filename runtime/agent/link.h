@@ -55,7 +55,7 @@ class LinkTry {
   Clock::time_point syn_until_;
   Clock::time_point until_;
   bool is_connecting_ = true;
-  bool has_answered_ = false;
+  bool has_sent_answer_ = false;
   std::string in_;
 };
 

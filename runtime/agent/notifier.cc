@@ -270,7 +270,7 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
     ::dup2(read_end.get(), STDIN_FILENO);
     ::dup2(null.get(), STDOUT_FILENO);
     if (!options.script_code_before_ranks)
-      std::ignore = record_surroundings(run.directory, run.attempt, env);
+      std::ignore = start_recording_surroundings(run.directory, run.attempt, env);
     std::ignore =
         become_program({"/proc/self/exe", "notify", "--run", run.directory.string()}, env);
     ::_exit(kExitInternal);

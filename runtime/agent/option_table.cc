@@ -25,9 +25,9 @@ Result<std::vector<std::string>> read_options(const std::vector<std::string>& ar
                   "{}: unknown option '{}'; options come before '--', the command after it",
                   arguments.front(), printable(argument));
     }
-    if (!option->takes) {
+    if (!option->store_value) {
       if (equals != std::string_view::npos) return fail(Errc::kUsage, "{} takes no value", name);
-      option->sets();
+      option->store_flag();
       continue;
     }
     if (equals == std::string_view::npos && at + 1 >= arguments.size()) {
@@ -35,7 +35,7 @@ Result<std::vector<std::string>> read_options(const std::vector<std::string>& ar
     }
     const std::string_view value =
         equals == std::string_view::npos ? arguments[++at] : argument.substr(equals + 1);
-    DLRUN_TRY(option->takes(value));
+    DLRUN_TRY(option->store_value(value));
   }
   return fail(Errc::kUsage, "{}: no command after '--'", arguments.front());
 }

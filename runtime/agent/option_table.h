@@ -13,12 +13,12 @@
 
 namespace dlrun::agent {
 
-/// One option. `takes` parses and stores its value. An option without `takes` is a flag; its
-/// `sets` stores that the flag was given.
+/// One option. `store_value` parses and stores its value. An option without `store_value` is a
+/// flag; its `store_flag` stores that the flag was given.
 struct Option {
   std::string_view name;
-  std::function<Result<>(std::string_view)> takes;
-  std::function<void()> sets;
+  std::function<Result<>(std::string_view)> store_value;
+  std::function<void()> store_flag;
 };
 
 /// Parses the options after arguments[0], up to "--", and returns the arguments after it: the
@@ -31,12 +31,12 @@ struct Option {
 [[nodiscard]] Result<> take_number(std::string_view value, std::string_view name,
                                    std::string_view unit, int min, int max, int& target);
 
-/// Returns a function for Option::takes that stores a whole number from min to max.
+/// Returns a function for Option::store_value that stores a whole number from min to max.
 [[nodiscard]] std::function<Result<>(std::string_view)> number_into(std::string_view name,
                                                                     std::string_view unit, int min,
                                                                     int max, int& target);
 
-/// Returns a function for Option::takes that stores a text, which must not be empty.
+/// Returns a function for Option::store_value that stores a text, which must not be empty.
 template <typename Text>
 [[nodiscard]] std::function<Result<>(std::string_view)> text_into(std::string_view name,
                                                                   Text& target) {
@@ -47,7 +47,7 @@ template <typename Text>
   };
 }
 
-/// Returns a function for Option::takes that stores a time in whole seconds.
+/// Returns a function for Option::store_value that stores a time in whole seconds.
 template <typename Time>
 [[nodiscard]] std::function<Result<>(std::string_view)> seconds_into(std::string_view name,
                                                                      Time& target) {
@@ -59,7 +59,7 @@ template <typename Time>
   };
 }
 
-/// Returns a function for Option::takes that stores the result of `parse` for the value.
+/// Returns a function for Option::store_value that stores the result of `parse` for the value.
 template <typename Parse, typename Target>
 [[nodiscard]] std::function<Result<>(std::string_view)> parsed_into(const Parse& parse,
                                                                     Target& target) {
@@ -71,7 +71,8 @@ template <typename Parse, typename Target>
   };
 }
 
-/// Returns a function for Option::takes that adds the result of `parse` for the value to a list.
+/// Returns a function for Option::store_value that adds the result of `parse` for the value to a
+/// list.
 template <typename Parse, typename Item>
 [[nodiscard]] std::function<Result<>(std::string_view)> item_into(const Parse& parse,
                                                                   std::vector<Item>& list) {

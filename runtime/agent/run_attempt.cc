@@ -360,8 +360,8 @@ void AttemptRunner::confirm_node_failure(Clock::time_point now) {
 
 void AttemptRunner::note_sleep(Clock::time_point now) {
   if (now - last_awake_ > kAsleep) {
-    attempt_->on_asleep(now - last_awake_, now);
-    idle_gpus_.on_asleep(now - last_awake_);
+    attempt_->on_lead_stopped(now - last_awake_, now);
+    idle_gpus_.on_lead_stopped(now - last_awake_);
   }
   last_awake_ = now;
 }

@@ -101,7 +101,7 @@ void record(const fs::path& run, int attempt, const Env& env) {
 
 }  // namespace
 
-pid_t record_surroundings(const fs::path& run, int attempt, const Env& env) {
+pid_t start_recording_surroundings(const fs::path& run, int attempt, const Env& env) {
   // The child is forked before the log is open, so it logs nothing.
   if (const pid_t child = ::fork(); child != 0) return child;
   sigset_t none;

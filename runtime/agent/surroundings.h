@@ -13,6 +13,6 @@ namespace dlrun::agent {
 /// Starts a child process that writes RUN/surroundings.json (ENVIRONMENT.md). Returns its process
 /// id, or -1 if fork() failed. The child gives up after one minute and dies with its parent; its
 /// failure has no consequence. Must be called before there is a second thread.
-pid_t record_surroundings(const std::filesystem::path& run, int attempt, const Env& env);
+pid_t start_recording_surroundings(const std::filesystem::path& run, int attempt, const Env& env);
 
 }  // namespace dlrun::agent

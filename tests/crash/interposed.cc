@@ -81,7 +81,7 @@ int sync_as(const char* name, int fd) {
   if (::fcntl(fd, F_GETFD) < 0) return -1;
   const std::string path = LazyDisk::current() != nullptr ? path_of(fd) : std::string();
   const CoveringDisk disk(path);
-  if (disk && disk->record_ordering_call(name, path)) disk->synced(path);
+  if (disk && disk->record_and_allow_ordering_call(name, path)) disk->synced(path);
   return 0;
 }
 
@@ -96,7 +96,7 @@ int remove_with(const std::string& path, Function&& function) {
 template <typename Function>
 int rename_with(const std::string& from, const std::string& to, Function&& function) {
   const CoveringDisk disk(to);
-  if (disk && !disk->record_ordering_call("rename", to)) return 0;
+  if (disk && !disk->record_and_allow_ordering_call("rename", to)) return 0;
   const int result = function();
   if (result == 0 && disk) disk->renamed(from, to);
   return result;
@@ -188,7 +188,8 @@ int renameat2(int from_folder, const char* from, int to_folder, const char* to,
 int link(const char* from, const char* to) noexcept {
   const CoveringDisk disk{std::string(to)};
   struct stat taken {};
-  if (disk && ::lstat(to, &taken) != 0 && !disk->record_ordering_call("link", to)) return 0;
+  if (disk && ::lstat(to, &taken) != 0 && !disk->record_and_allow_ordering_call("link", to))
+    return 0;
   const int result = DLRUN_REAL(link)(from, to);
   if (result == 0 && disk) disk->linked(from, to);
   return result;

@@ -77,7 +77,7 @@ class LazyDisk {
   static void unlock();
   [[nodiscard]] bool covers(const std::string& path) const;
   /// Records an ordering call. Returns false if the caller must not execute it (skip).
-  [[nodiscard]] bool record_ordering_call(std::string_view call, const std::string& path);
+  [[nodiscard]] bool record_and_allow_ordering_call(std::string_view call, const std::string& path);
   void opened(const std::string& path, bool truncates);
   void wrote(const std::string& path, std::size_t offset, std::string_view bytes);
   void truncated(const std::string& path, std::size_t length);

@@ -72,7 +72,7 @@ TEST_CASE(
   IdleGpus asleep(seconds(60));
   asleep.on_start(kStartTime);
   asleep.add_beat(0, "n1", beat("gpus", {0}), kStartTime);
-  asleep.on_asleep(seconds(50));
+  asleep.on_lead_stopped(seconds(50));
   asleep.add_beat(0, "n1", beat("gpus", {0}), kStartTime + seconds(70));
   CHECK_FALSE(asleep.take_message(kStartTime + seconds(70)));
   for (const Json& odd : {Json{{"gpus", 3}}, Json{{"gpus", {3, "x"}}},

@@ -19,7 +19,7 @@ RankEnd end_by_agent() {
 /// Suspends lead for this time. Lead then goes on.
 void suspend_lead(Scene& scene, seconds time) {
   scene.now += time;
-  scene.attempt.on_asleep(time, scene.now);
+  scene.attempt.on_lead_stopped(time, scene.now);
 }
 
 TEST_CASE("a rank without an exit record is reported although lead was stopped just before") {

@@ -400,7 +400,7 @@ TEST_CASE("a silent program counts as hung only if it has reported before or a l
     HangWatch watch(seconds(15));
     watch.on_start(now);
     watch.on_progress(now, "");
-    watch.on_asleep(std::chrono::hours(1));
+    watch.on_lead_stopped(std::chrono::hours(1));
     CHECK_FALSE(watch.hang_message(now + std::chrono::hours(1) + seconds(14)));
     CHECK(watch.hang_message(now + std::chrono::hours(1) + seconds(15)));
   }
