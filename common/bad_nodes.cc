@@ -15,6 +15,7 @@
 #include "common/files.h"
 #include "common/hostlist.h"
 #include "common/json_lines.h"
+#include "common/notice.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
 
@@ -24,8 +25,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr off_t kTailBytes = 1 << 20;
-/// Only this many bytes of BadNode::reason are written, so that a line stays short.
-constexpr std::size_t kReasonLimitBytes = 400;
+/// Only this many bytes of BadNode::reason are written, so that a line stays short. Of each text in
+/// a line, which another user may have written, only this many bytes are read.
+constexpr std::size_t kTextLimitBytes = 400;
 
 /// Opens or creates a regular file for appending. Does not block if the path is a FIFO without a
 /// reader. Fails with kInvalid if the path is not a regular file, is a symbolic link or has several
@@ -72,9 +74,12 @@ Result<> append(const std::filesystem::path& file, std::string lines) {
   return {};
 }
 
+/// Returns the beginning of a text, at most kTextLimitBytes bytes; "" if the field is missing or no
+/// text.
 std::string text(const Json& json, std::string_view key) {
   const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+  if (found == json.end() || !found->is_string()) return {};
+  return cut_text(found->get_ref<const std::string&>(), kTextLimitBytes);
 }
 
 /// Returns the time in a field, from 1970 to 9999; 1970 if the field is missing or no whole number.
@@ -115,7 +120,7 @@ Result<> remember_bad_nodes(const std::filesystem::path& file, std::span<const B
   for (const BadNode& bad : nodes) {
     lines += to_checked_line(Json{{"node", bad.node},
                                   {"cluster", bad.cluster},
-                                  {"reason", bad.reason.substr(0, kReasonLimitBytes)},
+                                  {"reason", bad.reason.substr(0, kTextLimitBytes)},
                                   {"run", bad.run},
                                   {"job", bad.job},
                                   {"since", bad.since.time_since_epoch().count()},

@@ -110,6 +110,25 @@ TEST_CASE("a bad node at the end of a large damaged list is found") {
   CHECK(names(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n1"});
 }
 
+TEST_CASE("only the beginning of a long text in the list is read, because others may write it") {
+  const TemporaryDirectory folder;
+  const auto file = folder.path() / "known-bad.jsonl";
+  std::string reason = "x";
+  for (int i = 0; i < 100'000; ++i) reason += "\u00e9";  // two bytes
+  const auto line = to_checked_line({{"node", "n1"},
+                                     {"cluster", "grete"},
+                                     {"reason", reason},
+                                     {"run", reason},
+                                     {"job", "42"},
+                                     {"since", kNow.time_since_epoch().count()},
+                                     {"until", (kNow + hours(1)).time_since_epoch().count()}});
+  REQUIRE(create_file_exclusive(file, line));
+  const auto known = read_bad_nodes(file, kNow);
+  REQUIRE(names(known) == std::vector<std::string>{"n1"});
+  CHECK((*known)[0].reason == reason.substr(0, 399));  // whole characters of the first 400 bytes
+  CHECK((*known)[0].run == reason.substr(0, 399));
+}
+
 TEST_CASE("a list that is not a regular file is refused without waiting") {
   const TemporaryDirectory folder;
   const auto pipe = folder.path() / "known-bad.jsonl";
