@@ -90,7 +90,9 @@ std::string address_problem(std::string_view url) {
   const bool is_plain = std::all_of(url.begin(), url.end(), [](char c) {
     return c > ' ' && c < '\x7f' && c != '"' && c != '\\' && c != '<' && c != '>';
   });
-  if (!is_plain) return "the address has a space, a quote or a character that is not ASCII";
+  if (!is_plain)
+    return R"(the address has a space, a control character, one of " \ < > or a character that is )"
+           "not ASCII";
   const auto authority = authority_of(url);
   if (authority.empty() || authority.starts_with(':')) return "the address names no host";
   if (authority.find('@') != std::string_view::npos)

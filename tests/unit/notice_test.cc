@@ -232,6 +232,14 @@ TEST_CASE("an address to which dlrun sends nothing is refused, and the reason do
   CHECK_FALSE(address_problem("https://h/" + std::string(3000, 'x')).empty());
 }
 
+TEST_CASE("the reason why an address is refused names the characters that it may not have") {
+  for (const char* url : {"https://h/\"", "https://h/\\", "https://h/<", "https://h/>"}) {
+    CAPTURE(url);
+    CHECK(has(address_problem(url), R"(one of " \ < >)"));
+  }
+  CHECK(has(address_problem("https://h/\n"), "a control character"));
+}
+
 TEST_CASE("the settings of curl quote all that is sent, follow no redirect and allow only HTTP") {
   CurlRequest request{.url = "https://h/x"};
   request.body = "{\"a\":\"b\\\\c\"}\nurl = \"https://evil\"";
