@@ -318,12 +318,10 @@ ImportObstacle LauncherOptionReader::read_mpirun() {
     const LauncherOptionRow* known = find_option(kMpirunOptions, option.name);
     if (known == nullptr)
       return fmt::format("dlrun does not know the option {}", printable(option.name));
-    for (std::size_t i = 0; i < known->value_count && !option.value; ++i) {
+    const bool has_value = option.value || option.is_value_unknown;
+    if (known->value_count > 0 && !has_value) {
       if (!take_value(option)) return fmt::format("{} has no value", option.name);
-      if (known->value_count == 2) {
-        ++at_;  // the option has a name and a value
-        break;
-      }
+      if (known->value_count == 2) ++at_;  // the option has a name and a value
     }
     if (option.name == "-np" || option.name == "-n" || option.name == "-c") {
       set_count("resources.ntasks"_key, option);

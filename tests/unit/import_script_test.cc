@@ -464,6 +464,16 @@ TEST_CASE("torchrun, mpirun and horovodrun become presets, and their counts beco
             .launch.preset == "torch");
 }
 
+TEST_CASE("a value that only the job knows does not make the next word the value of the option") {
+  for (const char* line : {"horovodrun -np 4 --start-timeout=$T python train.py",
+                           "mpirun -np 4 -hostfile=$T python train.py",
+                           "mpirun -np 4 --start-timeout $T python train.py"}) {
+    CAPTURE(line);
+    const JobSpec spec = spec_from(std::string(kHead) + "T=$(cmd)\n" + line + "\n");
+    CHECK(spec.launch.command == std::vector<std::string>{"python", "train.py"});
+  }
+}
+
 TEST_CASE("variables of the script are replaced, and those of the job stay for the ranks' shell") {
   CHECK(spec_from(std::string(kHead) + "E=3\nA=\"--lr 0.1\"\nsrun python t.py --epochs $E $A\n")
             .launch.command ==
