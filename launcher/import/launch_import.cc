@@ -244,9 +244,11 @@ ImportObstacle import_launch(const ShellCommand& command, ImportState& state) {
   if (command.is_joined) return "it is joined with other commands, or runs in the background";
   if (command.tail.find('<') != std::string::npos)
     return "it reads a file through its standard input";
-  const bool has_pipe = command.tail.find('|') != std::string::npos;
-  const bool is_tee = command.tail.find("| tee ") != std::string::npos;
-  if (has_pipe && !is_tee) return "another program reads its output";
+  const auto stages = split(command.tail, '|');
+  const bool has_only_tee =
+      std::all_of(stages.begin() + 1, stages.end(),
+                  [](std::string_view stage) { return trim(stage).starts_with("tee "); });
+  if (!has_only_tee) return "another program reads its output";
   const std::size_t first = first_word(command);
   for (std::size_t i = 0; i < first; ++i) {
     const auto assignment = assignment_of(command.words[i]);

@@ -494,6 +494,8 @@ TEST_CASE("a program whose start is not certain is refused with its line and a r
       {"srun ./x && echo done\n", "job.sh:3: it is joined with other commands"},
       {"srun ./x < input\n", "its standard input"},
       {"srun ./x | grep loss\n", "another program reads its output"},
+      {"srun ./x | python post.py | tee log\n", "another program reads its output"},
+      {"srun ./x | tee log | grep loss\n", "another program reads its output"},
       {"srun --brand-new 3 ./x\n", "does not know srun's option --brand-new"},
       {"srun ./x $SLURM_PROCID\n", "only the job knows what its shell makes of $SLURM_PROCID"},
       {"D=$(mktemp -d)\nsrun ./x $D\n", "only the job knows what its shell makes of $D"},
@@ -507,6 +509,14 @@ TEST_CASE("a program whose start is not certain is refused with its line and a r
     ImportRequest import = request_of(kHead + script);
     import.command = {"python", "t.py"};
     CHECK(import_script(import).has_value());
+  }
+}
+
+TEST_CASE("a program whose output is only copied to files by tee is imported") {
+  for (const char* tail : {"| tee log", "2>&1 | tee -a log", "|tee log", "| tee a | tee b"}) {
+    CAPTURE(tail);
+    CHECK(spec_from(fmt::format("{}srun ./x {}\n", kHead, tail)).launch.command ==
+          std::vector<std::string>{"./x"});
   }
 }
 
