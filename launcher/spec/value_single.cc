@@ -31,6 +31,7 @@ template <typename Number>
           fmt::format("unknown key '{}' in {}; it has type and count", name->text, in.row.path));
     } else if (!text) {
       in.refuse(text.error(), value);
+      is_fine = false;
     } else if (name->text == "type") {
       gpus.type = *text;
       if (const auto fine = check_gpu_type(*text); !fine)

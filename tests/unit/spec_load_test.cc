@@ -231,6 +231,10 @@ TEST_CASE("GPUs are a number, TYPE:N, or a map, and MIG slices are types") {
   CHECK(
       has(refused(spec_request("resources: {gpus_per_node: {type: a100}}\nlaunch: {command: [x]}")),
           "count is missing"));
+  const std::string list =
+      refused(spec_request("resources: {gpus_per_node: {count: [4]}}\nlaunch: {command: [x]}"));
+  CHECK(has(list, "expected a single value, not a list"));
+  CHECK_FALSE(has(list, "count is missing"));
 }
 
 TEST_CASE("an empty image causes one error") {
