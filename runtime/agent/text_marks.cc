@@ -68,7 +68,7 @@ bool is_agent(std::string_view word) {
   return word == "dlrun-agent" || word.ends_with("/dlrun-agent");
 }
 
-constexpr std::string_view kOptionsWithoutValue = "EHhjlOqQuvVXZ";
+constexpr std::string_view kOptionsWithoutValue = "EHhjlOQsuvVXZ";
 
 /// Returns the value of an output option such as "--output=x", "--error", "-o" or "-lox"; nullopt
 /// for other options. An empty value means that the value is the next argument.
@@ -87,6 +87,25 @@ std::optional<std::string_view> file_of(std::string_view word) {
     if (kOptionsWithoutValue.find(word[at]) == std::string_view::npos) return std::nullopt;
   }
   return std::nullopt;
+}
+
+/// Removes the option for unbuffered output from a word of srun's options: "-u", the letter in
+/// "-lu", or "--unbuffered", which may be abbreviated. Returns true if nothing of the word is left.
+bool remove_unbuffered(std::string& word) {
+  if (word.starts_with("--")) {
+    const auto name = std::string_view(word).substr(2);
+    return name.size() >= 2 && std::string_view("unbuffered").starts_with(name);
+  }
+  if (word.size() < 2 || word[0] != '-') return false;
+  std::size_t at = 1;
+  while (at < word.size() && kOptionsWithoutValue.find(word[at]) != std::string_view::npos) {
+    if (word[at] == 'u') {
+      word.erase(at, 1);
+    } else {
+      ++at;
+    }
+  }
+  return word.size() == 1;
 }
 
 }  // namespace
@@ -238,11 +257,8 @@ bool rank_stderr_goes_to_files(const std::vector<std::string>& argv, const Env& 
 
 void keep_lines_whole(std::vector<std::string>& argv, Env& env) {
   env.unset("SLURM_UNBUFFEREDIO");
-  const auto program = std::find_if(argv.begin(), argv.end(), is_agent);
-  argv.erase(std::remove_if(
-                 argv.begin(), program,
-                 [](const std::string& word) { return word == "-u" || word == "--unbuffered"; }),
-             program);
+  for (auto word = argv.begin(); word != argv.end() && !is_agent(*word);)
+    word = remove_unbuffered(*word) ? argv.erase(word) : word + 1;
 }
 
 }  // namespace dlrun::agent

@@ -203,6 +203,7 @@ TEST_CASE(
                                                                  {"--exclusive"},
                                                                  {"-n2"},
                                                                  {"-kofile"},
+                                                                 {"-qofile"},
                                                                  {"--open-mode=append"},
                                                                  {"--export=ALL"},
                                                                  {"-l"},
@@ -221,11 +222,12 @@ TEST_CASE(
     "srun's option and variable for unbuffered output are removed, because they would tear lines") {
   Env env;
   env.set("SLURM_UNBUFFEREDIO", "1");
-  std::vector<std::string> argv{"srun", "-u",     "-n2", "--unbuffered", "dlrun-agent", "rank",
-                                "--",   "python", "-u"};
+  std::vector<std::string> argv{"srun",        "-u",   "-n2", "--unbuffered", "-lu",
+                                "--unbuf",     "-suo", "f-u", "-qurgent",     "--use",
+                                "dlrun-agent", "rank", "--",  "python",       "-u"};
   keep_lines_whole(argv, env);
-  CHECK(argv ==
-        std::vector<std::string>{"srun", "-n2", "dlrun-agent", "rank", "--", "python", "-u"});
+  CHECK(argv == std::vector<std::string>{"srun", "-n2", "-l", "-so", "f-u", "-qurgent", "--use",
+                                         "dlrun-agent", "rank", "--", "python", "-u"});
   CHECK_FALSE(env.has("SLURM_UNBUFFEREDIO"));
 }
 
