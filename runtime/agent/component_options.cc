@@ -13,10 +13,9 @@ bool is_ascii_letter(char c) {
   return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }
 
-/// Returns the components that could never start: those that wait for each other, and those that
-/// wait for one of them.
-std::vector<std::string> components_that_cannot_start(
-    const std::vector<ComponentOptions>& components) {
+/// Returns the components of one circle of `after`, in which each waits for the next one. The last
+/// one is the first one again. Returns no component if there is no circle.
+std::vector<std::string> circle_of_after(const std::vector<ComponentOptions>& components) {
   std::set<std::string> can_start;
   for (bool has_changed = true; has_changed;) {
     has_changed = false;
@@ -26,11 +25,24 @@ std::vector<std::string> components_that_cannot_start(
       if (may && can_start.insert(one.name).second) has_changed = true;
     }
   }
-  std::vector<std::string> left;
-  for (const auto& one : components) {
-    if (!can_start.contains(one.name)) left.push_back(one.name);
+  const auto stuck = std::find_if(components.begin(), components.end(),
+                                  [&](const auto& one) { return !can_start.contains(one.name); });
+  if (stuck == components.end()) return {};
+  // Each component that cannot start waits for another one that cannot, so the path ends in a
+  // circle.
+  std::vector<std::string> path{stuck->name};
+  for (;;) {
+    const auto last = std::find_if(components.begin(), components.end(),
+                                   [&](const auto& one) { return one.name == path.back(); });
+    const auto next = std::find_if(last->after.begin(), last->after.end(),
+                                   [&](const auto& other) { return !can_start.contains(other); });
+    const bool is_closed = std::find(path.begin(), path.end(), *next) != path.end();
+    path.push_back(*next);
+    if (is_closed) {
+      path.erase(path.begin(), std::find(path.begin(), path.end(), *next));
+      return path;
+    }
   }
-  return left;
 }
 
 }  // namespace
@@ -118,8 +130,10 @@ Result<> check_components(const std::vector<ComponentOptions>& components) {
                     one.name, printable(other));
     }
   }
-  if (const auto stuck = components_that_cannot_start(components); !stuck.empty())
-    return fail(Errc::kUsage, "--after: the components {} wait for each other", join(stuck, ", "));
+  if (const auto circle = circle_of_after(components); !circle.empty())
+    return fail(Errc::kUsage,
+                "--after: the components wait for each other, so that none would start: {}",
+                join(circle, " -> "));
   if (std::none_of(components.begin(), components.end(),
                    [](const ComponentOptions& one) { return one.role == ComponentRole::kMain; }))
     return fail(Errc::kUsage, "no component has --role main; the job would never end");

@@ -238,13 +238,13 @@ TEST_CASE(
       {"trainer", {"ser/ver"}, "--component 'ser/ver'"},
       {"trainer", {"SERVER"}, "DLRUN_COMPONENT_SERVER_ADDR"},
       {"trainer", {"server"}, "DLRUN_COMPONENT_SERVER_ADDR"},
-      {"trainer", {"trainer", "--after", "trainer"}, "wait for each other"},
+      {"trainer", {"trainer", "--after", "trainer"}, "would start: trainer -> trainer"},
       {"trainer", {"trainer", "--after", "store"}, "'store', which is no component"},
       {"trainer", {"trainer", "--role", "service"}, "no component has --role main"},
       {"trainer", {"trainer", "--component-retry", "1"}, "only a service"},
       {"trainer", {"trainer", "--het-group", "1"}, "either --component-first-node or --het-group"},
       {"trainer", {"trainer", "--runs", "/x"}, "unknown option '--runs'"},
-      {"--port-count", {"--after", "trainer", "--port-count"}, "wait for each other"},
+      {"--port-count", {"--after", "trainer", "--port-count"}, "server -> trainer -> server"},
       {"/r", {"/r", "--local", "2"}, "--local"},
       {"/r", {"/r", "--min-nodes", "1"}, "--min-nodes"},
   };
@@ -255,6 +255,10 @@ TEST_CASE(
     CHECK(message.find(one.message) != std::string::npos);
   }
   CHECK(error_with("1", {"1"}).empty());
+  // The trainer waits for the server, but is in no circle.
+  const auto circle = error_with("--port-count", {"--after", "server", "--port-count"});
+  CHECK(circle.find("would start: server -> server") != std::string::npos);
+  CHECK(circle.find("trainer") == std::string::npos);
 }
 
 TEST_CASE(
