@@ -481,6 +481,32 @@ TEST_CASE("a captured step runs once, when it is launched, with its own argument
   CHECK(received == sent);
 }
 
+TEST_CASE("if there is no host memory for captured copies, copies fail until there is some again") {
+  constexpr std::size_t kChunk = cuda::Uploads::kChunkBytes;
+  cuda::Uploads uploads;
+  REQUIRE(uploads.prepare(nullptr).has_value());
+  uploads.begin_capture();
+  std::vector<std::vector<std::uint8_t>> sent;
+  std::vector<std::vector<std::uint8_t>> received;
+  const auto is_sent = [&] {
+    const std::vector<std::uint8_t> bytes(kChunk, static_cast<std::uint8_t>(sent.size() + 1));
+    std::vector<std::uint8_t> target(kChunk);
+    if (!uploads.copy(target.data(), bytes.data(), kChunk)) return false;
+    sent.push_back(bytes);
+    received.push_back(std::move(target));
+    return true;
+  };
+  for (std::size_t i = 0; i < cuda::Uploads::kInitialChunks; ++i) REQUIRE(is_sent());
+  gpu_on_cpu::has_host_memory = false;
+  CHECK_FALSE(is_sent());
+  CHECK_FALSE(is_sent());
+  gpu_on_cpu::has_host_memory = true;
+  CHECK(is_sent());
+  REQUIRE(uploads.note_launch().has_value());
+  gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.ever_queued());
+  CHECK(received == sent);
+}
+
 TEST_CASE(
     "rows that are sent to the GPU arrive in order, also if they fill several chunks or one row "
     "exceeds a chunk") {

@@ -31,12 +31,18 @@ Result<> Uploads::prepare(cudaStream_t stream) {
 }
 
 Result<> Uploads::add_chunk(std::size_t at) {
-  Chunk& chunk = *chunks_.emplace(chunks_.begin() + static_cast<std::ptrdiff_t>(at));
   void* memory = nullptr;
   DLRUN_TRY(checked(cudaHostAlloc(&memory, kChunkBytes, cudaHostAllocDefault), "cudaHostAlloc"));
+  Chunk chunk;
   chunk.memory = static_cast<std::byte*>(memory);
-  return checked(cudaEventCreateWithFlags(&chunk.copies_done, cudaEventDisableTiming),
-                 "cudaEventCreate");
+  if (auto made = checked(cudaEventCreateWithFlags(&chunk.copies_done, cudaEventDisableTiming),
+                          "cudaEventCreate");
+      !made) {
+    cudaFreeHost(memory);
+    return made;
+  }
+  chunks_.insert(chunks_.begin() + static_cast<std::ptrdiff_t>(at), chunk);
+  return {};
 }
 
 Result<> Uploads::copy(void* to, const void* from, std::size_t bytes) {
@@ -84,9 +90,10 @@ Result<std::span<std::byte>> Uploads::room(std::size_t bytes) {
     chunks_[chunk_].has_captured_copies = is_capturing_;
     if (!is_capturing_)
       DLRUN_TRY(checked(cudaEventRecord(chunks_[chunk_].copies_done, stream_), "cudaEventRecord"));
-    chunk_ = (chunk_ + 1) % chunks_.size();
+    const std::size_t next = (chunk_ + 1) % chunks_.size();
+    if (chunks_[next].has_captured_copies) DLRUN_TRY(add_chunk(next));
+    chunk_ = next;
     used_ = 0;
-    if (chunks_[chunk_].has_captured_copies) DLRUN_TRY(add_chunk(chunk_));
     // This wait ends at once for a chunk that was never used.
     DLRUN_TRY(checked(cudaEventSynchronize(chunks_[chunk_].copies_done), "cudaEventSynchronize"));
   }

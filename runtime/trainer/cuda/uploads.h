@@ -52,7 +52,7 @@ class Uploads {
     bool has_captured_copies = false;   // in use by captured copies
   };
 
-  /// Inserts a new chunk at index `at`.
+  /// Inserts a new chunk at index `at`. If this fails, the ring stays as it is.
   [[nodiscard]] Result<> add_chunk(std::size_t at);
   /// Returns pinned memory for the next copy: `bytes`, or one chunk if that is less.
   [[nodiscard]] Result<std::span<std::byte>> room(std::size_t bytes);

@@ -128,6 +128,8 @@ struct Queue {
 };
 inline Queue queue;
 
+inline bool has_host_memory = true;  ///< false: cudaHostAlloc() fails
+
 struct Graph {
   std::vector<std::function<void()>> work;
 };
@@ -152,6 +154,7 @@ inline const char* cudaGetErrorString(cudaError_t /*code*/) {
   return "invalid value";
 }
 inline cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned /*flags*/) {
+  if (!gpu_on_cpu::has_host_memory) return cudaErrorInvalidValue;
   *memory = new std::byte[bytes];
   return cudaSuccess;
 }
