@@ -9,6 +9,7 @@
 #include "launcher/plan/sbatch_lines.h"
 #include "launcher/runs/run_directory.h"
 #include "launcher/runs/tools.h"
+#include "launcher/submit/experiment.h"
 #include "launcher/submit/refusal.h"
 #include "launcher/submit/script_file.h"
 #include "launcher/view/account_text.h"
@@ -83,12 +84,7 @@ LabelledLines check_lines(const CheckReport& report) {
 Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
                                      RunInspector& inspector, const SpecOptions& options) {
   const auto text = read_file(context.current_dir / options.file, kScriptLimitBytes);
-  if (text && is_script(*text)) {
-    return fail(Errc::kUsage,
-                "{0}: is a job script and not a spec. `dlrun submit {0}` submits it as it is, and "
-                "`dlrun submit {0} --test-only` asks Slurm whether it would accept it",
-                printable(options.file));
-  }
+  if (text && is_script(*text)) return tl::unexpected(script_is_no_spec(options.file));
   DLRUN_TRY_ASSIGN(auto job, job_of_spec_file(context, reporter, options));
   CheckReport report;
   report.has_slurm = job.settings.server || find_program("sbatch", context.env);

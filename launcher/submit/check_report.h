@@ -26,8 +26,8 @@ struct CheckReport {
 };
 
 /// Makes the checks of a submission. If this machine has Slurm, or the job goes to a slurmrestd,
-/// also asks Slurm whether it would accept the job. Records and submits nothing. Fails with kUsage
-/// for a job script, and with the reason of the first check that refuses the job.
+/// also asks Slurm whether it would accept the job. Records and submits nothing. Fails with
+/// kInvalid for a job script, and with the reason of the first check that refuses the job.
 [[nodiscard]] Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
                                                    RunInspector& inspector,
                                                    const SpecOptions& options);

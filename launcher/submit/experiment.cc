@@ -145,6 +145,14 @@ void warn_of_unlisted_server(const Context& context, Reporter& reporter, const L
 
 }  // namespace
 
+Error script_is_no_spec(const std::string& file) {
+  return {Errc::kInvalid,
+          fmt::format("{0}:1: this is a script, not a spec: `dlrun submit` accepts job scripts "
+                      "(with --test-only, it only asks Slurm whether Slurm would accept one), and "
+                      "`dlrun init --from {0}` makes a spec of one",
+                      printable(file))};
+}
+
 Result<Experiment> prepare(const Context& context, Reporter& reporter, const SpecOptions& options,
                            Target target) {
   DLRUN_TRY_ASSIGN(auto request, request_of_options(context, options));
@@ -156,10 +164,7 @@ Result<Experiment> prepare(const Context& context, Reporter& reporter, const Spe
     DLRUN_TRY(refuse_empty_or_bare_script(request.file, *request.text, !options.sets.empty()));
   auto loaded = load_spec(request);
   if (!loaded && request.text && has_other_interpreter(*request.text))
-    return fail(Errc::kInvalid,
-                "{0}:1: this is a script, not a spec: `dlrun submit` accepts job scripts, and "
-                "`dlrun init --from {0}` makes a spec of one",
-                printable(request.file));
+    return tl::unexpected(script_is_no_spec(request.file));
   if (!loaded) return fail(Errc::kInvalid, std::move(loaded.error()));
   PlanInputs inputs;
   inputs.runs_dir = runs_directory(options.runs, context.env, loaded->site, context.current_dir);

@@ -40,6 +40,10 @@ struct Experiment {
 [[nodiscard]] Result<Experiment> prepare(const Context& context, Reporter& reporter,
                                          const SpecOptions& options, Target target);
 
+/// Returns the error (kInvalid) about a script that is given where a spec is expected. file: the
+/// script, as the user has named it.
+[[nodiscard]] Error script_is_no_spec(const std::string& file);
+
 /// Does the same as prepare(), and then as prepare_point() if `point` is set (--point).
 [[nodiscard]] Result<Experiment> prepare_spec_or_point(const Context& context, Reporter& reporter,
                                                        const SpecOptions& options, Target target,

@@ -106,7 +106,7 @@ TEST_CASE_FIXTURE(CliFixture, "a missing spec or run is exit code 6") {
 
 TEST_CASE_FIXTURE(CliFixture, "commands that need a spec say what to do with a job script") {
   REQUIRE(write_file_atomic(folder.path() / "job.sh", "#!/bin/bash\nsrun hostname\n").has_value());
-  for (const char* command : {"render", "run", "explain"}) {
+  for (const char* command : {"check", "render", "run", "explain"}) {
     CAPTURE(command);
     const auto said = code_and_stderr({command, "job.sh"});
     CHECK(said.starts_with("2\n"));
