@@ -482,16 +482,16 @@ int run_rank(const RankOptions& options, const Env& env) {
       fields.port = fields.master_port = held->port;
       fields.addresses = {{fields.addr, held->port}};
     }
-    for (const auto& variable : options.templates)
-      own.set(variable.name, variable.value.expand(fields));
-    if (auto added = add_secrets(own, options.secrets, env.get_or("DLRUN_RUN", "")); !added)
+    auto of_program = program_env(own, options, fields);
+    if (!of_program) return refuse(*world, of_program.error(), exit_code_of(of_program.error()));
+    if (auto added = add_secrets(*of_program, options.secrets, fields.run); !added)
       return refuse(*world, added.error(), kExitUsage);
     const auto argv = program_argv(options, fields);
     const AgentLog log(env, env.get_or("DLRUN_RUN", ""), fmt::format("rank {}", world->rank),
                        rank_log_name(component_of(env), "rank", world->rank));
     log_info("this process becomes the command", {{"argv", argv}});
     log.flush();
-    const auto error = become_program(argv, own);
+    const auto error = become_program(argv, *of_program);
     return refuse(*world, error, exit_code_of(error));
   }
   int exit_code = kExitInternal;

@@ -397,6 +397,15 @@ TEST_CASE(
   CHECK(end.status == 0);
 }
 
+TEST_CASE("without a lead, a program on a terminal gets the variables of a rank") {
+  const auto end = run_on_terminal(
+      {"--", "bash", "-c",
+       "echo $DLRUN_RANK/$DLRUN_WORLD_SIZE $DLRUN_LOCAL_RANK/$DLRUN_LOCAL_WORLD_SIZE "
+       "$DLRUN_NODE_RANK/$DLRUN_NNODES $DLRUN_ADDR $DLRUN_MASTER_ADDR ${DLRUN_MASTER_PORT:+port}"},
+      "/tmp");
+  CHECK(end.seen == "0/1 0/1 0/1 127.0.0.1 127.0.0.1 port\r\n");
+}
+
 TEST_CASE("without a lead, --tmpdir restores TMPDIR on a terminal, too") {
   const TemporaryDirectory folder;
   const std::vector<std::string> program{"--", "bash", "-c", "echo tmp $TMPDIR"};
