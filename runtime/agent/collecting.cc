@@ -129,6 +129,8 @@ class OutputCopier {
   }
 
   /// Copies a link that stays inside the folder. The copy of any other link would lead nowhere.
+  /// A file system without links must not keep the files from being copied, so that a failure is
+  /// only reported.
   Result<> copy_link(const TreeEntry& entry, const fs::path& target) {
     if (!stays_inside(entry.path, entry.link)) return {};
     std::error_code error;
@@ -137,9 +139,15 @@ class OutputCopier {
     if (::lstat(target.c_str(), &info) == 0 && !S_ISLNK(info.st_mode)) return {};
     const auto temporary = temporary_name_of(target);
     ::unlink(temporary.c_str());
-    if (::symlink(entry.link.c_str(), temporary.c_str()) == 0 &&
-        ::rename(temporary.c_str(), target.c_str()) == 0)
+    const bool is_made = ::symlink(entry.link.c_str(), temporary.c_str()) == 0;
+    if (is_made && ::rename(temporary.c_str(), target.c_str()) == 0) {
       ++report_.files;
+      return {};
+    }
+    const int code = errno;
+    if (is_made) ::unlink(temporary.c_str());
+    report_.problems.push_back(fmt::format("outputs: the link {} is not copied: {}",
+                                           printable(entry.path), errno_text(code)));
     return {};
   }
 

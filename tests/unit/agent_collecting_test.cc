@@ -8,8 +8,11 @@
 #include <string>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "common/files.h"
+#include "common/sha256.h"
+#include "runtime/agent/address.h"
 #include "runtime/agent/collecting.h"
 #include "runtime/agent/copy_items.h"
 #include "runtime/agent/copy_report.h"
@@ -81,6 +84,22 @@ TEST_CASE("links that leave the folder and special files are not collected") {
   CHECK(fs::read_symlink(scene.run / "out/latest") == "a");
   CHECK_FALSE(fs::exists(fs::symlink_status(scene.run / "out/passwd")));
   CHECK_FALSE(fs::exists(scene.run / "out/fifo"));
+}
+
+TEST_CASE("a link that cannot be made is reported, and the files are collected nevertheless") {
+  const NodeScene scene;
+  const auto ckpt = scene.node / "ckpt";
+  scene.write(ckpt / "a", "a");
+  fs::create_symlink("a", ckpt / "latest");
+  // A folder in the place of the link's temporary name.
+  const auto temporary =
+      fmt::format(".{}.{}.dlrun-part", sha256_of_text("latest").substr(0, 16), own_host());
+  scene.write(scene.run / "out" / temporary / "x", "x");
+  const auto report = scene.collect(true);
+  CHECK(scene.text(scene.run / "out/a") == "a");
+  CHECK(report.files == 1);
+  REQUIRE(report.problems.size() == 1);
+  CHECK(has(report.problems[0], "the link latest is not copied: "));
 }
 
 TEST_CASE(
