@@ -40,6 +40,17 @@ std::string_view without_prefix(std::string_view line) {
   return line;
 }
 
+/// Returns the daemon that did not answer, as far as the messages name it. Without munge, no other
+/// daemon can be asked, so that munge counts first.
+std::string_view unreachable_daemon(std::string_view err) {
+  if (contains_any(err, {"Munge encode failed", "munge.socket"})) return "munge on this machine";
+  if (contains_any(err, {"Unable to contact slurm controller"})) return "Slurm's controller";
+  if (contains_any(err, {"slurmdbd", "Problem talking to the database", "slurm_persist_conn_open",
+                         "Sending PersistInit msg"}))
+    return "Slurm's database (slurmdbd)";
+  return "Slurm's controller";
+}
+
 }  // namespace
 
 std::string slurm_message(std::string_view err) {
@@ -90,7 +101,8 @@ Error slurm_error(std::string_view program, std::string_view err, int exit_code)
   if (message.empty())
     message = fmt::format("{} ended with code {} and printed nothing", program, exit_code);
   if (says_unreachable(err))
-    return {Errc::kUnavailable, fmt::format("Slurm's controller is unreachable: {}", message)};
+    return {Errc::kUnavailable,
+            fmt::format("{} is unreachable: {}", unreachable_daemon(err), message)};
   if (says_busy(err))
     return {Errc::kUnavailable, fmt::format("Slurm's controller is busy: {}", message)};
   return {Errc::kRefused, fmt::format("Slurm refused ({}): {}", program, message)};

@@ -25,7 +25,7 @@ namespace dlrun {
 [[nodiscard]] bool says_unknown_job(std::string_view err);
 
 /// Returns the Error for a Slurm command that failed: kUnavailable or kRefused, with Slurm's
-/// messages.
+/// messages. If a daemon did not answer, names it: the controller, slurmdbd or munge.
 [[nodiscard]] Error slurm_error(std::string_view program, std::string_view err, int exit_code);
 
 }  // namespace dlrun

@@ -146,6 +146,25 @@ TEST_CASE("a refusal by Slurm and a controller that does not answer are differen
   }
 }
 
+TEST_CASE("a daemon that does not answer is named if Slurm names it") {
+  const auto message = [](const char* words) { return slurm_error("x", words, 1).message; };
+  CHECK(message("squeue: error: Munge encode failed: Failed to access "
+                "\"/run/munge/munge.socket.2\": No such file or directory\n"
+                "slurm_load_jobs error: Protocol authentication error\n")
+            .starts_with("munge on this machine is unreachable: Munge encode failed"));
+  CHECK(message("sacct: error: slurm_persist_conn_open_without_init: failed to open persistent "
+                "connection to host:localhost:6819: Connection refused\n"
+                "sacct: error: Sending PersistInit msg: Connection refused\n"
+                "sacct: error: Problem talking to the database: Connection refused\n")
+            .starts_with("Slurm's database (slurmdbd) is unreachable: "));
+  for (const char* words :
+       {"slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"}) {
+    CAPTURE(words);
+    CHECK(message(words).starts_with("Slurm's controller is unreachable: "));
+  }
+}
+
 TEST_CASE("Slurm's messages become one line of printable text without repetitions") {
   CHECK(slurm_message("sbatch: error: a\nsbatch: error: a\nsbatch: fatal: b\x1b[31m\n") ==
         "a; b\\x1b[31m");
