@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,6 +36,8 @@ void buffer_output() {
 
 int main(int argc, char** argv) {
   open_closed_descriptors();
+  // If the caller ignores SIGCHLD, the exit codes of dlrun's child processes would be lost.
+  ::signal(SIGCHLD, SIG_DFL);
   // With a umask that removes the owner's rights, dlrun could not read its own files.
   ::umask(::umask(0) & 077);
   dlrun::Cli cli;

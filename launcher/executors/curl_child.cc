@@ -125,10 +125,11 @@ void CurlChild::collect(UniqueFd& from, std::string& into) {
 
 std::optional<int> CurlChild::wait() {
   int state = 0;
-  while (::waitpid(pid_, &state, 0) < 0 && errno == EINTR) {
+  pid_t ended = 0;
+  while ((ended = ::waitpid(pid_, &state, 0)) < 0 && errno == EINTR) {
   }
   pid_ = 0;
-  return WIFEXITED(state) ? std::optional<int>(WEXITSTATUS(state)) : std::nullopt;
+  return ended > 0 && WIFEXITED(state) ? std::optional<int>(WEXITSTATUS(state)) : std::nullopt;
 }
 
 }  // namespace dlrun

@@ -42,7 +42,8 @@ class CurlChild {
   [[nodiscard]] End read_to_end(const std::function<bool(char* bytes, std::size_t size)>& take,
                                 const std::function<bool()>& go_on);
 
-  /// Waits for the end of curl. Returns its exit code; nullopt if a signal has ended it.
+  /// Waits for the end of curl. Returns its exit code; nullopt if a signal has ended it, or if the
+  /// code is not known, because this process ignores SIGCHLD.
   [[nodiscard]] std::optional<int> wait();
 
   /// Return the start of curl's standard output and of its standard error, each less than 128 KiB.

@@ -178,6 +178,11 @@ field() { dl status last --json | jq -r "$1"; }
     [ ! -e "$dir/runs" ]
 }
 
+@test "dlrun gets the exit codes of programs although its parent ignores SIGCHLD" {
+    run as_user env --ignore-signal=CHLD --chdir="$dir" dlrun submit hello.yaml --test-only
+    [[ $status -eq 0 && $output == *"to start at"* ]]
+}
+
 @test "submit prints the estimated start if squeue answers, and submit and check print the limits" {
     as_user mkdir -p "$dir/config/sites" "$dir/bin"
     as_user tee "$dir/config/sites/here.yaml" >/dev/null <<'YAML'

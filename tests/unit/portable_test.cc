@@ -1,6 +1,7 @@
 // Tests the source files that the portable dlrun links in place of files of dlrun's libraries. This
 // test is linked with them, so downloads and requests to slurmrestd go through the program curl.
 
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -284,6 +285,20 @@ TEST_CASE("portable: the destructor of a CurlChild kills a curl that hangs") {
   const auto end = child.read_to_end([](char*, std::size_t) { return true; }, [] { return false; });
   CHECK(end == CurlChild::End::kStopped);
 }  // the destructor returns, although the program would run for ten minutes
+
+TEST_CASE("portable: the exit code of curl is not known if SIGCHLD is ignored, and is not 0") {
+  const OwnPrograms programs;
+  programs.add("curl", "exit 7\n");
+  const auto before = ::signal(SIGCHLD, SIG_IGN);
+  CurlChild child;
+  const bool is_started = child.start("", "");
+  const auto end = child.read_to_end([](char*, std::size_t) { return true; }, [] { return true; });
+  const auto code = child.wait();
+  ::signal(SIGCHLD, before);
+  CHECK(is_started);
+  CHECK(end == CurlChild::End::kAll);
+  CHECK_FALSE(code.has_value());
+}
 
 TEST_CASE("portable: curl has a process group of its own, so Ctrl-C reaches only dlrun") {
   const OwnPrograms programs;
