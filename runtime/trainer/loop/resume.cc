@@ -77,10 +77,9 @@ Result<std::optional<TrainingState>> Trainer::load_checkpoint() {
     return fail(
         Errc::kInvalid,
         "{}: its newest checkpoint, of step {}, is from the middle of epoch {}, where {} had taken "
-        "their "
-        "samples in an order of their own; this run has {}: the remaining samples of the epoch "
-        "are unknown. Continue with the same ranks and files, or from the end of an epoch: move "
-        "later checkpoints away",
+        "their samples in an order of their own; this run has {}: the remaining samples of the "
+        "epoch are unknown. Continue with the same ranks and files, or from the end of an epoch: "
+        "move later checkpoints away",
         p.checkpoints.path().string(), (*saved)->position.step, (*saved)->position.epoch + 1,
         rank_files_text((*saved)->rank_samples), rank_files_text(rank_samples_));
   }
