@@ -65,6 +65,16 @@ constexpr std::string_view kTellFailure = R"sh(tell_failure() { # MESSAGES-FILE
 }
 )sh";
 
+/// The script's comments on a container that ends with the job, and on a named one, which stays.
+constexpr std::string_view kCommentOnHeld =
+    R"sh(# container.runtime: enroot without pyxis. Every node makes the container and holds it until the job is over; every
+# task enters it.
+)sh";
+constexpr std::string_view kCommentOnNamed =
+    R"sh(# container.runtime: enroot without pyxis. Every node without the container makes it, and it stays; every task
+# enters it.
+)sh";
+
 /// The program of a holder. A holder is one process on each node of the job. A holder creates the
 /// job's container on its node, and removes it when the job ends.
 constexpr std::string_view kHoldContainer = R"sh(hold_container() { # IMAGE
@@ -309,11 +319,9 @@ class Enroot final : public ContainerBackend {
         fmt::format("dlrun_image={}  # container.image\n", shell_quote(spec.image.value_or("")));
     const std::string_view hold = spec.name ? kCreateNamedContainer : kHoldContainer;
     ContainerEntrance entrance;
-    entrance.batch =
-        "# container.runtime: enroot without pyxis. Every node makes the container and holds it "
-        "until the job is over; every\n"
-        "# task enters it.\n" +
-        image + std::string(kTellFailure) + fill(hold) + fill(kEnterEnroot) + fill(kStartHolders);
+    entrance.batch = std::string(spec.name ? kCommentOnNamed : kCommentOnHeld) + image +
+                     std::string(kTellFailure) + fill(hold) + fill(kEnterEnroot) +
+                     fill(kStartHolders);
     entrance.tells_failures = true;
     entrance.attach = fill(kEnterEnroot);
     entrance.session = image + fill(kEnterEnroot) + std::string(kTellFailure) + fill(hold, true) +

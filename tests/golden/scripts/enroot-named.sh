@@ -25,8 +25,8 @@ trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name enroot-named --never-
 
 export NVIDIA_VISIBLE_DEVICES=void        # container: GPUs
 
-# container.runtime: enroot without pyxis. Every node makes the container and holds it until the job is over; every
-# task enters it.
+# container.runtime: enroot without pyxis. Every node without the container makes it, and it stays; every task
+# enters it.
 dlrun_image=/images/a.sqsh  # container.image
 tell_failure() { # MESSAGES-FILE
   local dlrun_error
