@@ -95,7 +95,7 @@ struct CleanupFixture {
     put(sweep.path / "sweep.json", sweep_json(record));
     for (const auto& point : record.points) {
       const auto path = point_path(sweep.path, point);
-      put(path / "submission.json", journal_of_task(point.place));
+      put(path / "submission.json", journal_of_task(point.index_in_array));
       record_end(path, 40);
     }
     write_journal(array_path(sweep.path, 0), Submission::State::kSubmitted, "43");
