@@ -26,9 +26,13 @@ constexpr const char* kRunFile = "mlflow.json";
 constexpr const char* kValuesFile = "mlflow.jsonl";
 constexpr const char* kStateFile = "mlflow.state";
 constexpr const char* kRunTag = "dlrun.run";
-/// The server takes 1000 values and 100 parameters in one request, and 500 characters in the value
-/// of a parameter. dlrun sends fewer values, because a body has a limit, too (kLargestCurlBody).
-constexpr std::size_t kMostValues = 250, kMostParameters = 100, kLongestParameter = 500;
+/// The server takes 1000 values in one request. But if it has some of them already, MLflow 2.17
+/// compares only the names of the first 100 values with what it has, and refuses the whole request
+/// because of a later one. Any request may be repeated, so it has at most 100 values.
+constexpr std::size_t kMostValues = 100;
+/// The server takes 100 parameters in one request, 250 characters in a name, and 500 characters in
+/// the value of a parameter. MLflow since 2.8 takes 6000.
+constexpr std::size_t kMostParameters = 100, kLongestName = 250, kLongestParameter = 500;
 constexpr std::size_t kParameterBytes = 30U << 10U;  ///< size of parameters in one request
 constexpr std::size_t kChunkBytes = 256U << 10U;     ///< most bytes of mlflow.jsonl in one read
 constexpr std::size_t kLargestSmallFile = 4U << 20U;
@@ -38,6 +42,7 @@ struct SyncState {
   std::int64_t sent = 0;     ///< the offset of the first line that is not sent yet
   std::int64_t skipped = 0;  ///< the number of lines that were too long to be sent
   bool has_params = false;   ///< the server has the parameters
+  bool has_origin = false;   ///< the server has the tags from provenance.json
 };
 
 std::string percent_encoded(std::string_view text) {
@@ -52,6 +57,18 @@ std::string percent_encoded(std::string_view text) {
     }
   }
   return encoded;
+}
+
+/// Returns the name in a form that the server takes. The server may use a name as a path and
+/// refuses one that is not normal, such as "/loss" or "a//b". Each part between slashes that is
+/// empty, "." or ".." becomes "_".
+std::string metric_name(std::string_view name) {
+  std::string normal;
+  for (const auto part : split(name, '/')) {
+    if (!normal.empty()) normal += '/';
+    normal += part.empty() || part == "." || part == ".." ? "_" : part;
+  }
+  return normal;
 }
 
 /// Returns a tag or a parameter in the form of the API. Cuts a value that is too long.
@@ -89,7 +106,8 @@ class MlflowClient {
 
  private:
   /// Sends a request. Returns the object in the reply if the status is 200, otherwise nullopt.
-  /// allowed: another status that is no failure.
+  /// allowed: another status that is no failure if the reply is an object; refusal_ then has its
+  /// message.
   std::optional<MlflowJson> call(const char* method, std::string_view path, const MlflowJson& body,
                                  int allowed = 0);
   [[nodiscard]] std::string find_or_create_experiment();
@@ -98,8 +116,22 @@ class MlflowClient {
   const MlflowRun& run_;
   const std::function<bool()>& may_continue_;
   std::vector<std::string> headers_;
-  std::string problem_;
+  std::string problem_, refusal_;
 };
+
+/// Returns the text about a reply whose status is not 200. error: the object in the reply; empty:
+/// there is none.
+std::string refusal_text(std::string_view endpoint, int status, const MlflowJson& error,
+                         std::string_view url) {
+  auto text = fmt::format("the server answers {} with status {}", endpoint, status);
+  const auto message = json_read::text(error, "message");
+  if (!message.empty()) return text + ": " + printable(cut_text(message, 200));
+  const bool is_other_address =
+      (status >= 300 && status < 400) || status == 404 || status == 405 || status == 501;
+  if (error.empty() && is_other_address)
+    text += fmt::format("; is {} the address of an MLflow server?", printable(url));
+  return text;
+}
 
 std::optional<MlflowJson> MlflowClient::call(const char* method, std::string_view path,
                                              const MlflowJson& body, int allowed) {
@@ -127,10 +159,10 @@ std::optional<MlflowJson> MlflowClient::call(const char* method, std::string_vie
     if (object) return object;
     problem_ = fmt::format("the answer to {} is no JSON object; is {} an MLflow server?", endpoint,
                            printable(run_.url));
-  } else if (reply->status != allowed) {
+  } else {
     const auto error = json_read::object_of(reply->body).value_or(MlflowJson::object());
-    problem_ = fmt::format("the server answers {} with status {}: {}", endpoint, reply->status,
-                           printable(cut_text(json_read::text(error, "message"), 200)));
+    const bool is_allowed = reply->status == allowed && !error.empty();
+    (is_allowed ? refusal_ : problem_) = refusal_text(endpoint, reply->status, error, run_.url);
   }
   return std::nullopt;
 }
@@ -150,9 +182,12 @@ std::string MlflowClient::find_or_create_experiment() {
   const auto created =
       call("POST", "experiments/create", {{"name", run_.experiment}}, kExistsAlready);
   if (created) return json_read::text(*created, "experiment_id");
-  // Another run has created the experiment in the meantime.
-  const auto again = call("GET", by_name, nullptr);
-  return again ? id_in(*again) : std::string();
+  const auto why = refusal_;
+  // Another run may have created the experiment in the meantime.
+  const auto again = call("GET", by_name, nullptr, kNoSuchExperiment);
+  if (again) return id_in(*again);
+  if (problem_.empty()) problem_ = why;
+  return {};
 }
 
 std::string MlflowClient::find_or_create_run() {
@@ -206,26 +241,40 @@ bool MlflowClient::set_status(const std::string& run_id, const MlflowJson& line)
       .has_value();
 }
 
-/// Sends the parameters (RUN/parameters.json) and the origin of the run (RUN/provenance.json).
-/// Returns false on failure.
+/// Adds a tag. Some versions of the server refuse the whole request if one value is empty.
+void add_tag(MlflowJson& tags, const char* key, const std::string& value) {
+  if (!value.empty()) tags.push_back(key_value_json(key, value));
+}
+
+/// Returns the origin of the run as tags; empty if provenance.json does not exist yet. The file of
+/// a sweep's point, SWEEP/array-K/T, is that of the sweep.
+MlflowJson origin_tags(const std::filesystem::path& run) {
+  auto provenance = object_of_file(run / "provenance.json");
+  const auto array = run.parent_path();
+  if (provenance.empty() && array.filename().string().starts_with("array-"))
+    provenance = object_of_file(array.parent_path() / "provenance.json");
+  MlflowJson tags = MlflowJson::array();
+  add_tag(tags, "mlflow.user", json_read::text(provenance, "user"));
+  const auto git = provenance.find("git");
+  if (git != provenance.end())
+    add_tag(tags, "mlflow.source.git.commit", json_read::text(*git, "commit"));
+  return tags;
+}
+
+/// Sends the parameters (RUN/parameters.json), and the place of the run as tags. Returns false on
+/// failure.
 bool send_parameters(MlflowClient& client, const MlflowRun& mlflow_run, const std::string& run_id,
                      const std::filesystem::path& run) {
-  const auto provenance = object_of_file(run / "provenance.json");
-  const auto git = provenance.find("git");
-  MlflowJson tags = MlflowJson::array({key_value_json("dlrun.directory", run.string())});
-  // Some versions of the server refuse the whole request if one value is empty.
-  const auto add_tag = [&](const char* key, const std::string& value) {
-    if (!value.empty()) tags.push_back(key_value_json(key, value));
-  };
-  add_tag("dlrun.job", mlflow_run.job);
-  add_tag("dlrun.cluster", mlflow_run.cluster);
-  add_tag("mlflow.user", json_read::text(provenance, "user"));
-  if (git != provenance.end()) add_tag("mlflow.source.git.commit", json_read::text(*git, "commit"));
+  MlflowJson tags = MlflowJson::array();
+  add_tag(tags, "dlrun.directory", run.string());
+  add_tag(tags, "dlrun.job", mlflow_run.job);
+  add_tag(tags, "dlrun.cluster", mlflow_run.cluster);
   MlflowJson params = MlflowJson::array();
   std::size_t bytes = 0;
   const auto parameters = object_of_file(run / "parameters.json");
   for (auto at = parameters.begin(); at != parameters.end(); ++at) {
     if (!at->is_string() || at->get_ref<const std::string&>().empty()) continue;
+    if (at.key().size() > kLongestName) continue;
     params.push_back(key_value_json(at.key(), at->get_ref<const std::string&>()));
     bytes += json_read::dump(params.back()).size();
     if (params.size() < kMostParameters && bytes < kParameterBytes) continue;
@@ -243,7 +292,7 @@ void add_values(const MlflowJson& line, MlflowJson& metrics) {
   if (values == line.end() || !values->is_object()) return;
   for (auto at = values->begin(); at != values->end(); ++at) {
     if (!at->is_number()) continue;
-    metrics.push_back({{"key", at.key()},
+    metrics.push_back({{"key", metric_name(at.key())},
                        {"value", at->get<double>()},
                        {"timestamp", json_read::integer(line, "t").value_or(0)},
                        {"step", json_read::integer(line, "step").value_or(0)}});
@@ -333,7 +382,8 @@ Result<> save_state(const std::filesystem::path& folder, const SyncState& state)
                            json_read::dump(MlflowJson{{"run_id", state.run_id},
                                                       {"sent", state.sent},
                                                       {"skipped", state.skipped},
-                                                      {"has_params", state.has_params}}));
+                                                      {"has_params", state.has_params},
+                                                      {"has_origin", state.has_origin}}));
 }
 
 }  // namespace
@@ -465,7 +515,8 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
       .run_id = json_read::text(stored_state, "run_id"),
       .sent = std::max<std::int64_t>(json_read::integer(stored_state, "sent").value_or(0), 0),
       .skipped = json_read::integer(stored_state, "skipped").value_or(0),
-      .has_params = json_read::truth(stored_state, "has_params")};
+      .has_params = json_read::truth(stored_state, "has_params"),
+      .has_origin = json_read::truth(stored_state, "has_origin")};
   MlflowClient client(env, *mlflow_run, token, may_continue);
   const auto save = [&] {
     if (auto saved = save_state(folder_, state); !saved) report.problem = saved.error().message;
@@ -478,6 +529,13 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
   if (!state.run_id.empty() && !state.has_params) {
     state.has_params = send_parameters(client, *mlflow_run, state.run_id, run_);
     if (state.has_params) save();
+  }
+  // The command that has submitted the job may write provenance.json only after the job's start.
+  if (state.has_params && !state.has_origin) {
+    auto tags = origin_tags(run_);
+    state.has_origin = !tags.empty() && client.log_batch(state.run_id, MlflowJson::array(),
+                                                         MlflowJson::array(), std::move(tags));
+    if (state.has_origin) save();
   }
   const auto file = open_untrusted(folder_ / kValuesFile, Links::kRefuse);
   if (!file && file.error().code != Errc::kNotFound) report.problem = file.error().message;

@@ -7,14 +7,14 @@
 //                  and {"t": ms, "status": "FINISHED"} at the end
 //   mlflow.state   {"run_id", "sent": bytes of mlflow.jsonl that the server has, "skipped": number
 //                  of lines that are too long to be sent, "has_params": the server has the
-//                  parameters}
+//                  parameters, "has_origin": it has the tags from provenance.json}
 //   mlflow.copied  {"inode", "offset", "step"}: the lines of metrics.jsonl that mlflow.jsonl has;
 //                  only with dlrun's trainer (runtime/agent/metrics_copy.h)
 //   mlflow.lock    locked by the process that sends
 //
-// A sender may repeat any request: it finds a run on the server by the tag `dlrun.run`, and the
-// server ignores a value that it has already. A lost reply therefore causes neither a second run
-// nor a second value.
+// A sender may repeat any request: it finds a run on the server by the tag `dlrun.run`, and a
+// server with a database ignores a value that it has already. A lost reply therefore causes neither
+// a second run nor a second value. A server that keeps its values in files adds the value again.
 
 #include <chrono>
 #include <cstddef>

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """usage: mlflow_server.py FOLDER PORT-FILE
 
-An HTTP server on loopback that speaks the part of MLflow's REST API 2.0 that dlrun uses, as the
-documentation of the API describes it. It checks each request as strictly as the real server or
-more strictly: methods, names and types of fields, limits, and the order of the conversation.
+An HTTP server on loopback that speaks the part of MLflow's REST API 2.0 that dlrun uses. It answers
+as MLflow 2.17 does with a database (mlflow.server:app and SQLite): its statuses, error codes and
+fields were compared with that server's. It refuses what MLflow refuses, and more: unknown fields,
+and values of parameters and tags that are longer than old versions take.
 
 Writes its port to PORT-FILE when it listens, and ends at the end of its standard input.
 PORT-FILE.log has a line "METHOD PATH STATUS" for each request. FOLDER/state.json has all
@@ -20,6 +21,7 @@ import http.server
 import json
 import math
 import os
+import posixpath
 import re
 import sys
 import threading
@@ -32,6 +34,8 @@ KEY = re.compile(r"[\w\-./ ]{1,250}\Z")
 
 
 class Refused(Exception):
+    """A reply with an error. code: None for a page of the web server instead of an object."""
+
     def __init__(self, status, code, message):
         super().__init__(message)
         self.status, self.code = status, code
@@ -52,12 +56,18 @@ def fields(body, **types):
     return [body[name] for name in types]
 
 
+def is_name(text):
+    return KEY.match(text) and posixpath.normpath(text) == text and text != "." and not \
+        text.startswith(("..", "/"))
+
+
 def pairs(items, limit):
     check(len(items) <= limit, f"{len(items)} items are more than {limit}")
     found = {}
     for item in items:
         key, value = fields(item, key=str, value=str)
-        check(KEY.match(key) and len(value) <= 500, f"the key {key!r} or its value")
+        check(is_name(key) and len(value) <= 500, f"the key {key!r} or its value")
+        check(key not in found, f"the key {key!r} is there twice")
         found[key] = value
     return found
 
@@ -78,6 +88,8 @@ def experiment_by_name(query):
 
 def create_experiment(body):
     (name,) = fields(body, name=str)
+    check(name, "Missing value for required parameter 'name'")
+    check(len(name) <= 500, "'name' exceeds the maximum length of 500 characters")
     if name in STATE["experiments"].values():
         raise Refused(400, "RESOURCE_ALREADY_EXISTS", f"the experiment {name!r} exists")
     number = str(len(STATE["experiments"]) + 1)
@@ -100,7 +112,8 @@ def search_runs(body):
 def create_run(body):
     number, name, start, tags = fields(body, experiment_id=str, run_name=str, start_time=int,
                                        tags=list)
-    check(number in STATE["experiments"], f"no experiment {number}")
+    if number not in STATE["experiments"]:
+        raise Refused(404, "RESOURCE_DOES_NOT_EXIST", f"no experiment {number}")
     run_id = f"{len(STATE['runs']) + 1:032x}"
     STATE["runs"][run_id] = {"experiment_id": number, "name": name, "start_time": start,
                              "status": "RUNNING", "end_time": None, "tags": pairs(tags, 100),
@@ -108,21 +121,34 @@ def create_run(body):
     return {"run": {"info": {"run_id": run_id, "status": "RUNNING"}}}
 
 
+def add_metrics(run, metrics):
+    """Adds the values that the run does not have. If it has some of them, MLflow looks at the names
+    of 100 values at a time, and takes every value of another name for a new one. The four parts of
+    a value are the primary key of its table, so the database then refuses the request."""
+    names = {metric[0] for metric in metrics}
+    parts = [metrics[first:first + 100] for first in range(0, len(metrics), 100)]
+    if any(metric in run["metrics"] for metric in metrics) and any(
+            {metric[0] for metric in part} != names for part in parts):
+        raise Refused(400, "BAD_REQUEST", "UNIQUE constraint failed: metrics.key")
+    for metric in metrics:
+        if metric not in run["metrics"]:
+            run["metrics"].append(metric)
+
+
 def log_batch(body):
     run_id, metrics, params, tags = fields(body, run_id=str, metrics=list, params=list, tags=list)
     run = run_of(run_id)
     check(len(metrics) <= 1000 and len(metrics) + len(params) + len(tags) <= 1000, "too many items")
-    for metric in metrics:
-        key, value, time, step = fields(metric, key=str, value=(int, float), timestamp=int,
-                                        step=int)
-        check(KEY.match(key) and math.isfinite(value), f"the metric {key!r}")
-        # The real server's table of metrics has these four in its primary key, too.
-        if [key, value, time, step] not in run["metrics"]:
-            run["metrics"].append([key, value, time, step])
-    for key, value in pairs(params, 100).items():
+    lists = [fields(metric, key=str, value=(int, float), timestamp=int, step=int)
+             for metric in metrics]
+    for key, value, _, _ in lists:
+        check(is_name(key) and math.isfinite(value), f"the metric {key!r}")
+    params, tags = pairs(params, 100), pairs(tags, 100)
+    for key, value in params.items():
         check(run["params"].get(key, value) == value, f"the parameter {key!r} has a value already")
-        run["params"][key] = value
-    run["tags"].update(pairs(tags, 100))
+    add_metrics(run, lists)
+    run["params"].update(params)
+    run["tags"].update(tags)
     return {}
 
 
@@ -154,7 +180,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def answer(self, request, body):
         token = lines_of("token")
         if token and self.headers.get("Authorization") != f"Bearer {token[0]}":
-            raise Refused(401, "UNAUTHENTICATED", "wrong token")
+            raise Refused(401, None, "You are not authenticated.")
         if os.path.exists(os.path.join(FOLDER, "down")):
             raise Refused(503, "TEMPORARILY_UNAVAILABLE", "down")
         address = urllib.parse.urlparse(self.path)
@@ -163,7 +189,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.command == "POST" and request in POSTS:
             check(self.headers.get("Content-Type") == "application/json", "the content type")
             return POSTS[request](body)
-        raise Refused(404, "ENDPOINT_NOT_FOUND", self.path)
+        raise Refused(404, None, "<h1>Not Found</h1>")
 
     def do_POST(self):
         raw = self.rfile.read(int(self.headers.get("Content-Length", "0")))
@@ -174,8 +200,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             try:
                 reply, status = self.answer(request, json.loads(raw) if raw else None), 200
             except Refused as error:
-                reply = {"error_code": error.code, "message": str(error)}
-                status = error.status
+                reply = {"error_code": error.code, "message": str(error)} if error.code else None
+                page, status = str(error), error.status
             with open(os.path.join(FOLDER, "state.json.new"), "w", encoding="utf-8") as file:
                 json.dump(STATE, file)
             os.rename(os.path.join(FOLDER, "state.json.new"), os.path.join(FOLDER, "state.json"))
@@ -188,9 +214,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     file.write("\n".join(lost))
                 self.close_connection = True
                 return
-        text = json.dumps(reply).encode()
+        text = (page if reply is None else json.dumps(reply)).encode()
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", "text/html" if reply is None else "application/json")
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text)

@@ -1,5 +1,6 @@
 #include "launcher/submit/local_run.h"
 
+#include <future>
 #include <utility>
 
 #include "common/files.h"
@@ -84,9 +85,12 @@ Result<std::pair<RunDirectory, ForegroundEnd>> record_and_run(const Context& con
   DLRUN_TRY(write_submission(run.path, submission));
   reporter.note(fmt::format("{} runs here; directory {}", run.id, printable(run.path.string())));
   report_fewer_ranks(reporter, experiment.plan);
+  // git may still inspect the code, and the run does not wait for it. Lead sends the commit to
+  // MLflow as soon as the file exists (track.mlflow).
+  auto written = std::async(std::launch::async, [&] { return provenance.write(run.path); });
   const auto end = child.wait();
   remove_secrets(run.path);
-  write_provenance(reporter, provenance, run.path);
+  report_provenance(reporter, written.get());
   if (!end) return tl::unexpected(end.error());
   if (end->exit_code != 0) DLRUN_TRY(record_end(run.path, *end));
   return std::pair(run, *end);

@@ -58,12 +58,15 @@ std::vector<std::string> jobs_of(const Submitted& submitted) {
   return jobs;
 }
 
-void write_provenance(Reporter& reporter, Provenance& provenance,
-                      const std::filesystem::path& run) {
-  const auto written = provenance.write(run);
+void report_provenance(Reporter& reporter, const Result<>& written) {
   if (written) return;
   reporter.warning(
       fmt::format("the run's provenance.json could not be written: {}", written.error().message));
+}
+
+void write_provenance(Reporter& reporter, Provenance& provenance,
+                      const std::filesystem::path& run) {
+  report_provenance(reporter, provenance.write(run));
 }
 
 Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInspector& inspector,

@@ -94,6 +94,10 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
 [[nodiscard]] Result<std::optional<Experiment>> recorded_experiment_if_needed(
     const Context& context, const std::filesystem::path& run, bool has_secrets);
 
+/// Warns if the run's provenance.json could not be written. written: the result of
+/// Provenance::write().
+void report_provenance(Reporter& reporter, const Result<>& written);
+
 /// Writes the run's provenance.json, and warns if that fails.
 void write_provenance(Reporter& reporter, Provenance& provenance, const std::filesystem::path& run);
 

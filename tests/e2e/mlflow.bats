@@ -57,6 +57,7 @@ only_run() { # only_run FILTER: applies the filter to the server's only run
         '[[1,0.5],[2,0.25],[11,0.5],[12,0.25]]' ]
     [ "$(only_run '.params["retry.max"]')" = '"1"' ]
     [ "$(only_run '.tags["dlrun.run"]')" = "\"$(basename "$(path)")\"" ]
+    [ "$(only_run '.tags["mlflow.user"]')" = "\"$DLRUN_TESTBED_USER\"" ]
     # Everything has arrived, and the token is in no file of the run.
     printed=$(with_token track sync last)
     [[ $printed == *"the server has the whole record; 0 values were sent now"* ]]

@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -171,6 +173,73 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "values are sent in batches that the serve
   CHECK(report.values == 30 * 64);
   CHECK(only_run()["metrics"].size() == 30 * 64);
   CHECK(only_run()["params"].size() == 250);
+}
+
+TEST_CASE_FIXTURE(TrackedRunOnServer, "requests with many names can be repeated") {
+  // Some names occur only after the first 100 values.
+  for (int step = 1; step <= 130; ++step) add(step, 1.0 / step);
+  TrackJson rare = TrackJson::object();
+  for (int i = 0; i < 64; ++i) rare["test" + std::to_string(i)] = i;
+  REQUIRE(record.add_line({{"t", 2000}, {"step", 130}, {"m", rare}}).has_value());
+  end();
+  REQUIRE(sync().is_complete);
+  std::filesystem::remove(run / "track/mlflow.state");
+  const auto again = sync();
+  CHECK(again.problem == "");
+  CHECK(again.values == 130 + 64);
+  CHECK(only_run()["metrics"].size() == 130 + 64);
+  CHECK(only_run()["status"] == "FINISHED");
+}
+
+TEST_CASE_FIXTURE(TrackedRunOnServer, "the server gets names that it takes") {
+  TrackJson values = TrackJson::object();
+  for (const char* name : {"/loss", "a//b", "acc/", ".", "../x", "c/./d", "train/loss"})
+    values[name] = 1;
+  REQUIRE(record.add_line({{"t", 1}, {"step", 1}, {"m", values}}).has_value());
+  write("parameters.json", TrackJson{{std::string(300, 'k'), "1"}, {"name", "x"}}.dump());
+  CHECK(sync().problem == "");
+  const auto made = only_run();
+  std::vector<std::string> names;
+  for (const auto& metric : made["metrics"]) names.push_back(metric[0]);
+  CHECK(names ==
+        std::vector<std::string>{"_/loss", "a/_/b", "acc/_", "_", "_/x", "c/_/d", "train/loss"});
+  CHECK(made["params"] == TrackJson{{"name", "x"}});
+}
+
+TEST_CASE_FIXTURE(TrackedRunOnServer, "the origin of the run is sent once it is known") {
+  add(1, 0.5);
+  REQUIRE(sync().is_complete);
+  CHECK_FALSE(only_run()["tags"].contains("mlflow.user"));
+  write("provenance.json", R"({"user": "kim", "git": null})");
+  REQUIRE(sync().is_complete);
+  CHECK(only_run()["tags"]["mlflow.user"] == "kim");
+  const auto before = server.requests().size();
+  CHECK(sync().is_complete);
+  CHECK(server.requests().size() == before);
+}
+
+TEST_CASE_FIXTURE(TrackedRunOnServer, "the origin of a sweep is that of its points") {
+  write("provenance.json", R"({"user": "kim", "git": {"commit": "abc123"}})");
+  const auto point = run / "array-0/3";
+  std::filesystem::create_directories(point);
+  std::filesystem::rename(run / "track", point / "track");
+  REQUIRE(MlflowRecord(point).sync(env, "", [] { return true; }).is_complete);
+  CHECK(only_run()["tags"]["mlflow.source.git.commit"] == "abc123");
+}
+
+TEST_CASE_FIXTURE(TrackedRunOnServer, "a problem says why the server has no experiment") {
+  std::string url = server.url("");
+  std::string experiment(501, 'x'), expected = "exceeds the maximum length of 500 characters";
+  url.pop_back();
+  SUBCASE("it refuses the name") {}
+  SUBCASE("the address has another path") {
+    url += "/other";
+    expected = "status 404; is " + url + " the address of an MLflow server?";
+  }
+  const TemporaryDirectory other;
+  const MlflowRecord its_record(other.path());
+  REQUIRE(its_record.create({.url = url, .experiment = experiment, .run = "y"}).has_value());
+  CHECK(has(its_record.sync(env, "", [] { return true; }).problem, expected));
 }
 
 TEST_CASE_FIXTURE(TrackedRunOnServer,
