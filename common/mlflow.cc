@@ -88,8 +88,8 @@ MlflowJson object_of_file(const std::filesystem::path& path) {
 class MlflowClient {
  public:
   MlflowClient(const Env& env, const MlflowRun& run, const std::string& token,
-               const std::function<bool()>& may_continue)
-      : env_(env), run_(run), may_continue_(may_continue) {
+               const std::function<bool()>& may_continue, std::chrono::seconds limit)
+      : env_(env), run_(run), may_continue_(may_continue), limit_(limit) {
     if (!token.empty()) headers_.push_back("Authorization: Bearer " + token);
   }
 
@@ -115,6 +115,7 @@ class MlflowClient {
   const Env& env_;
   const MlflowRun& run_;
   const std::function<bool()>& may_continue_;
+  const std::chrono::seconds limit_;
   std::vector<std::string> headers_;
   std::string problem_, refusal_;
 };
@@ -145,7 +146,7 @@ std::optional<MlflowJson> MlflowClient::call(const char* method, std::string_vie
   request.method = method;
   request.headers = headers_;
   if (!body.is_null()) request.body = json_read::dump(body);
-  const auto reply = send_by_curl(env_, request, kMlflowLimit);
+  const auto reply = send_by_curl(env_, request, limit_);
   const auto endpoint = path.substr(0, path.find('?'));
   if (!reply) {
     problem_ = reply.error().code == Errc::kNotFound ? "this machine has no curl in PATH"
@@ -490,7 +491,8 @@ Result<> MlflowRecord::append(const std::string& line, std::size_t largest) cons
 
 SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
                               const std::function<bool()>& may_continue,
-                              const std::optional<MissingEnd>& missing_end) const {
+                              const std::optional<MissingEnd>& missing_end,
+                              std::chrono::seconds limit) const {
   SyncReport report{.is_complete = false};
   const auto mlflow_run = read_run();
   if (!mlflow_run) {
@@ -517,7 +519,7 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
       .skipped = json_read::integer(stored_state, "skipped").value_or(0),
       .has_params = json_read::truth(stored_state, "has_params"),
       .has_origin = json_read::truth(stored_state, "has_origin")};
-  MlflowClient client(env, *mlflow_run, token, may_continue);
+  MlflowClient client(env, *mlflow_run, token, may_continue, limit);
   const auto save = [&] {
     if (auto saved = save_state(folder_, state); !saved) report.problem = saved.error().message;
   };

@@ -52,6 +52,9 @@ struct MlflowRun {
 /// Returns the line of mlflow.jsonl for the end of a run. t_ms: milliseconds since 1970.
 [[nodiscard]] nlohmann::ordered_json mlflow_end_line(EndState state, std::int64_t t_ms);
 
+/// The longest time for one request of a job to an MLflow server.
+inline constexpr std::chrono::seconds kMlflowLimit{5};
+
 struct SyncReport {
   std::size_t values = 0;   ///< values that the server got now
   bool is_complete = true;  ///< the server has the whole record
@@ -89,10 +92,11 @@ class MlflowRecord {
   /// a file system without locks, two processes may send at once: each value still counts once, but
   /// the server may make two runs for a record that has no run there yet.
   /// missing_end: first added to mlflow.jsonl, unless has_end(). Pass an end only after all
-  /// processes of the job have ended.
+  /// processes of the job have ended. limit: the longest time for one request.
   [[nodiscard]] SyncReport sync(const Env& env, const std::string& token,
                                 const std::function<bool()>& may_continue,
-                                const std::optional<MissingEnd>& missing_end = {}) const;
+                                const std::optional<MissingEnd>& missing_end = {},
+                                std::chrono::seconds limit = kMlflowLimit) const;
 
   /// add_line() fails if mlflow.jsonl is larger.
   static constexpr std::size_t kLargestBytes = 256U << 20U;
@@ -105,8 +109,5 @@ class MlflowRecord {
 
   std::filesystem::path run_, folder_;
 };
-
-/// The longest time for one request to an MLflow server.
-inline constexpr std::chrono::seconds kMlflowLimit{5};
 
 }  // namespace dlrun

@@ -12,6 +12,7 @@ experiments and runs after each change. Files in FOLDER change the replies:
 
   token     each request must have this bearer token
   down      each reply has status 503
+  slow      each reply takes 2 s
   nameless  a search finds one run without its fields
   drop      names of requests, one a line. For each line, the server does one such request, and then
             closes the connection without a reply
@@ -25,6 +26,7 @@ import posixpath
 import re
 import sys
 import threading
+import time
 import urllib.parse
 
 FOLDER = sys.argv[1] if len(sys.argv) > 1 else "."
@@ -183,6 +185,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise Refused(401, None, "You are not authenticated.")
         if os.path.exists(os.path.join(FOLDER, "down")):
             raise Refused(503, "TEMPORARILY_UNAVAILABLE", "down")
+        if os.path.exists(os.path.join(FOLDER, "slow")):
+            time.sleep(2)
         address = urllib.parse.urlparse(self.path)
         if self.command == "GET" and request == "experiments/get-by-name":
             return experiment_by_name(urllib.parse.parse_qs(address.query))

@@ -21,6 +21,10 @@ namespace {
 /// older than this.
 constexpr std::chrono::minutes kEndPatience{10};
 
+/// The longest time for one request. A server that gets a value again compares it with all values
+/// of that name, which takes some seconds after 100,000 values.
+constexpr std::chrono::seconds kRequestLimit{60};
+
 std::int64_t now_ms() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::floor<std::chrono::milliseconds>(now).count();
@@ -103,11 +107,12 @@ Result<SyncReport> send_ended(const Env& env, const IndexEntry& run, const RunSt
   const auto always = [] { return true; };
   const auto last_ms = last_time_ms(run, status.facts.record);
   if (is_job_gone(status, last_ms))
-    return record.sync(env, token, always, MissingEnd{end_state_of(status.state), last_ms});
+    return record.sync(env, token, always, MissingEnd{end_state_of(status.state), last_ms},
+                       kRequestLimit);
   // Looks for the end before sync(). An end that the job adds during sync() may be in the record
   // but not at the server yet.
   DLRUN_TRY_ASSIGN(const bool has_end, record.has_end());
-  SyncReport report = record.sync(env, token, always);
+  SyncReport report = record.sync(env, token, always, {}, kRequestLimit);
   if (report.is_complete && !has_end) {
     report.is_complete = false;
     report.problem = fmt::format(

@@ -48,7 +48,7 @@ TEST_CASE_FIXTURE(CliFixture,
     CHECK(result.starts_with("2\n"));
     CHECK(result.find(part) != std::string::npos);
   };
-  says({"check", "old.sbatch"}, "`dlrun submit old.sbatch` submits it as it is");
+  says({"check", "old.sbatch"}, "`dlrun submit` accepts job scripts");
   says({"init", "--yes", "--", "old.sbatch"}, "`dlrun submit old.sbatch` submits it as it is");
   says({"explain", "mail"}, "slurm: {mail-type: ALL");
   REQUIRE(write_file_atomic(folder.path() / "x.yaml", "name: x\nmail: ALL\n").has_value());

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -251,6 +252,19 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
   CHECK(has(failed.problem, "status 503"));
   std::filesystem::remove(server.folder() / "down");
   CHECK(sync().is_complete);
+  CHECK(only_run()["metrics"].size() == 1);
+}
+
+TEST_CASE_FIXTURE(TrackedRunOnServer, "a slow server gets the values within the caller's limit") {
+  REQUIRE(sync().is_complete);
+  add(1, 0.5);
+  std::ofstream(server.folder() / "slow") << "";
+  const auto sync_within = [&](int seconds) {
+    return record.sync(
+        env, "", [] { return true; }, {}, std::chrono::seconds(seconds));
+  };
+  CHECK(has(sync_within(1).problem, "no reply within 1 s"));
+  CHECK(sync_within(30).is_complete);
   CHECK(only_run()["metrics"].size() == 1);
 }
 
