@@ -33,8 +33,8 @@ if ! grep -qs ^NVIDIA_DRIVER_CAPABILITIES= "$dlrun_image_files/image/etc/environ
 fi
 rm -rf "$dlrun_image_files"
 
-# container.runtime: enroot without pyxis. Every node makes the container and holds it until the job is over; every
-# task enters it.
+# container.runtime: enroot without pyxis. Every node without the container makes it, and it stays; every task
+# enters it.
 dlrun_image='/home/user/exp 1/ubuntu.sqsh'  # container.image
 tell_failure() { # MESSAGES-FILE
   local dlrun_error
