@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/after_cycle.h"
 #include "common/text.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/value_syntax.h"
@@ -160,30 +161,7 @@ std::string name_in_variables(std::string_view component) {
 }
 
 std::vector<std::string> cycle_of_after(const JobSpec& spec) {
-  // 0: not visited, 1: on the current path, 2: visited and in no cycle.
-  std::vector<int> state(spec.components.size(), 0);
-  std::vector<std::size_t> path;
-  std::vector<std::string> cycle;
-  const auto visit = [&](const auto& self, std::size_t at) -> bool {
-    if (state[at] == 2) return false;
-    path.push_back(at);
-    if (state[at] == 1) return true;
-    state[at] = 1;
-    for (const std::string& name : spec.components[at].after) {
-      const auto next = find_component(spec, name);
-      if (next && self(self, *next)) return true;
-    }
-    state[at] = 2;
-    path.pop_back();
-    return false;
-  };
-  for (std::size_t start = 0; start < spec.components.size(); ++start) {
-    if (!visit(visit, start)) continue;
-    const auto first = std::find(path.begin(), path.end(), path.back());
-    for (auto at = first; at != path.end(); ++at) cycle.push_back(spec.components[*at].name);
-    return cycle;
-  }
-  return cycle;
+  return cycle_of_after(spec.components);
 }
 
 }  // namespace dlrun

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
+#include "common/after_cycle.h"
 #include "common/text.h"
 
 namespace dlrun::agent {
@@ -11,38 +11,6 @@ namespace {
 
 bool is_ascii_letter(char c) {
   return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-}
-
-/// Returns the components of one circle of `after`, in which each waits for the next one. The last
-/// one is the first one again. Returns no component if there is no circle.
-std::vector<std::string> circle_of_after(const std::vector<ComponentOptions>& components) {
-  std::set<std::string> can_start;
-  for (bool has_changed = true; has_changed;) {
-    has_changed = false;
-    for (const auto& one : components) {
-      const bool may = std::all_of(one.after.begin(), one.after.end(),
-                                   [&](const auto& other) { return can_start.contains(other); });
-      if (may && can_start.insert(one.name).second) has_changed = true;
-    }
-  }
-  const auto stuck = std::find_if(components.begin(), components.end(),
-                                  [&](const auto& one) { return !can_start.contains(one.name); });
-  if (stuck == components.end()) return {};
-  // Each component that cannot start waits for another one that cannot, so the path ends in a
-  // circle.
-  std::vector<std::string> path{stuck->name};
-  for (;;) {
-    const auto last = std::find_if(components.begin(), components.end(),
-                                   [&](const auto& one) { return one.name == path.back(); });
-    const auto next = std::find_if(last->after.begin(), last->after.end(),
-                                   [&](const auto& other) { return !can_start.contains(other); });
-    const bool is_closed = std::find(path.begin(), path.end(), *next) != path.end();
-    path.push_back(*next);
-    if (is_closed) {
-      path.erase(path.begin(), std::find(path.begin(), path.end(), *next));
-      return path;
-    }
-  }
 }
 
 }  // namespace
@@ -130,10 +98,10 @@ Result<> check_components(const std::vector<ComponentOptions>& components) {
                     one.name, printable(other));
     }
   }
-  if (const auto circle = circle_of_after(components); !circle.empty())
+  if (const auto cycle = cycle_of_after(components); !cycle.empty())
     return fail(Errc::kUsage,
                 "--after: the components wait for each other, so that none would start: {}",
-                join(circle, " -> "));
+                join(cycle, " -> "));
   if (std::none_of(components.begin(), components.end(),
                    [](const ComponentOptions& one) { return one.role == ComponentRole::kMain; }))
     return fail(Errc::kUsage, "no component has --role main; the job would never end");
