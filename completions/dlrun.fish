@@ -252,7 +252,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from ssh-config' -s v -l verbose -d
 complete -c dlrun -n '__fish_seen_subcommand_from ssh-config' -l log-file -rF -d 'Append the log to this file (0600) instead of stderr; implies -v'
 complete -c dlrun -n '__fish_seen_subcommand_from ssh-config' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -s h -l help -d 'Print the help of the command and exit'
-complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l sort -x -d 'Result (test_accuracy, loss, ...) or swept key to sort by; point sorts by the number of the point'
+complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l sort -x -d 'Result (test_accuracy, loss, ...) or swept key to sort by, or the word point for the number of the point'
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l ascending -d 'List the smallest value first (the default for losses, errors, times and point)'
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l descending -d 'List the largest value first (the default for all other results and keys)'
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -s n -l limit -x -d 'Number of points to list (default: all)'

@@ -58,9 +58,10 @@ void add_sweep(CLI::App& root, Action& action) {
   Subcommand command(root, "sweep", "List the points of a sweep and their results, best first");
   command.option("RUN", options->table.named, kRunHelp).required();
   command
-      .option("--sort", options->table.sort,
-              "Result (test_accuracy, loss, ...) or swept key to sort by; point sorts by the "
-              "number of the point")
+      .option(
+          "--sort", options->table.sort,
+          "Result (test_accuracy, loss, ...) or swept key to sort by, or the word point for the "
+          "number of the point")
       .type_name("NAME");
   command.flag("--ascending", options->table.is_ascending,
                "List the smallest value first (the default for losses, errors, times and point)");

@@ -16,7 +16,7 @@
 #include "launcher/executors/rest_client.h"
 #include "launcher/executors/rest_reply.h"
 #include "launcher/executors/slurm_parse.h"
-#include "launcher/executors/submitting_process.h"
+#include "launcher/executors/submitter_properties.h"
 #include "launcher/plan/rest_job.h"
 
 namespace dlrun {

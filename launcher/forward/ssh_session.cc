@@ -37,7 +37,7 @@ Result<ForwardingOutcome> connect_to_sshd(const Env& env, const LaunchPlan& plan
                                           const std::function<void(std::string_view)>& on_message) {
   DLRUN_TRY_ASSIGN(const auto session_folder, SessionFolder::make(runs_dir));
   const auto script = session_folder.path() / "session.sh";
-  auto session = render_beside(
+  auto session = render_piped_command(
       plan, target, {agent.string(), "sshd", "--folder", keys.folder.string()}, script.string());
   session.argv.insert(session.argv.begin() + 1, "--chdir=" + folder.string());
   DLRUN_TRY(write_file_atomic(script, session.script, 0700));

@@ -132,7 +132,7 @@ struct LaunchPlan {
   /// Variables that are exported before the ranks' step, for that step only.
   std::vector<PlannedVariable> step_vars;
   std::vector<PlannedOption> step;       ///< srun's options, in order
-  std::vector<PlannedOption> container;  ///< the options of `step` that enter the container
+  std::vector<PlannedOption> container;  ///< those of `step` that put a task into the container
   std::string runtime;                   ///< the container's runtime; "none": no container
   ContainerEntrance entrance;  ///< how a task enters the container if srun's options cannot do it
   /// Options of the rank agent: --nproc-per-node, --roles, --word TEMPLATE, and others.

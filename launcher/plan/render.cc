@@ -414,9 +414,9 @@ std::vector<std::string> relay_step(const AttachTarget& target, const std::strin
   return step;
 }
 
-PlannedSession render_beside(const LaunchPlan& plan, const AttachTarget& target,
-                             const std::vector<std::string>& command,
-                             const std::string& script_path) {
+PlannedSession render_piped_command(const LaunchPlan& plan, const AttachTarget& target,
+                                    const std::vector<std::string>& command,
+                                    const std::string& script_path) {
   PlannedSession result;
   result.argv = {"srun", "--unbuffered"};
   for (auto& option : place_options(target)) result.argv.push_back(std::move(option));

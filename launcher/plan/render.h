@@ -100,9 +100,10 @@ struct AttachTarget {
 /// standard input and output. The command gets the job's environment and runs on the node itself,
 /// even if the ranks run in a container. The commands that set up the environment have an empty
 /// standard input, and their output is discarded, except for standard error.
-[[nodiscard]] PlannedSession render_beside(const LaunchPlan& plan, const AttachTarget& target,
-                                           const std::vector<std::string>& command,
-                                           const std::string& script_path);
+[[nodiscard]] PlannedSession render_piped_command(const LaunchPlan& plan,
+                                                  const AttachTarget& target,
+                                                  const std::vector<std::string>& command,
+                                                  const std::string& script_path);
 
 /// Renders the bash script of a run on this machine, without Slurm: the environment as in a job
 /// script, then lead with --local N.

@@ -220,9 +220,9 @@ std::vector<JobId> open_chain_jobs_of(const RunFacts& facts) {
 }
 
 /// The jobs of one run about which the executor is asked: one job, or the open jobs of a chain,
-/// which start one after the other. dlrun asks about a later job only if all jobs before it have
-/// ended. This saves queries: a query about a job that Slurm has forgotten also asks accounting,
-/// and cannot use an answer that other dlruns share.
+/// which start one after the other. dlrun asks about the next jobs of a chain only if all jobs that
+/// it has asked about have ended. This saves queries: a query about a job that Slurm has forgotten
+/// also asks accounting, and cannot use an answer that other dlruns share.
 struct JobQuestion {
   RunFacts* facts = nullptr;
   Executor* executor = nullptr;

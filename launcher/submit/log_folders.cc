@@ -100,13 +100,14 @@ void check_folder(const PathSource& source, const std::string& pattern, LogFolde
       "Slurm does not create it, and the job would end before its script begins";
   if (const char letter = unfilled_letter(pattern); letter != 0) {
     constexpr std::string_view kJobIdLetters = "jJA";
-    const bool can_be_there = kJobIdLetters.find(letter) == std::string_view::npos;
-    add(can_be_there ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError,
+    const bool may_exist_before_job = kJobIdLetters.find(letter) == std::string_view::npos;
+    add(may_exist_before_job ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError,
         fmt::format("only Slurm can fill in the %{} of the folder '{}'; {}. {}", letter,
                     printable(pattern), kConsequence,
-                    can_be_there ? "Create the folders before the job starts, or put the pattern "
-                                   "into the file's name"
-                                 : "Put the pattern into the file's name"));
+                    may_exist_before_job
+                        ? "Create the folders before the job starts, or put the pattern "
+                          "into the file's name"
+                        : "Put the pattern into the file's name"));
     return;
   }
   const std::filesystem::path folder =

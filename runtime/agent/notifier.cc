@@ -264,7 +264,8 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
   const pid_t helper = ::fork();
   if (helper < 0) return fail(Errc::kIo, "fork: {}", errno_text(errno));
   if (helper == 0) {
-    // The process that writes surroundings.json would keep the pipe open after lead has closed it.
+    // The process that start_recording_surroundings() starts would inherit this end, and keep the
+    // pipe open after lead has closed it.
     write_end.reset();
     const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     ::dup2(read_end.get(), STDIN_FILENO);

@@ -106,7 +106,7 @@ class RunLeader {
   /// the run, and the allocation is borrowed.
   [[nodiscard]] bool borrowed_allocation_prevents_restart(const Plan& plan, AttemptEnd& end) const;
   /// Returns how the run continues after this cause; kEnd if it cannot continue. Changes the
-  /// command if the next attempt runs on fewer nodes of the allocation (retry.min_nodes).
+  /// command if the next attempt runs on fewer nodes of the allocation (RetryOptions::min_nodes).
   [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
   /// Returns the next job of the run's chain (retry.chain); nullopt if no later one may still run.
   [[nodiscard]] std::optional<std::string> next_in_chain() const;

@@ -21,8 +21,8 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::size_t kWordsLimitLines = 12;
-constexpr std::size_t kWordsLimitBytes = 1024;  ///< bytes of one line
+constexpr std::size_t kKeptSrunLines = 12;
+constexpr std::size_t kKeptLineBytes = 1024;  ///< bytes of one line
 /// Time for a process to end after SIGKILL. The kernel may delay its end.
 constexpr std::chrono::milliseconds kKillLimit{2000};
 
@@ -69,7 +69,7 @@ class SrunStep final : public Step {
     pump_->drain();
     context_.err.push(reader_.take_rest());
     std::string words;
-    for (const auto& line : words_) words += (words.empty() ? "" : "; ") + line;
+    for (const auto& line : last_srun_lines_) words += (words.empty() ? "" : "; ") + line;
     const auto ended = ended_of(status);
     if (ended.signal != 0 && !is_stop_called_) context_.handler.on_srun_killed(ended.signal);
     context_.handler.on_step_end(ended.code, words);
@@ -108,8 +108,8 @@ class SrunStep final : public Step {
       context_.handler.on_launch_failure(failure->node, failure->why);
     context_.handler.on_unmarked_line(line);
     if (!line.starts_with("srun: ")) return;
-    words_.push_back(printable(line.substr(0, kWordsLimitBytes)));
-    if (words_.size() > kWordsLimitLines) words_.pop_front();
+    last_srun_lines_.push_back(printable(line.substr(0, kKeptLineBytes)));
+    if (last_srun_lines_.size() > kKeptSrunLines) last_srun_lines_.pop_front();
   }
 
   StepContext context_;
@@ -117,7 +117,7 @@ class SrunStep final : public Step {
   bool is_stop_called_ = false;
   std::unique_ptr<Pump> pump_;
   MarkedTextReader reader_;
-  std::deque<std::string> words_;
+  std::deque<std::string> last_srun_lines_;
 };
 
 class LocalStep final : public Step {

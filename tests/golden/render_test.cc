@@ -281,7 +281,8 @@ TEST_CASE(
     "a command that speaks a protocol beside the ranks runs outside their container, and the "
     "script's lines before it cannot use its standard input and output") {
   const auto plan = plan_of(load(golden::folder() / "specs" / "everything.yaml"), Target::kSlurm);
-  const auto beside = render_beside(plan, {"42", "n2", "", 6}, {"/a/dlrun-agent", "sshd"}, "/s.sh");
+  const auto beside =
+      render_piped_command(plan, {"42", "n2", "", 6}, {"/a/dlrun-agent", "sshd"}, "/s.sh");
   CHECK(join(beside.argv, " ") ==
         "srun --unbuffered --jobid=42 --nodelist=n2 --overlap --nodes=1 --ntasks=1 --export=ALL "
         "--mpi=none --quit-on-interrupt --cpus-per-task=6 bash /s.sh");

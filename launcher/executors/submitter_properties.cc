@@ -1,4 +1,4 @@
-#include "launcher/executors/submitting_process.h"
+#include "launcher/executors/submitter_properties.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
