@@ -10,9 +10,10 @@ namespace dlrun {
 
 /// The place that a value comes from.
 struct Origin {
-  enum class Kind { kDefault, kFile, kSite, kPreset, kEnv, kSet };
+  enum class Kind { kDefault, kFile, kSite, kPreset, kEnv, kSetOption };
   Kind kind = Kind::kDefault;
-  /// kFile, kSite, kPreset: the file as it was named; kEnv: the variable; kSet: the argument.
+  /// kFile, kSite, kPreset: the file as it was named; kEnv: the variable; kSetOption: the argument
+  /// of --set.
   std::string source;
   int line = 0;    ///< from 1; 0: the source has no lines
   int column = 0;  ///< from 1

@@ -61,8 +61,8 @@ that failed, and restarts the job from its checkpoint.")
 set(about_trainer "The data-parallel trainer that comes with dlrun, for specs with the preset
 trainer and for checks of collectives. It finds Open MPI, Gloo, PMIx and NCCL
 when it runs, where these are installed.")
-set(about_devel "Headers and static libraries for C++ programs that use the steps of dlrun's
-trainer. CMake finds them with find_package(dlrun).")
+set(about_devel "Headers and static libraries for C++ programs that train data-parallel with
+dlrun's library. CMake finds them with find_package(dlrun).")
 set(program native)
 if(CPACK_DLRUN_PORTABLE AND NOT CPACK_GENERATOR STREQUAL "DEB")
   set(program portable) # It also runs on systems that are older than this one.

@@ -1,5 +1,5 @@
 # Installs the build of the build folder BINARY, moves what was installed, and builds
-# configs/examples/five_steps.cc against it. Trains with one process and, if MPIEXEC is set, under
+# configs/examples/data_parallel.cc against it. Trains with one process and, if MPIEXEC is set, under
 # MPI.
 set(folder ${BINARY}/installed-library)
 file(REMOVE_RECURSE ${folder})
@@ -15,17 +15,17 @@ endfunction()
 
 run("installing" ${CMAKE_COMMAND} --install ${BINARY} --prefix ${folder}/first)
 file(RENAME ${folder}/first ${folder}/moved)  # No file may contain the old path.
-file(COPY ${SOURCE}/configs/examples/five_steps.cc DESTINATION ${folder}/project)
+file(COPY ${SOURCE}/configs/examples/data_parallel.cc DESTINATION ${folder}/project)
 file(WRITE ${folder}/project/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)
-project(five_steps CXX)
+project(data_parallel CXX)
 find_package(dlrun REQUIRED)
-add_executable(five-steps five_steps.cc)
-target_link_libraries(five-steps PRIVATE dlrun::runtime)
+add_executable(data-parallel data_parallel.cc)
+target_link_libraries(data-parallel PRIVATE dlrun::runtime)
 ")
 run("configuring" ${CMAKE_COMMAND} -S ${folder}/project -B ${folder}/project/build
   -G Ninja -DCMAKE_PREFIX_PATH=${folder}/moved)
 run("building" ${CMAKE_COMMAND} --build ${folder}/project/build)
-run("one rank" ${folder}/project/build/five-steps ${folder}/alone.safetensors)
+run("one rank" ${folder}/project/build/data-parallel ${folder}/alone.safetensors)
 if(NOT output MATCHES "step 30, 1 ranks: loss [01]\\.")
   message(FATAL_ERROR "unexpected output of one rank: ${output}")
 endif()
@@ -35,7 +35,7 @@ if(MPIEXEC)
   set(ENV{OMPI_MCA_mpi_yield_when_idle} 1)
   set(ENV{OMPI_MCA_pml} ob1)
   set(ENV{OMPI_MCA_btl} self,vader,tcp)
-  run("two ranks" ${MPIEXEC} --oversubscribe --bind-to none -n 2 ${folder}/project/build/five-steps
+  run("two ranks" ${MPIEXEC} --oversubscribe --bind-to none -n 2 ${folder}/project/build/data-parallel
     ${folder}/two.safetensors)
   if(NOT output MATCHES "step 30, 2 ranks: loss [01]\\.")
     message(FATAL_ERROR "unexpected output of two ranks: ${output}")

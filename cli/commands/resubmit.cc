@@ -22,10 +22,11 @@ struct ResubmitOptions {
 Result<int> resubmit_run(Cli& cli, const ResubmitOptions& options) {
   TerminalReporter reporter(cli);
   RunInspector inspector(cli.env, known_servers(cli));
-  DLRUN_TRY_ASSIGN(auto token, take_token(cli.env));
-  DLRUN_TRY_ASSIGN(const auto submitted, resubmit(cli, reporter, inspector, options.run,
-                                                  options.force, token ? &*token : nullptr));
-  token.reset();  // releases the lock of the token, because --watch may take days
+  DLRUN_TRY_ASSIGN(auto submission_token, take_submission_token(cli.env));
+  DLRUN_TRY_ASSIGN(const auto submitted,
+                   resubmit(cli, reporter, inspector, options.run, options.force,
+                            submission_token ? &*submission_token : nullptr));
+  submission_token.reset();  // releases the lock of the token, because --watch may take days
   return print_submitted(cli, inspector, submitted, options.output);
 }
 

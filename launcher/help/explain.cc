@@ -63,7 +63,7 @@ void mask_secret_values(std::vector<ExplainedValue>& rows) {
     } else {
       row.text = without_evident_secrets(row.text).text;
     }
-    if (row.origin.kind == Origin::Kind::kSet)
+    if (row.origin.kind == Origin::Kind::kSetOption)
       row.origin.source = shown_argument(row.origin.source);
   }
 }
@@ -114,7 +114,7 @@ void add_decisions(const LoadedSpec& loaded, const LaunchPlan& plan,
       return "preset";
     case Origin::Kind::kEnv:
       return "env";
-    case Origin::Kind::kSet:
+    case Origin::Kind::kSetOption:
       return "set";
   }
   return "";

@@ -198,7 +198,7 @@ Result<std::string> LogReader::read_more(std::size_t limit) {
   const std::uint64_t data_begin = data_offset(fd_.get(), offset_, size);
   if (data_begin - offset_ >= kShortestHole) {
     const std::uint64_t left_out = data_begin - std::exchange(offset_, data_begin);
-    return fmt::format("{}[dlrun: {} without data left out]\n",
+    return fmt::format("{}[dlrun: {} of empty space left out]\n",
                        std::exchange(is_line_start_, true) ? "" : "\n",
                        bytes_text(static_cast<double>(left_out)));
   }

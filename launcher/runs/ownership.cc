@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
+
+#include <linux/openat2.h>
 
 #include "common/accounts.h"
 #include "common/files.h"
@@ -52,9 +55,21 @@ std::optional<std::filesystem::path> array_of(const std::filesystem::path& run) 
   return is_point ? std::optional(parent) : std::nullopt;
 }
 
+/// Returns true if the path exists and leads through no symbolic link. Returns false if the kernel
+/// cannot tell: before Linux 5.6, or in a container that forbids the system call.
+bool surely_has_no_links(const std::filesystem::path& path) {
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_SYMLINKS;
+  const UniqueFd fd(
+      static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how)));
+  return fd.is_open();
+}
+
 /// Returns the other user, except root, who owns a symbolic link that the path leads through: the
 /// link's owner decides which run the path names.
 std::optional<Owner> foreign_owner_of_links(const std::filesystem::path& path) {
+  if (surely_has_no_links(path)) return std::nullopt;
   std::error_code error;
   const auto whole = std::filesystem::absolute(path, error);
   std::vector<std::filesystem::path> parts;  // the parts that remain, the next one last

@@ -28,8 +28,7 @@ struct Owner {
 [[nodiscard]] Owner owner_of(uid_t uid);
 
 /// Returns the other user who owns the run's directory, or a symbolic link (not root's) in its
-/// path. Returns nullopt if there is no other user, or if the directory does not exist. Costs a
-/// system call for each part of the path.
+/// path. Returns nullopt if there is no other user, or if the directory does not exist.
 [[nodiscard]] std::optional<Owner> foreign_owner_of_path(const std::filesystem::path& run);
 
 /// Returns the other user who makes the run foreign: the owner of the run's directory, of a link in

@@ -1,7 +1,8 @@
 #pragma once
 // A sweep's run directory, which contains its arrays; the arrays contain the points.
 // runtime/ENVIRONMENT.md documents the layout:
-//   SWEEP/sweep.json    the points, the values they set, the array and the index there of each
+//   SWEEP/sweep.json    the points: for each the values that it sets, the number of its job array,
+//                       and its index in that array
 //   SWEEP/array-K/      the input of one sbatch call: job.sh, submission.json
 //   SWEEP/array-K/T/    the run of the point with index T: job.sh, resolved.yaml, a run's other
 //   files

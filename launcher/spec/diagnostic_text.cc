@@ -86,7 +86,7 @@ std::string describe(const Origin& origin) {
       return "default";
     case Origin::Kind::kEnv:
       return "env " + origin.source;
-    case Origin::Kind::kSet:
+    case Origin::Kind::kSetOption:
       return "--set " + shown_argument(origin.source);
     case Origin::Kind::kSite: {
       const std::string name = std::filesystem::path(origin.source).stem().string();

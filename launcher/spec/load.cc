@@ -76,10 +76,10 @@ void apply_point(SpecBuilder& builder, const SweepPoint& point) {
 /// value, `null` and `~` remove the key's value. Any other value is text without YAML syntax;
 /// ${NAME} is replaced as in a file.
 void apply_set(SpecBuilder& builder, const std::string& argument, const std::string& current_dir) {
-  SpecSource source{Origin::Kind::kSet, argument, argument, current_dir, 0};
+  SpecSource source{Origin::Kind::kSetOption, argument, argument, current_dir, 0};
   const auto equals = argument.find('=');
   if (equals == std::string::npos || equals == 0) {
-    return builder.report(error_about({Origin::Kind::kSet, argument, 0, 0},
+    return builder.report(error_about({Origin::Kind::kSetOption, argument, 0, 0},
                                       "expected KEY=VALUE, such as resources.nodes=4"));
   }
   const std::string path = argument.substr(0, equals), value = argument.substr(equals + 1);
@@ -92,7 +92,7 @@ void apply_set(SpecBuilder& builder, const std::string& argument, const std::str
       const std::string line = shown_line(argument, problem.line);
       return builder.report(
           {Diagnostic::Severity::kError,
-           {Origin::Kind::kSet, argument, problem.line,
+           {Origin::Kind::kSetOption, argument, problem.line,
             problem.column + (problem.line == 1 ? source.column_shift : 0)},
            problem.shows_text && line == kLineNotShown ? std::string(kNoYaml) : problem.message,
            line});
@@ -201,7 +201,7 @@ void refuse_secrets_in_values(SpecBuilder& builder, const LoadRequest& request,
   check_file(loaded.file, loaded.text);
   for (const SpecFile& base : loaded.bases) check_file(base.name, base.text);
   for (const std::string& set : request.sets)
-    check(set, {Origin::Kind::kSet, set, 1, static_cast<int>(set.find('=')) + 2});
+    check(set, {Origin::Kind::kSetOption, set, 1, static_cast<int>(set.find('=')) + 2});
 }
 
 /// Sets the name to the file's name without its ending if the spec gives none. Reports an error if

@@ -19,7 +19,7 @@ namespace {
 [[nodiscard]] std::optional<std::string_view> source_text(const LoadedSpec& loaded,
                                                           const Origin& where) {
   if (where.line == 0) return std::nullopt;
-  if (where.kind == Origin::Kind::kSet) return where.source;
+  if (where.kind == Origin::Kind::kSetOption) return where.source;
   if (where.kind == Origin::Kind::kSite && where.source == loaded.site_file.name)
     return loaded.site_file.text;
   if (where.kind != Origin::Kind::kFile) return std::nullopt;

@@ -282,8 +282,8 @@ void Validator::warn_of_secret_variables() {
     const std::string key = "environment.vars." + name;
     const auto origin = spec_.origins.find(key);
     const bool is_of_spec =
-        origin != spec_.origins.end() &&
-        (origin->second.kind == Origin::Kind::kFile || origin->second.kind == Origin::Kind::kSet);
+        origin != spec_.origins.end() && (origin->second.kind == Origin::Kind::kFile ||
+                                          origin->second.kind == Origin::Kind::kSetOption);
     // A number and a path are no secrets, and a field of a sweep is replaced later.
     const bool may_be_secret =
         !value.empty() && value.front() != '/' && value.front() != '{' && !parse_double(value);
@@ -306,7 +306,7 @@ void Validator::check_webhook() {
   if (const auto why = address_problem(*n.webhook_url); !why.empty())
     error(kUrl, fmt::format("notify.webhook.url: {}", why));
   const auto origin = spec_.origins.find(std::string_view(kUrl));
-  if (origin != spec_.origins.end() && origin->second.kind == Origin::Kind::kSet)
+  if (origin != spec_.origins.end() && origin->second.kind == Origin::Kind::kSetOption)
     error(kUrl,
           "notify.webhook.url: other users can see the arguments of a command; write the address "
           "into the spec, or use notify.webhook.secret");

@@ -31,7 +31,7 @@ void ValueReader::refuse_kind(std::string_view expected) const {
 void ValueReader::refuse_item(const Error& why, const YamlNode& at) const {
   if (why.code != Errc::kRefused) return refuse(why, &at);
   Origin where = builder.origin(layer, at);
-  if (where.kind == Origin::Kind::kSet) where.source = key() + "=...";
+  if (where.kind == Origin::Kind::kSetOption) where.source = key() + "=...";
   builder.refused_.emplace(row.path);
   builder.report({Diagnostic::Severity::kError, where, fmt::format("{}: {}", row.path, why.message),
                   kLineNotShown, std::string(row.path)});

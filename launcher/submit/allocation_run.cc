@@ -52,7 +52,7 @@ Result<std::string> allocation_job_id(Context& context, const AllocationRunWish&
                 "--here: this shell is not in an allocation (SLURM_JOB_ID is not set): call salloc "
                 "first, or name a running job of yours: dlrun submit --in JOBID");
   }
-  DLRUN_TRY_ASSIGN(const auto token, take_token(context.env));
+  DLRUN_TRY_ASSIGN(const auto token, take_submission_token(context.env));
   if (!token) return *wish.job;
   return fail(
       Errc::kUsage,

@@ -65,7 +65,7 @@ Result<HeldToken> HeldToken::take(const Env& env, const std::string& token) {
   return held;
 }
 
-Result<std::optional<HeldToken>> take_token(Env& env) {
+Result<std::optional<HeldToken>> take_submission_token(Env& env) {
   const std::string token = env.get_or(kTokenVariable, "");
   env.unset(kTokenVariable);
   if (token.empty()) return std::optional<HeldToken>();

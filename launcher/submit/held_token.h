@@ -50,6 +50,6 @@ inline constexpr char kGitStateVariable[] = "DLRUN_GIT_STATE";
 
 /// Takes the token in kTokenVariable. Removes the variable, so that no job inherits it. Returns
 /// nullopt if it is not set. Fails as HeldToken::take() does.
-[[nodiscard]] Result<std::optional<HeldToken>> take_token(Env& env);
+[[nodiscard]] Result<std::optional<HeldToken>> take_submission_token(Env& env);
 
 }  // namespace dlrun

@@ -93,7 +93,7 @@ class Search {
                                           std::chrono::seconds(seconds)));
     // A signal between two questions ends the search like one that arrives while dlrun waits.
     const Interrupt interrupt;
-    auto done = program_->tell(start_message(sweep_));
+    auto done = program_->send(start_message(sweep_));
     if (done) done = tell_ends();
     if (done) done = ask_and_submit(interrupt);
     if (!done && interrupt.requested())
@@ -330,7 +330,7 @@ class Search {
         continue;
       }
       const Json message = result_message(open_[i], *states[i]);
-      DLRUN_TRY(program_->tell(message));
+      DLRUN_TRY(program_->send(message));
       reporter_.note(fmt::format("{}/{}: {} {}", run_->id, open_[i].number, word(states[i]->state),
                                  json_read::dump(message["tell"]["result"])));
     }

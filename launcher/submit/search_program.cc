@@ -282,7 +282,7 @@ Error SearchProgram::end_error() {
           fmt::format("sweep.ask: {} {}; its messages are above", printable(name_), how)};
 }
 
-Result<> SearchProgram::tell(const Json& message) {
+Result<> SearchProgram::send(const Json& message) {
   const std::string line = json_read::dump(message) + "\n";
   const Interrupt interrupt;
   const auto deadline = Clock::now() + timeout_;
@@ -301,7 +301,7 @@ Result<> SearchProgram::tell(const Json& message) {
 
 Result<std::string> SearchProgram::ask(const Json& message) {
   const Interrupt interrupt;
-  DLRUN_TRY(tell(message));
+  DLRUN_TRY(send(message));
   const auto deadline = Clock::now() + timeout_;
   for (;;) {
     if (const auto end = unread_.find('\n'); end != std::string::npos) {

@@ -58,7 +58,7 @@ class SearchProgram {
 
   /// Writes one line. Fails with kTimeout if the program does not read it in time, with kPeer if
   /// the program has ended, and with kInterrupted after a signal.
-  [[nodiscard]] Result<> tell(const nlohmann::ordered_json& message);
+  [[nodiscard]] Result<> send(const nlohmann::ordered_json& message);
   /// Writes one line and returns the program's answer. Fails with kTimeout if there is no answer in
   /// time, with kInvalid if the answer is longer than 1 MiB, with kPeer if the program has ended,
   /// and with kInterrupted after a signal.

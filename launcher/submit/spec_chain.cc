@@ -56,7 +56,7 @@ void add_dependency_on_run(Job& job, const RunDirectory& run, const std::string&
   Experiment& experiment = *job.experiment;
   const std::string key = "after.ok";
   experiment.loaded.spec.after.ok.push_back(run.path.string());
-  experiment.loaded.spec.origins.try_emplace(key, Origin{Origin::Kind::kSet, option, 0, 0});
+  experiment.loaded.spec.origins.try_emplace(key, Origin{Origin::Kind::kSetOption, option, 0, 0});
   experiment.plan.after.push_back({"afterok", run.path.string(), key});
 }
 
@@ -69,7 +69,7 @@ Result<Submitted> submit_planned(Context& context, Reporter& reporter, RunInspec
 }
 
 Result<> refuse_remote_call(Context& context, std::string_view option) {
-  DLRUN_TRY_ASSIGN(const auto token, take_token(context.env));
+  DLRUN_TRY_ASSIGN(const auto token, take_submission_token(context.env));
   if (!token) return {};
   return fail(Errc::kUsage,
               "{}: cannot be used with -H: it makes several submissions, and after a cut "

@@ -63,7 +63,7 @@ Result<SubmitResult> submit_spec(Context& context, Reporter& reporter, RunInspec
                                  const SpecOptions& options, const SubmitWish& wish,
                                  Provenance& provenance) {
   const SubmitMode mode = wish.mode;
-  DLRUN_TRY_ASSIGN(auto held_token, take_token(context.env));
+  DLRUN_TRY_ASSIGN(auto held_token, take_submission_token(context.env));
   if (held_token) {
     DLRUN_TRY_ASSIGN(auto earlier,
                      complete_earlier_submission(context, reporter, inspector, *held_token));

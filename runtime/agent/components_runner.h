@@ -54,8 +54,8 @@ class ComponentsRunner final : public GateHandler {
     Clock::time_point joined_at{};          ///< when all its ranks had joined and had their data
     bool has_joined = false;  ///< all ranks of its present start have joined and have their data
     bool is_over = false;     ///< its present start is over: on_over() was called
-    /// When the attempt of its present start was over. is_over may become true later: see
-    /// follow_component().
+    /// When the AttemptRunner of its present start reported its end. is_over may become true later:
+    /// see follow_component().
     std::optional<Clock::time_point> ended_at{};
   };
 

@@ -45,9 +45,9 @@ Result<> TableReader::add(const Json& page) {
     return wrong("'ips' or 'ranks' is not a list, or 'ranks' is empty");
   if (integer(page["from"], size_) != table_.size() || integer(page["size"], 0) != size_ ||
       ranks.size() > size_ - table_.size()) {
-    return wrong(
-        fmt::format("{} of {} ranks have arrived, and the next page does not continue there",
-                    table_.size(), size_));
+    return wrong(fmt::format(
+        "{} of {} addresses have been received, and the next page does not begin with the next one",
+        table_.size(), size_));
   }
   std::vector<Endpoint> found;
   for (const auto& rank : ranks) {

@@ -90,8 +90,8 @@ for epoch in range(1, 10**9):
     optimizer.step()
     if epoch <= 8:
         report(epoch=epoch, loss=loss.item())
-        # The agent reads a report once a second. A point is compared with others that have reached
-        # its epoch, so the bad point is the slowest.
+        # The agent reads a report once a second. A point is compared only with points that have
+        # already reached its epoch. So the bad point sleeps longest, and the others are ahead.
         time.sleep(1.2 if lr >= 0.01 else 3)
     elif lr >= 0.01 or time.monotonic() > deadline:
         break

@@ -171,7 +171,7 @@ TEST_CASE("26.05: the failure of a cancellation is read from the error of its jo
   CHECK(rest_cancel_failure(R"({"errors": []})").empty());
 }
 
-TEST_CASE("half an object, a list and a page are not complete objects") {
+TEST_CASE("half an object, a list and an HTML page are not complete objects") {
   CHECK(rest_is_complete(R"({"job_id": 1})"));
   CHECK_FALSE(rest_is_complete(R"({"job_id": 1)"));
   CHECK_FALSE(rest_is_complete("[]"));

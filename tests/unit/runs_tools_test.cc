@@ -245,12 +245,12 @@ TEST_CASE("a hole in a log becomes one line, and the data around it stays byte f
   const std::string all = read_from(std::nullopt);
   CHECK(all.starts_with(binary));
   CHECK(all.ends_with("end\n"));
-  CHECK(all.find("\n[dlrun: 256.0 GiB without data left out]\n") != std::string::npos);
+  CHECK(all.find("\n[dlrun: 256.0 GiB of empty space left out]\n") != std::string::npos);
   CHECK(all.size() < 8U << 20U);
   CHECK(read_from(3).size() < 8U << 20U);
   CHECK(read_from(3).ends_with("end\n"));
   std::filesystem::resize_file(log, 512 * kGibi);  // the hole is at the end
-  CHECK(read_from(3) == "[dlrun: 4.0 MiB without data left out]\n");
+  CHECK(read_from(3) == "[dlrun: 4.0 MiB of empty space left out]\n");
 }
 
 TEST_CASE("sbatch's output patterns are expanded if dlrun knows the values") {

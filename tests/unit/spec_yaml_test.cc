@@ -182,7 +182,7 @@ using Nodes = std::vector<std::string>;
 TEST_CASE("columns count characters, not bytes") {
   CHECK(described("\u00e9\u00fc: {\U0001F600: x}\n") ==
         Nodes{"1:1 scalar \u00e9\u00fc", "1:5 map ", "1:6 scalar \U0001F600", "1:9 scalar x"});
-  // A line longer than a block of the table that counts continuation bytes.
+  // YamlSource counts UTF-8 continuation bytes piece by piece. This line is longer than a piece.
   const std::string dots(300, '.');
   CHECK(described("[\"\u00e9" + dots + "\u00e9\", x]")[1] == "1:308 scalar x");
 }

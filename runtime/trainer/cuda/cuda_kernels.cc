@@ -72,7 +72,7 @@ class CudaKernels final : public Kernels<float> {
 
   void begin_step(std::size_t kind) override {
     if (!options_.captures_steps || !status_.is_ok()) return;
-    launch_captured();  // the host need not have waited for the previous step
+    launch_captured();  // the previous step, if the host has not waited for its results
     status_.remember_error(graphs_.begin(kind, stream_));
     if (graphs_.is_capturing()) uploads_.begin_capture();
   }

@@ -1,5 +1,5 @@
-// For each window, batch size and number format, cuDNN lists its algorithms once. Every pass then
-// uses the fastest deterministic algorithm that works.
+// For each shape of a convolution (Window), batch size and number format, cuDNN lists its
+// algorithms once. Every pass then uses the fastest deterministic algorithm that works.
 
 #include "runtime/trainer/cuda/cudnn_convolutions.h"
 

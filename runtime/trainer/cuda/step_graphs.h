@@ -22,9 +22,9 @@ class StepGraphs {
   StepGraphs& operator=(const StepGraphs&) = delete;
   ~StepGraphs();
 
-  /// Starts a stream capture, which launch() ends, unless this is the first step of its kind: in
-  /// that step libraries allocate and initialise their state. kind: the number that the caller uses
-  /// for all steps of one kind.
+  /// Starts a stream capture, which launch() ends. In the first step of a kind, starts no capture:
+  /// in that step libraries allocate and initialise their state. kind: the number that the caller
+  /// uses for all steps of one kind.
   [[nodiscard]] Result<> begin(std::size_t kind, cudaStream_t stream);
   [[nodiscard]] bool is_capturing() const { return is_capturing_; }
   /// Queues the captured operations on the stream.

@@ -1,6 +1,6 @@
 #pragma once
-// Data parallelism for the user's own training program, in five steps.
-// configs/examples/five_steps.cc is an example.
+// Data parallelism for the user's own training program, in five changes.
+// configs/examples/data_parallel.cc is an example.
 //
 //   1. DistributedJob::initialise   finds this rank, the number of ranks and the other ranks, from
 //                                   the environment of Slurm, MPI or dlrun

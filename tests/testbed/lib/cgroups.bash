@@ -14,8 +14,8 @@ mount_freezer() {
 
 cgroup_processes() { find "$1" -name cgroup.procs -exec cat {} +; }
 
-# remove_cgroups BRIDGE: ends every process in the groups of the bridge's nodes and removes
-# the groups.
+# remove_cgroups BRIDGE: ends every process in the control groups of a testbed's nodes and removes
+# the groups. BRIDGE is the name of the testbed's network bridge, and of its top control group.
 remove_cgroups() {
     local top=$freezer/$1
     mountpoint -q "$freezer" || return 0

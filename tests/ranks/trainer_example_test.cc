@@ -1,4 +1,4 @@
-// Tests the library's example program five-steps: the result does not depend on the number of
+// Tests the library's example program data-parallel: the result does not depend on the number of
 // ranks, rank 0 writes, and an error ends all ranks. The example is named after the five changes
 // that make a program data-parallel; it trains for 30 steps. Also tests the classes
 // DistributedJob and DistributedOptimizer, which the example uses.
@@ -28,7 +28,7 @@ void omp_set_num_threads(int threads);
 namespace dlrun::trainer {
 namespace {
 
-const std::string kFiveSteps = DLRUN_BINARY_DIR "/bin/five-steps";
+const std::string kExample = DLRUN_BINARY_DIR "/bin/data-parallel";
 
 #ifdef DLRUN_MPIEXEC
 std::vector<float> weights(const std::filesystem::path& path) {
@@ -53,9 +53,9 @@ double last_loss(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("the five-steps example trains on one rank, and gives the same result on N ranks") {
+TEST_CASE("the data-parallel example trains on one rank, and gives the same result on N ranks") {
   const TemporaryDirectory folder;
-  const auto alone = run({kFiveSteps, "alone"}, folder.path());
+  const auto alone = run({kExample, "alone"}, folder.path());
   REQUIRE_MESSAGE(alone.exit_code == 0, alone.err);
   CHECK(last_loss(alone.out) < 1.6);  // it starts at log 10
 #ifdef DLRUN_MPIEXEC
@@ -63,7 +63,7 @@ TEST_CASE("the five-steps example trains on one rank, and gives the same result 
   for (const std::string size : {"2", "4", "7"}) {
     CAPTURE(size);
     const auto many =
-        run({DLRUN_MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", size, kFiveSteps, size},
+        run({DLRUN_MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", size, kExample, size},
             folder.path());
     REQUIRE_MESSAGE(many.exit_code == 0, many.err);
     CHECK(many.out.find("step 30, " + size + " ranks: ") != std::string::npos);
@@ -75,11 +75,11 @@ TEST_CASE("the five-steps example trains on one rank, and gives the same result 
       largest = std::max(largest, std::abs(double{got[i]} - double{want[i]}));
     CHECK(largest < 1e-6);  // 30 steps of the same sums in another order
   }
-  const auto refused = run({DLRUN_MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", "2",
-                            kFiveSteps, "no/such/file"},
-                           folder.path());
+  const auto refused = run(
+      {DLRUN_MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", "2", kExample, "no/such/file"},
+      folder.path());
   CHECK(refused.exit_code == 1);
-  CHECK(refused.err.find("five-steps: rank 0 on ") != std::string::npos);
+  CHECK(refused.err.find("data-parallel: rank 0 on ") != std::string::npos);
   CHECK(refused.err.find("no/such") != std::string::npos);
 #endif
 }

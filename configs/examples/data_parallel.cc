@@ -1,11 +1,11 @@
 // Trains a linear model on generated digits, data-parallel on one or more ranks. The numbered
 // comments mark the five changes that make a program data-parallel. The program is called
-// five-steps.
+// data-parallel.
 //
 // To build it outside this repository:
-//   find_package(dlrun) and target_link_libraries(five-steps PRIVATE dlrun::runtime)
-// To run it: build/release/bin/five-steps, or mpirun -n 4 five-steps, or with a spec:
-//   launch: {preset: mpi, command: [./five-steps]}
+//   find_package(dlrun) and target_link_libraries(data-parallel PRIVATE dlrun::runtime)
+// To run it: build/release/bin/data-parallel, or mpirun -n 4 data-parallel, or with a spec:
+//   launch: {preset: mpi, command: [./data-parallel]}
 
 #include <algorithm>
 #include <cmath>
@@ -76,7 +76,7 @@ Result<> train(const std::filesystem::path& file) {
 }
 
 int main(int argc, char** argv) {
-  const auto done = train(argc > 1 ? argv[1] : "five-steps.safetensors");
-  if (!done) std::fprintf(stderr, "five-steps: %s\n", done.error().message.c_str());
+  const auto done = train(argc > 1 ? argv[1] : "data-parallel.safetensors");
+  if (!done) std::fprintf(stderr, "data-parallel: %s\n", done.error().message.c_str());
   return done ? 0 : 1;
 }
