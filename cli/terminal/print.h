@@ -28,7 +28,7 @@ void print(const Cli& cli, std::type_identity_t<TextFormat<Args...>> format, con
 }
 
 /// Prints a text for programs (a script, a page, a schema) to standard output. A file or a pipe
-/// gets the exact bytes. On a terminal everything except newlines and tabs is escaped.
+/// gets the exact bytes. On a terminal the text is escaped, but newlines and tabs stay.
 void print_document(std::string_view bytes);
 
 /// Prints a script and the command that would run it (--dry-run).

@@ -49,7 +49,7 @@ SetOptionCompletions completions_of_set_option() {
       completions.values.emplace_back(key, std::string(row.choices));
     if (traits.is_switch || row.format == Format::kTextOrSwitch) switches.push_back(key);
     const bool is_path = row.format == Format::kPath || row.format == Format::kMaybePath ||
-                         row.format == Format::kImage || row.format == Format::kPattern;
+                         row.format == Format::kImage || row.format == Format::kPathPattern;
     if (is_path) paths.push_back(key);
   }
   completions.values.emplace_back(join(switches, "|"), "true false");

@@ -18,7 +18,7 @@ constexpr std::size_t kLargestSpec = 1U << 20U;
 
 /// Returns true if the value of a key with this format is a path.
 bool is_path(Format format, std::string_view value) {
-  if (format == Format::kPath || format == Format::kPattern) return true;
+  if (format == Format::kPath || format == Format::kPathPattern) return true;
   if (format == Format::kMaybePath) return value.find('/') != std::string_view::npos;
   if (format != Format::kImage) return false;
   return value.starts_with('/') || value.starts_with("./") || value.starts_with("../");

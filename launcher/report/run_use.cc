@@ -9,7 +9,7 @@
 #include "common/hostlist.h"
 #include "common/units.h"
 #include "launcher/plan/sbatch_lines.h"
-#include "launcher/plan/script_request.h"
+#include "launcher/plan/script_resources.h"
 #include "launcher/spec/value_syntax.h"
 
 namespace dlrun {

@@ -50,7 +50,7 @@ ValueJson schema_of_format(const KeyRow& row) {
     case Format::kImage:
     case Format::kTextOrSwitch:
       return scalar(kPrintable);
-    case Format::kPattern:
+    case Format::kPathPattern:
       return text(R"(^[^\u0000-\u001f\u007f\\]+$)");
     case Format::kSlug:
       return any_of({{{"type", {"string", "number"}}, {"pattern", kSlugPattern}}, variable()});

@@ -424,7 +424,7 @@ Result<std::string> SpecBuilder::checked_text(const Layer& layer, const KeyRow& 
     case Format::kPath:
       warn_of_dollar(value);
       return absolute_path(value, layer.source.base_dir, env_);
-    case Format::kPattern: {
+    case Format::kPathPattern: {
       warn_of_dollar(value);
       auto path = absolute_path(value, percent_escaped(layer.source.base_dir), env_);
       if (path && path->find('\\') != std::string::npos)

@@ -25,7 +25,7 @@ enum class Format {
   kPath,          ///< a path, made absolute from its file's folder; a leading ~ is the user's home
   kMaybePath,     ///< a path if it has a '/', else a name
   kImage,         ///< a path if it starts with /, ./, ../ or ~/, else an image in a registry
-  kPattern,       ///< a path in which % starts one of Slurm's patterns
+  kPathPattern,   ///< a path in which % starts one of Slurm's patterns
   kInside,        ///< an absolute path inside the container
   kTime,          ///< a time limit
   kDuration,      ///< a length of time: 90 (seconds), 120s, 2m

@@ -69,7 +69,7 @@ std::string_view format_in_words(Format format) {
       return "name, or a path if it contains a '/'";
     case Format::kImage:
       return "name of an image in a registry, or a path if it starts with '/', './', '../' or '~/'";
-    case Format::kPattern:
+    case Format::kPathPattern:
       return "path with Slurm's % patterns, relative to the folder of the file that contains it";
     case Format::kInside:
       return "absolute path inside the container";

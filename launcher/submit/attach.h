@@ -18,8 +18,8 @@
 namespace dlrun {
 
 /// Returns the run that `text` names, for a command that enters the run's job. Fails as find_run()
-/// does, and with kUsage for another user's run and for a sweep. advice: the end of the message for
-/// a sweep, before an example of a point.
+/// does, and with kUsage for another user's run and for a sweep. advice: what the message for a
+/// sweep tells the user to do; an example of a point follows it.
 [[nodiscard]] Result<IndexEntry> find_run_to_enter(const Context& context, const std::string& text,
                                                    std::string_view advice = "name one point");
 

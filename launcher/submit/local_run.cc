@@ -90,7 +90,7 @@ Result<std::pair<RunDirectory, ForegroundEnd>> record_and_run(const Context& con
   auto written = std::async(std::launch::async, [&] { return provenance.write(run.path); });
   const auto end = child.wait();
   remove_secrets(run.path);
-  report_provenance(reporter, written.get());
+  warn_of_missing_provenance(reporter, written.get());
   if (!end) return tl::unexpected(end.error());
   if (end->exit_code != 0) DLRUN_TRY(record_end(run.path, *end));
   return std::pair(run, *end);

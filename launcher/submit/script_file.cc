@@ -9,7 +9,7 @@
 #include "common/chain_limits.h"
 #include "common/text.h"
 #include "launcher/plan/render.h"
-#include "launcher/plan/script_request.h"
+#include "launcher/plan/script_resources.h"
 #include "launcher/runs/carried_spec.h"
 
 namespace dlrun {

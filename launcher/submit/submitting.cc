@@ -58,7 +58,7 @@ std::vector<std::string> jobs_of(const Submitted& submitted) {
   return jobs;
 }
 
-void report_provenance(Reporter& reporter, const Result<>& written) {
+void warn_of_missing_provenance(Reporter& reporter, const Result<>& written) {
   if (written) return;
   reporter.warning(
       fmt::format("the run's provenance.json could not be written: {}", written.error().message));
@@ -66,7 +66,7 @@ void report_provenance(Reporter& reporter, const Result<>& written) {
 
 void write_provenance(Reporter& reporter, Provenance& provenance,
                       const std::filesystem::path& run) {
-  report_provenance(reporter, provenance.write(run));
+  warn_of_missing_provenance(reporter, provenance.write(run));
 }
 
 Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInspector& inspector,

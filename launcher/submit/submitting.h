@@ -96,7 +96,7 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
 
 /// Warns if the run's provenance.json could not be written. written: the result of
 /// Provenance::write().
-void report_provenance(Reporter& reporter, const Result<>& written);
+void warn_of_missing_provenance(Reporter& reporter, const Result<>& written);
 
 /// Writes the run's provenance.json, and warns if that fails.
 void write_provenance(Reporter& reporter, Provenance& provenance, const std::filesystem::path& run);

@@ -246,7 +246,7 @@ def path_of(text):
 def derived_value(key, text):
     """Returns the value that dlrun derives from a text: the text itself, or a path."""
     form = KEY_FORMATS.get(key)
-    is_path = (form in ("kPath", "kPattern") or (form == "kMaybePath" and "/" in text)
+    is_path = (form in ("kPath", "kPathPattern") or (form == "kMaybePath" and "/" in text)
                or (form == "kImage" and re.match(r"\.?\.?/|~/", text))
                or key in ("container.mounts", "stage"))
     return path_of(text) if is_path else text

@@ -34,7 +34,7 @@ stop_server() {
     server=
 }
 # The address comes from a file, so that no process of this test has it in an argument.
-with_hook() { # with_hook PATH ARGS...: dlrun with the address of PATH in its environment
+with_hook() { # with_hook URL-PATH ARGS...: dlrun, with the server's address and URL-PATH in $HOOK
     printf 'export HOOK=http://127.0.0.1:%s/%s\n' "$port" "$1" >"$dir/env.sh"
     chown "$DLRUN_TESTBED_USER:" "$dir/env.sh"
     shift

@@ -14,7 +14,7 @@
 #include "common/text.h"
 #include "golden.h"
 #include "launcher/plan/plan.h"
-#include "launcher/plan/script_request.h"
+#include "launcher/plan/script_resources.h"
 #include "launcher/plan/sweep_plan.h"
 #include "launcher/spec/load.h"
 

@@ -9,7 +9,7 @@
 #include "common/text.h"
 #include "launcher/plan/plan.h"
 #include "launcher/plan/render.h"
-#include "launcher/plan/script_request.h"
+#include "launcher/plan/script_resources.h"
 #include "launcher/spec/spec_keys.h"
 #include "tests/contains.h"
 #include "tests/unit/load_checks.h"

@@ -7,7 +7,7 @@
 
 #include "launcher/plan/bad_nodes_exclusion.h"
 #include "launcher/plan/render.h"
-#include "launcher/plan/script_request.h"
+#include "launcher/plan/script_resources.h"
 #include "launcher/spec/spec_keys.h"
 #include "tests/contains.h"
 

@@ -464,7 +464,7 @@ TEST_CASE("a captured step runs once, when it is launched, with its own argument
     CHECK_FALSE(graphs.is_capturing());
     for (int i = 0; i < 30; ++i) send(kChunk / 2);  // later copies reuse the ring's chunks
   };
-  const std::size_t graphs_before = gpu_on_cpu::queue.graphs_made;
+  const std::size_t graphs_before = gpu_on_cpu::queue.graphs_instantiated;
   step(32, 100, 5, true);
   step(32, 100, 5, false);
   step(12, kChunk / 3, 5, true);
@@ -472,11 +472,11 @@ TEST_CASE("a captured step runs once, when it is launched, with its own argument
   step(12, kChunk, 5, false);
   step(32, 100, 5, false);
   // One graph per kind: only the arguments differed.
-  CHECK(gpu_on_cpu::queue.graphs_made == graphs_before + 2);
-  step(12, 12 * kChunk, 5, false);                            // more than the ring holds
-  CHECK(gpu_on_cpu::queue.graphs_made == graphs_before + 3);  // the operations differ
+  CHECK(gpu_on_cpu::queue.graphs_instantiated == graphs_before + 2);
+  step(12, 12 * kChunk, 5, false);                                    // more than the ring holds
+  CHECK(gpu_on_cpu::queue.graphs_instantiated == graphs_before + 3);  // the operations differ
   step(12, 12 * kChunk, 5, false);
-  CHECK(gpu_on_cpu::queue.graphs_made == graphs_before + 3);
+  CHECK(gpu_on_cpu::queue.graphs_instantiated == graphs_before + 3);
   gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.ever_queued());
   CHECK(received == sent);
 }

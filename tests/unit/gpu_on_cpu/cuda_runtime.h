@@ -115,7 +115,7 @@ struct Queue {
   std::deque<std::function<void()>> waiting;
   std::vector<std::function<void()>> captured;
   bool is_capturing = false;
-  std::size_t graphs_made = 0;
+  std::size_t graphs_instantiated = 0;
   std::size_t done_count = 0;
 
   [[nodiscard]] std::size_t ever_queued() const { return done_count + waiting.size(); }
@@ -207,7 +207,7 @@ inline cudaError_t cudaStreamEndCapture(cudaStream_t /*stream*/, cudaGraph_t* gr
 }
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* ready, cudaGraph_t graph,
                                         unsigned long long /*flags*/) {
-  ++gpu_on_cpu::queue.graphs_made;
+  ++gpu_on_cpu::queue.graphs_instantiated;
   *ready = new gpu_on_cpu::Graph(*graph);
   return cudaSuccess;
 }

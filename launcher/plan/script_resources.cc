@@ -1,4 +1,4 @@
-#include "launcher/plan/script_request.h"
+#include "launcher/plan/script_resources.h"
 
 #include <optional>
 #include <string>
