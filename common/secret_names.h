@@ -19,7 +19,8 @@ namespace dlrun {
 /// - The last word names a property or a file: token_type, key_frames, TOKEN_FILE.
 /// - The word that ends with key stands for a column of data, or for something that is no secret:
 ///   --sort-key, --image_key, NCCL_IB_PKEY, --wckey.
-/// - Longer words, such as tokenizer and max_tokens, and `pass` before other words: PASS_THROUGH.
+/// - A word continues after one of the words above, as in tokenizer and max_tokens.
+/// - `pass` stands before other words: PASS_THROUGH.
 [[nodiscard]] bool is_secret_name(std::string_view name);
 
 }  // namespace dlrun

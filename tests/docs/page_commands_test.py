@@ -17,7 +17,7 @@ import page_commands  # noqa: E402
 
 class Pages(unittest.TestCase):
     def setUp(self):
-        self.root, self.files = page_commands.ROOT, page_commands.FILES
+        self.root = page_commands.ROOT
         folder = tempfile.TemporaryDirectory(prefix="dlrun-pages-")
         self.addCleanup(folder.cleanup)
         page_commands.ROOT = pathlib.Path(folder.name)
