@@ -202,7 +202,8 @@ Result<std::filesystem::path> write_git_state(const std::filesystem::path& root,
   return file;
 }
 
-/// Locks the mirror and waits for the request to run under the lock.
+/// Locks the mirror and answers. Then waits for a second request, forks, and has the child run its
+/// command: under the lock if the command may queue a job.
 Result<ServedRequest> serve_mirror(const RemoteRequest& request, const Env& env,
                                    const HostStreams& streams) {
   DLRUN_TRY_ASSIGN(const auto root, expand_root(request.root, env));

@@ -33,9 +33,9 @@ bool Attempt::wants(int rank) const {
 }
 
 void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
-  // Marks every unfit node as lost, even if an earlier one has already ended the attempt: the next
-  // attempt then avoids all of them.
-  if (!hello.unfit.empty() && end_.reason != EndReason::kNotFit) mark_node_lost(hello.host);
+  // Blames every unfit node, even if an earlier one has already ended the attempt: the next attempt
+  // then avoids all of them.
+  if (!hello.unfit.empty() && end_.reason != EndReason::kNotFit) blame_node(hello.host);
   auto* const joining = in<Joining>();
   if (joining == nullptr || members_.by_rank.contains(rank)) return;
   if (members_.size == 0) members_.size = hello.world.size;
@@ -258,7 +258,7 @@ void Attempt::on_table_request(int rank, std::int64_t from) {
 
 /// Asks the step to stop, and later kills it, if it still runs some time after its ranks were told
 /// to end and their outputs were copied.
-void Attempt::look_at_step(Clock::time_point now) {
+void Attempt::stop_overdue_step(Clock::time_point now) {
   auto* const ending = in<Ending>();
   if (ending == nullptr || step_end_ || outputs_.is_waiting()) return;
   const auto since = std::max(ending->since, outputs_.done_at().value_or(ending->since));
@@ -287,9 +287,9 @@ void Attempt::tick(Clock::time_point now) {
   if (const auto* joining = in<Joining>(); joining && joining->fitness.has_complaint())
     judge_fitness(joining->fitness, now);
   look_at_running(now);
-  look_at_autopsy(now);
-  look_at_outputs(now);
-  look_at_step(now);
+  finish_autopsy_if_done(now);
+  advance_collecting(now);
+  stop_overdue_step(now);
   finish_if_done(now);
 }
 

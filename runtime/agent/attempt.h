@@ -268,10 +268,11 @@ class Attempt {
     const auto* const joining = in<Joining>();
     return joining != nullptr && members_.size > 0 && joining->joined >= members_.size;
   }
-  /// Called once all ranks have joined. While nodes copy data, announces this once and begins the
-  /// broadcast. Records the end of the copying once all nodes have their data.
+  /// Called when all ranks have joined, and again whenever a node has copied its data. Announces
+  /// once that nodes still copy data, and begins to send files to them if the options want that.
+  /// Records the end of the copying once all nodes have their data.
   void follow_staging(phase::Joining& joining, Clock::time_point now);
-  void look_at_outputs(Clock::time_point now);
+  void advance_collecting(Clock::time_point now);
   /// Tells the ranks to start their programs.
   void send_start();
   /// Returns the nodes of the ranks, in the order of ranks.
@@ -314,17 +315,17 @@ class Attempt {
   /// error. In that case prints the message and returns true.
   bool report_container_failure();
   void judge_fitness(const NodeFitness& fitness, Clock::time_point now);
-  void mark_node_lost(const std::string& host);
+  void blame_node(const std::string& host);
   void begin_autopsy(Clock::time_point now);
-  void look_at_autopsy(Clock::time_point now);
+  void finish_autopsy_if_done(Clock::time_point now);
   void look_at_running(Clock::time_point now);
-  void look_at_step(Clock::time_point now);
+  void stop_overdue_step(Clock::time_point now);
   void finish_if_done(Clock::time_point now);
   void end_if_step_is_over(Clock::time_point now);
   void finish_running_if_done(Clock::time_point now);
   void finish_ending_if_done(Clock::time_point now);
   /// Ends an attempt whose step ended before some of its ranks. Waits for connections that are
-  /// still open until kConnectionsLag has passed since the step's end.
+  /// still open, until kConnectionsLag has passed since the step's end.
   void fail_unended_ranks(Clock::time_point now);
   void finish(Clock::time_point now);
   void record_failure(const FailedRank& failed);

@@ -29,10 +29,10 @@ void Attempt::on_autopsy(int rank, std::vector<std::string> frames, Clock::time_
   auto* const examining = in<Examining>();
   if (examining == nullptr) return;
   examining->board.add_answer(rank, std::move(frames));
-  look_at_autopsy(now);
+  finish_autopsy_if_done(now);
 }
 
-void Attempt::look_at_autopsy(Clock::time_point now) {
+void Attempt::finish_autopsy_if_done(Clock::time_point now) {
   const auto* const examining = in<Examining>();
   if (examining == nullptr) return;
   if (!examining->board.is_complete() && now < examining->until && !step_end_) return;

@@ -43,14 +43,14 @@ void Attempt::follow_staging(phase::Joining& joining, Clock::time_point now) {
 void Attempt::on_collected(int rank, std::int64_t files, std::int64_t bytes,
                            Clock::time_point now) {
   outputs_.on_collected(rank, files, bytes, now);
-  look_at_outputs(now);
+  advance_collecting(now);
   finish_if_done(now);
 }
 
 /// Asks the agents of nodes whose programs have ended to copy the outputs. Confirms the exit
 /// records once all copies are done: until then no agent may exit, because Slurm ends a step soon
 /// after one of its tasks has failed.
-void Attempt::look_at_outputs(Clock::time_point now) {
+void Attempt::advance_collecting(Clock::time_point now) {
   if (!outputs_.is_used()) return;
   if (outputs_.is_waiting() && is_ending() && !end_.has_run) outputs_.give_up(now);
   const auto* const ending = in<Ending>();

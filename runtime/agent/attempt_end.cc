@@ -176,7 +176,7 @@ void Attempt::finish_running_if_done(Clock::time_point now) {
     if (step_end_) fail_unended_ranks(now);
     return;
   }
-  look_at_outputs(now);
+  advance_collecting(now);
   if (outputs_.is_waiting() || !is_in<Running>()) return;
   auto& all_ended_since = in<Running>()->all_ended_since;
   if (!all_ended_since) all_ended_since = now;

@@ -129,9 +129,9 @@ TEST_CASE_FIXTURE(RehearsalCluster,
   const auto found = changes("name: " + name + "\nresources: {time: 1h}\nlaunch: {command: [x]}\n");
   REQUIRE_FALSE(found.empty());
   CHECK(found.front() == "name=" + name.substr(0, 54) + "-rehearsal");
-  SpecOptions smaller = options_of("resources: {time: 1h}\nlaunch: {command: [x]}\n");
-  smaller.sets = {found.front()};
-  CHECK(job_of_spec_file(context, reporter, smaller).has_value());
+  SpecOptions renamed = options_of("resources: {time: 1h}\nlaunch: {command: [x]}\n");
+  renamed.sets = {found.front()};
+  CHECK(job_of_spec_file(context, reporter, renamed).has_value());
 }
 
 TEST_CASE_FIXTURE(RehearsalCluster,

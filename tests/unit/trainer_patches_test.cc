@@ -47,7 +47,7 @@ TEST_CASE(
 TEST_CASE(
     "the spectra distinguish the classes: among patches of another seed, the one with the nearest "
     "means of its bands has the same class") {
-  // Only patches of one label are used. The sum over a band's pixels removes noise.
+  // Uses only patches that have exactly one label. The sum over a band's pixels removes noise.
   const auto band_sums = [](const Dataset& data, std::size_t i) {
     std::vector<double> sums(12);
     for (std::size_t at = 0; at < data.features; ++at)
