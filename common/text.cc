@@ -178,8 +178,8 @@ std::string random_hex(std::size_t bytes) {
     const ssize_t got = getrandom(random.data() + filled, bytes - filled, 0);
     if (got > 0) filled += static_cast<std::size_t>(got);
     if (got < 0 && errno != EINTR) {
-      // A sandbox may forbid the call. random_device has further sources, and throws if all fail,
-      // because a token that others can guess would be worse than no run.
+      // A sandbox may forbid the call. random_device has further sources, and throws if all fail.
+      // This function then throws, too: a token that others can guess would be worse than no run.
       std::random_device device;
       for (; filled < bytes; ++filled) random[filled] = static_cast<std::uint8_t>(device());
     }

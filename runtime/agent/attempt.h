@@ -337,8 +337,8 @@ class Attempt {
   /// Returns true if lead was stopped less than kCauseWait ago. Lead then reads the messages that
   /// arrived during the stop, one connection after another, so they may not be in the order in
   /// which the ranks sent them.
-  [[nodiscard]] bool has_just_slept(Clock::time_point now) const {
-    return last_sleep_ && now < last_sleep_->end + kCauseWait;
+  [[nodiscard]] bool lead_was_just_stopped(Clock::time_point now) const {
+    return last_lead_stop_ && now < last_lead_stop_->end + kCauseWait;
   }
 
   AttemptOptions options_;
@@ -362,11 +362,11 @@ class Attempt {
   };
   std::optional<StepEnd> step_end_;
 
-  struct Sleep {
+  struct LeadStop {
     Clock::duration time{};
     Clock::time_point end{};
   };
-  std::optional<Sleep> last_sleep_;  ///< when lead was last stopped
+  std::optional<LeadStop> last_lead_stop_;
 
   CollectBoard outputs_;
   /// Ranks whose exit record lead confirms (to_rank::Noted) once the outputs are copied.

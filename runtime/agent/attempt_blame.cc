@@ -67,7 +67,7 @@ void Attempt::announce_now_or_later(const FailedRank& failed, bool cause_is_know
                                     Clock::time_point now) {
   if (!cause_is_known) return announce_later(now + kCauseWait);
   const bool is_clear = members_.size == 1 || weight(failed.end) == Weight::kCause;
-  is_clear && !has_just_slept(now) ? announce() : announce_later(now + kCulpritWait);
+  is_clear && !lead_was_just_stopped(now) ? announce() : announce_later(now + kCulpritWait);
 }
 
 void Attempt::announce_later(Clock::time_point when) {
@@ -142,9 +142,9 @@ void Attempt::end_for_unheard_lead(int rank, Clock::time_point now) {
   if (!goes_on() && !is_first_in_doubt) return;
   forget_failure();
   const int code = 128 + SIGTERM;
-  if (has_just_slept(now)) {
+  if (lead_was_just_stopped(now)) {
     const auto stopped =
-        std::chrono::duration_cast<std::chrono::seconds>(last_sleep_->time).count();
+        std::chrono::duration_cast<std::chrono::seconds>(last_lead_stop_->time).count();
     return end_for(EndReason::kLeadUnheard, code,
                    fmt::format("lead was stopped for {} s; the agents did not hear lead and have "
                                "ended their ranks",

@@ -114,7 +114,7 @@ void Attempt::on_output(Clock::time_point now) {
 }
 
 void Attempt::on_lead_stopped(Clock::duration time, Clock::time_point now) {
-  last_sleep_ = {time, now};
+  last_lead_stop_ = {time, now};
   if (auto* const running = in<Running>()) running->hang.on_lead_stopped(time);
   for (auto& [rank, member] : members_.by_rank) member.heard += time;
 }
