@@ -124,9 +124,10 @@ def create_run(body):
 
 
 def add_metrics(run, metrics):
-    """Adds the values that the run does not have. If it has some of them, MLflow looks at the names
-    of 100 values at a time, and takes every value of another name for a new one. The four parts of
-    a value are the primary key of its table, so the database then refuses the request."""
+    """Adds the values that the run does not have. If it has some of them, MLflow goes through all
+    values once for each 100 names, and takes a value whose name is not among these for a new one.
+    The four parts of a value are the primary key of its table, so the database then refuses the
+    request."""
     names = {metric[0] for metric in metrics}
     parts = [metrics[first:first + 100] for first in range(0, len(metrics), 100)]
     if any(metric in run["metrics"] for metric in metrics) and any(

@@ -110,11 +110,12 @@ class UnfinishedFile {
 
 /// Returns true if the name has the form of an unfinished file: ".NAME.0123456789ab.part".
 [[nodiscard]] bool is_name_of_unfinished(std::string_view name) {
-  constexpr std::size_t kEndLength = 1 + 2 * kRandomBytes;
+  constexpr std::size_t kRandomSuffixLength = 1 + 2 * kRandomBytes;
   if (!name.starts_with('.') || !name.ends_with(kUnfinishedEnding)) return false;
   name.remove_suffix(kUnfinishedEnding.size());
-  if (name.size() <= kEndLength || name[name.size() - kEndLength] != '.') return false;
-  return name.substr(name.size() - kEndLength + 1).find_first_not_of("0123456789abcdef") ==
+  if (name.size() <= kRandomSuffixLength || name[name.size() - kRandomSuffixLength] != '.')
+    return false;
+  return name.substr(name.size() - kRandomSuffixLength + 1).find_first_not_of("0123456789abcdef") ==
          std::string_view::npos;
 }
 

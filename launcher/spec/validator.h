@@ -41,8 +41,8 @@ class Validator {
   }
 
   // validate.cc: resources, sweep, submit, and keys that exclude each other
-  /// Refuses keys that exclude each other, a secret that environment.vars sets, too, and
-  /// environment.conda.module without environment.conda.name.
+  /// Refuses keys that exclude each other, a variable that is in both environment.secrets and
+  /// environment.vars, and environment.conda.module without environment.conda.name.
   void check_exclusive_keys();
   void check_ntasks();
   /// Checks nodelist and exclude. If nodelist has more nodes than the job, Slurm ignores some of

@@ -62,11 +62,11 @@ void check_includes(std::string_view folder, const std::vector<std::string_view>
   const auto includes = includes_of(folder);
   CHECK_FALSE(includes.empty());
   for (const Include& include : includes) {
-    const std::string_view target = top_folder_of(include.target);
-    if (target.empty() || target == folder) continue;
+    const std::string_view target_folder = top_folder_of(include.target);
+    if (target_folder.empty() || target_folder == folder) continue;
     CAPTURE(include.file);
     CAPTURE(include.target);
-    CHECK(std::find(may_include.begin(), may_include.end(), target) != may_include.end());
+    CHECK(std::find(may_include.begin(), may_include.end(), target_folder) != may_include.end());
   }
 }
 

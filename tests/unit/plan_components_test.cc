@@ -149,7 +149,8 @@ TEST_CASE("a heterogeneous job has one block of #SBATCH lines for each part, the
   CHECK(asked.cpus == 2 * 8 + 3 * 2);
 }
 
-TEST_CASE("every part of a heterogeneous job has the options of its nodes, not those of the job") {
+TEST_CASE(
+    "a later part of a heterogeneous job has the options of its nodes, not those of the job") {
   std::size_t planned = 0;
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target != KeyTarget::kSbatch || row.option.name.empty()) continue;
