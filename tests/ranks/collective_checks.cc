@@ -148,7 +148,7 @@ class Checker {
                      [&](std::size_t i) { return value_at<T>(comm_.rank(), i); });
   }
 
-  /// Starts several requests, makes a blocking call between them, and waits for them in
+  /// Starts several requests, then makes a blocking call, and only then waits for the requests, in
   /// another order.
   template <typename T>
   void check_requests() {

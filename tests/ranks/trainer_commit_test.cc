@@ -15,7 +15,7 @@ namespace {
 /// Fails as a communicator whose last collective was aborted on the device after wait() had
 /// returned: only check_results() fails. The sums, which would then be partial, are correct in this
 /// test.
-class CutOff final : public ForwardingCommunicator {
+class CutOffCommunicator final : public ForwardingCommunicator {
  public:
   using ForwardingCommunicator::ForwardingCommunicator;
   Result<> check_results() override { return fail(Errc::kPeer, "a collective was cut off"); }
@@ -36,7 +36,7 @@ TEST_CASE("no checkpoint is committed after a collective was cut off, on any num
       std::mutex mutex;
       std::vector<std::string> errors;
       on_ranks(size, [&](Communicator& communicator) {
-        CutOff cut_off(communicator);
+        CutOffCommunicator cut_off(communicator);
         auto kernels = make_cpu_kernels<float>(1);
         TrainingReporter::Options silent;
         silent.is_main = false;
