@@ -125,7 +125,7 @@ def create_run(body):
 
 def add_metrics(run, metrics):
     """Adds the values that the run does not have. If it has some of them, MLflow goes through all
-    values once for each 100 names, and takes a value whose name is not among these for a new one.
+    values once for the names of each 100 values, and takes a value of any other name for a new one.
     The four parts of a value are the primary key of its table, so the database then refuses the
     request."""
     names = {metric[0] for metric in metrics}

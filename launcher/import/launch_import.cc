@@ -107,8 +107,8 @@ std::optional<std::string> shell_text(const ShellWord& word, const ImportState& 
 }
 
 /// Sets launch.command to the words of the program, with `before` in front. If only the job knows
-/// some words, sets it to a shell line that has the same variables. Returns a reason if the words
-/// cannot be told.
+/// some words, sets it to a shell line that has the same variables. Returns the reason if not even
+/// this is possible.
 ImportObstacle set_program(std::span<const ShellWord> words, std::vector<std::string> before,
                            std::string_view preset, std::size_t line, ImportState& state) {
   if (words.empty()) return "it names no program";

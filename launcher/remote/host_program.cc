@@ -90,7 +90,7 @@ Result<RemoteProcess> start_on_host(const Ssh& ssh, const std::string& program,
   const std::string word = word_of(request);
   const bool is_sent_as_input = word.size() > kLongestArgument || may_hold_secret(request);
   const auto argv =
-      ssh.command(ssh.starting_arguments(program, is_sent_as_input ? "-" : word), false);
+      ssh.command(ssh.arguments_that_start(program, is_sent_as_input ? "-" : word), false);
   constexpr std::chrono::seconds kRsyncPatience{600}, kPatience{20};
   const bool is_rsync = request.mode == RemoteMode::kPipe;
   DLRUN_TRY_ASSIGN(auto session, ssh.take_session(is_rsync, is_rsync ? kRsyncPatience : kPatience));
@@ -104,7 +104,7 @@ Result<RemoteProcess> start_on_host(const Ssh& ssh, const std::string& program,
 Result<int> run_with_terminal(const Ssh& ssh, const std::string& program, RemoteRequest request) {
   request.mode = RemoteMode::kTerminal;
   DLRUN_TRY_ASSIGN(const auto session, ssh.take_session(false));
-  const auto argv = ssh.command(ssh.starting_arguments(program, word_of(request)), true);
+  const auto argv = ssh.command(ssh.arguments_that_start(program, word_of(request)), true);
   DLRUN_TRY_ASSIGN(auto process,
                    ForegroundProcess::start(argv, ssh.env(), "", OnSignal::kTermThenKill));
   DLRUN_TRY_ASSIGN(const auto end, process.wait());

@@ -228,8 +228,8 @@ std::vector<std::string> Ssh::command(const std::vector<std::string>& arguments,
   return argv;
 }
 
-std::vector<std::string> Ssh::starting_arguments(const std::string& program,
-                                                 const std::string& word) const {
+std::vector<std::string> Ssh::arguments_that_start(const std::string& program,
+                                                   const std::string& word) const {
   if (!host_.login_shell) return {program, "--remote", word};
   // All shells read a text in single quotes alike if it has only the characters of check_program().
   return {"exec", "bash", "-lc", fmt::format("'exec {} --remote {}'", program, word)};

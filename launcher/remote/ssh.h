@@ -62,8 +62,8 @@ class Ssh {
                                                  bool wants_terminal) const;
   /// Returns the arguments of command() that start dlrun on the host. word: the request as one word
   /// (request.h), or "-" if the request follows on standard input.
-  [[nodiscard]] std::vector<std::string> starting_arguments(const std::string& program,
-                                                            const std::string& word) const;
+  [[nodiscard]] std::vector<std::string> arguments_that_start(const std::string& program,
+                                                              const std::string& word) const;
   /// Returns the argument vector of the ssh that opens the shared connection.
   [[nodiscard]] std::vector<std::string> opener() const;
 

@@ -120,7 +120,8 @@ class Validator {
                          std::string_view secret_in_words);
   void check_track();
   void check_idle_gpu();
-  /// measures_all_reduce: health.preflight also has nccl or gloo. has_rccl: it also has rccl.
+  /// Checks the entry `fabric` of health.preflight. measures_all_reduce: health.preflight has nccl
+  /// or gloo, too. has_rccl: it has rccl, too.
   void check_fabric(bool measures_all_reduce, bool has_rccl);
   void check_spare_nodes();
   void check_known_bad();

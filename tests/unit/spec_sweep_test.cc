@@ -280,7 +280,7 @@ TEST_CASE(
   CHECK(has(text, "exp.yaml:10:12: error: sweep.parameters: 1 is tried twice for 'e'"));
 }
 
-TEST_CASE("the resolved spec of a sweep keeps the fields of its own parameters") {
+TEST_CASE("the resolved spec of a sweep keeps {lr} in launch.command, not its first value") {
   const LoadedSpec first = loaded(sweep_request(
       "launch: {command: [a, \"{lr}\", \"{{\"]}\nsweep: {parameters: {lr: [1, -2]}}"));
   CHECK(first.spec.launch.command == std::vector<std::string>{"a", "1", "{"});

@@ -23,7 +23,7 @@ AuthInfo=socket=$state/munge/munge.socket,cred_expire=5
 
 StateSaveLocation=$state/slurmctld
 FirstJobId=1
-# Each start of the controller changes FirstJobId in this file. Nodes need not notice the change.
+# start_slurmctld changes FirstJobId in this file. The nodes need not notice the change.
 DebugFlags=NO_CONF_HASH
 SlurmctldPidFile=$state/slurmctld/slurmctld.pid
 SlurmctldLogFile=$state/log/slurmctld.log
