@@ -19,7 +19,7 @@ usage() {
 }
 
 # configure_and_build PRESET [-DNAME=VALUE...] [TARGET...]: configures with the options and builds
-# the targets (all). Prints the log of CMake only if configuring fails.
+# the targets (default: all). Prints the log of CMake only if configuring fails.
 configure_and_build() {
     local preset=$1 options=() log
     shift

@@ -19,7 +19,7 @@ struct PullOptions {
 };
 
 Result<int> pull_run(Cli& cli, const PullOptions& options) {
-  const std::string name = cli.env.get_or("DLRUN_HOST", "");  // -H overrides it
+  const std::string name = cli.env.get_or("DLRUN_HOST", "");  // cli/app.cc stores -H there
   if (name.empty())
     return fail(Errc::kUsage, "pull copies from a host: dlrun -H HOST pull {}",
                 printable(options.run));

@@ -24,9 +24,9 @@
 #include "runtime/agent/idle_gpus.h"
 #include "runtime/agent/later_attempt_watch.h"
 #include "runtime/agent/messages.h"
+#include "runtime/agent/rewritten_file.h"
 #include "runtime/agent/run_attempt.h"
 #include "runtime/agent/sample_board.h"
-#include "runtime/agent/snapshot_file.h"
 #include "runtime/agent/step.h"
 #include "runtime/agent/stop_early.h"
 #include "runtime/agent/store_table.h"
@@ -267,10 +267,10 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   IdleGpus idle_gpus_{options_.idle_gpu_after};
   std::unordered_map<int, std::string> host_of_rank_;
   bool have_programs_started_ = false;
-  SnapshotFile ranks_file_{run_.directory /
-                           (!component_ || component_->is_first_main
-                                ? std::string("ranks.json")
-                                : fmt::format("ranks-{}.json", component_->options.name))};
+  RewrittenFile ranks_file_{run_.directory /
+                            (!component_ || component_->is_first_main
+                                 ? std::string("ranks.json")
+                                 : fmt::format("ranks-{}.json", component_->options.name))};
   StoreTable store_;
   std::unordered_map<PeerId, int> rank_of_peer_;
   std::unordered_map<int, PeerId> peer_of_rank_;

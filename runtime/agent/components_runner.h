@@ -18,8 +18,8 @@
 #include "runtime/agent/later_attempt_watch.h"
 #include "runtime/agent/messages.h"
 #include "runtime/agent/ready_probe.h"
+#include "runtime/agent/rewritten_file.h"
 #include "runtime/agent/run_attempt.h"
-#include "runtime/agent/snapshot_file.h"
 
 namespace dlrun::agent {
 
@@ -103,7 +103,7 @@ class ComponentsRunner final : public GateHandler {
   std::vector<Slot> slots_;  ///< in the order of the options; never resized after prepare()
   std::unordered_map<PeerId, std::size_t> slot_of_peer_;
   LaterAttemptWatch later_attempt_watch_;
-  SnapshotFile file_;
+  RewrittenFile file_;
   bool has_changed_ = true;  ///< components.json is out of date
   bool is_superseded_ = false;
   /// When lead first saw that a signal had ended a component.

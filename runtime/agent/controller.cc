@@ -209,7 +209,7 @@ Result<> SlurmController::requeue(const std::vector<std::string>& excluded,
   return {};
 }
 
-Result<std::string> SlurmController::dependencies() const {
+Result<std::string> SlurmController::dependencies_of_pending_jobs() const {
   // Without --all squeue leaves out the jobs of hidden partitions.
   return ask({"squeue", "--me", "--all", "--noheader", "--states=PENDING", "--format=%E"});
 }

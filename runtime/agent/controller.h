@@ -82,7 +82,7 @@ class SlurmController {
   [[nodiscard]] Result<> requeue(const std::vector<std::string>& excluded,
                                  const std::optional<JobMemory>& memory) const;
   /// Returns the dependencies of the user's pending jobs: the output of `squeue --format=%E`.
-  [[nodiscard]] Result<std::string> dependencies() const;
+  [[nodiscard]] Result<std::string> dependencies_of_pending_jobs() const;
   /// Cancels each of these jobs that is still pending.
   [[nodiscard]] Result<> cancel_pending(const std::vector<std::string>& jobs) const;
 

@@ -409,7 +409,7 @@ std::string_view RunLeader::why_no_place(Cause cause) const {
 void RunLeader::cancel_later_jobs() const {
   const auto later = later_jobs(run_.directory, *run_.number_in_chain, options_.retry.chain);
   if (later.empty() || !controller_) return;
-  const auto dependencies = controller_->dependencies();
+  const auto dependencies = controller_->dependencies_of_pending_jobs();
   if (!dependencies) return;
   if (auto done = controller_->cancel_pending(jobs_to_cancel(later, *dependencies)); !done)
     log_info("later jobs of the chain stay queued", {{"message", done.error().message}});

@@ -64,8 +64,8 @@ inline constexpr std::size_t kLeastOthers = 3;
 /// each other point instead of its mean. Returns a sentence for the user if the point's best value
 /// is worse than the median of the best values that the other points had at the same epoch or step.
 /// Ignores points that have not reached this epoch or step. Returns nullopt if the point continues.
-/// The point always continues before rule.after, and if fewer than kLeastOthers other points are
-/// left.
+/// The point always continues before rule.after, and if fewer than kLeastOthers other points have
+/// reached this epoch or step.
 [[nodiscard]] std::optional<std::string> why_stop(const StopRule& rule, const Trajectory& own,
                                                   const std::vector<Trajectory>& others);
 

@@ -92,8 +92,8 @@ class Kind:
     early: the fault happens after the attempt has started, before its ranks have joined.
     disk: the data on a small disk ("run", "checkpoints").
     resources, retry_on: additional text of the spec's resources, and the value of retry.on.
-    slow_ms: the duration of the plain program's last steps, so that the job still runs when the
-        fault is noticed.
+    slow_ms: the least duration of each of the plain program's last steps, so that the job still
+        runs when the fault is noticed.
     is_long: the fault takes almost a minute or more.
     leftover_s: the limit for the run's processes to disappear after its end.
     bound_s: the limit from the fault to the run's end, including a restart."""

@@ -168,7 +168,7 @@ TEST_CASE_FIXTURE(
   REQUIRE(write_file_atomic(
       program, "#!/bin/sh\ncase \"$*\" in *--all*) echo 'afterok:44(unfulfilled)';; esac\n", 0700));
   env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
-  const auto dependencies = SlurmController(env, "42").dependencies();
+  const auto dependencies = SlurmController(env, "42").dependencies_of_pending_jobs();
   REQUIRE(dependencies);
   CHECK(jobs_to_cancel({"43", "44"}, *dependencies) == Jobs{"43"});
 }

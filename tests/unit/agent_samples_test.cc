@@ -16,8 +16,8 @@
 #include "runtime/agent/event_loop.h"
 #include "runtime/agent/gpu_probe.h"
 #include "runtime/agent/program_start.h"
+#include "runtime/agent/rewritten_file.h"
 #include "runtime/agent/sample_board.h"
-#include "runtime/agent/snapshot_file.h"
 #include "tests/temporary_directory.h"
 #include "tests/time_bounds.h"
 
@@ -425,16 +425,16 @@ TEST_CASE(
   ::waitpid(child, nullptr, 0);
 }
 
-TEST_CASE("a snapshot file holds the last snapshot, and a missing folder is reported once") {
+TEST_CASE("a rewritten file holds the last content, and a missing folder is reported once") {
   const TemporaryDirectory folder;
   {
-    SnapshotFile file(folder / "ranks.json");
+    RewrittenFile file(folder / "ranks.json");
     for (int i = 0; i <= 100; ++i) file.put(std::to_string(i));
     REQUIRE(file.drain(seconds(20)));
     CHECK(*read_file(folder / "ranks.json", 100) == "100");
     CHECK_FALSE(file.take_failure());
   }
-  SnapshotFile lost(folder / "gone" / "ranks.json");
+  RewrittenFile lost(folder / "gone" / "ranks.json");
   for (int i = 0; i < 2; ++i) {
     lost.put("x");
     REQUIRE(lost.drain(seconds(20)));

@@ -488,7 +488,7 @@ TEST_CASE("if there is no host memory for captured copies, copies fail until the
   uploads.begin_capture();
   std::vector<std::vector<std::uint8_t>> sent;
   std::vector<std::vector<std::uint8_t>> received;
-  const auto is_sent = [&] {
+  const auto try_to_send = [&] {
     const std::vector<std::uint8_t> bytes(kChunk, static_cast<std::uint8_t>(sent.size() + 1));
     std::vector<std::uint8_t> target(kChunk);
     if (!uploads.copy(target.data(), bytes.data(), kChunk)) return false;
@@ -496,12 +496,12 @@ TEST_CASE("if there is no host memory for captured copies, copies fail until the
     received.push_back(std::move(target));
     return true;
   };
-  for (std::size_t i = 0; i < cuda::Uploads::kInitialChunks; ++i) REQUIRE(is_sent());
+  for (std::size_t i = 0; i < cuda::Uploads::kInitialChunks; ++i) REQUIRE(try_to_send());
   gpu_on_cpu::has_host_memory = false;
-  CHECK_FALSE(is_sent());
-  CHECK_FALSE(is_sent());
+  CHECK_FALSE(try_to_send());
+  CHECK_FALSE(try_to_send());
   gpu_on_cpu::has_host_memory = true;
-  CHECK(is_sent());
+  CHECK(try_to_send());
   REQUIRE(uploads.note_launch().has_value());
   gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.ever_queued());
   CHECK(received == sent);

@@ -55,7 +55,8 @@ void flush_denormals_of_this_thread() {
 #endif
 }
 
-/// Computes Kernels::gemm with plain loops, as the tests' reference.
+/// Computes Kernels<double>::gemm with plain loops, as the tests' reference. The overload for
+/// float is oneDNN's product (matrix_product.h).
 void multiply(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k,
               const double* a, const double* b, double beta, double* c) {
   for (std::size_t i = 0; i < m; ++i) {

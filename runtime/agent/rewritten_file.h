@@ -12,13 +12,13 @@
 namespace dlrun::agent {
 
 /// Must be used by one thread only.
-class SnapshotFile {
+class RewrittenFile {
  public:
-  explicit SnapshotFile(std::filesystem::path path);
+  explicit RewrittenFile(std::filesystem::path path);
   /// Does not wait for the writer thread.
-  ~SnapshotFile();
-  SnapshotFile(const SnapshotFile&) = delete;
-  SnapshotFile& operator=(const SnapshotFile&) = delete;
+  ~RewrittenFile();
+  RewrittenFile(const RewrittenFile&) = delete;
+  RewrittenFile& operator=(const RewrittenFile&) = delete;
 
   /// Sets the new content. Replaces earlier content that is not written yet.
   void put(std::string content);

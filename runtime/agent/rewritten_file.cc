@@ -1,4 +1,4 @@
-#include "runtime/agent/snapshot_file.h"
+#include "runtime/agent/rewritten_file.h"
 
 #include <condition_variable>
 #include <mutex>
@@ -9,9 +9,9 @@
 
 namespace dlrun::agent {
 
-// The SnapshotFile and its writer thread both own this state: the thread may be stuck in a write
-// that never returns, and then outlives the SnapshotFile.
-struct SnapshotFile::Shared {
+// The RewrittenFile and its writer thread both own this state: the thread may be stuck in a write
+// that never returns, and then outlives the RewrittenFile.
+struct RewrittenFile::Shared {
   std::filesystem::path path;
   std::mutex mutex;
   std::condition_variable changed;
@@ -39,30 +39,30 @@ struct SnapshotFile::Shared {
   }
 };
 
-SnapshotFile::SnapshotFile(std::filesystem::path path) : shared_(std::make_shared<Shared>()) {
+RewrittenFile::RewrittenFile(std::filesystem::path path) : shared_(std::make_shared<Shared>()) {
   shared_->path = std::move(path);
   std::thread([shared = shared_] { shared->write_until_closed(); }).detach();
 }
 
-SnapshotFile::~SnapshotFile() {
+RewrittenFile::~RewrittenFile() {
   const std::lock_guard lock(shared_->mutex);
   shared_->is_closing = true;
   shared_->changed.notify_all();
 }
 
-void SnapshotFile::put(std::string content) {
+void RewrittenFile::put(std::string content) {
   const std::lock_guard lock(shared_->mutex);
   shared_->next = std::move(content);
   shared_->changed.notify_all();
 }
 
-bool SnapshotFile::drain(std::chrono::milliseconds limit) {
+bool RewrittenFile::drain(std::chrono::milliseconds limit) {
   std::unique_lock lock(shared_->mutex);
   return shared_->changed.wait_for(lock, limit,
                                    [&] { return !shared_->next && !shared_->is_writing; });
 }
 
-std::optional<Error> SnapshotFile::take_failure() {
+std::optional<Error> RewrittenFile::take_failure() {
   const std::lock_guard lock(shared_->mutex);
   return std::exchange(shared_->failure, std::nullopt);
 }
