@@ -165,10 +165,9 @@ TEST_CASE_FIXTURE(StandIn,
           lose_rank(kRemoteError);
           return {};
         }
-        LostPeerChecker checker(
-            comm,
-            "a collective failed on the device: remote process exited or there was "
-            "a network error");
+        LostPeerChecker checker(comm,
+                                "a collective failed on the device: remote process exited or there "
+                                "was a network error");
         checker.check_device_memory(*this, [&] { ++started; });
         return checker.failures;
       },

@@ -205,8 +205,8 @@ TEST_CASE("a relay carries the bytes of both directions, and the end of each dir
   const auto& program = relay.programs.front().ours;
   CHECK(received(program) == "question");
   char byte = 0;
-  CHECK(::recv(program.get(), &byte, 1, MSG_DONTWAIT) ==
-        0);  // the client has shut its writing side
+  // The client has shut its writing side.
+  CHECK(::recv(program.get(), &byte, 1, MSG_DONTWAIT) == 0);
   CHECK(pour(program, "answer") == 6);
   ::shutdown(program.get(), SHUT_WR);
   relay.settle();
