@@ -20,7 +20,8 @@ constexpr std::array kFields{
     TemplateField{"master_port", false, "$DLRUN_MASTER_PORT"},
     TemplateField{"master", false, "$DLRUN_MASTER_ADDR:$DLRUN_MASTER_PORT"},
     TemplateField{"port"},
-    // Any text that is not empty: agentless_rank_text() replaces the field by the number.
+    // "1" only marks the field as known without the agent. agentless_rank_text() replaces the field
+    // by the number of ranks.
     TemplateField{"nproc_per_node", false, "1"},
     TemplateField{"addresses"},
     TemplateField{"role", true},

@@ -181,7 +181,7 @@ Result<std::string> parse_http_path(std::string_view text) {
   return std::string(text);
 }
 
-/// Returns a function for Option::takes that stores a whole number from 0 to `max`.
+/// Returns a function for Option::store_value that stores a whole number from 0 to `max`.
 std::function<Result<>(std::string_view)> index_into(std::string_view name, int max,
                                                      std::optional<int>& target) {
   return [=, &target](std::string_view value) {
@@ -227,7 +227,7 @@ std::vector<Option> options_of_component(ComponentOptions& component) {
 
 /// The options of `rank` that lead must know.
 struct RankFacts {
-  bool is_bundled = false;
+  bool program_is_bundled = false;
   std::string checks{};  ///< the value of --preflight
   std::vector<StageItem> stage{};
 };
@@ -236,7 +236,7 @@ Result<RankFacts> facts_of_ranks(const std::vector<std::string>& command) {
   RankFacts facts;
   const auto rank_word = std::find(command.begin(), command.end(), "rank");
   const auto program = std::find(rank_word, command.end(), "--");
-  facts.is_bundled = std::find(rank_word, program, "--trusted") != program;
+  facts.program_is_bundled = std::find(rank_word, program, "--trusted") != program;
   if (const auto checks = std::find(rank_word, program, "--preflight"); program - checks > 1)
     facts.checks = checks[1];
   for (auto at = std::find(rank_word, program, "--stage"); program - at > 1;
@@ -257,7 +257,7 @@ Result<ComponentOptions> parse_component(const std::vector<std::string>& argumen
   DLRUN_TRY_ASSIGN(component.srun_arguments, read_options(arguments, options));
   DLRUN_TRY(check_component(component));
   DLRUN_TRY_ASSIGN(auto facts, facts_of_ranks(component.srun_arguments));
-  component.program_is_bundled = facts.is_bundled;
+  component.program_is_bundled = facts.program_is_bundled;
   component.node_checks = std::move(facts.checks);
   return component;
 }
@@ -307,7 +307,7 @@ Result<LeadOptions> parse_lead(const std::vector<std::string>& arguments) {
   } else {
     DLRUN_TRY_ASSIGN(lead.command, read_options(arguments, options));
     DLRUN_TRY_ASSIGN(auto facts, facts_of_ranks(lead.command));
-    lead.program_is_bundled = facts.is_bundled;
+    lead.program_is_bundled = facts.program_is_bundled;
     lead.node_checks = std::move(facts.checks);
     lead.stage = std::move(facts.stage);
   }

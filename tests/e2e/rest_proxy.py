@@ -5,8 +5,9 @@
        rest_proxy.py SOCKET warn|error REAL-SOCKET
        rest_proxy.py FILE tls CERTIFICATE KEY REAL-PORT
 
-Plays a network that fails between dlrun and a real slurmrestd, a server of another kind (answer),
-or TLS in front of a real slurmrestd on loopback (tls). Listens on the unix socket SOCKET.
+Plays one of these: a network that fails between dlrun and a real slurmrestd; a server of another
+kind (answer); TLS in front of a real slurmrestd on loopback (tls). Listens on the unix socket
+SOCKET.
 
   swallow  A submission reaches slurmrestd, but its connection ends without a reply. Other requests
            pass.

@@ -88,10 +88,10 @@ def untrue(
     return wrong
 
 
-def wrong_starts(job: Job, attempt: int | None) -> list[str]:
+def wrong_starts(job: Job, last_attempt: int | None) -> list[str]:
     """Returns a text for each start that should not have happened: a second start of a rank in an
     attempt, a start in an attempt that is not on the record, and a start while an earlier program
-    of the rank still ran. attempt: the last attempt on the record; None if it has none."""
+    of the rank still ran. last_attempt: the last attempt on the record; None if it has none."""
     starts = job.starts()
     twice = [
         f"rank {rank} was started {count} times in attempt {number}"
@@ -103,7 +103,7 @@ def wrong_starts(job: Job, attempt: int | None) -> list[str]:
     strange = [
         f"attempt {number} of rank {rank} is not on the record"
         for number, rank, _, _ in starts
-        if attempt is None or number > attempt
+        if last_attempt is None or number > last_attempt
     ]
     overlaps = [
         f"rank {rank} of attempt {number} on {node}: an earlier one still ran"
