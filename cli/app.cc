@@ -176,7 +176,8 @@ std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, Globa
     called->add(*app, action);
     return app;
   }
-  app->set_help_flag("-h,--help", "Print the help of the command and exit");  // also of subcommands
+  // Each subcommand inherits this flag.
+  app->set_help_flag("-h,--help", "Print the help of the command and exit");
   app->set_version_flag("--version", global != nullptr ? global->version : std::string());
   app->footer(kFooter);
   app->get_formatter()->column_width(34);

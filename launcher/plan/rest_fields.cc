@@ -122,7 +122,7 @@ constexpr auto kOptions = std::to_array<SbatchOptionRow>({
      "SLURM_MEM_PER_GPU"},
     number_option("--mincpus", 0, "minimum_cpus_per_node"),
     {"--nice", 0, false, {kNiceText, "nice"}, {kNice, "nice"}},
-    {"--no-kill", 'k', false, {kWordSet, "no_kill"}, {kFalse, "kill_on_node_fail"}},
+    {"--no-kill", 'k', false, {kSetForTrue, "no_kill"}, {kFalse, "kill_on_node_fail"}},
     {"--no-requeue", 0, false, {kTrue, "no_requeue"}, {kFalse, "requeue"}},
     {"--nodelist", 'w', true, {kText, "nodelist"}, {kTextInList, "required_nodes"}},
     text_option("--nodes", 'N', "nodes"),

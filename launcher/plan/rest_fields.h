@@ -20,7 +20,7 @@ enum class RestKind {
   kFalse,            ///< false; the option has no value
   kYesNo,            ///< a boolean, from yes or no
   kIsNot0,           ///< a boolean, from a number
-  kWordSet,          ///< the text "set": v0.0.38 rejects `true`, which the API documents
+  kSetForTrue,       ///< the text "set": v0.0.38 rejects `true`, which the API documents
   kExclusive,        ///< text, or "exclusive" without a value
   kNiceText,         ///< text, or "100" without a value, as sbatch sets it
   kNice,             ///< an integer, or 100 without a value

@@ -221,7 +221,7 @@ void set_unparsed(Json& job, const RestField& field, const std::optional<std::st
     case RestKind::kExclusive:
       target = value.value_or("exclusive");
       break;
-    case RestKind::kWordSet:
+    case RestKind::kSetForTrue:
       target = "set";
       break;
     case RestKind::kNiceText:
@@ -252,7 +252,7 @@ ExpectedForm append_gpus(Json& job, const RestField& field, std::string_view tex
 }  // namespace
 
 bool rest_kind_is_flag(RestKind kind) {
-  return kind == RestKind::kTrue || kind == RestKind::kFalse || kind == RestKind::kWordSet ||
+  return kind == RestKind::kTrue || kind == RestKind::kFalse || kind == RestKind::kSetForTrue ||
          kind == RestKind::kJobFlag;
 }
 

@@ -77,8 +77,8 @@ Result<> check_can_rehearse(const LoadedSpec& loaded) {
 
 /// Writes rehearsal.json of the run: the rehearsal's id and the run's requests. A failure is a
 /// warning: both jobs are queued.
-void name_rehearsal_in_run(Reporter& reporter, const RunDirectory& rehearsal,
-                           const RunDirectory& run, const JobSpec& spec) {
+void record_rehearsal_in_run(Reporter& reporter, const RunDirectory& rehearsal,
+                             const RunDirectory& run, const JobSpec& spec) {
   RehearsalNote note;
   note.id = rehearsal.id;
   note.ranks_per_node = ranks_per_node(spec);
@@ -210,7 +210,7 @@ Result<SubmittedChain> submit_rehearsed(Context& context, Reporter& reporter,
         command_for_run(options, chain.submitted.front()));
     return chain;
   }
-  name_rehearsal_in_run(reporter, rehearsal_run, real->run, spec);
+  record_rehearsal_in_run(reporter, rehearsal_run, real->run, spec);
   chain.submitted.push_back(std::move(*real));
   return chain;
 }

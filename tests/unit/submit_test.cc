@@ -320,7 +320,7 @@ TEST_CASE_FIXTURE(Cluster,
   std::ofstream(folder / "x.sh") << rendered;
   const auto submitted = submit("x.sh");
   REQUIRE_MESSAGE(submitted.has_value(), (submitted ? "" : submitted.error().message));
-  // Only the lines of an edited script say what it starts.
+  // An edited script starts what its lines say, not what the carried spec says.
   rendered.insert(rendered.find('\n') + 1, "# mine\n");
   std::ofstream(folder / "y.sh") << rendered;
   const auto edited = submit("y.sh");
