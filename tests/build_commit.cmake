@@ -32,8 +32,9 @@ expect(plain "" "a tree without git")
 file(WRITE ${BINARY}/archive/cmake/archive_commit.txt "0123456789abcdef0123456789abcdef01234567\n")
 expect(archive "0123456789ab" "a tree from git archive")
 file(COPY ${SOURCE}/cmake/archive_commit.txt DESTINATION ${BINARY}/plain/cmake)
-if(EXISTS ${SOURCE}/.git) # In a tree from `git archive` the copied file holds a commit.
-  expect(plain "" "a copy of the checkout's files")
+# If dlrun's own tree is from `git archive`, the copied file holds a commit.
+if(EXISTS ${SOURCE}/.git)
+  expect(plain "" "a copy of archive_commit.txt from dlrun's checkout")
 endif()
 
 git(init --quiet)

@@ -41,7 +41,7 @@ bool all_have_epochs(const Reports& reports) {
 /// Returns the value of each report. Returns nullopt if a value is unknown or not positive, or if
 /// all values are the same within kSameWithin.
 template <typename Value>
-std::optional<std::vector<double>> differing(const Reports& reports, const Value& value) {
+std::optional<std::vector<double>> values_if_different(const Reports& reports, const Value& value) {
   std::vector<double> values;
   for (const RunReport* report : reports) {
     const auto one = value(*report);
@@ -91,11 +91,11 @@ ReportedAxis::ReportedAxis(const Reports& reports) : per_step_(reports.size(), 1
     kind_ = all_have_epochs(reports) ? Kind::kReportedEpochs : Kind::kTime;
     return;
   }
-  if (const auto steps = differing(reports, steps_per_epoch)) {
+  if (const auto steps = values_if_different(reports, steps_per_epoch)) {
     kind_ = Kind::kEpochsOfSteps;
     std::transform(steps->begin(), steps->end(), per_step_.begin(),
                    [](double per_epoch) { return 1 / per_epoch; });
-  } else if (auto samples = differing(reports, samples_per_step)) {
+  } else if (auto samples = values_if_different(reports, samples_per_step)) {
     kind_ = Kind::kSamples;
     per_step_ = std::move(*samples);
   }

@@ -47,9 +47,9 @@ class Provenance {
   /// folder.
   void set_directory(std::filesystem::path directory) { directory_ = std::move(directory); }
 
-  /// Sets the container's image, as the spec names it. For a file, records its size and time, and
-  /// the digest if `container import` made it. The digest behind a registry's name is known only to
-  /// the node that fetches it.
+  /// Sets the container's image, as the spec names it. For a file, records its size and time; for a
+  /// file that `container import` made, also the digest. The digest of an image in a registry is
+  /// known only to the node that fetches the image.
   void set_image(std::string image) { image_ = std::move(image); }
 
   /// Waits for git and writes provenance.json and, if there are uncommitted changes, tree.patch.

@@ -10,7 +10,7 @@ namespace dlrun {
 namespace {
 
 /// Fails with kUsage if the job has components, so that the number of a rank is not enough.
-Result<> refuse_missing_component(const IndexEntry& run) {
+Result<> require_no_components(const IndexEntry& run) {
   std::error_code error;
   if (!std::filesystem::exists(run.path / "components.json", error)) return {};
   return fail(Errc::kUsage, "{}: has several components, each with its own ranks: give --component",
@@ -36,7 +36,7 @@ Result<LogReader> open_run_log(RunInspector& inspector, const IndexEntry& run,
   if (!path && facts.submission && !facts.submission->output.empty() && is_ended)
     return fail(Errc::kNotFound, "{}: only Slurm knows which file its log is: {}", run.id,
                 printable(facts.submission->output));
-  if (choice.rank && choice.component.empty()) DLRUN_TRY(refuse_missing_component(run));
+  if (choice.rank && choice.component.empty()) DLRUN_TRY(require_no_components(run));
   return fail(Errc::kNotFound, "{}: there is no {}{}; the run is {}",
               path ? printable(path->string()) : run.id, choice.rank ? "log of this rank" : "log",
               is_ended ? "" : " yet", status ? std::string(word(status->state)) : "unknown");
@@ -67,7 +67,7 @@ Result<std::optional<std::vector<std::int64_t>>> parse_rank_list(std::string_vie
 Result<std::vector<std::int64_t>> ranks_with_log(const IndexEntry& run,
                                                  std::optional<std::int64_t> attempt,
                                                  const std::string& component) {
-  if (component.empty()) DLRUN_TRY(refuse_missing_component(run));
+  if (component.empty()) DLRUN_TRY(require_no_components(run));
   DLRUN_TRY_ASSIGN(const auto facts, RunInspector::read_facts(run.path));
   const auto folder =
       rank_log(run.path, attempt.value_or(facts.record.attempt), 0, component).parent_path();

@@ -120,7 +120,7 @@ class Attempt {
   void on_hello(int rank, const Hello& hello, Clock::time_point now);
   /// Notes that the rank's check of collectives has opened its device and waits for the other
   /// ranks.
-  void on_check_arrival(int rank);
+  void on_arrival_at_check(int rank);
   /// Notes that the rank's check of collectives passed. Its program starts now.
   void on_checked(int rank, Clock::time_point now);
   /// Handles a failed check of collectives. is_own: true if the rank itself failed, false if the

@@ -46,7 +46,7 @@ void Attempt::blame_node(const std::string& host) {
   if (std::find(lost.begin(), lost.end(), host) == lost.end()) lost.push_back(host);
 }
 
-void Attempt::on_check_arrival(int rank) {
+void Attempt::on_arrival_at_check(int rank) {
   if (auto* const running = in<Running>()) running->arrived.insert(rank);
 }
 

@@ -120,7 +120,7 @@ void AttemptRunner::handle(const Sender& from, const to_lead::Warning& warning) 
 }
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Checking&) {
-  attempt_->on_check_arrival(from.rank);
+  attempt_->on_arrival_at_check(from.rank);
 }
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Checked&) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Jobs in containers with enroot, without pyxis: the installed one or the testbed's stand-in.
+# Jobs in containers without pyxis, with the installed enroot or the testbed's stand-in for enroot.
 # timeout: 300
 
 load helpers

@@ -38,7 +38,7 @@ setup() { dir=$(fresh_dir); }
     is_running
 }
 
-@test "a client waits until the program listens, over a socket that only the user can reach" {
+@test "a client of a socket that only the user can reach waits until the program listens" {
     submit_servers later
     # shellcheck disable=SC2034 # start_forward uses it
     forward_env=(SSH_CONNECTION=x)

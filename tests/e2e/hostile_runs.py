@@ -209,6 +209,8 @@ def fifos(run, arguments):
 
 
 def fifo_logs(run, arguments):
+    """The logs and other files that commands show are FIFOs. The files with the run's state are
+    not."""
     for name in FILES[-3:] + ["job.sh", "resolved.yaml", "spec.yaml", "metrics.jsonl",
                               "ranks.json"]:
         (run / name).unlink()

@@ -82,7 +82,7 @@ TEST_CASE(
   scene.pass(seconds(50));
   CHECK(scene.notes.broadcasts_of("end") == 0);
   SUBCASE("all ranks join, and the collective works") {
-    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_check_arrival(rank);
+    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_arrival_at_check(rank);
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checked(rank, scene.now);
     CHECK(scene.notes.last("checked") == Json{{"ranks", 4}, {"seconds", 50}});
     // A hang can be detected from now on.
@@ -92,7 +92,7 @@ TEST_CASE(
   std::vector<std::string> lost;
   auto reason = EndReason::kRankFailed;
   SUBCASE("one rank does not join") {
-    for (const int rank : {0, 1, 3}) scene.attempt.on_check_arrival(rank);
+    for (const int rank : {0, 1, 3}) scene.attempt.on_arrival_at_check(rank);
     scene.attempt.on_check_failed(0, "gloo: timed out", false, scene.now);
     lost = {"n2"};
     CHECK(scene.notes.printed.back() ==
@@ -112,7 +112,7 @@ TEST_CASE(
     reason = EndReason::kNotFit;
   }
   SUBCASE("all ranks join, and the collective fails") {
-    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_check_arrival(rank);
+    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_arrival_at_check(rank);
     scene.attempt.on_check_failed(1, "nccl: timed out", false, scene.now);
     reason = EndReason::kNotFit;
     CHECK(scene.notes.printed.back() ==

@@ -236,7 +236,7 @@ TEST_CASE("a file of more than 64 GiB that its manifest declares does not count 
 }
 #endif
 
-TEST_CASE("a checkpoint that could not be read again is not saved, and the last one stays") {
+TEST_CASE("a checkpoint that no reader would accept is not saved, and the last one stays") {
   const TemporaryDirectory folder;
   REQUIRE(checkpoints_in(folder, 1).save(state_at(1), kTensorLayout));
   // The name of the tensor makes the header longer than the 64 MiB that a reader accepts.

@@ -14,7 +14,7 @@ namespace dlrun::trainer {
 void update_whole(const ExchangeContext& context, StepInfo info);
 
 /// The intervals of a step in which each rank updates a part of the parameters.
-class PartTiming {
+class PartialUpdateTiming {
  public:
   using Time = std::chrono::steady_clock::time_point;
 

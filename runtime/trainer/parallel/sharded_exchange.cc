@@ -52,7 +52,7 @@ class ShardedExchange final : public GradientExchange {
  private:
   ExchangeContext context_;
   Array<float> sum_;  // over all ranks, of this rank's part of the gradients
-  PartTiming timing_;
+  PartialUpdateTiming timing_;
 };
 
 }  // namespace

@@ -89,7 +89,7 @@ class SharedExchange final : public GradientExchange {
   const SharedArrays& shared_;
   Array<float> sum_;    // over all ranks, of this rank's part of the gradients
   Array<float> piece_;  // copy of a piece of the parameters
-  PartTiming timing_;
+  PartialUpdateTiming timing_;
 };
 
 }  // namespace
