@@ -183,7 +183,7 @@ Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
 Result<> refuse_to_wait_for_foreign(const IndexEntry& run) {
   const auto owner = foreign_owner(run.path);
   if (!owner) return {};
-  DLRUN_TRY_ASSIGN(const auto parts, runs_of(run));  // the points of a sweep
+  DLRUN_TRY_ASSIGN(const auto parts, runs_of(run));  // a sweep's points, or the run
   const bool has_ended = std::all_of(parts.begin(), parts.end(), [](const IndexEntry& one) {
     return read_events(one.path).value_or(RunRecord{}).ended;
   });

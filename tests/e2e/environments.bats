@@ -92,7 +92,7 @@ count_environments() { find "$dir/.dlrun/uv" -mindepth 1 -maxdepth 1 -type d | w
     [[ $(dl logs --rank 1 last) == *"1 in $dir"* ]]
 }
 
-@test "a missing tool is refused by check and submit with its place, and nothing is queued" {
+@test "check and submit refuse a missing tool with the place of its key, and nothing is queued" {
     for name in pixi spack; do
         for command in check submit; do
             run dl "$command" "$name.yaml"

@@ -12,8 +12,8 @@
 namespace dlrun::agent {
 namespace {
 
-/// Puts the agent into the run's folder, and a wrapper in place of the trainer beside it. In each
-/// rank's check the wrapper runs `script` and then starts the real trainer, unless `script` exits.
+/// Puts the agent into `run.folder`, and a wrapper in place of the trainer beside it. In each rank's
+/// check the wrapper runs `script` and then starts the real trainer, unless `script` exits.
 void put_before_check(Run& run, const std::string& script) {
   run.agent = (run.folder / "dlrun-agent").string();
   fs::copy_file(kAgent, run.agent);

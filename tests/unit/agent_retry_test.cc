@@ -167,8 +167,8 @@ TEST_CASE("an attempt that got further than all before it resets the count of fr
 }
 
 TEST_CASE(
-    "a time limit and a preemption do not count as lack of progress for a silent program, but "
-    "use its budget") {
+    "a time limit and a preemption do not count as lack of progress for a program that reports no "
+    "steps, but use its budget") {
   const std::vector<std::optional<std::int64_t>> no_steps(50);
   CHECK(attempts_of(any_cause(20), no_steps, Cause::kTimeout) == 21);
   CHECK(attempts_of(any_cause(20), no_steps, Cause::kPreemption) == 21);
@@ -363,9 +363,11 @@ TEST_CASE("no field of a job is read from its name, its command, its paths or it
   CHECK_FALSE(facts.seconds_to_limit.has_value());
 }
 
-TEST_CASE("a silent program counts as hung only if it has reported before or a limit is set") {
+TEST_CASE(
+    "a run that gives no sign of life counts as hung only if it has reported progress before or a "
+    "limit is set") {
   HangWatch::Clock::time_point now{std::chrono::hours(1)};
-  SUBCASE("silent, no limit") {
+  SUBCASE("it reports no progress, no limit: never") {
     HangWatch watch(std::nullopt);
     watch.on_start(now);
     watch.on_sign_of_life(now + seconds(5));
@@ -380,7 +382,7 @@ TEST_CASE("a silent program counts as hung only if it has reported before or a l
     CHECK(*watch.hang_message(now + seconds(5) + HangWatch::kProgressLimit) ==
           "the run hangs: no progress was reported for 1800 s; the last was step 120");
   }
-  SUBCASE("silent, with a limit: printed output is a sign of life") {
+  SUBCASE("it reports no progress, with a limit: printed output is a sign of life") {
     HangWatch watch(seconds(15));
     watch.on_start(now);
     watch.on_output(now + seconds(10));
