@@ -115,11 +115,11 @@ constexpr std::string_view kOnTerm = "true";
 constexpr std::string_view kOnTermOfSession =
     R"sh(others | sed "s/^ *//;s/ .*//" | xargs --no-run-if-empty kill -HUP; enroot remove --force "$name"; exit 143)sh";
 
-/// Creates a named container, which stays for later jobs, and then ends: the function has the name
-/// of the one above, but holds nothing. Another job may create the same container
-/// at the same time, on this node or on a node that shares enroot's data directory. Therefore the
-/// lock file is in the data directory. The script reads the path of that directory from an error
-/// message of enroot, because enroot prints the path nowhere else.
+/// The variant of kHoldContainer for a named container, which stays for later jobs: creates it, and
+/// then ends without holding anything. Another job may create the same container at the same time,
+/// on this node or on a node that shares enroot's data directory. Therefore the lock file is in the
+/// data directory. The script reads the path of that directory from an error message of enroot,
+/// because enroot prints the path nowhere else.
 constexpr std::string_view kCreateNamedContainer = R"sh(hold_container() { # IMAGE
   local name=@NAME@ dlrun_data dlrun_messages dlrun_making
   dlrun_messages=$(mktemp)

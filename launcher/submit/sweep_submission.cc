@@ -137,8 +137,8 @@ Result<> send(const Context& context, const RunDirectory& run,
   return {};
 }
 
-/// Removes the secrets of those points whose array Slurm has certainly not accepted. An array
-/// without a recorded job may still be queued and then reads its secrets. point_folders: the
+/// Removes the secrets of those points whose array Slurm has certainly not accepted. An array whose
+/// submission got no answer may still be queued and then reads its secrets. point_folders: the
 /// points' run directories; the parent of each is its array's directory.
 void remove_secrets_of_unaccepted(const std::vector<std::filesystem::path>& point_folders) {
   // Key: an array's directory. Value: true if Slurm may still have the array.
