@@ -12,8 +12,8 @@
 namespace dlrun::agent {
 namespace {
 
-/// Puts the agent into `run.folder`, and a wrapper in place of the trainer beside it. In each rank's
-/// check the wrapper runs `script` and then starts the real trainer, unless `script` exits.
+/// Puts the agent into `run.folder`, and a wrapper in place of the trainer beside it. In each
+/// rank's check the wrapper runs `script` and then starts the real trainer, unless `script` exits.
 void put_before_check(Run& run, const std::string& script) {
   run.agent = (run.folder / "dlrun-agent").string();
   fs::copy_file(kAgent, run.agent);
@@ -37,7 +37,9 @@ TEST_CASE("if the collective works, the programs start after all ranks have pass
   CHECK(run.events("checked")[0]["ranks"] == 3);
 }
 
-TEST_CASE("an all-reduce slower than the site's figure ends the run, with both figures") {
+TEST_CASE(
+    "an all-reduce slower than the site expects ends the run, with the measured and the expected "
+    "rate") {
   Run run;
   put_before_check(run, "");
   SUBCASE("the ranks of a node are too slow, and the node is named") {

@@ -1,5 +1,5 @@
-// Tests the code that goes to a host with -H: the list of its files, the checks of paths, and its
-// mirror.
+// Tests how the user's code goes to a host with -H: the list of its files, the checks of paths, and
+// its mirror.
 
 #include <fcntl.h>
 #include <sys/file.h>
