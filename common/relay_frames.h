@@ -23,7 +23,7 @@ enum class FrameKind : std::uint8_t {
   kCredit = 5,   ///< the end that gets it may send this many more bytes of kData; payload: 4 bytes
   kEnd = 6,      ///< no more bytes follow in this direction
   kReset = 7,    ///< the connection is closed in both directions; payload: the reason, for people
-  kAlive = 8,    ///< dlrun: the forwarding continues; channel 0 (kRelayBeat in relay_mux.h)
+  kAlive = 8,    ///< dlrun: the forwarding continues; on channel 0, every kRelayBeat (relay_mux.h)
 };
 
 /// The largest payload of a frame, in bytes.

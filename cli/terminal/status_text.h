@@ -16,7 +16,7 @@ namespace dlrun {
 [[nodiscard]] Text status_text(const IndexEntry& run, const RunStatus& status,
                                const std::vector<std::string>& waits = {});
 
-/// Prints how the run ended to standard error. If `json` is set, first prints the status as JSON to
+/// Prints to standard error how the run ended. If `json` is set, first prints the status as JSON to
 /// standard output. Returns exit_code_of_state().
 [[nodiscard]] int print_end(const Cli& cli, const IndexEntry& run, const RunStatus& status,
                             bool json = false);

@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
     return kExitUsage;
   }
   const auto env = dlrun::Env::of_process();
-  const auto print_failure = [](const dlrun::Result<>& result) {
+  const auto print_any_failure = [](const dlrun::Result<>& result) {
     if (result) return 0;
     std::fprintf(stderr, "dlrun-agent: %s\n", result.error().message.c_str());
     return exit_code_of(result.error());
@@ -63,9 +63,9 @@ int main(int argc, char** argv) {
     return print_report(collect_outputs(*collect, env));
   }
   if (const auto* relay = std::get_if<RelayOptions>(&*invocation))
-    return print_failure(run_relay(*relay));
+    return print_any_failure(run_relay(*relay));
   if (const auto* sshd = std::get_if<SshdOptions>(&*invocation))
-    return print_failure(run_sshd(*sshd, env));
+    return print_any_failure(run_sshd(*sshd, env));
   if (const auto* notify = std::get_if<NotifyHelperOptions>(&*invocation)) {
     return run_notify_helper(*notify, env, [](std::string_view line) {
       std::fprintf(stderr, "dlrun: %.*s\n", static_cast<int>(line.size()), line.data());

@@ -255,7 +255,7 @@ Result<> RankRunner::launch_program() {
   return {};
 }
 
-bool RankRunner::take_blame(const Json& body) {
+bool RankRunner::note_blame(const Json& body) {
   if (!body.is_object()) return false;
   const auto words = body.find("failed");
   const auto of = body.find("of");
@@ -270,7 +270,7 @@ bool RankRunner::take_blame(const Json& body) {
 void RankRunner::on_program_message(const MessageToLead& message) {
   const auto* progress = std::get_if<to_lead::Progress>(&message);
   if (progress == nullptr) return lead_.send(message);
-  if (!take_blame(progress->body)) on_progress(*progress);
+  if (!note_blame(progress->body)) on_progress(*progress);
 }
 
 void RankRunner::on_progress(const to_lead::Progress& progress) {

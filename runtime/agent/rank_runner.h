@@ -49,7 +49,7 @@ class RankRunner final : public RankOutlet {
   RankRunner(const RankOptions& options, Env env, const World& world, EventLoop& loop,
              const Guarded& guarded);
 
-  /// Runs until the program and all its processes have ended. Returns the exit code of the process.
+  /// Runs until the program and all its processes have ended. Returns the agent's exit code.
   int run();
 
   // RankOutlet
@@ -85,7 +85,7 @@ class RankRunner final : public RankOutlet {
   void look_at_progress(bool is_last = false);
   /// Handles the report in which dlrun's trainer names the rank that makes it fail. Returns false
   /// for other reports.
-  [[nodiscard]] bool take_blame(const Json& body);
+  [[nodiscard]] bool note_blame(const Json& body);
 
   void on_message(std::string_view payload);
   void mark_stderr();
@@ -121,8 +121,8 @@ class RankRunner final : public RankOutlet {
   /// Locks the staged data, and then tells lead that this node is ready. Without lead, starts the
   /// program instead. Tries again at the next tick while another run locks the data.
   void hold_staged_data();
-  /// Checks that this rank sees the data that the first rank has staged. Fails with kNotFound if it
-  /// does not. Other failures are those of node_place().
+  /// Checks that this rank sees the data that the first rank of its node has staged. Fails with
+  /// kNotFound if it does not. Other failures are those of node_place().
   Result<> find_staged_data() const;
   void schedule_outputs(Clock::time_point now);
   /// Notes that the programs were ended this long ago, so that their newest files may be torn.

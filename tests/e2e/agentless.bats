@@ -100,7 +100,7 @@ YAML
 it'\''s "$HOME" `id` \ {x} 0'* ]]
 }
 
-@test "rank 0 skips a port that is in use or that another job has chosen" {
+@test "the script chooses no port for rank 0 that is in use or that another job has chosen" {
     write_spec torch 'nodes: 1'
     dl render torch.yaml | sed -n '/^# A port for/,/^export DLRUN_MASTER_PORT/p' \
         >"$BATS_TEST_TMPDIR/choose"

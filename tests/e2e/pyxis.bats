@@ -43,7 +43,7 @@ setup() { write_boxed_job pyxis 1 1; }
     [[ $output == *odd* ]]
 }
 
-@test "a job's variable overrides the image's, which keeps the variables that the job lacks" {
+@test "a job's variable overrides the image's, and a variable that only the image has is kept" {
     run inside 'echo "$IN_BOTH/$ONLY_IMAGE/$PLAIN"' --set environment.vars.IN_BOTH=job \
         --set environment.vars.PLAIN="a b"
     echo "$output"

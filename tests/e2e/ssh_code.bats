@@ -6,7 +6,7 @@
 load helpers
 load ssh
 
-@test "the files that git lists are copied, deletions follow, and other files on the host stay" {
+@test "the files that git lists and their deletions are copied, and other files on the host stay" {
     local mirror
     make_code
     as_user mkdir "$dir/src"

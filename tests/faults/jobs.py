@@ -165,9 +165,9 @@ class Job:
         os.chown(path, self.testbed.user.pw_uid, self.testbed.user.pw_gid)
 
     def dlrun(
-        self, *words: str, path: str = "", limit_s: float = 60
+        self, *words: str, path_prefix: str = "", limit_s: float = 60
     ) -> subprocess.CompletedProcess[str]:
-        return self.testbed.as_user(["dlrun", *words], self.folder, path, limit_s)
+        return self.testbed.as_user(["dlrun", *words], self.folder, path_prefix, limit_s)
 
     def submit(self) -> None:
         done = self.dlrun("submit", "exp.yaml", "--runs", str(self.runs), "--json")

@@ -108,7 +108,7 @@ def submit_with(fates: tuple[str, ...]) -> Callable[[Job, random.Random], str]:
         known: set[pathlib.Path] = set()
         for _ in range(2):
             done = job.dlrun(
-                "submit", "exp.yaml", "--runs", str(job.runs), "--json", path=str(folder)
+                "submit", "exp.yaml", "--runs", str(job.runs), "--json", path_prefix=str(folder)
             )
             (job.folder / "fate").write_text("none")
             # The names of two runs of the same second differ in a random part, so sorting does not

@@ -228,10 +228,11 @@ int main(int argc, char** argv) {
   auto store = open_store_for(backend, *world, env);
   if (arguments[1] == "no_server") {
     // The environment names a launcher that does not exist, so PMIx_Init must fail.
-    const bool is_clear = !store && store.error().code == Errc::kUnavailable &&
-                          store.error().message.starts_with("store over PMIx: PMIx_Init: ");
-    return report(is_clear ? std::vector<std::string>{}
-                           : std::vector{store ? "a store" : store.error().message});
+    const bool is_expected_error =
+        !store && store.error().code == Errc::kUnavailable &&
+        store.error().message.starts_with("store over PMIx: PMIx_Init: ");
+    return report(is_expected_error ? std::vector<std::string>{}
+                                    : std::vector{store ? "a store" : store.error().message});
   }
   if (!store) return report({store.error().message});
   if (*store == nullptr) return report({"there is no store"});

@@ -303,8 +303,8 @@ TEST_CASE("a job that is killed while it writes its claim leaves no claim, and c
 }
 
 TEST_CASE(
-    "only the job that the run was made for may replace a torn claim that an earlier version has "
-    "left") {
+    "only the job that the run was made for may replace a torn claim that an earlier version of "
+    "dlrun has left") {
   for (const auto* torn : {"", R"({"cluster":"al)"}) {
     CAPTURE(torn);
     const Folder folder;
