@@ -9,7 +9,7 @@
 namespace dlrun {
 namespace {
 
-std::optional<std::unordered_set<std::string>> names_in(const std::string& parent) {
+std::optional<std::unordered_set<std::string>> entries_of(const std::string& parent) {
   struct CloseFolder {
     void operator()(DIR* folder) const { ::closedir(folder); }
   };
@@ -35,7 +35,7 @@ bool ExistingFolders::has(const std::filesystem::path& folder) {
     std::string parent = path.substr(0, slash);
     auto found = names_.find(parent);
     if (found == names_.end()) {
-      Names names = names_in(parent);
+      Names names = entries_of(parent);
       found = names_.emplace(std::move(parent), std::move(names)).first;
     }
     if (found->second) return found->second->contains(path.substr(slash + 1));
