@@ -137,7 +137,7 @@ class Simulation {
 
   void handle(SimulatedRank& rank, const to_rank::Start& start);
   void handle(SimulatedRank& rank, const to_rank::End& end);
-  void handle(SimulatedRank&, const to_rank::Beat&) { ++lead_beats_; }
+  void handle(SimulatedRank&, const to_rank::Beat&) {}
   void handle(SimulatedRank& rank, const to_rank::Noted&) { rank.phase = RankPhase::kGone; }
   template <typename Message>
   void handle(SimulatedRank&, const Message&) {}
@@ -164,7 +164,7 @@ class Simulation {
   int started_ = 0;                  ///< ranks that have received Start
   int told_to_end_ = 0;              ///< ranks that have received End
   int gone_ = 0;                     ///< ranks whose connection is closed
-  std::int64_t tries_ = 0, lead_beats_ = 0, lead_beats_before_ = 0;
+  std::int64_t tries_ = 0;
   std::string last_try_error_;
   ProcessorTime before_{};
   nlohmann::ordered_json measured_;
@@ -390,13 +390,11 @@ void Simulation::check_phase(Clock::time_point now) {
 Result<> Simulation::change_phase(Clock::time_point now) {
   if (phase_ == Phase::kSettling) {
     DLRUN_TRY_ASSIGN(before_, processor_time_of(lead_.pid));
-    lead_beats_before_ = lead_beats_;
   } else if (phase_ == Phase::kWatching) {
     DLRUN_TRY_ASSIGN(const auto after, processor_time_of(lead_.pid));
     measured_["watched_s"] = seconds_between(phase_began_, now);
     measured_["user_s"] = after.user_s - before_.user_s;
     measured_["system_s"] = after.system_s - before_.system_s;
-    measured_["heartbeats_of_lead"] = lead_beats_ - lead_beats_before_;
   } else if (phase_ == Phase::kDying) {
     measured_["death_s"] = seconds_between(phase_began_, told_last_);
     measured_["gone"] = gone_;

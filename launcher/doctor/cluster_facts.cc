@@ -148,7 +148,6 @@ class ClusterSurvey {
     facts_.has_modules =
         user_env_.has("MODULESHOME") || user_env_.has("LMOD_CMD") || user_env_.has("LMOD_PKG");
     facts_.has_slurmrestd = find_program("slurmrestd", user_env_).has_value();
-    facts_.has_munge = munge_is_available();
     for (const char* name : {"SCRATCH", "WORK", "PSCRATCH", "SCRATCHDIR"}) {
       const std::string folder = user_env_.get_or(name, "");
       std::error_code error;

@@ -45,7 +45,7 @@ struct ClusterFacts {
   /// Container tools of the login node and their versions, in the order of preference.
   std::vector<std::pair<std::string, std::string>> container_tools;
   /// On the login node: the command module, the program slurmrestd, the socket of munged.
-  bool has_modules = false, has_slurmrestd = false, has_munge = false;
+  bool has_modules = false, has_slurmrestd = false;
   /// The first of SCRATCH, WORK, PSCRATCH and SCRATCHDIR that names a writable folder; empty: none.
   std::string scratch_variable;
   /// Interfaces of the login node whose names are usual for fast networks: ib0, hsn0.

@@ -77,7 +77,6 @@ struct Extent {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  [[nodiscard]] bool is_empty() const { return low > high; }
 };
 
 constexpr double kHighestPower = std::numeric_limits<double>::max_exponent10;

@@ -29,6 +29,18 @@ namespace {
   return parts;
 }
 
+/// Returns the sum of the numbers in the value of --gpus or a similar option, such as 2, a100:2 or
+/// a100:2,v100:2; nullopt if dlrun cannot read the value.
+[[nodiscard]] std::optional<std::int64_t> gpus_in_value(std::string_view value) {
+  std::int64_t sum = 0;
+  for (const std::string_view item : split(value, ',')) {
+    const auto asked = parse_gpus(item);
+    if (!asked) return std::nullopt;
+    sum += asked->count;
+  }
+  return sum;
+}
+
 /// Returns the sum of two parts' resources. The time is that of the first part, in which the job
 /// script runs.
 [[nodiscard]] Requested sum_of(const Requested& a, const Requested& b) {
@@ -47,13 +59,6 @@ namespace {
     const auto value = text ? parse_int(*text) : std::nullopt;
     return value && *value >= 0 && *value <= kMost ? value : std::nullopt;
   };
-  const auto gpus = [&](std::string_view long_name,
-                        std::string_view short_name) -> std::optional<std::int64_t> {
-    const auto text = sbatch_value(script, long_name, short_name);
-    if (!text) return std::nullopt;
-    const auto asked = parse_gpus(*text);
-    return asked ? std::optional(asked->count) : std::nullopt;
-  };
   Requested q;
   const auto nodes = sbatch_value(script, "--nodes", "-N");
   const auto tasks = number("--ntasks", "-n");
@@ -65,15 +70,17 @@ namespace {
   }
   q.tasks = tasks;
   if (!tasks && q.nodes) q.tasks = *q.nodes * number("--ntasks-per-node", "").value_or(1);
-  const auto gres = sbatch_value(script, "--gres", "");
-  if (const auto job_gpus = gpus("--gpus", "-G")) {
-    q.gpus = job_gpus;
-  } else if (const auto task_gpus = gpus("--gpus-per-task", "")) {
-    if (q.tasks) q.gpus = *task_gpus * *q.tasks;
+  if (const auto of_job = sbatch_value(script, "--gpus", "-G")) {
+    q.gpus = gpus_in_value(*of_job);
+  } else if (const auto of_task = sbatch_value(script, "--gpus-per-task", "")) {
+    const auto task_gpus = gpus_in_value(*of_task);
+    if (task_gpus && q.tasks) q.gpus = *task_gpus * *q.tasks;
   } else {
-    const std::int64_t node_gpus =
-        gpus("--gpus-per-node", "").value_or(gres ? gpus_in_gres(*gres) : 0);
-    if (q.nodes || node_gpus == 0) q.gpus = node_gpus * q.nodes.value_or(0);
+    const auto of_node = sbatch_value(script, "--gpus-per-node", "");
+    const auto gres = sbatch_value(script, "--gres", "");
+    const auto node_gpus =
+        of_node ? gpus_in_value(*of_node) : std::optional(gres ? gpus_in_gres(*gres) : 0);
+    if (node_gpus && (q.nodes || *node_gpus == 0)) q.gpus = *node_gpus * q.nodes.value_or(0);
   }
   if (const auto cpus = number("--cpus-per-task", "-c"); cpus && q.tasks) q.cpus = *cpus * *q.tasks;
   if (const auto time = sbatch_value(script, "--time", "-t")) {

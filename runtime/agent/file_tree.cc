@@ -35,7 +35,7 @@ FileStamp stamp_of_stat(const struct stat& info) {
 
 /// Returns the entry for a result of lstat(). A device, FIFO or socket has the kind kOther.
 TreeEntry entry_of(std::string path, const struct stat& info) {
-  TreeEntry entry{.path = std::move(path), .stamp = stamp_of_stat(info), .mode = info.st_mode};
+  TreeEntry entry{.path = std::move(path), .stamp = stamp_of_stat(info)};
   entry.kind = S_ISDIR(info.st_mode)   ? TreeEntry::Kind::kFolder
                : S_ISREG(info.st_mode) ? TreeEntry::Kind::kFile
                : S_ISLNK(info.st_mode) ? TreeEntry::Kind::kLink
@@ -76,8 +76,9 @@ Result<> add_folder(const fs::path& top, const std::string& relative, int depth,
     if (entry.kind == TreeEntry::Kind::kLink) {
       const auto target = fs::read_symlink(at->path(), error);
       if (error) {
-        error.clear();
-        continue;  // the link has vanished
+        const int number = std::exchange(error, {}).value();
+        if (!has_vanished(number)) DLRUN_TRY(skip_or_fail(at->path(), number));
+        continue;
       }
       entry.link = target.string();
     }

@@ -90,7 +90,7 @@ def apply_mark(text, marks, where):
         marks["exits"] = int(match[1])
     elif text == "output is compared":
         marks["output"] = True
-    elif re.match(r"(file|not.?run|(the test runs )?first|exits?|output|page needs)\b", text):
+    elif re.match(r"(file|not.?run|before|exits?|output|page needs)\b", text):
         raise PageError(f"{where}: unknown mark '{text}'")
     else:
         return

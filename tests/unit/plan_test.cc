@@ -432,6 +432,8 @@ TEST_CASE(
   CHECK((some.nodes == 3 && some.tasks == 3 && some.gpus == 6 && some.cpus == 24 &&
          some.time_seconds == 5400));
   CHECK(requested_by("#SBATCH -n 6 --gpus-per-task=2").gpus == 12);
+  CHECK(requested_by("#SBATCH -N 2 --gpus-per-node=a100:2,v100:1").gpus == 6);
+  CHECK_FALSE(requested_by("#SBATCH -N 2 --gpus=all --gres=gpu:1").gpus.has_value());
   CHECK_FALSE(requested_by("#SBATCH -n 6 --gpus-per-node=2").gpus.has_value());
   CHECK_FALSE(requested_by("#SBATCH -N 2-4 --gpus-per-node=2").gpus.has_value());
   CHECK_FALSE(requested_by("#SBATCH --array=0-9 -G 1 -t 1").gpus.has_value());
