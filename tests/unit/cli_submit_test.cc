@@ -242,7 +242,7 @@ TEST_CASE_FIXTURE(ClusterFixture,
   CHECK_FALSE(has_path("sent"));
 }
 
-TEST_CASE_FIXTURE(CliFixture, "a hand-written script would be recorded in the site's runs folder") {
+TEST_CASE_FIXTURE(CliFixture, "--dry-run names the site's runs folder for a script, too") {
   choose_site();
   REQUIRE(write_file_atomic(folder / "job.sh", "#!/bin/sh\n#SBATCH -J own\ntrue\n"));
   CHECK(has(code_and_stderr({"submit", "job.sh", "--dry-run"}), "/of-the-site/"));

@@ -195,8 +195,8 @@ TEST_CASE("a run that did not complete, or asked for nothing, gets no suggestion
 }
 
 TEST_CASE(
-    "memory that is requested per CPU is converted to the memory of a node, which is unknown for a "
-    "request without a limit or of several parts") {
+    "memory that is requested per CPU is converted to the memory of a node, which is unknown for "
+    "--mem=0 and for heterogeneous jobs") {
   const auto asked = asked_resources(
       "#SBATCH --nodes=2\n#SBATCH --ntasks=4\n#SBATCH --cpus-per-task=5\n#SBATCH "
       "--mem-per-cpu=2G\n");
