@@ -12,9 +12,10 @@ enum class AddressSource {
   kLog,     ///< $ is a character like others
 };
 
-/// Returns the part of an address that may have a user before its last '@': the part before the
-/// path, or more if a password has '/', '?' or '#', as in https://user:pass/word@host. A password
-/// of at most five digits before a '/' counts as a port.
+/// Returns the user, password and host of an address together, such as user:password@host; the host
+/// alone if there is no user. Usually this is the part before the path. It is longer if a password
+/// has '/', '?' or '#', as in https://user:pass/word@host. A password of at most five digits before
+/// a '/' counts as a port.
 /// address: the text after "://".
 [[nodiscard]] std::string_view user_and_host_in(std::string_view address, AddressSource kind);
 

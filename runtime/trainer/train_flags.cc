@@ -99,8 +99,8 @@ std::vector<Flag<O>> optimizer_flags() {
       {"--momentum", number<O>(DLRUN_FIELD(optimizer.momentum), 0, 1),
        "sgd, nesterov, lars: momentum (0.9); rmsprop: momentum (0)"},
       {"--weight-decay", number<O>(DLRUN_FIELD(optimizer.weight_decay), 0, kLargestNumber),
-       "adds X times the parameter to the gradient (0; lars 1e-4), or for novograd and lion (0), "
-       "adamw and lamb (0.01) to the step"},
+       "adds X times the parameter to the gradient (0; lars 1e-4); novograd, lion (0), adamw and "
+       "lamb (0.01) add it to the step instead"},
       {"--beta1", number<O>(DLRUN_FIELD(optimizer.beta1), 0, kBelowOne),
        "adam, adamw, lamb, novograd, lion: decay rate of the mean gradient (0.9; novograd 0.95)"},
       {"--beta2", number<O>(DLRUN_FIELD(optimizer.beta2), 0, kBelowOne),

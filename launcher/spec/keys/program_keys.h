@@ -171,7 +171,8 @@ inline constexpr KeyRow kProgramKeys[] = {
    .fallback = "0", .example = "1"},
   {.path = "launch.mpi", FIELD(launch.mpi), .option = srun("--mpi"),
    .help = "srun uses this MPI plugin: for example pmix, pmi2 or none.",
-   .fallback = "Slurm's choice; if the preset needs MPI: the site's plugin, or pmix without one",
+   .fallback = "Slurm's choice; if the preset needs MPI: the site's plugin, or pmix if the site "
+               "names none",
    .example = "pmix"},
   {.path = "launch.cpu_bind", FIELD(launch.cpu_bind), .option = srun("--cpu-bind"),
    .help = "srun binds ranks to CPUs in this way. This key cannot be combined with resources.hint.",
