@@ -41,8 +41,8 @@ class ComponentPlanner {
   /// Returns true if lead must reserve a port for the component: for a service, and for a component
   /// whose preset has the field {port}.
   [[nodiscard]] bool needs_port(std::size_t index, const LaunchPlan& plan) const;
-  /// Moves the variables that the component itself sets from the prologue, which all components
-  /// share, to the component's rank agent.
+  /// Removes from the prologue, which all components share, the variables that the component sets
+  /// itself, and gives them to the component's rank agent.
   void move_own_variables(std::size_t index, LaunchPlan& plan) const;
   /// Adds a component's variables and folders to the job's prologue, and its step variables to the
   /// job's step variables.

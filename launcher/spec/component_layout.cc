@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "common/after_cycle.h"
 #include "common/text.h"
+#include "common/waiting_cycle.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/value_syntax.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "common/after_cycle.h"
 #include "common/text.h"
+#include "common/waiting_cycle.h"
 
 namespace dlrun::agent {
 namespace {

@@ -257,13 +257,14 @@ Result<> RankRunner::launch_program() {
 
 bool RankRunner::note_blame(const Json& body) {
   if (!body.is_object()) return false;
-  const auto words = body.find("failed");
-  const auto of = body.find("of");
-  if (words == body.end() || !words->is_string() || of == body.end() || !of->is_number_integer())
+  const auto message = body.find("failed");
+  const auto blamed = body.find("of");
+  if (message == body.end() || !message->is_string() || blamed == body.end() ||
+      !blamed->is_number_integer())
     return false;
-  const auto rank = of->get<std::int64_t>();
+  const auto rank = blamed->get<std::int64_t>();
   state_.on_blame(rank >= 0 && rank < world_.size ? static_cast<int>(rank) : -1,
-                  words->get<std::string>());
+                  message->get<std::string>());
   return true;
 }
 

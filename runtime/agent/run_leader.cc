@@ -258,7 +258,7 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
     }
     return {};
   }
-  if (borrowed_allocation_prevents_restart(plan, end) || !grow_memory(plan, end)) return {};
+  if (borrowed_allocation_prevents_restart(plan, end) || !plan_more_memory(plan, end)) return {};
   // Slurm itself carries out a user's requeue, and may have begun already.
   if (plan.cause == Cause::kRequeue) return {.next = Next::kSlurm, .cause = plan.cause};
   for (const auto& node : plan.bad_nodes) history_.add_bad_node(node);
@@ -451,7 +451,7 @@ void RunLeader::remember_bad_nodes(const AttemptEnd& end,
                end.message));
 }
 
-bool RunLeader::grow_memory(Plan& plan, AttemptEnd& end) const {
+bool RunLeader::plan_more_memory(Plan& plan, AttemptEnd& end) const {
   if (plan.cause != Cause::kOom || options_.retry.memory_factor <= 0 || !controller_) return true;
   const auto facts = controller_->job();
   const auto present_mib = facts ? facts->memory_mib : 0;

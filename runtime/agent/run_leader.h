@@ -125,7 +125,7 @@ class RunLeader {
   /// Sets plan.memory after the run ran out of memory, if the memory grows. Returns false, and adds
   /// the reason to end.message, if the memory may not grow, so that the run would end in the same
   /// way.
-  [[nodiscard]] bool grow_memory(Plan& plan, AttemptEnd& end) const;
+  [[nodiscard]] bool plan_more_memory(Plan& plan, AttemptEnd& end) const;
   /// Asks Slurm to requeue the job. Returns false if Slurm refuses; the caller then ends the run.
   bool requeue(AttemptEnd& end, const Plan& plan);
   /// Handles an end whose step could not be launched: if Slurm is ending the job, makes the job's
