@@ -27,6 +27,7 @@ Result<std::string> nodes_of_component(const ComponentOptions& component, const 
 
 /// Returns true if the srun options of the component give its step no GPU.
 bool has_no_gpus(const ComponentOptions& component) {
+  // The options of srun come before the command that it starts: dlrun-agent rank ...
   const auto end =
       std::find(component.srun_arguments.begin(), component.srun_arguments.end(), "rank");
   return std::find(component.srun_arguments.begin(), end, "--gpus-per-node=0") != end;

@@ -108,7 +108,7 @@ n2 1" ]
     cancel_jobs
 }
 
-@test "a job in batch preempts a job in preempt-now" {
+@test "a job in the partition batch preempts a job in the partition preempt-now" {
     dir=$(fresh_dir)
     low=$(as_user sbatch --parsable -p preempt-now -N4 --exclusive --time=5 --output="$dir/low" \
         --wrap 'echo runs; sleep 100')

@@ -66,7 +66,7 @@ TEST_CASE(
   CHECK(line_of(fault_after_edit("#: {", "# {")) == 3);
   CHECK(line_of(fault_after_edit("\"folder\"", "\"folded\"")) == 4);
   CHECK(line_of(fault_of_carried(text.substr(0, text.find("#| ")))) == 4);
-  // The title above the facts is missing.
+  // The comment line before the line `#: {...}` is missing.
   CHECK(line_of(fault_of_carried("#!/bin/bash\n#: {{\n#| name: a\n")) == 2);
   CHECK(line_of(fault_of_carried("#!/bin/bash\n#: mine\n" + text)) == 2);
   CHECK_FALSE(fault_of_carried(text));

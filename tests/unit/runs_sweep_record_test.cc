@@ -120,8 +120,8 @@ TEST_CASE("the journal of a point is its array's, with the job id of the task") 
 }
 
 TEST_CASE(
-    "for an array's task a user's output pattern is expanded with %A and %a, and not with %j, and "
-    "%a is refused for a job that is no task") {
+    "a user's output pattern is expanded for an array's task if it has %A and %a, but has no "
+    "expansion if it has %j, and a pattern with %a has none for a job that is no task") {
   CHECK(expand_output_pattern("o_%A_%a", "70_1", "eva") == "o_70_1");
   CHECK_FALSE(expand_output_pattern("o_%j", "70_1", "eva").has_value());
   CHECK_FALSE(expand_output_pattern("o_%a", "70", "eva").has_value());

@@ -190,9 +190,10 @@ TEST_CASE_FIXTURE(
   CHECK_FALSE(*read_rehearsal(rehearsal.run.path));
 }
 
-TEST_CASE_FIXTURE(RehearsalCluster,
-                  "the command for a run whose rehearsal is already submitted has all options and "
-                  "dependencies") {
+TEST_CASE_FIXTURE(
+    RehearsalCluster,
+    "if only the rehearsal was submitted, the dlrun command that the user gets for the "
+    "run has all options and dependencies") {
   SpecOptions options =
       options_of("resources: {time: 1h}\nlaunch: {command: [x]}\nafter: {ok: [5, 6]}\n");
   options.sets = {"name=my run"};
