@@ -14,14 +14,14 @@ void add_centred_sums(const float* x, const float* centre, std::size_t rows, std
 void add_centred_sums(const double* x, const double* centre, std::size_t rows, std::size_t channels,
                       double* sums);
 
-/// Adds dy and dy (x - mean) scale to sums, [2 x channels]. x, dy: [rows x channels], statistics:
-/// [2 x channels].
+/// Adds dy, and the product dy * (x - mean) * scale, to sums, [2 x channels]. x, dy: [rows x
+/// channels], statistics (mean and scale): [2 x channels].
 void add_backward_sums(const float* x, const float* dy, const float* statistics, std::size_t rows,
                        std::size_t channels, double* sums);
 void add_backward_sums(const double* x, const double* dy, const double* statistics,
                        std::size_t rows, std::size_t channels, double* sums);
 
-/// Computes y = (x - mean) scale gamma + beta, then max(y, 0) if with_relu. x, y: [rows x
+/// Computes y = (x - mean) * scale * gamma + beta, then max(y, 0) if with_relu. x, y: [rows x
 /// channels], statistics (mean, scale), parameters (gamma, beta): [2 x channels].
 void normalise(const float* x, const float* statistics, const float* parameters, std::size_t rows,
                std::size_t channels, bool with_relu, float* y);
