@@ -1,6 +1,6 @@
 # Installs the build of the build folder BINARY, moves what was installed, and builds
-# configs/examples/data_parallel.cc against it. Trains with one process and, if MPIEXEC is set, under
-# MPI.
+# configs/examples/data_parallel.cc against it. Trains with one process and, if MPIEXEC is set,
+# under MPI.
 set(folder ${BINARY}/installed-library)
 file(REMOVE_RECURSE ${folder})
 
@@ -35,8 +35,8 @@ if(MPIEXEC)
   set(ENV{OMPI_MCA_mpi_yield_when_idle} 1)
   set(ENV{OMPI_MCA_pml} ob1)
   set(ENV{OMPI_MCA_btl} self,vader,tcp)
-  run("two ranks" ${MPIEXEC} --oversubscribe --bind-to none -n 2 ${folder}/project/build/data-parallel
-    ${folder}/two.safetensors)
+  run("two ranks" ${MPIEXEC} --oversubscribe --bind-to none -n 2
+    ${folder}/project/build/data-parallel ${folder}/two.safetensors)
   if(NOT output MATCHES "step 30, 2 ranks: loss [01]\\.")
     message(FATAL_ERROR "unexpected output of two ranks: ${output}")
   endif()

@@ -77,7 +77,8 @@ Result<> add_folder(const fs::path& top, const std::string& relative, int depth,
       const auto target = fs::read_symlink(at->path(), error);
       if (error) {
         const int number = std::exchange(error, {}).value();
-        if (!has_vanished(number)) DLRUN_TRY(skip_or_fail(at->path(), number));
+        // EINVAL: something else has replaced the link.
+        if (!has_vanished(number) && number != EINVAL) DLRUN_TRY(skip_or_fail(at->path(), number));
         continue;
       }
       entry.link = target.string();

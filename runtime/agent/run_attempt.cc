@@ -47,7 +47,7 @@ constexpr milliseconds kAsleep{2000};
 constexpr std::chrono::seconds kSignalEarlyBy{90};
 /// Time before the limit that is reserved for ending the ranks and requeuing the job.
 constexpr std::chrono::seconds kRequeueReserve{15};
-constexpr milliseconds kLastSnapshotLimit{1000};   ///< time to write the last ranks.json
+constexpr milliseconds kLastRanksJsonLimit{1000};  ///< time to write the last ranks.json
 constexpr std::chrono::seconds kStepEndLimit{90};  ///< longest wait for srun after a success
 /// Pause before lead asks the controller again if it has not answered about failed nodes.
 constexpr milliseconds kAskAgain{2000};
@@ -430,7 +430,7 @@ void AttemptRunner::write_samples(Clock::time_point now, bool is_last) {
   if (samples_.is_record_due(now)) {
     if (const auto samples = samples_.take_event(now)) record(*samples);
   }
-  if (is_last) std::ignore = ranks_file_.drain(kLastSnapshotLimit);
+  if (is_last) std::ignore = ranks_file_.drain(kLastRanksJsonLimit);
   if (auto failure = ranks_file_.take_failure()) {
     say(fmt::format("{}; `dlrun top` will not see the ranks", failure->message));
     record(events::Warning{.message = failure->message});

@@ -21,8 +21,8 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::size_t kKeptSrunLines = 12;
-constexpr std::size_t kKeptLineBytes = 1024;  ///< bytes of one line
+constexpr std::size_t kKeptSrunLines = 12;    ///< of srun itself, for the message about its end
+constexpr std::size_t kKeptLineBytes = 1024;  ///< of one of these lines
 /// Time for a process to end after SIGKILL. The kernel may delay its end.
 constexpr std::chrono::milliseconds kKillLimit{2000};
 

@@ -160,9 +160,10 @@ class Testbed:
         return pid if os.path.exists(f"/proc/{pid}") else None
 
     def as_user(
-        self, words: Sequence[str], folder: pathlib.Path, path: str = "", limit_s: float = 60
+        self, words: Sequence[str], folder: pathlib.Path, path_prefix: str = "", limit_s: float = 60
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a command as the testbed's ordinary user. path: folders to put first in PATH."""
+        """Runs a command as the testbed's ordinary user. path_prefix: folders to put
+        first in PATH."""
         env = self.env | {
             "HOME": str(self.home),
             "USER": self.user.pw_name,
@@ -170,7 +171,12 @@ class Testbed:
             "SHELL": "/bin/bash",
             "LANG": "C.UTF-8",
             "PATH": ":".join(
-                [*([path] if path else []), f"{self.state}/prefix/bin", *SLURM_PATH, SYSTEM_PATH]
+                [
+                    *([path_prefix] if path_prefix else []),
+                    f"{self.state}/prefix/bin",
+                    *SLURM_PATH,
+                    SYSTEM_PATH,
+                ]
             ),
         }
         return subprocess.run(
