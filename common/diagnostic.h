@@ -13,7 +13,7 @@ struct Origin {
   enum class Kind { kDefault, kFile, kSite, kPreset, kEnv, kSetOption };
   Kind kind = Kind::kDefault;
   /// kFile, kSite, kPreset: the file as it was named; kEnv: the variable; kSetOption: the argument
-  /// of --set.
+  /// of --set, or another option that sets the key (--chain, --rehearse).
   std::string source;
   int line = 0;    ///< from 1; 0: the source has no lines
   int column = 0;  ///< from 1

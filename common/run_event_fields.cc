@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostResultFields = 64;
-constexpr std::size_t kLongestFieldName = 64;
+constexpr std::size_t kLongestNameInEvent = 64;
 constexpr std::size_t kLongestText = 256;
 constexpr std::size_t kMostComponents = 64;
 
@@ -22,7 +22,7 @@ bool is_kept_in_result(std::string_view name, const Json& value) {
   if (name == "t" || name == "event" || name == "attempt" || name == "final" || name == "op" ||
       name == "crc" || name == "component")
     return false;
-  if (name.size() > kLongestFieldName) return false;
+  if (name.size() > kLongestNameInEvent) return false;
   if (value.is_string()) return value.get_ref<const std::string&>().size() <= kLongestText;
   return value.is_number() || value.is_boolean();
 }
@@ -103,7 +103,7 @@ namespace events {
 std::string component_name_in(const Json& object, const char* key) {
   auto name = json_read::text(object, key);
   const bool is_name =
-      name.size() <= kLongestFieldName && std::all_of(name.begin(), name.end(), [](char c) {
+      name.size() <= kLongestNameInEvent && std::all_of(name.begin(), name.end(), [](char c) {
         return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
                c == '-' || c == '_';
       });

@@ -12,10 +12,10 @@ enum class AddressSource {
   kLog,     ///< $ is a character like others
 };
 
-/// Returns the user, password and host of an address together, such as user:password@host; the host
-/// alone if there is no user. Usually this is the part before the path. It is longer if a password
-/// has '/', '?' or '#', as in https://user:pass/word@host. A password of at most five digits before
-/// a '/' counts as a port.
+/// Returns the user, password, host and port of an address together, such as user:password@host:80;
+/// the host and port alone if there is no user. Usually this is the part before the path. It is
+/// longer if a password has '/', '?' or '#', as in https://user:pass/word@host. A password of at
+/// most five digits before a '/' counts as a port.
 /// address: the text after "://".
 [[nodiscard]] std::string_view user_and_host_in(std::string_view address, AddressSource kind);
 

@@ -44,7 +44,7 @@ struct ClusterFacts {
   bool has_pyxis = false;                  ///< srun has the option --container-image
   /// Container tools of the login node and their versions, in the order of preference.
   std::vector<std::pair<std::string, std::string>> container_tools;
-  /// On the login node: the command module, the program slurmrestd, the socket of munged.
+  /// On the login node: the command module, the program slurmrestd.
   bool has_modules = false, has_slurmrestd = false;
   /// The first of SCRATCH, WORK, PSCRATCH and SCRATCHDIR that names a writable folder; empty: none.
   std::string scratch_variable;

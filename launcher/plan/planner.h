@@ -30,7 +30,7 @@ class Planner {
   void count_resources();
   /// Refuses keys that `dlrun run` on this machine cannot follow.
   void check_local();
-  /// Refuses keys that have no meaning for a run in an existing allocation of the user.
+  /// Refuses keys that a run in an existing allocation of the user cannot follow.
   void check_borrowed();
   /// Fills the modules and environments that the prologue loads.
   void activations();

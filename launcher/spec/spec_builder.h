@@ -83,8 +83,8 @@ class SpecBuilder {
   [[nodiscard]] std::vector<std::pair<const YamlNode*, const YamlNode*>> entries(
       const Layer& layer, const YamlNode& map, const std::string& path);
   /// Returns the text of a single value, with ${NAME} replaced. Fails with kInvalid if node is not
-  /// a single value; the message then ends with `expected`. Also fails as substitute_variables()
-  /// does.
+  /// a single value; the message then contains `expected`, as in "expected a number, not a list".
+  /// Also fails as substitute_variables() does.
   [[nodiscard]] Result<std::string> scalar(const YamlNode& node, std::string_view expected) const;
   /// Returns scalar(), checked and converted as row's format requires.
   [[nodiscard]] Result<std::string> text(const Layer& layer, const KeyRow& row,

@@ -33,9 +33,9 @@ bool Attempt::wants(int rank) const {
 }
 
 void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
-  // Blames every unfit node, even if an earlier one has already ended the attempt: the next attempt
+  // Adds every unfit node, even if an earlier one has already ended the attempt: the next attempt
   // then avoids all of them.
-  if (!hello.unfit.empty() && end_.reason != EndReason::kNotFit) blame_node(hello.host);
+  if (!hello.unfit.empty() && end_.reason != EndReason::kNotFit) add_lost_node(hello.host);
   auto* const joining = in<Joining>();
   if (joining == nullptr || members_.by_rank.contains(rank)) return;
   if (members_.size == 0) members_.size = hello.world.size;

@@ -315,7 +315,7 @@ class Attempt {
   /// error. In that case prints the message and returns true.
   bool report_container_failure();
   void judge_fitness(const NodeFitness& fitness, Clock::time_point now);
-  void blame_node(const std::string& host);
+  void add_lost_node(const std::string& host);
   void begin_autopsy(Clock::time_point now);
   void finish_autopsy_if_done(Clock::time_point now);
   void look_at_running(Clock::time_point now);

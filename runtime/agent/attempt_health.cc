@@ -41,7 +41,7 @@ void Attempt::judge_fitness(const NodeFitness& fitness, Clock::time_point now) {
   }
 }
 
-void Attempt::blame_node(const std::string& host) {
+void Attempt::add_lost_node(const std::string& host) {
   auto& lost = end_.lost_nodes;
   if (std::find(lost.begin(), lost.end(), host) == lost.end()) lost.push_back(host);
 }
@@ -66,7 +66,7 @@ void Attempt::on_check_failed(int rank, std::string_view words, bool is_own,
   if (running == nullptr || member == nullptr) return;
   if (is_own) {
     const auto& hello = member->hello;
-    blame_node(hello.host);
+    add_lost_node(hello.host);
     running->fitness.add_result(rank, hello.host, hello.world.local_size, words, now);
     return judge_fitness(running->fitness, now);
   }
@@ -74,7 +74,7 @@ void Attempt::on_check_failed(int rank, std::string_view words, bool is_own,
   for (const auto& [number, other] : members_.by_rank) {
     if (running->arrived.contains(number)) continue;
     if (first < 0) first = number;
-    blame_node(other.hello.host);
+    add_lost_node(other.hello.host);
   }
   if (first >= 0) {
     return fail_rank(
