@@ -28,9 +28,9 @@ using std::chrono::steady_clock;
 constexpr int kLost = 1;  ///< the rank that is lost
 
 /// Checks the errors of a rank that has lost a peer. Each error must contain `cause`.
-class LossChecker {
+class LostPeerChecker {
  public:
-  LossChecker(Communicator& comm, std::string cause) : comm_(comm), cause_(std::move(cause)) {}
+  LostPeerChecker(Communicator& comm, std::string cause) : comm_(comm), cause_(std::move(cause)) {}
 
   void expect_cause(std::string_view what, const Result<>& result) {
     if (result) {
@@ -140,7 +140,7 @@ TEST_CASE_FIXTURE(StandIn,
           lose_rank(kNoError);
           return {};
         }
-        LossChecker checker(comm, lost_or_stuck_message());
+        LostPeerChecker checker(comm, lost_or_stuck_message());
         checker.check_device_memory(*this, [] {});
         return checker.failures;
       },
@@ -165,9 +165,10 @@ TEST_CASE_FIXTURE(StandIn,
           lose_rank(kRemoteError);
           return {};
         }
-        LossChecker checker(comm,
-                            "a collective failed on the device: remote process exited or there was "
-                            "a network error");
+        LostPeerChecker checker(
+            comm,
+            "a collective failed on the device: remote process exited or there was "
+            "a network error");
         checker.check_device_memory(*this, [&] { ++started; });
         return checker.failures;
       },
@@ -191,7 +192,7 @@ TEST_CASE_FIXTURE(StandIn,
           return {};
         }
         std::vector<float> values{1, 2};
-        LossChecker checker(comm, lost_or_stuck_message());
+        LostPeerChecker checker(comm, lost_or_stuck_message());
         checker.expect_cause("all_reduce()", comm.all_reduce(std::span(values), ReduceOp::kSum));
         checker.expect_cause("check_results()", comm.check_results());
         return checker.failures;
