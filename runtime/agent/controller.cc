@@ -10,6 +10,7 @@
 
 #include "common/hostlist.h"
 #include "common/job_fields.h"
+#include "common/log.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 
@@ -157,6 +158,12 @@ Result<JobFacts> SlurmController::job() const {
   return parse_job(*text, std::time(nullptr));
 }
 
+Result<std::vector<std::string>> SlurmController::excluded_nodes() const {
+  const auto facts = job();
+  if (!facts) return tl::unexpected<Error>(facts.error());
+  return expand_hostlist(facts->excluded);
+}
+
 Result<std::vector<std::string>> SlurmController::bad_nodes(const std::string& nodes) const {
   const auto text = ask({"sinfo", "--noheader", "--Node", "--format=%N %T", "--nodes=" + nodes});
   if (!text) return tl::unexpected<Error>(text.error());
@@ -182,12 +189,8 @@ bool SlurmController::requeues_by_itself(bool was_preempted) const {
 
 Result<> SlurmController::requeue(const std::vector<std::string>& excluded,
                                   const std::optional<JobMemory>& memory) const {
-  std::vector<std::string> all = excluded;
-  if (!excluded.empty()) {
-    const auto facts = job();
-    const auto before = expand_hostlist(facts ? facts->excluded : std::string());
-    if (before) all.insert(all.end(), before->begin(), before->end());
-  }
+  Result<std::vector<std::string>> all;
+  if (!excluded.empty()) all = excluded_nodes();
   if (const auto done = ask({"scontrol", "requeue", job_}); !done)
     return tl::unexpected<Error>(done.error());
   // Slurm changes the memory and the excluded nodes only of a pending job. The requeue has just
@@ -203,8 +206,16 @@ Result<> SlurmController::requeue(const std::vector<std::string>& excluded,
     }
   }
   if (excluded.empty()) return {};
+  if (!all) all = excluded_nodes();
+  if (!all) {
+    // An update replaces the list, so it would let the job onto the nodes that the user excludes.
+    log_info("the requeued job may get its bad nodes again: its excluded nodes are unknown",
+             {{"message", all.error().message}});
+    return {};
+  }
+  all->insert(all->begin(), excluded.begin(), excluded.end());
   const auto done =
-      ask({"scontrol", "update", "JobId=" + job_, "ExcNodeList=" + compress_hostlist(all)});
+      ask({"scontrol", "update", "JobId=" + job_, "ExcNodeList=" + compress_hostlist(*all)});
   if (!done) return tl::unexpected<Error>(done.error());
   return {};
 }

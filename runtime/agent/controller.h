@@ -76,7 +76,8 @@ class SlurmController {
   /// across requeues.
   [[nodiscard]] bool requeues_by_itself(bool was_preempted = false) const;
   /// Requeues the job. Slurm then ends the running job. excluded: nodes that the job must not
-  /// get, in addition to those that it excludes already. memory: the job's new memory; nullopt:
+  /// get, in addition to those that it excludes already; if Slurm does not say which these are, the
+  /// job's list stays as it is. memory: the job's new memory; nullopt:
   /// unchanged. If Slurm refuses the new memory, cancels the job, which would run out of its memory
   /// again, and fails with kRefused.
   [[nodiscard]] Result<> requeue(const std::vector<std::string>& excluded,
@@ -87,6 +88,8 @@ class SlurmController {
   [[nodiscard]] Result<> cancel_pending(const std::vector<std::string>& jobs) const;
 
  private:
+  /// Returns the nodes that the job must not get.
+  [[nodiscard]] Result<std::vector<std::string>> excluded_nodes() const;
   [[nodiscard]] Result<std::string> ask(std::vector<std::string> argv) const;
 
   Env env_;

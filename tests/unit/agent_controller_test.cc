@@ -44,18 +44,19 @@ TEST_CASE("a query to a controller that does not answer fails at its time limit"
   CHECK(waited < 2 * SlurmController::kLimit);
 }
 
-/// A folder with programs scontrol and scancel, which write their calls into a file. scontrol
-/// refuses updates if `refuses_updates`.
+/// A folder with programs scontrol and scancel, which write their calls into a file. scontrol fails
+/// for the word `refused` (such as "update"), and `show job` shows that the job excludes n7.
 struct RecordingController {
   TemporaryDirectory folder;
   Env env;
 
-  explicit RecordingController(bool refuses_updates) {
+  explicit RecordingController(const std::string& refused = "none") {
     for (const char* name : {"scontrol", "scancel"}) {
       const auto program = folder.path() / name;
       std::ofstream(program) << "#!/bin/bash\necho \"" << name << " $*\" >>"
                              << (folder.path() / "calls").string() << "\n"
-                             << (refuses_updates ? "[[ $1 != update ]]\n" : "");
+                             << "[[ $1 != " << refused << " ]] || exit 1\n"
+                             << "[[ $1 != show ]] || echo '   ReqNodeList=(null) ExcNodeList=n7'\n";
       std::filesystem::permissions(program, std::filesystem::perms::owner_all);
     }
     env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
@@ -67,19 +68,32 @@ struct RecordingController {
 };
 
 TEST_CASE("a requeue with more memory changes the job while it is pending") {
-  const RecordingController slurm(false);
+  const RecordingController slurm;
   REQUIRE(SlurmController(slurm.env, "7").requeue({}, JobMemory{1500, false}).has_value());
   CHECK(slurm.calls() == "scontrol requeue 7\nscontrol update JobId=7 MinMemoryNode=1500\n");
-  const RecordingController other(false);
+  const RecordingController other;
   REQUIRE(SlurmController(other.env, "7_2").requeue({}, JobMemory{96, true}).has_value());
   CHECK(other.calls() == "scontrol requeue 7_2\nscontrol update JobId=7_2 MinMemoryCPU=96\n");
-  const RecordingController plain(false);
+  const RecordingController plain;
   REQUIRE(SlurmController(plain.env, "7").requeue({}, std::nullopt).has_value());
   CHECK(plain.calls() == "scontrol requeue 7\n");
 }
 
+TEST_CASE("a requeue adds bad nodes to the nodes that the job excludes already") {
+  const RecordingController slurm;
+  REQUIRE(SlurmController(slurm.env, "7").requeue({"n2"}, std::nullopt).has_value());
+  CHECK(slurm.calls() ==
+        "scontrol show job 7\nscontrol requeue 7\nscontrol update JobId=7 ExcNodeList=n[2,7]\n");
+}
+
+TEST_CASE("a requeue keeps the job's excluded nodes if Slurm does not say which these are") {
+  const RecordingController slurm("show");
+  REQUIRE(SlurmController(slurm.env, "7").requeue({"n2"}, std::nullopt).has_value());
+  CHECK(slurm.calls() == "scontrol show job 7\nscontrol requeue 7\nscontrol show job 7\n");
+}
+
 TEST_CASE("a job whose memory Slurm does not raise is cancelled, so that it does not run again") {
-  const RecordingController slurm(true);
+  const RecordingController slurm("update");
   const auto requeued = SlurmController(slurm.env, "7").requeue({}, JobMemory{1500, false});
   REQUIRE_FALSE(requeued.has_value());
   CHECK(requeued.error().code == Errc::kRefused);
