@@ -180,8 +180,9 @@ TEST_CASE("the flags of optimizer and learning rate schedule are parsed") {
         "--lr-steps: expected ascending epochs, got 3 after 3");
   CHECK(message_of({"--lr-decay", "step"}) == "--lr-decay step and --lr-steps EPOCHS go together");
   CHECK(message_of({"--lr-steps", "3"}) == "--lr-decay step and --lr-steps EPOCHS go together");
-  CHECK(message_of({"--optimizer", "adamm"}).find("expected one of adam|adamw|sgd") !=
-        std::string::npos);
+  const auto refused = message_of({"--optimizer", "adamm"});
+  for (const char* part : {"expected one of adam|", "|adamw|", "|sgd|", "|novograd"})
+    CHECK(refused.find(part) != std::string::npos);
 }
 
 TEST_CASE("the error for a wrong flag or value states what is accepted") {
