@@ -58,14 +58,29 @@ void RankState::on_lead_closed(std::string_view why, bool is_exiting, Clock::tim
 }
 
 void RankState::on_guard_gone(Clock::time_point now) {
+  record_held_end(now);
   record_exit(128 + SIGKILL, SIGKILL, {}, now);
 }
 
 void RankState::on_program_end(int code, int signal, Clock::time_point now) {
+  if (held_end_) return;
+  // If Slurm signals the whole tree, the program can get the signal before its agent. Lead is to
+  // hear of the signal first, so that it does not take the end for a failure of this rank.
+  const bool may_be_slurms_signal = signal == SIGTERM && lead_.is_open && is_running() &&
+                                    !end_.is_requested && !signals_.has_come(signal);
+  if (may_be_slurms_signal) {
+    held_end_ = {.code = code, .signal = signal, .until = now + SignalRelay::kTreeWait};
+    return;
+  }
   // A program that its agent interrupted has not succeeded, even if it exits with 0.
   if (!end_.own_reason.empty())
     return record_exit(128 + SIGTERM, SIGTERM, "ended by its agent: " + end_.own_reason, now);
   record_exit(code, signal, {}, now);
+}
+
+void RankState::record_held_end(Clock::time_point now) {
+  if (const auto end = std::exchange(held_end_, std::nullopt))
+    record_exit(end->code, end->signal, {}, now);
 }
 
 void RankState::record_exit(int code, int signal, std::string_view error, Clock::time_point now) {
@@ -88,6 +103,7 @@ void RankState::record_exit(int code, int signal, std::string_view error, Clock:
 }
 
 void RankState::begin_end(bool term_is_under_way, bool is_exiting, Clock::time_point now) {
+  record_held_end(now);
   lead_.answer_until.reset();
   if (!std::exchange(end_.is_requested, true)) end_.was_exiting = is_running() && is_exiting;
   if (phase_ == Phase::kJoining || phase_ == Phase::kUnfit)
@@ -100,6 +116,7 @@ void RankState::begin_end(bool term_is_under_way, bool is_exiting, Clock::time_p
 }
 
 void RankState::end_without_lead(std::string reason, Clock::time_point now) {
+  record_held_end(now);
   outlet_.say(reason + "; the program is ended");
   if (phase_ != Phase::kOver && !is_ending()) end_.own_reason = std::move(reason);
   begin_end(false, false, now);
@@ -159,6 +176,8 @@ void RankState::tick(Clock::time_point now) {
   const auto awake = std::min<Clock::duration>(now - last_tick_, seconds(2));
   last_tick_ = now;
   lead_.silence += awake;
+  if (held_end_ && (now >= held_end_->until || signals_.has_come(held_end_->signal)))
+    record_held_end(now);
   if (lead_.is_open && is_running()) check_program(now, awake);
   if (lead_.is_open) watch_lead(now);
   if (lead_.answer_until && now >= *lead_.answer_until)
@@ -170,8 +189,9 @@ void RankState::tick(Clock::time_point now) {
 std::optional<RankState::Clock::time_point> RankState::next_deadline(Clock::time_point now) const {
   if (exit_ || (end_.kill_at && now >= *end_.kill_at)) return now + kKillEvery;
   std::optional<Clock::time_point> next;
+  const auto held_until = held_end_ ? std::optional(held_end_->until) : std::nullopt;
   for (const auto& when :
-       {signals_.next_deadline(), end_.term_at, end_.kill_at, lead_.answer_until}) {
+       {signals_.next_deadline(), end_.term_at, end_.kill_at, lead_.answer_until, held_until}) {
     if (when && (!next || *when < *next)) next = when;
   }
   return next;

@@ -108,7 +108,8 @@ class RankState {
   /// Handles the end of the guard, with which the task has ended for srun. Kills all processes of
   /// the rank.
   void on_guard_gone(Clock::time_point now);
-  /// Handles the program's end. code: 128 + signal if a signal ended it.
+  /// Handles the program's end. code: 128 + signal if a signal ended it. If this was SIGTERM, lead
+  /// hears of the end up to SignalRelay::kTreeWait later, in case the agent gets the signal, too.
   void on_program_end(int code, int signal, Clock::time_point now);
   /// Notes that lead has the exit record.
   void on_noted() { is_noted_ = true; }
@@ -163,6 +164,8 @@ class RankState {
   void begin_end(bool term_is_under_way, bool is_exiting, Clock::time_point now);
   /// Ends the program without an order from lead. The exit record contains the reason.
   void end_without_lead(std::string reason, Clock::time_point now);
+  /// Records the end in held_end_, if there is one.
+  void record_held_end(Clock::time_point now);
   void record_exit(int code, int signal, std::string_view error, Clock::time_point now);
   void check_program(Clock::time_point now, Clock::duration awake);
   void watch_lead(Clock::time_point now);
@@ -212,6 +215,14 @@ class RankState {
     std::optional<Clock::time_point> tree_gone_at{};
   };
   End end_;
+
+  /// The end of a program by a signal that may still reach the agent.
+  struct HeldEnd {
+    int code = 0;
+    int signal = 0;
+    Clock::time_point until{};  ///< when lead hears of it at the latest
+  };
+  std::optional<HeldEnd> held_end_;
 
   struct Exit {
     int code = 0;

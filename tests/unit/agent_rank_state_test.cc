@@ -41,6 +41,43 @@ TEST_CASE("a program that ends by itself is recorded with its own code") {
   }
 }
 
+TEST_CASE("lead hears of a TERM to the whole step before it hears of the program's end") {
+  RankScene scene;
+  scene.run_with_lead();
+  scene.state.on_program_end(128 + SIGTERM, SIGTERM, scene.now);
+  CHECK(scene.exit_record().is_null());
+  CHECK(scene.state.next_deadline(scene.now) == scene.now + SignalRelay::kTreeWait);
+  SUBCASE("the agent gets the signal, too") {
+    scene.pass(milliseconds(100));
+    scene.state.on_signal(SIGTERM, false, scene.now);
+    scene.pass(milliseconds(1));
+    REQUIRE(scene.sent.size() >= 2);
+    CHECK(scene.sent[scene.sent.size() - 2]["type"] == "signal");
+    CHECK(scene.sent.back()["type"] == "exit");
+  }
+  SUBCASE("only the program gets the signal") {
+    scene.pass(SignalRelay::kTreeWait - milliseconds(1));
+    CHECK(scene.exit_record().is_null());
+    scene.pass(milliseconds(1));
+    CHECK(scene.sent_count("signal") == 0);
+  }
+  SUBCASE("lead orders the end") {
+    scene.state.on_end(false, false, scene.now);
+  }
+  SUBCASE("the connection to lead closes") {
+    scene.state.on_lead_closed("closed", false, scene.now);
+  }
+  SUBCASE("the guard ends") {
+    scene.state.on_guard_gone(scene.now);
+  }
+  CHECK(scene.exit_record()["code"] == 128 + SIGTERM);
+  CHECK(scene.exit_record()["signal"] == SIGTERM);
+  CHECK(scene.exit_record()["own"] == true);
+  CHECK(scene.sent_count("exit") == 1);
+  // The agent kills the processes that the program left behind, and signals nothing else.
+  for (const auto& order : scene.orders) CHECK(order == "kill");
+}
+
 TEST_CASE("an order to end sends TERM at once and KILL a second later") {
   RankScene scene;
   scene.run_with_lead();
