@@ -71,9 +71,7 @@ Result<Cancelled> cancel_one(RunInspector& inspector, const IndexEntry& run) {
   if (status.job.id.empty())
     return fail(status.is_last_known ? Errc::kUnavailable : Errc::kNotFound, "{}: {}", run.id,
                 status.detail);
-  // Slurm takes some seconds to end the processes of a job.
-  const bool is_ending = status.facts.report && status.facts.report->state == "COMPLETING";
-  if (is_ending && is_marked_cancelled(run.path)) {
+  if (is_ending_after_cancel(run, status)) {
     cancelled.remark = fmt::format("job {} was cancelled before, and its processes are being ended",
                                    status.job.id);
     return cancelled;
@@ -128,6 +126,14 @@ Result<Cancelled> cancel_sweep(RunInspector& inspector, const IndexEntry& run) {
 }
 
 }  // namespace
+
+bool is_ending_after_cancel(const IndexEntry& run, const RunStatus& status) {
+  const RunFacts& facts = status.facts;
+  if (!facts.report || facts.report->state != "COMPLETING") return false;
+  const bool is_point_of_array = facts.submission && facts.submission->task;
+  return is_marked_cancelled(run.path) ||
+         (is_point_of_array && is_marked_cancelled(run.path.parent_path()));
+}
 
 Result<Cancelled> cancel_run(RunInspector& inspector, const IndexEntry& run) {
   return is_sweep(run.path) ? cancel_sweep(inspector, run) : cancel_one(inspector, run);

@@ -20,6 +20,10 @@ struct Cancelled {
   std::optional<Error> failure;
 };
 
+/// Returns true if `dlrun cancel` has cancelled the run, or the array of its sweep, and Slurm is
+/// still ending the processes of the job. This takes Slurm some seconds.
+[[nodiscard]] bool is_ending_after_cancel(const IndexEntry& run, const RunStatus& status);
+
 /// Cancels the run's job, or all jobs of its chain (retry.chain), even if the run is over and only
 /// later jobs are still queued. For a sweep, cancels every array as a whole, and the jobs of points
 /// that were submitted again. Slurm soon forgets jobs that never started. Therefore marks the

@@ -10,6 +10,7 @@
 #include "launcher/runs/resolve.h"
 #include "launcher/runs/sweep_record.h"
 #include "launcher/spec/yaml_document.h"
+#include "launcher/submit/cancellation.h"
 #include "launcher/submit/known_bad.h"
 #include "launcher/submit/submitting.h"
 
@@ -151,6 +152,13 @@ Result<> check_ended(const IndexEntry& run, const RunStatus& status, bool force)
                 "could run the job twice. Ask `dlrun status {0}` when Slurm answers, or give "
                 "--force",
                 run.id, status.detail);
+  }
+  if (!is_inactive(status.state) && !force && is_ending_after_cancel(run, status)) {
+    return fail(Errc::kUsage,
+                "{0}: was cancelled, but the processes of its job {1} are still being ended, and "
+                "two jobs may write the same files. Wait for the end with `dlrun wait {0}`, then "
+                "submit it again, or give --force",
+                run.id, status.job.id);
   }
   if (!is_inactive(status.state) && !force) {
     return fail(Errc::kUsage,

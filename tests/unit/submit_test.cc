@@ -13,6 +13,7 @@
 #include "launcher/runs/log_file.h"
 #include "launcher/runs/sweep_record.h"
 #include "launcher/submit/attach.h"
+#include "launcher/submit/cancellation.h"
 #include "launcher/submit/check_report.h"
 #include "launcher/submit/places.h"
 #include "launcher/submit/refusal.h"
@@ -54,6 +55,38 @@ TEST_CASE_FIXTURE(Cluster, "a spec, its rendered script and the recorded run giv
   CHECK(text(third->run.path / "job.sh") == first->job.script);
   CHECK(text(third->run.path / "spec.yaml") == text(folder / "x.yaml"));
   CHECK(reporter.messages.empty());
+}
+
+TEST_CASE_FIXTURE(Cluster,
+                  "resubmit says that a cancelled run is still ending, and how to wait for it") {
+  write_x_yaml("");
+  const auto submitted = submit("x.yaml");
+  REQUIRE(submitted.has_value());
+  const std::string id = submitted->run.id;
+  const auto error_of_resubmission = [&] {
+    RunInspector inspector(context.env, known_servers(context));
+    const auto again = resubmit(context, reporter, inspector, id, false);
+    REQUIRE_FALSE(again.has_value());
+    CHECK(again.error().code == Errc::kUsage);
+    return again.error().message;
+  };
+  write_program("scancel", "exit 0");
+  write_program("squeue", "echo '7|RUNNING|None|n1|||'");
+  CHECK(has(error_of_resubmission(), "is still running (job 7)"));
+  const IndexEntry run{id, "x", submitted->run.path, ""};
+  RunInspector inspector(context.env, known_servers(context));
+  const auto cancelled = cancel_run(inspector, run);
+  REQUIRE(cancelled.has_value());
+  REQUIRE(cancelled->jobs.size() == 1);
+  write_program("squeue", "echo '7|COMPLETING|None|n1|||'");
+  const std::string message = error_of_resubmission();
+  CHECK(has(message, id + ": was cancelled"));
+  CHECK(has(message, "job 7"));
+  CHECK(has(message, "`dlrun wait " + id + "`"));
+  CHECK_FALSE(has(message, "Cancel it first"));
+  const auto repeated = cancel_run(inspector, run);
+  REQUIRE(repeated.has_value());
+  CHECK(has(repeated->remark, "was cancelled before"));
 }
 
 TEST_CASE_FIXTURE(
