@@ -33,20 +33,29 @@ struct LogsOptions {
   std::optional<std::size_t> tail;
 };
 
-/// Prints the log of one rank, or of the job, with `label` before each line.
-Result<int> print_one_log(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
-                          const LogsOptions& options, std::optional<std::int64_t> rank,
-                          const std::string& label) {
+/// Prints the log of one rank, or of the job, with `label` before each line. Returns false if the
+/// log is empty.
+Result<bool> print_one_log(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
+                           const LogsOptions& options, std::optional<std::int64_t> rank,
+                           const std::string& label) {
   DLRUN_TRY_ASSIGN(auto reader,
                    open_run_log(inspector, run, {rank, options.attempt, options.component}));
   if (options.tail) reader.start_at_tail(*options.tail);
   LogOutput output(options.is_raw, cli.colour_out);
   LineLabeler labels(label);
-  for (;;) {
+  for (bool has_output = false;; has_output = true) {
     DLRUN_TRY_ASSIGN(const auto bytes, reader.read_more());
     const std::string shown = bytes.empty() ? labels.finish() : labels.pass(bytes);
     if (!shown.empty() && !output.print(shown)) return fail(Errc::kIo, "");  // reported at exit
-    if (bytes.empty()) return kExitOk;
+    if (bytes.empty()) return has_output;
+  }
+}
+
+/// Prints a note about a run whose log is empty: the name of its error file, if that file has text.
+void explain_empty_log(const Cli& cli, const IndexEntry& run) {
+  if (const auto errors = error_log_with_text(run)) {
+    print_note(cli, fmt::format("{}: the output is empty; the errors of the job are in {}", run.id,
+                                printable(errors->string())));
   }
 }
 
@@ -54,13 +63,19 @@ Result<int> print_one_log(const Cli& cli, RunInspector& inspector, const IndexEn
 /// about a rank without a log and goes on.
 Result<int> print_log(const Cli& cli, const IndexEntry& run, const LogsOptions& options) {
   RunInspector inspector(cli.env, known_servers(cli));
-  if (options.ranks.empty()) return print_one_log(cli, inspector, run, options, std::nullopt, "");
+  const bool needs_note = !options.tail || *options.tail > 0;
+  if (options.ranks.empty()) {
+    DLRUN_TRY_ASSIGN(const bool has_output,
+                     print_one_log(cli, inspector, run, options, std::nullopt, ""));
+    if (!has_output && needs_note) explain_empty_log(cli, run);
+    return kExitOk;
+  }
   const bool is_one = options.ranks.size() == 1;
   for (const std::int64_t rank : options.ranks) {
     const auto printed =
         print_one_log(cli, inspector, run, options, rank, is_one ? "" : label_of_rank(rank));
     const bool is_missing = !printed && printed.error().code == Errc::kNotFound;
-    if (!printed && (is_one || !is_missing)) return printed;
+    if (!printed && (is_one || !is_missing)) return tl::unexpected(printed.error());
     if (is_missing) print_note(cli, printed.error().message);
   }
   return kExitOk;

@@ -159,6 +159,15 @@ std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
   return run / fmt::format("slurm-{}.out", job->id);
 }
 
+std::optional<std::filesystem::path> error_log(const std::filesystem::path& run,
+                                               const RunFacts& facts) {
+  const auto job = claiming_job_of(facts);
+  if (!job || !facts.submission || facts.submission->error.empty()) return std::nullopt;
+  const auto path = expand_output_pattern(facts.submission->error, job->id, login_name());
+  if (!path || job_log(run, facts) == *path) return std::nullopt;
+  return *path;
+}
+
 Result<> LogReader::open() {
   std::error_code none;
   if (std::filesystem::is_character_file(path_, none)) return {};  // /dev/null has nothing to read

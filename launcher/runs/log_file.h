@@ -20,6 +20,12 @@ namespace dlrun {
 [[nodiscard]] std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
                                                            const RunFacts& facts);
 
+/// Returns the path of the file to which Slurm writes the job's standard error, if it is not the
+/// file of job_log(). Returns nullopt, too, while the job's id is unknown, and if the pattern has a
+/// field that only Slurm can fill in.
+[[nodiscard]] std::optional<std::filesystem::path> error_log(const std::filesystem::path& run,
+                                                             const RunFacts& facts);
+
 /// Returns the path of a rank's log in an attempt. component: empty if the job has one program.
 [[nodiscard]] std::filesystem::path rank_log(const std::filesystem::path& run, std::int64_t attempt,
                                              std::int64_t rank, std::string_view component = {});

@@ -110,6 +110,12 @@ Job job_of_script_text(Job::Source source, std::string script, ScriptRequests re
   if (requests.output)
     job.settings.log_pattern =
         absolute_pattern(job.source_dir, *requests.output, requests.job_name);
+  if (requests.error) {
+    const bool is_discarded = lower_case(*requests.error) == "none";  // to sbatch, too
+    job.settings.error_pattern =
+        is_discarded ? "/dev/null"
+                     : absolute_pattern(job.source_dir, *requests.error, requests.job_name);
+  }
   job.requests = std::move(requests);
   return job;
 }
@@ -178,9 +184,11 @@ Result<std::vector<std::string>> sbatch_arguments(const SbatchSettings& settings
   if (settings.dependency) line.push_back("--dependency=" + *settings.dependency);
   if (settings.exclude) line.push_back("--exclude=" + *settings.exclude);
   if (settings.clusters) line.push_back("--clusters=" + *settings.clusters);
+  // With chdir the job starts in the copy of the code. A relative path in the script, however,
+  // starts from the script's own folder.
+  if (settings.error_pattern && settings.chdir)
+    line.push_back("--error=" + *settings.error_pattern);
   if (settings.log_pattern) {
-    // With chdir the job starts in the copy of the code. A relative path in the script, however,
-    // starts from the script's own folder.
     if (settings.chdir) line.push_back("--output=" + *settings.log_pattern);
   } else {
     DLRUN_TRY_ASSIGN(const auto folder, pattern_of(run));

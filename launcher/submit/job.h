@@ -35,6 +35,8 @@ struct SbatchSettings {
   /// The user's own output file, with an absolute path. nullopt: a file in the run's directory,
   /// such as slurm-JOBID.out.
   std::optional<std::string> log_pattern;
+  /// The file for standard error, with an absolute path. nullopt: the output file has the errors.
+  std::optional<std::string> error_pattern;
   std::filesystem::path submit_directory;  ///< the folder from which sbatch is called
   std::optional<std::string> comment;      ///< the user's --comment; added after dlrun's own text
   /// The job's name for a script without --job-name; sbatch would use the file's name, job.sh.

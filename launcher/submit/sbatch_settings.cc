@@ -25,6 +25,7 @@ Result<> write_sbatch_settings(const std::filesystem::path& run, const SbatchSet
   };
   add("clusters", settings.clusters);
   add("output", settings.log_pattern);
+  add("error", settings.error_pattern);
   add("comment", settings.comment);
   add("chdir", settings.chdir);
   add("dependency", settings.dependency);
@@ -51,6 +52,7 @@ Result<SbatchSettings> read_sbatch_settings(const std::filesystem::path& run) {
   };
   settings.clusters = get("clusters");
   settings.log_pattern = get("output");
+  settings.error_pattern = get("error");
   settings.comment = get("comment");
   settings.chdir = get("chdir");
   settings.dependency = get("dependency");

@@ -147,6 +147,7 @@ ScriptRequests requests_of_plan(const LaunchPlan& plan) {
   requests.job_name = value_of("--job-name").value_or(plan.name);
   requests.is_named = true;
   if (plan.output_given) requests.output = value_of("--output");
+  requests.error = value_of("--error");
   requests.runs_dir = plan.runs_dir;
   requests.clusters = plan.clusters;
   requests.comment = value_of("--comment");
@@ -177,6 +178,7 @@ ScriptRequests parse_script_requests(std::string_view text, std::string_view fil
       *requests.output == fmt::format("{}/{}-%j.out", requests.runs_dir, requests.name)) {
     requests.output.reset();
   }
+  requests.error = sbatch_value(text, "--error", "-e");
   requests.chdir = sbatch_value(text, "--chdir", "-D");
   requests.clusters = sbatch_value(text, "--clusters", "-M");
   requests.comment = sbatch_value(text, "--comment", "--comment");

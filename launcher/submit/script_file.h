@@ -25,6 +25,7 @@ struct ScriptRequests {
   bool is_named = false;  ///< true if the script has a --job-name; otherwise sbatch gets `name`
   /// --output, unless it is the default that dlrun renders for plain sbatch
   std::optional<std::string> output;
+  std::optional<std::string> error;  ///< --error
   std::string runs_dir;  ///< --runs in the line of the script that starts lead; may be empty
   std::optional<std::string> chdir, clusters, comment, dependency;  ///< the options of these names
   std::vector<std::string> secrets;                                 ///< names of the secrets

@@ -26,6 +26,7 @@ Submission intent_of(const SbatchSettings& settings, const std::string& token) {
   submission.job.cluster = settings.clusters.value_or("");
   submission.server = settings.server;
   submission.output = settings.log_pattern.value_or("");
+  submission.error = settings.error_pattern.value_or("");
   submission.chdir = settings.chdir.value_or("");
   return submission;
 }

@@ -42,6 +42,14 @@ Result<LogReader> open_run_log(RunInspector& inspector, const IndexEntry& run,
               is_ended ? "" : " yet", status ? std::string(word(status->state)) : "unknown");
 }
 
+std::optional<std::filesystem::path> error_log_with_text(const IndexEntry& run) {
+  const auto facts = RunInspector::read_facts(run.path);
+  const auto path = facts ? error_log(run.path, *facts) : std::nullopt;
+  if (!path) return std::nullopt;
+  const auto beginning = LogReader(*path, *facts).read_more(1);
+  return beginning && !beginning->empty() ? path : std::nullopt;
+}
+
 Result<std::optional<std::vector<std::int64_t>>> parse_rank_list(std::string_view text) {
   constexpr std::size_t kMostRanks = 10'000;
   const auto refuse = [&] {

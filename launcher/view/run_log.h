@@ -27,6 +27,10 @@ struct LogChoice {
 [[nodiscard]] Result<LogReader> open_run_log(RunInspector& inspector, const IndexEntry& run,
                                              const LogChoice& choice);
 
+/// Returns the path of the run's error file (resources.error) if that file has text; otherwise
+/// nullopt. Returns nullopt, too, if the file cannot be read.
+[[nodiscard]] std::optional<std::filesystem::path> error_log_with_text(const IndexEntry& run);
+
 /// Returns the ranks in a list such as "2" or "0,4-7". Returns nullopt for "all". Fails with kUsage
 /// for any other text, and for more than 10,000 ranks.
 [[nodiscard]] Result<std::optional<std::vector<std::int64_t>>> parse_rank_list(

@@ -108,6 +108,8 @@ void add_paths(LabelledLines& lines, const IndexEntry& run, const RunStatus& sta
   if (const auto log = job_log(run.path, status.facts);
       log && (status.job.cluster != kLocalCluster || std::filesystem::exists(*log, ignored)))
     add_line(lines, "log", log->string());
+  if (const auto errors = status.sweep ? std::nullopt : error_log(run.path, status.facts))
+    add_line(lines, "error log", errors->string());
   if (record.has_events)
     add_line(lines, "rank logs", rank_log(run.path, record.attempt, 0).parent_path().string());
   add_line(lines, "directory", run.path.string());

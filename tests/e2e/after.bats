@@ -184,8 +184,8 @@ dependency() {
     dl render second.yaml --set 'after.ok=[first]' --set "after.any=[\"$(job first)\"]" \
         --set code.snapshot=true \
         --set resources.cpus_per_task=2 --set 'launch.command=[bash, work.sh]' -o job.sh
-    as_user sed -i 's/--time=00:05:00/--time=00:30:00/; s/--output=.*/--output=log-%j/' \
-        "$dir/job.sh"
+    as_user sed -i -e 's/--time=00:05:00/--time=00:30:00/' \
+        -e 's/--output=.*/--output=log-%j\n#SBATCH -e err-%j/' "$dir/job.sh"
     [[ $(dl diff job.sh) == *"+#SBATCH --time=00:30:00 "* ]]
     as_user bash -c 'mkdir "$1/sub" && mv "$1/job.sh" "$1/sub" && cd / &&
         dlrun submit "$1/sub/job.sh" --json' \
@@ -205,8 +205,11 @@ dependency() {
     run dl resubmit second --watch
     [[ $output == *"cost       at most 1 core-hours"* ]]
     [ "$(dl logs last | grep version)" = "version one" ]
-    # The log is in the folder that the script names, not in the copy of the code.
-    for run in "$path" last; do grep -qx "version one" "$dir/log-$(job "$run")"; done
+    # The log and the error file are in the folder of the script, not in the copy of the code.
+    for run in "$path" last; do
+        grep -qx "version one" "$dir/log-$(job "$run")"
+        [[ -e $dir/err-$(job "$run") && $(dl status "$run") == *"$dir/err-$(job "$run")"* ]]
+    done
     run dl submit "$path/resolved.yaml" --watch
     [ "$status" -eq 0 ]
     [[ $output \

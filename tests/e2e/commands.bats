@@ -393,6 +393,26 @@ SH
     (($(cat "$dir"/sub/where-*.out | wc -l) == 3))
 }
 
+@test "logs and status name the file with the errors of a script that prints nothing else" {
+    as_user tee "$dir/job.sh" >/dev/null <<SH
+#!/bin/bash
+#SBATCH --time=5 --output=out-%j.txt
+#SBATCH -e %x-%j.err
+until [[ -e $dir/go ]]; do sleep 0.1; done
+echo "no module named toch" >&2
+exit 3
+SH
+    dl submit job.sh
+    log=$dir/out-$(field .job).txt errors=$dir/job-$(field .job).err
+    wait_until 30 test -e "$log"
+    as_user touch "$dir/go"
+    run dl wait last
+    [ "$status" -eq 5 ]
+    grep -q "no module named toch" "$errors"
+    [[ $(dl logs last 2>&1) == *"the errors of the job are in $errors" ]]
+    [[ $(dl status last) == *"error log $errors"* ]]
+}
+
 @test "a run's resolved spec, submitted from anywhere, repeats the run" {
     dl submit hello.yaml --watch
     path=$(field .path)

@@ -23,6 +23,18 @@ TEST_CASE("status shows no log for a run on this machine whose log does not exis
   CHECK(shown(run, status).find("slurm-42.out") != std::string::npos);  // Slurm will create it
 }
 
+TEST_CASE("status names the error file of a job, unless it is the file with the output") {
+  RunStatus status;
+  Submission& submission = status.facts.submission.emplace();
+  status.job = submission.job = {"", "42"};
+  const IndexEntry run{"x-1", "x", "/no/such/run", ""};
+  CHECK(shown(run, status).find("error log") == std::string::npos);
+  submission.error = "/there/%j.err";
+  CHECK(shown(run, status).find("error log /there/42.err") != std::string::npos);
+  submission.output = submission.error;
+  CHECK(shown(run, status).find("error log") == std::string::npos);
+}
+
 TEST_CASE("between two attempts status shows the number of the next attempt") {
   RunStatus status;
   status.state = RunState::kPending;

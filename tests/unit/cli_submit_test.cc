@@ -217,6 +217,24 @@ TEST_CASE_FIXTURE(ClusterFixture, "newlines in the log name of a run's claim are
             R"(x\x0aYour password expired: is not a regular file)"));
 }
 
+TEST_CASE_FIXTURE(ClusterFixture,
+                  "if the output is empty, logs names the file that has the errors of the job") {
+  std::ofstream(folder / "job.sh")
+      << "#!/bin/bash\n#SBATCH --time=1 -o o-%j.txt\n#SBATCH -e %x-%j.err\ntrue\n";
+  const std::string errors = (folder / "job-7.err").string();
+  REQUIRE(call({"submit", "job.sh"}) == 0);
+  std::ofstream(folder / "o-7.txt").close();
+  std::ofstream(folder / "job-7.err").close();
+  CHECK(code_and_stderr({"logs", "last"}) == "0\n");
+  std::ofstream(folder / "job-7.err") << "no such module\n";
+  const auto result = code_and_stderr({"logs", "last"});
+  CHECK(result.starts_with("0\n"));
+  CHECK(has(result, ": the output is empty; the errors of the job are in " + errors + "\n"));
+  CHECK(code_and_stderr({"logs", "last", "--tail", "0"}) == "0\n");
+  std::ofstream(folder / "o-7.txt") << "some output\n";
+  CHECK(code_and_stderr({"logs", "last"}) == "0\n");
+}
+
 TEST_CASE_FIXTURE(
     ClusterFixture,
     "the error about a missing log of an ended run does not say that the log may still come") {

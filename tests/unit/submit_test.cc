@@ -89,6 +89,32 @@ TEST_CASE_FIXTURE(Cluster,
   CHECK(has(repeated->remark, "was cancelled before"));
 }
 
+TEST_CASE_FIXTURE(Cluster, "the journal has the absolute path of the job's error file") {
+  const std::string start_folder = (folder / "sub").string();
+  fs::create_directory(start_folder);
+  std::ofstream(folder / "x.sh") << "#!/bin/bash\n#SBATCH --time=1 -J some --chdir=" << start_folder
+                                 << "\n#SBATCH -e %x-%j.err\ntrue\n";
+  const std::string expected = start_folder + "/some-%j.err";
+  const auto of_script = submit("x.sh");
+  REQUIRE(of_script.has_value());
+  const auto recorded = read_submission(of_script->run.path);
+  REQUIRE(recorded.has_value());
+  REQUIRE(recorded->has_value());
+  CHECK((**recorded).error == expected);
+  const auto again = submit_again(of_script->run.id);
+  REQUIRE(again.has_value());
+  CHECK(again->submissions.front().error == expected);
+  std::ofstream(folder / "x.yaml") << "resources: {time: 1m, error: x-%j.err}\n"
+                                   << "launch: {agent: false, command: [\"true\"]}\n";
+  const auto of_spec = submit("x.yaml");
+  REQUIRE(of_spec.has_value());
+  CHECK(of_spec->submissions.front().error == (folder / "x-%j.err").string());
+  std::ofstream(folder / "y.sh") << "#!/bin/bash\n#SBATCH --time=1 --error=none\ntrue\n";
+  const auto discarded = submit("y.sh");
+  REQUIRE(discarded.has_value());
+  CHECK(discarded->submissions.front().error == "/dev/null");
+}
+
 TEST_CASE_FIXTURE(
     Cluster, "the error for a refused job has the key's place in the spec, and no files are left") {
   write_program(
