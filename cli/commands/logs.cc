@@ -51,12 +51,18 @@ Result<bool> print_one_log(const Cli& cli, RunInspector& inspector, const IndexE
   }
 }
 
-/// Prints a note about a run whose log is empty: the name of its error file, if that file has text.
-void explain_empty_log(const Cli& cli, const IndexEntry& run) {
-  if (const auto errors = error_log_with_text(run)) {
+/// Prints a note about a run whose log is empty: the name of its error file, if that file has text;
+/// otherwise that there is no output yet, if the run has not ended.
+void explain_empty_log(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
+                       bool is_rank) {
+  if (const auto errors = is_rank ? std::nullopt : error_log_with_text(run)) {
     print_note(cli, fmt::format("{}: the output is empty; the errors of the job are in {}", run.id,
                                 printable(errors->string())));
+    return;
   }
+  const auto status = inspector.inspect(run.path);
+  if (status && !is_inactive(status->state))
+    print_note(cli, fmt::format("{}: no output yet; the run is {}", run.id, word(status->state)));
 }
 
 /// Prints the log of the job, or of the chosen ranks. If several ranks are chosen, prints a note
@@ -67,17 +73,22 @@ Result<int> print_log(const Cli& cli, const IndexEntry& run, const LogsOptions& 
   if (options.ranks.empty()) {
     DLRUN_TRY_ASSIGN(const bool has_output,
                      print_one_log(cli, inspector, run, options, std::nullopt, ""));
-    if (!has_output && needs_note) explain_empty_log(cli, run);
+    if (!has_output && needs_note) explain_empty_log(cli, inspector, run, /*is_rank=*/false);
     return kExitOk;
   }
   const bool is_one = options.ranks.size() == 1;
+  bool any_output = false, any_missing = false;
   for (const std::int64_t rank : options.ranks) {
     const auto printed =
         print_one_log(cli, inspector, run, options, rank, is_one ? "" : label_of_rank(rank));
     const bool is_missing = !printed && printed.error().code == Errc::kNotFound;
     if (!printed && (is_one || !is_missing)) return tl::unexpected(printed.error());
     if (is_missing) print_note(cli, printed.error().message);
+    any_missing = any_missing || is_missing;
+    any_output = any_output || (printed && *printed);
   }
+  if (!any_output && !any_missing && needs_note)
+    explain_empty_log(cli, inspector, run, /*is_rank=*/true);
   return kExitOk;
 }
 

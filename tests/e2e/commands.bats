@@ -405,6 +405,9 @@ SH
     dl submit job.sh
     log=$dir/out-$(field .job).txt errors=$dir/job-$(field .job).err
     wait_until 30 test -e "$log"
+    # The run may count as pending for a moment.
+    [[ $(dl logs last 2>&1 >"$BATS_TEST_TMPDIR/log") == *"no output yet; the run is "* ]]
+    [ ! -s "$BATS_TEST_TMPDIR/log" ]
     as_user touch "$dir/go"
     run dl wait last
     [ "$status" -eq 5 ]

@@ -235,6 +235,18 @@ TEST_CASE_FIXTURE(ClusterFixture,
   CHECK(code_and_stderr({"logs", "last"}) == "0\n");
 }
 
+TEST_CASE_FIXTURE(ClusterFixture, "logs says that a run which has not ended has no output yet") {
+  write_spec("output: o-%j.txt");
+  REQUIRE(call({"submit", "x.yaml"}) == 0);
+  std::ofstream(folder / "o-7.txt").close();
+  write_program("squeue", "echo '7|RUNNING|None|n1|||'");
+  const auto result = code_and_stderr({"logs", "last"});
+  CHECK(result.starts_with("0\n"));
+  CHECK(has(result, ": no output yet; the run is running\n"));
+  std::ofstream(folder / "o-7.txt") << "some output\n";
+  CHECK(code_and_stderr({"logs", "last"}) == "0\n");
+}
+
 TEST_CASE_FIXTURE(
     ClusterFixture,
     "the error about a missing log of an ended run does not say that the log may still come") {
