@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "runtime/agent/slurm_words.h"
 
 namespace dlrun::agent {
 namespace {
@@ -144,9 +145,15 @@ Result<std::string> SlurmController::ask(std::vector<std::string> argv) const {
   command.env = env_;
   command.timeout = kLimit;
   auto finished = run_command(command);
-  if (!finished) return tl::unexpected<Error>(std::move(finished.error()));
+  if (!finished) {
+    Error error = std::move(finished.error());
+    // kNotFound is about the job, not about Slurm's program.
+    if (error.code == Errc::kNotFound) error.code = Errc::kUnavailable;
+    return tl::unexpected<Error>(std::move(error));
+  }
   if (finished->exit_code != 0) {
-    return fail(Errc::kUnavailable, "{} ended with code {}: {}", name, finished->exit_code,
+    return fail(reports_unknown_job(finished->err) ? Errc::kNotFound : Errc::kUnavailable,
+                "{} ended with code {}: {}", name, finished->exit_code,
                 printable(trim(finished->err)));
   }
   return std::move(finished->out);

@@ -56,8 +56,9 @@ struct JobMemory {
 /// do not answer the controller, or have the state error, unknown or future.
 [[nodiscard]] std::vector<std::string> parse_bad_nodes(std::string_view text);
 
-/// Asks Slurm's controller, slurmctld, with Slurm's commands. Functions fail as run_command() does,
-/// and with kUnavailable if a command ends with a code other than 0.
+/// Asks Slurm's controller, slurmctld, with Slurm's commands. Functions fail with kNotFound if
+/// Slurm does not know the job, with kUnavailable if a command is missing or ends with a code other
+/// than 0 for another reason, and otherwise as run_command() does.
 class SlurmController {
  public:
   static constexpr std::chrono::milliseconds kLimit{5000};

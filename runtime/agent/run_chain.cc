@@ -96,11 +96,10 @@ std::vector<std::string> later_jobs(const std::filesystem::path& run, int number
 
 std::optional<std::string> first_that_may_still_run(const std::vector<std::string>& jobs,
                                                     const Env& env) {
-  constexpr std::string_view kUnknownJob = "Invalid job id";
   for (const auto& job : jobs) {
     const auto facts = SlurmController(env, job).job();
-    const bool may_run = facts ? may_still_run(facts->state)
-                               : facts.error().message.find(kUnknownJob) == std::string::npos;
+    const bool may_run =
+        facts ? may_still_run(facts->state) : facts.error().code != Errc::kNotFound;
     if (may_run) return job;
   }
   return std::nullopt;

@@ -132,6 +132,10 @@ bool reports_ending_job(std::string_view message) {
   return message.find("Job/step already completing or completed") != std::string_view::npos;
 }
 
+bool reports_unknown_job(std::string_view message) {
+  return message.find("Invalid job id") != std::string_view::npos;
+}
+
 std::optional<std::string_view> parse_node_failure(std::string_view line) {
   auto error = error_of_srun(line);
   if (!error || !take(*error, "Node failure on ")) return std::nullopt;

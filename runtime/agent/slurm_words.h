@@ -1,6 +1,7 @@
 #pragma once
-// Parses Slurm's messages about a step on srun's standard error, in the wording of Slurm 22.05 to
-// 26.05. Each parse function returns nullopt for a line of another kind. No I/O.
+// Parses the messages of Slurm's commands on standard error, most of them srun's messages about a
+// step, in the wording of Slurm 22.05 to 26.05. Each parse function returns nullopt for a line of
+// another kind. No I/O.
 //
 // srun begins each line with its name. So does slurmstepd up to 24.11. From 25.05 on, and in 24.11
 // with LogTimeFormat=format_stderr, the lines of slurmstepd begin with a time in brackets instead.
@@ -40,6 +41,10 @@ struct LaunchFailure {
   friend bool operator==(const LaunchFailure&, const LaunchFailure&) = default;
 };
 [[nodiscard]] std::optional<LaunchFailure> parse_launch_failure(std::string_view line);
+
+/// Returns true if a command of Slurm says that the controller does not know the job:
+/// "slurm_load_jobs error: Invalid job id specified". The job was purged or never existed.
+[[nodiscard]] bool reports_unknown_job(std::string_view message);
 
 /// Returns true if srun could not start a step because Slurm is ending the job: "srun: error:
 /// Unable to create step for job 8: Job/step already completing or completed".

@@ -44,6 +44,29 @@ TEST_CASE("a query to a controller that does not answer fails at its time limit"
   CHECK(waited < 2 * SlurmController::kLimit);
 }
 
+TEST_CASE("a query about a job that Slurm does not know fails with kNotFound") {
+  const TemporaryDirectory folder;
+  Env env;
+  env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
+  const auto code_if_scontrol_says = [&](const std::string& words) {
+    const auto program = folder.path() / "scontrol";
+    std::ofstream(program) << "#!/bin/sh\necho '" << words << "' >&2\nexit 1\n";
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    const auto job = SlurmController(env, "1").job();
+    REQUIRE_FALSE(job.has_value());
+    return job.error().code;
+  };
+  Env without_scontrol;
+  without_scontrol.set("PATH", folder.path().string());
+  const auto none = SlurmController(without_scontrol, "1").job();
+  REQUIRE_FALSE(none.has_value());
+  CHECK(none.error().code == Errc::kUnavailable);
+  CHECK(code_if_scontrol_says("slurm_load_jobs error: Invalid job id specified") ==
+        Errc::kNotFound);
+  CHECK(code_if_scontrol_says("slurm_load_jobs error: Unable to contact slurm controller") ==
+        Errc::kUnavailable);
+}
+
 /// A folder with programs scontrol and scancel, which write their calls into a file. scontrol fails
 /// for the word `refused` (such as "update"), and `show job` shows that the job excludes n7.
 struct RecordingController {

@@ -163,6 +163,21 @@ TEST_CASE_FIXTURE(ChainFixture, "the next job is the first one that may still ru
 
 TEST_CASE_FIXTURE(
     ChainFixture,
+    "a job that Slurm does not know has ended, and without an answer it may still run") {
+  CHECK(first_that_may_still_run({"43"}, env) == "43");  // there is no scontrol
+  const auto let_scontrol_fail_with = [&](const std::string& words) {
+    REQUIRE(write_file_atomic(folder.path() / "scontrol",
+                              "#!/bin/sh\necho '" + words + "' >&2\nexit 1\n", 0700));
+    env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
+  };
+  let_scontrol_fail_with("slurm_load_jobs error: Unable to contact slurm controller");
+  CHECK(first_that_may_still_run({"43"}, env) == "43");
+  let_scontrol_fail_with("slurm_load_jobs error: Invalid job id specified");
+  CHECK_FALSE(first_that_may_still_run({"43"}, env));
+}
+
+TEST_CASE_FIXTURE(
+    ChainFixture,
     "the last job of a chain is not cancelled if a job in a hidden partition waits for it") {
   const auto program = folder.path() / "squeue";
   REQUIRE(write_file_atomic(
