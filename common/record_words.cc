@@ -55,6 +55,17 @@ constexpr auto table_of(RestartedBy) {
                                           {RestartedBy::kChain, "chain"}});
 }
 
+constexpr auto table_of(ComponentState) {
+  return std::to_array<Row<ComponentState>>({{ComponentState::kWaiting, "waiting"},
+                                             {ComponentState::kStarting, "starting"},
+                                             {ComponentState::kJoined, "joined"},
+                                             {ComponentState::kReady, "ready"},
+                                             {ComponentState::kRestarting, "restarting"},
+                                             {ComponentState::kStopped, "stopped"},
+                                             {ComponentState::kEnded, "ended"},
+                                             {ComponentState::kFailed, "failed"}});
+}
+
 template <typename Enum>
 std::string_view name_of(Enum value) {
   for (const auto& row : table_of(value)) {
@@ -80,6 +91,9 @@ std::string_view word(SignalDecision decision) {
 std::string_view word(RestartedBy by) {
   return name_of(by);
 }
+std::string_view word(ComponentState state) {
+  return name_of(state);
+}
 
 template <typename Enum>
 std::optional<Enum> of_word(std::string_view name) {
@@ -94,5 +108,6 @@ template std::optional<Cause> of_word(std::string_view);
 template std::optional<EndState> of_word(std::string_view);
 template std::optional<SignalDecision> of_word(std::string_view);
 template std::optional<RestartedBy> of_word(std::string_view);
+template std::optional<ComponentState> of_word(std::string_view);
 
 }  // namespace dlrun

@@ -1,5 +1,5 @@
 #pragma once
-// The values in events.jsonl on which programs base decisions. Each kind of value is an enum with
+// The values in a run's record on which programs base decisions. Each kind of value is an enum with
 // one table of names (record_words.cc). Only the file, command lines and output use the names.
 
 #include <cstddef>
@@ -63,12 +63,26 @@ enum class RestartedBy {
   kChain,  ///< the next job of the run's chain (retry.chain)
 };
 
+/// The state of one component of a job with several programs. components.json has its name; events
+/// do not, because launcher/runs derives the state from them.
+enum class ComponentState {
+  kWaiting,     ///< it waits until the components of `after` are ready
+  kStarting,    ///< its step is started; not all ranks have joined
+  kJoined,      ///< all ranks have joined; it is not ready
+  kReady,       ///< the components that wait for it may start
+  kRestarting,  ///< it has ended and is about to start again
+  kStopped,     ///< ended on purpose, or never started because it was not needed any more
+  kEnded,       ///< a main component that ended with 0
+  kFailed,      ///< ended in any other way
+};
+
 /// Returns the name of a value; empty for EndReason::kUndecided.
 [[nodiscard]] std::string_view word(EndReason reason);
 [[nodiscard]] std::string_view word(Cause cause);
 [[nodiscard]] std::string_view word(EndState state);
 [[nodiscard]] std::string_view word(SignalDecision decision);
 [[nodiscard]] std::string_view word(RestartedBy by);
+[[nodiscard]] std::string_view word(ComponentState state);
 
 /// Returns the value with this name; nullopt if there is none. Defined for the enums of this
 /// header.

@@ -125,7 +125,7 @@ class EventApplier {
     }
   }
   void operator()(const events::Started& started) const {
-    if (auto* const own = component()) own->state = "starting";
+    if (auto* const own = component()) own->state = ComponentState::kStarting;
     if (component_.empty() && started.ranks > 0) record_.ranks = started.ranks;
     if (describes_run()) record_.checks = started.checks;
   }
@@ -135,7 +135,7 @@ class EventApplier {
       if (joined.ranks > 0) record_.ranks = joined.ranks;
       record_.hosts = joined.hosts;
     } else if (auto* const own = component()) {
-      own->state = "joined";
+      own->state = ComponentState::kJoined;
       own->hosts = shortened(joined.hosts);
       record_.hosts = hosts_of_components(record_);
     }
@@ -145,7 +145,7 @@ class EventApplier {
   }
   void operator()(const events::ComponentReady& ready) const {
     if (auto* const own = component()) {
-      own->state = "ready";
+      own->state = ComponentState::kReady;
       own->addr = shortened(ready.addr);
     }
   }
@@ -153,16 +153,16 @@ class EventApplier {
     auto* const own = component();
     if (own == nullptr) return;
     own->code = event.end.code;
-    own->state = event.end.reason == EndReason::kStopped         ? "stopped"
-                 : event.end.code == 0 && own->role != "service" ? "ended"
-                                                                 : "failed";
+    own->state = event.end.reason == EndReason::kStopped         ? ComponentState::kStopped
+                 : event.end.code == 0 && own->role != "service" ? ComponentState::kEnded
+                                                                 : ComponentState::kFailed;
   }
   void operator()(const events::ComponentRestart&) const {
     // The failure of a component that starts again is not the end of the run.
     if (record_.first_failed && record_.first_failed->component == component_)
       record_.first_failed.reset();
     if (auto* const own = component()) {
-      own->state = "restarting";
+      own->state = ComponentState::kRestarting;
       ++own->restarts;
     }
   }

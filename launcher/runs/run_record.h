@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/record_words.h"
 #include "common/result.h"
 #include "common/run_events.h"
 #include "launcher/runs/autopsy_groups.h"
@@ -28,7 +29,7 @@ struct RankFailure {
 struct RecordedComponent {
   std::string name, role;
   std::int64_t ranks = 0;
-  std::string state = "waiting";       ///< a state of components.json
+  ComponentState state = ComponentState::kWaiting;
   std::string hosts{};                 ///< compressed node list of its ranks
   std::string addr{};                  ///< IP and port of its rank 0, once it is ready
   std::int64_t restarts = 0;           ///< restarts of the component alone

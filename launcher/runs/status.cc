@@ -79,9 +79,11 @@ bool tries_collective(std::string_view checks) {
 std::string components_detail(const RunRecord& record) {
   std::vector<std::string> words;
   for (const auto& one : record.components) {
-    const bool is_on_its_way = one.state == "waiting" || one.state == "starting" ||
-                               one.state == "joined" || one.state == "restarting";
-    if (is_on_its_way) words.push_back(fmt::format("component {} is {}", one.name, one.state));
+    const bool is_on_its_way =
+        one.state == ComponentState::kWaiting || one.state == ComponentState::kStarting ||
+        one.state == ComponentState::kJoined || one.state == ComponentState::kRestarting;
+    if (is_on_its_way)
+      words.push_back(fmt::format("component {} is {}", one.name, word(one.state)));
   }
   return join(words, ", ");
 }

@@ -83,8 +83,9 @@ std::string attempt_text(const RunRecord& record) {
 std::vector<std::string> component_state_lines(const RunRecord& record) {
   std::vector<std::string> lines;
   for (const auto& one : record.components) {
-    std::string line = fmt::format("{} ({}): {}", one.name, one.role, one.state);
-    if (one.state == "failed" && one.code) line += fmt::format(" with code {}", *one.code);
+    std::string line = fmt::format("{} ({}): {}", one.name, one.role, word(one.state));
+    if (one.state == ComponentState::kFailed && one.code)
+      line += fmt::format(" with code {}", *one.code);
     if (!one.hosts.empty()) line += " on " + one.hosts;
     if (one.restarts > 0)
       line += fmt::format(", started again {} time{}", one.restarts, one.restarts == 1 ? "" : "s");

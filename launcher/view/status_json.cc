@@ -29,7 +29,7 @@ Json components_json(const RunRecord& record) {
   for (const auto& one : record.components) {
     components.push_back({{"name", one.name},
                           {"role", one.role},
-                          {"state", one.state},
+                          {"state", word(one.state)},
                           {"ranks", one.ranks},
                           {"nodes", text_or_null(one.hosts)},
                           {"addr", text_or_null(one.addr)},

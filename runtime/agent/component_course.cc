@@ -48,28 +48,6 @@ void add_nodes(AttemptEnd& all, const AttemptEnd& one) {
 
 }  // namespace
 
-std::string_view word(ComponentState state) {
-  switch (state) {
-    case ComponentState::kWaiting:
-      return "waiting";
-    case ComponentState::kStarting:
-      return "starting";
-    case ComponentState::kJoined:
-      return "joined";
-    case ComponentState::kReady:
-      return "ready";
-    case ComponentState::kRestarting:
-      return "restarting";
-    case ComponentState::kStopped:
-      return "stopped";
-    case ComponentState::kEnded:
-      return "ended";
-    case ComponentState::kFailed:
-      return "failed";
-  }
-  return "";
-}
-
 ComponentCourse::ComponentCourse(const std::vector<ComponentOptions>& components) {
   for (const auto& options : components) components_.push_back({.options = options});
 }

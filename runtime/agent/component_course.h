@@ -9,23 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "common/record_words.h"
 #include "runtime/agent/attempt_judge.h"
 #include "runtime/agent/component_options.h"
 
 namespace dlrun::agent {
-
-enum class ComponentState {
-  kWaiting,     ///< it waits until the components of `after` are ready
-  kStarting,    ///< its step is started; not all ranks have joined
-  kJoined,      ///< all ranks have joined; it is not ready
-  kReady,       ///< the components that wait for it may start
-  kRestarting,  ///< it has ended and is about to start again
-  kStopped,     ///< ended on purpose, or never started because it was not needed any more
-  kEnded,       ///< a main component that ended with 0
-  kFailed,      ///< ended in any other way
-};
-/// Returns the name of the state in components.json, such as "waiting".
-[[nodiscard]] std::string_view word(ComponentState state);
 
 class ComponentCourse {
  public:

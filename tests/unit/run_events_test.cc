@@ -208,6 +208,7 @@ TEST_CASE("every value of an enumeration in the record has a unique name") {
   check_words<EndState>(4);
   check_words<SignalDecision>(3);
   check_words<RestartedBy>(3);
+  check_words<ComponentState>(8);
 }
 
 }  // namespace

@@ -156,9 +156,9 @@ TEST_CASE(
       sum_up_events(a_start_of_components() + component_line("progress", "trainer", {{"step", 5}}) +
                     component_line("progress", "server", {{"step", 99}}));
   REQUIRE(record.components.size() == 2);
-  CHECK(record.components[0].state == "ready");
+  CHECK(record.components[0].state == ComponentState::kReady);
   CHECK(record.components[0].addr == "10.0.0.1:80");
-  CHECK(record.components[1].state == "joined");
+  CHECK(record.components[1].state == ComponentState::kJoined);
   CHECK(record.leading_component == "trainer");
   CHECK(record.ranks == 5);
   CHECK(record.hosts == "n[1-3]");
@@ -180,8 +180,8 @@ TEST_CASE("the failed rank of a record is named with its component") {
   REQUIRE(record.first_failed);
   CHECK(record.first_failed->component == "trainer");
   CHECK(record.first_failed->rank == 2);
-  CHECK(record.components[0].state == "stopped");
-  CHECK(record.components[1].state == "failed");
+  CHECK(record.components[0].state == ComponentState::kStopped);
+  CHECK(record.components[1].state == ComponentState::kFailed);
   CHECK(record.components[1].code == 7);
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("a component that starts again is not the failure of the run") {
       component_line("component_end", "server", {{"code", 137}, {"reason", "rank_failed"}}) +
       component_line("component_restart", "server", {{"code", 137}, {"left", 0}}));
   CHECK_FALSE(record.first_failed);
-  CHECK(record.components[0].state == "restarting");
+  CHECK(record.components[0].state == ComponentState::kRestarting);
   CHECK(record.components[0].restarts == 1);
 }
 

@@ -243,10 +243,11 @@ TEST_CASE("the status of a running job names the components that are not ready")
   RunFacts facts = submitted();
   facts.report = report(JobPhase::kRunning, "RUNNING");
   facts.record.has_events = true;
-  facts.record.components = {{.name = "server", .role = "service", .state = "joined"},
-                             {.name = "trainer", .role = "main"}};
+  facts.record.components = {
+      {.name = "server", .role = "service", .state = ComponentState::kJoined},
+      {.name = "trainer", .role = "main"}};
   CHECK(assess(facts).detail == "component server is joined, component trainer is waiting");
-  for (auto& one : facts.record.components) one.state = "ready";
+  for (auto& one : facts.record.components) one.state = ComponentState::kReady;
   CHECK(assess(facts).detail.empty());
 }
 
