@@ -29,6 +29,15 @@ enum class Errc {
   kInternal,     ///< a bug in dlrun
 };
 
+/// The reason for which Slurm refused a request, as far as callers react to it.
+enum class SlurmRefusal {
+  kOther,             ///< another reason, or the error is no refusal of Slurm
+  kPartition,         ///< the partition does not exist
+  kAccount,           ///< the account does not exist, or not together with the partition
+  kQos,               ///< the QOS does not exist
+  kNodesUnavailable,  ///< the nodes or the partition are not available now; the job may be queued
+};
+
 /// The message says where the error is, which value is wrong, what was expected and what to do. It
 /// has no newline at its end.
 struct Error {
@@ -36,6 +45,7 @@ struct Error {
   std::string message{};
   /// Problems with their places. They are printed before the message, which may then be empty.
   DiagnosticList diagnostics{};
+  SlurmRefusal refusal = SlurmRefusal::kOther;
 };
 
 template <typename T = void>
@@ -55,8 +65,8 @@ template <typename... Args>
 
 /// Returns the error with `where` and a colon before its message.
 [[nodiscard]] inline tl::unexpected<Error> within(std::string_view where, const Error& error) {
-  return tl::unexpected<Error>(
-      Error{error.code, fmt::format("{}: {}", where, error.message), error.diagnostics});
+  return tl::unexpected<Error>(Error{error.code, fmt::format("{}: {}", where, error.message),
+                                     error.diagnostics, error.refusal});
 }
 
 }  // namespace dlrun

@@ -96,6 +96,18 @@ bool says_unknown_job(std::string_view err) {
   return contains_any(err, {"Invalid job id specified", "Invalid job id"});
 }
 
+SlurmRefusal refusal_in(std::string_view err) {
+  // sbatch also says "Invalid account or account/partition combination specified".
+  if (contains_any(err, {"nvalid account"})) return SlurmRefusal::kAccount;
+  if (contains_any(err, {"nvalid partition"})) return SlurmRefusal::kPartition;
+  if (contains_any(err, {"nvalid qos"})) return SlurmRefusal::kQos;
+  if (contains_any(err, {"Requested node configuration is not available",
+                         "Requested nodes are busy", "Required node not available",
+                         "Requested partition configuration not available now"}))
+    return SlurmRefusal::kNodesUnavailable;
+  return SlurmRefusal::kOther;
+}
+
 Error slurm_error(std::string_view program, std::string_view err, int exit_code) {
   std::string message = slurm_message(err);
   if (message.empty())
@@ -105,7 +117,9 @@ Error slurm_error(std::string_view program, std::string_view err, int exit_code)
             fmt::format("{} is unreachable: {}", unreachable_daemon(err), message)};
   if (says_busy(err))
     return {Errc::kUnavailable, fmt::format("Slurm's controller is busy: {}", message)};
-  return {Errc::kRefused, fmt::format("Slurm refused ({}): {}", program, message)};
+  return {.code = Errc::kRefused,
+          .message = fmt::format("Slurm refused ({}): {}", program, message),
+          .refusal = refusal_in(err)};
 }
 
 }  // namespace dlrun

@@ -24,8 +24,12 @@ namespace dlrun {
 /// purged or never existed.
 [[nodiscard]] bool says_unknown_job(std::string_view err);
 
+/// Returns the reason for which Slurm refused a request, from its messages.
+[[nodiscard]] SlurmRefusal refusal_in(std::string_view err);
+
 /// Returns the Error for a Slurm command that failed: kUnavailable or kRefused, with Slurm's
-/// messages. If a daemon did not answer, names it: the controller, slurmdbd or munge.
+/// messages and the reason for a refusal. If a daemon did not answer, names it: the controller,
+/// slurmdbd or munge.
 [[nodiscard]] Error slurm_error(std::string_view program, std::string_view err, int exit_code);
 
 }  // namespace dlrun

@@ -54,16 +54,11 @@ std::optional<std::string> dependency_after(const SbatchSettings& settings,
   return settings.dependency ? *settings.dependency + "," + after_before : after_before;
 }
 
-/// Returns true for messages of --test-only about nodes that are not available now. --test-only
-/// prints them for nodes that are down and for nodes that do not exist; only sbatch distinguishes
-/// the two cases.
-bool may_still_be_queued(const std::string& message) {
-  for (const char* phrase :
-       {"Requested node configuration is not available", "Requested nodes are busy",
-        "Required node not available", "Requested partition configuration not available now"}) {
-    if (message.find(phrase) != std::string::npos) return true;
-  }
-  return false;
+/// Returns true if the job may still be queued although --test-only refuses it: nodes are not
+/// available now. --test-only says so for nodes that are down and for nodes that do not exist; only
+/// sbatch distinguishes the two cases.
+bool may_still_be_queued(const Error& verdict) {
+  return verdict.refusal == SlurmRefusal::kNodesUnavailable;
 }
 
 /// Asks Slurm about each distinct set of options once, so that no array is queued if a later one
@@ -82,7 +77,7 @@ Result<> test_and_order(const Context& context, Reporter& reporter,
     DLRUN_TRY_ASSIGN(const auto request, submit_request(context, shared, array_path(run, one.array),
                                                         "TOKEN", one.script));
     const auto verdict = executor.test(request);
-    if (!verdict && !may_still_be_queued(verdict.error().message))
+    if (!verdict && !may_still_be_queued(verdict.error()))
       return fail(verdict.error().code, "nothing was submitted: {}: {}", one.first_point,
                   verdict.error().message);
     if (!verdict) {

@@ -146,6 +146,34 @@ TEST_CASE("a refusal by Slurm and a controller that does not answer are differen
   }
 }
 
+TEST_CASE("the error of a refusal names the reason that callers react to") {
+  const auto refusal = [](const char* words) { return slurm_error("sbatch", words, 1).refusal; };
+  for (const char* words :
+       {"allocation failure: Requested node configuration is not available",
+        "allocation failure: Requested nodes are busy",
+        "allocation failure: Required node not available (down, drained or reserved)",
+        "allocation failure: Requested partition configuration not available now"}) {
+    CAPTURE(words);
+    CHECK(refusal(words) == SlurmRefusal::kNodesUnavailable);
+  }
+  CHECK(refusal("sbatch: error: invalid partition specified: gpus\n"
+                "sbatch: error: Batch job submission failed: Invalid partition name specified\n") ==
+        SlurmRefusal::kPartition);
+  CHECK(refusal("sbatch: error: Batch job submission failed: Invalid account or account/partition "
+                "combination specified") == SlurmRefusal::kAccount);
+  CHECK(refusal("sbatch: error: Batch job submission failed: Invalid qos specification") ==
+        SlurmRefusal::kQos);
+  CHECK(refusal("sbatch: error: Batch job submission failed: Node count specification invalid") ==
+        SlurmRefusal::kOther);
+  CHECK(refusal("sbatch: error: Batch job submission failed: Unable to contact slurm controller") ==
+        SlurmRefusal::kOther);
+}
+
+TEST_CASE("an error keeps the reason for the refusal when its place is put before it") {
+  CHECK(within("x.yaml", slurm_error("sbatch", "Invalid qos specification", 1)).value().refusal ==
+        SlurmRefusal::kQos);
+}
+
 TEST_CASE("a daemon that does not answer is named if Slurm names it") {
   const auto message = [](const char* words) { return slurm_error("x", words, 1).message; };
   CHECK(message("squeue: error: Munge encode failed: Failed to access "
