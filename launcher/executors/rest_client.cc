@@ -197,8 +197,10 @@ Error RestClient::error_of(const HttpResponse& response) const {
     return {Errc::kUnavailable,
             fmt::format("Slurm's controller is unreachable{}: slurmrestd at {} says {}",
                         or_token_not_accepted(), server_.url, status)};
-  return {Errc::kRefused,
-          fmt::format("Slurm refused (slurmrestd): {}", errors.empty() ? status : errors)};
+  return {
+      .code = Errc::kRefused,
+      .message = fmt::format("Slurm refused (slurmrestd): {}", errors.empty() ? status : errors),
+      .refusal = refusal_in(errors)};
 }
 
 }  // namespace dlrun

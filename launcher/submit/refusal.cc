@@ -18,7 +18,7 @@ constexpr std::size_t kNamesShown = 20;
 
 /// A kind of name that Slurm can refuse.
 struct RefusalRow {
-  RefusedKind kind;
+  SlurmRefusal refusal;
   const char* key;
   const char* option;
   const char* short_option;
@@ -28,11 +28,11 @@ struct RefusalRow {
 
 const std::array<RefusalRow, 3>& refusal_rows() {
   static const std::array<RefusalRow, 3> rows{
-      {{RefusedKind::kPartition, "resources.partition"_key, "--partition", "-p", "partitions here",
+      {{SlurmRefusal::kPartition, "resources.partition"_key, "--partition", "-p", "partitions here",
         partition_names},
-       {RefusedKind::kAccount, "resources.account"_key, "--account", "-A", "accounts of this user",
+       {SlurmRefusal::kAccount, "resources.account"_key, "--account", "-A", "accounts of this user",
         account_names},
-       {RefusedKind::kQos, "resources.qos"_key, "--qos", "-q", "QOSs of this user", qos_names}}};
+       {SlurmRefusal::kQos, "resources.qos"_key, "--qos", "-q", "QOSs of this user", qos_names}}};
   return rows;
 }
 
@@ -51,23 +51,13 @@ std::string names_text(const RefusalRow& row, std::vector<std::string> names,
 
 }  // namespace
 
-RefusedKind refused_kind(std::string_view message) {
-  const auto has = [&](std::string_view part) {
-    return message.find(part) != std::string_view::npos;
-  };
-  // sbatch also says "Invalid account or account/partition combination specified".
-  if (has("nvalid account")) return RefusedKind::kAccount;
-  if (has("nvalid partition")) return RefusedKind::kPartition;
-  return has("nvalid qos") ? RefusedKind::kQos : RefusedKind::kNone;
-}
-
 Error explained_refusal(const Context& context, const Job& job, Error error) {
   if (error.code != Errc::kRefused || job.source != Job::Source::kSpec || !job.experiment)
     return error;
-  const RefusedKind kind = refused_kind(error.message);
   const auto& rows = refusal_rows();
-  const auto row = std::find_if(rows.begin(), rows.end(),
-                                [&](const RefusalRow& one) { return one.kind == kind; });
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const RefusalRow& one) {
+    return one.refusal == error.refusal;
+  });
   if (row == rows.end()) return error;
   const LoadedSpec& loaded = job.experiment->loaded;
   const std::string refused = sbatch_value(job.script, row->option, row->short_option).value_or("");

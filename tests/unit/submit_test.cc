@@ -199,11 +199,30 @@ TEST_CASE_FIXTURE(
   const auto refused = submit("x.yaml");
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().diagnostics.all().size() == 1);
-  CHECK(refused_kind("Invalid account or account/partition combination specified") ==
-        RefusedKind::kAccount);
-  CHECK(refused_kind("Batch job submission failed: Invalid qos specification") ==
-        RefusedKind::kQos);
-  CHECK(refused_kind("Requested node configuration is not available") == RefusedKind::kNone);
+}
+
+TEST_CASE_FIXTURE(Cluster,
+                  "the reason for a refusal, and not its message, chooses the key that is named") {
+  std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m, partition: gpu}\n"
+                                   << "launch: {agent: false, command: [\"true\"]}\n";
+  write_program("sinfo", "exit 0");
+  write_program("sacctmgr", "exit 0");
+  RunInspector inspector(context.env, known_servers(context));
+  const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
+  REQUIRE(report.has_value());
+  const auto key_for = [&](SlurmRefusal refusal) {
+    const auto found =
+        explained_refusal(
+            context, report->job,
+            {.code = Errc::kRefused, .message = "invalid partition specified", .refusal = refusal})
+            .diagnostics.all();
+    return found.empty() ? "" : found[0].key;
+  };
+  CHECK(key_for(SlurmRefusal::kOther).empty());
+  CHECK(key_for(SlurmRefusal::kNodesUnavailable).empty());
+  CHECK(key_for(SlurmRefusal::kPartition) == "resources.partition");
+  CHECK(key_for(SlurmRefusal::kAccount) == "resources.account");
+  CHECK(key_for(SlurmRefusal::kQos) == "resources.qos");
 }
 
 TEST_CASE_FIXTURE(Cluster,
