@@ -9,7 +9,6 @@
 #include "common/accounts.h"
 #include "common/tcp_owner.h"
 #include "common/text.h"
-#include "launcher/executors/classify.h"
 #include "launcher/executors/rest_reply.h"
 #include "launcher/executors/rest_token.h"
 #include "launcher/executors/slurm_conf.h"
@@ -193,14 +192,14 @@ Error RestClient::error_of(const HttpResponse& response) const {
   if (!is_complete || (response.status >= 502 && response.status <= 504))
     return {Errc::kUnavailable,
             fmt::format("slurmrestd at {} did not answer ({})", server_.url, status)};
-  if (says_unreachable(errors) || errors.find("config is unable to load") != std::string::npos)
+  if (rest_says_unreachable(response.body))
     return {Errc::kUnavailable,
             fmt::format("Slurm's controller is unreachable{}: slurmrestd at {} says {}",
                         or_token_not_accepted(), server_.url, status)};
   return {
       .code = Errc::kRefused,
       .message = fmt::format("Slurm refused (slurmrestd): {}", errors.empty() ? status : errors),
-      .refusal = refusal_in(errors)};
+      .refusal = rest_refusal(response.body)};
 }
 
 }  // namespace dlrun

@@ -9,6 +9,7 @@
 
 #include "common/bounded_json.h"
 #include "common/text.h"
+#include "launcher/executors/classify.h"
 #include "launcher/executors/slurm_parse.h"
 
 namespace dlrun {
@@ -24,6 +25,32 @@ constexpr std::array<const char*, 12> kJobFields = {
     "nodes",  "start_time",   "dependency",    "comment",           "exit_code", "user_id"};
 constexpr std::int64_t kInvalidJobId = 2017;  // ESLURM_INVALID_JOB_ID
 constexpr std::int64_t kAlreadyDone = 2021;   // ESLURM_ALREADY_DONE
+
+/// Numbers in slurm_errno.h of failures to reach slurmctld or to get its answer.
+constexpr std::array<std::int64_t, 13> kUnreachableNumbers = {
+    1001,                    // SLURM_COMMUNICATIONS_CONNECTION_ERROR
+    1008,                    // SLURM_PROTOCOL_INSANE_MSG_LENGTH
+    1013,                    // SLURM_COMMUNICATIONS_MISSING_SOCKET_ERROR
+    1021, 1022, 1023,        // SLURM_COMMUNICATIONS_CONNECT_, _WRITE_ and _READ_TIMEOUT
+    1800, 1801, 1802, 1803,  // SLURMCTLD_COMMUNICATIONS_..._ERROR: connect, send, receive, shutdown
+    2027,                    // ESLURM_IN_STANDBY_MODE
+    5004,                    // SLURM_PROTOCOL_SOCKET_IMPL_TIMEOUT
+    5005,                    // SLURM_PROTOCOL_SOCKET_ZERO_BYTES_SENT
+};
+
+struct RefusalNumber {
+  std::int64_t number;
+  SlurmRefusal refusal;
+};
+constexpr std::array<RefusalNumber, 7> kRefusalNumbers = {{
+    {2000, SlurmRefusal::kPartition},         // ESLURM_INVALID_PARTITION_NAME
+    {2014, SlurmRefusal::kNodesUnavailable},  // ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
+    {2015, SlurmRefusal::kNodesUnavailable},  // ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE
+    {2016, SlurmRefusal::kNodesUnavailable},  // ESLURM_NODES_BUSY
+    {2045, SlurmRefusal::kAccount},           // ESLURM_INVALID_ACCOUNT
+    {2066, SlurmRefusal::kQos},               // ESLURM_INVALID_QOS
+    {2068, SlurmRefusal::kNodesUnavailable},  // ESLURM_NODE_NOT_AVAIL
+}};
 
 [[nodiscard]] Json object_of(std::string_view text) {
   Json parsed = parse_json<Json>(text, kReplyLimits);
@@ -162,6 +189,27 @@ void read_exit_code(JobReport& report, const Json& job) {
   return report;
 }
 
+/// Returns the number of one of `errors`; 0 if there is none.
+[[nodiscard]] std::int64_t number_of_error(const Json& error) {
+  auto number = number_at(error, "error_code");
+  if (!number) number = number_at(error, "error_number");
+  return number.value_or(0);
+}
+
+/// Returns the words of one of `errors`, printable.
+[[nodiscard]] std::string words_of_error(const Json& error) {
+  std::string words = printable(text_at(error, "error"));
+  if (const auto more = text_at(error, "description"); !more.empty())
+    words += fmt::format("{}{}", words.empty() ? "" : ": ", printable(more));
+  return words;
+}
+
+/// Returns true for the numbers of slurmctld's own errors in slurm_errno.h. slurmctld has then
+/// answered.
+[[nodiscard]] bool is_answer_of_controller(std::int64_t number) {
+  return number >= 2000 && number < 3000;
+}
+
 [[nodiscard]] bool is_of_user(const Json& job, std::int64_t uid) {
   return number_at(job, "user_id") == uid;
 }
@@ -173,16 +221,43 @@ std::string rest_errors(std::string_view body) {
   if (!answer.is_object()) return printable(trim(body.substr(0, 300)));
   std::vector<std::string> lines;
   for (const Json& one : list_at(answer, "errors")) {
-    std::string message = printable(text_at(one, "error"));
-    if (const auto more = text_at(one, "description"); !more.empty())
-      message += fmt::format("{}{}", message.empty() ? "" : ": ", printable(more));
-    auto number = number_at(one, "error_code");
-    if (!number) number = number_at(one, "error_number");
-    if (number && *number > 0) message += fmt::format(" ({})", *number);
+    std::string message = words_of_error(one);
+    if (const auto number = number_of_error(one); number > 0)
+      message += fmt::format(" ({})", number);
     if (!message.empty() && std::find(lines.begin(), lines.end(), message) == lines.end())
       lines.push_back(std::move(message));
   }
   return join(lines, "; ");
+}
+
+bool rest_says_unreachable(std::string_view body) {
+  const auto is_unreachable = [](const Json& one) {
+    const auto number = number_of_error(one);
+    if (std::find(kUnreachableNumbers.begin(), kUnreachableNumbers.end(), number) !=
+        kUnreachableNumbers.end())
+      return true;
+    if (is_answer_of_controller(number)) return false;
+    const std::string words = words_of_error(one);
+    return says_unreachable(words) || words.find("config is unable to load") != std::string::npos;
+  };
+  const Json answer = object_of(body);
+  const Json& errors = list_at(answer, "errors");
+  return std::any_of(errors.begin(), errors.end(), is_unreachable);
+}
+
+SlurmRefusal rest_refusal(std::string_view body) {
+  const auto reason_of = [](const Json& one) {
+    const auto number = number_of_error(one);
+    for (const auto& row : kRefusalNumbers) {
+      if (row.number == number) return row.refusal;
+    }
+    return is_answer_of_controller(number) ? SlurmRefusal::kOther : refusal_in(words_of_error(one));
+  };
+  const Json answer = object_of(body);
+  for (const Json& one : list_at(answer, "errors")) {
+    if (const auto reason = reason_of(one); reason != SlurmRefusal::kOther) return reason;
+  }
+  return SlurmRefusal::kOther;
 }
 
 std::string rest_field_warnings(std::string_view body) {

@@ -34,6 +34,15 @@ namespace dlrun {
 /// Returns true if the errors say that the controller does not know the job id.
 [[nodiscard]] bool rest_says_unknown_job(std::string_view body);
 
+/// Returns true if the errors say that slurmrestd did not reach Slurm's controller. An error's
+/// number decides if it is one of Slurm's; the words of an error decide only if it has no such
+/// number.
+[[nodiscard]] bool rest_says_unreachable(std::string_view body);
+
+/// Returns the reason for which Slurm refused the request, from the first error that has one of
+/// these reasons. Numbers and words decide as in rest_says_unreachable().
+[[nodiscard]] SlurmRefusal rest_refusal(std::string_view body);
+
 /// Returns the versions of the API that can submit jobs, from the server's own description:
 /// {"v0.0.42", "v0.0.43"}. Returns at most 32 versions, because the server may not be a slurmrestd.
 [[nodiscard]] std::vector<std::string> rest_versions(std::string_view openapi);

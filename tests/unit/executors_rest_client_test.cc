@@ -157,6 +157,7 @@ TEST_CASE("each status becomes an error that tells whether Slurm may have acted"
       R"json({"errors": [{"error": "Unable to contact slurm controller (connect failure)"}]})json";
   CHECK(code(422, refusal) == Errc::kRefused);
   CHECK(code(500, refusal) == Errc::kRefused);
+  CHECK(client.error_of({500, refusal}).refusal == SlurmRefusal::kPartition);
   CHECK(code(511, "Authentication failure") == Errc::kRefused);
   CHECK(has(client.error_of({511, ""}).message, "does not know the caller"));
   CHECK(code(401, "") == Errc::kRefused);

@@ -171,6 +171,38 @@ TEST_CASE("26.05: the failure of a cancellation is read from the error of its jo
   CHECK(rest_cancel_failure(R"({"errors": []})").empty());
 }
 
+TEST_CASE("the number of an error decides whether the controller was reached, else its words") {
+  const auto errors = [](std::string_view number, std::string_view words) {
+    return fmt::format(R"({{"errors": [{{{}"error": "{}"}}]}})", number, words);
+  };
+  const auto silent = "Unable to contact slurm controller (connect failure)";
+  CHECK(rest_says_unreachable(errors(R"("error_number": 1800, )", "x")));
+  CHECK(rest_says_unreachable(errors(R"("error_code": 5004, )", "x")));
+  CHECK(rest_says_unreachable(errors(R"("error_number": 2027, )", "x")));
+  CHECK_FALSE(rest_says_unreachable(errors(R"("error_number": 2000, )", silent)));
+  CHECK(rest_says_unreachable(errors("", silent)));
+  CHECK(rest_says_unreachable(errors(R"("error_number": 9003, )", silent)));
+  CHECK(rest_says_unreachable(errors("", "Slurm config is unable to load")));
+  CHECK_FALSE(rest_says_unreachable(errors("", "Invalid partition name specified")));
+  CHECK_FALSE(rest_says_unreachable(R"({"errors": []})"));
+  CHECK_FALSE(rest_says_unreachable("Connection refused"));
+}
+
+TEST_CASE("the number of an error decides about the reason for a refusal, else its words") {
+  const auto reason = [](std::string_view number, std::string_view words) {
+    return rest_refusal(fmt::format(
+        R"({{"errors": [{{"error": "x"}}, {{{}"description": "{}"}}]}})", number, words));
+  };
+  CHECK(reason(R"("error_number": 2000, )", "x") == SlurmRefusal::kPartition);
+  CHECK(reason(R"("error_code": 2045, )", "x") == SlurmRefusal::kAccount);
+  CHECK(reason(R"("error_number": 2066, )", "x") == SlurmRefusal::kQos);
+  CHECK(reason(R"("error_number": 2014, )", "x") == SlurmRefusal::kNodesUnavailable);
+  CHECK(reason(R"("error_number": 2006, )", "Invalid qos specification") == SlurmRefusal::kOther);
+  CHECK(reason("", "Invalid qos specification") == SlurmRefusal::kQos);
+  CHECK(reason("", "Node count specification invalid") == SlurmRefusal::kOther);
+  CHECK(rest_refusal("half") == SlurmRefusal::kOther);
+}
+
 TEST_CASE("half an object, a list and an HTML page are not complete objects") {
   CHECK(rest_is_complete(R"({"job_id": 1})"));
   CHECK_FALSE(rest_is_complete(R"({"job_id": 1)"));
