@@ -117,12 +117,14 @@ std::optional<Owner> foreign_writer(const TextAndOwner& file) {
   return file.owner == ::geteuid() ? std::nullopt : std::optional(owner_of(file.owner));
 }
 
-/// Returns the start folder from the command line, for journals of versions that did not write
-/// `chdir`; "" if there is none.
-std::string chdir_in_argv(const std::vector<std::string>& argv) {
-  constexpr std::string_view kChdir = "--chdir=";
+/// Returns the value of a field that is also an option of the recorded command line. Journals of
+/// older versions have only the option. Returns "" if there is neither.
+std::string text_or_option(const nlohmann::ordered_json& json, const char* field,
+                           const std::vector<std::string>& argv) {
+  if (json.contains(field)) return json_read::text(json, field);
+  const std::string option = fmt::format("--{}=", field);
   for (const std::string& word : argv) {
-    if (word.starts_with(kChdir)) return word.substr(kChdir.size());
+    if (word.starts_with(option)) return word.substr(option.size());
   }
   return {};
 }
@@ -183,8 +185,8 @@ Result<std::optional<Submission>> read_submission(const std::filesystem::path& r
       if (word.is_string()) submission.argv.push_back(word.get<std::string>());
     }
   }
-  submission.chdir =
-      json->contains("chdir") ? json_read::text(*json, "chdir") : chdir_in_argv(submission.argv);
+  submission.chdir = text_or_option(*json, "chdir", submission.argv);
+  submission.dependency = text_or_option(*json, "dependency", submission.argv);
   return submission;
 }
 
@@ -203,6 +205,7 @@ Result<> write_submission(const std::filesystem::path& run, Submission submissio
   if (!submission.output.empty()) json["output"] = submission.output;
   if (!submission.error.empty()) json["error"] = submission.error;
   if (!submission.chdir.empty()) json["chdir"] = submission.chdir;
+  if (!submission.dependency.empty()) json["dependency"] = submission.dependency;
   if (submission.chain > 0) json["chain"] = submission.chain;
   return write_file_atomic(run / "submission.json", json_read::dump(json) + "\n");
 }

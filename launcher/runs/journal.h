@@ -37,6 +37,9 @@ struct Submission {
   /// The start folder in the run's copy of the code (code.snapshot), which replaces the script's
   /// start folder. Empty if the run has no copy.
   std::string chdir;
+  /// The job's --dependency, such as "afterok:12", as far as dlrun has set it. Empty if the job
+  /// waits for no other job.
+  std::string dependency;
   /// Set only for a sweep's point: the number of the point's task. job.id is then the task's id,
   /// and the other members are those of the array.
   std::optional<std::int64_t> task;

@@ -300,13 +300,9 @@ std::optional<JobId> claiming_job_of(const RunFacts& facts) {
 }
 
 std::string submitted_dependency(const RunFacts& facts) {
-  constexpr std::string_view kOption = "--dependency=";
   if (!facts.submission) return {};
   const FollowUp* const later = deciding_follow_up(facts);
-  for (const std::string& word : (later != nullptr ? later->submission : *facts.submission).argv) {
-    if (word.starts_with(kOption)) return word.substr(kOption.size());
-  }
-  return {};
+  return (later != nullptr ? later->submission : *facts.submission).dependency;
 }
 
 std::string_view token_of(const RunFacts& facts) {

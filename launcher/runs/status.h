@@ -126,8 +126,9 @@ struct RunStatus {
 [[nodiscard]] std::optional<JobId> claiming_job_of(const RunFacts& facts);
 /// Returns facts.chain_job, else claiming_job_of().
 [[nodiscard]] std::optional<JobId> job_of(const RunFacts& facts);
-/// Returns the dependency on sbatch's command line, such as "afterok:12"; empty if there was none.
-/// A #SBATCH line of the script may still have one. For a chain of jobs, returns that of job_of().
+/// Returns the dependency with which dlrun submitted the job, such as "afterok:12"; empty if there
+/// was none. A #SBATCH line of the script may still have one. For a chain of jobs, returns that of
+/// job_of().
 [[nodiscard]] std::string submitted_dependency(const RunFacts& facts);
 /// Returns the id of the Slurm job in whose allocation the run was started (`submit --in`,
 /// `run --here`); empty for other runs, and until lead has claimed the run.

@@ -28,6 +28,7 @@ Submission intent_of(const SbatchSettings& settings, const std::string& token) {
   submission.output = settings.log_pattern.value_or("");
   submission.error = settings.error_pattern.value_or("");
   submission.chdir = settings.chdir.value_or("");
+  submission.dependency = settings.dependency.value_or("");
   return submission;
 }
 

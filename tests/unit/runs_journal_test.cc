@@ -47,16 +47,18 @@ Submission intent() {
 }  // namespace
 
 TEST_CASE(
-    "if a journal lacks the folder in which the job starts, the recorded command line names it") {
+    "if a journal lacks the job's start folder or dependency, the recorded command line has them") {
   const TemporaryDirectory run;
   REQUIRE(write_file_atomic(run / "submission.json",
                             R"({"token":"00112233445566778899aabbccddeeff","state":"submitted",)"
-                            R"("cluster":"","job":"42","argv":["sbatch","--chdir=/a b/code"]})")
+                            R"("cluster":"","job":"42","argv":["sbatch","--chdir=/a b/code",)"
+                            R"("--dependency=afterok:12","job.sh"]})")
               .has_value());
   const auto read = read_submission(run.path());
   REQUIRE(read.has_value());
   REQUIRE(read->has_value());
   CHECK((*read)->chdir == "/a b/code");
+  CHECK((*read)->dependency == "afterok:12");
 }
 
 TEST_CASE("a submission's journal is read back as it was written") {
@@ -66,12 +68,14 @@ TEST_CASE("a submission's journal is read back as it was written") {
   submission.job = {"inter", "42"};
   submission.output = "/x/out-%j.txt";
   submission.chdir = "/runs/x/code/src";
+  submission.dependency = "afterok:12,afterany:13_4";
   submission.server = RestServer{"unix:/run/s", "/home/me/token"};
   REQUIRE(write_submission(run.path(), submission).has_value());
   const auto read = read_submission(run.path());
   REQUIRE(read.has_value());
   REQUIRE(read->has_value());
   CHECK((*read)->chdir == "/runs/x/code/src");
+  CHECK((*read)->dependency == "afterok:12,afterany:13_4");
   CHECK((*read)->job == JobId{"inter", "42"});
   CHECK((*read)->argv == submission.argv);
   CHECK((*read)->state == Submission::State::kSubmitted);

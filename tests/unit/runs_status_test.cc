@@ -64,7 +64,7 @@ TEST_CASE("without an end in the record the run's state is Slurm's") {
   facts.report->start.clear();
   facts.report->reason = "Dependency";
   CHECK(assess(facts).detail == "Dependency: it waits for other jobs");
-  facts.submission->argv = {"sbatch", "--dependency=afterok:12", "job.sh"};
+  facts.submission->dependency = "afterok:12";
   CHECK(assess(facts).detail == "Dependency: it waits for afterok:12");
   facts.report = report(JobPhase::kRunning, "RUNNING");
   CHECK(assess(facts).state == RunState::kRunning);

@@ -106,6 +106,7 @@ TEST_CASE_FIXTURE(
   REQUIRE(later.has_value());
   REQUIRE(later->size() == 2);
   CHECK((*later)[0].submission.job.id == "8");
+  CHECK((*later)[0].submission.dependency == "afterany:7");
   CHECK((*later)[1].submission.job.id == "9");
   CHECK((*later)[1].number == 2);
   CHECK(submitted->follow_ups.size() == 2);
@@ -198,11 +199,10 @@ TEST_CASE_FIXTURE(ChainCluster,
   RunStatus waiting;
   waiting.state = RunState::kPending;
   waiting.facts.report.emplace().reason = "Dependency";
-  waiting.facts.submission.emplace().argv = {"sbatch",
-                                             "--dependency=afterok:91:92:93:94:95:96:97:7"};
+  waiting.facts.submission.emplace().dependency = "afterok:91:92:93:94:95:96:97:7";
   CHECK(waiting_lines(context.env, waiting) ==
         std::vector<std::string>{"job 7 is the run " + submitted->run.id});
-  waiting.facts.submission->argv = {"sbatch", "--dependency=afterok:91:92:93:94:95:96:97:98:7"};
+  waiting.facts.submission->dependency = "afterok:91:92:93:94:95:96:97:98:7";
   CHECK(waiting_lines(context.env, waiting).empty());
 }
 
