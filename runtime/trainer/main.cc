@@ -146,13 +146,12 @@ void open_trainer_log(const Env& env) {
                                   {"host", host_name()}});
 }
 
-/// Logs an error and prints it, with `prefix` before the message if the message does not begin with
-/// a rank. Returns the exit code.
+/// Logs an error and prints it, with `prefix` before the message unless all ranks have agreed on
+/// the error: its message then names the rank. Returns the exit code.
 int report_error(const Error& error, const std::string& prefix) {
   log_info("the trainer fails", {{"error", error.message}});
   std::fflush(stdout);
-  fmt::print(stderr, "dlrun-trainer: {}{}\n", error.message.starts_with("rank ") ? "" : prefix,
-             error.message);
+  fmt::print(stderr, "dlrun-trainer: {}{}\n", error.agreed_rank >= 0 ? "" : prefix, error.message);
   return exit_code(error.code);
 }
 
@@ -161,11 +160,11 @@ int report_error(const Error& error, const std::string& prefix) {
 /// the agent sees the exit code in any case.
 void report_failed_rank(DistributedJob& job, const Error& error) {
   if (job.store() == nullptr) return;
-  const auto agreed = agreed_error(error);
-  const int failed_rank = agreed ? agreed->rank : error.code == Errc::kPeer ? -1 : job.world().rank;
-  const std::string message = agreed ? agreed->message : error.message;
-  const nlohmann::json report{{"failed", message.substr(0, kReportedMessageBytes)},
-                              {"of", failed_rank}};
+  const int failed_rank = error.agreed_rank >= 0      ? error.agreed_rank
+                          : error.code == Errc::kPeer ? -1
+                                                      : job.world().rank;
+  const std::string message(message_without_rank(error).substr(0, kReportedMessageBytes));
+  const nlohmann::json report{{"failed", message}, {"of", failed_rank}};
   std::ignore = job.store()->report_progress(
       report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }

@@ -456,11 +456,11 @@ TEST_CASE("an error on one rank becomes the error of all ranks, with rank and ho
     REQUIRE_FALSE(common.has_value());
     CHECK(common.error().code == Errc::kNotFound);
     CHECK(common.error().message == "rank 2 on h2: /d/x: no such file");
-    const auto agreed = agreed_error(common.error());
-    REQUIRE(agreed.has_value());
-    CHECK(agreed->rank == 2);
-    CHECK(agreed->message == "/d/x: no such file");
-    CHECK_FALSE(agreed_error({Errc::kIo, "/d/x: rank 2 on h2: no"}).has_value());
+    CHECK(common.error().agreed_rank == 2);
+    CHECK(message_without_rank(common.error()) == "/d/x: no such file");
+    const Error not_agreed{Errc::kPeer, "rank 2 on h2: no"};
+    CHECK(not_agreed.agreed_rank == -1);
+    CHECK(message_without_rank(not_agreed) == "rank 2 on h2: no");
   });
 }
 

@@ -48,22 +48,17 @@ Result<> agree(Communicator& communicator, std::string_view host, const Result<>
   std::vector<std::uint8_t> bytes(message.begin(), message.end());
   bytes.resize(static_cast<std::size_t>(header[1]));
   DLRUN_TRY(communicator.broadcast(std::span(bytes), root));
-  return tl::unexpected(
-      Error{static_cast<Errc>(header[0]), std::string(bytes.begin(), bytes.end())});
+  return tl::unexpected(Error{.code = static_cast<Errc>(header[0]),
+                              .message = std::string(bytes.begin(), bytes.end()),
+                              .agreed_rank = root});
 }
 
-std::optional<AgreedError> agreed_error(const Error& error) {
-  constexpr std::string_view kRank = "rank ";
-  std::string_view rest = error.message;
-  if (!rest.starts_with(kRank)) return std::nullopt;
-  rest.remove_prefix(kRank.size());
-  const auto end_of_number = rest.find(" on ");
-  const auto rank = parse_int(rest.substr(0, end_of_number));
-  const auto end_of_host = rest.find(": ", std::min(end_of_number, rest.size()));
-  if (!rank || *rank < 0 || *rank > std::numeric_limits<int>::max() ||
-      end_of_host == std::string_view::npos)
-    return std::nullopt;
-  return AgreedError{static_cast<int>(*rank), std::string(rest.substr(end_of_host + 2))};
+std::string_view message_without_rank(const Error& error) {
+  constexpr std::string_view kAfterHost = ": ";
+  const std::string_view message = error.message;
+  const auto end_of_host = message.find(kAfterHost);
+  if (error.agreed_rank < 0 || end_of_host == std::string_view::npos) return message;
+  return message.substr(end_of_host + kAfterHost.size());
 }
 
 Result<std::string> common_hash(Communicator& communicator, std::string_view what,

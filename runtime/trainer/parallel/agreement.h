@@ -14,18 +14,14 @@
 namespace dlrun::trainer {
 
 /// Exchanges every rank's result and returns a common one: success if all ranks succeeded, else the
-/// error of the lowest failed rank with "rank R on HOST: " before its message. The result is equal
-/// on every rank. With one rank, returns `mine` unchanged. `host` is this rank's host name.
+/// error of the lowest failed rank, with `agreed_rank` and with "rank R on HOST: " before its
+/// message. The result is equal on every rank. With one rank, returns `mine` unchanged. `host` is
+/// this rank's host name.
 [[nodiscard]] Result<> agree(Communicator& communicator, std::string_view host,
                              const Result<>& mine);
 
-/// The rank whose error agree() returned, and the error's message without rank and host.
-struct AgreedError {
-  int rank = 0;
-  std::string message;
-};
-/// Splits the message of an error that agree() returned; returns nothing for other errors.
-[[nodiscard]] std::optional<AgreedError> agreed_error(const Error& error);
+/// Returns the error's message without the "rank R on HOST: " that agree() has added.
+[[nodiscard]] std::string_view message_without_rank(const Error& error);
 
 /// Returns the BLAKE2b-256 hash of bytes as 64 hex digits if it is equal on all ranks. Otherwise
 /// fails with kPeer on every rank; the message names the ranks that differ from rank 0. `what`
