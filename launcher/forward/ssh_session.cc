@@ -1,32 +1,46 @@
 #include "launcher/forward/ssh_session.h"
 
 #include "common/files.h"
+#include "common/json_read.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/submit/session_folder.h"
 
 namespace dlrun {
+namespace {
+
+/// Returns true if the agent's answer says that the node has no sshd. Programs of the site may
+/// print other lines, such as a prolog of tasks.
+bool lacks_sshd(std::string_view answer) {
+  for (const std::string_view line : split(answer, '\n')) {
+    const auto json = json_read::object_of(line);
+    if (json && json->contains("sshd") && json->at("sshd").is_null()) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 Result<> check_sshd(const Env& env, const AttachTarget& target,
                     const std::filesystem::path& agent) {
-  constexpr int kNotFoundCode = 127;
-  constexpr std::string_view kPrefix = "dlrun-agent: ";
   Command command;
   command.argv = relay_step(target, agent.string());
   command.argv.pop_back();  // the agent's command `relay`
   command.argv.insert(command.argv.end(), {"sshd", "--check"});
   command.env = scrubbed_for_slurm(env, munge_is_available());
   DLRUN_TRY_ASSIGN(const auto done, run_command(command));
-  if (done.exit_code == 0) return {};
-  const auto output = trim(done.err);
-  if (const auto at = output.find(kPrefix);
-      done.exit_code == kNotFoundCode && at != std::string_view::npos) {
-    const auto message = output.substr(at + kPrefix.size());
-    return fail(Errc::kNotFound, "{}", message.substr(0, message.find('\n')));
+  if (done.exit_code != 0) {
+    return fail(Errc::kRefused, "no step runs on {} (srun ended with code {}): {}", target.node,
+                done.exit_code, trim(done.err));
   }
-  return fail(Errc::kRefused, "no step runs on {} (srun ended with code {}): {}", target.node,
-              done.exit_code, output);
+  if (lacks_sshd(done.out)) {
+    return fail(Errc::kNotFound,
+                "{} has no sshd, the program that serves ssh connections (package "
+                "openssh-server); `dlrun attach` and `dlrun forward` work without it",
+                target.node);
+  }
+  return {};
 }
 
 Result<ForwardingOutcome> connect_to_sshd(const Env& env, const LaunchPlan& plan,

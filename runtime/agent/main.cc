@@ -64,8 +64,11 @@ int main(int argc, char** argv) {
   }
   if (const auto* relay = std::get_if<RelayOptions>(&*invocation))
     return print_any_failure(run_relay(*relay));
-  if (const auto* sshd = std::get_if<SshdOptions>(&*invocation))
-    return print_any_failure(run_sshd(*sshd, env));
+  if (const auto* sshd = std::get_if<SshdOptions>(&*invocation)) {
+    if (!sshd->only_checks) return print_any_failure(run_sshd(*sshd, env));
+    std::puts(path_of_sshd_json(env).c_str());
+    return 0;
+  }
   if (const auto* notify = std::get_if<NotifyHelperOptions>(&*invocation)) {
     return run_notify_helper(*notify, env, [](std::string_view line) {
       std::fprintf(stderr, "dlrun: %.*s\n", static_cast<int>(line.size()), line.data());

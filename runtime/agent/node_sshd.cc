@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "common/files.h"
 #include "common/subprocess.h"
 #include "common/text.h"
@@ -27,6 +29,8 @@
 
 namespace dlrun::agent {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 /// Returns the path of sshd. The PATH of users often lacks the folder of sshd.
 std::optional<std::string> find_sshd(const Env& env) {
@@ -92,15 +96,15 @@ void wait_for_end(pid_t sshd, int signal_fd) {
 
 }  // namespace
 
+std::string path_of_sshd_json(const Env& env) {
+  const auto sshd = find_sshd(env);
+  const Json found{{"sshd", sshd ? Json(*sshd) : Json()}};
+  return found.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 Result<> run_sshd(const SshdOptions& options, const Env& env) {
   const auto sshd = find_sshd(env);
-  if (!sshd) {
-    return fail(Errc::kNotFound,
-                "{} has no sshd, the program that serves ssh connections (package "
-                "openssh-server); `dlrun attach` and `dlrun forward` work without it",
-                own_host());
-  }
-  if (options.only_checks) return {};
+  if (!sshd) return fail(Errc::kNotFound, "{} has no sshd (package openssh-server)", own_host());
   DLRUN_TRY_ASSIGN(const auto config, accepted_config(*sshd, options, env));
   const UniqueFd signals = catch_end_signals();
   if (!signals.is_open()) return fail(Errc::kIo, "signalfd: {}", errno_text(errno));

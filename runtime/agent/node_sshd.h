@@ -3,6 +3,7 @@
 // node, as the job's user.
 
 #include <filesystem>
+#include <string>
 
 #include "common/env.h"
 #include "common/result.h"
@@ -11,13 +12,16 @@ namespace dlrun::agent {
 
 struct SshdOptions {
   std::filesystem::path folder;  ///< absolute; has the keys that `dlrun ssh-config` made
-  bool only_checks = false;      ///< only look for sshd; do not start it
+  bool only_checks = false;      ///< only look for sshd, do not start it
 };
 
 /// Serves until the connection ends, or until SIGTERM, SIGINT or SIGHUP. Then ends every process
 /// that the connection has started. Fails with kNotFound if the node has no sshd, with kRefused if
-/// sshd refuses its configuration, and with kIo if a system call fails. With only_checks returns as
-/// soon as it has found sshd.
+/// sshd refuses its configuration, and with kIo if a system call fails.
 [[nodiscard]] Result<> run_sshd(const SshdOptions& options, const Env& env);
+
+/// Returns the path of the node's sshd as JSON: {"sshd": "/usr/sbin/sshd"}, or {"sshd": null} if
+/// the node has none.
+[[nodiscard]] std::string path_of_sshd_json(const Env& env);
 
 }  // namespace dlrun::agent
