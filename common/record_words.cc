@@ -65,6 +65,10 @@ constexpr auto table_of(ComponentState) {
                                              {ComponentState::kEnded, "ended"},
                                              {ComponentState::kFailed, "failed"}});
 }
+constexpr auto table_of(ComponentRole) {
+  return std::to_array<Row<ComponentRole>>(
+      {{ComponentRole::kMain, "main"}, {ComponentRole::kService, "service"}});
+}
 
 template <typename Enum>
 std::string_view name_of(Enum value) {
@@ -94,6 +98,9 @@ std::string_view word(RestartedBy by) {
 std::string_view word(ComponentState state) {
   return name_of(state);
 }
+std::string_view word(ComponentRole role) {
+  return name_of(role);
+}
 
 template <typename Enum>
 std::optional<Enum> of_word(std::string_view name) {
@@ -109,5 +116,6 @@ template std::optional<EndState> of_word(std::string_view);
 template std::optional<SignalDecision> of_word(std::string_view);
 template std::optional<RestartedBy> of_word(std::string_view);
 template std::optional<ComponentState> of_word(std::string_view);
+template std::optional<ComponentRole> of_word(std::string_view);
 
 }  // namespace dlrun

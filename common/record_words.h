@@ -63,8 +63,14 @@ enum class RestartedBy {
   kChain,  ///< the next job of the run's chain (retry.chain)
 };
 
-/// The state of one component of a job with several programs. components.json has its name; events
-/// do not, because launcher/runs derives the state from them.
+/// The role of a component: `role` in the event `components`, and in the option --role of lead.
+enum class ComponentRole {
+  kMain,     ///< the job ends when all main components have ended
+  kService,  ///< lead ends it when all main components have ended
+};
+
+/// The state of one component of a job with several programs. components.json has its name.
+/// Events do not have the state, because launcher/runs derives it from the events.
 enum class ComponentState {
   kWaiting,     ///< it waits until the components of `after` are ready
   kStarting,    ///< its step is started; not all ranks have joined
@@ -83,6 +89,7 @@ enum class ComponentState {
 [[nodiscard]] std::string_view word(SignalDecision decision);
 [[nodiscard]] std::string_view word(RestartedBy by);
 [[nodiscard]] std::string_view word(ComponentState state);
+[[nodiscard]] std::string_view word(ComponentRole role);
 
 /// Returns the value with this name; nullopt if there is none. Defined for the enums of this
 /// header.

@@ -122,19 +122,21 @@ Claimed Claimed::of(const Json& fields) {
 }
 
 Json Components::Component::fields() const {
-  return {{"name", name}, {"role", role}, {"nodes", nodes}, {"ranks", ranks}, {"after", after}};
+  return {
+      {"name", name}, {"role", role.text()}, {"nodes", nodes}, {"ranks", ranks}, {"after", after}};
 }
 Components::Component Components::Component::of(const Json& fields) {
   return {.name = component_name_in(fields, "name"),
-          .role = json_read::text(fields, "role"),
+          .role = Word<ComponentRole>::of_text(json_read::text(fields, "role")),
           .nodes = integer_in(fields, "nodes"),
           .ranks = integer_in(fields, "ranks"),
           .after = texts_in(fields, "after")};
 }
 
 std::string Components::first_main() const {
-  const auto found = std::find_if(components.begin(), components.end(),
-                                  [](const Component& one) { return one.role == "main"; });
+  const auto found = std::find_if(components.begin(), components.end(), [](const Component& one) {
+    return one.role == ComponentRole::kMain;
+  });
   return found == components.end() ? std::string() : found->name;
 }
 Json Components::fields() const {

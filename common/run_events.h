@@ -80,7 +80,7 @@ struct Components {
   static constexpr std::string_view kKind = "components";
   struct Component {
     std::string name{};
-    std::string role{};  ///< "main" or "service"
+    Word<ComponentRole> role{};
     std::int64_t nodes = 0, ranks = 0;
     std::vector<std::string> after{};  ///< components that must be ready before this one
 

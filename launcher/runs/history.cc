@@ -103,7 +103,7 @@ std::string event_text(const events::Claimed& claimed) {
 std::string event_text(const events::Components& components) {
   std::vector<std::string> names;
   for (const auto& one : components.components)
-    names.push_back(fmt::format("{} ({})", one.name, one.role));
+    names.push_back(fmt::format("{} ({})", one.name, one.role.text()));
   return join(names, ", ");
 }
 std::string event_text(const events::ComponentReady& ready) {

@@ -119,8 +119,7 @@ class EventApplier {
     record_.leading_component = components.first_main();
     record_.ranks = 0;
     for (const auto& one : components.components) {
-      record_.components.push_back(
-          {.name = one.name, .role = shortened(one.role), .ranks = one.ranks});
+      record_.components.push_back({.name = one.name, .role = one.role, .ranks = one.ranks});
       record_.ranks += std::max<std::int64_t>(one.ranks, 0);
     }
   }
@@ -153,9 +152,10 @@ class EventApplier {
     auto* const own = component();
     if (own == nullptr) return;
     own->code = event.end.code;
-    own->state = event.end.reason == EndReason::kStopped         ? ComponentState::kStopped
-                 : event.end.code == 0 && own->role != "service" ? ComponentState::kEnded
-                                                                 : ComponentState::kFailed;
+    const bool is_service = own->role == ComponentRole::kService;
+    own->state = event.end.reason == EndReason::kStopped ? ComponentState::kStopped
+                 : event.end.code == 0 && !is_service    ? ComponentState::kEnded
+                                                         : ComponentState::kFailed;
   }
   void operator()(const events::ComponentRestart&) const {
     // The failure of a component that starts again is not the end of the run.

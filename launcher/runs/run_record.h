@@ -27,7 +27,8 @@ struct RankFailure {
 
 /// One component of a job with several programs, in the latest attempt.
 struct RecordedComponent {
-  std::string name, role;
+  std::string name;
+  Word<ComponentRole> role;
   std::int64_t ranks = 0;
   ComponentState state = ComponentState::kWaiting;
   std::string hosts{};                 ///< compressed node list of its ranks

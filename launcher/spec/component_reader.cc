@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "common/record_words.h"
 #include "common/text.h"
 #include "launcher/spec/value_setter.h"
 #include "launcher/spec/value_syntax.h"
@@ -188,8 +189,9 @@ void ComponentReader::read_own_key(Reading& reading, std::string_view name,
   if (name == "role") {
     const auto role = text(reading, value, "main or service");
     if (!role) return;
-    component.is_service = *role == "service";
-    if (*role != "service" && *role != "main")
+    const auto known = of_word<ComponentRole>(*role);
+    component.is_service = known == ComponentRole::kService;
+    if (!known)
       refuse(reading, value,
              fmt::format("role: '{}' is not one of: main service", printable(*role)));
   } else if (name == "ready") {

@@ -83,7 +83,7 @@ std::string attempt_text(const RunRecord& record) {
 std::vector<std::string> component_state_lines(const RunRecord& record) {
   std::vector<std::string> lines;
   for (const auto& one : record.components) {
-    std::string line = fmt::format("{} ({}): {}", one.name, one.role, word(one.state));
+    std::string line = fmt::format("{} ({}): {}", one.name, one.role.text(), word(one.state));
     if (one.state == ComponentState::kFailed && one.code)
       line += fmt::format(" with code {}", *one.code);
     if (!one.hosts.empty()) line += " on " + one.hosts;

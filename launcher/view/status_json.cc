@@ -28,7 +28,7 @@ Json components_json(const RunRecord& record) {
   Json components = Json::array();
   for (const auto& one : record.components) {
     components.push_back({{"name", one.name},
-                          {"role", one.role},
+                          {"role", one.role.text()},
                           {"state", word(one.state)},
                           {"ranks", one.ranks},
                           {"nodes", text_or_null(one.hosts)},

@@ -15,10 +15,6 @@ bool is_ascii_letter(char c) {
 
 }  // namespace
 
-std::string_view word(ComponentRole role) {
-  return role == ComponentRole::kMain ? "main" : "service";
-}
-
 bool is_component_name(std::string_view name) {
   return !name.empty() && name.size() <= kComponentNameLimitBytes && is_ascii_letter(name[0]) &&
          std::all_of(name.begin(), name.end(), [](char c) {

@@ -10,19 +10,13 @@
 #include <vector>
 
 #include "common/env.h"
+#include "common/record_words.h"
 #include "common/result.h"
 
 namespace dlrun::agent {
 
 inline constexpr std::size_t kComponentsLimit = 32;
 inline constexpr std::size_t kComponentNameLimitBytes = 32;
-
-enum class ComponentRole {
-  kMain,     ///< the job ends when all main components have ended
-  kService,  ///< lead ends it when all main components have ended
-};
-/// Returns the role as --role takes it: "main" or "service".
-[[nodiscard]] std::string_view word(ComponentRole role);
 
 /// The condition under which a component is ready. Components that wait for it may then start.
 struct ReadyCheck {

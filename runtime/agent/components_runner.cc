@@ -79,7 +79,7 @@ void ComponentsRunner::record_components() {
   events::Components components;
   for (const auto& one : context_.options.components) {
     components.components.push_back({.name = one.name,
-                                     .role = std::string(word(one.role)),
+                                     .role = one.role,
                                      .nodes = one.nodes,
                                      .ranks = one.ranks,
                                      .after = one.after});

@@ -162,9 +162,7 @@ std::vector<Option> options_of_reports(LeadOptions& lead) {
 }
 
 Result<ComponentRole> parse_role(std::string_view text) {
-  for (const auto role : {ComponentRole::kMain, ComponentRole::kService}) {
-    if (text == word(role)) return role;
-  }
+  if (const auto role = of_word<ComponentRole>(text)) return *role;
   return fail(Errc::kUsage, "--role '{}' is neither main nor service", printable(text));
 }
 

@@ -88,8 +88,12 @@ std::vector<Line> lines() {
        R"("seconds":2.0)"},
       {events::Components{
            .components =
-               {{.name = "server", .role = "service", .nodes = 1, .ranks = 1},
-                {.name = "trainer", .role = "main", .nodes = 2, .ranks = 8, .after = {"server"}}}},
+               {{.name = "server", .role = ComponentRole::kService, .nodes = 1, .ranks = 1},
+                {.name = "trainer",
+                 .role = ComponentRole::kMain,
+                 .nodes = 2,
+                 .ranks = 8,
+                 .after = {"server"}}}},
        R"("components":[{"name":"server","role":"service","nodes":1,"ranks":1,"after":[]},)"
        R"({"name":"trainer","role":"main","nodes":2,"ranks":8,"after":["server"]}])"},
       {events::ComponentReady{.addr = "10.0.0.1:80", .seconds = 1.5},
@@ -209,6 +213,7 @@ TEST_CASE("every value of an enumeration in the record has a unique name") {
   check_words<SignalDecision>(3);
   check_words<RestartedBy>(3);
   check_words<ComponentState>(8);
+  check_words<ComponentRole>(2);
 }
 
 }  // namespace

@@ -244,8 +244,8 @@ TEST_CASE("the status of a running job names the components that are not ready")
   facts.report = report(JobPhase::kRunning, "RUNNING");
   facts.record.has_events = true;
   facts.record.components = {
-      {.name = "server", .role = "service", .state = ComponentState::kJoined},
-      {.name = "trainer", .role = "main"}};
+      {.name = "server", .role = ComponentRole::kService, .state = ComponentState::kJoined},
+      {.name = "trainer", .role = ComponentRole::kMain}};
   CHECK(assess(facts).detail == "component server is joined, component trainer is waiting");
   for (auto& one : facts.record.components) one.state = ComponentState::kReady;
   CHECK(assess(facts).detail.empty());
