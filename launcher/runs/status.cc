@@ -252,6 +252,13 @@ std::string_view word(RunState state) {
   return "unknown";
 }
 
+std::optional<RunState> run_state_of(std::string_view name) {
+  for (const RunState state : kRunStates) {
+    if (word(state) == name) return state;
+  }
+  return std::nullopt;
+}
+
 bool is_inactive(RunState state) {
   return state != RunState::kPending && state != RunState::kRunning;
 }

@@ -2,6 +2,7 @@
 // Determines a run's state: from the run's record if it has the end of the run, otherwise from
 // Slurm's answer.
 
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -35,9 +36,17 @@ enum class RunState {
   kUnknown,  ///< neither the run's files nor Slurm show the state
 };
 
+/// All states, in the order in which messages list them.
+inline constexpr std::array kRunStates = {
+    RunState::kNotSubmitted, RunState::kRefused,   RunState::kPending,
+    RunState::kRunning,      RunState::kCompleted, RunState::kFailed,
+    RunState::kCancelled,    RunState::kTimeout,   RunState::kUnknown};
+
 /// Returns the state's name in all output: not_submitted, refused, pending, running, completed,
 /// failed, cancelled, timeout, unknown.
 [[nodiscard]] std::string_view word(RunState state);
+/// Returns the state with this name; nullopt if there is none.
+[[nodiscard]] std::optional<RunState> run_state_of(std::string_view name);
 /// Returns true unless the state is kPending or kRunning. kUnknown counts as inactive, but a run
 /// whose status is_last_known may still have a job: is_over() is the stronger test. See also
 /// is_submission_open().

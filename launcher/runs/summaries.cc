@@ -33,15 +33,17 @@ std::optional<RunSummaries::Row> RunSummaries::find(const IndexEntry& run,
   if (take_field(line) != stamp_of(events)) return std::nullopt;
   Row row;
   row.job = take_field(line);
-  row.state = take_field(line);
+  const auto state = run_state_of(take_field(line));
+  if (!state) return std::nullopt;
+  row.state = *state;
   row.summary = take_field(line);
   return row;
 }
 
 void RunSummaries::add(const IndexEntry& run, const struct stat& events, Row row) {
   const auto line =
-      fmt::format("{}\t{}\t{}\t{}", stamp_of(events), row.job, row.state, row.summary);
-  const std::array<std::string_view, 4> parts{run.path.native(), row.job, row.state, row.summary};
+      fmt::format("{}\t{}\t{}\t{}", stamp_of(events), row.job, word(row.state), row.summary);
+  const std::array<std::string_view, 3> parts{run.path.native(), row.job, row.summary};
   if (!have_no_separators(parts)) return;
   added_[run.path.native()] = line;
 }

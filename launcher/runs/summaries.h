@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "launcher/runs/index.h"
+#include "launcher/runs/status.h"
 
 namespace dlrun {
 
@@ -20,7 +21,9 @@ class RunSummaries {
  public:
   /// The columns of a run that has ended according to its own record.
   struct Row {
-    std::string job, state, summary;
+    std::string job;
+    RunState state = RunState::kUnknown;
+    std::string summary;
   };
 
   /// Reads the cache in the folder of the index. The cache is empty if its file is missing,

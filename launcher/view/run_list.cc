@@ -32,39 +32,32 @@ std::optional<struct stat> stat_of(const std::string& path) {
 /// The filters of a request, parsed.
 struct Filters {
   std::string name;
-  std::vector<std::string> states;
+  std::vector<RunState> states;
   std::string after, before;  ///< limits for IndexEntry::created; empty: none
 
   [[nodiscard]] bool fit(const IndexEntry& run) const {
     return (name.empty() || ::fnmatch(name.c_str(), run.name.c_str(), 0) == 0) &&
            (after.empty() || run.created >= after) && (before.empty() || run.created < before);
   }
-  /// state: a state's name, perhaps with the '?' of a last known state.
-  [[nodiscard]] bool fit_state(std::string_view state) const {
-    if (state.ends_with('?')) state.remove_suffix(1);
+  [[nodiscard]] bool fit_state(RunState state) const {
     return states.empty() || std::find(states.begin(), states.end(), state) != states.end();
   }
 };
 
 /// Returns the states in the text. Fails with kUsage for an unknown one.
-Result<std::vector<std::string>> parse_states(const std::string& text) {
-  constexpr std::array kStates = {
-      RunState::kNotSubmitted, RunState::kRefused,   RunState::kPending,
-      RunState::kRunning,      RunState::kCompleted, RunState::kFailed,
-      RunState::kCancelled,    RunState::kTimeout,   RunState::kUnknown};
-  std::vector<std::string> states;
+Result<std::vector<RunState>> parse_states(const std::string& text) {
+  std::vector<RunState> states;
   if (text.empty()) return states;
   for (const std::string_view part : split(text, ',')) {
-    const std::string_view state = trim(part);
-    const bool is_known = std::any_of(kStates.begin(), kStates.end(),
-                                      [state](RunState one) { return word(one) == state; });
-    if (!is_known) {
+    const std::string_view name = trim(part);
+    const auto state = run_state_of(name);
+    if (!state) {
       std::vector<std::string> words;
-      for (const RunState one : kStates) words.emplace_back(word(one));
+      for (const RunState one : kRunStates) words.emplace_back(word(one));
       return fail(Errc::kUsage, "--state: '{}' is not a state of a run; the states are {}",
-                  printable(state), join(words, ", "));
+                  printable(name), join(words, ", "));
     }
-    states.emplace_back(state);
+    states.push_back(*state);
   }
   return states;
 }
@@ -91,6 +84,7 @@ struct Listed {
   const IndexEntry* entry = nullptr;
   std::optional<struct stat> events_stat;  ///< of events.jsonl; nullopt: there is none, or not read
   std::optional<RunSummaries::Row> row;    ///< a cached row; add_state() sets it if none is cached
+  bool is_last_known = false;              ///< the controller did not answer; see RunStatus
 };
 
 /// Makes one list. The arguments and the entries must outlive this object.
@@ -159,7 +153,7 @@ void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<Ind
 void ListMaker::add_state(Listed& listed, const RunStatus& status, RunList& list) {
   if (is_unreachable(status)) list.unreachable_reason = status.facts.why_unreachable;
   if (request_.wants_json) {
-    if (!filters_.fit_state(word(status.state))) return;
+    if (!filters_.fit_state(status.state)) return;
     if (is_full(list.json.size())) {
       ++hidden_;
     } else {
@@ -167,10 +161,9 @@ void ListMaker::add_state(Listed& listed, const RunStatus& status, RunList& list
     }
     return;
   }
-  listed.row =
-      RunSummaries::Row{status.job.cluster == kLocalCluster ? "here" : status.job.id,
-                        std::string(word(status.state)) + (status.is_last_known ? "?" : ""),
-                        shortened(summary_text(status), kSummaryColumns)};
+  listed.is_last_known = status.is_last_known;
+  listed.row = RunSummaries::Row{status.job.cluster == kLocalCluster ? "here" : status.job.id,
+                                 status.state, shortened(summary_text(status), kSummaryColumns)};
   const bool is_settled = !status.facts.foreign && status.facts.record.ended && is_over(status);
   if (listed.events_stat && is_settled)
     summaries_.add(*listed.entry, *listed.events_stat, *listed.row);
@@ -198,8 +191,9 @@ void ListMaker::inspect(RunInspector& inspector, RunList& list) {
     if (is_full(list.rows.size())) {
       ++hidden_;
     } else {
-      list.rows.push_back(
-          {one.entry->id, one.row->job, one.row->state, age(one.entry->created), one.row->summary});
+      list.rows.push_back({one.entry->id, one.row->job,
+                           std::string(word(one.row->state)) + (one.is_last_known ? "?" : ""),
+                           age(one.entry->created), one.row->summary});
     }
   }
   list.hidden = hidden_;

@@ -237,14 +237,14 @@ TEST_CASE("a summary of a run is valid only for the record file that it was made
   {
     RunSummaries summaries = RunSummaries::in(index);
     CHECK_FALSE(summaries.find(run, info).has_value());
-    summaries.add(run, info, {"42", "completed", "test_accuracy 0.9"});
-    summaries.add({"r-2", "r", folder / "r-2", ""}, info, {"43", "failed", "a\ttab"});
+    summaries.add(run, info, {"42", RunState::kCompleted, "test_accuracy 0.9"});
+    summaries.add({"r-2", "r", folder / "r-2", ""}, info, {"43", RunState::kFailed, "a\ttab"});
     summaries.save();
   }
   const RunSummaries summaries = RunSummaries::in(index);
   const auto row = summaries.find(run, info);
   REQUIRE(row.has_value());
-  CHECK(row->state == "completed");
+  CHECK(row->state == RunState::kCompleted);
   CHECK(row->summary == "test_accuracy 0.9");
   CHECK_FALSE(summaries.find({"r-2", "r", folder / "r-2", ""}, info).has_value());
   std::ofstream(run.path / "events.jsonl", std::ios::app) << "two\n";  // the run was claimed again
