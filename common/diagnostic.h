@@ -19,14 +19,22 @@ struct Origin {
   int column = 0;  ///< from 1
 };
 
+/// The line of a source that a message shows.
+struct SourceLine {
+  std::string text;        ///< empty: the source has no lines, or the line must not be shown
+  bool is_hidden = false;  ///< the line may hold a secret, so a note stands in its place
+
+  [[nodiscard]] bool empty() const { return text.empty() && !is_hidden; }
+};
+
 /// An error or a warning about a spec.
 struct Diagnostic {
   enum class Severity { kError, kWarning };
   Severity severity = Severity::kError;
   Origin where;
   std::string message;
-  std::string line_text;  ///< the line of the source; empty if there is none
-  std::string key{};      ///< the key of the spec that the problem is about; empty if there is none
+  SourceLine line;
+  std::string key{};  ///< the key of the spec that the problem is about; empty if there is none
 };
 
 [[nodiscard]] inline bool is_error(const Diagnostic& diagnostic) {

@@ -267,7 +267,7 @@ std::vector<Diagnostic> masked_problems(std::vector<Diagnostic> problems) {
   for (Diagnostic& problem : problems) {
     problem.message = without_secrets(problem.message).text;
     // The caret below the line would be in the wrong column if "..." replaced the secret.
-    if (without_secrets(problem.line_text).text != problem.line_text) problem.line_text.clear();
+    if (without_secrets(problem.line.text).text != problem.line.text) problem.line.text.clear();
   }
   return problems;
 }

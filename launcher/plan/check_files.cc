@@ -216,7 +216,7 @@ std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
   for (const LoadedSpec& component : specs) {
     for (Diagnostic& one : FileCheck(component).run()) {
       if (!seen.emplace(describe(one.where), one.message).second) continue;
-      one.line_text = source_line_of(loaded, one.where);
+      one.line = source_line_of(loaded, one.where);
       problems.push_back(std::move(one));
     }
   }

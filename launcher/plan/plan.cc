@@ -47,8 +47,7 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> make_plan(const LoadedSpec& lo
   auto plan = loaded.spec.components.empty() ? Planner(loaded, inputs).run()
                                              : ComponentPlanner(loaded, inputs).run();
   if (!plan) {
-    for (Diagnostic& problem : plan.error())
-      problem.line_text = source_line_of(loaded, problem.where);
+    for (Diagnostic& problem : plan.error()) problem.line = source_line_of(loaded, problem.where);
   }
   return plan;
 }

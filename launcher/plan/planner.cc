@@ -78,7 +78,8 @@ void Planner::error(std::string_view key, std::string message) {
   errors_.push_back(
       {Diagnostic::Severity::kError,
        origin != spec_.origins.end() ? origin->second : Origin{Origin::Kind::kFile, file_, 0, 0},
-       std::move(message), ""});
+       std::move(message),
+       {}});
 }
 
 void Planner::check_runs_folder() {

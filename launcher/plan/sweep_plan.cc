@@ -91,7 +91,7 @@ class SweepPlanner {
   }
 
   void refuse(std::string message, const SweepPoint& point, std::size_t number) {
-    add_errors({{Diagnostic::Severity::kError, point.front().where, std::move(message), ""}}, point,
+    add_errors({{Diagnostic::Severity::kError, point.front().where, std::move(message), {}}}, point,
                number);
   }
 

@@ -66,9 +66,9 @@ constexpr std::size_t kBytesAfterCaret = 40;  ///< a part of kShownBytes, if the
 
 /// Returns true if the source line may hold a secret.
 [[nodiscard]] bool must_hide_line(const Diagnostic& diagnostic) {
-  if (is_line_of_secret_names(diagnostic.key, diagnostic.line_text)) return false;
-  return diagnostic.line_text == kLineNotShown || is_secret_key(diagnostic.key) ||
-         may_hold_secret(diagnostic.line_text);
+  if (diagnostic.line.is_hidden) return true;
+  if (is_line_of_secret_names(diagnostic.key, diagnostic.line.text)) return false;
+  return is_secret_key(diagnostic.key) || may_hold_secret(diagnostic.line.text);
 }
 
 /// Returns the place as file:line:column, or as the file alone if the line is unknown.
@@ -106,11 +106,11 @@ std::string format_diagnostic(const Diagnostic& diagnostic) {
   std::string text = fmt::format(
       "{}: {}: {}\n", is_site ? position(diagnostic.where) : describe(diagnostic.where),
       is_error ? "error" : "warning", printable(without_evident_secrets(diagnostic.message).text));
-  if (diagnostic.where.line == 0 || diagnostic.line_text.empty()) return text;
+  if (diagnostic.where.line == 0 || diagnostic.line.empty()) return text;
   if (must_hide_line(diagnostic)) {
-    text += fmt::format("{:>5} | {}\n", diagnostic.where.line, kLineNotShown);
+    text += fmt::format("{:>5} | (not shown)\n", diagnostic.where.line);
   } else {
-    const auto [shown, under] = excerpt(diagnostic.line_text, diagnostic.where.column);
+    const auto [shown, under] = excerpt(diagnostic.line.text, diagnostic.where.column);
     text += fmt::format("{:>5} | {}\n      | {}\n", diagnostic.where.line, shown, under);
   }
   return text;

@@ -32,7 +32,7 @@ constexpr std::string_view kNoYaml =
     "this is not YAML that dlrun can read; put the value in quotes (its text is not shown)";
 
 [[nodiscard]] Diagnostic error_about(const Origin& where, std::string message) {
-  return {Diagnostic::Severity::kError, where, std::move(message), ""};
+  return {Diagnostic::Severity::kError, where, std::move(message), {}};
 }
 
 /// Sets a point's values. Their origin is the place where the sweep states them.
@@ -89,12 +89,12 @@ void apply_set(SpecBuilder& builder, const std::string& argument, const std::str
     auto parsed = parse_yaml(value);
     if (!parsed) {
       const auto& problem = parsed.error();
-      const std::string line = shown_line(argument, problem.line);
+      const SourceLine line = shown_line(argument, problem.line);
       return builder.report(
           {Diagnostic::Severity::kError,
            {Origin::Kind::kSetOption, argument, problem.line,
             problem.column + (problem.line == 1 ? source.column_shift : 0)},
-           problem.shows_text && line == kLineNotShown ? std::string(kNoYaml) : problem.message,
+           problem.shows_text && line.is_hidden ? std::string(kNoYaml) : problem.message,
            line});
     }
     document = std::move(*parsed);
@@ -230,12 +230,11 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   if (!document) {
     const YamlProblem& problem = document.error();
     // load_spec() later hides the source line if it may hold a secret.
-    const bool quotes_secret =
-        problem.shows_text && shown_line(file.text, problem.line) == kLineNotShown;
+    const bool quotes_secret = problem.shows_text && shown_line(file.text, problem.line).is_hidden;
     builder.report({Diagnostic::Severity::kError,
                     {Origin::Kind::kFile, file.name, problem.line, problem.column},
                     quotes_secret ? std::string(kNoYaml) : problem.message,
-                    problem.line > 0 ? line_of(file.text, problem.line) : ""});
+                    {problem.line > 0 ? line_of(file.text, problem.line) : ""}});
     return false;
   }
   left.bytes -= std::min(left.bytes, file.text.size());

@@ -61,9 +61,9 @@ struct LoadedSpec {
   SweptTemplates templates;
 };
 
-/// Returns the source line that a diagnostic about this origin shows: kLineNotShown if the line may
-/// hold a secret; empty if the origin has no line or `loaded` does not have its text.
-[[nodiscard]] std::string source_line_of(const LoadedSpec& loaded, const Origin& where);
+/// Returns the source line that a diagnostic about this origin shows; hidden if it may hold a
+/// secret, and empty if the origin has no line or `loaded` does not have its text.
+[[nodiscard]] SourceLine source_line_of(const LoadedSpec& loaded, const Origin& where);
 
 /// A spec and its bases are at most this number of files.
 inline constexpr std::size_t kMostSpecFiles = 32;

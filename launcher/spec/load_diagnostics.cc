@@ -33,9 +33,9 @@ namespace {
 /// Adds the source line to diagnostics that have only an origin.
 void add_line_texts(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded) {
   for (Diagnostic& diagnostic : diagnostics) {
-    if (!diagnostic.line_text.empty()) continue;
+    if (!diagnostic.line.empty()) continue;
     if (const auto text = source_text(loaded, diagnostic.where))
-      diagnostic.line_text = line_of(*text, diagnostic.where.line);
+      diagnostic.line.text = line_of(*text, diagnostic.where.line);
   }
 }
 
@@ -45,11 +45,11 @@ void hide_secret_lines(std::vector<Diagnostic>& diagnostics, const std::string& 
                        std::string_view text) {
   std::optional<SecretLines> lines;  // most texts have no diagnostic, and the scan is slow
   for (Diagnostic& diagnostic : diagnostics) {
-    if (diagnostic.line_text.empty() || diagnostic.where.source != source ||
-        is_line_of_secret_names(diagnostic.key, diagnostic.line_text))
+    if (diagnostic.line.text.empty() || diagnostic.where.source != source ||
+        is_line_of_secret_names(diagnostic.key, diagnostic.line.text))
       continue;
     if (!lines) lines.emplace(text);
-    if (lines->contains(diagnostic.where.line)) diagnostic.line_text = kLineNotShown;
+    if (lines->contains(diagnostic.where.line)) diagnostic.line = {.text = "", .is_hidden = true};
   }
 }
 
@@ -62,9 +62,9 @@ void hide_secret_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& l
 
 }  // namespace
 
-std::string source_line_of(const LoadedSpec& loaded, const Origin& where) {
+SourceLine source_line_of(const LoadedSpec& loaded, const Origin& where) {
   const auto text = source_text(loaded, where);
-  return text ? shown_line(*text, where.line) : "";
+  return text ? shown_line(*text, where.line) : SourceLine{};
 }
 
 void add_source_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded) {

@@ -8,7 +8,7 @@
 namespace dlrun {
 
 /// Adds the source line to diagnostics that have only an origin. Replaces each source line that may
-/// hold a secret by kLineNotShown.
+/// hold a secret.
 void add_source_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded);
 
 /// Sorts by source: first the spec, then its bases, then all other sources by their kind. Within

@@ -51,7 +51,7 @@ class Filler {
 
  private:
   void refuse(const Origin& where, std::string message) {
-    errors_.push_back({Diagnostic::Severity::kError, where, std::move(message), ""});
+    errors_.push_back({Diagnostic::Severity::kError, where, std::move(message), {}});
   }
 
   /// Fills the command and the variables of the spec, or of a component.

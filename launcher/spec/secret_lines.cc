@@ -316,8 +316,9 @@ bool SecretLines::contains(int line) const {
   return (rule.hides_addresses && has_address(line_text)) || may_hold_secret(line_text);
 }
 
-std::string shown_line(std::string_view text, int line) {
-  return SecretLines(text).contains(line) ? kLineNotShown : line_of(text, line);
+SourceLine shown_line(std::string_view text, int line) {
+  if (SecretLines(text).contains(line)) return {.text = "", .is_hidden = true};
+  return {line_of(text, line)};
 }
 
 }  // namespace dlrun

@@ -7,10 +7,9 @@
 #include <string_view>
 #include <vector>
 
-namespace dlrun {
+#include "common/diagnostic.h"
 
-/// The text in place of a line that must not be shown.
-inline constexpr const char* kLineNotShown = "(not shown)";
+namespace dlrun {
 
 /// Returns true if the value of a key may be a secret: a part of the key is named like a secret, or
 /// is `webhook`. Misspellings of `secrets` and `webhook` count too.
@@ -63,7 +62,8 @@ class SecretLines {
   std::vector<HidingRule> rules_;  ///< the rule for each line, from the keys that enclose it
 };
 
-/// Returns a line of a YAML text (counted from 1) for a message, or kLineNotShown.
-[[nodiscard]] std::string shown_line(std::string_view text, int line);
+/// Returns a line of a YAML text (counted from 1) for a message. Hides a line that may hold a
+/// secret.
+[[nodiscard]] SourceLine shown_line(std::string_view text, int line);
 
 }  // namespace dlrun

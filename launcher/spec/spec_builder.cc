@@ -156,13 +156,18 @@ Origin SpecBuilder::origin(const Layer& layer, const YamlNode& node) const {
 void SpecBuilder::error(const Layer& layer, const YamlNode& node, std::string_view path,
                         std::string message) {
   refused_.emplace(path);
-  report({Diagnostic::Severity::kError, origin(layer, node), std::move(message),
-          line_of(layer.source.text, node.line), std::string(path)});
+  report({Diagnostic::Severity::kError,
+          origin(layer, node),
+          std::move(message),
+          {line_of(layer.source.text, node.line)},
+          std::string(path)});
 }
 
 void SpecBuilder::warn(const Layer& layer, const YamlNode& node, std::string message) {
-  report({Diagnostic::Severity::kWarning, origin(layer, node), std::move(message),
-          line_of(layer.source.text, node.line)});
+  report({Diagnostic::Severity::kWarning,
+          origin(layer, node),
+          std::move(message),
+          {line_of(layer.source.text, node.line)}});
 }
 
 std::vector<std::pair<const YamlNode*, const YamlNode*>> SpecBuilder::entries(

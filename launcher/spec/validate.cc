@@ -75,8 +75,11 @@ std::vector<Diagnostic> Validator::run() && {
 void Validator::add(Diagnostic::Severity severity, std::string_view key, std::string message) {
   if (refused_.contains(key)) return;
   const auto origin = spec_.origins.find(key);
-  found_.push_back({severity, origin != spec_.origins.end() ? origin->second : fallback_,
-                    std::move(message), "", std::string(key)});
+  found_.push_back({severity,
+                    origin != spec_.origins.end() ? origin->second : fallback_,
+                    std::move(message),
+                    {},
+                    std::string(key)});
 }
 
 void Validator::check_exclusive_keys() {

@@ -12,7 +12,7 @@
 
 namespace dlrun {
 
-/// Returns errors and warnings in no particular order, without line_text. Skips the keys in
+/// Returns errors and warnings in no particular order, without source lines. Skips the keys in
 /// `refused`, which have an error already.
 [[nodiscard]] std::vector<Diagnostic> validate(const LoadedSpec& loaded,
                                                const std::set<std::string, std::less<>>& refused);

@@ -51,8 +51,10 @@ void Validator::add_of_component(Diagnostic::Severity severity, std::size_t inde
   auto origin = origins.find(key);
   if (origin == origins.end()) origin = origins.find(fmt::format("component.{}", key));
   if (origin == origins.end()) origin = origins.find("component");
-  found_.push_back({severity, origin == origins.end() ? fallback_ : origin->second,
-                    fmt::format("component '{}': {}", component.name, message), "",
+  found_.push_back({severity,
+                    origin == origins.end() ? fallback_ : origin->second,
+                    fmt::format("component '{}': {}", component.name, message),
+                    {},
                     "components"_key});
 }
 

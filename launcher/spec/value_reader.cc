@@ -33,8 +33,10 @@ void ValueReader::refuse_item(const Error& why, const YamlNode& at) const {
   Origin where = builder.origin(layer, at);
   if (where.kind == Origin::Kind::kSetOption) where.source = key() + "=...";
   builder.refused_.emplace(row.path);
-  builder.report({Diagnostic::Severity::kError, where, fmt::format("{}: {}", row.path, why.message),
-                  kLineNotShown, std::string(row.path)});
+  builder.report({.where = where,
+                  .message = fmt::format("{}: {}", row.path, why.message),
+                  .line = {.text = "", .is_hidden = true},
+                  .key = std::string(row.path)});
 }
 
 void ValueReader::record_origin_of_item(std::size_t index, const YamlNode& at) const {

@@ -129,7 +129,7 @@ std::vector<Diagnostic> misfits(const Experiment& experiment, const Allocation& 
     one.where = origin != loaded.spec.origins.end()
                     ? origin->second
                     : Origin{Origin::Kind::kFile, loaded.file, 0, 0};
-    one.line_text = source_line_of(loaded, one.where);
+    one.line = source_line_of(loaded, one.where);
     one.message = fmt::format("{}: {} {}", key, what, allocation.job);
     one.key = key;
     found.push_back(std::move(one));

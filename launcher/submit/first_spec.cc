@@ -56,7 +56,7 @@ void name_flags(std::vector<Diagnostic>& found) {
     const std::string flag = flag_of(one.key);
     if (flag.empty() || one.where.kind != Origin::Kind::kFile) continue;
     one.where = {Origin::Kind::kFile, flag, 0, 0};
-    one.line_text.clear();
+    one.line = {};
   }
 }
 

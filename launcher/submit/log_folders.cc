@@ -23,7 +23,7 @@ namespace {
 struct PathSource {
   std::string name;  ///< the key, or sbatch's option
   Origin where;
-  std::string line_text;
+  SourceLine line;
 };
 
 std::string line_at(std::string_view text, std::size_t line) {
@@ -93,8 +93,7 @@ std::optional<Obstacle> find_obstacle(const std::filesystem::path& folder) {
 /// Checks one folder and appends the findings to `result`. pattern: the folder as sbatch reads it.
 void check_folder(const PathSource& source, const std::string& pattern, LogFolders& result) {
   const auto add = [&](Diagnostic::Severity severity, const std::string& message) {
-    result.problems.push_back(
-        {severity, source.where, source.name + ": " + message, source.line_text});
+    result.problems.push_back({severity, source.where, source.name + ": " + message, source.line});
   };
   constexpr std::string_view kConsequence =
       "Slurm does not create it, and the job would end before its script begins";

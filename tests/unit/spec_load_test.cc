@@ -375,7 +375,7 @@ TEST_CASE(
   Diagnostic diagnostic;
   diagnostic.where = {Origin::Kind::kFile, "x.yaml", 3, 1001};
   diagnostic.message = "wrong \x1b[31m";
-  diagnostic.line_text = std::string(1000, 'a') + "\x07" + std::string(1000, 'b');
+  diagnostic.line.text = std::string(1000, 'a') + "\x07" + std::string(1000, 'b');
   const std::string text = format_diagnostic(diagnostic);
   CHECK(text.size() < 600);
   CHECK(has(text, "wrong \\x1b[31m"));
@@ -388,7 +388,7 @@ TEST_CASE("the caret is under its character, also after tabs and letters of seve
   Diagnostic diagnostic;
   diagnostic.where = {Origin::Kind::kFile, "x.yaml", 1, 8};
   diagnostic.message = "here";
-  diagnostic.line_text = "\tn\xc3\xa4me: x";
+  diagnostic.line.text = "\tn\xc3\xa4me: x";
   CHECK(format_diagnostic(diagnostic) ==
         "x.yaml:1:8: error: here\n    1 | \tn\xc3\xa4me: x\n      | \t      ^\n");
 }
