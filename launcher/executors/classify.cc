@@ -97,8 +97,10 @@ bool says_unknown_job(std::string_view err) {
 }
 
 SlurmRefusal refusal_in(std::string_view err) {
-  // sbatch also says "Invalid account or account/partition combination specified".
-  if (contains_any(err, {"nvalid account"})) return SlurmRefusal::kAccount;
+  // sbatch also says "Invalid account or account/partition combination specified", and for another
+  // reason "Invalid accounting frequency requested".
+  if (contains_any(err, {"nvalid account"}) && !contains_any(err, {"nvalid accounting"}))
+    return SlurmRefusal::kAccount;
   if (contains_any(err, {"nvalid partition"})) return SlurmRefusal::kPartition;
   if (contains_any(err, {"nvalid qos"})) return SlurmRefusal::kQos;
   if (contains_any(err, {"Requested node configuration is not available",

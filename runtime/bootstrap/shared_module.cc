@@ -27,6 +27,8 @@ Result<const void*> load_module_object(std::string_view name, const char* object
   // libraries that a module loads.
   void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   const char* const why = handle == nullptr ? ::dlerror() : "";
+  // dlerror() has no number of the error. Its text begins with the file that could not be opened:
+  // the module itself, or a library that the module needs.
   if (handle == nullptr && path == file && std::string_view(why).starts_with(file)) {
     return fail(Errc::kUnavailable, "this installation was built without {}: {} does not exist",
                 name, installed.string());

@@ -310,6 +310,8 @@ class GlooCommunicator final : public Communicator {
       return {};
     } catch (const std::exception& caught) {
       const std::string_view message = without_source_location(caught.what());
+      // Gloo throws gloo::IoException for a timeout and for a closed connection. Only the message
+      // tells them apart.
       const bool is_timeout = message.find("imed out") != std::string_view::npos ||
                               message.find("imeout") != std::string_view::npos;
       return fail(is_timeout ? Errc::kTimeout : Errc::kPeer, "{}{}", message,

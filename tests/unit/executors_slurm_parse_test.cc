@@ -163,8 +163,10 @@ TEST_CASE("the error of a refusal names the reason that callers react to") {
                 "combination specified") == SlurmRefusal::kAccount);
   CHECK(refusal("sbatch: error: Batch job submission failed: Invalid qos specification") ==
         SlurmRefusal::kQos);
-  CHECK(refusal("sbatch: error: Batch job submission failed: Node count specification invalid") ==
-        SlurmRefusal::kOther);
+  for (const char* words :
+       {"sbatch: error: Batch job submission failed: Node count specification invalid",
+        "sbatch: error: Batch job submission failed: Invalid accounting frequency requested"})
+    CHECK(refusal(words) == SlurmRefusal::kOther);
   CHECK(refusal("sbatch: error: Batch job submission failed: Unable to contact slurm controller") ==
         SlurmRefusal::kOther);
 }
