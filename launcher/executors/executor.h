@@ -77,7 +77,8 @@ class Executor {
   [[nodiscard]] virtual Result<> check(const SubmitRequest& request) = 0;
 
   /// Starts a job. Fails with kRefused and the executor's message if the job was not accepted.
-  /// After kUnavailable, kTimeout and kInterrupted the job may have been accepted; call find().
+  /// After kUnavailable, kTimeout and kInterrupted, and after an unconfirmed refusal
+  /// (Error::is_unconfirmed), the job may have been accepted; call find().
   [[nodiscard]] virtual Result<JobId> submit(const SubmitRequest& request) = 0;
 
   /// Asks whether submit() would succeed. Returns the executor's answer, such as the expected

@@ -27,13 +27,15 @@ constexpr std::int64_t kInvalidJobId = 2017;  // ESLURM_INVALID_JOB_ID
 constexpr std::int64_t kAlreadyDone = 2021;   // ESLURM_ALREADY_DONE
 
 /// Numbers in slurm_errno.h of failures to reach slurmctld or to get its answer.
-constexpr std::array<std::int64_t, 13> kUnreachableNumbers = {
+constexpr std::array<std::int64_t, 16> kUnreachableNumbers = {
     1001,                    // SLURM_COMMUNICATIONS_CONNECTION_ERROR
     1008,                    // SLURM_PROTOCOL_INSANE_MSG_LENGTH
     1013,                    // SLURM_COMMUNICATIONS_MISSING_SOCKET_ERROR
     1021, 1022, 1023,        // SLURM_COMMUNICATIONS_CONNECT_, _WRITE_ and _READ_TIMEOUT
     1800, 1801, 1802, 1803,  // SLURMCTLD_COMMUNICATIONS_..._ERROR: connect, send, receive, shutdown
+    1804, 1805,              // SLURMCTLD_COMMUNICATIONS_BACKOFF, _HARD_DROP: too many requests
     2027,                    // ESLURM_IN_STANDBY_MODE
+    2131,                    // ESLURM_IN_STANDBY_USE_BACKUP
     5004,                    // SLURM_PROTOCOL_SOCKET_IMPL_TIMEOUT
     5005,                    // SLURM_PROTOCOL_SOCKET_ZERO_BYTES_SENT
 };
@@ -243,6 +245,13 @@ bool rest_says_unreachable(std::string_view body) {
   const Json answer = object_of(body);
   const Json& errors = list_at(answer, "errors");
   return std::any_of(errors.begin(), errors.end(), is_unreachable);
+}
+
+bool rest_has_error_of_controller(std::string_view body) {
+  const Json answer = object_of(body);
+  const Json& errors = list_at(answer, "errors");
+  return std::any_of(errors.begin(), errors.end(),
+                     [](const Json& one) { return is_answer_of_controller(number_of_error(one)); });
 }
 
 SlurmRefusal rest_refusal(std::string_view body) {

@@ -35,9 +35,13 @@ namespace dlrun {
 [[nodiscard]] bool rest_says_unknown_job(std::string_view body);
 
 /// Returns true if the errors say that slurmrestd did not reach Slurm's controller. An error's
-/// number decides if it is one of Slurm's; the words of an error decide only if it has no such
-/// number.
+/// number decides if it is in the table of rest_reply.cc or from 2000 to 2999; otherwise its words
+/// decide.
 [[nodiscard]] bool rest_says_unreachable(std::string_view body);
+
+/// Returns true if one of the errors has a number of slurmctld (2000 to 2999). slurmctld has then
+/// answered, and not only slurmrestd or a gateway.
+[[nodiscard]] bool rest_has_error_of_controller(std::string_view body);
 
 /// Returns the reason for which Slurm refused the request, from the first error that has one of
 /// these reasons. Numbers and words decide as in rest_says_unreachable().

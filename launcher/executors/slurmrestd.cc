@@ -58,7 +58,10 @@ class Slurmrestd final : public Executor {
     if (answer.status == 200 && rest_is_complete(answer.body) && rest_errors(answer.body).empty())
       return fail(Errc::kUnavailable, "slurmrestd at {} answered the submission without a job id",
                   client_.server().url);
-    return tl::unexpected(client_.error_of(answer));
+    Error error = client_.error_of(answer);
+    error.is_unconfirmed =
+        error.code == Errc::kRefused && !rest_has_error_of_controller(answer.body);
+    return tl::unexpected(std::move(error));
   }
 
   Result<std::string> test(const SubmitRequest& request) override {

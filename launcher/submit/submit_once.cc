@@ -3,6 +3,8 @@
 
 #include "launcher/submit/submit_once.h"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "common/files.h"
@@ -32,6 +34,18 @@ Submission intent_of(const SbatchSettings& settings, const std::string& token) {
   return submission;
 }
 
+/// Finds out whether Slurm has the job after this error of its submission. After an unconfirmed
+/// refusal looks twice, because slurmrestd may still be passing the job on to the controller.
+Result<Submission> find_outcome_after(const Error& error, const std::filesystem::path& journal,
+                                      const Submission& submission, Executor& executor) {
+  constexpr std::chrono::seconds kPause{2};
+  auto outcome = find_outcome(journal, submission, executor);
+  if (!error.is_unconfirmed || !outcome || outcome->state == Submission::State::kSubmitted)
+    return outcome;
+  std::this_thread::sleep_for(kPause);
+  return find_outcome(journal, submission, executor);
+}
+
 }  // namespace
 
 Result<Submission> submit_once(const Context& context, const RunDirectory& run,
@@ -52,24 +66,27 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
   if (!settings.is_array && !is_follow_up) DLRUN_TRY(write_secrets(run.path, settings.secrets));
   DLRUN_TRY(write_submission(journal_folder, submission));
   auto job = executor.submit(request);
-  if (!job && is_outcome_unknown(job.error())) {
-    auto outcome = find_outcome(journal_folder, submission, executor);
+  bool was_repeated = false;
+  while (!job &&
+         (job.error().is_unconfirmed || (is_outcome_unknown(job.error()) && !was_repeated))) {
+    auto outcome = find_outcome_after(job.error(), journal_folder, submission, executor);
     if (!outcome) {
-      return fail(
-          interrupt.requested() ? Errc::kInterrupted : Errc::kUnavailable,
-          "{}\nWhether Slurm took the job is not known, because Slurm does not answer now. "
-          "`dlrun status {}` finds it out later; submitting again before that could run the "
-          "job twice",
-          // `dlrun status` of a sweep finds out the outcome for all its arrays.
-          job.error().message, run.id.substr(0, run.id.find('/')));
+      return fail(interrupt.requested() ? Errc::kInterrupted : Errc::kUnavailable,
+                  "{}\nWhether Slurm took the job is not known, because dlrun cannot look for it "
+                  "now: {}\n`dlrun status {}` finds it out later; submitting again before that "
+                  "could run the job twice",
+                  // `dlrun status` of a sweep finds out the outcome for all its arrays.
+                  job.error().message, outcome.error().message, run.id.substr(0, run.id.find('/')));
     }
     if (outcome->state == Submission::State::kSubmitted) return std::move(*outcome);
+    if (job.error().is_unconfirmed) break;  // Slurm does not know the job: the refusal counts
     if (interrupt.requested()) {
       if (!is_follow_up) remove_secrets(run.path);
       return fail(Errc::kInterrupted, "interrupted; Slurm did not take the job, nothing is queued");
     }
     // The controller answers and does not know the job.
     job = executor.submit(request);
+    was_repeated = true;
   }
   if (!job) {
     if (!is_outcome_unknown(job.error())) {

@@ -7,6 +7,8 @@
 load helpers
 load rest
 
+queue_is_empty() { [ "$(jobs_in_queue)" -eq 0 ]; }
+
 @test "after a lost reply, the job is found by its run and exists once" {
     start_proxy swallow "$DLRUN_TESTBED_REST_SOCKET"
     run dl submit job.yaml --json --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
@@ -186,6 +188,37 @@ without a job id|{}
 ANSWERS
 }
 
+@test "after a refusal that a gateway may have sent, dlrun looks for the job and sends nothing" {
+    while read -r http_status body <&4; do
+        start_proxy submitted "$http_status" "$body" "$DLRUN_TESTBED_REST_SOCKET"
+        # shellcheck disable=SC2046 # splits the words
+        run dl submit job.yaml --json $(by_proxy)
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [ "$(jobs_in_queue)" -eq 1 ]
+        [ "$(jq -r .job <<<"$output")" = "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)" ]
+        dl cancel last
+        wait_until 30 queue_is_empty
+        stop_proxy
+        [[ $http_status != *,* ]] || continue
+        start_proxy submission "$http_status" "$body" "$DLRUN_TESTBED_REST_SOCKET"
+        # shellcheck disable=SC2046 # splits the words
+        run dl submit job.yaml $(by_proxy)
+        echo "$output"
+        [ "$status" -eq 3 ]
+        [ "$(wc -l <"$dir/proxy.log")" -eq 1 ]
+        [ "$(state last)" = refused ]
+        [ "$(jobs_in_queue)" -eq 0 ]
+        stop_proxy
+    done 4<<'ANSWERS'
+422 {"errors": [{"error": "Invalid account"}]}
+401 <html>Access denied</html>
+403 {"errors": [{"error": "Access denied"}]}
+511 <html>Access denied</html>
+502,403 <html>Access denied</html>
+ANSWERS
+}
+
 @test "a job that Slurm queues with an error is recorded as submitted and exists once" {
     start_proxy error "$DLRUN_TESTBED_REST_SOCKET"
     # shellcheck disable=SC2046 # splits the words
@@ -203,7 +236,6 @@ ANSWERS
     [ "$status" -eq 3 ]
     [[ $output == *'Ignoring unknown field "odd"'*"was cancelled"* ]]
     [ "$(state last)" = refused ]
-    queue_is_empty() { [ "$(jobs_in_queue)" -eq 0 ]; }
     wait_until 30 queue_is_empty
 }
 

@@ -2,6 +2,7 @@
 """usage: rest_proxy.py SOCKET swallow|hold|reset REAL-SOCKET
        rest_proxy.py SOCKET answer STATUS BODY
        rest_proxy.py SOCKET submission STATUS BODY REAL-SOCKET
+       rest_proxy.py SOCKET submitted STATUS[,STATUS...] BODY REAL-SOCKET
        rest_proxy.py SOCKET warn|error REAL-SOCKET
        rest_proxy.py FILE tls CERTIFICATE KEY REAL-PORT
 
@@ -19,6 +20,9 @@ SOCKET.
   submission
            A submission gets STATUS and BODY, and does not reach slurmrestd. Other requests pass.
            The file SOCKET.log has a line for each submission.
+  submitted
+           Each submission gets the next STATUS and BODY. Only the last one reaches slurmrestd, and
+           its reply is lost, as behind a gateway that checks again afterwards. Other requests pass.
   warn     All requests pass. The reply to a submission also has a warning about an ignored field.
   error    All requests pass. The reply to a submission has status 500 and an error, like the reply
            of a slurmrestd about a job that was queued and cannot start now.
@@ -87,11 +91,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if mode == "reset" and self.count_request() <= (1 if self.command == "POST" else 2):
             self.end_connection()
             return
-        if mode == "answer" or (mode == "submission" and is_submission):
+        statuses = sys.argv[3].split(",") if mode == "submitted" else []
+        number = self.count_request() if mode == "submitted" and is_submission else 0
+        if 0 < number < len(statuses):
+            status, content = int(statuses[number - 1]), sys.argv[4].encode()
+        elif mode == "answer" or (mode == "submission" and is_submission):
             status = int(sys.argv[3])
             content = b" " * 100_000_000 if sys.argv[4] == "100MB" else sys.argv[4].encode()
         else:
             status, content = self.forward(body)
+            if is_submission and mode == "submitted":
+                status, content = int(statuses[-1]), sys.argv[4].encode()
             if is_submission and mode in ("swallow", "hold"):
                 self.lose_reply()
                 return
