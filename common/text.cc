@@ -40,6 +40,14 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
+std::string with_unix_line_ends(std::string_view text) {
+  std::string lines;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\r' || i + 1 == text.size() || text[i + 1] != '\n') lines += text[i];
+  }
+  return lines;
+}
+
 std::string lower_case(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) {

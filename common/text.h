@@ -28,6 +28,9 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 
 /// Returns the text without leading and trailing white space.
 [[nodiscard]] std::string_view trim(std::string_view text);
+/// Returns the text with "\n" in place of each "\r\n", which programs such as ssh write on a
+/// terminal.
+[[nodiscard]] std::string with_unix_line_ends(std::string_view text);
 /// Returns the text with a to z in place of A to Z. Other characters stay, in every locale.
 [[nodiscard]] std::string lower_case(std::string_view text);
 

@@ -17,6 +17,9 @@ namespace {
 constexpr std::size_t kLargestFileList = 64U << 20U;
 constexpr std::chrono::hours kCopyTimeLimit{24};
 
+/// rsync's exit code after an error with a file, such as a full disk or a missing permission.
+constexpr int kRsyncFileError = 11;
+
 /// Returns those names of the earlier list whose files no longer exist on this machine.
 std::vector<std::string> gone_names(const CodeTree& tree, const std::string& earlier) {
   std::vector<std::string> gone;
@@ -41,6 +44,14 @@ std::string quoted_for_rsync(const std::string& word) {
 }
 
 }  // namespace
+
+bool is_connection_failure(int exit_code) {
+  constexpr int kSocket = 10, kDataStream = 12, kTimeout = 30, kConnectTimeout = 35, kSsh = 255;
+  for (const int code : {kSocket, kDataStream, kTimeout, kConnectTimeout, kSsh}) {
+    if (exit_code == code) return true;
+  }
+  return false;
+}
 
 std::string joined_names(const std::vector<std::string>& names) {
   std::string text;
@@ -100,10 +111,18 @@ Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& h
                 "dlrun copies your code to {} with rsync, which is not installed here", host.name);
   if (!ended) return tl::unexpected(ended.error());
   if (ended->exit_code != 0) {
-    return fail(Errc::kIo,
-                "{}: the command did not start, because the code could not be copied to {} (exit "
-                "code of rsync: {}): {}",
-                host.name, mirror_path, ended->exit_code, trim(ended->err));
+    const bool is_file_error = ended->exit_code == kRsyncFileError;
+    const std::string lines = with_unix_line_ends(ended->err);
+    return fail(
+        is_connection_failure(ended->exit_code) ? Errc::kUnavailable : Errc::kIo,
+        "{}: the command did not start, because the code could not be copied to {} (exit "
+        "code of rsync: {}){}{}{}",
+        host.name, mirror_path, ended->exit_code, trim(lines).empty() ? "" : ": ", trim(lines),
+        is_file_error ? fmt::format("\nCheck on {0} whether you may write there, and whether the "
+                                    "disk or your quota is full (`df -h {1}`, `quota`); the host's "
+                                    "file can name another folder as `root`",
+                                    host.name, mirror_path)
+                      : std::string());
   }
   if (list_after != list_while_copying) DLRUN_TRY(write_file_atomic(file, list_after));
   return {};

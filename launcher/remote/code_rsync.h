@@ -28,6 +28,10 @@ namespace dlrun {
 /// Returns the names as one text, with a NUL after each name.
 [[nodiscard]] std::string joined_names(const std::vector<std::string>& names);
 
+/// Returns true for the exit codes of rsync and ssh after which trying again may help: the
+/// connection was lost or could not be opened, or the program at its other end has ended early.
+[[nodiscard]] bool is_connection_failure(int exit_code);
+
 /// Returns the value of rsync's -e, with which rsync starts this dlrun to reach the host.
 [[nodiscard]] std::string rsync_shell(const std::filesystem::path& own_program,
                                       const std::string& host);

@@ -55,8 +55,10 @@ Result<std::vector<std::string>> pull(const FilePull& request, const Env& env) {
     return fail(Errc::kNotFound, "dlrun copies the files with rsync, which is not installed here");
   if (!ended) return tl::unexpected(ended.error());
   if (ended->exit_code != 0) {
-    return fail(Errc::kIo, "{}: not all files could be copied to {} (exit code of rsync: {}): {}",
-                request.host, printable(request.to.string()), ended->exit_code, trim(ended->err));
+    const std::string lines = with_unix_line_ends(ended->err);
+    return fail(is_connection_failure(ended->exit_code) ? Errc::kUnavailable : Errc::kIo,
+                "{}: not all files could be copied to {} (exit code of rsync: {}): {}",
+                request.host, printable(request.to.string()), ended->exit_code, trim(lines));
   }
   std::vector<std::string> files;
   for (const std::string_view line : split(ended->out, '\n')) {

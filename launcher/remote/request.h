@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/result.h"
+#include "common/text.h"
 
 namespace dlrun {
 
@@ -61,7 +62,7 @@ class MarkerFilter {
   [[nodiscard]] bool has_begun() const { return has_begun_; }
   [[nodiscard]] const std::string& version() const { return version_; }
   /// Returns the bytes before the marker.
-  [[nodiscard]] const std::string& noise() const { return noise_; }
+  [[nodiscard]] std::string noise() const { return with_unix_line_ends(noise_); }
 
  private:
   std::string start_, noise_, version_;

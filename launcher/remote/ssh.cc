@@ -237,7 +237,8 @@ std::vector<std::string> Ssh::arguments_that_start(const std::string& program,
 
 std::string connection_error_text(const Ssh& ssh, std::string_view printed) {
   const HostFile& host = ssh.host();
-  const std::string_view reason = trim(printed);
+  const std::string lines = with_unix_line_ends(printed);
+  const std::string_view reason = trim(lines);
   std::string text =
       fmt::format("{}: ssh could not connect{}{}", host.name, reason.empty() ? "" : ": ", reason);
   if (!ssh.can_ask() && host.master == MasterUse::kNone) {

@@ -95,9 +95,32 @@ YAML
         wait_until 10 umount -q "$root" # the command on the host may end a little later
         echo "$options: $output"
         [ "$status" = 1 ]
-        [[ $output == *'No space left'* || $output == *noexec* ]]
+        if [[ $options == noexec ]]; then
+            [[ $output == *noexec* ]]
+        else # rsync sometimes prints no reason
+            [[ $output == *"Check on near whether"*"your quota is full"*"df -h $root"* ]]
+        fi
     done
     host_file near
+    no_jobs
+}
+
+@test "if the connection is lost while code is copied, dlrun exits with 4 and submits nothing" {
+    make_code
+    host_file far
+    as_user dd if=/dev/urandom of="$dir/weights" bs=1M count=60 status=none
+    laptop -H far submit exp.yaml </dev/null >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    local submission=$!
+    # rsync on the host stops, so the copy cannot end before the connection does.
+    stop_copy() { as_user pkill -STOP -u "$DLRUN_TESTBED_USER" -f '^rsync --server'; }
+    wait_until 30 stop_copy
+    as_user pkill -KILL -u "$DLRUN_TESTBED_USER" -f '^ssh -M -N -f .* far$'
+    as_user pkill -CONT -u "$DLRUN_TESTBED_USER" -f '^rsync --server'
+    local code=0
+    wait "$submission" || code=$?
+    cat "$BATS_TEST_TMPDIR/out"
+    [ "$code" -eq 4 ]
+    grep -q 'the code could not be copied' "$BATS_TEST_TMPDIR/out"
     no_jobs
 }
 

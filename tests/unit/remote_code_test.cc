@@ -220,18 +220,33 @@ TEST_CASE("code larger than sync.max is refused with its largest files") {
 }
 
 TEST_CASE("the error of a failed copy fits `render` and `check`, which submit nothing") {
-  Repository code;
-  const auto rsync = code.folder.path() / "bin/rsync";
-  write(rsync, "#!/bin/sh\ncat >/dev/null\necho 'no space left' >&2\nexit 11\n");
-  std::filesystem::permissions(rsync, std::filesystem::perms::owner_all);
-  code.env.set("PATH", (code.folder.path() / "bin").string() + ":/usr/bin:/bin");
-  const auto prepared = code.prepare();
-  REQUIRE(prepared);
-  const auto copied =
-      copy_code(prepared->tree, prepared->list, code.host, "/mirror", "/usr/bin/dlrun", code.env);
-  CHECK(error_text(copied) ==
+  const auto error_of_rsync = [](const char* last_line, int exit_code) {
+    Repository code;
+    const auto rsync = code.folder.path() / "bin/rsync";
+    write(rsync, fmt::format("#!/bin/sh\ncat >/dev/null\nprintf '{}' >&2\nexit {}\n", last_line,
+                             exit_code));
+    std::filesystem::permissions(rsync, std::filesystem::perms::owner_all);
+    code.env.set("PATH", (code.folder.path() / "bin").string() + ":/usr/bin:/bin");
+    const auto prepared = code.prepare();
+    REQUIRE(prepared);
+    const auto copied =
+        copy_code(prepared->tree, prepared->list, code.host, "/mirror", "/usr/bin/dlrun", code.env);
+    REQUIRE_FALSE(copied);
+    return copied.error();
+  };
+  const Error full = error_of_rsync("no space left\\n", 11);
+  CHECK(full.code == Errc::kIo);
+  CHECK(full.message ==
         "far: the command did not start, because the code could not be copied to /mirror (exit "
-        "code of rsync: 11): no space left");
+        "code of rsync: 11): no space left\nCheck on far whether you may write there, and whether "
+        "the disk or your quota is full (`df -h /mirror`, `quota`); the host's file can name "
+        "another folder as `root`");
+  // ssh ends its lines with "\r\n".
+  const Error lost = error_of_rsync("timeout\\r\\nunexplained error\\n", 255);
+  CHECK(lost.code == Errc::kUnavailable);
+  CHECK(lost.message ==
+        "far: the command did not start, because the code could not be copied to /mirror (exit "
+        "code of rsync: 255): timeout\nunexplained error");
 }
 
 TEST_CASE("paths of a spec that are wrong on a host are refused, with key, line and column") {

@@ -103,6 +103,11 @@ TEST_CASE("timestamps are parsed to the millisecond") {
   CHECK_FALSE(seconds_of_utc(""));
 }
 
+TEST_CASE("a carriage return is removed only before a line feed") {
+  CHECK(with_unix_line_ends("no route\r\n\r\nx\ry\r") == "no route\n\nx\ry\r");
+  CHECK(with_unix_line_ends("").empty());
+}
+
 TEST_CASE("lower_case() changes the letters A to Z only") {
   CHECK(lower_case("aBC-[FE80:\xc3\x84Z@") == "abc-[fe80:\xc3\x84z@");
   CHECK(lower_case("").empty());
