@@ -70,6 +70,13 @@ bool is_name_of(std::string_view word, std::string_view long_name) {
          std::find(kWhole.begin(), kWhole.end(), word) == kWhole.end();
 }
 
+/// Returns true for the words of the line that separates the parts of a heterogeneous job.
+bool separates_parts(const std::vector<std::string>& words) {
+  if (words.empty()) return false;
+  const char* first = words.front().c_str();
+  return ::strcasecmp(first, "hetjob") == 0 || ::strcasecmp(first, "packjob") == 0;
+}
+
 /// Returns the position of the option's letter in a word such as "-HQa0-1". Only letters of options
 /// without a value may precede it.
 std::optional<std::size_t> letter_in(std::string_view word, std::string_view short_name) {
@@ -154,11 +161,23 @@ std::optional<ScriptOption> pbs_option(std::string_view script, std::string_view
 
 std::optional<std::size_t> het_line(std::string_view script) {
   for (const auto& [number, words] : numbered_lines(script)) {
-    if (words.empty()) continue;
-    const char* first = words.front().c_str();
-    if (::strcasecmp(first, "hetjob") == 0 || ::strcasecmp(first, "packjob") == 0) return number;
+    if (separates_parts(words)) return number;
   }
   return std::nullopt;
+}
+
+std::vector<std::string> scripts_of_parts(std::string_view script) {
+  const auto lines = split(script, '\n');
+  std::vector<std::string> parts{"#!/bin/sh\n"};
+  for (const auto& [number, words] : numbered_lines(script)) {
+    if (separates_parts(words)) {
+      parts.emplace_back("#!/bin/sh\n");
+    } else {
+      parts.back().append(lines[number - 1]).append("\n");
+    }
+  }
+  for (std::string& part : parts) part += "true\n";
+  return parts;
 }
 
 }  // namespace dlrun

@@ -56,4 +56,8 @@ struct ScriptOption {
 /// hetjob", or the former name packjob. Returns nullopt for other jobs.
 [[nodiscard]] std::optional<std::size_t> het_line(std::string_view script);
 
+/// Returns a script for each part of a heterogeneous job, in the order of the parts. It has the
+/// #SBATCH lines of the part, and a command that does nothing. Returns one script for other jobs.
+[[nodiscard]] std::vector<std::string> scripts_of_parts(std::string_view script);
+
 }  // namespace dlrun

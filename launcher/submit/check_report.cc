@@ -48,8 +48,10 @@ Result<std::string> ask_slurm(const Context& context, RunInspector& inspector, c
                               const std::string& script) {
   SubmitRequest request = test_request(context, job.settings, script);
   request.keys_of_options = keys_of_options(job);
-  auto verdict = inspector.executor_of(job.settings.server).test(request);
-  if (!verdict) return tl::unexpected(explained_refusal(context, job, std::move(verdict.error())));
+  Executor& executor = inspector.executor_of(job.settings.server);
+  auto verdict = executor.test(request);
+  if (!verdict)
+    return tl::unexpected(explained_refusal(context, job, executor, std::move(verdict.error())));
   return verdict;
 }
 

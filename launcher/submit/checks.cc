@@ -15,6 +15,7 @@
 #include "launcher/submit/job_secrets.h"
 #include "launcher/submit/known_bad.h"
 #include "launcher/submit/missing_tools.h"
+#include "launcher/submit/refusal.h"
 #include "launcher/submit/slurm_options.h"
 
 namespace dlrun {
@@ -207,12 +208,15 @@ Result<> check_session_parts(Work& work) {
 Result<> ask_about_parts(Work& work) {
   const Job& job = work.job;
   if (work.sweep != nullptr || job.settings.server || !het_line(job.script)) return {};
-  const auto verdict = work.inspector.executor_of(job.settings.server)
-                           .test(test_request(work.context, job.settings, job.script));
+  Executor& executor = work.inspector.executor_of(job.settings.server);
+  const auto verdict = executor.test(test_request(work.context, job.settings, job.script));
   if (verdict) return {};
-  return fail(verdict.error().code,
-              "{}: nothing was submitted, because Slurm cannot start every component now: {}",
-              job.file.empty() ? job.name : job.file, verdict.error().message);
+  Error error = explained_refusal(work.context, job, executor, verdict.error());
+  const bool is_about_whole = error.code == Errc::kRefused && error.diagnostics.empty();
+  error.message = fmt::format(
+      "{}: nothing was submitted{}: {}", job.file.empty() ? job.name : job.file,
+      is_about_whole ? ", because Slurm cannot start all components together" : "", error.message);
+  return tl::unexpected(std::move(error));
 }
 
 Result<> find_folders_of_logs(Work& work) {

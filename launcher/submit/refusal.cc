@@ -8,6 +8,8 @@
 #include "common/text.h"
 #include "launcher/executors/account_use.h"
 #include "launcher/plan/sbatch_lines.h"
+#include "launcher/spec/component_layout.h"
+#include "launcher/spec/component_specs.h"
 #include "launcher/spec/key_name.h"
 
 namespace dlrun {
@@ -49,33 +51,80 @@ std::string names_text(const RefusalRow& row, std::vector<std::string> names,
                      guess);
 }
 
-}  // namespace
+/// Returns the row for this reason; nullptr if the reason is no refused name.
+const RefusalRow* row_of(SlurmRefusal refusal) {
+  for (const RefusalRow& row : refusal_rows()) {
+    if (row.refusal == refusal) return &row;
+  }
+  return nullptr;
+}
 
-Error explained_refusal(const Context& context, const Job& job, Error error) {
-  if (error.code != Errc::kRefused || job.source != Job::Source::kSpec || !job.experiment)
-    return error;
-  const auto& rows = refusal_rows();
-  const auto row = std::find_if(rows.begin(), rows.end(), [&](const RefusalRow& one) {
-    return one.refusal == error.refusal;
-  });
-  if (row == rows.end()) return error;
-  const LoadedSpec& loaded = job.experiment->loaded;
-  const std::string refused = sbatch_value(job.script, row->option, row->short_option).value_or("");
+/// Returns the text about the name that Slurm refused. script: the job's script, or that of a part.
+std::string refused_name_text(const Context& context, const Job& job, const std::string& script,
+                              const RefusalRow& row) {
+  const std::string refused = sbatch_value(script, row.option, row.short_option).value_or("");
   const SlurmQuerySettings settings{context.env, job.settings.clusters.value_or(""),
                                     kNamesTimeLimit};
   // A slurmrestd may belong to another Slurm than the commands of this machine.
-  const auto names = job.settings.server ? std::vector<std::string>() : row->names(settings);
-  const auto origin = loaded.spec.origins.find(row->key);
-  const Origin where = origin != loaded.spec.origins.end()
-                           ? origin->second
-                           : Origin{Origin::Kind::kFile, loaded.file, 0, 0};
-  const std::string value = refused.empty()
-                                ? fmt::format("{} is not set", row->key)
-                                : fmt::format("{} is '{}'", row->key, printable(refused));
-  Diagnostic found{Diagnostic::Severity::kError, where, value + names_text(*row, names, refused),
-                   source_line_of(loaded, where)};
-  found.key = row->key;
-  error.diagnostics = std::vector<Diagnostic>{std::move(found)};
+  const auto names = job.settings.server ? std::vector<std::string>() : row.names(settings);
+  return (refused.empty() ? fmt::format("{} is not set", row.key)
+                          : fmt::format("{} is '{}'", row.key, printable(refused))) +
+         names_text(row, names, refused);
+}
+
+/// Returns the error at the place of the first of these keys that has one; at the start of the file
+/// if none has one.
+Diagnostic error_at(const LoadedSpec& loaded, const Origins& origins,
+                    const std::vector<std::string_view>& keys, std::string message) {
+  Origin where{Origin::Kind::kFile, loaded.file, 0, 0};
+  for (const std::string_view key : keys) {
+    if (const auto origin = origins.find(key); origin != origins.end()) {
+      where = origin->second;
+      break;
+    }
+  }
+  return {Diagnostic::Severity::kError, where, std::move(message), source_line_of(loaded, where)};
+}
+
+/// Asks Slurm about each part of a heterogeneous job. Returns a diagnostic for each refused part.
+std::vector<Diagnostic> refused_parts(const Context& context, const Job& job, Executor& executor) {
+  const LoadedSpec& loaded = job.experiment->loaded;
+  const auto scripts = scripts_of_parts(job.script);
+  const auto component_of_part =
+      layout_of(loaded.spec, loaded_specs_of_components(loaded)).component_of_part;
+  if (scripts.size() < 2 || scripts.size() != component_of_part.size()) return {};
+  std::vector<Diagnostic> found;
+  for (std::size_t part = 0; part < scripts.size(); ++part) {
+    const auto verdict = executor.test(test_request(context, job.settings, scripts[part]));
+    if (verdict) continue;
+    if (verdict.error().code != Errc::kRefused) break;  // Slurm does not answer
+    const ComponentSpec& component = loaded.spec.components[component_of_part[part]];
+    const RefusalRow* const row = row_of(verdict.error().refusal);
+    const std::string reason = row != nullptr ? refused_name_text(context, job, scripts[part], *row)
+                                              : verdict.error().message;
+    found.push_back(error_at(
+        loaded, component.own.origins, {row != nullptr ? row->key : "component", "component"},
+        fmt::format("component '{}': Slurm refuses its part of the job, even without the other "
+                    "parts: {}",
+                    component.name, reason)));
+  }
+  return found;
+}
+
+}  // namespace
+
+Error explained_refusal(const Context& context, const Job& job, Executor& executor, Error error) {
+  if (error.code != Errc::kRefused || job.source != Job::Source::kSpec || !job.experiment)
+    return error;
+  if (het_line(job.script)) {
+    error.diagnostics = refused_parts(context, job, executor);
+  } else if (const RefusalRow* const row = row_of(error.refusal)) {
+    const LoadedSpec& loaded = job.experiment->loaded;
+    Diagnostic found = error_at(loaded, loaded.spec.origins, {row->key},
+                                refused_name_text(context, job, job.script, *row));
+    found.key = row->key;
+    error.diagnostics = std::vector<Diagnostic>{std::move(found)};
+  }
   return error;
 }
 

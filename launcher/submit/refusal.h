@@ -5,10 +5,13 @@
 
 namespace dlrun {
 
-/// Adds a diagnostic to the error: the place of the key that Slurm refused, and the partitions,
-/// accounts or QOSs that the user may name. error.refusal decides about which of these names the
-/// diagnostic is; the message stays that of Slurm. Returns the error unchanged if it is no refusal,
-/// if error.refusal is none of these names, or if the job was not rendered from a spec.
-[[nodiscard]] Error explained_refusal(const Context& context, const Job& job, Error error);
+/// Adds diagnostics to the error; the message stays that of Slurm.
+/// - For a heterogeneous job, asks the executor about each part alone, and adds a diagnostic for
+///   each component whose part is refused.
+/// - For another job, error.refusal decides. If it is about a partition, an account or a QOS, adds
+///   the place of the key, and the names that the user may give.
+/// Returns the error unchanged if it is no refusal, or if the job was not rendered from a spec.
+[[nodiscard]] Error explained_refusal(const Context& context, const Job& job, Executor& executor,
+                                      Error error);
 
 }  // namespace dlrun

@@ -102,7 +102,7 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
   provenance.set_image(job.image);
   write_provenance(reporter, provenance, run.path);
   if (!submission)
-    return tl::unexpected(explained_refusal(context, job, std::move(submission.error())));
+    return tl::unexpected(explained_refusal(context, job, executor, std::move(submission.error())));
   if (on_submitted) DLRUN_TRY(on_submitted(run));
   Submitted submitted;
   submitted.job = std::move(job);

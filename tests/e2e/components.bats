@@ -94,6 +94,9 @@ YAML
     run dl submit parts.yaml --set 'components=[{name: a}, {name: b, nodes: 400}]' \
         --set 'launch.command=[hostname]'
     [ "$status" -eq 3 ]
+    echo "$output"
+    [[ $output == *"component 'b': Slurm refuses its part of the job"* ]]
+    [[ $output != *"component 'a'"* ]]
     [[ $output == *"nothing was submitted"* ]]
     no_jobs
 }

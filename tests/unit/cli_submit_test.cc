@@ -71,12 +71,14 @@ TEST_CASE_FIXTURE(
       << "resources: {time: 1m, cpus_per_task: 1}\nlaunch: {command: [\"true\"]}\n"
          "components: [{name: a, partition: p}, {name: b, partition: q}]\n";
   write_program("sbatch",
-                "case \"$*\" in *--help*) exit 1;; *--test-only*) echo 'sbatch: error: Batch job "
-                "submission failed: Requested node configuration is not available' >&2; exit 1;; "
-                "*) echo 7;; esac");
+                "case \"$*\" in *--help*) exit 1;; *--test-only*) ! grep -q 'partition=q' && exit; "
+                "echo 'sbatch: error: Batch job submission failed: Requested node configuration is "
+                "not available' >&2; exit 1;; *) echo 7;; esac");
   const auto result = code_and_stderr({"submit", "x.yaml"});
   CHECK(result.starts_with("3\n"));
-  CHECK(has(result, "nothing was submitted, because Slurm cannot start every component now: "));
+  CHECK(has(result, "x.yaml:3:39: error: component 'b': Slurm refuses its part of the job"));
+  CHECK_FALSE(has(result, "component 'a'"));
+  CHECK(has(result, "nothing was submitted: "));
   CHECK(has(result, "Requested node configuration is not available"));
   CHECK_FALSE(has_path("runs"));
   const auto session = code_and_stderr({"interactive", "x.yaml", "--dry-run"});

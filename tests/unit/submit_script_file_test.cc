@@ -43,6 +43,11 @@ TEST_CASE("joined short options, flags and #PBS lines in a script are read as sb
   CHECK(het_line("#!/bin/sh\n#SBATCH -N1\n#SBATCH Hetjob\n") == 3);
   CHECK(het_line("#!/bin/sh\n#SBATCH packjob\n") == 2);
   CHECK_FALSE(het_line("#!/bin/sh\n#SBATCH -J hetjob\n"));
+  CHECK(scripts_of_parts(
+            "#!/bin/bash\n#SBATCH -N1 # one\n\n#SBATCH hetjob\n#SBATCH -p q\nexit 3\n") ==
+        std::vector<std::string>{"#!/bin/sh\n#SBATCH -N1 # one\ntrue\n",
+                                 "#!/bin/sh\n#SBATCH -p q\ntrue\n"});
+  CHECK(scripts_of_parts("#!/bin/bash\nexit 3\n") == std::vector<std::string>{"#!/bin/sh\ntrue\n"});
   CHECK(pbs_option("#!/bin/sh\n#PBS -N x -t0-1\n", "-t")->value == "0-1");
   CHECK_FALSE(pbs_option("#!/bin/sh\n#SBATCH --ignore-pbs\n#PBS -t 0-1\n", "-t"));
 }

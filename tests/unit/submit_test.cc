@@ -213,7 +213,7 @@ TEST_CASE_FIXTURE(Cluster,
   const auto key_for = [&](SlurmRefusal refusal) {
     const auto found =
         explained_refusal(
-            context, report->job,
+            context, report->job, inspector.executor_of(report->job.settings.server),
             {.code = Errc::kRefused, .message = "invalid partition specified", .refusal = refusal})
             .diagnostics.all();
     return found.empty() ? "" : found[0].key;
