@@ -8,8 +8,15 @@
 #include <utility>
 
 #include "common/text.h"
+#include "runtime/agent/address.h"
 
 namespace dlrun::agent {
+namespace {
+
+constexpr const char* kListenOnAll =
+    "; does the program listen on this port, and on all addresses (0.0.0.0) instead of 127.0.0.1?";
+
+}  // namespace
 
 std::optional<int> parse_http_status(std::string_view response) {
   if (!response.starts_with("HTTP/")) return std::nullopt;
@@ -57,7 +64,10 @@ void ReadyProbe::on_socket() {
   int error = 0;
   socklen_t length = sizeof error;
   ::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-  if (error != 0) return end_try(errno_text(error));
+  if (error != 0) {
+    const bool may_listen_on_loopback = error == ECONNREFUSED && !is_loopback(endpoint_.ip);
+    return end_try(errno_text(error) + (may_listen_on_loopback ? kListenOnAll : ""));
+  }
   is_connected_ = true;
   if (check_.kind == ReadyCheck::Kind::kHttp) return send_request();
   is_ready_ = true;

@@ -69,6 +69,7 @@ load components
     cat "$dir/out"
     [[ $(events attempt_end) == *'"component":"server","code":83,"reason":"not_ready"'* ]]
     message='server: it was not ready within 2 s: TCP connection to .*: Connection refused'
+    message+='.*listen on this port, and on all addresses'
     [[ $(events ended | jq -r .message) =~ $message ]]
     has_no_event started trainer
     wait_until 20 job_ended_with 83:0
