@@ -278,8 +278,16 @@ Error SearchProgram::end_error() {
     how = fmt::format("ended with code {} before the search was over", WEXITSTATUS(status));
   if (child_ <= 0 && WIFSIGNALED(status))
     how = fmt::format("was ended by {}", signal_name(WTERMSIG(status)));
-  return {Errc::kPeer,
-          fmt::format("sweep.ask: {} {}; its messages are above", printable(name_), how)};
+  return {Errc::kPeer, fmt::format("sweep.ask: {} {}; its messages are above{}", printable(name_),
+                                   how, unread_text())};
+}
+
+std::string SearchProgram::unread_text() const {
+  constexpr std::size_t kShown = 80;
+  if (unread_.empty()) return "";
+  return fmt::format(
+      ". Its last output has no newline at its end, and is therefore no answer: '{}'",
+      printable(unread_.substr(0, kShown)));
 }
 
 Result<> SearchProgram::send(const Json& message) {
@@ -317,8 +325,8 @@ Result<std::string> SearchProgram::ask(const Json& message) {
     if (!is_ready)
       return fail(Errc::kTimeout,
                   "sweep.ask: {} has not answered for {} s (sweep.ask_timeout); does it flush its "
-                  "output after each line?",
-                  printable(name_), timeout_.count());
+                  "output after each line?{}",
+                  printable(name_), timeout_.count(), unread_text());
     std::array<char, 16384> buffer{};
     const ssize_t got = ::recv(channel_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got > 0) unread_.append(buffer.data(), static_cast<std::size_t>(got));

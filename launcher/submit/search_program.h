@@ -73,6 +73,9 @@ class SearchProgram {
   /// Returns the error for a program that has closed its output. Waits up to a second for its exit
   /// code.
   [[nodiscard]] Error end_error();
+  /// Returns the part of an error message about output that does not end with a newline; empty if
+  /// there is none.
+  [[nodiscard]] std::string unread_text() const;
 
   std::string name_;
   pid_t child_;       ///< -1 after its exit code was read

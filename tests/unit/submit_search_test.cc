@@ -153,6 +153,11 @@ TEST_CASE("a search program that is silent, has ended or writes too long a line 
   CHECK(none.error().code == Errc::kTimeout);
   CHECK(has(none.error().message, "bash has not answered for 1 s (sweep.ask_timeout)"));
 
+  const auto half = start_shell("printf '{\"wait\": true}'");
+  CHECK(has(half->ask(Json{{"ask", 0}}).error().message,
+            "bash ended with code 0 before the search was over; its messages are above. Its last "
+            "output has no newline at its end, and is therefore no answer: '{\"wait\": true}'"));
+
   const auto gone = start_shell("exit 7");
   const auto ended = gone->ask(Json{{"ask", 0}});
   REQUIRE_FALSE(ended.has_value());
