@@ -238,7 +238,6 @@ std::string job_text(const RunStatus& status) {
 
 /// Returns the part above the tiles: the state and its reason, and problems of the files.
 std::string introduction(const RunReport& report) {
-  const RunRecord& record = report.status.facts.record;
   std::string page;
   page += fmt::format(
       "<h1>{} {}</h1>\n<p class=\"soft\">{}</p>\n",
@@ -254,9 +253,10 @@ std::string introduction(const RunReport& report) {
                                                                      : "note",
                         escape_html(report.status.detail));
   }
-  if (record.first_failed && !report.status.detail_shows_failed_rank)
+  const RankFailure* const failed = failure_behind_end(report.status);
+  if (failed != nullptr && !report.status.detail_shows_failed_rank)
     page += fmt::format("<p class=\"note bad\">first to fail: {}</p>\n",
-                        escape_html(describe(*record.first_failed)));
+                        escape_html(describe(*failed)));
   page += last_words_html(report);
   for (const auto& problem : report.problems)
     page += fmt::format("<p class=\"note\">{}</p>\n", escape_html(problem));

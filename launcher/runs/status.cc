@@ -162,8 +162,10 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
                      : report.state == "TIMEOUT" ? RunState::kTimeout
                                                  : RunState::kFailed;
       status.detail = explain_end(report);
-      if (record.first_failed) status.detail += "; " + describe(*record.first_failed);
-      status.detail_shows_failed_rank = record.first_failed.has_value();
+      if (const RankFailure* const failed = failure_behind_end(status)) {
+        status.detail += "; " + describe(*failed);
+        status.detail_shows_failed_rank = true;
+      }
       return;
   }
 }
@@ -261,6 +263,14 @@ std::optional<RunState> run_state_of(std::string_view name) {
 
 bool is_inactive(RunState state) {
   return state != RunState::kPending && state != RunState::kRunning;
+}
+
+const RankFailure* failure_behind_end(const RunStatus& status) {
+  const auto& failed = status.facts.record.first_failed;
+  if (!failed) return nullptr;
+  const bool is_by_cancellation = status.state == RunState::kCancelled &&
+                                  status.facts.record.attempt_reason == EndReason::kSignalled;
+  return is_by_cancellation ? nullptr : &*failed;
 }
 
 std::string describe(const RankFailure& failure) {

@@ -126,6 +126,10 @@ struct RunStatus {
 /// Returns the state that follows from the facts.
 [[nodiscard]] RunStatus assess(RunFacts facts);
 
+/// Returns the failure of a rank that explains why the run has ended. Returns nullptr if no rank
+/// has failed, or if the run was cancelled and its ranks ended after a signal to lead.
+[[nodiscard]] const RankFailure* failure_behind_end(const RunStatus& status);
+
 /// Returns the failure as text: "rank 3 on n2 was ended by SIGKILL", "rank 0 on n1 ended with code
 /// 2 (train.py: ...)".
 [[nodiscard]] std::string describe(const RankFailure& failure);

@@ -8,7 +8,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::string_view kSummariesHead = "dlrun summaries 1\n";
+constexpr std::string_view kSummariesHead = "dlrun summaries 2\n";
 
 std::string stamp_of(const struct stat& events) {
   return fmt::format("{} {} {}.{:09}", events.st_ino, events.st_size, events.st_mtim.tv_sec,

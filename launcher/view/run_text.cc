@@ -51,7 +51,8 @@ std::string main_text(const RunStatus& status) {
   if (status.state == RunState::kCompleted) {
     if (auto result = short_result(record.result); !result.empty()) return result;
   } else if (is_inactive(status.state)) {
-    return record.first_failed ? describe(*record.first_failed) : printable(status.detail);
+    const RankFailure* const failed = failure_behind_end(status);
+    return failed != nullptr ? describe(*failed) : printable(status.detail);
   }
   const std::string attempt =
       record.restarts.empty() ? "" : fmt::format("attempt {}  ", record.attempt);
@@ -121,8 +122,8 @@ std::string result_text(const std::string& result) {
 std::string end_text(const IndexEntry& run, const RunStatus& status) {
   std::string text = fmt::format("{}: {}", printable(run.id), word(status.state));
   if (!status.detail.empty()) text += ": " + printable(status.detail);
-  const auto& failed = status.facts.record.first_failed;
-  if (failed && status.state != RunState::kCompleted && !status.detail_shows_failed_rank)
+  const RankFailure* const failed = failure_behind_end(status);
+  if (failed != nullptr && status.state != RunState::kCompleted && !status.detail_shows_failed_rank)
     text += "; first to fail: " + printable(describe(*failed));
   return text;
 }

@@ -69,8 +69,8 @@ void add_predictions(LabelledLines& lines, const IndexEntry& run) {
 
 void add_failure(LabelledLines& lines, const IndexEntry& run, const RunStatus& status) {
   const RunRecord& record = status.facts.record;
-  if (record.first_failed)
-    lines.push_back({"failed", describe(*record.first_failed), /*is_bad=*/true});
+  if (const RankFailure* const failed = failure_behind_end(status))
+    lines.push_back({"failed", describe(*failed), /*is_bad=*/true});
   add_lines(lines, "output", last_words(run.path, status));
   if (record.autopsy) {
     add_lines(lines, "autopsy", autopsy_lines(*record.autopsy));

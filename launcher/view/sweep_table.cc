@@ -108,9 +108,10 @@ std::string remark_of(const Row& row, const std::string& by) {
     if (!row.shows_earlier_run) return text;
     return text + (text.empty() ? "" : "; ") + "from an earlier run";
   }
-  if (is_inactive(row.status->state))
-    return record.first_failed ? printable(describe(*record.first_failed))
-                               : printable(row.status->detail);
+  if (is_inactive(row.status->state)) {
+    const RankFailure* const failed = failure_behind_end(*row.status);
+    return printable(failed != nullptr ? describe(*failed) : row.status->detail);
+  }
   return record.progress ? progress_text(*record.progress) : printable(row.status->detail);
 }
 

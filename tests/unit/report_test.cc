@@ -203,6 +203,26 @@ TEST_CASE("all texts of a run are escaped in its page") {
         std::string::npos);
 }
 
+TEST_CASE("the page of a cancelled run names no rank that the cancellation has ended") {
+  const auto page_of = [](const Json& end_of_rank, const char* reason) {
+    const TemporaryDirectory folder;
+    write(folder / "events.jsonl",
+          event_line(0, "claimed", {{"job", "1"}}) +
+              event_line(1, "joined", {{"ranks", 2}, {"hosts", "n1"}}) +
+              event_line(4, "rank_failed", end_of_rank) +
+              event_line(5, "attempt_end", {{"code", 143}, {"reason", reason}}) +
+              event_line(5, "ended", {{"state", "cancelled"}, {"code", 143}}));
+    return report_page(read(folder), "now");
+  };
+  const auto names_rank = [&](const Json& end_of_rank, const char* reason) {
+    return page_of(end_of_rank, reason).find("first to fail: rank 1 on n1") != std::string::npos;
+  };
+  const Json terminated{{"rank", 1}, {"host", "n1"}, {"code", 143}, {"signal", "SIGTERM"}};
+  const Json killed{{"rank", 1}, {"host", "n1"}, {"code", 137}, {"signal", "SIGKILL"}};
+  CHECK_FALSE(names_rank(terminated, "signalled"));
+  CHECK(names_rank(killed, "rank_failed"));  // before the cancellation
+}
+
 TEST_CASE("a failed run without metrics and with a torn record still gives a page") {
   const TemporaryDirectory folder;
   const std::string last = event_line(5, "progress", {{"step", 3}});
