@@ -3,6 +3,7 @@
 #include "cli/terminal/log_output.h"
 #include "cli/terminal/print.h"
 #include "common/text.h"
+#include "launcher/view/run_log.h"
 
 namespace dlrun {
 namespace {
@@ -28,7 +29,14 @@ class WatchPrinter final : public WatchListener {
 Result<RunStatus> follow_run(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
                              const WatchOptions& options, const Interrupt& interrupt, bool is_raw) {
   WatchPrinter printer(cli, is_raw);
-  return watch_run(inspector, run, options, printer, interrupt);
+  auto status = watch_run(inspector, run, options, printer, interrupt);
+  if (status && status->state == RunState::kFailed) {
+    if (const auto errors = error_log_with_text(run)) {
+      print_note(cli, fmt::format("{}: the errors of the job are in {}", printable(run.id),
+                                  printable(errors->string())));
+    }
+  }
+  return status;
 }
 
 }  // namespace dlrun

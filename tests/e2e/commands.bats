@@ -411,6 +411,7 @@ SH
     as_user touch "$dir/go"
     run dl wait last
     [ "$status" -eq 5 ]
+    [[ $output == *"the errors of the job are in $errors"* ]]
     grep -q "no module named toch" "$errors"
     [[ $(dl logs last 2>&1) == *"the errors of the job are in $errors" ]]
     [[ $(dl status last) == *"error log $errors"* ]]
