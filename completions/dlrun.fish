@@ -104,7 +104,7 @@ complete -c dlrun -n __fish_use_subcommand -a nodes -d 'List the bad nodes that 
 complete -c dlrun -n __fish_use_subcommand -a notify -d 'List messages that wait or could not be sent, or send them'
 complete -c dlrun -n __fish_use_subcommand -a track -d 'Send the record of a run to its MLflow server'
 complete -c dlrun -n __fish_use_subcommand -a diff -d 'Show what was edited in a rendered script, before or after its submission'
-complete -c dlrun -n __fish_use_subcommand -a resubmit -d 'Submit the script of a run again as a new run; for a sweep, submit the points that Slurm has not accepted'
+complete -c dlrun -n __fish_use_subcommand -a resubmit -d 'Submit the script of a run again as a new run, which starts from the beginning; for a sweep, submit the points that Slurm has not accepted'
 complete -c dlrun -n __fish_use_subcommand -a schema -d 'Print the JSON Schema of a spec; editors use it to complete and check specs'
 complete -c dlrun -n __fish_use_subcommand -a explain -d 'Describe a key, or list every value of a spec and its origin'
 complete -c dlrun -n __fish_use_subcommand -a man -d 'Print the manual page: dlrun man | man -l -'

@@ -35,8 +35,8 @@ Result<int> resubmit_run(Cli& cli, const ResubmitOptions& options) {
 void add_resubmit(CLI::App& root, Action& action) {
   auto options = std::make_shared<ResubmitOptions>();
   Subcommand command(root, "resubmit",
-                     "Submit the script of a run again as a new run; for a sweep, submit the "
-                     "points that Slurm has not accepted");
+                     "Submit the script of a run again as a new run, which starts from the "
+                     "beginning; for a sweep, submit the points that Slurm has not accepted");
   command.option("RUN", options->run, kRunHelp).required();
   command.flag("--watch", options->output.watch,
                "Follow the output until the job ends; exit with 0, or with 5 if the run failed");
