@@ -20,6 +20,7 @@ namespace {
 /// The timeout of a query. A busy controller answers within seconds, and Slurm's own tools give up
 /// after about ten seconds.
 constexpr std::chrono::seconds kQueryTimeout{15};
+constexpr const char* kUnknownVersion = "version unknown";
 
 /// Returns the NAME=value fields of one line, split at blanks. Only fields that dlrun does not use
 /// can have blanks in their values.
@@ -123,18 +124,18 @@ class ClusterSurvey {
   }
 
   /// Returns the version in the first line of `PROGRAM ARGUMENT`: the first word that starts with a
-  /// digit, else the whole line. Returns "?" if the program does not answer, and an empty text if
-  /// it is not installed.
+  /// digit, else the whole line. Returns kUnknownVersion if the program does not answer, and an
+  /// empty text if it is not installed.
   [[nodiscard]] std::string version_of(const std::string& program,
                                        const std::string& argument) const {
     if (!find_program(program, slurm_env_)) return {};
     const auto text = ask({program, argument});
-    if (!text) return "?";
+    if (!text) return kUnknownVersion;
     const std::string_view line = trim(std::string_view(*text).substr(0, text->find('\n')));
     for (const std::string_view word : split(line, ' ')) {  // "apptainer version 1.1.3"
       if (!word.empty() && word.front() >= '0' && word.front() <= '9') return printable(word);
     }
-    return line.empty() ? "?" : printable(line);
+    return line.empty() ? kUnknownVersion : printable(line);
   }
 
   void examine_login_node() {
