@@ -68,6 +68,18 @@ struct Legend {
   }
 };
 
+/// Returns the labels below the timeline of a run that lasted `length` seconds.
+std::string time_scale(double length) {
+  const double unit = length < 180 ? 1 : length < 3 * 3600 ? 60 : length < 3 * 86400 ? 3600 : 86400;
+  std::string text = "<div class=\"row\"><span></span><div class=\"scale\">";
+  for (const double tick : round_ticks(0, length / unit, 4)) {
+    text +=
+        fmt::format("<span style=\"left:{:.2f}%\">{}</span>",
+                    std::min(100 * tick * unit / length, 100.0), tick_label(tick * unit, length));
+  }
+  return text + "</div></div>\n";
+}
+
 std::string timeline(const RunReport& report) {
   const auto& attempts = report.history.attempts();
   if (attempts.empty()) return "";
@@ -122,14 +134,7 @@ std::string timeline(const RunReport& report) {
     }
     text += "</div></div>\n";
   }
-  const double unit = length < 180 ? 1 : length < 3 * 3600 ? 60 : length < 3 * 86400 ? 3600 : 86400;
-  text += "<div class=\"row\"><span></span><div class=\"scale\">";
-  for (const double tick : round_ticks(0, length / unit, 4)) {
-    text +=
-        fmt::format("<span style=\"left:{:.2f}%\">{}</span>",
-                    std::min(100 * tick * unit / length, 100.0), tick_label(tick * unit, length));
-  }
-  return "<h2>Timeline</h2>\n" + legend.text() + text + "</div></div>\n</div>\n";
+  return "<h2>Timeline</h2>\n" + legend.text() + text + time_scale(length) + "</div>\n";
 }
 
 std::string events_table(const RunReport& report) {

@@ -228,6 +228,41 @@ void assess_unknown(RunStatus& status) {
   }
 }
 
+/// Returns the counter for the points in this state.
+std::size_t& count_of(SweepCounts& counts, RunState state) {
+  switch (state) {
+    case RunState::kPending:
+      return counts.pending;
+    case RunState::kRunning:
+      return counts.running;
+    case RunState::kCompleted:
+      return counts.completed;
+    case RunState::kFailed:
+      return counts.failed;
+    case RunState::kTimeout:
+      return counts.timeout;
+    case RunState::kRefused:
+      return counts.refused;
+    case RunState::kCancelled:
+      return counts.cancelled;
+    case RunState::kNotSubmitted:
+      return counts.not_submitted;
+    case RunState::kUnknown:
+      break;
+  }
+  return counts.unknown;
+}
+
+/// Returns the state of a sweep whose points have these states.
+RunState state_of_sweep(const SweepCounts& counts) {
+  if (counts.pending == counts.points) return RunState::kPending;
+  if (counts.running + counts.pending > 0) return RunState::kRunning;
+  if (counts.completed == counts.points) return RunState::kCompleted;
+  if (counts.unsuccessful() > 0) return RunState::kFailed;
+  if (counts.cancelled > 0) return RunState::kCancelled;
+  return counts.unknown > 0 ? RunState::kUnknown : RunState::kNotSubmitted;
+}
+
 }  // namespace
 
 std::string_view word(RunState state) {
@@ -422,61 +457,19 @@ RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points) {
   std::string why_pending;
   std::set<std::string> seen;
   for (const auto& point : points) {
-    if (!point) {
-      ++counts.unknown;
-      continue;
-    }
+    ++count_of(counts, point ? point->state : RunState::kUnknown);
+    if (!point) continue;
     const std::string job = point->job.id.substr(0, point->job.id.find('_'));
     if (status.job.id.empty() && !job.empty()) status.job = {point->job.cluster, job};
     if (!job.empty() && seen.insert(job).second) status.jobs.push_back(job);
     if (point->is_last_known) status.is_last_known = true;
     if (is_unreachable(*point)) status.facts.why_unreachable = point->facts.why_unreachable;
-    switch (point->state) {
-      case RunState::kPending:
-        ++counts.pending;
-        if (why_pending.empty()) why_pending = point->detail;
-        break;
-      case RunState::kRunning:
-        ++counts.running;
-        break;
-      case RunState::kCompleted:
-        ++counts.completed;
-        break;
-      case RunState::kFailed:
-        ++counts.failed;
-        break;
-      case RunState::kTimeout:
-        ++counts.timeout;
-        break;
-      case RunState::kRefused:
-        ++counts.refused;
-        break;
-      case RunState::kCancelled:
-        ++counts.cancelled;
-        break;
-      case RunState::kNotSubmitted:
-        ++counts.not_submitted;
-        break;
-      case RunState::kUnknown:
-        ++counts.unknown;
-        break;
-    }
+    if (point->state == RunState::kPending && why_pending.empty()) why_pending = point->detail;
   }
+  status.state = state_of_sweep(counts);
   status.detail = describe(counts);
-  if (counts.pending == counts.points) {
-    status.state = RunState::kPending;
-    if (!why_pending.empty()) status.detail += "; " + why_pending;
-  } else if (counts.running + counts.pending > 0) {
-    status.state = RunState::kRunning;
-  } else if (counts.completed == counts.points) {
-    status.state = RunState::kCompleted;
-  } else if (counts.unsuccessful() > 0) {
-    status.state = RunState::kFailed;
-  } else if (counts.cancelled > 0) {
-    status.state = RunState::kCancelled;
-  } else {
-    status.state = counts.unknown > 0 ? RunState::kUnknown : RunState::kNotSubmitted;
-  }
+  if (status.state == RunState::kPending && !why_pending.empty())
+    status.detail += "; " + why_pending;
   status.sweep = counts;
   return status;
 }
