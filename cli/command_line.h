@@ -43,9 +43,9 @@ class CommandOption {
 
 /// A command in the tree. The caller owns the bound variables; they must outlive the action.
 ///
-/// There are two kinds of trees. The full tree has --help and all options. The reduced tree, whose
-/// root has no --help, is for command lines without options; its commands have only their
-/// positionals and required options, because each option takes time to build.
+/// There are two kinds of trees. The full tree has --help and all options. If the user has given no
+/// option, dlrun builds the reduced tree instead, because each option takes time to build: its root
+/// has no --help, and its commands have only their positionals and their required options.
 class Subcommand {
  public:
   Subcommand(CLI::App& root, const char* name, const char* help);

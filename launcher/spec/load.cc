@@ -56,8 +56,8 @@ void apply_point(SpecBuilder& builder, const SweepPoint& point) {
 
 /// Returns the first point of a sweep. For an invalid sweep, returns the first value of each list.
 [[nodiscard]] SweepPoint first_point(const SweepSpec& sweep) {
-  const bool is_size_allowed =
-      count_points(sweep) <= kMostSweepPoints && count_points(sweep) <= grid_size(sweep);
+  const bool is_size_allowed = count_points(sweep) <= kMostSweepPoints &&
+                               count_points(sweep) <= count_possible_points(sweep);
   const bool is_random = sweep.random && sweep.points.empty();
   const bool has_range = std::any_of(sweep.parameters.begin(), sweep.parameters.end(),
                                      [](const SweptKey& key) { return key.range.has_value(); });

@@ -18,13 +18,13 @@ class Draw {
  public:
   explicit Draw(std::uint64_t seed) : engine_(seed) {}
 
-  /// Returns a number from 0 to below - 1, each with the same probability. Rejects draws from the
+  /// Returns a number from 0 to count - 1, each with the same probability. Rejects draws from the
   /// end of the engine's range, which would otherwise favour small numbers.
-  [[nodiscard]] std::uint64_t index(std::uint64_t below) {
-    const std::uint64_t uneven = (UINT64_MAX % below + 1) % below;
+  [[nodiscard]] std::uint64_t index(std::uint64_t count) {
+    const std::uint64_t uneven = (UINT64_MAX % count + 1) % count;
     for (;;) {
       const std::uint64_t drawn = engine_();
-      if (drawn <= UINT64_MAX - uneven) return drawn % below;
+      if (drawn <= UINT64_MAX - uneven) return drawn % count;
     }
   }
 
@@ -72,7 +72,7 @@ class Draw {
                                                           std::uint64_t count, Draw& draw) {
   // Floyd's algorithm: draws `count` different indexes out of `all` without a list of all indexes;
   // each set has the same probability.
-  const std::uint64_t all = grid_size(sweep);
+  const std::uint64_t all = count_possible_points(sweep);
   std::set<std::uint64_t> taken;
   std::vector<SweepPoint> points;
   for (std::uint64_t last = all - count; last < all; ++last) {
@@ -114,7 +114,7 @@ class Draw {
 
 }  // namespace
 
-std::uint64_t grid_size(const SweepSpec& sweep) {
+std::uint64_t count_possible_points(const SweepSpec& sweep) {
   if (!sweep.points.empty()) return sweep.points.size();
   if (sweep.is_search() && !sweep.parameters.empty()) return 1;
   std::uint64_t all = sweep.parameters.empty() ? 0 : 1;
@@ -128,7 +128,7 @@ std::uint64_t grid_size(const SweepSpec& sweep) {
 
 std::uint64_t count_points(const SweepSpec& sweep) {
   return sweep.random && sweep.points.empty() ? static_cast<std::uint64_t>(*sweep.random)
-                                              : grid_size(sweep);
+                                              : count_possible_points(sweep);
 }
 
 std::vector<SweepPoint> sweep_points(const SweepSpec& sweep) {
@@ -142,7 +142,7 @@ std::vector<SweepPoint> sweep_points(const SweepSpec& sweep) {
     return has_range ? random_points(sweep, count, draw) : random_combinations(sweep, count, draw);
   }
   std::vector<SweepPoint> points;
-  const std::uint64_t all = grid_size(sweep);
+  const std::uint64_t all = count_possible_points(sweep);
   points.reserve(all);
   for (std::uint64_t i = 0; i < all; ++i) points.push_back(combination(sweep, i));
   return points;

@@ -18,10 +18,10 @@ inline constexpr std::uint64_t kMostSweepPoints = 10'000;
 /// Returns the number of points if the sweep lists its points, and 1 for a search, whose program
 /// chooses the points later. Otherwise returns the number of combinations of the parameters;
 /// UINT64_MAX if the number is larger, or if a parameter has a range.
-[[nodiscard]] std::uint64_t grid_size(const SweepSpec& sweep);
+[[nodiscard]] std::uint64_t count_possible_points(const SweepSpec& sweep);
 
-/// Returns sweep.random if the sweep draws its points, else grid_size(). sweep_points() returns
-/// this number of points, or fewer if it draws from ranges that are too narrow.
+/// Returns sweep.random if the sweep draws its points, else count_possible_points(). sweep_points()
+/// returns this number of points, or fewer if it draws from ranges that are too narrow.
 [[nodiscard]] std::uint64_t count_points(const SweepSpec& sweep);
 
 /// Returns the points of a sweep:
@@ -30,7 +30,7 @@ inline constexpr std::uint64_t kMostSweepPoints = 10'000;
 /// - with sweep.random, this number of different points, or fewer if the ranges are too narrow;
 /// - otherwise all combinations; the last key changes fastest.
 /// Requires a checked sweep: count_points() is at most kMostSweepPoints, and random at most
-/// grid_size().
+/// count_possible_points().
 [[nodiscard]] std::vector<SweepPoint> sweep_points(const SweepSpec& sweep);
 
 /// Returns true if some point sets this key.

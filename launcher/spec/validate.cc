@@ -283,7 +283,7 @@ void Validator::check_sweep() {
                         ""});
   }
   if (is_endless) return;
-  const std::uint64_t all = grid_size(spec_.sweep);
+  const std::uint64_t all = count_possible_points(spec_.sweep);
   const bool is_random = spec_.sweep.random.has_value();
   if (!is_random && all > kMostSweepPoints)
     error(

@@ -38,7 +38,8 @@ index_entries() { as_user bash -c 'ls "$HOME/.local/state/dlrun/runs" 2>/dev/nul
 # left out.
 jobs_of_victim() { squeue -h -u "$DLRUN_TESTBED_USER" -t pending,running -o '%i' | sort; }
 
-# nothing_was_done RUN: checks after the commands that the hostile directory RUN had no effect.
+# nothing_was_done RUN: checks that the hostile directory RUN had no effect. A test calls it after
+# the commands.
 nothing_was_done() {
     [ -z "$(requests)" ] || { requests >&2 && return 1; }
     [ "$(hash_of "$1")" = "$before" ] || { echo "$1 was written" >&2 && return 1; }

@@ -180,7 +180,8 @@ TEST_CASE(
   CHECK(scene.text(scene.node / "data/a") == "a");
 }
 
-TEST_CASE("a run waits while another run checks the staged data, and then replaces them") {
+TEST_CASE(
+    "a run that finds another run checking the staged data waits, and replaces them afterwards") {
   const NodeScene scene;
   scene.write(scene.shared / "set/a", "a");
   scene.write(scene.shared / "other/a", "other");
@@ -194,7 +195,7 @@ TEST_CASE("a run waits while another run checks the staged data, and then replac
   REQUIRE(::flock(lock.get(), LOCK_SH | LOCK_NB) == 0);
   second = std::async(std::launch::async, [&] { return scene.stage("set"); });
   CHECK(second.wait_for(std::chrono::milliseconds(300)) == std::future_status::timeout);
-  CHECK(::flock(lock.get(), LOCK_EX | LOCK_NB) == 0);  // the first run may copy
+  CHECK(::flock(lock.get(), LOCK_EX | LOCK_NB) == 0);  // the waiting run holds no lock
   lock.reset();
   turn.reset();
   CHECK(second.get().error == "");
