@@ -16,8 +16,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kFileLimitBytes = 16U << 20U;
 constexpr std::int64_t kSilentAfterS = 15;  ///< seconds: five heartbeats
 constexpr double kIdleFraction = 0.25;      ///< a rank below this fraction of the median is idle
-/// A rank is marked idle by its busy cores, or by the use of its GPUs in percent, only if the
-/// median over all ranks is at least this.
+/// dlrun looks for idle ranks only if the others work: if the median over all ranks, of the cores
+/// that a rank keeps busy or of the use of its GPUs in percent, is at least this.
 constexpr double kBusyCores = 0.2, kBusyPercent = 40;
 constexpr double kLargeFactor = 1.5, kLargeExcessBytes = 1e9;
 

@@ -390,7 +390,8 @@ Result<BoundPort> hold_port_of_rank(const Env& env, int rank) {
 
 bool RankRunner::prepare() {
   set_missing_tmpdir(options_.stage, options_.outputs, env_);
-  if (!options_.outputs.empty()) state_.wait_longer_for_noted(collect_limit() + kOutputsMargin);
+  if (!options_.outputs.empty())
+    state_.wait_longer_for_confirmation(collect_limit() + kOutputsMargin);
   fields_ = own_values(options_, env_, world_);
   const bool is_component = !fields_.component.empty();
   // Rank 0's port is the address of its component.
@@ -497,7 +498,7 @@ int run_rank(const RankOptions& options, const Env& env) {
   }
   int exit_code = kExitInternal;
   const auto guarded = split_off_agent(exit_code);
-  if (!guarded) return exit_code;
+  if (!guarded) return exit_code;  // this process is the guard, and the agent has ended
   const AgentLog log(env, env.get_or("DLRUN_RUN", ""), fmt::format("rank {}", world->rank),
                      rank_log_name(component_of(env), "rank", world->rank));
   ignore_write_signals();

@@ -125,7 +125,7 @@ class RankState {
   /// Makes the rank wait longer for lead's confirmation of the exit record. Slurm ends a step soon
   /// after a task has failed. Lead therefore confirms an exit record only when all nodes have
   /// copied their outputs, and the rank must wait for the confirmation.
-  void wait_longer_for_noted(std::chrono::milliseconds time) { noted_within_ += time; }
+  void wait_longer_for_confirmation(std::chrono::milliseconds time) { noted_within_ += time; }
   /// Returns true if no process of the program is left, or if one has been left for too long.
   [[nodiscard]] bool processes_are_gone(Clock::time_point now) const {
     return end_.tree_gone_at || (exit_ && now >= exit_->at + kTreeLimit);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests page_commands.py with pages of a few lines: a test of the pages that finds no command, or
-that overlooks a wrong mark, would pass for ever.
+"""Tests page_commands.py with pages of a few lines. If page_commands.py found no commands, or
+overlooked a wrong mark, the tests of the real pages would always pass, and nobody would notice.
 
 usage: page_commands_test.py
 """
@@ -37,7 +37,7 @@ class Pages(unittest.TestCase):
                                capture_output=True, text=True)
         return ended.returncode, ended.stdout.splitlines()
 
-    def test_commands_have_their_lines_and_output_is_no_command(self):
+    def test_commands_have_their_line_numbers_and_output_is_no_command(self):
         page = self.page("# T\n\n```console\n$ true\nsome output\n$ echo a \\\n    b\n```\n")
         self.assertEqual([(c.line, c.text) for c in page.commands],
                          [(4, "true"), (6, "echo a \\\n    b")])

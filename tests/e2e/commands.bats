@@ -110,7 +110,7 @@ field() { dl status last --json | jq -r "$1"; }
     }' "$surroundings"
 }
 
-@test "if a rank is killed, --watch and wait exit with 5, and name host and signal like status" {
+@test "if a rank is killed, --watch and wait exit with 5, and name host and signal, as status does" {
     # shellcheck disable=SC2016 # not expanded by the test
     local program='[[ $DLRUN_RANK != 3 ]] || kill -9 $$; trap : TERM; while :; do sleep 1; done'
     run dl submit hello.yaml --watch --set "launch.command=[bash, -c, \"$program\"]"

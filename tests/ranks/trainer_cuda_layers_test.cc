@@ -165,8 +165,8 @@ TEST_CASE(
     const auto dy = numbers(kImages * w.output.size(), 2);
     const auto kernel = numbers(weights, 3);
     const auto bias = numbers(w.output.channels, 4);
-    // Sums of up to 3136 products of numbers below 1, of size about 20. Their rounding is 1e-5;
-    // TF32's would be 1e-3.
+    // Each result is a sum of up to 3136 products of numbers below 1. The sums are about 20. Their
+    // relative rounding error is 1e-5; with TF32 it would be 1e-3.
     constexpr double kTolerance = 1e-5;
     constexpr double kScale = 20;
     for (const bool with_relu : {false, true}) {

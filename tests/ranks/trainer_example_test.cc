@@ -1,6 +1,6 @@
-// Tests the library's example program data-parallel: the result does not depend on the number of
-// ranks, rank 0 writes, and an error ends all ranks. The example trains for 30 steps. Also tests
-// the classes DistributedJob and DistributedOptimizer, which the example uses.
+// Tests `data-parallel`, the example program of the library: the result does not depend on the
+// number of ranks, rank 0 writes, and an error ends all ranks. The example trains for 30 steps.
+// Also tests the classes DistributedJob and DistributedOptimizer, which the example uses.
 
 #include <cmath>
 #include <cstring>

@@ -569,7 +569,7 @@ TEST_CASE(
 
 TEST_CASE("a rank that waits for outputs stays, and waits longer for lead's confirmation") {
   RankScene scene;
-  scene.state.wait_longer_for_noted(seconds(60));
+  scene.state.wait_longer_for_confirmation(seconds(60));
   scene.run_with_lead();
   scene.state.on_program_end(1, 0, scene.now);
   scene.is_any_alive = false;

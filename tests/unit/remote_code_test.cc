@@ -108,7 +108,9 @@ TEST_CASE("a host's answer about its mirror is read, and a malformed one is refu
   }
 }
 
-TEST_CASE("a copy is current until a file differs in a way that rsync notices, or appears") {
+TEST_CASE(
+    "a copy is current until a listed file differs in a way that rsync notices, or a file that was "
+    "deleted from the code is there again") {
   TemporaryDirectory folder;
   const auto here = folder.path() / "here", there = folder.path() / "code-1";
   const std::vector<std::string> names{"gone", "link", "src/deep/a.py", "src/run.sh"};
@@ -266,7 +268,7 @@ TEST_CASE("paths of a spec that are wrong on a host are refused, with key, line 
   CHECK(text.find("[3:20] container.image") != std::string::npos);
 }
 
-TEST_CASE("paths are checked in each of the 32 files that a spec and its bases may be") {
+TEST_CASE("paths are checked in the spec and in all of its bases, up to the limit of 32 files") {
   Repository code;
   write(code.top / "exp.yaml", "base: 1.yaml\n");
   for (int i = 1; i < 31; ++i)

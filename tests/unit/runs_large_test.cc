@@ -166,7 +166,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an index of 10,000 runs is listed from one file, including later additions and removals") {
+    "after the first listing, an index of 10,000 runs is listed from its cache file, with later "
+    "additions and removals") {
   const TemporaryDirectory folder;
   const RunIndex index(folder / "runs");
   fs::create_directories(folder / "runs");

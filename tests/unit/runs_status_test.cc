@@ -165,7 +165,8 @@ TEST_CASE("the status of a refused submission quotes Slurm") {
 }
 
 TEST_CASE(
-    "the job id of a hand-written script's run is read from its claim, and the cluster is left "
+    "the job id of the run of a script that was submitted by hand is read from its claim, and the "
+    "cluster is left "
     "out") {
   RunFacts facts;
   facts.claim = Claim{{"testbed", "42"}, "", ""};
@@ -175,7 +176,9 @@ TEST_CASE(
   CHECK(job->cluster.empty());
 }
 
-TEST_CASE("the name and log of a hand-written script's run are read from lead's files") {
+TEST_CASE(
+    "the name and log of the run of a script that was submitted by hand are read from lead's "
+    "files") {
   TemporaryDirectory folder;
   const auto run = folder.path() / "hello-4";
   REQUIRE(make_private_directories(run).has_value());

@@ -106,7 +106,8 @@ void draw_digit(int digit, Random& random,
   constexpr int kSize = static_cast<int>(kDigitSize);
   std::vector<Stroke> strokes = strokes_of(digit, random);
 
-  // Draw one affine map for the image: size, slant, rotation and position. Lengths are in pixels.
+  // Choose one affine map for the image at random: size, slant, rotation and position. Lengths are
+  // in pixels.
   const double width = random.uniform(17, 24);
   const double height = random.uniform(18, 25);
   const double slant = random.uniform(-0.3, 0.3);

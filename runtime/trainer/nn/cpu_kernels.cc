@@ -32,7 +32,8 @@ constexpr std::size_t kSerialElements = 16'384;
 constexpr unsigned kDenormalBits = _MM_FLUSH_ZERO_ON | 0x40U;
 #endif
 
-/// Returns how this thread treats denormal numbers: those of kDenormalBits that are set.
+/// Returns the bits of kDenormalBits that are set in this thread's control register. They say how
+/// the thread treats denormal numbers.
 unsigned denormals_of_this_thread() {
 #if defined(__SSE2__)
   return _mm_getcsr() & kDenormalBits;
