@@ -65,6 +65,7 @@ constexpr auto table_of(ComponentState) {
                                              {ComponentState::kEnded, "ended"},
                                              {ComponentState::kFailed, "failed"}});
 }
+
 constexpr auto table_of(ComponentRole) {
   return std::to_array<Row<ComponentRole>>(
       {{ComponentRole::kMain, "main"}, {ComponentRole::kService, "service"}});

@@ -49,7 +49,7 @@ void hide_secret_lines(std::vector<Diagnostic>& diagnostics, const std::string& 
         is_line_of_secret_names(diagnostic.key, diagnostic.line.text))
       continue;
     if (!lines) lines.emplace(text);
-    if (lines->contains(diagnostic.where.line)) diagnostic.line = {.text = "", .is_hidden = true};
+    if (lines->contains(diagnostic.where.line)) diagnostic.line = hidden_line();
   }
 }
 

@@ -7,7 +7,7 @@
 
 namespace dlrun {
 
-/// Adds the source line to diagnostics that have only an origin. Replaces each source line that may
+/// Adds the source line to diagnostics that have only an origin. Hides each source line that may
 /// hold a secret.
 void add_source_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded);
 

@@ -317,7 +317,7 @@ bool SecretLines::contains(int line) const {
 }
 
 SourceLine shown_line(std::string_view text, int line) {
-  if (SecretLines(text).contains(line)) return {.text = "", .is_hidden = true};
+  if (SecretLines(text).contains(line)) return hidden_line();
   return {line_of(text, line)};
 }
 

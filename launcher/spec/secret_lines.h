@@ -62,6 +62,11 @@ class SecretLines {
   std::vector<HidingRule> rules_;  ///< the rule for each line, from the keys that enclose it
 };
 
+/// Returns the line that stands in the place of one that must not be shown.
+[[nodiscard]] inline SourceLine hidden_line() {
+  return {.text = "", .is_hidden = true};
+}
+
 /// Returns a line of a YAML text (counted from 1) for a message. Hides a line that may hold a
 /// secret.
 [[nodiscard]] SourceLine shown_line(std::string_view text, int line);

@@ -35,7 +35,7 @@ void ValueReader::refuse_item(const Error& why, const YamlNode& at) const {
   builder.refused_.emplace(row.path);
   builder.report({.where = where,
                   .message = fmt::format("{}: {}", row.path, why.message),
-                  .line = {.text = "", .is_hidden = true},
+                  .line = hidden_line(),
                   .key = std::string(row.path)});
 }
 
