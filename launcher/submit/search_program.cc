@@ -265,7 +265,16 @@ SearchProgram::~SearchProgram() {
   ::waitpid(child_, nullptr, 0);
 }
 
+ssize_t SearchProgram::read_some() {
+  std::array<char, 16384> buffer{};
+  const ssize_t got = ::recv(channel_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (got > 0) unread_.append(buffer.data(), static_cast<std::size_t>(got));
+  return got;
+}
+
 Error SearchProgram::end_error() {
+  // A program that ends while dlrun sends may have written something first.
+  while (unread_.size() <= kLongestLine && read_some() > 0) continue;
   int status = 0;
   const auto deadline = Clock::now() + std::chrono::seconds(1);
   while (child_ > 0 && Clock::now() < deadline) {
@@ -284,10 +293,11 @@ Error SearchProgram::end_error() {
 
 std::string SearchProgram::unread_text() const {
   constexpr std::size_t kShown = 80;
-  if (unread_.empty()) return "";
+  const std::string unfinished = unread_.substr(unread_.rfind('\n') + 1);
+  if (unfinished.empty()) return "";
   return fmt::format(
       ". Its last output has no newline at its end, and is therefore no answer: '{}'",
-      printable(unread_.substr(0, kShown)));
+      printable(unfinished.substr(0, kShown)));
 }
 
 Result<> SearchProgram::send(const Json& message) {
@@ -327,9 +337,7 @@ Result<std::string> SearchProgram::ask(const Json& message) {
                   "sweep.ask: {} has not answered for {} s (sweep.ask_timeout); does it flush its "
                   "output after each line?{}",
                   printable(name_), timeout_.count(), unread_text());
-    std::array<char, 16384> buffer{};
-    const ssize_t got = ::recv(channel_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (got > 0) unread_.append(buffer.data(), static_cast<std::size_t>(got));
+    const ssize_t got = read_some();
     if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
       return tl::unexpected(end_error());
   }

@@ -70,6 +70,8 @@ class SearchProgram {
   SearchProgram(std::string name, pid_t child, UniqueFd channel, std::chrono::seconds timeout)
       : name_(std::move(name)), child_(child), channel_(std::move(channel)), timeout_(timeout) {}
 
+  /// Appends the output that is there to unread_. Returns what recv() returns; does not wait.
+  ssize_t read_some();
   /// Returns the error for a program that has closed its output. Waits up to a second for its exit
   /// code.
   [[nodiscard]] Error end_error();

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include <doctest/doctest.h>
 
@@ -157,6 +158,13 @@ TEST_CASE("a search program that is silent, has ended or writes too long a line 
   CHECK(has(half->ask(Json{{"ask", 0}}).error().message,
             "bash ended with code 0 before the search was over; its messages are above. Its last "
             "output has no newline at its end, and is therefore no answer: '{\"wait\": true}'"));
+
+  const auto ended_unasked = start_shell("printf done");
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // so that it ends before ask()
+  CHECK(has(ended_unasked->ask(Json{{"ask", 0}}).error().message, "no answer: 'done'"));
+  const auto ended_with_newline = start_shell("echo done");
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  CHECK_FALSE(has(ended_with_newline->ask(Json{{"ask", 0}}).error().message, "no answer"));
 
   const auto gone = start_shell("exit 7");
   const auto ended = gone->ask(Json{{"ask", 0}});
