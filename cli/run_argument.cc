@@ -17,4 +17,8 @@ Result<std::vector<IndexEntry>> select_runs(const Cli& cli, const std::vector<st
   return runs;
 }
 
+std::vector<std::string> runs_or_newest(const std::vector<std::string>& texts) {
+  return texts.empty() ? std::vector<std::string>{kNewestRun} : texts;
+}
+
 }  // namespace dlrun

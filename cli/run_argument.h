@@ -19,6 +19,9 @@ namespace dlrun {
 /// The value of RUN if the command line has none: the newest run.
 inline constexpr char kNewestRun[] = "last";
 
+/// Returns the RUN arguments of a command, or the newest run if there are none.
+[[nodiscard]] std::vector<std::string> runs_or_newest(const std::vector<std::string>& texts);
+
 inline constexpr char kRunHelp[] =
     "The run: a name, an id or its start, a job id, a path, or `last`";
 inline constexpr char kOptionalRunHelp[] =

@@ -19,11 +19,10 @@ struct ReportOptions {
 };
 
 Result<int> make_report(Cli& cli, const ReportOptions& options) {
-  const std::vector<std::string> runs =
-      options.runs.empty() ? std::vector<std::string>{kNewestRun} : options.runs;
-  DLRUN_TRY_ASSIGN(const auto page,
-                   make_run_page(cli.env, known_servers(cli), cli.current_dir, runs,
-                                 [&cli](const std::string& text) { print_warning(cli, text); }));
+  DLRUN_TRY_ASSIGN(
+      const auto page,
+      make_run_page(cli.env, known_servers(cli), cli.current_dir, runs_or_newest(options.runs),
+                    [&cli](const std::string& text) { print_warning(cli, text); }));
   if (options.out == "-") {
     print_document(page.html);
   } else {

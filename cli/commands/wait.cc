@@ -24,7 +24,7 @@ struct WaitOptions {
 };
 
 Result<int> wait(Cli& cli, const WaitOptions& options) {
-  DLRUN_TRY_ASSIGN(const auto runs, select_runs(cli, options.runs));
+  DLRUN_TRY_ASSIGN(const auto runs, select_runs(cli, runs_or_newest(options.runs)));
   RunInspector inspector(cli.env, known_servers(cli));
   const Interrupt interrupt;
   WatchOptions silent;
@@ -57,7 +57,7 @@ void add_wait(CLI::App& root, Action& action) {
   Subcommand command(root, "wait",
                      "Wait until runs have ended; exit with 0, or with the first other code of a "
                      "run, such as 5 (failed)");
-  command.option("RUN", options->runs, kRunHelp).required();
+  command.option("RUN", options->runs, kOptionalRunHelp);
   command.flag("--json", options->json, "Print a JSON array of the states of the runs");
   command.calls(wait, options, action);
 }

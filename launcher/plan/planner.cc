@@ -340,8 +340,11 @@ void Planner::program() {
     if (row.path == "checkpoint.every"_key && value) {
       if (const auto steps = parse_checkpoint_interval(*value)) value = fmt::format("{}", *steps);
     }
-    if (value)
-      plan_.program.push_back({{std::string(row.option.name), *value}, std::string(row.path)});
+    if (!value) continue;
+    std::vector<std::string> words{std::string(row.option.name)};
+    if (!row.option.is_switch) words.push_back(*value);
+    if (row.option.is_switch && *value != "true") continue;
+    plan_.program.push_back({std::move(words), std::string(row.path)});
   }
 }
 

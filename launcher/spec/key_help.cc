@@ -30,7 +30,7 @@ namespace {
     case KeyTarget::kContainer:
       return fmt::format("srun {}{}", option, value);
     case KeyTarget::kTrainer:
-      return fmt::format("dlrun-trainer {} ...", option);
+      return fmt::format("dlrun-trainer {}{}", option, row.option.is_switch ? "" : " ...");
   }
   return "";
 }

@@ -135,6 +135,7 @@ struct CheckpointSpec {
   std::optional<std::string> dir;    ///< absolute, or relative to the run's directory
   std::optional<std::string> every;  ///< "500 steps"; "1 epoch"
   std::optional<std::int64_t> keep;
+  std::optional<bool> resume;  ///< the first attempt accepts checkpoints of another run
   /// Seconds before the time limit, as text.
   std::optional<std::string> signal_before;
 };

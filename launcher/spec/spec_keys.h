@@ -76,6 +76,7 @@ struct KeyOption {
   KeyTarget target = KeyTarget::kNone;
   std::string_view name = {};                  ///< "--nodes"
   SbatchScope scope = SbatchScope::kWholeJob;  ///< of an option of sbatch
+  bool is_switch = false;  ///< of the trainer: given without a value if the key is true
 };
 
 /// One key of a spec.

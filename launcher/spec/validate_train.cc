@@ -148,6 +148,12 @@ void Validator::check_optimization() {
     error("train.cuda_graphs"_key,
           "train.cuda_graphs: true needs train.device: cuda; a CPU has no graphs");
   }
+  if (spec_.checkpoint.resume.value_or(false) &&
+      !spec_.checkpoint.dir.value_or("").starts_with('/')) {
+    error("checkpoint.resume"_key,
+          "checkpoint.resume: true needs checkpoint.dir, the absolute path of the folder with the "
+          "checkpoints to continue from");
+  }
 }
 
 void Validator::check_train_data() {

@@ -105,8 +105,13 @@ Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
   }
   if (report.has_slurm) {
     for (const std::string& script : distinct_scripts(job, arrays)) {
-      DLRUN_TRY_ASSIGN(const auto answer, ask_slurm(context, inspector, job, script));
-      if (report.verdict.empty()) report.verdict = answer;
+      auto answer = ask_slurm(context, inspector, job, script);
+      if (!answer && answer.error().code == Errc::kUnavailable)
+        answer.error().message =
+            fmt::format("{}: no mistakes found, but Slurm could not be asked: {}", options.file,
+                        answer.error().message);
+      if (!answer) return tl::unexpected(answer.error());
+      if (report.verdict.empty()) report.verdict = *answer;
     }
   }
   if (report.has_slurm && !job.settings.server) add_account(context, reporter, job, report);

@@ -48,7 +48,7 @@ std::string start_text(const JobReport& report) {
   if (!report.start.empty())
     return fmt::format("about {}, as Slurm estimates it now", printable(report.start));
   return fmt::format(
-      "not estimated by Slurm yet{}",
+      "when Slurm finds room for the job; it has no estimate yet{}",
       report.reason.empty() ? "" : fmt::format("; pending: {}", printable(reason_text(report))));
 }
 

@@ -40,6 +40,7 @@ field() { dl status last --json | jq -r "$1"; }
         [[ $(dl logs --rank "$ranks") == "rank 0: rank 0 of 2: "*$'\n'"rank 1: rank 1 of 2: "* ]]
     done
     [[ $(dl status) == *completed* ]]
+    [[ $(dl wait) == *completed* ]]
     [[ $(dl ls --state completed --newer-than 1h --name 'hel*') == *hello-* ]]
     [[ $(dl ls --state failed --name nosuch 2>&1) == *"no run fits these filters"* ]]
     [[ $(dl ls) == *here*completed* ]]
@@ -295,4 +296,16 @@ start_attached() {
     run dl attach last -- hostname </dev/null
     [ "$status" -eq 2 ]
     [[ $output == *"is completed"* ]]
+}
+
+@test "with checkpoint.resume, a new run of the trainer continues from another run's checkpoint" {
+    as_user cp "$DLRUN_SOURCE_DIR/configs/examples/digits.yaml" "$dir"
+    local keys=(--set checkpoint.dir="$dir/ckpt" --set train.data.train_samples=256)
+    dl run digits.yaml "${keys[@]}" --set train.epochs=1
+    run dl run digits.yaml "${keys[@]}" --set train.epochs=2
+    [ "$status" -eq 5 ]
+    [[ $output == *"checkpoints of another run"*"checkpoint.resume: true"* ]]
+    run dl run digits.yaml "${keys[@]}" --set train.epochs=2 --set checkpoint.resume=true
+    [ "$status" -eq 0 ]
+    [[ $output == *"resumed from $dir/ckpt at step "* ]]
 }

@@ -45,6 +45,9 @@ is_state() { [[ $(state) == "$1" ]]; }
 
 @test "a submission without the controller exits with 4, and later shows as not submitted" {
     "$testbed/fault" kill slurmctld
+    run dl check hello.yaml
+    [ "$status" -eq 4 ]
+    [[ $output == *"hello.yaml: no mistakes found, but Slurm could not be asked: "* ]]
     run dl submit hello.yaml
     [ "$status" -eq 4 ]
     [[ $output == *"not known"* ]]

@@ -88,6 +88,7 @@ class Schema(unittest.TestCase):
                 and "download.files is missing" not in line
                 and "needs notify." not in line and "needs track." not in line
                 and "needs train.local_steps" not in line and "needs train.device: cuda" not in line
+                and "needs checkpoint.dir" not in line
                 and "needs train.data.dataset: patches" not in line
                 and "sweep.parameters is missing" not in line and "No such file" not in line
                 and "components is missing" not in line

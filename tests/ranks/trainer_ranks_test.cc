@@ -343,7 +343,9 @@ TEST_CASE("another run's checkpoints are not overwritten") {
   for (const Trained& rank : train(2, options)) {
     REQUIRE_FALSE(rank.outcome.has_value());
     CHECK(rank.outcome.error().code == Errc::kRefused);
-    CHECK(has(message_of(rank), "holds checkpoints of another run (step-00000022): give --resume"));
+    CHECK(has(message_of(rank),
+              "holds checkpoints of another run (step-00000022): give --resume "
+              "(checkpoint.resume: true)"));
   }
   options.resume = true;
   options.seed = 8;

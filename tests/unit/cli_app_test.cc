@@ -73,7 +73,8 @@ TEST_CASE_FIXTURE(CliFixture,
   CHECK(call({"submit", "a.yaml", "b.yaml"}) == 2);
   CHECK(call({"submit", "a.yaml", "b.yaml", "--chain", "--dry-run"}) == 2);
   // Without RUN these commands mean the newest run, and there is none.
-  for (const char* command : {"status", "top", "logs", "report"}) CHECK(call({command}) == 6);
+  for (const char* command : {"status", "top", "logs", "report", "wait"})
+    CHECK(call({command}) == 6);
 }
 
 TEST_CASE_FIXTURE(CliFixture,

@@ -34,7 +34,8 @@ TEST_CASE(
     "the expected start is called an estimate, and without one, the reason for waiting is shown") {
   JobReport report;
   report.reason = "Priority";
-  CHECK(start_text(report) == "not estimated by Slurm yet; pending: Priority");
+  CHECK(start_text(report) ==
+        "when Slurm finds room for the job; it has no estimate yet; pending: Priority");
   report.start = "2026-11-22T03:00:00";
   CHECK(start_text(report) == "about 2026-11-22T03:00:00, as Slurm estimates it now");
   report.phase = JobPhase::kRunning;

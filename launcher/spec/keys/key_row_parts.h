@@ -31,5 +31,8 @@ consteval KeyOption container(std::string_view name) {
 consteval KeyOption trainer(std::string_view name) {
   return {KeyTarget::kTrainer, name};
 }
+consteval KeyOption trainer_switch(std::string_view name) {
+  return {.target = KeyTarget::kTrainer, .name = name, .is_switch = true};
+}
 
 }  // namespace dlrun::keys

@@ -241,6 +241,12 @@ inline constexpr KeyRow kTrainKeys[] = {
    .option = trainer("--checkpoint-keep"),
    .help = "The trainer keeps this number of the newest checkpoints; 0 means that it saves none.",
    .fallback = "3", .example = "3"},
+  {.path = "checkpoint.resume", FIELD(checkpoint.resume), .option = trainer_switch("--resume"),
+   .help = "With true, the trainer continues from the newest checkpoint in checkpoint.dir, also if "
+           "another run saved it. With false, a new run refuses a folder that has checkpoints. "
+           "Restarts of the run continue in both cases. true needs checkpoint.dir with an absolute "
+           "path.",
+   .fallback = "false", .example = "true"},
   {.path = "checkpoint.signal_before", FIELD(checkpoint.signal_before),
    .format = Format::kDuration,
    .help = "The program gets USR1 this long before the time limit, so that it can save a "

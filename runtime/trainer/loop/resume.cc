@@ -90,11 +90,11 @@ Result<> Trainer::check_that_folder_is_new() const {
   const CheckpointFolder& checkpoints = parts_->checkpoints;
   DLRUN_TRY_ASSIGN(const auto names, checkpoints.names());
   if (names.empty()) return {};
-  return fail(
-      Errc::kRefused,
-      "{}: holds checkpoints of another run ({}): give --resume to continue from them, or another "
-      "--checkpoint-dir",
-      checkpoints.path().string(), names.front());
+  return fail(Errc::kRefused,
+              "{}: holds checkpoints of another run ({}): give --resume (checkpoint.resume: true) "
+              "to continue from them, "
+              "or another --checkpoint-dir",
+              checkpoints.path().string(), names.front());
 }
 
 Result<> Trainer::start_or_resume() {

@@ -91,5 +91,6 @@ dlrun_program=(
   --checkpoint-dir /scratch/ckpt          # checkpoint.dir
   --checkpoint-every 500                  # checkpoint.every
   --checkpoint-keep 2                     # checkpoint.keep
+  --resume                                # checkpoint.resume
 )
 exec "$dlrun_agent" lead --runs /scratch/runs --name trainer-all -- "${dlrun_step[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"
