@@ -324,7 +324,7 @@ struct CudnnConvolutions::Parts {
         "{} images of {} x {} x {}, {} filters of {} x {}, stride {}, padding {}{}{}",
         call, cudnnGetVersion(), entry.n, w.input.height, w.input.width, w.input.channels,
         w.output.channels, w.size, w.size, w.stride, w.padding,
-        refusal.empty() ? "" : "; cuDNN refused the last algorithm: ", refusal);
+        refusal.empty() ? "" : "; cuDNN's last refusal: ", refusal);
   }
 };
 
