@@ -7,8 +7,8 @@
 // backend, gloo::allreduce, the gloo backend, the shm backend, and a sum over arrays in memory that
 // all ranks share ("shared sum"), without and with the time to write the arrays. Also prints the
 // ratios mpi to MPI, gloo to Gloo, MPI to shm and MPI to shared sum, each as the median over
-// rounds. The ranks of gloo and shm find each other through a store below rank 0's temporary
-// directory, so the benchmark runs on one machine only.
+// rounds. The ranks of gloo and shm find each other through a store in the temporary directory, so
+// the benchmark runs on one machine only.
 
 #include <algorithm>
 #include <array>
@@ -60,8 +60,8 @@ void measure(std::vector<double>& times, int repeats, Call&& call) {
   }
 }
 
-/// Returns the path of a folder with a random name, the same path on all ranks. Does not create the
-/// folder.
+/// Returns the path of a folder in the temporary directory, with a random name that is the same on
+/// all ranks. Does not create the folder.
 Result<std::string> agree_on_folder(Communicator& comm) {
   std::array<std::uint8_t, 16> name{};
   if (comm.rank() == 0) {

@@ -14,9 +14,9 @@ mirror_of_this_machine() {
 # make_bare_root ROOT SUITE PACKAGES: makes the root unless it exists. PACKAGES: a list with commas.
 # The root gets apt's configuration, the certificates and the name servers of this machine.
 make_bare_root() {
-    local root=$1 suite=$2 packages=$3 mirror own_suite
+    local root=$1 suite=$2 packages=$3 mirror machine_suite
     mirror=$(mirror_of_this_machine)
-    own_suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+    machine_suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
     if [[ ! -e $root/etc/debian_version ]]; then
         echo "==> debootstrap $suite $mirror"
         if ! debootstrap --variant=minbase --include="$packages" "$suite" "$root" "$mirror" \
@@ -27,7 +27,7 @@ make_bare_root() {
         fi
         rm -f "$root.log"
         # The sources of this machine name its own release.
-        if [[ $suite == "$own_suite" && -e /etc/apt/sources.list.d/debian.sources ]]; then
+        if [[ $suite == "$machine_suite" && -e /etc/apt/sources.list.d/debian.sources ]]; then
             rm -f "$root/etc/apt/sources.list"
             cp /etc/apt/sources.list.d/debian.sources "$root/etc/apt/sources.list.d/"
         fi

@@ -124,10 +124,10 @@ def create_run(body):
 
 
 def add_metrics(run, metrics):
-    """Adds the values that the run does not have. If it has some of them, MLflow goes through all
-    values once for the names of each 100 values, and takes a value of any other name for a new one.
-    The four parts of a value are the primary key of its table, so the database then refuses the
-    request."""
+    """Adds the values that the run does not have. If the run has some of them, MLflow splits the
+    values into parts of 100. For each part, it goes through all values, but looks up only the names
+    in this part, and takes a value of any other name for a new one. The key, value, timestamp and
+    step of a value are the primary key of its table, so the database then refuses the request."""
     names = {metric[0] for metric in metrics}
     parts = [metrics[first:first + 100] for first in range(0, len(metrics), 100)]
     if any(metric in run["metrics"] for metric in metrics) and any(

@@ -25,8 +25,8 @@ struct FlagValue {
   std::string placeholder;  ///< for --help; empty if the flag has no value (set ignores the text)
   std::function<Result<>(O&, std::string_view)> set;
   /// Returns the value as text. The ranks compare the texts of the flags of TrainOptions: different
-  /// texts mean different options. For flags of other options, and if Flag::may_differ is true,
-  /// `show` is not called and may be empty.
+  /// texts mean different options. If O is another type, or if Flag::may_differ is true, `show` is
+  /// not called and may be empty.
   std::function<std::string(const O&)> show;
 };
 

@@ -22,7 +22,7 @@ struct Options {
   Precision precision = Precision::kFloat32;
   bool has_cuda_graphs = false;
   int threads = 1;                               ///< CPU threads of each rank
-  std::optional<std::filesystem::path> metrics;  ///< metrics.jsonl; nothing: no metrics are written
+  std::optional<std::filesystem::path> metrics;  ///< file of the metrics; nothing: none is written
   bool wants_help = false;
 };
 

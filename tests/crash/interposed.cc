@@ -1,7 +1,7 @@
-// Replaces the C library's functions that change files, and read() for UnreadableFile. Each
-// function except fsync and fdatasync calls the real one, and reports the call to the LazyDisk that
-// covers the path. The linker binds the calls of the program and of the C++ library to these
-// functions.
+// Replaces the C library's functions that change or sync files, and read() for UnreadableFile. Each
+// function that changes or syncs files reports the call to the LazyDisk that covers the path. All
+// except fsync and fdatasync also call the real function. The linker binds the calls of the program
+// and of the C++ library to these functions.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -187,8 +187,8 @@ int renameat2(int from_folder, const char* from, int to_folder, const char* to,
 
 int link(const char* from, const char* to) noexcept {
   const CoveringDisk disk{std::string(to)};
-  struct stat taken {};
-  if (disk && ::lstat(to, &taken) != 0 && !disk->record_and_allow_ordering_call("link", to))
+  struct stat unused {};
+  if (disk && ::lstat(to, &unused) != 0 && !disk->record_and_allow_ordering_call("link", to))
     return 0;
   const int result = DLRUN_REAL(link)(from, to);
   if (result == 0 && disk) disk->linked(from, to);

@@ -293,13 +293,13 @@ std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
         synced_nodes[static_cast<std::size_t>(step.node)].bytes =
             written.extract(step.node).mapped();
       if (step.act == Act::kSyncFolder) {
-        std::vector<Step> later;
+        std::vector<Step> still_unsynced;
         for (const Step& change : changes) {
           const bool is_in_folder = change.at.folder == step.node || change.to.folder == step.node;
           if (is_in_folder) apply(synced_nodes, change);
-          if (!is_in_folder) later.push_back(change);
+          if (!is_in_folder) still_unsynced.push_back(change);
         }
-        changes = std::move(later);
+        changes = std::move(still_unsynced);
       }
       if (step.act == Act::kAddName || step.act == Act::kRemoveName || step.act == Act::kMove)
         changes.push_back(step);

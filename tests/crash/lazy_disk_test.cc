@@ -67,7 +67,7 @@ TEST_CASE("crash: an unsynced rename takes effect completely or not at all") {
   CHECK(states_after(disk, "renamed") == std::set<std::string>{"new=new old=old ", "old=new "});
 }
 
-TEST_CASE("crash: an unsynced mkdir, link or removal may be lost") {
+TEST_CASE("crash: an unsynced link or removal may be lost") {
   const TemporaryDirectory folder;
   write_text(folder / "f", O_CREAT, "text");
   LazyDisk disk(folder.path());

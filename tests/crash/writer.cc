@@ -20,7 +20,7 @@ struct Outcome {
 };
 
 Outcome outcome_of(const Writer& writer, std::optional<std::size_t> skip) {
-  const std::size_t max_faults = skip ? 1 : 3;  // after a skip it only counts that there is one
+  const std::size_t max_faults = skip ? 1 : 3;  // after a skip, one fault is enough
   const TemporaryDirectory parent;
   const fs::path folder = parent / "disk";
   fs::create_directory(folder);
@@ -47,25 +47,26 @@ Outcome outcome_of(const Writer& writer, std::optional<std::size_t> skip) {
 
 }  // namespace
 
-void check_writer(const Writer& writer, const std::vector<SpareGuard>& spare) {
+void check_writer(const Writer& writer, const std::vector<UnneededGuard>& unneeded) {
   const Outcome unskipped = outcome_of(writer, std::nullopt);  // no guard is skipped
   for (const std::string& fault : unskipped.faults) FAIL_CHECK(fault);
   CHECK(unskipped.crashes > unskipped.guards.size());
   REQUIRE_FALSE(unskipped.guards.empty());
   for (std::size_t i = 0; i < unskipped.guards.size(); ++i) {
     const std::string& guard = unskipped.guards[i];
-    const bool is_spare = std::any_of(
-        spare.begin(), spare.end(), [&](const SpareGuard& known) { return guard == known.guard; });
+    const bool is_listed =
+        std::any_of(unneeded.begin(), unneeded.end(),
+                    [&](const UnneededGuard& known) { return guard == known.guard; });
     const bool is_needed = !outcome_of(writer, i).faults.empty();
-    if (!is_needed && !is_spare)
+    if (!is_needed && !is_listed)
       FAIL_CHECK("the reader finds no fault if this guard is skipped: ", guard);
-    if (is_needed && is_spare)
-      FAIL_CHECK("the reader finds a fault if this spare guard is skipped: ", guard);
+    if (is_needed && is_listed)
+      FAIL_CHECK("the reader finds a fault if this unneeded guard is skipped: ", guard);
   }
-  for (const SpareGuard& known : spare) {
+  for (const UnneededGuard& known : unneeded) {
     const bool is_there = std::find(unskipped.guards.begin(), unskipped.guards.end(),
                                     known.guard) != unskipped.guards.end();
-    if (!is_there) FAIL_CHECK("this spare guard does not exist: ", std::string(known.guard));
+    if (!is_there) FAIL_CHECK("this unneeded guard does not exist: ", std::string(known.guard));
   }
   MESSAGE(unskipped.crashes, " crashes, ", unskipped.guards.size(), " guards");
 }

@@ -27,13 +27,13 @@ struct Writer {
 
 /// A guard of a writer that can be removed without causing a fault. A guard is an ordering call:
 /// fsync, fdatasync, rename or link. `reason` is why the guard is not needed.
-struct SpareGuard {
+struct UnneededGuard {
   std::string_view guard;  ///< as in LazyDisk::ordering_calls()
   std::string_view reason;
 };
 
 /// Checks that the reader finds no fault after any crash. Then checks that it does find one when
-/// any single guard of the writer is skipped, except those in `spare`.
-void check_writer(const Writer& writer, const std::vector<SpareGuard>& spare = {});
+/// any single guard of the writer is skipped, except those in `unneeded`.
+void check_writer(const Writer& writer, const std::vector<UnneededGuard>& unneeded = {});
 
 }  // namespace dlrun::crash

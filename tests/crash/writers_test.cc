@@ -353,7 +353,7 @@ Writer checkpoint_writer(std::size_t keep) {
 
 /// Saving a checkpoint syncs a folder whenever a name in it changes. The last sync of each folder
 /// also covers the earlier ones.
-const std::vector<SpareGuard> kSpareOfCheckpoints{
+const std::vector<UnneededGuard> kUnneededForCheckpoints{
     {"fsync runs/mnist-1/checkpoints, 1", kSyncedAgain},
     {"fsync runs/mnist-1/checkpoints/step-00000010, 1", kSyncedAgain},
     {"fsync runs/mnist-1/checkpoints/step-00000010, 2", kSyncedAgain},
@@ -367,11 +367,11 @@ const std::vector<SpareGuard> kSpareOfCheckpoints{
 }  // namespace
 
 TEST_CASE("crash: the checkpoint that was just saved remains if only one is kept") {
-  check_writer(checkpoint_writer(1), kSpareOfCheckpoints);
+  check_writer(checkpoint_writer(1), kUnneededForCheckpoints);
 }
 
 TEST_CASE("crash: the checkpoint that was just saved remains if an older one is kept, too") {
-  check_writer(checkpoint_writer(2), kSpareOfCheckpoints);
+  check_writer(checkpoint_writer(2), kUnneededForCheckpoints);
 }
 
 TEST_CASE(

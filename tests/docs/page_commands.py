@@ -56,7 +56,7 @@ class PageError(Exception):
 class Command:
     line: int
     text: str
-    code: int = 0
+    expected_code: int = 0
     why_not_run: str = ""
     output: list = field(default_factory=list)  # lines that its output must contain
 
@@ -136,7 +136,7 @@ def add_block(page, language, lines, start, marks):
     before = marks.get("before this, the test executes", [])
     page.commands += [Command(start, text) for text in before]
     for command in found:
-        command.code = marks.get("exits", 0)
+        command.expected_code = marks.get("exits", 0)
         command.why_not_run = " ".join(marks.get("not run", []))
         if "output" not in marks:
             command.output = []
@@ -188,7 +188,7 @@ def script_of(page):
             continue
         name = f"{page.name}:{command.line} {command.text}".replace("\n", " ")
         lines.append(f"eval {shlex.quote(command.text)} >\"$HOME/.output\" 2>&1")
-        lines.append(f"check $? {command.code} {shlex.quote(name)}")
+        lines.append(f"check $? {command.expected_code} {shlex.quote(name)}")
         lines += [f"shows {shlex.quote(line)} {shlex.quote(name)}" for line in command.output]
     return "\n".join(lines + ['exit "$failed"']) + "\n"
 
@@ -220,12 +220,12 @@ def commands_folder(dlrun):
     return folder
 
 
-def run_page(page, commands):
+def run_page(page, commands_dir):
     """Runs a page and prints its lines. Returns True if all commands exited as expected."""
     home = pathlib.Path(tempfile.mkdtemp(prefix="dlrun-page-"))
     try:
         prepare(page, home)
-        environment = {"HOME": str(home), "PATH": str(commands), "LANG": "C.UTF-8",
+        environment = {"HOME": str(home), "PATH": str(commands_dir), "LANG": "C.UTF-8",
                        "TERM": "dumb", "SHELL": "/bin/bash", "USER": "reader"}
         with subprocess.Popen(["/bin/bash", "commands.sh"], cwd=home, env=environment,
                               start_new_session=True) as process:
@@ -245,16 +245,16 @@ def run_page(page, commands):
 
 
 def run(dlrun, names):
-    commands = commands_folder(pathlib.Path(dlrun).resolve())
+    commands_dir = commands_folder(pathlib.Path(dlrun).resolve())
     try:
         pages = [read_page(name) for name in names or all_pages()]
         runnable = [page for page in pages if not page.needs_slurm
                     and any(not command.why_not_run for command in page.commands)]
         if not runnable:
             raise PageError("no page has a command to run")
-        failed = [page.name for page in runnable if not run_page(page, commands)]
+        failed = [page.name for page in runnable if not run_page(page, commands_dir)]
     finally:
-        shutil.rmtree(commands, ignore_errors=True)
+        shutil.rmtree(commands_dir, ignore_errors=True)
     if failed:
         sys.exit(f"a command failed on {' '.join(failed)}")
 

@@ -62,7 +62,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.results("<!-- output is compared -->\n" +
                                       block.replace("three", "two"))[0], 0)
 
-    def test_a_block_with_a_reason_is_not_run(self):
+    def test_a_block_with_the_mark_not_run_is_not_run(self):
         page = self.page("<!-- not run: it waits -->\n```console\n$ sleep inf\n```\n")
         self.assertEqual(page.commands[0].why_not_run, "it waits")
         self.assertNotIn("sleep", page_commands.script_of(page))

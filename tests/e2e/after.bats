@@ -69,7 +69,7 @@ dependency() {
     [[ $output == *"/resolved.yaml:"*"after.ok: first-"*" is failed: this job would never start"* ]]
 }
 
-@test "jobs with after.notok or after.any start after a failure, and both keys accept job ids" {
+@test "jobs with after.notok or after.any start after a failure, and keys of after accept job ids" {
     dl submit first.yaml
     dl submit second.yaml --set "after.notok=[first]" --set "after.any=$(job first)"
     # An interactive session waits for runs and for job ids: salloc's option has the ids from the

@@ -316,7 +316,7 @@ SH
     [ "$(state)" = running ]
 }
 
-@test "render's script passes shellcheck and --test-only, and can be submitted twice by hand" {
+@test "render's script passes shellcheck and sbatch --test-only, and sbatch can submit it twice" {
     dl render hello.yaml -o job.sh
     shellcheck "$dir/job.sh"
     as_user sbatch --test-only "$dir/job.sh"

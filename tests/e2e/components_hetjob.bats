@@ -9,7 +9,7 @@ load components
 # shellcheck disable=SC2034 # components.bash uses the variables
 request_two_parts() { sbatch_options=(-N2) second_part_options=(-N1); }
 
-@test "the components of a heterogeneous job find each other, and know their own nodes" {
+@test "the components of a heterogeneous job find each other, and have nodes of their own" {
     request_two_parts
     # shellcheck disable=SC2016
     component trainer h0 2 2 2 --after server -- bash -c \

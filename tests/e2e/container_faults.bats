@@ -233,7 +233,7 @@ fails_for() {
     [[ $(cat "$dir"/runs/boxed-*/slurm-*.out) == *"the entry point ran"* ]]
 }
 
-@test "enroot: the output of a created container has no statistics of its files" {
+@test "enroot: the log of a job has no statistics of the files that enroot unpacked" {
     set_runtime enroot
     run dl submit job.yaml --watch
     echo "$output"

@@ -62,7 +62,7 @@ YAML
     [[ $(event warning warned | jq -r .message) == *"Slurm has put '/tmp' in its place"* ]]
 }
 
-@test "preflight: a check of the user runs once on each node, and a node that fails it is bad" {
+@test "preflight: the user's own check runs once on each node, and a node that fails it is bad" {
     as_user tee "$dir/check.sh" >/dev/null <<'SH'
 echo "$(hostname) $DLRUN_SECRET" >>checked
 [[ $(hostname) != n2 ]] || { echo "no scratch on $(hostname)"; exit 7; }

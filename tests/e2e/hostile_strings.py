@@ -207,7 +207,8 @@ def sbatch_options(script):
 
 
 def directive_of(script, key):
-    """Returns the --option of the #SBATCH line that the script attributes to `key`."""
+    """Returns the name of the option that `key` sets if the script has an #SBATCH line with this
+    option, else None."""
     with open(script, "rb") as text:
         for line in text.read().split(b"\n"):
             if line.startswith(b"#SBATCH --"):
@@ -284,13 +285,13 @@ def wait_for_jobs(limit_s):
     return False
 
 
-def check_directives(keys, all_strings, failures):
+def check_directives(keys, uses_all, failures):
     accepted = refused = 0
     without_directive = []
     for key_index, key in enumerate(keys):
         for number, text in enumerate(ALL):
             step = 6 if number < len(STRINGS) else 24
-            if (number + key_index + TURN[0]) % step != 0 and not all_strings:
+            if (number + key_index + TURN[0]) % step != 0 and not uses_all:
                 continue
             script = render(key, text, number, failures)
             if script is None:
@@ -448,7 +449,7 @@ def texts_of_job(url, job):
     return [value for value in answer["jobs"][0].values() if isinstance(value, str)]
 
 
-def check_rest(url, all_strings, failures):
+def check_rest(url, uses_all, failures):
     """Checks the job descriptions that slurmrestd gets in place of #SBATCH lines: each string is
     refused before or by Slurm, or arrives byte for byte. Then checks environment.vars and
     launch.command in real jobs. No job may be lost: as many jobs wait as were submitted."""
@@ -458,7 +459,7 @@ def check_rest(url, all_strings, failures):
     accepted = refused = 0
     for key_index, key in enumerate(keys):
         for number, text in enumerate(ALL):
-            if not all_strings and (number + key_index + TURN[0]) % 40 != 0:
+            if not uses_all and (number + key_index + TURN[0]) % 40 != 0:
                 continue
             values = {**BASE, "resources.begin": "now+1hour", **through_rest}
             values[key] = value_with(key, text)
@@ -490,7 +491,7 @@ def check_rest(url, all_strings, failures):
     run(["scancel", "--me"])
     if not wait_for_jobs(60):
         failures.add("jobs", "", "jobs are still in the queue; none has ended for 60 s")
-    jobs = check_jobs(failures, through_rest, 1 if all_strings else 12)
+    jobs = check_jobs(failures, through_rest, 1 if uses_all else 12)
     print(f"slurmrestd, {len(keys)} keys: {accepted} accepted, {refused} refused; {jobs} jobs for "
           "environment.vars and launch.command", flush=True)
 

@@ -27,7 +27,7 @@ teardown() {
 
 field() { dl status last --json | jq -r "$1"; }
 
-@test "run starts the ranks here, in the spec's environment, and keeps the record of a job" {
+@test "run starts the ranks here, in the spec's environment, and keeps the same record as a job" {
     run dl run hello.yaml
     [ "$status" -eq 0 ]
     [[ $output == *"set up on"* ]]
@@ -232,7 +232,7 @@ shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
     [[ $(field .result.parameters) =~ ^[0-9a-f]{16}$ ]]
 }
 
-one_step() { (($(squeue -h -s -j "$(field .job)" -o %i | grep -cv -e batch -e extern) == 1)); }
+has_one_step() { (($(squeue -h -s -j "$(field .job)" -o %i | grep -cv -e batch -e extern) == 1)); }
 start_attached() {
     rm -f "$dir/began"
     as_user bash -c 'cd "$1" && echo $$ >attach &&
@@ -267,11 +267,11 @@ start_attached() {
     code=0
     wait "$attached" || code=$?
     [ "$code" -eq 130 ]
-    wait_until 20 one_step
+    wait_until 20 has_one_step
     start_attached
     kill -KILL "$(cat "$dir/attach")"
     wait "$attached" || true
-    wait_until 20 one_step
+    wait_until 20 has_one_step
     [[ -n $(ls "$dir"/runs/.interactive-*) ]]
     dl attach last -- true </dev/null
     [[ -z $(ls "$dir"/runs/.interactive-*) ]]
@@ -288,8 +288,8 @@ start_attached() {
     type_line 'echo "$(hostname): $GREETING"'
     wait_until 10 shows "^n2: it's; \$(id) \"here\""
     type_line exit
-    has_ended() { [[ -z $(ls "$dir"/runs/.interactive-*) ]]; }
-    wait_until 10 has_ended
+    attach_has_ended() { [[ -z $(ls "$dir"/runs/.interactive-*) ]]; }
+    wait_until 10 attach_has_ended
     is_running
     as_user touch "$dir/go"
     dl wait last

@@ -105,7 +105,7 @@ executed_programs() {
     [ "$(files_with_secrets "$DLRUN_TESTBED_HOME")" = "" ]
 }
 
-@test "the trainer logs its data, the connection of its ranks and its checkpoints" {
+@test "the trainer logs its start, the connection of its ranks and the end of reading its data" {
     dl_logged info run "$DLRUN_TESTBED_PREFIX/share/dlrun/examples/mnist-mlp.yaml" \
         --set train.data.dataset=digits --set train.epochs=1 --set resources.nodes=1 \
         --set resources.tasks_per_node=2 --set train.data.train_samples=256

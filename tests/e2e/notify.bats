@@ -102,7 +102,7 @@ has_requests() { (($(requests) == $1)); }
     has_requests 1
 }
 
-@test "a redirect is not followed, and a message that a busy server has not taken waits" {
+@test "a redirect is not followed, and a message waits if a busy server did not take it" {
     with_hook redirect/x run n.yaml --set 'launch.command=[true]'
     has_requests 1
     notice_has_state refused
@@ -110,7 +110,7 @@ has_requests() { (($(requests) == $1)); }
     wait_until 30 notice_has_state waiting
 }
 
-@test "a command gets the text, and a secret that is not set is reported before queueing" {
+@test "notify.command gets the text, and a secret that is not set is reported before queueing" {
     as_user tee "$dir/tell" >/dev/null <<'SH'
 #!/bin/bash
 { echo "$@"; cat; } >>"$(dirname "$0")/told"

@@ -15,7 +15,7 @@ write_spec() { as_user tee "$dir/$1.yaml" >/dev/null; }
 status_says() { [[ $(dl status "$1") == *"$2"* ]]; }
 reason() { dl status "$1" --json | jq -r .slurm_reason; }
 
-@test "the page compares requested and used resources, and has the hours and the energy of GPUs" {
+@test "the page of report compares requested and used resources, and has GPU-hours and energy" {
     write_spec used <<YAML
 name: used
 resources: {nodes: 1, tasks_per_node: 1, gpus_per_node: 1, cpus_per_task: 8, mem: 32G, time: 2h}

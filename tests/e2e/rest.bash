@@ -5,7 +5,7 @@
 # version of the API, otherwise the newest one.
 #
 #   $api, $slurm          the version of the API that dlrun is expected to use; Slurm's release
-#   $job_path             the PATH of the jobs, which has the testbed's Slurm
+#   $jobs_path_variable   the PATH of the jobs, which has the testbed's Slurm
 #   served_versions       prints the versions that the server serves, the oldest first
 #   takes_numbers_as_text succeeds if the version of the API takes numbers as text, as v0.0.38 does
 #   start_proxy MODE...   starts rest_proxy.py between dlrun and slurmrestd, at $dir/proxy
@@ -41,8 +41,8 @@ setup_file() {
     base=$(fresh_dir)
     api=${DLRUN_TEST_REST_VERSION:-$(served_versions | grep -xE 'v0\.0\.(38|4[0-5])' | tail -n 1)}
     slurm=$(sinfo --version)
-    job_path=${DLRUN_TESTBED_SLURM:+$DLRUN_TESTBED_SLURM/bin:}/usr/bin:/bin
-    export base api job_path slurm=${slurm##* }
+    jobs_path_variable=${DLRUN_TESTBED_SLURM:+$DLRUN_TESTBED_SLURM/bin:}/usr/bin:/bin
+    export base api jobs_path_variable slurm=${slurm##* }
 }
 
 served_versions() {
@@ -62,7 +62,7 @@ setup() {
 name: job
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}
 launch: {preset: plain, command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; done']}
-environment: {vars: {PATH: "$job_path"}}
+environment: {vars: {PATH: "$jobs_path_variable"}}
 submit: {url: "unix:$DLRUN_TESTBED_REST_SOCKET"}
 YAML
     rm -rf "$dir"/{go,runs,proxy,token,portable} # A failed test may have left these files.

@@ -221,7 +221,7 @@ resources: {nodes: 1, tasks_per_node: 1, time: 5m}
 launch:
   preset: plain
   command: [bash, -c, 'touch began-\$X; until [[ -e go ]]; do sleep 0.1; done; echo \$X >>ran']
-environment: {vars: {PATH: "$job_path", X: ""}}
+environment: {vars: {PATH: "$jobs_path_variable", X: ""}}
 submit: {via: slurmrestd, url: "unix:$DLRUN_TESTBED_REST_SOCKET"}
 sweep: {parameters: {environment.vars.X: [a, b, c, d, e, f]}, max_parallel: 2}
 YAML

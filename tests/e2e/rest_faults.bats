@@ -9,7 +9,7 @@ load rest
 
 queue_is_empty() { [ "$(jobs_in_queue)" -eq 0 ]; }
 
-@test "after a lost reply, the job is found by its run and exists once" {
+@test "after a lost reply, dlrun finds the run's job, which exists once" {
     start_proxy swallow "$DLRUN_TESTBED_REST_SOCKET"
     run dl submit job.yaml --json --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
     echo "$output"

@@ -20,7 +20,7 @@ spec() { as_user tee "$dir/exp.yaml" >/dev/null; }
 json() { dl status "${1:-last}" --json 2>/dev/null; }
 run_dir() { json "${1:-last}" | jq -r .path; }
 is_state() { [[ $(json "${2:-last}" | jq -r .state) == "$1" ]]; }
-restarts() { json "${1:-last}" | jq -r '[.restarts[].cause] | join(" ")'; }
+restart_causes() { json "${1:-last}" | jq -r '[.restarts[].cause] | join(" ")'; }
 event() { jq -c "select(.event == \"$1\")" "$2/events.jsonl"; }
 
 # rank_pids RUN RANK NAME: prints the ids of the rank's processes with this name
@@ -106,7 +106,7 @@ YAML
         return_to "$tracker"
         job=$(json "${id[$tracker]}" | jq -r '.jobs[0]')
         wait_until 60 is_state completed "${id[$tracker]}/0"
-        [ "$(restarts "${id[$tracker]}/0")" = timeout ]
+        [ "$(restart_causes "${id[$tracker]}/0")" = timeout ]
         [ "$(sort "$dir/starts-a" | uniq -c | xargs)" = "2 ${job}_0" ]
         [ "$(cat "$dir/saved-a")" = saved ]
         is_state running "${id[$tracker]}/1"
@@ -142,7 +142,7 @@ YAML
     [ "$(json early | jq -c '[.state, .detail]')" = '["completed","the rank ended with 0"]' ]
 }
 
-# submit_preemptible PARTITION TRACKER THEN: submits a run on two nodes that can be preempted. On
+# submit_preemptible PARTITION TRACKER THEN: submits a run that can be preempted, on two nodes. On
 # USR1, each rank saves and then executes the shell command THEN; if THEN is empty, the rank
 # continues.
 submit_preemptible() {
@@ -262,7 +262,7 @@ has_ended_attempt() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
             [ "$(ends_of "${id[$tracker-$name]}")" = "1 completed 0" ]
             [ "$(cat "$dir/got-$name")" = "1 canary" ]
         done
-        [ "$(restarts "${id[$tracker-taken]}") $(restarts "${id[$tracker-requeued]}")" \
+        [ "$(restart_causes "${id[$tracker-taken]}") $(restart_causes "${id[$tracker-requeued]}")" \
             = "preemption " ]
         wait_until 30 is_state cancelled "${id[$tracker-dropped]}"
         wait_until 30 is_state cancelled "${id[$tracker-gone]}"
@@ -337,18 +337,18 @@ YAML
     "$testbed/fault" kill "$lost_too"
     wait_until 60 is_state completed shrink
     "$testbed/up"
-    [ "$(restarts shrink)" = "node_failure node_failure" ]
+    [ "$(restart_causes shrink)" = "node_failure node_failure" ]
     [ "$(event restarting "$(run_dir shrink)" | jq -r .by | xargs)" = "lead lead" ]
     [ "$(grep -c '^2 .* of 4 ' "$dir/shrink")" -eq 4 ]
     run grep "^2 .* on \($lost\|$lost_too\)" "$dir/shrink"
     [ "$status" -ne 0 ]
-    for run in fixed alone; do [ "$(restarts "$run")" = node_failure ]; done
+    for run in fixed alone; do [ "$(restart_causes "$run")" = node_failure ]; done
     [ "$(grep -c '^1 .* of 2 ' "$dir/fixed")" -eq 2 ]
     for run in shrink fixed alone; do
         run grep "^1 .* on $lost" "$dir/$run"
         [ "$status" -ne 0 ]
     done
-    [ "$(restarts frozen)" = hang ]
+    [ "$(restart_causes frozen)" = hang ]
     [[ $(event restarting "$(run_dir frozen)") \
         == *'"exclude":["'"$(sed -n 's/^0 .* on //p' "$dir/frozen")"'"]'* ]]
     cat "$dir/frozen"
@@ -358,7 +358,7 @@ YAML
     return_to linuxproc
     wait_until 90 is_state completed cut
     "$testbed/fault" plug "$cut_node"
-    [ "$(restarts cut)" = node_failure ]
+    [ "$(restart_causes cut)" = node_failure ]
     [ "$(event attempt_end "$(run_dir cut)" | head -n 1 |
         jq -r '[.reason, .first_failed.host] | join(" ")')" = "hang $cut_node" ]
     [ "$(grep -c '^1 .* of 2 ' "$dir/cut")" -eq 2 ]

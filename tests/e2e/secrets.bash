@@ -73,7 +73,7 @@ prints_no_secret() {
     text=$("$@") && [[ $text != *"$canary"* && $text != *"$canary_from_file"* ]]
 }
 
-# shellcheck disable=SC2154 # testbed is helpers'
+# shellcheck disable=SC2154 # helpers.bash sets testbed
 slurm_has_no_secret() {
     local node found
     prints_no_secret scontrol show job "$1" || return 1

@@ -76,7 +76,7 @@ ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -
     [[ $output == *"MY_KEY is a secret"* && $output != *"$canary"* ]]
 }
 
-@test "an edited script keeps its secrets" {
+@test "the job of an edited script gets its secrets, and the script contains none" {
     dl render secret.yaml -o job.sh
     prints_no_secret cat "$dir/job.sh"
     grep -q -- '--secret MY_KEY' "$dir/job.sh"

@@ -6,7 +6,7 @@
 load helpers
 load ssh
 
-@test "an error says if a host is unknown, unreachable, has another key, or asks for a password" {
+@test "an error says if a host is unknown or unreachable, has another key, or rejects our key" {
     make_code
     is_refused 6 "there is no host 'nera'; did you mean 'near'?" -H nera ls
     is_refused 4 'Connection refused' -H lost ls
@@ -56,7 +56,7 @@ PY
     no_jobs
 }
 
-@test "dlrun copies itself to the host once, and names a home that is full or mounted noexec" {
+@test "dlrun copies itself to the host once, and fails with advice if ~/.cache is full or noexec" {
     local cache=$DLRUN_TESTBED_HOME/.cache/dlrun
     as_user rm -rf "$cache"
     host_file near 'dlrun: auto'

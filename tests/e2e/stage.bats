@@ -57,7 +57,7 @@ event() { jq -r "select(.event == \"$1\") | $2" "$(path)/events.jsonl"; }
     [ "$(event staged .files | tr '\n' ' ')" = '4 0 ' ]
 }
 
-@test "a source that is missing is found before the job is queued, with its line" {
+@test "a missing source is reported before the job is queued, with its line" {
     spec '[{from: ./no-such-set, to: $PLACE/set}]' '[]' true
     for command in check submit; do
         run dl "$command" s.yaml
@@ -68,7 +68,7 @@ event() { jq -r "select(.event == \"$1\") | $2" "$(path)/events.jsonl"; }
     no_jobs
 }
 
-@test "a node without room for the data is named, and no program starts" {
+@test "if a node has no room for the data, an error says so and no program starts" {
     as_user truncate -s 1T "$dir/huge"
     spec '[{from: ./huge, to: $PLACE/huge}]' '[]' "touch $dir/started-\$DLRUN_RANK"
     run dl submit s.yaml --watch

@@ -13,7 +13,7 @@ points() { json sweep "${2:-last}" --sort point | jq -r ".[] | $1"; }
 is_state() { [[ $(json status "$1" | jq -r .state) == "$2" ]]; }
 write() { as_user tee "$dir/$1" >/dev/null; }
 
-@test "parameters of the program reach it, and sweep shows how to report if no point has reported" {
+@test "parameters of the program reach it, and without results sweep names DLRUN_PROGRESS" {
     write own.yaml <<'YAML'
 name: own
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}

@@ -19,8 +19,8 @@ setup() { load helpers; }
 
 user_job() { as_user srun --time=1 "$@"; }
 
-# print_leftovers STATE: prints everything of the testbed in STATE that is left on the machine, one
-# item per line
+# print_leftovers FOLDER: prints everything that is left on the machine of the testbed whose folder
+# is FOLDER, one item per line
 print_leftovers() {
     local pid environment
     grep -F "$1" /proc/mounts

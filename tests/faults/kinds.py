@@ -17,7 +17,7 @@ ALL = ("trainer-shm", "trainer-gloo", "plain", "torch")
 CHEAP = ("trainer-shm", "trainer-gloo", "plain")  # torch needs seconds to start.
 TRAINERS = ("trainer-shm", "trainer-gloo")
 
-NONE: tuple[str, ...] = ()
+NO_RESTART: tuple[str, ...] = ()  # as the causes of a run's restarts
 
 # Seconds until the processes of an ended run must be gone: the agents' 2 s, and Slurm's KillWait of
 # 5 s.

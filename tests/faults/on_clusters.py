@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from kinds import NONE, Injected, Kind, Scene, Truth, causes, wait_while_running
+from kinds import NO_RESTART, Injected, Kind, Scene, Truth, causes, wait_while_running
 from testbed import wait_for
 
 SLOW_MS = 2000  # duration of each of the last 20 steps; Slurm declares a node lost after 10 to 30 s
@@ -45,7 +45,7 @@ def pause(daemon: str, seconds: tuple[float, float]) -> Callable[[Scene], Inject
         injected = Injected(
             rank=scene.rank,
             node=scene.node,
-            words=f"{daemon} ({target}) is stopped for {length:.1f} s",
+            words=f"{daemon} ({target}) is paused for {length:.1f} s",
         )
         scene.testbed.fault("pause", target)
         time.sleep(length)  # The pause has its full length, also if the run ends meanwhile.
@@ -129,14 +129,14 @@ def lose_node(scene: Scene) -> Injected:
     return injected
 
 
-UNHARMED = Truth(causes=causes(NONE), blames="nobody")
+UNHARMED = Truth(causes=causes(NO_RESTART), blames="nobody")
 # A killed controller forgets all changes since its last save; it saves every few seconds. The nodes
 # then kill a forgotten job at once, and dlrun can only report that the job is gone. If the
 # controller has forgotten only the start of a job, the job is pending again and starts a second
 # time. This start fails on the nodes where the job runs. The controller then holds the job, and
 # dlrun reports this.
 FORGOTTEN = Truth(
-    causes=causes(NONE),
+    causes=causes(NO_RESTART),
     blames="nobody",
     states=frozenset({"completed", "unknown", "pending"}),
     details=("Slurm no longer knows", "ended with 0", "`scontrol release"),

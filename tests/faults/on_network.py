@@ -4,7 +4,7 @@ import select
 import socket
 import time
 
-from kinds import ALL, NONE, Injected, Kind, Scene, Truth, causes
+from kinds import ALL, NO_RESTART, Injected, Kind, Scene, Truth, causes
 
 FLOOD_S = 2.0
 AT_A_TIME = 300
@@ -51,7 +51,7 @@ KINDS = (
     Kind(
         "foreign flood while joining",
         flood,
-        Truth(causes=causes(NONE), blames="nobody"),
+        Truth(causes=causes(NO_RESTART), blames="nobody"),
         jobs=ALL,
         weight=3,
         early=True,

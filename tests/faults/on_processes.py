@@ -4,7 +4,7 @@ import signal
 from collections.abc import Callable
 
 import processes
-from kinds import ALL, CHEAP, NONE, Injected, Kind, Scene, Truth, causes, wait_while_running
+from kinds import ALL, CHEAP, NO_RESTART, Injected, Kind, Scene, Truth, causes, wait_while_running
 
 # Seconds of a short pause, which nothing notices, and of a long one, longer than lead's lease.
 SHORT_S, LONG_S = (0.3, 2.0), (14.0, 16.0)
@@ -76,7 +76,7 @@ def pause(what: str, seconds: tuple[float, float]) -> Callable[[Scene], Injected
 STEP_LINGERS_S = 100.0
 
 KILLED = frozenset({"SIGKILL", "137"})
-UNHARMED = Truth(causes=causes(NONE), blames="nobody")
+UNHARMED = Truth(causes=causes(NO_RESTART), blames="nobody")
 
 KINDS = (
     Kind("kill program", kill("program"), Truth(codes=KILLED), jobs=ALL, weight=6),
@@ -87,7 +87,7 @@ KINDS = (
         "kill lead",
         kill("lead"),
         Truth(
-            causes=causes(NONE),
+            causes=causes(NO_RESTART),
             blames="nobody",
             states=frozenset({"failed"}),
             needs_resubmission=True,
@@ -99,7 +99,7 @@ KINDS = (
         "kill slurmstepd",
         kill("slurmstepd"),
         # The ranks of this slurmstepd continue, and may complete.
-        Truth(causes=causes(("failure",), ("node_failure",), NONE), blames="node"),
+        Truth(causes=causes(("failure",), ("node_failure",), NO_RESTART), blames="node"),
         weight=3,
         is_long=True,
         leftover_s=STEP_LINGERS_S,
@@ -133,7 +133,7 @@ KINDS = (
     Kind(
         "pause lead beyond its lease",
         pause("lead", LONG_S),
-        Truth(causes=causes(NONE, ("failure",)), blames="nobody"),
+        Truth(causes=causes(NO_RESTART, ("failure",)), blames="nobody"),
         weight=2,
         bound_s=90,
         slow_ms=1500,

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 from jobs import Job
-from kinds import ALL, NONE, Injected, Kind, Scene, Truth, causes
+from kinds import ALL, NO_RESTART, Injected, Kind, Scene, Truth, causes
 from testbed import Failure, slurm_command, wait_for
 
 
@@ -135,8 +135,8 @@ def _never_called(scene: Scene) -> Injected:
     raise AssertionError("Kind.submit injects this fault")
 
 
-UNHARMED = Truth(causes=causes(NONE), blames="nobody")
-PREEMPTED = Truth(causes=causes(("preemption",), NONE), blames="anybody")
+UNHARMED = Truth(causes=causes(NO_RESTART), blames="nobody")
+PREEMPTED = Truth(causes=causes(("preemption",), NO_RESTART), blames="anybody")
 
 KINDS = (
     # A requeue by a user does not count against the budget of restarts.
@@ -162,7 +162,7 @@ KINDS = (
         "time limit",
         reach_limit,
         Truth(
-            causes=causes(NONE),
+            causes=causes(NO_RESTART),
             blames="nobody",
             states=frozenset({"timeout"}),
             details=("time limit",),
@@ -178,7 +178,7 @@ KINDS = (
     Kind(
         "warning of the time limit",
         warn,
-        Truth(causes=causes(("timeout",), NONE), blames="anybody"),
+        Truth(causes=causes(("timeout",), NO_RESTART), blames="anybody"),
         weight=3,
     ),
     Kind(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import processes
 from kinds import (
     CHEAP,
-    NONE,
+    NO_RESTART,
     TRAINERS,
     Injected,
     Kind,
@@ -52,7 +52,7 @@ def damage_checkpoint(how: str) -> Callable[[Scene], Injected]:
             injected.landed = processes.send(program, signal.SIGKILL)
             wait_for(
                 lambda: not any(
-                    processes.parent_name_and_state(one.pid)[2] not in "ZX"
+                    processes.stat_of(one.pid)[2] not in "ZX"
                     for one in scene.found.programs.values()
                 ),
                 5,
@@ -91,7 +91,7 @@ def damage_checkpoint(how: str) -> Callable[[Scene], Injected]:
 
 
 FULL = Truth(
-    causes=causes(("failure",), ("failure",) * 2, ("failure",) * 3, NONE),
+    causes=causes(("failure",), ("failure",) * 2, ("failure",) * 3, NO_RESTART),
     blames="node",
     codes=frozenset({"74"}),
 )

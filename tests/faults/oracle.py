@@ -124,7 +124,7 @@ def _left_in_groups(testbed: Testbed, job_ids: set[str]) -> list[str]:
                 pids = pathlib.Path(file).read_text().split()
             except OSError:
                 continue
-            names = [processes.parent_name_and_state(int(pid))[1] for pid in pids]
+            names = [processes.stat_of(int(pid))[1] for pid in pids]
             left += [f"{name} ({pid}) in {file}" for name, pid in zip(names, pids)]
     return left
 

@@ -55,9 +55,9 @@ def _environment(pid: int) -> bytes:
         return b""
 
 
-def parent_name_and_state(pid: int) -> tuple[int, str, str]:
-    """Returns the parent's process id, the name and the letter of the state; (0, "", "X") if the
-    process is gone."""
+def stat_of(pid: int) -> tuple[int, str, str]:
+    """Returns the parent's process id, and the process's own name and the letter of its state;
+    (0, "", "X") if the process is gone."""
     try:
         text = pathlib.Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -71,7 +71,7 @@ def _look(pid: int, mark: bytes) -> _Seen | None:
     environment = _environment(pid)
     if mark not in environment:
         return None
-    parent, name, state = parent_name_and_state(pid)
+    parent, name, state = stat_of(pid)
     if state in "ZX":
         return None
     try:
@@ -121,7 +121,7 @@ def find(run: pathlib.Path) -> Processes:
 
 
 def _stepd(pid: int, node: str) -> Process | None:
-    return Process(pid, node, None) if parent_name_and_state(pid)[1] == "slurmstepd" else None
+    return Process(pid, node, None) if stat_of(pid)[1] == "slurmstepd" else None
 
 
 def send(process: Process, number: signal.Signals) -> bool:

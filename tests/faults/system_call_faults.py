@@ -9,7 +9,17 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 
-from kinds import CHEAP, NONE, TRAINERS, Injected, Kind, Scene, Truth, causes, wait_while_running
+from kinds import (
+    CHEAP,
+    NO_RESTART,
+    TRAINERS,
+    Injected,
+    Kind,
+    Scene,
+    Truth,
+    causes,
+    wait_while_running,
+)
 from processes import Process
 from testbed import wait_for
 
@@ -142,8 +152,8 @@ def strace_injector(what: str, error: str) -> Callable[[Scene], Injected]:
     return inject
 
 
-UNHARMED = Truth(causes=causes(NONE), blames="nobody")
-FAILS = Truth(causes=causes(("failure",), NONE), blames="rank")
+UNHARMED = Truth(causes=causes(NO_RESTART), blames="nobody")
+FAILS = Truth(causes=causes(("failure",), NO_RESTART), blames="rank")
 
 
 def _kind(what: str, error: str) -> Kind:

@@ -32,9 +32,9 @@ class ClosedPeers final : public RelayHandler {
   RelayMux* mux = nullptr;
 };
 
-/// Reads frames up to the first invalid one, from pieces of `piece` bytes. Returns the same frames,
+/// Reads frames up to the first invalid one, in pieces of `piece` bytes. Returns the same frames,
 /// encoded again.
-std::string reread(std::string_view bytes, std::size_t piece) {
+std::string encode_again(std::string_view bytes, std::size_t piece) {
   FrameBuffer buffer;
   std::string again;
   for (std::size_t at = 0; at < bytes.size(); at += piece) {
@@ -53,9 +53,10 @@ std::string reread(std::string_view bytes, std::size_t piece) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto bytes = dlrun::fuzz::text_of(data, size);
-  const auto whole = reread(bytes, std::max<std::size_t>(size, 1));
+  const auto whole = encode_again(bytes, std::max<std::size_t>(size, 1));
   dlrun::fuzz::expect(bytes.starts_with(whole), "a frame that is encoded again has the same bytes");
-  dlrun::fuzz::expect(reread(bytes, 3) == whole, "the size of the pieces makes no difference");
+  dlrun::fuzz::expect(encode_again(bytes, 3) == whole,
+                      "the size of the pieces makes no difference");
 
   FrameBuffer noise;
   noise.append(bytes);

@@ -145,7 +145,7 @@ class Completion(unittest.TestCase):
         self.completes("dlrun explain resources.partit", "dlrun explain resources.partition")
         self.completes("dlrun completion fi", "dlrun completion fish")
 
-    def test_first_arguments_of_a_command_are_completed(self):
+    def test_verbs_of_commands_and_words_after_the_verbs_are_completed(self):
         self.completes("dlrun site sh", "dlrun site show")
         self.completes("dlrun site show myl", "dlrun site show mylab")
         self.completes("dlrun container imp", "dlrun container import")

@@ -136,7 +136,7 @@ class Fields(unittest.TestCase):
                                    "rows": [[0, 0, 1.5, 1024, 50, 10, 20, 3, 2.5, 1, True, 2],
                                             [1, 0, 1.5, 1024, 50, 10, 20, 3, 2.5, 0, False, 2]]}))
 
-    def test_states_of_real_runs_have_the_documented_fields(self):
+    def test_commands_about_real_runs_print_the_documented_fields(self):
         run = self.compare("run", "run", "plain.yaml", code=5)
         self.assertEqual(run["first_failed"]["rank"], 1)
         # The object of `run` is that of `status`.

@@ -146,7 +146,7 @@ class Stability(unittest.TestCase):
         self.assertEqual(citation["version"], project[1])
         self.assertTrue(self.dlrun("--version").startswith(f"dlrun {project[1]}"))
 
-    def test_the_catalog_and_the_page_have_the_same_patterns_for_names_of_spec_files(self):
+    def test_the_catalog_and_docs_editors_have_the_same_patterns_for_names_of_spec_files(self):
         """Editors recognise a spec by these patterns. Compares those of each editor's settings."""
         names = json.loads((ROOT / "docs" / "catalog-entry.json").read_text())["fileMatch"]
         page = (ROOT / "docs" / "editors.md").read_text()

@@ -58,8 +58,8 @@ need_root() {
     exit 77 # CMakeLists.txt: SKIP_RETURN_CODE
 }
 
-# as_root COMMAND...: runs a package manager as root, because it gives files to root. Another user
-# becomes root of a user namespace.
+# as_root COMMAND...: runs a package manager as root, because it gives files to root. If the test
+# does not run as root, the command runs as root of a user namespace.
 as_root() {
     if ((EUID == 0)); then "$@"; else unshare --user --map-root-user "$@"; fi
 }

@@ -226,7 +226,7 @@ TEST_CASE("a service that ends with 0 by itself fails the job") {
         std::string::npos);
 }
 
-TEST_CASE("TERM to lead cancels the run, whatever its components do") {
+TEST_CASE("TERM to lead cancels a run with components and ends all its processes") {
   ComponentsRun run;
   run.start({component_words("server", 1, {"--role", "service"}, kWritesPid + kForever),
              component_words("trainer", 1, {}, kWritesPid + kForever)});

@@ -128,8 +128,9 @@ TEST_CASE(
     "outputs are copied after a program was killed, and the run still ends with that program's "
     "code") {
   CopyRun run;
-  run.start(2, "mkdir -p $NODE/ckpt; echo $DLRUN_RANK > $NODE/ckpt/$DLRUN_RANK; " + kIgnoreTerm, {},
-            run.output_options());
+  run.start(
+      2, "mkdir -p $NODE/ckpt; echo $DLRUN_RANK > $NODE/ckpt/$DLRUN_RANK; " + kForeverIgnoringTerm,
+      {}, run.output_options());
   run.wait_for_programs(2);
   ::kill(run.pid_of_program(1), SIGKILL);
   CHECK(run.wait() == 128 + SIGKILL);

@@ -27,7 +27,7 @@ TEST_CASE(
     "if one of 8 programs is killed with -9, its rank is named, and the other programs end within "
     "2 s although they ignore TERM") {
   Run run;
-  run.start(8, kIgnoreTerm);
+  run.start(8, kForeverIgnoringTerm);
   run.wait_for_programs(8);
   const auto began = Clock::now();
   ::kill(run.pid_of_program(3), SIGKILL);
@@ -50,7 +50,7 @@ TEST_CASE(
   for (const int generations : {1, 2}) {
     CAPTURE(generations);
     Run run;
-    run.start(8, kIgnoreTerm);
+    run.start(8, kForeverIgnoringTerm);
     run.wait_for_programs(8);
     auto victim = run.pid_of_program(3);
     for (int up = 0; up < generations; ++up) victim = parent_of(victim);
@@ -102,7 +102,7 @@ TEST_CASE("Ctrl-C ends everything within 2 s, and the state is cancelled") {
   for (const bool signals_group : {true, false}) {
     CAPTURE(signals_group);
     Run run;
-    run.start(4, kIgnoreTerm);
+    run.start(4, kForeverIgnoringTerm);
     run.wait_for_programs(4);
     const auto began = Clock::now();
     if (signals_group) {
@@ -154,7 +154,7 @@ TEST_CASE("with --forward-usr1 each program gets USR1 once, without it no progra
 
 TEST_CASE("when lead is killed its ranks end by themselves") {
   Run run;
-  run.start(4, kIgnoreTerm);
+  run.start(4, kForeverIgnoringTerm);
   run.wait_for_programs(4);
   run.signal(SIGKILL);
   CHECK(run.wait() == 137);
@@ -163,7 +163,7 @@ TEST_CASE("when lead is killed its ranks end by themselves") {
 
 TEST_CASE("when lead is silent for 10 s its ranks end by themselves, and not before") {
   Run run;
-  run.start(2, kIgnoreTerm);
+  run.start(2, kForeverIgnoringTerm);
   run.wait_for_programs(2);
   const auto began = Clock::now();
   run.signal(SIGSTOP);
@@ -183,7 +183,7 @@ TEST_CASE(
     "a rank that gets a TERM and no answer from lead ends its program 3 s later, and does not wait "
     "for the 10 s of lead's silence") {
   Run run;
-  run.start(2, kIgnoreTerm);
+  run.start(2, kForeverIgnoringTerm);
   run.wait_for_programs(2);
   const auto program = run.pid_of_program(0);
   run.signal(SIGSTOP);
@@ -219,8 +219,8 @@ TEST_CASE("a program inherits the open descriptors of its task, because PMI2 nee
 }
 
 TEST_CASE(
-    "the helper that sends notices ends soon after lead, also while the writing of "
-    "surroundings.json waits for a program") {
+    "the helper that sends notices ends before lead gives it up, even if the writing of "
+    "surroundings.json hangs") {
   Run run;
   const auto bin = run.folder / "bin";
   fs::create_directories(bin);

@@ -213,12 +213,12 @@ TEST_CASE(
     return seconds_of(after.ru_utime) + seconds_of(after.ru_stime) - seconds_of(before.ru_utime) -
            seconds_of(before.ru_stime);
   };
-  const double hundred = cpu_seconds(100);
-  const double four_hundred = cpu_seconds(400);
-  CAPTURE(hundred);
-  CAPTURE(four_hundred);
+  const double seconds_of_100 = cpu_seconds(100);
+  const double seconds_of_400 = cpu_seconds(400);
+  CAPTURE(seconds_of_100);
+  CAPTURE(seconds_of_400);
   // A scan of all processes by each rank would take 16 times as long.
-  CHECK(four_hundred < 8 * hundred);
+  CHECK(seconds_of_400 < 8 * seconds_of_100);
 }
 
 TEST_CASE(

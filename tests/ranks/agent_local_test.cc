@@ -348,15 +348,15 @@ TEST_CASE(
   CHECK(run.events("attempt_end")[0]["first_failed"]["rank"] == 1);
 }
 
-/// The end of a `dlrun-agent rank` that ran on a terminal of its own, without a lead.
-struct EndOnTerminal {
+/// The result of a `dlrun-agent rank` that ran on a terminal of its own, without a lead.
+struct FinishedOnTerminal {
   pid_t pid = -1;
   std::string seen;  ///< its output
   int status = -1;   ///< from waitpid()
 };
 
-/// Runs `dlrun-agent rank` with these arguments, and with another TMPDIR.
-EndOnTerminal run_on_terminal(std::vector<std::string> arguments, const std::string& tmpdir) {
+/// Runs `dlrun-agent rank` with these arguments, and with TMPDIR set to `tmpdir`.
+FinishedOnTerminal run_on_terminal(std::vector<std::string> arguments, const std::string& tmpdir) {
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   REQUIRE(terminal >= 0);
   REQUIRE(::grantpt(terminal) == 0);
@@ -366,10 +366,10 @@ EndOnTerminal run_on_terminal(std::vector<std::string> arguments, const std::str
   std::vector<char*> argv;
   for (auto& word : arguments) argv.push_back(word.data());
   argv.push_back(nullptr);
-  EndOnTerminal end;
-  end.pid = ::fork();
-  REQUIRE(end.pid >= 0);
-  if (end.pid == 0) {
+  FinishedOnTerminal finished;
+  finished.pid = ::fork();
+  REQUIRE(finished.pid >= 0);
+  if (finished.pid == 0) {
     ::setsid();
     ::setenv("TMPDIR", tmpdir.c_str(), 1);
     for (const int fd : {0, 1, 2}) ::dup2(::open(name.c_str(), O_RDWR), fd);
@@ -379,31 +379,31 @@ EndOnTerminal run_on_terminal(std::vector<std::string> arguments, const std::str
   std::array<char, 1024> buffer;
   CHECK(comes_true([&] {
     const auto got = ::read(terminal, buffer.data(), buffer.size());
-    if (got > 0) end.seen.append(buffer.data(), static_cast<std::size_t>(got));
+    if (got > 0) finished.seen.append(buffer.data(), static_cast<std::size_t>(got));
     return got < 0;  // no process has the terminal any more
   }));
-  CHECK(::waitpid(end.pid, &end.status, 0) == end.pid);
+  CHECK(::waitpid(finished.pid, &finished.status, 0) == finished.pid);
   ::close(terminal);
-  return end;
+  return finished;
 }
 
 TEST_CASE(
     "without a lead, a program whose standard input is a terminal replaces the agent, so that no "
     "pipe or process is between them") {
-  const auto end = run_on_terminal({"--env", "RANK={rank}", "--", "bash", "-c",
-                                    "[ -t 0 ] && [ -t 1 ] && echo rank $RANK pid $$"},
-                                   "/tmp");
-  CHECK(end.seen == "rank 0 pid " + std::to_string(end.pid) + "\r\n");
-  CHECK(end.status == 0);
+  const auto finished = run_on_terminal({"--env", "RANK={rank}", "--", "bash", "-c",
+                                         "[ -t 0 ] && [ -t 1 ] && echo rank $RANK pid $$"},
+                                        "/tmp");
+  CHECK(finished.seen == "rank 0 pid " + std::to_string(finished.pid) + "\r\n");
+  CHECK(finished.status == 0);
 }
 
 TEST_CASE("without a lead, a program on a terminal gets the variables of a rank") {
-  const auto end = run_on_terminal(
+  const auto finished = run_on_terminal(
       {"--", "bash", "-c",
        "echo $DLRUN_RANK/$DLRUN_WORLD_SIZE $DLRUN_LOCAL_RANK/$DLRUN_LOCAL_WORLD_SIZE "
        "$DLRUN_NODE_RANK/$DLRUN_NNODES $DLRUN_ADDR $DLRUN_MASTER_ADDR ${DLRUN_MASTER_PORT:+port}"},
       "/tmp");
-  CHECK(end.seen == "0/1 0/1 0/1 127.0.0.1 127.0.0.1 port\r\n");
+  CHECK(finished.seen == "0/1 0/1 0/1 127.0.0.1 127.0.0.1 port\r\n");
 }
 
 TEST_CASE("without a lead, --tmpdir restores TMPDIR on a terminal, too") {
@@ -434,8 +434,9 @@ TEST_CASE("on a terminal without a lead, a line names the options that have no e
       run_on_terminal({"--preflight", "disk", "--profile", "perf", "--output",
                        R"({"from": "$TMPDIR/x", "to": "/none", "limit_s": 1})", "--", "true"},
                       "/tmp");
-  CHECK(end.seen.find("no effect then: --preflight, --output, --profile\r\n") != std::string::npos);
-  CHECK(end.status == 0);
+  CHECK(finished.seen.find("no effect then: --preflight, --output, --profile\r\n") !=
+        std::string::npos);
+  CHECK(finished.status == 0);
   CHECK(run_on_terminal({"--", "true"}, "/tmp").seen.empty());
 }
 

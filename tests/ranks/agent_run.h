@@ -195,8 +195,9 @@ inline const std::string kReportPid =
     "printf $$ > $DLRUN_RUN/.pid-$DLRUN_RANK; mv $DLRUN_RUN/.pid-$DLRUN_RANK "
     "$DLRUN_RUN/pid-$DLRUN_RANK; ";
 inline const std::string kForever = "while :; do sleep 0.2; done";
-// A program that ignores TERM, and starts a child in a new session that ignores TERM, too.
-inline const std::string kIgnoreTerm =
+// A program that reports its pid and ignores TERM. It starts a child in a new session that ignores
+// TERM, too.
+inline const std::string kForeverIgnoringTerm =
     "trap '' TERM; setsid bash -c 'trap \"\" TERM; " + kForever + "' & " + kReportPid + kForever;
 
 }  // namespace dlrun::agent

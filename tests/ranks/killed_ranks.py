@@ -209,7 +209,7 @@ def main():
             if not same or causes != ["failure"]:
                 wrong.append(f"{line} {causes}")
     print(f"{args.kills - len(wrong)} of {args.kills} ended with the bits of an undisturbed run; "
-          f"resumed from {min(resumed_steps)} to {max(resumed_steps)} of {STEPS} steps")
+          f"resumed from steps between {min(resumed_steps)} and {max(resumed_steps)} of {STEPS}")
     sys.exit(1 if wrong else 0)
 
 

@@ -102,8 +102,9 @@ int check_one_processor() {
   return report({"ranks that share a processor do not yield"});
 }
 
-/// Checks that dlrun sets up MPI on one node without a network, and does not replace a variable
-/// that the user has set: the test is started with a btl that differs from dlrun's.
+/// Checks that dlrun sets up MPI to use no network if all ranks are on one node, and does not
+/// replace a variable that the user has set: the test is started with a btl that differs from
+/// dlrun's.
 int check_one_node() {
   const Env now = Env::of_process();
   const auto is = [&](const char* name, std::string_view value) {

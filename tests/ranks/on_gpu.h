@@ -48,7 +48,7 @@ inline std::vector<float> numbers(std::size_t count, std::uint64_t seed) {
 }
 
 /// Rounds each value to the nearest bfloat16.
-inline std::vector<float> rounded(std::vector<float> values) {
+inline std::vector<float> rounded_to_bfloat16(std::vector<float> values) {
   for (float& value : values) value = Bfloat16(value);
   return values;
 }

@@ -51,9 +51,9 @@ std::vector<std::string> on_threads_with_options(int size, Store& store, Body&& 
 }
 
 /// A store whose first put fails, as if the connection were lost for a moment.
-class LossyStore final : public Store {
+class FailingOnceStore final : public Store {
  public:
-  explicit LossyStore(Store& store) : store_(store) {}
+  explicit FailingOnceStore(Store& store) : store_(store) {}
   Result<> put(std::string_view key, std::string_view value) override {
     if (!std::exchange(has_failed_, true)) return fail(Errc::kUnavailable, "the store is away");
     return store_.put(key, value);
@@ -138,11 +138,11 @@ TEST_CASE("shm: if rank 0 cannot publish its memory, the others get its error at
   for (const int size : {2, 4, 7}) {
     CAPTURE(size);
     MemoryStore store;
-    LossyStore lossy(store);
+    FailingOnceStore failing_once(store);
     const auto before = steady_clock::now();
     expect_no_failures(on_threads_with_options(
         size, store, [&](CommunicatorOptions options) -> std::vector<std::string> {
-          if (options.world.rank == 0) options.store = &lossy;
+          if (options.world.rank == 0) options.store = &failing_once;
           const auto segment = ShmSegment::join(options);
           if (segment) return {"ranks met although rank 0 could not publish its memory"};
           const bool has_reason = has(segment.error().message, "the store is away");

@@ -76,8 +76,7 @@ struct Comm {
   std::shared_ptr<Hang> hang = nullptr;  ///< guarded by the world's mutex; nullptr: no rank is lost
 };
 
-/// A stream or an event.
-struct Queue {
+struct StreamOrEvent {
   std::shared_ptr<const Hang> hang;  ///< guarded by device_mutex; the collectives it waits for
 };
 
@@ -87,17 +86,17 @@ std::map<const char*, std::size_t> allocations;  // sizes in bytes by address
 std::uint64_t next_id = 1;
 std::mutex device_mutex;
 
-/// Returns kHipNotReady while the queue waits for an unfinished collective, otherwise kSuccess.
-/// queue: nullptr for the default stream, which no collective uses.
-int state_of(const Queue* queue) {
+/// Returns kHipNotReady while `waiter` waits for an unfinished collective, otherwise kSuccess.
+/// waiter: nullptr for the default stream, which no collective uses.
+int state_of(const StreamOrEvent* waiter) {
   const std::lock_guard lock(device_mutex);
-  const bool waits = queue != nullptr && queue->hang != nullptr && !queue->hang->is_aborted;
+  const bool waits = waiter != nullptr && waiter->hang != nullptr && !waiter->hang->is_aborted;
   return waits ? kHipNotReady : kSuccess;
 }
 
 /// Leaves a collective unfinished until its communicator is aborted. The caller holds the world's
 /// mutex.
-void leave_unfinished(Comm& comm, Queue& stream) {
+void leave_unfinished(Comm& comm, StreamOrEvent& stream) {
   if (comm.hang == nullptr) comm.hang = std::make_shared<Hang>();
   const std::lock_guard lock(device_mutex);
   stream.hang = comm.hang;
@@ -117,8 +116,8 @@ bool is_allocated(const void* data) {
 /// buffer of its own, which is copied to the result afterwards. If a rank is lost, the collective
 /// stays unfinished.
 template <typename Work>
-int run_collective(Comm& comm, Queue& stream, const void* from, void* to, std::size_t result_bytes,
-                   Work&& work) {
+int run_collective(Comm& comm, StreamOrEvent& stream, const void* from, void* to,
+                   std::size_t result_bytes, Work&& work) {
   World& world = *comm.world;
   std::unique_lock lock(world.mutex);
   const auto round = world.round;
@@ -260,37 +259,37 @@ DLRUN_EXPORT int hipMemcpyAsync(void* to, const void* from, std::size_t bytes, i
   std::memcpy(to, from, bytes);
   return kSuccess;
 }
-DLRUN_EXPORT int hipStreamCreateWithFlags(Queue** stream, unsigned) {
-  *stream = new Queue;
+DLRUN_EXPORT int hipStreamCreateWithFlags(StreamOrEvent** stream, unsigned) {
+  *stream = new StreamOrEvent;
   return kSuccess;
 }
-DLRUN_EXPORT int hipStreamDestroy(Queue* stream) {
+DLRUN_EXPORT int hipStreamDestroy(StreamOrEvent* stream) {
   delete stream;
   return kSuccess;
 }
-DLRUN_EXPORT int hipStreamQuery(const Queue* stream) {
+DLRUN_EXPORT int hipStreamQuery(const StreamOrEvent* stream) {
   return state_of(stream);
 }
-DLRUN_EXPORT int hipStreamWaitEvent(Queue* stream, const Queue* event, unsigned) {
+DLRUN_EXPORT int hipStreamWaitEvent(StreamOrEvent* stream, const StreamOrEvent* event, unsigned) {
   if (stream == nullptr || state_of(event) == kSuccess) return kSuccess;
   const std::lock_guard lock(device_mutex);
   stream->hang = event->hang;
   return kSuccess;
 }
-DLRUN_EXPORT int hipEventCreateWithFlags(Queue** event, unsigned) {
-  *event = new Queue;
+DLRUN_EXPORT int hipEventCreateWithFlags(StreamOrEvent** event, unsigned) {
+  *event = new StreamOrEvent;
   return kSuccess;
 }
-DLRUN_EXPORT int hipEventDestroy(Queue* event) {
+DLRUN_EXPORT int hipEventDestroy(StreamOrEvent* event) {
   delete event;
   return kSuccess;
 }
-DLRUN_EXPORT int hipEventRecord(Queue* event, const Queue* stream) {
+DLRUN_EXPORT int hipEventRecord(StreamOrEvent* event, const StreamOrEvent* stream) {
   const std::lock_guard lock(device_mutex);
   event->hang = stream == nullptr ? nullptr : stream->hang;
   return kSuccess;
 }
-DLRUN_EXPORT int hipEventQuery(const Queue* event) {
+DLRUN_EXPORT int hipEventQuery(const StreamOrEvent* event) {
   return state_of(event);
 }
 
@@ -361,14 +360,14 @@ DLRUN_EXPORT int ncclCommAbort(void* comm) {
   return kSuccess;
 }
 DLRUN_EXPORT int ncclAllReduce(const void* from, void* to, std::size_t count, int type, int op,
-                               void* comm, Queue* stream) {
+                               void* comm, StreamOrEvent* stream) {
   return run_collective(*static_cast<Comm*>(comm), *stream, from, to, count * bytes_of(type),
                         [&](const std::vector<Call>& calls, std::byte* result) {
                           reduce(calls, 0, count, type, op, result);
                         });
 }
 DLRUN_EXPORT int ncclBroadcast(const void* from, void* to, std::size_t count, int type, int root,
-                               void* comm, Queue* stream) {
+                               void* comm, StreamOrEvent* stream) {
   const std::size_t bytes = count * bytes_of(type);
   return run_collective(*static_cast<Comm*>(comm), *stream, from, to, bytes,
                         [&](const std::vector<Call>& calls, std::byte* result) {
@@ -376,7 +375,7 @@ DLRUN_EXPORT int ncclBroadcast(const void* from, void* to, std::size_t count, in
                         });
 }
 DLRUN_EXPORT int ncclAllGather(const void* from, void* to, std::size_t count, int type, void* comm,
-                               Queue* stream) {
+                               StreamOrEvent* stream) {
   const std::size_t bytes = count * bytes_of(type);
   auto& own = *static_cast<Comm*>(comm);
   return run_collective(own, *stream, from, to, bytes * own.world->calls.size(),
@@ -386,7 +385,7 @@ DLRUN_EXPORT int ncclAllGather(const void* from, void* to, std::size_t count, in
                         });
 }
 DLRUN_EXPORT int ncclReduceScatter(const void* from, void* to, std::size_t count, int type, int op,
-                                   void* comm, Queue* stream) {
+                                   void* comm, StreamOrEvent* stream) {
   auto& own = *static_cast<Comm*>(comm);
   return run_collective(own, *stream, from, to, count * bytes_of(type),
                         [&](const std::vector<Call>& calls, std::byte* result) {

@@ -61,7 +61,7 @@ struct Trained {
   std::vector<float> gradients;  // of the first step
   std::vector<float> parameters;
   std::vector<float> running;
-  std::vector<float> evaluated;  // the outputs for the images of the last step, without training
+  std::vector<float> evaluated;  // the trained network's outputs for the images of the last step
 };
 
 /// Trains on random images in batches of kBatch. A step has the operations of Trainer::step().
@@ -364,9 +364,10 @@ TEST_CASE("in bf16, convolutions are computed from rounded inputs, and their res
         window_of({16, 16, 64}, 128, 3, 2, 1), window_of({9, 6, 5}, 7, 5, 1, 2)}) {
     CAPTURE(w.input.height);
     CAPTURE(w.input.channels);
-    const auto x = rounded(numbers(kImages * w.input.size(), 1));
-    const auto dy = rounded(numbers(kImages * w.output.size(), 2));
-    const auto kernel = rounded(numbers(w.size * w.size * w.input.channels * w.output.channels, 3));
+    const auto x = rounded_to_bfloat16(numbers(kImages * w.input.size(), 1));
+    const auto dy = rounded_to_bfloat16(numbers(kImages * w.output.size(), 2));
+    const auto kernel =
+        rounded_to_bfloat16(numbers(w.size * w.size * w.input.channels * w.output.channels, 3));
     const auto bias = numbers(w.output.channels, 4);
     const auto compare = [&](const char* what, const std::vector<std::vector<float>>& arrays,
                              const Operation& operation) {

@@ -145,8 +145,8 @@ TEST_CASE("in bf16, products are computed from rounded inputs and added up in fl
       CAPTURE(what);
       const std::vector<std::vector<float>> arrays{numbers(kN * kOut, 5), x, w,
                                                    numbers(1 + kOut, 6)};
-      const std::vector<std::vector<float>> rounded_arrays{arrays[0], rounded(x), rounded(w),
-                                                           arrays[3]};
+      const std::vector<std::vector<float>> rounded_arrays{arrays[0], rounded_to_bfloat16(x),
+                                                           rounded_to_bfloat16(w), arrays[3]};
       // Products of 16-bit numbers are exact in float32. Only the order of float32's sums differs.
       check_close(result_of(*device, arrays, operation),
                   result_of(*host, rounded_arrays, operation), 1e-5, 1);

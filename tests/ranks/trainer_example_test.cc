@@ -111,7 +111,9 @@ TEST_CASE(
   CHECK_FALSE(DistributedJob::initialise("auto", env).has_value());
 }
 
-TEST_CASE("the optimizer leaves the caller's OpenMP threads and denormal numbers as they were") {
+TEST_CASE(
+    "the optimizer restores the caller's number of OpenMP threads and handling of denormal "
+    "numbers") {
   auto job = DistributedJob::initialise("auto", Env());
   REQUIRE_MESSAGE(job.has_value(), job.error().message);
   const int before = omp_get_max_threads();

@@ -222,7 +222,9 @@ TEST_CASE(
   for (const char* optimizer : {"adam", "novograd"}) check_that_local_steps_resume(optimizer);
 }
 
-TEST_CASE("a signal saves a checkpoint at the next average or at the next step") {
+TEST_CASE(
+    "a signal saves a checkpoint at the next average with local steps, and at the next step "
+    "without") {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();
   options.checkpoint_keep = 100;

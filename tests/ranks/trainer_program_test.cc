@@ -104,8 +104,8 @@ TEST_CASE("N ranks under mpirun train like one process with the whole batch") {
 }
 
 TEST_CASE(
-    "a partition that is missing on one rank ends all ranks with an error that names rank and "
-    "file") {
+    "a missing partition, which only one rank reads, ends all ranks with an error that names rank "
+    "and file") {
   const TemporaryDirectory folder;
   REQUIRE(
       run({kProgram, "digits", "--out", "d", "--train", "300", "--test", "50", "--partitions", "4"},

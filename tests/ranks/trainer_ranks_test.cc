@@ -189,7 +189,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("training works with more ranks than samples in a step") {
+TEST_CASE("training works if the last step has fewer samples than there are ranks") {
   TrainOptions options = small_options();
   options.batch = 14;  // 3 steps of 98 samples and one of 6
   options.epochs = 1;
@@ -292,8 +292,8 @@ TEST_CASE("a run resumes at another world size from its newest checkpoint") {
 }
 
 TEST_CASE(
-    "a run whose ranks share the epochs resumes at another size with the same number of epochs in "
-    "total") {
+    "a run that divides its epochs among its ranks resumes at another size with the same total of "
+    "epochs") {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();
   options.sharding = Sharding::kEpoch;
@@ -369,8 +369,8 @@ TEST_CASE("a signal on any rank saves a checkpoint after the next step, and trai
 }
 
 TEST_CASE(
-    "a checkpoint that rank 0 cannot write or list ends all ranks with an error that names rank "
-    "and file") {
+    "a checkpoint folder that rank 0 cannot write or list ends all ranks with an error that names "
+    "rank and file") {
   const TemporaryDirectory folder;
   std::ofstream(folder.path() / "file") << "not a folder";
   fs::create_symlink(folder.path() / "gone" / "away", folder.path() / "link");

@@ -38,10 +38,10 @@ std::map<std::pair<int, int>, Track> tracks_of(const std::filesystem::path& path
   const json parsed = json::parse(*text, nullptr, false);
   REQUIRE_FALSE(parsed.is_discarded());
   std::map<std::pair<int, int>, Track> tracks;
-  std::map<int, std::string> ranks;
+  std::map<int, std::string> process_names;
   for (const json& event : parsed["traceEvents"]) {
     if (event["ph"] == "M" && event["name"] == "process_name")
-      ranks[event["pid"].get<int>()] = event["args"]["name"].get<std::string>();
+      process_names[event["pid"].get<int>()] = event["args"]["name"].get<std::string>();
     if (event["ph"] != "X") continue;
     const auto begin = event["ts"].get<double>();
     const auto duration = event["dur"].get<double>();
@@ -52,7 +52,7 @@ std::map<std::pair<int, int>, Track> tracks_of(const std::filesystem::path& path
          event.value("args", json::object())});
   }
   for (const auto& [key, events] : tracks) {
-    CHECK(ranks[key.first] ==
+    CHECK(process_names[key.first] ==
           "rank " + std::to_string(key.first) + " on \"host\" " + std::to_string(key.first));
   }
   return tracks;

@@ -153,14 +153,14 @@ TEST_CASE("the step is not stopped while outputs are copied, and is stopped afte
     scene.pass(seconds(1));
   }
   CHECK(scene.receivers("collect") == std::vector<int>{0, 2});
-  CHECK(scene.notes.stop_kills.empty());
+  CHECK(scene.notes.stop_step_calls.empty());
   for (const auto& [rank, message] : scene.notes.sent) {
     if (message["type"] == "collect") CHECK(message.contains("since_end"));
   }
   for (const int rank : {0, 2}) scene.attempt.on_collected(rank, 0, 0, scene.now);
   CHECK(scene.sent_count("noted") == 4);
   scene.pass(kStepStoppedAfter);
-  CHECK(scene.notes.stop_kills == std::vector<bool>{false});
+  CHECK(scene.notes.stop_step_calls == std::vector<bool>{false});
 }
 
 TEST_CASE("an attempt stops waiting for the outputs of an agent that is late, silent or gone") {
@@ -202,7 +202,7 @@ TEST_CASE("a rank whose program cannot be ended does not keep the step alive") {
     scene.pass(seconds(1));
   }
   CHECK(scene.sent_count("collect") == 0);
-  CHECK(scene.notes.stop_kills == std::vector<bool>{false, true});
+  CHECK(scene.notes.stop_step_calls == std::vector<bool>{false, true});
 }
 
 }  // namespace

@@ -118,7 +118,9 @@ TEST_CASE(
   CHECK(judge(preempted).end.had_grace);
 }
 
-TEST_CASE("signs that were noted before a rank failed give the end's cause, in a fixed order") {
+TEST_CASE(
+    "if several signs were noted before a rank failed, a fixed precedence decides which of them is "
+    "the cause") {
   auto facts = facts_of_failed_rank(128 + SIGKILL, SIGKILL);
   facts.signs.is_out_of_memory = true;
   CHECK(judge(facts).end.cause == Cause::kOom);

@@ -90,7 +90,7 @@ TEST_CASE(
   CHECK_FALSE(scene.attempt.step_is_over());
   CHECK(scene.attempt.end().reason == EndReason::kOk);
   CHECK(scene.notes.count("attempt_end") == 1);
-  CHECK(scene.notes.stop_kills.empty());
+  CHECK(scene.notes.stop_step_calls.empty());
   scene.attempt.on_own_signal(SIGTERM, scene.now);
   CHECK(scene.notes.count("signal") == 0);
   scene.attempt.on_step_end(0, "", scene.now);
@@ -121,7 +121,7 @@ TEST_CASE(
   CHECK_FALSE(requeues_preempted("", requeuing_partition));
 }
 
-TEST_CASE("lead asks the ranks to mark their standard error only if lead receives it") {
+TEST_CASE("the start message asks ranks to mark their standard error only if marks_stderr is set") {
   for (const bool marks : {false, true}) {
     AttemptOptions options;
     options.marks_stderr = marks;

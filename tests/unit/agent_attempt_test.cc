@@ -219,13 +219,13 @@ TEST_CASE("a step that does not end is stopped, then killed") {
   Scene scene;
   scene.all_join(2);
   scene.attempt.on_exit(0, {1, 0, ""}, scene.now);
-  CHECK(scene.notes.stop_kills.empty());
+  CHECK(scene.notes.stop_step_calls.empty());
   scene.pass(kStepStoppedAfter);
-  CHECK(scene.notes.stop_kills == std::vector<bool>{false});
+  CHECK(scene.notes.stop_step_calls == std::vector<bool>{false});
   scene.pass(seconds(2));
-  CHECK(scene.notes.stop_kills == std::vector<bool>{false, true});
+  CHECK(scene.notes.stop_step_calls == std::vector<bool>{false, true});
   scene.pass(seconds(9));
-  CHECK(scene.notes.stop_kills.size() == 2);
+  CHECK(scene.notes.stop_step_calls.size() == 2);
 }
 
 TEST_CASE("a second TERM ends the attempt within 5 s, even if neither the step nor the ranks end") {
@@ -285,7 +285,7 @@ TEST_CASE("if no rank joins, the step is stopped at once, and its nodes are name
   Scene scene({.join_timeout = seconds(5), .job_nodes = "n[1-4]"});
   scene.pass(seconds(5));
   CHECK(scene.notes.printed[0] == "no rank connected to lead within 5 s; missing on n[1-4] (all)");
-  CHECK(scene.notes.stop_kills == std::vector<bool>{false});
+  CHECK(scene.notes.stop_step_calls == std::vector<bool>{false});
 }
 
 TEST_CASE("the error of a step that cannot be launched quotes srun") {

@@ -94,8 +94,8 @@ TEST_CASE("if the reader does not read, the full queue refuses new lines and kee
 }
 
 TEST_CASE(
-    "lines that may be dropped use at most half of the queue, and the rest is for lines that must "
-    "be kept") {
+    "is_half_empty() is false once half of the queue is used, and the other half still takes "
+    "lines") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
   const UniqueFd reader(ends[0]);

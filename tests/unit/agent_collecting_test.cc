@@ -72,7 +72,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("links that leave the folder and special files are not collected") {
+TEST_CASE("special files, and links that leave the folder, are not collected") {
   const NodeScene scene;
   const auto ckpt = scene.node / "ckpt";
   scene.write(ckpt / "a", "a");

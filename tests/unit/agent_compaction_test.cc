@@ -294,8 +294,8 @@ TEST_CASE(
 // This test is about sizes. Under a sanitizer the other tests compact the same records.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE(
-    "a record of several days, with one progress event a second, stays below 64 MiB and keeps its "
-    "first day") {
+    "a record of several days, with an event each second, stays below 64 MiB and keeps points of "
+    "its first day") {
   // Compacts like EventLog, but without an fsync for each event. A month (DLRUN_RECORD_DAYS=30)
   // takes a minute; its largest file is as large as that of four days, because each compaction
   // leaves the same number of lines.

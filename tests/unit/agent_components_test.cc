@@ -123,7 +123,7 @@ TEST_CASE("the text of a claim ends with the name of its component, if it has a 
   CHECK_FALSE(Claim::parse("42 1 0 3 server x"));
 }
 
-const std::vector<std::string> kTwoComponents{"lead",
+const std::vector<std::string> kLeadArguments{"lead",
                                               "--runs",
                                               "/r",
                                               "--hang-after",
@@ -179,7 +179,7 @@ const std::vector<std::string> kTwoComponents{"lead",
                                               "x"};
 
 TEST_CASE("lead parses the components, each with its options, its step and its program") {
-  const auto parsed = parse_arguments(kTwoComponents);
+  const auto parsed = parse_arguments(kLeadArguments);
   REQUIRE_MESSAGE(parsed, (parsed ? "" : parsed.error().message));
   const auto& lead = std::get<LeadOptions>(*parsed);
   CHECK(lead.runs == "/r");
@@ -211,10 +211,10 @@ TEST_CASE("+++ in the command of a job with one program is an argument like any 
   CHECK(std::get<LeadOptions>(*parsed).command.size() == 5);
 }
 
-/// Parses kTwoComponents with the first argument that equals `old` replaced. Returns the message of
+/// Parses kLeadArguments with the first argument that equals `old` replaced. Returns the message of
 /// the error, or an empty text.
 std::string error_with(const std::string& old, const std::vector<std::string>& replacement) {
-  auto words = kTwoComponents;
+  auto words = kLeadArguments;
   const auto at = std::find(words.begin(), words.end(), old);
   REQUIRE(at != words.end());
   words.insert(words.erase(at), replacement.begin(), replacement.end());
@@ -264,7 +264,7 @@ TEST_CASE(
 TEST_CASE(
     "the step of a component has the component's name, and its nodes or its part of a "
     "heterogeneous job, and a job with too few nodes is an error") {
-  const auto parsed = parse_arguments(kTwoComponents);
+  const auto parsed = parse_arguments(kLeadArguments);
   REQUIRE(parsed);
   const auto& components = std::get<LeadOptions>(*parsed).components;
   Env env;
@@ -297,7 +297,7 @@ TEST_CASE("the nodes of a heterogeneous job are those of all its parts") {
 }
 
 TEST_CASE("a component's step inherits no option of the batch step, and knows its name and port") {
-  const auto parsed = parse_arguments(kTwoComponents);
+  const auto parsed = parse_arguments(kLeadArguments);
   REQUIRE(parsed);
   const auto& components = std::get<LeadOptions>(*parsed).components;
   const std::vector<std::string> inherited{

@@ -67,8 +67,8 @@ TEST_CASE("a query about a job that Slurm does not know fails with kNotFound") {
         Errc::kUnavailable);
 }
 
-/// A folder with programs scontrol and scancel, which write their calls into a file. scontrol fails
-/// for the word `refused` (such as "update"), and `show job` shows that the job excludes n7.
+/// A folder with programs scontrol and scancel, which write their calls into a file. `refused`: the
+/// command of scontrol that fails (such as "update"). `show job` shows that the job excludes n7.
 struct RecordingController {
   TemporaryDirectory folder;
   Env env;

@@ -91,7 +91,8 @@ TEST_CASE("lead logs into a private file in its run, and only if DLRUN_LOG is se
 }
 
 TEST_CASE(
-    "a command of the agent is logged when it ends, with its arguments, exit code and duration") {
+    "a command that the agent has started is logged when it ends, with its arguments, exit code "
+    "and duration") {
   std::string text;
   open_log_to("rank 0", LogLevel::kInfo, {}, [&](const std::string& line) { text += line; });
   const Program program{.argv = {"sh", "-c", "exit 3"}, .env = Env::of_process()};

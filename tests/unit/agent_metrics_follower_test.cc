@@ -319,7 +319,7 @@ TEST_CASE_FIXTURE(MetricsRun,
   REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
   append(metrics_text(1, 0) + "\n" + metrics_text(2, 0) + "\n" + metrics_text(3, 0).substr(0, 30));
   REQUIRE(MetricsCopier(run.path()).copy_new_lines(record).has_value());
-  // Slurm kills lead and its helper, so that job copies none of the lines that follow.
+  // Slurm kills lead and its helper. That job therefore copies none of the lines that follow.
   append(metrics_text(3, 0).substr(30) + "\n" + metrics_text(4, 0) + "\n");
   append(metrics_text(5, 1) + "\n");
   REQUIRE(MetricsCopier(run.path()).copy_new_lines(record).has_value());

@@ -181,8 +181,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the items of stage and outputs are JSON objects, and lead finds them among the options of "
-    "rank") {
+    "the items of stage and outputs are JSON objects, and lead finds those of stage among the "
+    "options of rank") {
   const std::string stage = R"({"from":"/d/a.tar","to":"$TMPDIR/a","unpack":true})";
   const std::string output = R"({"from":"$TMPDIR/c","to":"out","limit_s":60})";
   const auto parsed = parse_arguments({"rank", "--stage", stage, "--output", output, "--", "x"});

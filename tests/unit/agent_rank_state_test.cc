@@ -567,7 +567,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a rank that waits for outputs stays, and waits longer for lead's confirmation") {
+TEST_CASE("a rank is not done while it copies outputs, and waits longer for lead's confirmation") {
   RankScene scene;
   scene.state.wait_longer_for_confirmation(seconds(60));
   scene.run_with_lead();

@@ -148,7 +148,7 @@ TEST_CASE(
   CHECK(decision.is_last_unless_further);
 }
 
-TEST_CASE("the record shows whether a program that reported nothing was started") {
+TEST_CASE("if a program reports nothing, an attempt whose ranks have not joined is fruitless") {
   std::vector<Json> events;
   for (int attempt = 0; attempt < 3; ++attempt) {
     events.push_back({{"event", "started"}, {"attempt", attempt}});

@@ -45,7 +45,8 @@ struct ChainFixture {
     for (const auto& event : events) text += to_checked_line(event);
     REQUIRE(write_file_atomic(folder.path() / "events.jsonl", text));
   }
-  /// Returns why job 43, the second job of the chain, is not needed; std::nullopt if it is.
+  /// Returns why job 43, the second job of the chain, is not needed; std::nullopt if it is
+  /// needed.
   [[nodiscard]] Result<std::optional<UnneededJob>> why_second_is_unneeded() const {
     return why_unneeded(folder.path(), options_of_chain(3), env, "43");
   }

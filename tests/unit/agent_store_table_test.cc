@@ -1,5 +1,5 @@
 // Tests the table of keys with which lead answers the ranks. put() returns one answer for each rank
-// that waits, and one answer to its own request.
+// that waits for the key, and one answer for the rank that puts it.
 
 #include <string>
 

@@ -21,8 +21,8 @@ struct Notes final : AttemptOutlet {
   std::vector<std::pair<int, Json>> sent;
   std::vector<Json> broadcasts;
   std::vector<std::pair<std::string, Json>> events;
-  std::vector<std::string> printed;  ///< the lines of say()
-  std::vector<bool> stop_kills;      ///< for each call of stop_step(): true if it kills the step
+  std::vector<std::string> printed;   ///< the lines of say()
+  std::vector<bool> stop_step_calls;  ///< for each call of stop_step(): true if it kills the step
 
   void send(int rank, const MessageToRank& message) override {
     sent.emplace_back(rank, json_of(message));
@@ -35,7 +35,7 @@ struct Notes final : AttemptOutlet {
     events.emplace_back(kind_of(event), fields_of(event));
   }
   void say(std::string_view line) override { printed.emplace_back(line); }
-  void stop_step(bool kills) override { stop_kills.push_back(kills); }
+  void stop_step(bool kills) override { stop_step_calls.push_back(kills); }
 
   /// Returns the number of recorded events with this name.
   [[nodiscard]] int count(std::string_view event) const {

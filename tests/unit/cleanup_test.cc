@@ -158,7 +158,7 @@ TEST_CASE_FIXTURE(CleanupFixture, "a run that is being submitted, or may be, sta
   CHECK(plan({run}).deletions.size() == 1);
 }
 
-TEST_CASE_FIXTURE(CleanupFixture, "a run that starts after the plan stays") {
+TEST_CASE_FIXTURE(CleanupFixture, "a run stays if it starts after the plan was made") {
   const auto run = make_run("a-20261121-120000-00aa", 50);
   write_journal(run.path, Submission::State::kRefused, "");
   const auto made = plan({run});

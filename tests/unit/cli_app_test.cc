@@ -478,7 +478,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "only the command that is called is built, except that man and completion need all commands") {
+    "the tree of commands has only the command that is called, except that man and completion need "
+    "all commands") {
   Action action;
   const auto all = make_app(action);
   for (const CLI::App* command : all->get_subcommands(nullptr)) {
@@ -497,7 +498,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a command that is built for a command line without options still has its positionals and "
+    "in the tree for a command line without options, a command still has its positionals and "
     "required options") {
   Action action;
   const auto all = make_app(action);

@@ -164,7 +164,7 @@ TEST_CASE("the answer `none` to init's question about an account leaves the acco
   CHECK_FALSE(answers.account.has_value());
 }
 
-TEST_CASE("input that ends before the last answer is an interruption") {
+TEST_CASE("input of init that ends before the last answer is an interruption") {
   InitAnswers answers;
   std::istringstream in("lab\n");
   std::ostringstream out;

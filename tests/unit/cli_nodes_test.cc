@@ -13,7 +13,7 @@ namespace {
 
 struct NodesFixture : CliFixture {
   /// Creates a list that remembers n1 and n2 for an hour.
-  void remember(const fs::path& list) {
+  void create_list_with_n1_and_n2(const fs::path& list) {
     const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
     fs::create_directories(list.parent_path());
     const std::vector<BadNode> nodes{{"n1", "", "hot", "", "", now, now + std::chrono::hours(1)},
@@ -27,7 +27,7 @@ struct NodesFixture : CliFixture {
 TEST_CASE_FIXTURE(NodesFixture,
                   "nodes --forget removes no node if one of the given nodes is unknown") {
   const auto list = folder / "runs/known-bad.jsonl";
-  remember(list);
+  create_list_with_n1_and_n2(list);
   const auto before = read("runs/known-bad.jsonl");
   for (const auto* second : {"typo", "n[2-3]"}) {
     const auto result = code_and_stderr({"nodes", "--forget", "n1", "--forget", second});
@@ -41,7 +41,7 @@ TEST_CASE_FIXTURE(NodesFixture,
 
 TEST_CASE_FIXTURE(NodesFixture, "nodes --forget refuses --json and forgets no node") {
   const auto list = folder / "runs/known-bad.jsonl";
-  remember(list);
+  create_list_with_n1_and_n2(list);
   const auto before = read("runs/known-bad.jsonl");
   CHECK(code_and_stderr({"nodes", "--forget", "n1", "--json"}) ==
         "2\ndlrun: error: --json lists nodes; it cannot be combined with --forget\n");

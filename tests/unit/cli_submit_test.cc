@@ -171,8 +171,8 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE(
-    "an existing log folder need not be writable, and one below a missing or read-only folder is "
-    "reported") {
+    "an existing log folder need not be writable, and a new one below a missing or read-only "
+    "folder is reported") {
   const auto problems_of = [](const std::string& pattern) {
     const std::string text = "#!/bin/sh\n#SBATCH -o " + pattern + "\n";
     const auto folders = find_log_folders({text, "/nowhere", "job.sh", nullptr, true});

@@ -240,7 +240,7 @@ TEST_CASE("no line of top is wider than the terminal or below its last row, what
   }
 }
 
-TEST_CASE("escape sequences in a run's files do not reach the terminal") {
+TEST_CASE("escape sequences in a run's files do not reach the terminal of top") {
   RunPicture picture = running(1);
   picture.run.id = "a\033[2Jb";
   picture.status.detail = "\033]0;owned\a";
@@ -264,7 +264,7 @@ TEST_CASE("top shows why a run is pending or failed, without a table of ranks") 
   CHECK(text_of(picture) == " x-1  failed\n rank 1 on n2 exited with code 7");
 }
 
-TEST_CASE("ranks of another attempt than the record's are not shown") {
+TEST_CASE("top shows no ranks of another attempt than the record's") {
   RunPicture picture = running(2);
   picture.ranks->attempt = 3;
   CHECK(text_of(picture).find("RANK") == std::string::npos);

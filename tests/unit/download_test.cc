@@ -147,7 +147,9 @@ TEST_CASE("if others can write .dlrun-downloads, the next download takes this pe
   CHECK((status.st_mode & 0777U) == 0644U);
 }
 
-TEST_CASE("a changed file is read again, even if its size and modification time are unchanged") {
+TEST_CASE(
+    "a downloaded file that was changed is read again, even if its size and modification time are "
+    "unchanged") {
   const Scene scene;
   const Download f = scene.download_of("f");
   REQUIRE(scene.fetch(f).has_value());
@@ -257,7 +259,7 @@ TEST_CASE("the error for an answer without the file has the URL and the answer")
   CHECK(has(scene.refusal(nobody, Errc::kIo), "http://127.0.0.1:1/f: "));
 }
 
-TEST_CASE("redirections are followed only to http and https") {
+TEST_CASE("a download follows redirections only to http and https") {
   const Scene scene;
   for (const std::string path : {"to-ftp/f", "to-file/f"})
     CHECK(scene.refusal(scene.download_of(path), Errc::kIo) ==
@@ -273,7 +275,7 @@ TEST_CASE("redirections are followed only to http and https") {
   CHECK(content_of(scene.folder / "f") == kText);
 }
 
-TEST_CASE("the proxy in the environment is used") {
+TEST_CASE("a download uses the proxy in the environment") {
   const Scene scene;
   Download far = scene.download_of("f");
   far.url = "http://nowhere.invalid/f";
@@ -368,7 +370,7 @@ TEST_CASE("an empty file can be downloaded") {
   CHECK(content_of(scene.folder / "empty").empty());
 }
 
-TEST_CASE("a dangling symbolic link in place of the file or its folder is refused") {
+TEST_CASE("a dangling symbolic link in place of a downloaded file or its folder is refused") {
   const Scene scene;
   fs::create_symlink(scene.folder / "nowhere", scene.folder / "f");
   const auto found = Downloader::in(scene.folder.path(), {})->has(scene.download_of("f"));
@@ -385,7 +387,7 @@ TEST_CASE("a dangling symbolic link in place of the file or its folder is refuse
   CHECK(has(made.error().message, "a symbolic link of that name leads nowhere"));
 }
 
-TEST_CASE("a server that stalls is an error after the time limit") {
+TEST_CASE("a download from a server that stalls is an error after the time limit") {
   Scene scene;
   scene.options.stalls_after = std::chrono::seconds(1);
   CHECK(
@@ -503,7 +505,9 @@ TEST_CASE("a partial file that is still locked by its writer is not removed") {
   CHECK(was_seen);
 }
 
-TEST_CASE("in a shared folder the lock also works for users who cannot write the lock file") {
+TEST_CASE(
+    "in a shared folder the lock of downloads also works for users who cannot write the lock "
+    "file") {
   Scene scene;
   const fs::path lock = scene.folder / ".dlrun-downloads";
   auto first = Downloader::in(scene.folder.path(), {});

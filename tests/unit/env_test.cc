@@ -23,7 +23,7 @@ TEST_CASE("get_or() returns the fallback for an empty variable, which is still s
   CHECK_FALSE(env.has("B"));
 }
 
-TEST_CASE("a copy and its original can be changed independently") {
+TEST_CASE("a copy of an Env and its original can be changed independently") {
   Env original({{"A", "1"}, {"B", "2"}});
   Env changed = original, reduced = original, emptied = original;
   changed.set("A", "3");

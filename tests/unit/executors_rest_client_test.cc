@@ -38,7 +38,7 @@ struct FakeSlurmrestd {
 };
 
 TEST_CASE(
-    "the client uses the newest version that it shares with the server, or the configured one") {
+    "the client of slurmrestd uses the newest API version that both have, or the configured one") {
   const FakeSlurmrestd fake;
   CHECK(fake.client().version().value() == RestVersion::k45);
   CHECK(fake.client("v0.0.42").version().value() == RestVersion::k42);
@@ -53,7 +53,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a server on this machine that another user runs is refused, unless the configuration "
+    "a slurmrestd on this machine that another user runs is refused, unless the configuration "
     "names that user") {
   const RestServer server{"http://127.0.0.1:6820", "/token"};
   CHECK(check_server_owner(server, std::nullopt));
@@ -70,7 +70,7 @@ TEST_CASE(
   CHECK(check_server_owner(named, other));
 }
 
-TEST_CASE("a connection that the check refuses carries no request") {
+TEST_CASE("HttpClient sends no request over a connection that its caller's check refuses") {
   const FakeSlurmrestd fake;
   std::string url = fake.server.url("");
   url.pop_back();  // the '/' of the path
@@ -92,7 +92,9 @@ TEST_CASE("a connection that the check refuses carries no request") {
   CHECK(fake.server.requests().size() == 1);
 }
 
-TEST_CASE("without a common version, the error names the versions of both") {
+TEST_CASE(
+    "without an API version that dlrun and slurmrestd share, the error names the versions of "
+    "both") {
   const FakeSlurmrestd fake;
   const auto error_with = [&](const std::string& configured) {
     const auto version = fake.client(configured).version();
@@ -109,7 +111,7 @@ TEST_CASE("without a common version, the error names the versions of both") {
   CHECK(has(error_with(""), "describes no Slurm API"));
 }
 
-TEST_CASE("an incomplete object and a response of 33 MiB are errors") {
+TEST_CASE("an incomplete object and a response of 33 MiB from slurmrestd are errors") {
   const FakeSlurmrestd fake;
   const auto error_of_version = [&] {
     const auto version = fake.client().version();
@@ -133,7 +135,7 @@ TEST_CASE("a controller that does not respond is unavailable, although the ping 
   CHECK(has(ready.error().message, "Slurm's controller is unreachable"));
 }
 
-TEST_CASE("if the server no longer has the version, the client asks for the versions again") {
+TEST_CASE("if slurmrestd no longer has the API version, the client asks for the versions again") {
   const FakeSlurmrestd fake;
   auto client = fake.client();
   const auto jobs = client.get("jobs");
@@ -145,7 +147,8 @@ TEST_CASE("if the server no longer has the version, the client asks for the vers
                                  "/openapi/v3 from 0", "/slurm/v0.0.45/jobs from 0"});
 }
 
-TEST_CASE("each status becomes an error that tells whether Slurm may have acted") {
+TEST_CASE(
+    "each HTTP status of slurmrestd becomes an error that tells whether Slurm may have acted") {
   const FakeSlurmrestd fake;
   const auto client = fake.client();
   const auto code = [&](long status, const std::string& body) {

@@ -217,7 +217,8 @@ TEST_CASE("a response with an error can have the id of a job that waits") {
 }
 
 TEST_CASE(
-    "versions are read from the paths that submit jobs, with limits on their number and length") {
+    "slurmrestd's API versions are read from the paths that submit jobs, with limits on their "
+    "number and length") {
   CHECK(rest_versions(R"({"paths": {"/slurm/v0.0.38/job/submit": {}, "/slurm/v0.0.38/jobs": {},
       "/slurmdb/v0.0.38/jobs": {}, "/slurm/v0.0.40/job/submit": {}}})") ==
         std::vector<std::string>{"v0.0.38", "v0.0.40"});
@@ -240,8 +241,8 @@ TEST_CASE("a submission's job id and a controller's ping are read") {
 }
 
 TEST_CASE(
-    "a token is read only from a private file of the user, and a malformed or expired one is "
-    "refused") {
+    "slurmrestd's token is read only from a private file of the user, and a malformed or expired "
+    "one is refused") {
   const TemporaryDirectory folder;
   const auto path = folder.path() / "token";
   const auto write = [&](const std::string& text, mode_t mode) {

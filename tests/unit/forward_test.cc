@@ -122,7 +122,7 @@ TEST_CASE("unix sockets are in a folder that only the user can enter, and are re
   CHECK(SocketFolder::make(env)->path().parent_path() == "/tmp");
 }
 
-TEST_CASE("a child ends when its input ends, and a child that continues gets SIGTERM") {
+TEST_CASE("PipedProcess::end() closes the child's input, and a child that continues gets SIGTERM") {
   std::string messages;
   auto reader = PipedProcess::start({"sh", "-c", "cat; echo over >&2; exit 3"}, Env::of_process(),
                                     Streams::kPiped);

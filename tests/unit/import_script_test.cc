@@ -115,7 +115,7 @@ TEST_CASE("modules, conda, venv and variables become keys of environment") {
   CHECK(conda.environment.conda_name == "my-env");
 }
 
-TEST_CASE("the value of a secret is in no text that is made") {
+TEST_CASE("the value of a secret in a job script is in no text that an import makes") {
   const std::string text =
       spec_and_remarks(std::string(kHead) +
                        "export WANDB_API_KEY=s3cret\nHF_TOKEN='s3cret' python prep.py\n"
@@ -180,7 +180,9 @@ TEST_CASE("a variable with a secret in its value becomes a name in environment.s
         std::vector<std::string>{"bash", "-c", "exec ./x --url ${X}"});
 }
 
-TEST_CASE("the whole value of a variable or an option with the name of a secret is masked") {
+TEST_CASE(
+    "an import's remark masks the whole value of a variable or an option with the name of a "
+    "secret") {
   for (const char* line : {"export MY_PASS=$(echo SEKRIT-7)", "export MY_PASS=`echo SEKRIT-7`",
                            "export MY_PASS=a,SEKRIT", "export MY_PASS=\"$(echo 'a) SEKRIT')\"",
                            "export \"MY_PASS=a SEKRIT\"", "export \"MY_PASS=a\\\"b SEKRIT\"",
@@ -280,7 +282,7 @@ TEST_CASE("a secret among the arguments of the program gives a remark with its l
 }
 
 TEST_CASE(
-    "a secret beside other characters of its word is masked, and the other characters are shown") {
+    "an import's remark masks a secret inside a word, and shows the other characters of the word") {
   // The words of a command, and the text that the remark shows.
   const std::vector<std::pair<std::string, std::string>> cases{
       {"curl -H \"Authorization: Bearer hf_abcdefghijklmnopqrstuvwxyz\" https://h/x",
@@ -335,7 +337,7 @@ TEST_CASE("a secret of csh's setenv becomes a name in environment.secrets") {
         std::vector<std::string>{"bash", "-c", "exec ./x --token ${HF_TOKEN}"});
 }
 
-TEST_CASE("a quoted password of curl inside a quoted command is masked") {
+TEST_CASE("an import's remark masks a quoted password of curl inside a quoted command") {
   for (const char* command :
        {"sh -c \"curl -u \\\"me:my SEKRIT\\\" https://h\"", "sh -c 'curl -u me:SEKRIT https://h'",
         "sh -c \"curl https://h -u 'me:my SEKRIT'\"", "curl -u me:$(echo SEKRIT) https://h"}) {
@@ -366,7 +368,7 @@ TEST_CASE(
   CHECK(two->remarks.size() == 2);
 }
 
-TEST_CASE("ordinary words of a command that has no key are shown as they are") {
+TEST_CASE("an import's remark shows ordinary words of a command that has no key as they are") {
   for (const char* command :
        {"wandb login $KEY >/dev/null 2>/tmp/wandb-errors",
         "wandb login && wandb sync ./wandb-runs",

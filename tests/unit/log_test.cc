@@ -177,7 +177,7 @@ TEST_CASE("the log of a rank has the component in its name, unless the component
   CHECK(rank_log_name("../x", "trainer", 3) == "trainer-0003.log");
 }
 
-TEST_CASE("a command line shows no value that may be a secret") {
+TEST_CASE("a logged command line shows no value that may be a secret") {
   CHECK(masked({"sbatch", "--parsable", "--comment=dlrun:0123", "job.sh"}) ==
         "sbatch --parsable --comment=dlrun:0123 job.sh");
   CHECK(masked({"train.py", "--api-key=hunter2", "--epochs=3"}) ==
@@ -213,7 +213,7 @@ TEST_CASE("a logged URL shows neither its user nor its query, also with a passwo
   CHECK(mask_urls("no address") == "no address");
 }
 
-TEST_CASE("a known secret appears in no line, whatever field holds it") {
+TEST_CASE("a known secret appears in no line of the log, whatever field holds it") {
   Env env;
   env.set("HF_TOKEN", "from-environment");
   env.set("A_KEY", "on");  // too short to be a secret

@@ -115,7 +115,8 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
 }
 
 TEST_CASE_FIXTURE(TrackedRunOnServer,
-                  "a lost reply to any request makes neither a second run nor a second value") {
+                  "a lost reply to any request makes neither a second run on the MLflow server nor "
+                  "a second value") {
   std::ofstream(server.folder() / "drop")
       << "experiments/create\nruns/create\nruns/log-batch\nruns/log-batch\nruns/update";
   add(1, 0.5);
@@ -129,7 +130,8 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
   CHECK(server_state()["experiments"].size() == 1);
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer, "a record that other users can change is not sent") {
+TEST_CASE_FIXTURE(TrackedRunOnServer,
+                  "a record for MLflow that other users can change is not sent") {
   add(1, 0.5);
   std::filesystem::permissions(run / "track", std::filesystem::perms::group_write,
                                std::filesystem::perm_options::add);
@@ -160,7 +162,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
   CHECK(only_run()["name"] == "mnist-1");
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer, "values are sent in batches that the server takes") {
+TEST_CASE_FIXTURE(TrackedRunOnServer, "values are sent in batches that the MLflow server takes") {
   for (int step = 1; step <= 30; ++step) {
     TrackJson values = TrackJson::object();
     for (int i = 0; i < 64; ++i) values["m" + std::to_string(i)] = i + step;
@@ -192,7 +194,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "requests with many names can be repeated"
   CHECK(only_run()["status"] == "FINISHED");
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer, "the server gets names that it takes") {
+TEST_CASE_FIXTURE(TrackedRunOnServer, "the MLflow server gets names that it takes") {
   TrackJson values = TrackJson::object();
   for (const char* name : {"/loss", "a//b", "acc/", ".", "../x", "c/./d", "train/loss"})
     values[name] = 1;
@@ -207,7 +209,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "the server gets names that it takes") {
   CHECK(made["params"] == TrackJson{{"name", "x"}});
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer, "the origin of the run is sent once it is known") {
+TEST_CASE_FIXTURE(TrackedRunOnServer, "MLflow gets the origin of the run as soon as it is known") {
   add(1, 0.5);
   REQUIRE(sync().is_complete);
   CHECK_FALSE(only_run()["tags"].contains("mlflow.user"));
@@ -219,7 +221,8 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "the origin of the run is sent once it is 
   CHECK(server.requests().size() == before);
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer, "the origin of a sweep is that of its points") {
+TEST_CASE_FIXTURE(TrackedRunOnServer,
+                  "MLflow gets the origin of the sweep as the origin of each point") {
   write("provenance.json", R"({"user": "kim", "git": {"commit": "abc123"}})");
   const auto point = run / "array-0/3";
   std::filesystem::create_directories(point);
@@ -268,7 +271,8 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "a slow server gets the values within the 
   CHECK(only_run()["metrics"].size() == 1);
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer, "the token is sent, and no message or file contains it") {
+TEST_CASE_FIXTURE(TrackedRunOnServer,
+                  "MLflow's token is sent, and no message or file contains it") {
   std::ofstream(server.folder() / "token") << "canary";
   add(1, 0.5);
   const auto without = sync();
@@ -282,8 +286,9 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "the token is sent, and no message or file
   }
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer,
-                  "damaged lines are skipped, and half a line waits for its end") {
+TEST_CASE_FIXTURE(
+    TrackedRunOnServer,
+    "damaged lines of a record for MLflow are skipped, and half a line waits for its end") {
   add(1, 0.5);
   std::ofstream(run / "track/mlflow.jsonl", std::ios::app)
       << "{\n[1]\n{\"m\": 4}\n{\"m\": {\"loss\": \"x\"}}\n{\"t\": 7, \"step\": 2, \"m\": {\"lo";
@@ -310,7 +315,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
   CHECK_FALSE(sync().is_complete);
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer, "a line after a torn one is not lost") {
+TEST_CASE_FIXTURE(TrackedRunOnServer, "a line for MLflow after a torn one is not lost") {
   add(1, 0.5);
   std::ofstream(run / "track/mlflow.jsonl", std::ios::app) << "{\"t\": 7, \"m\": {\"lo";
   add(2, 0.25);
@@ -376,7 +381,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "no end is added while another process sen
   CHECK(record.has_end().value());
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer, "a later attempt keeps the run of the first") {
+TEST_CASE_FIXTURE(TrackedRunOnServer, "a later attempt keeps the MLflow run of the first") {
   add(1, 0.5);
   REQUIRE(sync().is_complete);
   REQUIRE(record.create({.url = "http://other", .experiment = "x", .run = "y"}).has_value());

@@ -16,7 +16,7 @@
 
 namespace dlrun::agent {
 
-/// A node with a folder of its own in $NODE, and the folder `shared` of all nodes.
+/// A node whose own folder is $NODE, and the folder `shared` of all nodes.
 struct NodeScene {
   TemporaryDirectory top;
   Env env = Env::of_process();

@@ -131,7 +131,7 @@ TEST_CASE("docs/stability.md lists the fields of a message to a webhook") {
   CHECK(static_cast<std::size_t>(std::count(list.begin(), list.end(), '`')) == 2 * fields.size());
 }
 
-TEST_CASE("a reply that is too large has its status, and a problem in place of its body") {
+TEST_CASE("a reply to curl that is too large has its status, and a problem in place of its body") {
   const UniqueFd server(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -176,7 +176,7 @@ TEST_CASE(
   CHECK(notice.text().size() < 2000);
 }
 
-TEST_CASE("each service gets the form of message that it takes") {
+TEST_CASE("each kind of webhook gets the form of message that it takes") {
   for (const char* url :
        {"https://hooks.slack.com/services/T0/B0/x", "https://chat.example.org/hooks/abc",
         "https://a.webhook.office.com/b", "https://discord.com/api/webhooks/1/x/slack"}) {
@@ -397,8 +397,9 @@ TEST_CASE_FIXTURE(QueueOfRun, "a damaged notice is refused and sends nothing") {
   CHECK(calls() == 0);
 }
 
-TEST_CASE_FIXTURE(QueueOfRun,
-                  "a command gets the text on its standard input, and is tried again if it fails") {
+TEST_CASE_FIXTURE(
+    QueueOfRun,
+    "notify.command gets the text on its standard input, and is tried again if it fails") {
   write("bin/tell",
         "#!/bin/sh\necho \"$@\" >>\"$FOLDER/told\"\n/bin/cat >>\"$FOLDER/told\"\n"
         "exit $(/bin/cat \"$FOLDER/code\")\n");

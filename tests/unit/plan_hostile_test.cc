@@ -341,7 +341,9 @@ bool is_parsed(const KeyRow& row) {
          std::holds_alternative<Access<std::optional<Gpus>>>(row.field);
 }
 
-TEST_CASE("a hostile string in another key is refused, or adds no #SBATCH line to the script") {
+TEST_CASE(
+    "a hostile string in a key other than the variables and the command is refused, or adds no "
+    "#SBATCH line") {
   const Folder folder;
   const std::string canary = (folder.path / "canary").string();
   std::vector<std::string> keys{"slurm.mail-user",

@@ -53,7 +53,7 @@ class OwnPrograms {
 
 // No file of accounts has these numbers. Each test of account_of() has its own, because the process
 // remembers the answers.
-constexpr uid_t kOnlyInDirectoryService = 3'999'999'998, kNamedById = 3'999'999'990,
+constexpr uid_t kOnlyInDirectoryService = 3'999'999'998, kKnownToProgramId = 3'999'999'990,
                 kCounted = 3'999'999'980;
 
 /// A server with one file, and a folder into which it is downloaded.
@@ -124,13 +124,13 @@ TEST_CASE("portable: getent gives the account that only a directory service know
   CHECK(group->members == std::vector<std::string>{"ann", "bob"});
 }
 
-TEST_CASE("portable: id gives the name if getent knows nothing or does not exist") {
+TEST_CASE("portable: the program id gives a user's account if getent does not") {
   const OwnPrograms programs(true);
-  CHECK_FALSE(account_of(kNamedById).has_value());
+  CHECK_FALSE(account_of(kKnownToProgramId).has_value());
   programs.add("getent", "echo \"wrong:x:12:12::/:\"\n");  // another user
-  CHECK_FALSE(account_of(kNamedById + 1).has_value());
+  CHECK_FALSE(account_of(kKnownToProgramId + 1).has_value());
   programs.add("id", "[ $1 = -un ] && echo eve || echo 77\n");
-  const auto account = account_of(kNamedById + 2);
+  const auto account = account_of(kKnownToProgramId + 2);
   REQUIRE(account.has_value());
   CHECK(account->name == "eve");
   CHECK(account->group == 77);
@@ -286,7 +286,8 @@ TEST_CASE("portable: the destructor of a CurlChild kills a curl that hangs") {
   CHECK(end == CurlChild::End::kStopped);
 }  // the destructor returns, although the program would run for ten minutes
 
-TEST_CASE("portable: the exit code of curl is not known if SIGCHLD is ignored, and is not 0") {
+TEST_CASE(
+    "portable: if SIGCHLD is ignored, the exit code of curl is unknown and does not count as 0") {
   const OwnPrograms programs;
   programs.add("curl", "exit 7\n");
   const auto before = ::signal(SIGCHLD, SIG_IGN);
@@ -316,7 +317,7 @@ TEST_CASE("portable: curl has a process group of its own, so Ctrl-C reaches only
   CHECK(parse_int(numbers[1]) != static_cast<std::int64_t>(::getpgrp()));
 }
 
-TEST_CASE("portable: the destructor also ends the processes that curl has started") {
+TEST_CASE("portable: the destructor of a CurlChild also ends the processes that curl has started") {
   const OwnPrograms programs;
   programs.add("curl", "sleep 600 &\necho $!\nwait\n");
   pid_t started = 0;

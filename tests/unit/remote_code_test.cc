@@ -85,7 +85,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a copy that others can write, or that is a link, is refused") {
+TEST_CASE("a mirror that others can write, or that is a link, is refused") {
   TemporaryDirectory folder;
   const auto open_to_all = folder.path() / "code-2";
   std::filesystem::create_directory(open_to_all);
@@ -109,8 +109,8 @@ TEST_CASE("a host's answer about its mirror is read, and a malformed one is refu
 }
 
 TEST_CASE(
-    "a copy is current until a listed file differs in a way that rsync notices, or a file that was "
-    "deleted from the code is there again") {
+    "a mirror is current until a listed file differs in a way that rsync notices, or a file that "
+    "was deleted from the code is there again") {
   TemporaryDirectory folder;
   const auto here = folder.path() / "here", there = folder.path() / "code-1";
   const std::vector<std::string> names{"gone", "link", "src/deep/a.py", "src/run.sh"};

@@ -404,7 +404,8 @@ TEST_CASE("a connection has six sessions for commands, and keeps others for rsyn
   CHECK_FALSE(unshared->take_session(false)->is_open());
 }
 
-TEST_CASE("root: ~ and $NAME are replaced, and a variable that is not set is named") {
+TEST_CASE(
+    "a host's file: ~ and $NAME in `root` are replaced, and a variable that is not set is named") {
   Env env;
   env.set("HOME", "/home/me");
   env.set("PROJECT", "/p/x");
@@ -556,7 +557,7 @@ TEST_CASE(
   CHECK(adapted_arguments(call, nullptr) == call.arguments);
 }
 
-TEST_CASE("the value of an option stays as it is on the host if it equals the path of the spec") {
+TEST_CASE("an option's value that equals the spec's path is not replaced by the path on the host") {
   HostCall call;
   call.arguments = {"submit", "exp.yaml", "--runs", "exp.yaml", "--watch", "--name=exp.yaml"};
   call.spec = "exp.yaml";

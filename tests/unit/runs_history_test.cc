@@ -104,7 +104,7 @@ TEST_CASE(
   CHECK(history.progress().size() == 1);
 }
 
-TEST_CASE("malformed events are ignored: wrong types, lines without a time, and damaged lines") {
+TEST_CASE("malformed fields of events, lines without a time and damaged lines are ignored") {
   RunHistory history;
   history.add(event_line(0, "samples", {{"cpu", "much"}, {"slow", 7}}) +
               event_line(0, "samples", {{"cpu", {1, 2}}, {"slow", {1, "x"}}}) +

@@ -47,7 +47,8 @@ Submission intent() {
 }  // namespace
 
 TEST_CASE(
-    "if a journal lacks the job's start folder or dependency, the recorded command line has them") {
+    "the start folder and dependency that a journal has no field for are read from its command "
+    "line") {
   const TemporaryDirectory run;
   REQUIRE(write_file_atomic(run / "submission.json",
                             R"({"token":"00112233445566778899aabbccddeeff","state":"submitted",)"

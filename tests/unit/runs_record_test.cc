@@ -38,7 +38,7 @@ std::string an_end(const char* state, int code) {
 
 }  // namespace
 
-TEST_CASE("the events of a record are summed up to ranks, hosts and the latest progress") {
+TEST_CASE("the summary of a record has the ranks, the hosts and the latest progress") {
   const auto record = sum_up_events(a_start() +
                                     line({{"t", "2026-11-21T12:00:09.000Z"},
                                           {"event", "progress"},
@@ -216,7 +216,8 @@ TEST_CASE("the results of several `result` events are merged") {
 }
 
 TEST_CASE(
-    "torn lines, unknown events and wrong types are skipped, and damaged lines are also counted") {
+    "torn or damaged lines, unknown events and wrong types are skipped, and damaged lines are "
+    "counted") {
   std::string damaged = a_start();
   damaged[10] ^= 1;
   const auto record = sum_up_events(

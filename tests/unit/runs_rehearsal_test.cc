@@ -1,4 +1,5 @@
-// Tests the facts in the record of a rehearsal.
+// Tests the figures that are computed from the record of a rehearsal, and the note in a run that
+// names its rehearsal.
 
 #include <filesystem>
 #include <string>

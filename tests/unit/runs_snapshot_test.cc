@@ -51,8 +51,8 @@ struct Tree {
 }  // namespace
 
 TEST_CASE_FIXTURE(Tree,
-                  "the snapshot of a repository has tracked files as edited and untracked files, "
-                  "but no ignored files, runs or .git") {
+                  "the snapshot of a repository has untracked files, and tracked files with their "
+                  "edits, but no ignored files, runs or .git") {
   write(".gitignore", "*.bin\nruns/\n");
   git({"init", "-q"});
   git({"add", "."});

@@ -57,7 +57,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(ToolsFixture,
-                  "partial copies of killed processes are removed, but not recent ones") {
+                  "partial copies that killed processes left are removed, but not recent ones") {
   const auto place = tools_directory(runs, tools);
   std::filesystem::create_directories(place);
   for (const char* name : {"dlrun-agent.tmp-00", "dlrun-agent.tmp-11"})

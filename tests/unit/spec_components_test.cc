@@ -252,16 +252,16 @@ TEST_CASE("components that share a node and need more than it has are refused") 
     made.config_dirs = {folder.path()};
     return refused(made);
   };
-  constexpr std::string_view kOfSite =
+  constexpr std::string_view kErrorOfSite =
       "'a' and 'b' need 5 GPUs on a node, but site 'small' has at most 4";
-  constexpr std::string_view kOfPartition =
+  constexpr std::string_view kErrorOfPartition =
       "'a' and 'b' need 5 GPUs on a node, but a node of the partition has 4";
   constexpr std::string_view kPartition =
       "default_partition: p\npartitions: {p: {gpus_per_node: 4}}\n";
-  CHECK(has(refused_at("max_gpus_per_node: 4\n"), kOfSite));
-  CHECK(has(refused_at(kPartition), kOfPartition));
-  CHECK(has(refused_at(fmt::format("max_gpus_per_node: 8\n{}", kPartition)), kOfPartition));
-  CHECK(has(refused_at(fmt::format("max_gpus_per_node: 4\n{}", kPartition)), kOfSite));
+  CHECK(has(refused_at("max_gpus_per_node: 4\n"), kErrorOfSite));
+  CHECK(has(refused_at(kPartition), kErrorOfPartition));
+  CHECK(has(refused_at(fmt::format("max_gpus_per_node: 8\n{}", kPartition)), kErrorOfPartition));
+  CHECK(has(refused_at(fmt::format("max_gpus_per_node: 4\n{}", kPartition)), kErrorOfSite));
 }
 
 TEST_CASE("the parameters of a sweep replace fields such as {lr} in components, and {port} stays") {

@@ -59,7 +59,9 @@ TEST_CASE("a source of stage becomes absolute, and a path of the node keeps its 
   CHECK(resolved->spec.outputs[0].every_s == 600);
 }
 
-TEST_CASE("a place that is not on the node's own disk is refused at its line") {
+TEST_CASE(
+    "a destination of stage that is not on the node's own disk is refused, and the error names the "
+    "line") {
   const auto refused_to = [](const std::string& to) {
     return data_refused("stage:\n  - {from: ./a, to: " + to + "}\n");
   };

@@ -82,7 +82,7 @@ TEST_CASE("lines of secrets after a quote that is never closed are hidden") {
   CHECK(lines.contains(8));
 }
 
-TEST_CASE("names of secrets are recognised, and names of files with secrets are not") {
+TEST_CASE("keys whose values may be secrets are told from keys of files and of other values") {
   for (const char* key : {"environment.vars.HF_TOKEN", "environment.secrets[0]", "notify.webhook",
                           "notify.webhook.url", "environment.secrt", "WANDB_API_KEY"}) {
     CAPTURE(key);

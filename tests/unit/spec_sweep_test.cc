@@ -200,7 +200,9 @@ TEST_CASE("a range from 0.0 to 1.0 is still a range of fractions in the resolved
   CHECK(sweep_points(loaded(sweep_request(resolved_yaml(spec))).spec.sweep).size() == 2);
 }
 
-TEST_CASE("misspelled, missing and unused parameters are refused, and the error names the line") {
+TEST_CASE(
+    "misspelled, missing and unused parameters of a sweep are refused, and the error names the "
+    "line") {
   const std::string text = errors_of(
       "launch:\n  command: [a, \"{lr}\", \"{dpth}\", \"{other}\", \"{lr\", \"}\"]\n"
       "environment:\n  vars:\n    A: \"{wd}\"\n"
@@ -281,10 +283,10 @@ TEST_CASE(
 }
 
 TEST_CASE("the resolved spec of a sweep keeps {lr} in launch.command, not its first value") {
-  const LoadedSpec first = loaded(sweep_request(
+  const LoadedSpec original = loaded(sweep_request(
       "launch: {command: [a, \"{lr}\", \"{{\"]}\nsweep: {parameters: {lr: [1, -2]}}"));
-  CHECK(first.spec.launch.command == std::vector<std::string>{"a", "1", "{"});
-  const std::string text = resolved_yaml(first);
+  CHECK(original.spec.launch.command == std::vector<std::string>{"a", "1", "{"});
+  const std::string text = resolved_yaml(original);
   CHECK(has(text, R"(command: ["a", "{lr}", "{{"])"));
   const auto again = resolved_yaml(loaded(sweep_request(text)));
   CHECK(has(again, R"(command: ["a", "{lr}", "{{"])"));

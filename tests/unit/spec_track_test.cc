@@ -12,11 +12,11 @@
 namespace dlrun {
 namespace {
 
-LoadRequest with_track(const std::string& track, const std::string& more = "") {
+LoadRequest with_track(const std::string& track,
+                       const std::string& other_sections = "launch: {command: [x]}\n") {
   LoadRequest made;
   made.file = "exp.yaml";
-  made.text = "name: t\nresources: {time: 1m}\ntrack: " + track + "\n" +
-              (more.empty() ? "launch: {command: [x]}\n" : more);
+  made.text = "name: t\nresources: {time: 1m}\ntrack: " + track + "\n" + other_sections;
   made.current_dir = "/exp";
   return made;
 }
@@ -35,7 +35,7 @@ std::string lead_options_of(const LaunchPlan& plan) {
   return text;
 }
 
-TEST_CASE("lead gets the server, the experiment and the name of the token's variable") {
+TEST_CASE("lead gets the MLflow server, its experiment and the name of the token's variable") {
   CHECK(lead_options_of(tracked_plan(with_track("{tensorboard: true}"))) == "--tensorboard ;");
   CHECK(lead_options_of(tracked_plan(with_track("{tensorboard: false}"))).empty());
   const auto plan =

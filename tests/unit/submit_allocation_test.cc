@@ -58,7 +58,7 @@ TEST_CASE("an allocation is read from squeue and scontrol, and a missing number 
   CHECK(allocation_of("ReqTRES=cpu=1,mem=1G AllocTRES=cpu=8,mem=2G\n").memory_mib == 2048);
 }
 
-TEST_CASE("only a running job of the user is accepted") {
+TEST_CASE("only a running job of the user is accepted as an allocation") {
   const auto error_of = [](std::string_view listed) {
     const auto parsed = parse_allocation(listed, kDetails, "42", 1000);
     return parsed ? std::string("accepted") : parsed.error().message;
@@ -72,7 +72,9 @@ TEST_CASE("only a running job of the user is accepted") {
   CHECK(has(error_of("a b c\n"), "Slurm has no running job"));
 }
 
-TEST_CASE("each request that does not fit is an error with its place, and the others are not") {
+TEST_CASE(
+    "each requested resource that does not fit the allocation is an error with its place, and the "
+    "others are not") {
   const Allocation allocation = allocation_of();
   CHECK(misfits(experiment_of("nodes: 2, tasks_per_node: 2, cpus_per_task: 2, gpus_per_node: 2, "
                               "mem: 8G, nodelist: n2"),

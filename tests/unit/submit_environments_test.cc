@@ -147,7 +147,9 @@ TEST_CASE_FIXTURE(Project, "pixi and spack install their environments before the
   CHECK(fs::exists(folder / ".spack-env/view/bin"));
 }
 
-TEST_CASE_FIXTURE(Project, "the tools do not see secrets, and see the variables of the spec") {
+TEST_CASE_FIXTURE(
+    Project,
+    "the tools that build environments do not see secrets, and see the variables of the spec") {
   fs::create_directory(folder / "tools");
   write("tools/uv", "#!/bin/bash\necho \"token=$TOKEN index=$UV_INDEX_URL\"\nexit 1\n");
   fs::permissions(folder / "tools/uv", fs::perms::owner_all);
@@ -158,8 +160,8 @@ TEST_CASE_FIXTURE(Project, "the tools do not see secrets, and see the variables 
 }
 
 TEST_CASE_FIXTURE(Project,
-                  "a build that is killed at its limit is refused with the tool's last lines, the "
-                  "log and the key's place") {
+                  "an environment whose build is killed at its limit is refused with the tool's "
+                  "last lines and the key's place") {
   fs::create_directory(folder / "tools");
   write("tools/uv", "#!/bin/bash\necho 'building wheel 7'\nexec sleep 1000\n");
   fs::permissions(folder / "tools/uv", fs::perms::owner_all);
@@ -175,8 +177,9 @@ TEST_CASE_FIXTURE(Project,
   CHECK(has(message(result), ".dlrun/uv.log"));
 }
 
-TEST_CASE_FIXTURE(
-    Project, "a failed build is refused with the last lines of its log, however long the log is") {
+TEST_CASE_FIXTURE(Project,
+                  "an environment whose build fails is refused with the last lines of its log, "
+                  "however long the log is") {
   fs::create_directory(folder / "tools");
   write(
       "tools/uv",
@@ -255,7 +258,7 @@ TEST_CASE_FIXTURE(Project, "a command that starts no job loads no module of the 
   CHECK(fs::exists(folder / "was-loaded"));
 }
 
-TEST_CASE("a second build waits for the lock of the first, and says so once") {
+TEST_CASE("a second build of an environment waits for the lock of the first, and says so once") {
   const TemporaryDirectory folder;
   std::atomic<int> waits = 0;
   const auto take = [&](const std::function<bool()>& is_unwanted) {

@@ -40,7 +40,7 @@ std::unique_ptr<SearchProgram> start_shell(const std::string& script, int answer
 
 }  // namespace
 
-TEST_CASE("an answer is a point, a wait or the end") {
+TEST_CASE("a search program's answer is a point, a wait or the end") {
   const auto point =
       read_proposal(R"({"point": {"model": "a b", "lr": 0.003, "depth": 4.0}})", searched_sweep());
   REQUIRE(point.has_value());
@@ -50,7 +50,7 @@ TEST_CASE("an answer is a point, a wait or the end") {
   CHECK(read_proposal(R"({"done": true})", searched_sweep())->kind == Proposal::Kind::kDone);
 }
 
-TEST_CASE("an invalid answer is refused with the reason") {
+TEST_CASE("an invalid answer of a search program is refused with the reason") {
   CHECK(refusal_of("Trial 0 finished") == "it is not a JSON object");
   CHECK(has(refusal_of("{}"), "expected {\"point\": {...}}"));
   CHECK(has(refusal_of(R"({"wait": false})"), "expected {\"point\""));
@@ -70,7 +70,9 @@ TEST_CASE("an invalid answer is refused with the reason") {
             "'lr' is neither a number nor a text"));
 }
 
-TEST_CASE("NaN, Infinity and numbers that are too large are refused with the reason") {
+TEST_CASE(
+    "NaN, Infinity and too large numbers in a search program's answer are refused with the "
+    "reason") {
   CHECK(has(refusal_of(R"({"point": {"lr": NaN, "depth": 4, "model": "cnn"}})"),
             "JSON has neither NaN nor Infinity"));
   CHECK(has(refusal_of(R"({"point": {"lr": 0.01, "depth": -Infinity, "model": "cnn"}})"),
@@ -81,7 +83,9 @@ TEST_CASE("NaN, Infinity and numbers that are too large are refused with the rea
             "'lr': NaN is not a number"));
 }
 
-TEST_CASE("the job gets a listed value as the spec spells it, and numbers may come as texts") {
+TEST_CASE(
+    "the job gets a listed value as the spec spells it, and a search program may send numbers as "
+    "texts") {
   SweepSpec sweep = searched_sweep();
   sweep.parameters.push_back({"width", {{"width", "128", {}}, {"width", "256", {}}}, {}, {}});
   for (const char* width : {"128", "128.0", "1.28e2", "\"128\""}) {
@@ -122,7 +126,7 @@ TEST_CASE("a signal that an inner Interrupt sees is still seen by the outer one"
   CHECK(outer.requested());
 }
 
-TEST_CASE("messages to the program have parameters and values with their types") {
+TEST_CASE("messages to a search program have parameters and values with their types") {
   CHECK(start_message(searched_sweep()).dump() ==
         R"({"start":{"parameters":{"lr":{"min":0.0001,"max":0.1,"log":true},)"
         R"("depth":{"min":2,"max":8,"log":false},"model":["cnn","a b"]}}})");

@@ -201,8 +201,9 @@ TEST_CASE_FIXTURE(
   CHECK(refused.error().diagnostics.all().size() == 1);
 }
 
-TEST_CASE_FIXTURE(Cluster,
-                  "the reason for a refusal, and not its message, chooses the key that is named") {
+TEST_CASE_FIXTURE(
+    Cluster,
+    "the kind of Slurm's refusal, and not its message, chooses the key that the error names") {
   std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m, partition: gpu}\n"
                                    << "launch: {agent: false, command: [\"true\"]}\n";
   write_program("sinfo", "exit 0");

@@ -102,7 +102,9 @@ TEST_CASE(
             "cifar-10-batches-bin/data_batch_1.bin"));
 }
 
-TEST_CASE("arrays are read as they were written, with one class or several labels per image") {
+TEST_CASE(
+    "arrays in safetensors are read as they were written, with one class or several labels per "
+    "image") {
   const Bytes pixels{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   const std::int64_t classes[] = {2, 0, 1};
   Bytes wide(sizeof classes);
@@ -124,7 +126,9 @@ TEST_CASE("arrays are read as they were written, with one class or several label
   CHECK(data->features == 4);
 }
 
-TEST_CASE("arrays with a wrong name, type, shape or value are refused with the reason") {
+TEST_CASE(
+    "arrays of images or labels with a wrong name, type, shape or value are refused with the "
+    "reason") {
   const Bytes pixels(12, 7);
   const Bytes ones(24, 1);
   const NamedBytes images{"images", "U8", {3, 2, 2}, pixels};
@@ -147,7 +151,9 @@ TEST_CASE("arrays with a wrong name, type, shape or value are refused with the r
             "a label of sample 1 is 2, expected 0 to 1"));
 }
 
-TEST_CASE("partitions are distributed over the ranks, and together contain all samples") {
+TEST_CASE(
+    "partitions of the training data are distributed over the ranks, and together contain all "
+    "samples") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder.path(), 100, 20, 3, 7));
   const Dataset want = generate_digits(100, 3, false);
@@ -189,7 +195,7 @@ TEST_CASE("partitions are distributed over the ranks, and together contain all s
   CHECK(has(load_data(options).error().message, "partitions of several sets (-of-7, -of-9)"));
 }
 
-TEST_CASE("files of a set that do not fit each other are refused") {
+TEST_CASE("files of a dataset that do not fit each other are refused") {
   const TemporaryDirectory folder;
   CHECK(has(
       load_data(arrays_in(folder.path())).error().message,

@@ -33,7 +33,7 @@ std::vector<float> placed(const ImageChange& change, std::size_t channels = 1) {
 
 }  // namespace
 
-TEST_CASE("an image is mirrored, then rotated counter-clockwise, then shifted") {
+TEST_CASE("augmentation mirrors an image, then rotates it counter-clockwise, then shifts it") {
   CHECK(placed({}) == std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9});
   CHECK(placed({0, 1, 0, 0}) == std::vector<float>{3, 2, 1, 6, 5, 4, 9, 8, 7});
   CHECK(placed({1, 0, 0, 0}) == std::vector<float>{3, 6, 9, 2, 5, 8, 1, 4, 7});
@@ -48,7 +48,8 @@ TEST_CASE("an image is mirrored, then rotated counter-clockwise, then shifted") 
   CHECK(std::vector<float>(two.begin(), two.begin() + 6) == std::vector<float>{5, 6, 3, 4, 1, 2});
 }
 
-TEST_CASE("changes depend on seed, epoch and sample, and every change occurs about equally often") {
+TEST_CASE(
+    "augmentation depends on seed, epoch and sample, and every change occurs about equally often") {
   std::map<std::uint32_t, int> quarters;
   std::map<std::int32_t, int> down;
   int flipped = 0;

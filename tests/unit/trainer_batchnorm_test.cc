@@ -43,7 +43,7 @@ void check_equal(std::span<const T> got, const std::vector<double>& want, double
 /// double tensors, and a channel's variance may be only five times that epsilon.
 constexpr double kNormTolerance = 1e-7;
 
-/// Trains a network of this single layer on the batches and compares it with the reference.
+/// Trains a network of a single batchnorm layer on the batches and compares it with the reference.
 template <typename T>
 void check_against_reference(double tolerance, int threads) {
   auto kernels = make_cpu_kernels<T>(threads);
@@ -118,7 +118,7 @@ TEST_CASE(
     ++calls;
     sums.back() += 2;
   };
-  const BatchInfo batch{.is_training = true, .global_samples = 4, .sum_over_ranks = &sum};
+  const BatchInfo batch{.is_training = true, .step_samples = 4, .sum_over_ranks = &sum};
   layer->forward(
       {*kernels, parameters.data(), workspace.data(), 2, batch, running.data(), observed.data()},
       x.data(), y.data());

@@ -168,7 +168,7 @@ TEST_CASE("depthwise convolutions match plain loops, and use a fast implementati
     CHECK_MESSAGE(name.find("ref") == std::string::npos, name);
 }
 
-TEST_CASE("convolutions of many channels match plain loops, and use a product or Winograd") {
+TEST_CASE("convolutions of many channels match plain loops, and use a matrix product or Winograd") {
   struct Case {
     std::size_t edge, in_channels, out_channels, size, stride, padding;
     const char* implementation;

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 using Bytes = std::vector<std::uint8_t>;
 
-/// Returns two images of 2 x 3 pixels.
+/// Returns an IDX file of two images of 2 x 3 pixels.
 Bytes two_images() {
   return {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
 }
@@ -159,7 +159,7 @@ TEST_CASE(
   CHECK(has(parse_idx("f", {'P', 'K', 3, 4}, 3).error().message, "begins with 50 4b 03 04"));
 }
 
-TEST_CASE("sizes whose product exceeds all memory are refused before anything is allocated") {
+TEST_CASE("IDX sizes whose product exceeds all memory are refused before anything is allocated") {
   const Bytes hostile{0,    0,    8,    3,    0xff, 0xff, 0xff, 0xff,
                       0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
   CHECK(has(parse_idx("f", hostile, 3).error().message, "more than any file holds"));

@@ -23,7 +23,7 @@ std::string text_in_state(RehearsalState state, const std::string& failure = "")
 
 }  // namespace
 
-TEST_CASE("a prediction compares memory and time with the requests of the run") {
+TEST_CASE("a rehearsal's prediction compares memory and time with the requests of the run") {
   Rehearsal rehearsal;
   rehearsal.note = {"x-rehearsal", 4, 8192, 3600};
   RehearsalFigures& figures = rehearsal.figures;

@@ -134,7 +134,7 @@ TEST_CASE_FIXTURE(User, "the ranks of a component have logs of their own") {
   CHECK(ranks_with_log(run, std::nullopt, "").error().code == Errc::kUsage);
 }
 
-TEST_CASE_FIXTURE(User, "a list is filtered by name, state and time before it is limited") {
+TEST_CASE_FIXTURE(User, "a list of runs is filtered by name, state and time before it is limited") {
   add_ended("mnist-20260101-000000-00aa", "completed", "");
   add_ended("mnist-20260101-000000-00bb", "failed", "");
   add_ended("mnist-20260101-000000-00cc", "completed", "");
@@ -360,7 +360,8 @@ TEST_CASE("--attempt and --component need ranks, and a list of ranks or `all` is
 }
 
 TEST_CASE(
-    "if not all points fit, running and failed ones are chosen before pending and completed") {
+    "if the screen is too small for all points, running and failed ones are chosen before pending "
+    "and completed") {
   std::vector<PointPicture> points(6);
   for (std::size_t at = 0; at < points.size(); ++at) {
     points[at].number = at;

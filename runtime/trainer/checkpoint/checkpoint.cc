@@ -297,14 +297,14 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest_or_throw(
   DLRUN_TRY_ASSIGN(const auto all, names());
   for (const std::string& name : all) {
     const fs::path folder = path_ / name;
-    const char* const next =
+    const char* const consequence =
         name == all.back() ? "there is no earlier checkpoint: training starts from the beginning"
                            : "using the previous checkpoint";
     std::error_code ignored;
     if (!fs::exists(folder / kManifestFile, ignored) && !ignored) {  // the manifest is written last
       skipped.push_back(fmt::format(
           "unfinished checkpoint: {}: its attempt ended before the checkpoint was complete; {}",
-          folder.string(), next));
+          folder.string(), consequence));
       continue;
     }
     auto stored = read_stored(folder);
@@ -323,7 +323,8 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest_or_throw(
     }
     if (!model || !optimizer_arrays) {
       skipped.push_back(fmt::format("damaged checkpoint: {}; {}",
-                                    (model ? optimizer_arrays : model).error().message, next));
+                                    (model ? optimizer_arrays : model).error().message,
+                                    consequence));
       continue;
     }
     TrainingState state;

@@ -56,8 +56,8 @@ struct TrainingState {
   std::vector<float> running_statistics;
   /// One array per state name, as long as `parameters`, or with one element per tensor.
   std::vector<std::vector<float>> states;
-  /// Number of samples of each rank (Sampler::Options) if every rank reads its own files; otherwise
-  /// empty. An offset within an epoch is then valid only for the same ranks and files.
+  /// Number of samples of each rank (Sampler::Options) if every rank reads its own files; an offset
+  /// within an epoch is then valid only for the same ranks and files. Otherwise empty.
   std::vector<std::size_t> rank_samples = {};
   /// With Sharding::kEpoch: the number of ranks, all of which had reached `position` in their own
   /// epochs. Otherwise 1.

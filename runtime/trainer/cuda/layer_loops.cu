@@ -339,11 +339,11 @@ void channel_sums(const float* x, std::size_t rows, std::size_t channels, double
       rows, channels, partials, channels, sums, stream);
 }
 
-void batch_sums(const float* x, const float* mean, std::size_t rows, std::size_t channels,
+void batch_sums(const float* x, const float* running_mean, std::size_t rows, std::size_t channels,
                 double* partials, double* sums, cudaStream_t stream) {
   sum_over_rows(
       [=] __device__(std::size_t i, std::size_t channel) {
-        const double value = double{x[i]} - double{mean[channel]};
+        const double value = double{x[i]} - double{running_mean[channel]};
         return Pair{value, value * value};
       },
       rows, channels, partials, 2 * channels, sums, stream);

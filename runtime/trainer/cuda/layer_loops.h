@@ -54,8 +54,9 @@ void average_pool_backward(const Window& window, std::size_t n, const float* dy,
 /// Sums x over the rows. x: [rows x channels], sums: [channels].
 void channel_sums(const float* x, std::size_t rows, std::size_t channels, double* partials,
                   float* sums, cudaStream_t stream);
-/// Sums x - mean and its square over the rows. mean: [channels], sums: [2 x channels].
-void batch_sums(const float* x, const float* mean, std::size_t rows, std::size_t channels,
+/// Sums the difference x - running_mean, and its square, over the rows. running_mean: [channels],
+/// sums: [2 x channels].
+void batch_sums(const float* x, const float* running_mean, std::size_t rows, std::size_t channels,
                 double* partials, double* sums, cudaStream_t stream);
 /// Sums dy, and the product dy * (x - mean) * scale, over the rows. statistics: mean, then scale;
 /// sums: [2 x channels].

@@ -60,7 +60,7 @@ std::unique_ptr<GradientExchange> Trainer::Parts::make_exchange(const TrainOptio
       .state = state,
       .parameters = network.parameters(),
       .gradients = network.gradients(),
-      .step_sums = network.gradients_and_extra().subspan(count),
+      .step_sums = network.gradients_extra_and_observed().subspan(count),
       .tensors = tensors,
       .clip_norm = options.clip_norm,
   };
@@ -164,7 +164,7 @@ Result<> Trainer::build() {
   DLRUN_TRY(count_samples());
   DLRUN_TRY(check_shards());
   DLRUN_TRY_ASSIGN(auto layers, layers_of_model());
-  DLRUN_TRY_ASSIGN(const auto optimizer_options, resolve(options_.optimizer));
+  DLRUN_TRY_ASSIGN(const auto optimizer_options, with_defaults(options_.optimizer));
   DLRUN_TRY_ASSIGN(auto optimizer, make_optimizer<float>(optimizer_options));
   DLRUN_TRY(check_parallelism(*optimizer));
 

@@ -85,7 +85,7 @@ Result<> Trainer::check_shards() const {
 Result<> Trainer::check_that_ranks_are_alike() const {
   TrainOptions o = options_;
   // Fill in defaults, so that a default equals the same value set by a flag.
-  o.optimizer = resolve(o.optimizer).value_or(o.optimizer);
+  o.optimizer = with_defaults(o.optimizer).value_or(o.optimizer);
   std::vector<Setting> settings;
   for (const Flag<TrainOptions>& flag : train_flags()) {
     if (!flag.may_differ) settings.push_back({std::string(flag.name), flag.value.show(o)});

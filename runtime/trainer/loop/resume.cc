@@ -86,7 +86,7 @@ Result<std::optional<TrainingState>> Trainer::load_checkpoint() {
   return saved;
 }
 
-Result<> Trainer::check_that_folder_is_new() const {
+Result<> Trainer::check_for_no_checkpoints() const {
   const CheckpointFolder& checkpoints = parts_->checkpoints;
   DLRUN_TRY_ASSIGN(const auto names, checkpoints.names());
   if (names.empty()) return {};
@@ -110,7 +110,7 @@ Result<> Trainer::start_or_resume() {
       mine = tl::unexpected(loaded.error());
     }
   } else if (communicator.rank() == 0 && options_.checkpoint_keep > 0) {
-    mine = check_that_folder_is_new();
+    mine = check_for_no_checkpoints();
   }
   DLRUN_TRY(agree(communicator, session_.host, mine));
 

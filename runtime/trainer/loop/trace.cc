@@ -102,8 +102,8 @@ Result<> Trace::write() {
   std::string own = text();
   Result<> mine = write_file(
       fmt::format("{}-rank-{:04}.json", options_.prefix.string(), communicator_->rank()), own);
-  // Broadcast the events rank by rank, so that every rank but rank 0 holds the events of only one
-  // rank at a time.
+  // Broadcast the events rank by rank, so that every rank but rank 0 holds its own events, and
+  // those of only one other rank at a time.
   std::string all;
   for (int rank = 0; rank < communicator_->size(); ++rank) {
     std::string events = rank == communicator_->rank() ? std::move(own) : std::string();

@@ -148,9 +148,9 @@ class Trainer {
   /// Returns the newest valid checkpoint, or nothing. Only rank 0 calls this function. Fails if the
   /// run cannot continue from that checkpoint.
   [[nodiscard]] Result<std::optional<TrainingState>> load_checkpoint();
-  /// Checks that the directory holds no checkpoints of another run. Only rank 0 calls this
-  /// function.
-  [[nodiscard]] Result<> check_that_folder_is_new() const;
+  /// Checks that the directory holds no checkpoints, for a start without --resume. Only rank 0
+  /// calls this function.
+  [[nodiscard]] Result<> check_for_no_checkpoints() const;
   [[nodiscard]] std::uint64_t epoch_ranks() const;  ///< see TrainingState
   /// Does one step of training, and saves a checkpoint if one is due within the epoch.
   [[nodiscard]] Result<> step();

@@ -140,13 +140,13 @@ Result<> start_ranks_and_wait(const CollectivesOptions& options, const Env& env)
   for (std::size_t left = children.size(); left > 0; --left) {
     int state = 0;
     const pid_t ended = ::wait(&state);
-    const auto rank = std::find(children.begin(), children.end(), ended);
-    if (rank == children.end()) break;
-    *rank = 0;
+    const auto child = std::find(children.begin(), children.end(), ended);
+    if (child == children.end()) break;
+    *child = 0;  // kill_all() skips it
     if (!status || (WIFEXITED(state) && WEXITSTATUS(state) == 0)) continue;
     const bool is_unavailable = WIFEXITED(state) && WEXITSTATUS(state) == 69;
     status = fail(is_unavailable ? Errc::kUnavailable : Errc::kPeer, "rank {} failed{}",
-                  rank - children.begin(),
+                  child - children.begin(),
                   WIFSIGNALED(state) ? fmt::format(" by signal {}", WTERMSIG(state)) : "");
     kill_all(children);
   }

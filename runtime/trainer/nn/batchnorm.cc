@@ -37,8 +37,7 @@ class BatchNorm final : public Layer<T> {
     LayerKernels<T>& kernels = call.kernels.layer_kernels();
     const std::size_t rows = call.n * pixels_;
     if (call.batch.is_training) {
-      const std::size_t samples =
-          call.batch.global_samples > 0 ? call.batch.global_samples : call.n;
+      const std::size_t samples = call.batch.step_samples > 0 ? call.batch.step_samples : call.n;
       const double share =
           static_cast<double>(call.n) / static_cast<double>(std::max<std::size_t>(samples, 1));
       kernels.batch_statistics(x, rows, channels_, sum_over_ranks(call), share, call.running,

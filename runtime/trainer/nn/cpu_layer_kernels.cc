@@ -113,11 +113,11 @@ class CpuLayerKernels final : public LayerKernels<T> {
     for_each_of(n, [&](std::size_t image) {
       std::fill_n(dx + image * w.input.size(), w.input.size(), T{0});
       for_each_output(w, [&](std::size_t i, std::size_t j) {
-        const T* out = pixel(dy, w.output, image, i, j);
+        const T* dout = pixel(dy, w.output, image, i, j);
         for_each_inside(w, i, j,
                         [&](std::size_t /*a*/, std::size_t /*b*/, std::size_t r, std::size_t c) {
                           T* to = pixel(dx, w.input, image, r, c);
-                          for (std::size_t k = 0; k < channels; ++k) to[k] += part * out[k];
+                          for (std::size_t k = 0; k < channels; ++k) to[k] += part * dout[k];
                         });
       });
     });

@@ -78,8 +78,9 @@ class Kernels {
   /// Begins a step of the given kind. The step consists of all operations until the host next waits
   /// in copy_to_host() or synchronise(). All steps of a kind consist of the same operations with
   /// other arguments. A GPU with captures_steps then runs the step as one CUDA graph. Operations
-  /// are still queued one by one in the first step of a kind, and after an allocation within a
-  /// step. Within a step the caller must wait for the GPU only by these two functions.
+  /// are still queued one by one in the first step of a kind, and in the rest of a step in which
+  /// memory was allocated. Within a step the caller must wait for the GPU only by these two
+  /// functions.
   virtual void begin_step(std::size_t /*kind*/) {}
   [[nodiscard]] virtual bool captures_steps() const { return false; }
 

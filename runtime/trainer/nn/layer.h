@@ -48,7 +48,7 @@ struct BatchInfo {
   std::span<const std::uint32_t> samples{};
   /// Number of samples of the step: of all ranks, or of this rank in a local step
   /// (StepScope::divisor), over all micro-batches. 0: the samples of this call only.
-  std::size_t global_samples = 0;
+  std::size_t step_samples = 0;
   const SumOverRanks* sum_over_ranks = nullptr;  ///< nullptr if there is only one rank
 };
 
@@ -63,7 +63,7 @@ struct LayerCall {
   const BatchInfo& batch;
   /// Running statistics of earlier batches, in the order of Layer::statistics().
   const T* running = nullptr;
-  /// During training: receives this rank's share of the step's statistics; may be nullptr.
+  /// During training, forward adds this rank's share of the step's statistics; may be nullptr.
   T* observed = nullptr;
   /// True if forward also applies the ReLU that follows this layer; see Layer::fuses_relu().
   bool with_relu = false;

@@ -126,11 +126,11 @@ class Builder {
     return {};
   }
 
-  /// Reads SIZE [stride S] [same]. If the text has no stride, the stride is `stride`, or the
-  /// window's size if `stride` is 0.
-  Result<Window> read_window(std::size_t channels, std::size_t stride) {
+  /// Reads SIZE [stride S] [same]. If the text has no stride, the stride is `default_stride`, or
+  /// the window's size if `default_stride` is 0.
+  Result<Window> read_window(std::size_t channels, std::size_t default_stride) {
     DLRUN_TRY_ASSIGN(const auto size, number("the size of its window"));
-    if (stride == 0) stride = size;
+    std::size_t stride = default_stride == 0 ? size : default_stride;
     if (accept("stride")) {
       DLRUN_TRY_ASSIGN(stride, number("its stride"));
     }

@@ -70,7 +70,7 @@ class Network {
   [[nodiscard]] std::span<T> parameters() { return parameters_.span().first(parameter_count_); }
   [[nodiscard]] std::span<T> gradients() { return gradients_.span().first(parameter_count_); }
   /// Returns the gradients, the extra elements and observed().
-  [[nodiscard]] std::span<T> gradients_and_extra() {
+  [[nodiscard]] std::span<T> gradients_extra_and_observed() {
     return gradients_.span().first(parameter_count_ + extra_ + running_.size());
   }
   [[nodiscard]] std::span<T> extra() { return gradients_.span().subspan(parameter_count_, extra_); }
@@ -79,7 +79,7 @@ class Network {
   /// Returns the statistics of the current step's batch, in the order of running_statistics(). The
   /// caller sets them to zero before each step.
   [[nodiscard]] std::span<T> observed() {
-    return gradients_and_extra().subspan(parameter_count_ + extra_);
+    return gradients_extra_and_observed().subspan(parameter_count_ + extra_);
   }
 
   /// Returns the number of layers.

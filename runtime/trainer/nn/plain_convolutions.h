@@ -76,11 +76,11 @@ struct PlainConvolutions {
     std::fill_n(dx, n * w.input.size(), 0);
     for (std::size_t image = 0; image < n; ++image) {
       for_each_output(w, [&](std::size_t i, std::size_t j) {
-        const double* out = pixel(dy, w.output, image, i, j);
+        const double* dout = pixel(dy, w.output, image, i, j);
         for_each_inside(w, i, j, [&](std::size_t a, std::size_t b, std::size_t r, std::size_t c) {
           double* to = pixel(dx, w.input, image, r, c);
           for_each_weight(w, a, b, [&](std::size_t k, std::size_t o, std::size_t at) {
-            to[k] += out[o] * weights[at];
+            to[k] += dout[o] * weights[at];
           });
         });
       });
@@ -93,11 +93,11 @@ struct PlainConvolutions {
     std::fill_n(dw, w.weight_count(), 0);
     for (std::size_t image = 0; image < n; ++image) {
       for_each_output(w, [&](std::size_t i, std::size_t j) {
-        const double* out = pixel(dy, w.output, image, i, j);
+        const double* dout = pixel(dy, w.output, image, i, j);
         for_each_inside(w, i, j, [&](std::size_t a, std::size_t b, std::size_t r, std::size_t c) {
           const double* from = pixel(x, w.input, image, r, c);
           for_each_weight(w, a, b, [&](std::size_t k, std::size_t o, std::size_t at) {
-            dw[at] += from[k] * out[o];
+            dw[at] += from[k] * dout[o];
           });
         });
       });

@@ -70,7 +70,7 @@ Result<const OptimizerRow*> find(std::string_view name) {
 
 }  // namespace
 
-Result<OptimizerOptions> resolve(const OptimizerOptions& options) {
+Result<OptimizerOptions> with_defaults(const OptimizerOptions& options) {
   DLRUN_TRY_ASSIGN(const auto row, find(options.name));
   OptimizerOptions resolved = options;
   const Defaults& defaults = row->defaults;
@@ -84,7 +84,7 @@ Result<OptimizerOptions> resolve(const OptimizerOptions& options) {
 
 template <typename T>
 Result<std::unique_ptr<Optimizer<T>>> make_optimizer(const OptimizerOptions& options) {
-  DLRUN_TRY_ASSIGN(const auto resolved, resolve(options));
+  DLRUN_TRY_ASSIGN(const auto resolved, with_defaults(options));
   const OptimizerRow& row = **find(options.name);
   if constexpr (std::is_same_v<T, float>) {
     return row.make(resolved);

@@ -17,7 +17,7 @@
 
 namespace dlrun::trainer {
 
-/// Options of an optimizer. resolve() gives each option that is not set the default of the
+/// Options of an optimizer. with_defaults() gives each option that is not set the default of the
 /// optimizer; --help lists the defaults.
 struct OptimizerOptions {
   std::string name = "adam";
@@ -105,9 +105,9 @@ class Optimizer {
 
 /// Returns the options with all defaults of the named optimizer filled in. Fails with kUsage and
 /// lists the names if there is no such optimizer.
-[[nodiscard]] Result<OptimizerOptions> resolve(const OptimizerOptions& options);
+[[nodiscard]] Result<OptimizerOptions> with_defaults(const OptimizerOptions& options);
 
-/// Creates the optimizer that options.name names. Fails as resolve() does.
+/// Creates the optimizer that options.name names. Fails as with_defaults() does.
 template <typename T>
 [[nodiscard]] Result<std::unique_ptr<Optimizer<T>>> make_optimizer(const OptimizerOptions& options);
 

@@ -13,7 +13,7 @@ namespace dlrun::trainer {
 /// velocity:
 ///   p = p - lr (g + momentum velocity).
 /// LARS (You et al. 2017, Algorithm 1):
-///   velocity = momentum velocity + lr * local rate * g,  p = p - velocity.
+///   velocity = momentum velocity + inner_rate * g,  p = p - velocity.
 template <typename T>
 struct SgdFormula {
   T rate;                ///< rate * direction is subtracted from the parameter

@@ -88,7 +88,7 @@ class DistributedOptimizer {
   /// Creates an optimizer for `count` parameters, divided into `tensors`. If `tensors` is empty,
   /// all parameters count as one tensor of weights. create() and step() restore the calling
   /// thread's number of OpenMP threads and its treatment of denormal numbers. Fails with kUsage as
-  /// resolve() does.
+  /// with_defaults() does.
   [[nodiscard]] static Result<DistributedOptimizer> create(DistributedJob& job,
                                                            const OptimizerOptions& options,
                                                            std::size_t count,

@@ -35,7 +35,8 @@ struct ExchangeContext {
   OptimizerState& state;
   std::span<float> parameters;  ///< in kernels' memory, like gradients and step_sums
   std::span<float> gradients;   ///< as long as the parameters
-  /// Numbers that a step sums over the ranks, but only if its StepScope::makes_ranks_equal is true.
+  /// The network's extra elements and observed statistics. A step sums them over the ranks, but
+  /// only if its StepScope::makes_ranks_equal is true.
   std::span<float> step_sums;
   std::span<const TensorRange> tensors;
   double clip_norm = 0;  ///< limit for the global norm of the summed gradients; 0: no limit

@@ -24,9 +24,9 @@ namespace dlrun::trainer {
 /// or N*2^-11 (fp16) times the sum of the absolute values. In fp16, a sum below 2^-14 has an error
 /// of up to N*2^-25.
 ///
-/// The network has further elements behind the gradients (Network::gradients_and_extra()), which
-/// are sent in the first bucket. With compression the first bucket has only these elements, and is
-/// not compressed.
+/// The network has further elements behind the gradients (Network::gradients_extra_and_observed()),
+/// which are sent in the first bucket. With compression the first bucket has only these elements,
+/// and is not compressed.
 ///
 /// The caller must divide each rank's loss by the number of samples of all ranks, so that the sum
 /// is the gradient of the mean loss.
@@ -69,7 +69,7 @@ class GradientReducer {
     std::size_t end = 0;
     std::size_t lowest_layer = 0;       // index of the bucket's layer that backward finishes last
     std::vector<float> staging;         // empty if the communicator reads the gradients directly
-    std::vector<std::uint16_t> halves;  // the compressed gradients to send
+    std::vector<std::uint16_t> halves;  // the compressed gradients, then their sum
     Request request;
     Timing timing;
   };

@@ -94,7 +94,7 @@ class LocalExchange final : public GradientExchange {
     // extra elements and the statistics.
     scaled_copy(kernels, network_.gradients(), weight, network_.parameters());
     scaled_copy(kernels, network_.observed(), weight, network_.running_statistics());
-    DLRUN_TRY(sum_array(context_.communicator, kernels, network_.gradients_and_extra()));
+    DLRUN_TRY(sum_array(context_.communicator, kernels, network_.gradients_extra_and_observed()));
     scaled_copy(kernels, network_.parameters(), 1, network_.gradients());
     scaled_copy(kernels, network_.running_statistics(), 1, network_.observed());
     for (const std::span<float> state : context_.state.spans()) {

@@ -10,7 +10,7 @@ namespace dlrun::trainer {
 namespace {
 
 /// Rounds up to whole pages, because two ranks that write at once must not share a page.
-std::size_t whole_pages(std::size_t bytes) {
+std::size_t rounded_to_pages(std::size_t bytes) {
   const std::size_t page = page_bytes();
   return (bytes + page - 1) / page * page;
 }
@@ -20,13 +20,14 @@ std::size_t whole_pages(std::size_t bytes) {
 FlatMemory SharedArrays::allocate(std::size_t parameter_bytes, std::size_t gradient_bytes) {
   const auto ranks = static_cast<std::size_t>(communicator_.size());
   if (ranks > 1 && kernels_.uses_host_memory()) {
-    auto memory = communicator_.allocate_shared(whole_pages(parameter_bytes) +
-                                                ranks * whole_pages(gradient_bytes));
+    auto memory = communicator_.allocate_shared(rounded_to_pages(parameter_bytes) +
+                                                ranks * rounded_to_pages(gradient_bytes));
     if (!memory) {
       status_ = tl::unexpected(std::move(memory.error()));
     } else if (*memory != nullptr) {
       const auto gradients_of = [&](std::size_t rank) {
-        return memory->get() + whole_pages(parameter_bytes) + rank * whole_pages(gradient_bytes);
+        return memory->get() + rounded_to_pages(parameter_bytes) +
+               rank * rounded_to_pages(gradient_bytes);
       };
       for (std::size_t rank = 0; rank < ranks; ++rank)
         gradients_.push_back(reinterpret_cast<const float*>(gradients_of(rank)));

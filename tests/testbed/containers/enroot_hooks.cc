@@ -41,18 +41,19 @@ namespace {
 
 void slurm_pytorch(Environment& environment) {
   if (environment.count("PYTORCH_VERSION") == 0) return;
-  const auto set = [&](const char* name, const std::string& value) {
+  const auto set_if_absent = [&](const char* name, const std::string& value) {
     if (!value.empty()) environment.emplace(name, value);
   };
   const std::string nodes = variable("SLURM_STEP_NODELIST");
-  set("MASTER_ADDR", nodes.substr(0, nodes.find_first_of("[,")));
+  set_if_absent("MASTER_ADDR", nodes.substr(0, nodes.find_first_of("[,")));
   const std::string job = variable("SLURM_JOB_ID");
   if (!job.empty())
-    set("MASTER_PORT", std::to_string(std::strtol(job.c_str(), nullptr, 10) % 4536 + 61000));
-  set("WORLD_SIZE", variable("SLURM_NTASKS"));
-  set("RANK", variable("SLURM_PROCID"));
-  set("LOCAL_RANK", variable("SLURM_LOCALID"));
-  set("OMP_NUM_THREADS", "1");
+    set_if_absent("MASTER_PORT",
+                  std::to_string(std::strtol(job.c_str(), nullptr, 10) % 4536 + 61000));
+  set_if_absent("WORLD_SIZE", variable("SLURM_NTASKS"));
+  set_if_absent("RANK", variable("SLURM_PROCID"));
+  set_if_absent("LOCAL_RANK", variable("SLURM_LOCALID"));
+  set_if_absent("OMP_NUM_THREADS", "1");
 }
 
 /// Runs nvidia-container-cli with the devices and capabilities that NVIDIA's variables name. This

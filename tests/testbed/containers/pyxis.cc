@@ -290,8 +290,8 @@ void print_log(int log) {
   return is_ok;
 }
 
-/// Saves what the tasks need to enter the container of this process: opens its namespaces, stores
-/// its current folder, and copies its environment into that of the tasks. Returns false if a
+/// Saves what the tasks need to enter the container of the process `pid`: opens its namespaces,
+/// stores its current folder, and copies its environment into that of the tasks. Returns false if a
 /// namespace cannot be opened.
 [[nodiscard]] bool remember_container_of(spank_t sp, const std::string& pid) {
   const std::string proc = "/proc/" + pid;

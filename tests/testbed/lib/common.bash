@@ -39,7 +39,7 @@ become_root() {
 
 # Allows one command at a time for all testbeds of one parent directory. Locks that directory
 # itself, so that no lock file is left behind.
-lock_state() {
+lock_parent_of_state() {
     mkdir -p "${state%/*}"
     exec 9<"${state%/*}/."
     flock -w 120 9 || die "another testbed command has held the lock on ${state%/*} for two minutes"

@@ -1,4 +1,4 @@
-# usage: tclsh load_module.tcl MODULEFILE
+# usage: tclsh print_modulefile.tcl MODULEFILE
 #
 # Prints the commands that a modulefile gives to Environment Modules or Lmod, one in a line.
 foreach command {conflict prepend-path append-path module-whatis setenv} {
