@@ -12,7 +12,10 @@ setup_file() {
     case ${DLRUN_TESTBED_CONTAINERS:-} in
     stand-in) export host=reg.example ;;
     installed)
-        command -v docker-registry skopeo umoci >/dev/null || return 0
+        local program
+        for program in docker-registry skopeo umoci; do
+            command -v "$program" >/dev/null || return 0
+        done
         start_registry
         ;;
     *) return 0 ;;

@@ -430,7 +430,7 @@ TEST_CASE("without a lead, --tmpdir restores TMPDIR on a terminal, too") {
 }
 
 TEST_CASE("on a terminal without a lead, a line names the options that have no effect") {
-  const auto end =
+  const auto finished =
       run_on_terminal({"--preflight", "disk", "--profile", "perf", "--output",
                        R"({"from": "$TMPDIR/x", "to": "/none", "limit_s": 1})", "--", "true"},
                       "/tmp");
