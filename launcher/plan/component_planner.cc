@@ -147,12 +147,12 @@ LoadedSpec ComponentPlanner::make_requesting_spec() const {
 }
 
 tl::expected<LaunchPlan, std::vector<Diagnostic>> ComponentPlanner::run() && {
-  if (inputs_.target == Target::kLocal || inputs_.is_borrowed) {
+  if (inputs_.target == Target::kLocal || inputs_.uses_existing_allocation) {
     const auto origin = loaded_.spec.origins.find("components"_key);
     return tl::unexpected(std::vector<Diagnostic>{
         {Diagnostic::Severity::kError,
          origin == loaded_.spec.origins.end() ? Origin{} : origin->second,
-         inputs_.is_borrowed
+         inputs_.uses_existing_allocation
              ? "components: a run in an allocation that you already have starts only one program; "
                "submit the spec as a job of its own"
              : "components: dlrun run starts one program on this machine, and components need "

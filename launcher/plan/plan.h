@@ -184,7 +184,7 @@ struct PlanInputs {
   std::string trainer_path;        ///< absolute, beside the agent; used by the preset `trainer`
   Target target = Target::kSlurm;  ///< kLocal: one node without Slurm (`dlrun run`)
   /// The job runs in an allocation that the user already has, which may be larger than the job.
-  bool is_borrowed = false;
+  bool uses_existing_allocation = false;
   /// The job is a rehearsal that ends after this many seconds and never restarts. 0: no rehearsal.
   std::int64_t rehearsal_s = 0;
 };

@@ -51,7 +51,7 @@ Planner::Planner(const LoadedSpec& loaded, const PlanInputs& inputs)
 tl::expected<LaunchPlan, std::vector<Diagnostic>> Planner::run() && {
   count_resources();
   if (inputs_.target == Target::kLocal) check_local();
-  if (inputs_.is_borrowed) check_borrowed();
+  if (inputs_.uses_existing_allocation) check_existing_allocation();
   check_own_mounts();
   check_runs_folder();
   if (!errors_.empty()) return tl::unexpected(std::move(errors_));
@@ -147,7 +147,7 @@ void Planner::check_local() {
   }
 }
 
-void Planner::check_borrowed() {
+void Planner::check_existing_allocation() {
   for (std::string_view key : {"after.ok"_key, "after.any"_key, "after.notok"_key}) {
     if (spec_.origins.contains(key))
       error(key, fmt::format("{0}: a run in an allocation that you already have starts at once and "
@@ -378,7 +378,7 @@ void Planner::lead_options() {
     add("--idle-gpu-after", spec_.health.idle_gpu_after, "health.idle_gpu_after"_key);
   if (spec_.health.idle_gpu == "end") add("--end-idle-gpus", std::nullopt, "health.idle_gpu"_key);
   if (is_slurm) bad_node_options();
-  if (inputs_.is_borrowed)
+  if (inputs_.uses_existing_allocation)
     add("--borrowed", std::nullopt, "the allocation belongs to another script or shell");
   if (spec_.checkpoint.signal_before && is_slurm)
     add("--signal-before", spec_.checkpoint.signal_before, "checkpoint.signal_before"_key);
@@ -408,13 +408,13 @@ void Planner::lead_options() {
         fmt::format("{}", memory_mib(spec_.retry.grow_max.value_or("0")).value_or(0)),
         "retry.grow.max"_key);
   }
-  if (spec_.retry.chain && !inputs_.is_borrowed)
+  if (spec_.retry.chain && !inputs_.uses_existing_allocation)
     add("--chain", fmt::format("{}", *spec_.retry.chain), "retry.chain"_key);
   const auto& nodes = spec_.resources.nodes;
   const bool has_spare = spec_.resources.spare_nodes.has_value();
   continues_with_fewer_nodes_ =
       is_among("node_failure") && nodes && (nodes->min < nodes->max || has_spare);
-  may_be_requeued_ = !inputs_.is_borrowed;
+  may_be_requeued_ = !inputs_.uses_existing_allocation;
   if (spec_.retry.exclude_bad_nodes.value_or(false))
     add("--exclude-bad-nodes", std::nullopt, "retry.exclude_bad_nodes"_key);
   if (continues_with_fewer_nodes_)

@@ -31,7 +31,7 @@ class Planner {
   /// Refuses keys that `dlrun run` on this machine cannot follow.
   void check_local();
   /// Refuses keys that a run in an existing allocation of the user cannot follow.
-  void check_borrowed();
+  void check_existing_allocation();
   /// Fills the modules and environments that the prologue loads.
   void activations();
   /// Fills the prologue: activations(), variables, folders and setup lines.
@@ -89,7 +89,7 @@ class Planner {
   /// Fills plan_.step, srun's options for the ranks.
   void plan_step();
   /// Repeats the job's requests in the step's options, because the allocation may be larger.
-  void borrowed_step();
+  void step_in_existing_allocation();
   /// Adds the preset's variables for PMIx to a step that uses PMIx. Other steps must not have them:
   /// a hook of enroot reads any PMIX_* variable as the sign of PMIx, and then fails.
   void step_variables();

@@ -46,8 +46,8 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 
 /// Renders the lines that define `module` in a batch shell; "" if the job needs no modules.
 [[nodiscard]] std::string render_module_init(const LaunchPlan& plan);
-/// Renders the lines that set dlrun_conda to the program conda, or to a file that cannot be
-/// executed; "" if the job needs no conda.
+/// Renders the lines that look for the program conda and set dlrun_conda to its path; "" if the job
+/// needs no conda. If there is no conda, dlrun_conda names a file that cannot be executed.
 [[nodiscard]] std::string render_search_for_conda(const LaunchPlan& plan);
 
 /// Returns sbatch's directives as arguments of salloc ("--nodes=2"), without those that apply only

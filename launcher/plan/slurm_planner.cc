@@ -188,7 +188,7 @@ void Planner::plan_step() {
   };
   add("--export", "ALL", "what this script exports reaches the ranks");
   add("--kill-on-bad-exit", "1", "a rank that is lost ends the step");
-  if (inputs_.is_borrowed) borrowed_step();
+  if (inputs_.uses_existing_allocation) step_in_existing_allocation();
   if (continues_with_fewer_nodes_)
     add("--no-kill", std::nullopt, "lead restarts the ranks on the other nodes");
   if (spec_.resources.spare_nodes) {
@@ -221,7 +221,7 @@ void Planner::plan_step() {
   plan_.step.insert(plan_.step.end(), plan_.container.begin(), plan_.container.end());
 }
 
-void Planner::borrowed_step() {
+void Planner::step_in_existing_allocation() {
   const bool has_spare = spec_.resources.spare_nodes.has_value();
   bool has_tasks = has_spare;
   for (const PlannedOption& directive : plan_.directives) {

@@ -93,7 +93,8 @@ Result<RemoteProcess> start_on_host(const Ssh& ssh, const std::string& program,
       ssh.command(ssh.arguments_that_start(program, is_sent_as_input ? "-" : word), false);
   constexpr std::chrono::seconds kRsyncPatience{600}, kPatience{20};
   const bool is_rsync = request.mode == RemoteMode::kPipe;
-  DLRUN_TRY_ASSIGN(auto session, ssh.take_session(is_rsync, is_rsync ? kRsyncPatience : kPatience));
+  DLRUN_TRY_ASSIGN(auto session,
+                   ssh.lock_session_slot(is_rsync, is_rsync ? kRsyncPatience : kPatience));
   DLRUN_TRY_ASSIGN(auto process,
                    RemoteProcess::start(argv, ssh.env(), request.nonce, ssh.asks_each_time()));
   process.hold_session(std::move(session));
@@ -103,7 +104,7 @@ Result<RemoteProcess> start_on_host(const Ssh& ssh, const std::string& program,
 
 Result<int> run_with_terminal(const Ssh& ssh, const std::string& program, RemoteRequest request) {
   request.mode = RemoteMode::kTerminal;
-  DLRUN_TRY_ASSIGN(const auto session, ssh.take_session(false));
+  DLRUN_TRY_ASSIGN(const auto session, ssh.lock_session_slot(false));
   const auto argv = ssh.command(ssh.arguments_that_start(program, word_of(request)), true);
   DLRUN_TRY_ASSIGN(auto process,
                    ForegroundProcess::start(argv, ssh.env(), "", OnSignal::kTermThenKill));
@@ -126,7 +127,7 @@ Result<std::string> run_script(const Ssh& ssh, const std::string& script, std::s
   const auto argv =
       ssh.command({"sh", "-c", fmt::format("'{0}; {0} >&2; {1}'", marker, script)}, false);
   const Interrupt interrupt;
-  DLRUN_TRY_ASSIGN(auto session, ssh.take_session(false));
+  DLRUN_TRY_ASSIGN(auto session, ssh.lock_session_slot(false));
   DLRUN_TRY_ASSIGN(auto process,
                    RemoteProcess::start(argv, ssh.env(), nonce, ssh.asks_each_time()));
   process.hold_session(std::move(session));

@@ -65,7 +65,8 @@ class RemoteProcess {
   /// Closes ssh's standard input when all bytes are sent. The command on the host then reads the
   /// end of its input. Sends no frame about the end.
   void end_input() { input_ = Input::kRaw, input_ended_ = true; }
-  /// Keeps a session of the shared connection (Ssh::take_session()) until this object is destroyed.
+  /// Keeps a session of the shared connection (Ssh::lock_session_slot()) until this object is
+  /// destroyed.
   void hold_session(UniqueFd session) { session_ = std::move(session); }
   enum class Input {
     kNone,    ///< the caller's standard input is not read

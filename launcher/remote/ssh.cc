@@ -164,7 +164,7 @@ Result<> Ssh::open(bool is_login, std::chrono::seconds patience) const {
   return fail(Errc::kUnavailable, "{}", connection_error_text(*this, ended.err));
 }
 
-Result<UniqueFd> Ssh::take_session(bool is_rsync, std::chrono::seconds patience) const {
+Result<UniqueFd> Ssh::lock_session_slot(bool is_rsync, std::chrono::seconds patience) const {
   if (host_.master == MasterUse::kNone) return UniqueFd();
   const auto deadline = std::chrono::steady_clock::now() + patience;
   const int sessions = is_rsync ? kRsyncSessions : kCommandSessions;

@@ -53,7 +53,7 @@ class Ssh {
   /// is_rsync: takes one of two more sessions that only rsync's remote shell uses. These sessions
   /// are separate, because the submission that waits for rsync holds a session already. sshd allows
   /// ten sessions in all (MaxSessions).
-  [[nodiscard]] Result<UniqueFd> take_session(
+  [[nodiscard]] Result<UniqueFd> lock_session_slot(
       bool is_rsync, std::chrono::seconds patience = std::chrono::seconds(20)) const;
 
   /// Returns the argument vector of the ssh that runs a command line on the host. arguments: made

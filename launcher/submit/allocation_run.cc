@@ -105,7 +105,7 @@ Result<AllocationResult> start_in_allocation(Context& context, Reporter& reporte
                                              const AllocationRunWish& wish,
                                              Provenance& provenance) {
   DLRUN_TRY_ASSIGN(auto job_id, allocation_job_id(context, wish));
-  options.has_borrowed_allocation = true;
+  options.uses_existing_allocation = true;
   DLRUN_TRY_ASSIGN(auto experiment, prepare(context, reporter, options, Target::kSlurm));
   if (wish.point) {
     DLRUN_TRY_ASSIGN(experiment, prepare_point(reporter, std::move(experiment), *wish.point));

@@ -172,7 +172,7 @@ Result<Experiment> prepare(const Context& context, Reporter& reporter, const Spe
   inputs.agent_path = tools / "dlrun-agent";
   inputs.trainer_path = tools / "dlrun-trainer";
   inputs.target = target;
-  inputs.is_borrowed = options.has_borrowed_allocation;
+  inputs.uses_existing_allocation = options.uses_existing_allocation;
   inputs.rehearsal_s = options.rehearsal_s;
   auto plan = make_plan(*loaded, inputs);
   if (!plan) return fail(Errc::kInvalid, std::move(plan.error()));

@@ -20,7 +20,7 @@ struct SpecOptions {
   std::vector<std::string> sets;    ///< --set
   std::optional<std::string> runs;  ///< --runs
   /// The job runs in an allocation that the user already has (run --here, submit --in).
-  bool has_borrowed_allocation = false;
+  bool uses_existing_allocation = false;
   std::int64_t rehearsal_s = 0;  ///< the seconds of a rehearsal; 0: the job is no rehearsal
 };
 

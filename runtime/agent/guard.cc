@@ -56,7 +56,7 @@ int guard_gone_signal() {
   return SIGRTMIN + 1;
 }
 
-std::optional<Guarded> split_off_agent(int& exit_code) {
+std::optional<Guarded> fork_into_guard_and_agent(int& exit_code) {
   sigset_t guard_signals;
   sigemptyset(&guard_signals);
   for (const int signal : kPassedOn) sigaddset(&guard_signals, signal);

@@ -35,6 +35,6 @@ struct Guarded {
 /// the agent has ended and its descendants are killed; exit_code is then the agent's exit code. If
 /// a signal ended the agent, the guard kills itself with that signal. Must be called before there
 /// is a second thread.
-[[nodiscard]] std::optional<Guarded> split_off_agent(int& exit_code);
+[[nodiscard]] std::optional<Guarded> fork_into_guard_and_agent(int& exit_code);
 
 }  // namespace dlrun::agent

@@ -64,9 +64,9 @@ UniqueFd catch_signals() {
 int end_without_step(const LeadOptions& options, const Env& env, const JobIdentity& identity,
                      const std::filesystem::path& run, const LeadOutputs& outputs) {
   auto& events = outputs.events;
-  // An allocation of the user (is_borrowed) does not end with the script, so Slurm's facts about
-  // the allocation do not explain the script's end.
-  const bool asks_slurm = !options.local_ranks && !options.is_borrowed;
+  // An allocation of the user (uses_existing_allocation) does not end with the script, so Slurm's
+  // facts about the allocation do not explain the script's end.
+  const bool asks_slurm = !options.local_ranks && !options.uses_existing_allocation;
   const auto log = asks_slurm ? tail_of_job_log() : std::string();
   ScriptAtExit script{.code = *options.script_code_before_ranks,
                       .at = printable(join(options.command, " ")),

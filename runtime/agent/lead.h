@@ -51,7 +51,7 @@ struct LeadOptions {
   std::optional<int> local_ranks;  ///< number of ranks to start on this machine, without Slurm
   /// The job's allocation belongs to another script or shell. Lead then never asks Slurm to queue
   /// the job again. The run ends if only another allocation could continue it.
-  bool is_borrowed = false;
+  bool uses_existing_allocation = false;
   std::chrono::milliseconds join_timeout{600'000};
   bool forwards_usr1 = false;                      ///< a USR1 makes the programs save a checkpoint
   std::optional<std::chrono::seconds> hang_after;  ///< health.hang_after

@@ -57,7 +57,7 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
           {"--container-error", text_into("--container-error", lead.container_message), {}},
           {"--tensorboard", {}, [&lead] { lead.writes_tensorboard = true; }},
           {"--forward-usr1", {}, [&lead] { lead.forwards_usr1 = true; }},
-          {"--borrowed", {}, [&lead] { lead.is_borrowed = true; }}};
+          {"--borrowed", {}, [&lead] { lead.uses_existing_allocation = true; }}};
 }
 
 std::vector<Option> options_of_health(LeadOptions& lead) {

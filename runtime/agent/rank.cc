@@ -497,7 +497,7 @@ int run_rank(const RankOptions& options, const Env& env) {
     return refuse(*world, error, exit_code_of(error));
   }
   int exit_code = kExitInternal;
-  const auto guarded = split_off_agent(exit_code);
+  const auto guarded = fork_into_guard_and_agent(exit_code);
   if (!guarded) return exit_code;  // this process is the guard, and the agent has ended
   const AgentLog log(env, env.get_or("DLRUN_RUN", ""), fmt::format("rank {}", world->rank),
                      rank_log_name(component_of(env), "rank", world->rank));

@@ -34,7 +34,8 @@ std::optional<std::string> job_in_journal(const std::filesystem::path& folder) {
 }  // namespace
 
 std::optional<int> job_number_in_chain(const LeadOptions& options, const Env& env) {
-  if (options.retry.chain == 0 || options.local_ranks || options.is_borrowed) return std::nullopt;
+  if (options.retry.chain == 0 || options.local_ranks || options.uses_existing_allocation)
+    return std::nullopt;
   const auto number = parse_int(env.get_or("DLRUN_CHAIN", ""));
   if (!number || *number < 0 || *number >= options.retry.chain) return std::nullopt;
   return static_cast<int>(*number);

@@ -129,7 +129,7 @@ int RunLeader::run() {
     const bool continues_after_limit =
         options_.retry.is_enabled() && options_.retry.on.contains(Cause::kTimeout) &&
         history_.restarts() < options_.retry.max && controller_.has_value() &&
-        !options_.is_borrowed && (!run_.number_in_chain || next_in_chain());
+        !options_.uses_existing_allocation && (!run_.number_in_chain || next_in_chain());
     bool is_recorded = false;
     auto led = run_attempt({options_, env_, identity_, run_, events_, outputs_.loop, outputs_.out,
                             outputs_.err, outputs_.signal_fd, command_,
@@ -258,14 +258,14 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
     }
     return {};
   }
-  if (borrowed_allocation_prevents_restart(plan, end) || !plan_more_memory(plan, end)) return {};
+  if (existing_allocation_prevents_restart(plan, end) || !plan_more_memory(plan, end)) return {};
   // Slurm itself carries out a user's requeue, and may have begun already.
   if (plan.cause == Cause::kRequeue) return {.next = Next::kSlurm, .cause = plan.cause};
   for (const auto& node : plan.bad_nodes) history_.add_bad_node(node);
   const bool slurm_requeues_preempted =
       plan.cause == Cause::kPreemption && controller_ && controller_->requeues_by_itself();
   const bool slurm_requeues =
-      !options_.is_borrowed &&
+      !options_.uses_existing_allocation &&
       (slurm_requeues_preempted || (end.is_slurms_doing && plan.cause != Cause::kTimeout));
   if (has_later_attempt())
     return plan;  // Slurm has started the run elsewhere, and its lead owns the record
@@ -353,15 +353,16 @@ void RunLeader::announce_restart(const Plan& plan, const RetryDecision& decision
                       : ""));
 }
 
-bool RunLeader::borrowed_allocation_prevents_restart(const Plan& plan, AttemptEnd& end) const {
-  if (!options_.is_borrowed) return false;
+bool RunLeader::existing_allocation_prevents_restart(const Plan& plan, AttemptEnd& end) const {
+  if (!options_.uses_existing_allocation) return false;
   const bool needs_requeue = plan.cause == Cause::kTimeout || plan.cause == Cause::kPreemption ||
                              plan.cause == Cause::kRequeue ||
                              (plan.cause == Cause::kOom && options_.retry.memory_factor > 0);
   const bool avoids_nodes = plan.cause == Cause::kNodeFailure ||
                             (options_.retry.excludes_bad_nodes && !plan.bad_nodes.empty());
   if (!needs_requeue && (!avoids_nodes || options_.retry.min_nodes > 0)) return false;
-  constexpr std::string_view kWhy = "the run must not queue the job of a borrowed allocation again";
+  constexpr std::string_view kWhy =
+      "the allocation belongs to another script or shell, so the run must not queue its job again";
   end.message += fmt::format("; it does not start again: {}", kWhy);
   say(fmt::format("the run does not start again: {}", kWhy));
   return true;
@@ -380,7 +381,7 @@ RunLeader::Next RunLeader::where_to(Cause cause, const std::vector<std::string>&
   // them; SLURM_JOB_NODELIST still contains a dead node.
   if (options_.retry.min_nodes == 0) return Next::kRequeue;
   const auto facts = controller_->job();
-  if (!facts) return options_.is_borrowed ? Next::kEnd : Next::kRequeue;
+  if (!facts) return options_.uses_existing_allocation ? Next::kEnd : Next::kRequeue;
   auto nodes = expand_hostlist(facts->nodes).value_or(std::vector<std::string>());
   std::erase_if(nodes, [&](const std::string& node) {
     const auto& bad = history_.bad_nodes();
@@ -389,7 +390,7 @@ RunLeader::Next RunLeader::where_to(Cause cause, const std::vector<std::string>&
             std::find(bad_nodes.begin(), bad_nodes.end(), node) != bad_nodes.end());
   });
   if (static_cast<int>(nodes.size()) < options_.retry.min_nodes)
-    return options_.is_borrowed ? Next::kEnd : Next::kRequeue;
+    return options_.uses_existing_allocation ? Next::kEnd : Next::kRequeue;
   use_nodes(std::move(nodes));
   return Next::kStep;
 }
@@ -488,7 +489,7 @@ bool RunLeader::requeue(AttemptEnd& end, const Plan& plan) {
 }
 
 bool RunLeader::judge_failed_launch(AttemptEnd& end) {
-  if (!controller_ || options_.is_borrowed) return false;
+  if (!controller_ || options_.uses_existing_allocation) return false;
   const auto log = tail_of_job_log();
   ScriptAtExit script{
       .code = end.code, .at = "", .facts = {}, .restarts = restart_count_of(env_), .log = log};

@@ -103,8 +103,8 @@ class RunLeader {
   /// Records the restart and tells the user.
   void announce_restart(const Plan& plan, const RetryDecision& decision);
   /// Returns true, and adds the reason to end.message, if only another allocation could continue
-  /// the run, and the allocation is borrowed.
-  [[nodiscard]] bool borrowed_allocation_prevents_restart(const Plan& plan, AttemptEnd& end) const;
+  /// the run, and the allocation belongs to another script or shell.
+  [[nodiscard]] bool existing_allocation_prevents_restart(const Plan& plan, AttemptEnd& end) const;
   /// Returns how the run continues after this cause; kEnd if it cannot continue. Changes the
   /// command if the next attempt runs on fewer nodes of the allocation (RetryOptions::min_nodes).
   [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
@@ -135,7 +135,7 @@ class RunLeader {
   /// Returns true if the controller must be asked whether Slurm queues the job again although the
   /// run has completed.
   [[nodiscard]] bool may_be_requeued(const AttemptEnd& end) const {
-    return controller_ && !options_.is_borrowed && end.code == 0 &&
+    return controller_ && !options_.uses_existing_allocation && end.code == 0 &&
            (end.had_grace || history_.was_preempted());
   }
   void record_end(const AttemptEnd& end) {

@@ -7,7 +7,7 @@
 #   $api, $slurm          the version of the API that dlrun is expected to use; Slurm's release
 #   $jobs_path_variable   the PATH of the jobs, which has the testbed's Slurm
 #   served_versions       prints the versions that the server serves, the oldest first
-#   takes_numbers_as_text succeeds if the version of the API takes numbers as text, as v0.0.38 does
+#   api_is_v0038          succeeds if the version of the API takes numbers as text, as v0.0.38 does
 #   start_proxy MODE...   starts rest_proxy.py between dlrun and slurmrestd, at $dir/proxy
 #   stop_proxy            ends the proxy
 #   allow_servers [URL..] writes the testbed's server, the proxy and each URL into the user's
@@ -50,7 +50,7 @@ served_versions() {
         jq -r '.paths | keys[]' | sed -n 's#^/slurm/\(v[0-9.]*\)/job/submit$#\1#p' | sort -V
 }
 
-takes_numbers_as_text() { [[ $api == v0.0.38 ]]; }
+api_is_v0038() { [[ $api == v0.0.38 ]]; }
 
 teardown_file() {
     "$testbed/down"

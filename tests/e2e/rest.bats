@@ -62,11 +62,11 @@ compare_jobs() {
         --set 'slurm={mail-type: "BEGIN,END", mail-user: me@example.org, nice: "7"}'
     local words='time-min: "2", ntasks-per-socket: "1"'
     # sbatch of Slurm 26.05 refuses mincpus, and from v0.0.40 on dlrun refuses cores-per-socket.
-    ! takes_numbers_as_text || words+=', mincpus: "3", cores-per-socket: "4"'
+    ! api_is_v0038 || words+=', mincpus: "3", cores-per-socket: "4"'
     compare_jobs "${in_2037[@]}" --set "slurm={$words, deadline: 2037-02-02T00:00:00}"
     words='oversubscribe: true, spread-job: true, use-min-nodes: true, no-kill: true'
     compare_jobs "${in_2037[@]}" --set "slurm={$words, wckey: w, delay-boot: \"5\"}"
-    takes_numbers_as_text && return
+    api_is_v0038 && return
     compare_jobs "${in_2037[@]}" --set resources.nodes=2 --set resources.distribution=cyclic:block \
         --set resources.signal=B:USR1@90
     compare_jobs "${in_2037[@]}" --set 'slurm={contiguous: true, gpu-bind: closest}' \
@@ -200,7 +200,7 @@ YAML
         --set "$(via slurmrestd)" --set resources.hint=nomultithread \
         --set resources.clusters=other
     [[ $output == *"resources.clusters: "* ]]
-    if takes_numbers_as_text; then
+    if api_is_v0038; then
         submit_is_refused 2 "resources.distribution: slurmrestd (v0.0.38) cannot do" \
             --set "$(via slurmrestd)" --set resources.distribution=cyclic \
             --set resources.signal=B:USR1@60 --set 'slurm={contiguous: true}'

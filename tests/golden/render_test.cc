@@ -214,7 +214,7 @@ TEST_CASE("a resolved spec renders to the same script in any folder") {
 
 TEST_CASE("the scripts for an allocation that the user already has match their goldens") {
   PlanInputs borrowed = inputs(Target::kSlurm);
-  borrowed.is_borrowed = true;
+  borrowed.uses_existing_allocation = true;
   for (const char* name : {"known-bad-spare.yaml", "retry.yaml"}) {
     const auto file = golden::folder() / "specs" / name;
     const auto plan = make_plan(load(file), borrowed);

@@ -54,7 +54,7 @@ TEST_CASE(
   scene.attempt.on_autopsy(2, kWaits, scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);
   const auto event = scene.notes.last("autopsy");
-  CHECK(event["odd"] == 1);
+  CHECK(event["odd"] == 1);  // the ranks of the first group, which differs
   REQUIRE(event["groups"].size() == 2);
   CHECK(event["groups"][0] ==
         Json{{"ranks", "2"}, {"count", 1}, {"hosts", "n2"}, {"frames", kWaits}});

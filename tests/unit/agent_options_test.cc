@@ -19,7 +19,7 @@ TEST_CASE("lead's options end at the first --, and the command has all words aft
   CHECK(lead.name == "mnist");
   CHECK(lead.join_timeout == std::chrono::milliseconds(2500));
   CHECK(lead.forwards_usr1);
-  CHECK(lead.is_borrowed);
+  CHECK(lead.uses_existing_allocation);
   CHECK_FALSE(lead.local_ranks);
   CHECK(lead.command == Words{"srun", "-n2", "dlrun-agent", "rank", "--", "python"});
 }

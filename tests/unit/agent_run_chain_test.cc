@@ -76,7 +76,7 @@ TEST_CASE("only a job that a chain's submission queued has a number in the chain
   CHECK_FALSE(job_number_in_chain(options_of_chain(3), Env()));
   CHECK_FALSE(job_number_in_chain(options_of_chain(3), env_of_job("-1")));
   auto borrowed = options_of_chain(3);
-  borrowed.is_borrowed = true;
+  borrowed.uses_existing_allocation = true;
   CHECK_FALSE(job_number_in_chain(borrowed, first));
 }
 

@@ -57,7 +57,8 @@ TEST_CASE(
   CollectiveWatch watch(device, milliseconds(5));
   device.is_stuck = true;
   REQUIRE(watch.start_collective(successful_start));
-  REQUIRE(watch.check_not_aborted());  // wait() of a request on a device checks only this
+  // The wait() of a collective's request calls only check_not_aborted(), and succeeds here.
+  REQUIRE(watch.check_not_aborted());
   while (device.aborts == 0) watch.abort_if_failed_or_late();
   CHECK_FALSE(device.is_busy());
   const auto settled = watch.wait_until_settled(milliseconds(10'000));

@@ -37,14 +37,14 @@ LaunchPlan components_plan(std::string_view text, Target target = Target::kSlurm
 }
 
 std::string plan_refusal(std::string_view text, Target target = Target::kSlurm,
-                         bool is_borrowed = false) {
+                         bool uses_existing_allocation = false) {
   LoadRequest request;
   request.file = "exp.yaml";
   request.text = std::string(text);
   request.current_dir = "/exp";
   PlanInputs inputs{"/runs", "/runs/.agents/h/dlrun-agent", "/runs/.agents/h/dlrun-trainer",
                     target};
-  inputs.is_borrowed = is_borrowed;
+  inputs.uses_existing_allocation = uses_existing_allocation;
   const auto plan = make_plan(loaded(request), inputs);
   REQUIRE_FALSE(plan.has_value());
   return format_diagnostics(plan.error());

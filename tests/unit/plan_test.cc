@@ -447,7 +447,7 @@ TEST_CASE(
     "the step in an allocation that the user already has gets every request that a step can make, "
     "once") {
   PlanInputs borrowed = inputs();
-  borrowed.is_borrowed = true;
+  borrowed.uses_existing_allocation = true;
   std::size_t planned_keys = 0;
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target != KeyTarget::kSbatch || row.option.name.empty()) continue;

@@ -389,19 +389,19 @@ TEST_CASE("a connection has six sessions for commands, and keeps others for rsyn
   REQUIRE(ssh);
   std::vector<UniqueFd> held;
   for (int i = 0; i < 6; ++i) {
-    auto session = ssh->take_session(false, std::chrono::seconds(0));
+    auto session = ssh->lock_session_slot(false, std::chrono::seconds(0));
     REQUIRE(session);
     held.push_back(std::move(*session));
   }
-  CHECK(error_text(ssh->take_session(false, std::chrono::seconds(0))).find("6 commands") !=
+  CHECK(error_text(ssh->lock_session_slot(false, std::chrono::seconds(0))).find("6 commands") !=
         std::string::npos);
-  CHECK(ssh->take_session(true, std::chrono::seconds(0)));
+  CHECK(ssh->lock_session_slot(true, std::chrono::seconds(0)));
   held.pop_back();
-  CHECK(ssh->take_session(false, std::chrono::seconds(0)));
+  CHECK(ssh->lock_session_slot(false, std::chrono::seconds(0)));
   host.master = MasterUse::kNone;
   const auto unshared = Ssh::of_host(host, env, false);
   REQUIRE(unshared);
-  CHECK_FALSE(unshared->take_session(false)->is_open());
+  CHECK_FALSE(unshared->lock_session_slot(false)->is_open());
 }
 
 TEST_CASE(

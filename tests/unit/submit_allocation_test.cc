@@ -33,7 +33,7 @@ Experiment experiment_of(const std::string& resources) {
   auto loaded = load_spec(request);
   if (!loaded) FAIL(format_diagnostics(loaded.error()));
   PlanInputs inputs{"/runs", "/runs/.agents/dlrun-agent", "/runs/.agents/dlrun-trainer"};
-  inputs.is_borrowed = true;
+  inputs.uses_existing_allocation = true;
   auto plan = make_plan(*loaded, inputs);
   if (!plan) FAIL(format_diagnostics(plan.error()));
   return Experiment{std::move(*loaded), std::move(*plan), std::move(request), std::move(inputs)};
