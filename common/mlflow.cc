@@ -204,7 +204,7 @@ std::string MlflowClient::find_or_create_run() {
     if (id.empty()) problem_ = "the server's answer names no run";
     return id;
   };
-  // The id of a run has letters, digits, '.', '_', '-' and '/' only, so it needs no escape.
+  // dlrun's id of the run has only letters, digits, '.', '_', '-' and '/', so it needs no escape.
   const auto found = call("POST", "runs/search",
                           {{"experiment_ids", MlflowJson::array({experiment})},
                            {"filter", fmt::format("tags.`{}` = '{}'", kRunTag, run_.run)},

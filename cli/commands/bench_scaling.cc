@@ -24,8 +24,8 @@ Result<> show(const Cli& cli, const ScalingOptions& options, const ScalingReques
   if (options.json) {
     print_json(scaling_json(request, measured, prediction));
   } else if (!measurements.empty()) {
-    const auto tables =
-        scaling_tables(measurements, prediction.models, prediction.modelled, prediction.unit);
+    const auto tables = scaling_tables(measurements, prediction.models, prediction.modelled,
+                                       prediction.modelled_work);
     print(cli, table(tables.measured));
     if (!tables.model.empty()) print(cli, "\n{}\n{}", tables.model, table(tables.modelled));
     print(cli, "\n{}", bar_chart(scaling_bars(measurements, prediction.modelled)));

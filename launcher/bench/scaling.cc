@@ -316,7 +316,7 @@ ScalingPrediction predict_for(const JobSpec& spec,
   ScalingPrediction prediction;
   prediction.models = fit_scaling(measurements, batch);
   prediction.modelled = predict_scaling(measurements, prediction.models, batch);
-  if (!is_trainer) prediction.unit = "sample each";
+  if (!is_trainer) prediction.modelled_work = "sample on each rank";
   return prediction;
 }
 

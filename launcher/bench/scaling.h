@@ -75,9 +75,9 @@ struct ScalingListener {
 struct ScalingPrediction {
   std::vector<ScalingModel> models;
   std::vector<ModelledRate> modelled;
-  /// The work for which the models give the time: "step", or "sample each" (one sample on each
-  /// rank) if the batch of the program is unknown.
-  const char* unit = "step";
+  /// The work for which the models give the time: "step", or "sample on each rank" if the batch of
+  /// the program is unknown.
+  const char* modelled_work = "step";
 };
 /// Fits the models to the rates of the experiment. The batch of a program other than the trainer is
 /// unknown; the models then describe one sample of each rank.

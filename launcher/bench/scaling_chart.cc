@@ -16,8 +16,8 @@ std::string span_text(double low, double high, Shown shown) {
   return first == last ? first : first + " to " + last;
 }
 
-std::string model_text(const std::vector<ScalingModel>& models, const char* unit) {
-  std::string text = fmt::format("modelled, not measured: n ranks take for a {}", unit);
+std::string model_text(const std::vector<ScalingModel>& models, const char* modelled_work) {
+  std::string text = fmt::format("modelled, not measured: n ranks take for a {}", modelled_work);
   for (std::size_t i = 0; i < models.size(); ++i) {
     const ScalingModel& m = models[i];
     text += fmt::format("{}{} + 2(n-1) x {} + 2(n-1)/n x {}", i == 0 ? " " : ", or ",
@@ -35,7 +35,7 @@ std::string model_text(const std::vector<ScalingModel>& models, const char* unit
 
 ScalingTables scaling_tables(const std::vector<ScalingMeasurement>& measurements,
                              const std::vector<ScalingModel>& models,
-                             const std::vector<ModelledRate>& modelled, const char* unit) {
+                             const std::vector<ModelledRate>& modelled, const char* modelled_work) {
   ScalingTables tables;
   tables.measured = {{"NODES", "RANKS", "SAMPLES/S", "SPEED-UP", "EFFICIENCY", "RUN"}};
   for (const ScalingMeasurement& m : measurements) {
@@ -47,7 +47,7 @@ ScalingTables scaling_tables(const std::vector<ScalingMeasurement>& measurements
                                m.run});
   }
   if (modelled.empty()) return tables;
-  tables.model = model_text(models, unit);
+  tables.model = model_text(models, modelled_work);
   tables.modelled = {{"RANKS", "SAMPLES/S, MODELLED", "EFFICIENCY, MODELLED"}};
   for (const ModelledRate& m : modelled) {
     tables.modelled.push_back(

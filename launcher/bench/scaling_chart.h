@@ -16,12 +16,12 @@ struct ScalingTables {
   TableRows modelled;  ///< empty if nothing is modelled
 };
 
-/// Return the tables and the bars. measurements: not empty, sorted by ranks. unit:
-/// ScalingPrediction::unit, the work for which the models give the time.
+/// Return the tables and the bars. measurements: not empty, sorted by ranks. modelled_work:
+/// of the ScalingPrediction.
 [[nodiscard]] ScalingTables scaling_tables(const std::vector<ScalingMeasurement>& measurements,
                                            const std::vector<ScalingModel>& models,
                                            const std::vector<ModelledRate>& modelled,
-                                           const char* unit);
+                                           const char* modelled_work);
 [[nodiscard]] BarChart scaling_bars(const std::vector<ScalingMeasurement>& measurements,
                                     const std::vector<ModelledRate>& modelled);
 

@@ -132,7 +132,7 @@ void import_directives(std::string_view script, ImportState& state) {
   }
 }
 
-void set_job_variables(ImportState& state) {
+void add_slurm_variables_from_keys(ImportState& state) {
   // The variables with which Slurm describes the request of a job.
   constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kVariables{{
       {"resources.nodes"_key, "SLURM_NNODES"},

@@ -104,8 +104,9 @@ struct Assignment {
 
 /// Sets keys from the #SBATCH lines.
 void import_directives(std::string_view script, ImportState& state);
-/// Sets the variables that describe the job, such as SLURM_NTASKS, from the keys.
-void set_job_variables(ImportState& state);
+/// Adds the variables that Slurm will set, such as SLURM_NTASKS, to the known variables. Their
+/// values follow from the keys.
+void add_slurm_variables_from_keys(ImportState& state);
 
 /// Reads a command that prepares the job: modules, conda, variables. Returns false if the command
 /// is none of these.

@@ -308,7 +308,7 @@ Result<ImportedSpec> import_script(const ImportRequest& import) {
   DLRUN_TRY(check_script(import));
   ImportState state;
   import_directives(import.script, state);
-  set_job_variables(state);
+  add_slurm_variables_from_keys(state);
   const auto commands = read_shell(import.script);
   DLRUN_TRY_ASSIGN(const ShellCommand* launch, launch_of(import, candidates_in(commands)));
   DLRUN_TRY(read_commands(import, commands, launch, state));

@@ -129,8 +129,8 @@ class OutputCopier {
   }
 
   /// Copies a link that stays inside the folder. The copy of any other link would lead nowhere.
-  /// A file system without links must not keep the files from being copied, so that a failure is
-  /// only reported.
+  /// A failure is only reported: a file system without links must not keep the files from being
+  /// copied.
   Result<> copy_link(const TreeEntry& entry, const fs::path& target) {
     if (!stays_inside(entry.path, entry.link)) return {};
     std::error_code error;

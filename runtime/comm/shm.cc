@@ -316,8 +316,8 @@ Result<std::unique_ptr<Communicator>> make_shm_communicator(const CommunicatorOp
 }
 
 Result<std::unique_ptr<Communicator>> make_shm_communicator(const CommunicatorOptions& options,
-                                                            std::uint64_t initial_count) {
-  DLRUN_TRY_ASSIGN(auto segment, ShmSegment::join(options, initial_count));
+                                                            std::uint64_t steps_before) {
+  DLRUN_TRY_ASSIGN(auto segment, ShmSegment::join(options, steps_before));
   return std::make_unique<ShmCommunicator>(std::move(segment));
 }
 

@@ -223,7 +223,7 @@ std::byte* ShmSegment::buffer(int rank, std::uint64_t step) const {
 }
 
 Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& options,
-                                                     std::uint64_t initial_count) {
+                                                     std::uint64_t steps_before) {
   if (options.world.nnodes > 1 || options.world.local_size != options.world.size) {
     return fail(Errc::kInvalid,
                 "shared memory reaches the ranks of one node, but this world's {} ranks are on {} "
@@ -239,7 +239,7 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
   DLRUN_TRY_ASSIGN(auto memory,
                    options.world.rank == 0 ? make_memory(options) : ask_for_memory(options));
   std::unique_ptr<ShmSegment> segment(new ShmSegment(options, std::move(memory)));
-  segment->step_ = initial_count;
+  segment->step_ = steps_before;
   auto ready = segment->map();
   if (ready && segment->rank_ == 0) ready = segment->hand_out(options);
   if (!ready) {

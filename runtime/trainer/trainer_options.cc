@@ -36,7 +36,7 @@ std::vector<Flag<Options>> make_flags() {
   std::vector<Flag<O>> flags{
       {"--dataset",
        text_in<O>(DLRUN_FIELD(data.dataset), "idx|mnist|cifar10|arrays|digits|patches"),
-       "format of the files in --data; patches are always generated in memory, and digits are "
+       "format of the files in --data; patches are always generated in memory, digits only "
        "without --data (digits)"},
       {"--data",
        {"DIR",

@@ -218,7 +218,7 @@ TEST_CASE(
   CHECK_FALSE(read_host("../far", {scene.folder.path()}));
 }
 
-TEST_CASE("the place of a mistake in a host's file is in a file, not in a preset") {
+TEST_CASE("a mistake in a host's file has an origin of the kind file, not preset") {
   HostFileScene scene;
   for (const char* text : {"shh: a\n", "ssh: [\n"}) {
     const auto host = scene.write_and_read(text);
