@@ -1,11 +1,9 @@
 #include "cli/run_argument.h"
 
-#include "launcher/runs/resolve.h"
-
 namespace dlrun {
 
-Result<IndexEntry> select_run(const Cli& cli, const std::string& text) {
-  return find_run(cli.env, cli.current_dir, text);
+Result<IndexEntry> select_run(const Cli& cli, const std::string& text, IdStart accepted) {
+  return find_run(cli.env, cli.current_dir, text, accepted);
 }
 
 Result<std::vector<IndexEntry>> select_runs(const Cli& cli, const std::vector<std::string>& texts) {

@@ -6,11 +6,13 @@
 
 #include "cli/cli.h"
 #include "launcher/runs/index.h"
+#include "launcher/runs/resolve.h"
 
 namespace dlrun {
 
 /// Returns the run that `text` names. launcher/runs/resolve.h lists the accepted forms.
-[[nodiscard]] Result<IndexEntry> select_run(const Cli& cli, const std::string& text);
+[[nodiscard]] Result<IndexEntry> select_run(const Cli& cli, const std::string& text,
+                                            IdStart accepted = IdStart::kAny);
 
 /// Returns the runs that the texts name. Fails at the first text that names no run.
 [[nodiscard]] Result<std::vector<IndexEntry>> select_runs(const Cli& cli,

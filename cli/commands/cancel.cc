@@ -35,7 +35,7 @@ Result<int> cancel(Cli& cli, const CancelOptions& options) {
     if (code == kExitOk) code = exit_code_of(error.code);
   };
   for (const auto& text : options.runs) {
-    const auto run = select_run(cli, text);
+    const auto run = select_run(cli, text, IdStart::kWithDate);
     if (!run) {  // dlrun goes on and cancels the runs after this one
       report_failure(run.error());
       continue;

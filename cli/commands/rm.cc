@@ -24,7 +24,7 @@ Result<int> remove_runs(Cli& cli, const RmOptions& options) {
   };
   std::vector<IndexEntry> runs;
   for (const auto& text : options.runs) {
-    auto run = select_run(cli, text);
+    auto run = select_run(cli, text, IdStart::kWithDate);
     if (run) {
       runs.push_back(std::move(*run));
     } else {

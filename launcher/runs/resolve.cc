@@ -67,13 +67,25 @@ std::optional<IndexEntry> run_with_job(const std::vector<IndexEntry>& entries,
   return std::nullopt;
 }
 
+/// Returns true if the start of an id has at least the name and the date of the run with this id.
+bool has_name_and_date(std::string_view start, const std::string& id) {
+  constexpr std::size_t kDateSize = std::string_view("-YYYYMMDD").size();
+  return start.size() >= name_of_id(id).size() + kDateSize;
+}
+
 /// Returns the caller's only run whose id starts with `text`. Fails with kUsage if there are
 /// several, and with kNotFound if there is none.
-Result<IndexEntry> run_with_id_prefix(const std::vector<IndexEntry>& entries,
-                                      std::string_view text) {
+Result<IndexEntry> run_with_id_prefix(const std::vector<IndexEntry>& entries, std::string_view text,
+                                      IdStart accepted) {
   std::vector<const IndexEntry*> matches;
+  const IndexEntry* too_short = nullptr;
   for (const auto& entry : entries) {
-    if (!text.empty() && entry.id.starts_with(text) && is_own(entry)) matches.push_back(&entry);
+    if (text.empty() || !entry.id.starts_with(text) || !is_own(entry)) continue;
+    if (accepted == IdStart::kWithDate && !has_name_and_date(text, entry.id)) {
+      too_short = &entry;
+    } else {
+      matches.push_back(&entry);
+    }
   }
   if (matches.size() == 1) return *matches.front();
   if (matches.size() > 1) {
@@ -85,6 +97,12 @@ Result<IndexEntry> run_with_id_prefix(const std::vector<IndexEntry>& entries,
       list += fmt::format("\n  ... and {} more", matches.size() - kShown);
     return fail(Errc::kUsage, "the ids of {} runs start with '{}':{}", matches.size(),
                 printable(text), list);
+  }
+  if (too_short != nullptr) {
+    return fail(Errc::kNotFound,
+                "no run '{}': for this command, the start of an id needs at least the run's name "
+                "and date; the id of another run is {}",
+                printable(text), too_short->id);
   }
   return fail(Errc::kNotFound,
               "no run '{}': neither a name, an id or its start, a job id, nor a run directory. "
@@ -104,16 +122,14 @@ Result<IndexEntry> refuse_older_run(const IndexEntry& found, const RunIndex& ind
       printable(found.name), describe(*deleted), found.id);
 }
 
-/// If `result` is "not found" and the text means a deleted run, returns an error that says so; else
-/// returns `result`.
-Result<IndexEntry> explain_deletion(std::string_view text, const RunIndex& index,
-                                    const std::filesystem::path& current_dir,
-                                    Result<IndexEntry> result) {
-  if (result || result.error().code != Errc::kNotFound || text.empty()) return result;
+/// Fails with kNotFound if the text is the name, the id or the path of a deleted run.
+Result<> check_not_deleted(std::string_view text, const RunIndex& index,
+                           const std::filesystem::path& current_dir) {
+  if (text.empty()) return {};
   const bool is_path = text.find('/') != std::string_view::npos;
   const auto path = (current_dir / std::filesystem::path(text)).lexically_normal();
   const auto deleted = DeletedRuns::beside(index).find(is_path ? path.native() : text);
-  if (!deleted) return result;
+  if (!deleted) return {};
   return fail(Errc::kNotFound, "no run '{}': {}", printable(text), describe(*deleted));
 }
 
@@ -158,7 +174,7 @@ std::optional<IndexEntry> run_of_directory(std::string_view text,
 }
 
 Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
-                               const std::filesystem::path& current_dir) {
+                               const std::filesystem::path& current_dir, IdStart accepted) {
   if (text.find('/') != std::string_view::npos) {
     if (auto run = run_of_directory(text, current_dir))
       return foreign_owner(run->path) ? *run : with_entry(std::move(*run), index);
@@ -188,7 +204,7 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
   const auto number =
       slash == std::string_view::npos ? std::nullopt : parse_int(text.substr(slash + 1));
   if (number && *number >= 0) {
-    const auto sweep = resolve_run(text.substr(0, slash), index, current_dir);
+    const auto sweep = resolve_run(text.substr(0, slash), index, current_dir, accepted);
     if (!sweep) return sweep;
     if (!is_sweep(sweep->path))
       return fail(Errc::kNotFound, "{} is not a sweep, so it has no point {}", sweep->id, *number);
@@ -206,11 +222,13 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
     }
     return with_entry(std::move(*run), index);
   }
-  return explain_deletion(text, index, current_dir, run_with_id_prefix(entries, text));
+  // The check comes first: after `dlrun rm mnist`, the text "mnist" must not mean mnist-large-...
+  DLRUN_TRY(check_not_deleted(text, index, current_dir));
+  return run_with_id_prefix(entries, text, accepted);
 }
 
 Result<IndexEntry> find_run(const Env& env, const std::filesystem::path& current_dir,
-                            std::string_view text) {
+                            std::string_view text, IdStart accepted) {
   const auto index = RunIndex::of_user(env);
   if (!index) {  // a path needs no index
     const auto run = run_of_directory(text, current_dir);
@@ -218,7 +236,7 @@ Result<IndexEntry> find_run(const Env& env, const std::filesystem::path& current
     if (run && (is_path || !foreign_owner(run->path))) return *run;
     return tl::unexpected(index.error());
   }
-  return resolve_run(text, *index, current_dir);
+  return resolve_run(text, *index, current_dir, accepted);
 }
 
 std::optional<IndexEntry> find_run_of_job(const Env& env, std::string_view job) {

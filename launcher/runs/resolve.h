@@ -13,6 +13,14 @@
 
 namespace dlrun {
 
+/// The starts of an id that refer to a run.
+enum class IdStart {
+  kAny,
+  /// Only a start that has at least the run's name and date: NAME-YYYYMMDD. For commands that end
+  /// or delete a run. For them, "mn" or "mnist-2" must not mean the run mnist-20261121-120000-00aa.
+  kWithDate,
+};
+
 /// Returns the run in the directory that text names; nullopt if that is not a run's directory.
 [[nodiscard]] std::optional<IndexEntry> run_of_directory(std::string_view text,
                                                          const std::filesystem::path& current_dir);
@@ -21,14 +29,16 @@ namespace dlrun {
 /// forms in the order above. If several runs have the name or the job id, returns the newest. Fails
 /// with kNotFound if there is none, and with kUsage if text is the start of several ids; the
 /// message lists them. Fails with kNotFound, too, if text is the name of a run that `dlrun rm` or
-/// `dlrun prune` deleted and that was newer than the others.
+/// `dlrun prune` deleted and that was newer than the others. The name or the id of a deleted run is
+/// never the start of another run's id.
 [[nodiscard]] Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
-                                             const std::filesystem::path& current_dir);
+                                             const std::filesystem::path& current_dir,
+                                             IdStart accepted = IdStart::kAny);
 
 /// Calls resolve_run() with the user's index. If the index cannot be opened, only a path names a
 /// run. Fails as resolve_run() does.
 [[nodiscard]] Result<IndexEntry> find_run(const Env& env, const std::filesystem::path& current_dir,
-                                          std::string_view text);
+                                          std::string_view text, IdStart accepted = IdStart::kAny);
 
 /// Returns the caller's run, sweep or point that has this Slurm job; nullopt if there is none, or
 /// if the index cannot be read. job: an id without the parts that Slurm adds in dependencies, such

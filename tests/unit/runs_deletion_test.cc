@@ -119,6 +119,36 @@ TEST_CASE_FIXTURE(DeletionFixture, "the name of a deleted run does not refer to 
   CHECK(resolve("mnist")->id == "mnist-20261121-140000-00cc");
 }
 
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "the name or the id of a deleted run is not the start of another run's id") {
+  const auto run = make_run(kOlder);
+  const auto large = make_run("mnist-large-20261121-130000-00bb");
+  REQUIRE(remove(run).has_value());
+  CHECK(holds(resolve("mnist").error().message, std::string(kOlder) + " was deleted on"));
+  CHECK(holds(resolve(kOlder).error().message, "was deleted on"));
+  CHECK(resolve("mnist-l")->id == large.id);
+}
+
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "for rm and cancel, the start of an id needs the run's name and date") {
+  const auto run = make_run("mnist-large-20261121-130000-00bb");
+  const auto by_hand = make_run("exp-42");
+  const auto resolved = [&](std::string_view text) {
+    return resolve_run(text, index, folder.path(), IdStart::kWithDate);
+  };
+  for (const char* start : {"m", "mnist", "mnist-large-", "mnist-large-2", "exp-4"}) {
+    CAPTURE(start);
+    const auto found = resolved(start);
+    REQUIRE_FALSE(found.has_value());
+    CHECK(found.error().code == Errc::kNotFound);
+    CHECK(holds(found.error().message, "needs at least the run's name and date"));
+    CHECK(resolve(start).has_value());
+  }
+  CHECK(resolved("mnist-large-20261121")->id == run.id);
+  CHECK(resolved("mnist-large")->id == run.id);
+  CHECK(resolved("exp-42")->id == by_hand.id);
+}
+
 TEST_CASE_FIXTURE(DeletionFixture, "a deleted run is forgotten after a year") {
   REQUIRE(remove(make_run(kOlder)).has_value());
   const auto deleted = DeletedRuns::beside(index);
