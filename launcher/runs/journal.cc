@@ -47,48 +47,54 @@ std::optional<Submission::State> state_of(std::string_view word) {
   return std::nullopt;
 }
 
-std::filesystem::path lock_path(const std::filesystem::path& run) {
-  return run / "submission.lock";
-}
+constexpr const char* kLockFile = "submission.lock";
 
 }  // namespace
 
 Result<SubmissionLock> SubmissionLock::take(const std::filesystem::path& run) {
+  const UniqueFd directory(::open(run.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.is_open())
+    return fail(Errc::kIo, "cannot make {}: {}", printable((run / kLockFile).string()),
+                errno_text(errno));
+  return take_in(directory.get(), run.filename().string());
+}
+
+Result<SubmissionLock> SubmissionLock::take_in(int directory, std::string_view run) {
+  UniqueFd again(::openat(directory, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
   // Retries for this time, because is_being_submitted() of another process holds a shared lock for
   // an instant.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
   for (;;) {
-    auto path = lock_path(run);
     // Opened without O_CLOEXEC: sbatch inherits the lock and keeps it if dlrun is killed.
-    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
-    if (!fd.is_open())
-      return fail(Errc::kIo, "cannot make {}: {}", printable(path.string()), errno_text(errno));
+    UniqueFd fd(::openat(directory, kLockFile, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
+    if (!again.is_open() || !fd.is_open())
+      return fail(Errc::kIo, "cannot make {}/{}: {}", printable(run), kLockFile, errno_text(errno));
     const bool is_held = ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     // The previous holder removes the file, possibly after this process has opened it. A lock on
     // the removed file would exclude no other process.
     struct stat ours {
     }, there{};
-    if (!is_held && ::fstat(fd.get(), &ours) == 0 && ::stat(path.c_str(), &there) == 0 &&
+    if (!is_held && ::fstat(fd.get(), &ours) == 0 &&
+        ::fstatat(directory, kLockFile, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
         ours.st_ino == there.st_ino)
-      return SubmissionLock{std::move(path), std::move(fd)};
+      return SubmissionLock{std::move(again), std::move(fd)};
     if (std::chrono::steady_clock::now() >= deadline) break;
     if (is_held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return fail(Errc::kRefused, "{}: another dlrun is submitting it",
-              printable(run.filename().string()));
+  return fail(Errc::kRefused, "{}: another dlrun is submitting it", printable(run));
 }
 
 SubmissionLock SubmissionLock::take_if_free(const std::filesystem::path& run) {
   auto lock = take(run);
-  return lock ? std::move(*lock) : SubmissionLock{lock_path(run), UniqueFd()};
+  return lock ? std::move(*lock) : SubmissionLock{UniqueFd(), UniqueFd()};
 }
 
 SubmissionLock::~SubmissionLock() {
-  if (fd_.is_open()) std::ignore = ::unlink(path_.c_str());
+  if (fd_.is_open()) std::ignore = ::unlinkat(directory_.get(), kLockFile, 0);
 }
 
 bool is_being_submitted(const std::filesystem::path& run) {
-  const UniqueFd fd(::open(lock_path(run).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  const UniqueFd fd(::open((run / kLockFile).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   return fd.is_open() && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -73,15 +74,18 @@ class SubmissionLock {
   /// Takes the lock. Fails with kRefused if another process holds it, and with kIo if its file
   /// cannot be created. On a file system without locks, returns a lock without effect.
   [[nodiscard]] static Result<SubmissionLock> take(const std::filesystem::path& run);
+  /// Does the same for the open directory of a run.
+  [[nodiscard]] static Result<SubmissionLock> take_in(int directory, std::string_view run);
   SubmissionLock(SubmissionLock&&) = default;
   SubmissionLock& operator=(SubmissionLock&&) = delete;
-  /// Removes the lock's file if this process holds the lock.
+  /// Removes the lock's file if this process holds the lock. Removes it from the directory in which
+  /// it was created, even if another directory has the path of the run by now.
   ~SubmissionLock();
 
  private:
-  SubmissionLock(std::filesystem::path path, UniqueFd fd)
-      : path_(std::move(path)), fd_(std::move(fd)) {}
-  std::filesystem::path path_;
+  SubmissionLock(UniqueFd directory, UniqueFd fd)
+      : directory_(std::move(directory)), fd_(std::move(fd)) {}
+  UniqueFd directory_;
   UniqueFd fd_;  ///< not open if take_if_free() could not take the lock
 };
 

@@ -354,7 +354,7 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
     return within(run.id, locked.error());
   // Take the lock after the check: for a run whose lock is held, the check returns the state
   // "pending".
-  DLRUN_TRY_ASSIGN(const auto lock, SubmissionLock::take(run.path));
+  DLRUN_TRY_ASSIGN(const auto lock, SubmissionLock::take_in(opened.run.get(), run.id));
   DLRUN_TRY_ASSIGN(const auto stamps, stamps_of(opened.run.get()));
   if (stamps != checked.stamps) return used_meanwhile_error(opened);
   TreeDeletion effect;

@@ -337,6 +337,20 @@ TEST_CASE_FIXTURE(DeletionFixture,
 }
 
 TEST_CASE_FIXTURE(DeletionFixture,
+                  "the lock of a submission is removed from the directory in which it was made") {
+  const auto run = make_run(kOlder);
+  put(outside / "submission.lock", "kept");
+  {
+    const auto lock = SubmissionLock::take(run.path);
+    REQUIRE(lock.has_value());
+    fs::rename(run.path, runs / "renamed");
+    fs::create_directory_symlink(outside, run.path);
+  }
+  CHECK(fs::exists(outside / "submission.lock"));
+  CHECK_FALSE(fs::exists(runs / "renamed" / "submission.lock"));
+}
+
+TEST_CASE_FIXTURE(DeletionFixture,
                   "a sweep is not deleted while one of its points is being resubmitted") {
   const auto sweep = make_run("lr-20261121-120000-00aa");
   put(sweep.path / "sweep.json", "{}");
