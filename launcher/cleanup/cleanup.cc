@@ -309,10 +309,7 @@ Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
 Result<TreeDeletion> delete_planned(const Env& env, RunInspector& inspector,
                                     const PlannedDeletion& planned, RunParts parts) {
   DLRUN_TRY_ASSIGN(const auto index, RunIndex::of_user(env));
-  if (planned.is_gone) {
-    DLRUN_TRY(forget_run(index, planned.run));
-    return TreeDeletion{};
-  }
+  if (planned.is_gone) return forget_run(index, planned.run);
   DLRUN_TRY_ASSIGN(const auto listing, index.list());
   Decider decider(inspector, listing.entries, parts);
   return delete_run(index, planned.run, planned.examined.identity, parts,
@@ -321,7 +318,7 @@ Result<TreeDeletion> delete_planned(const Env& env, RunInspector& inspector,
 
 TreeDeletion finish_deletions_beside(const CleanupPlan& plan) {
   TreeDeletion done;
-  for (const fs::path& folder : plan.folders) done += finish_deletions(folder);
+  for (const fs::path& folder : plan.folders) done += finish_deletions(folder).done;
   return done;
 }
 

@@ -8,10 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <map>
 #include <memory>
+
+#include <limits.h>
 
 #include "common/files.h"
 #include "common/text.h"
@@ -25,17 +28,51 @@ constexpr int kDeepest = 64;
 constexpr const char* kIsMounted = "it is a mount point";
 constexpr std::uint64_t kBlockBytes = 512;  // the unit of st_blocks on Linux
 
-UniqueFd open_below(int directory, const std::string& name) {
-  return UniqueFd(
-      ::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+/// Returns the path of an open directory; empty if /proc cannot tell it.
+std::string path_of(int directory) {
+  std::array<char, 4 * PATH_MAX> path{};
+  const ssize_t size =
+      ::readlink(fmt::format("/proc/self/fd/{}", directory).c_str(), path.data(), path.size());
+  return size <= 0 || path.front() != '/'
+             ? std::string()
+             : std::string(path.data(), static_cast<std::size_t>(size));
 }
 
-/// Returns true if another file system, or another part of the same one, is mounted at this name.
-bool is_mount_point(int directory, const std::string& name) {
-  struct statx info {};
-  return ::statx(directory, name.c_str(), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_BASIC_STATS,
-                 &info) == 0 &&
-         (info.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+/// Replaces the escapes of mountinfo, such as \040 for a space.
+std::string without_octal_escapes(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto digits = text.substr(i).starts_with('\\') ? text.substr(i + 1, 3) : "";
+    if (digits.size() == 3 && digits.find_first_not_of("01234567") == std::string_view::npos) {
+      plain += static_cast<char>((digits[0] - '0') * 64 + (digits[1] - '0') * 8 + digits[2] - '0');
+      i += 3;
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
+/// Returns true if /proc/self/mountinfo has a mount at this name, or if it cannot be read. For
+/// systems on which statx() does not report mount points.
+bool is_in_mountinfo(int directory, const std::string& name) {
+  const std::string path = path_of(directory);
+  const UniqueFd file(::open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC));
+  if (path.empty() || !file.is_open()) return true;
+  std::string text;
+  std::array<char, 65536> buffer;
+  ssize_t got = 0;
+  while ((got = ::read(file.get(), buffer.data(), buffer.size())) > 0)
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  if (got < 0 || text.empty()) return true;
+  const std::string wanted = (path == "/" ? "" : path) + "/" + name;
+  for (const std::string_view line : split(text, '\n')) {
+    const auto fields = split(line, ' ');
+    constexpr std::size_t kMountPoint = 4;  // proc(5)
+    if (fields.size() > kMountPoint && without_octal_escapes(fields[kMountPoint]) == wanted)
+      return true;
+  }
+  return false;
 }
 
 std::uint64_t bytes_of(const struct stat& info) {
@@ -50,9 +87,12 @@ void add_bytes(TreeSize& size, const struct stat& info, bool is_checkpoint) {
 /// Measures a tree on one device.
 class TreeMeter {
  public:
-  explicit TreeMeter(dev_t device) : device_(device) {}
+  explicit TreeMeter(dev_t device, DirectoryVisitor visit = {})
+      : device_(device), visit_(std::move(visit)) {}
 
-  void add(int directory, const std::string& name, bool is_checkpoint, int depth) {
+  /// where: the path of the directory from the top; empty for the top.
+  void add(int directory, const std::string& name, const std::string& where, bool is_checkpoint,
+           int depth) {
     struct stat info {};
     if (::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return;
     if (!S_ISDIR(info.st_mode)) {
@@ -68,15 +108,16 @@ class TreeMeter {
     }
     const bool is_below_checkpoint = is_checkpoint || name == kCheckpointFolder;
     add_bytes(size_, info, is_below_checkpoint);
-    add_all(below.get(), is_below_checkpoint, depth + 1);
+    add_all(below.get(), where.empty() ? name : where + "/" + name, is_below_checkpoint, depth + 1);
   }
-  void add_all(int directory, bool is_checkpoint, int depth) {
+  void add_all(int directory, const std::string& where, bool is_checkpoint, int depth) {
     const auto names = names_in(directory);
     if (!names) {
       ++size_.unread;
       return;
     }
-    for (const std::string& name : *names) add(directory, name, is_checkpoint, depth);
+    if (visit_ && depth > 0) visit_(where, directory, *names);
+    for (const std::string& name : *names) add(directory, name, where, is_checkpoint, depth);
   }
   [[nodiscard]] const TreeSize& size() const { return size_; }
 
@@ -89,6 +130,7 @@ class TreeMeter {
   }
 
   dev_t device_;
+  DirectoryVisitor visit_;
   TreeSize size_;
   /// By inode, for files with several links: the number of links seen so far.
   std::map<ino_t, nlink_t> links_;
@@ -112,7 +154,9 @@ class TreeDeleter {
   /// Deletes one entry of the top directory.
   void remove_one(const std::string& name) {
     struct stat info {};
-    const UniqueFd below = open_below(top_, name);
+    UniqueFd below = open_below(top_, name);
+    if (!below.is_open() && errno == EACCES && make_readable(top_, name))
+      below = open_below(top_, name);
     if (!below.is_open() || ::fstat(below.get(), &info) != 0 || info.st_dev != device_ ||
         is_mount_point(top_, name)) {
       remove(top_, name, "", false, 0);
@@ -165,7 +209,9 @@ class TreeDeleter {
       move_to_top(directory, name, path);
       return;
     }
-    const UniqueFd below = open_below(directory, name);
+    UniqueFd below = open_below(directory, name);
+    if (!below.is_open() && errno == EACCES && make_readable(directory, name))
+      below = open_below(directory, name);
     struct stat opened {};
     if (!below.is_open()) {
       const int error = errno;
@@ -224,6 +270,21 @@ class TreeDeleter {
     return is_changed;
   }
 
+  /// Does the same for a directory that cannot be opened.
+  static bool make_readable(int directory, const std::string& name) {
+    const int error = errno;
+    const UniqueFd below(
+        ::openat(directory, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat info {};
+    // fchmod() does not accept a descriptor of O_PATH.
+    const bool is_changed = below.is_open() && ::fstat(below.get(), &info) == 0 &&
+                            info.st_uid == ::geteuid() && (info.st_mode & S_IRWXU) != S_IRWXU &&
+                            ::chmod(fmt::format("/proc/self/fd/{}", below.get()).c_str(),
+                                    (info.st_mode & 07777U) | S_IRWXU) == 0;
+    errno = error;
+    return is_changed;
+  }
+
   void add_left(const std::string& path, const std::string& why) {
     if (++effect_.left == 1)
       effect_.why_left = fmt::format("{}: {}", path.empty() ? "." : path, why);
@@ -274,11 +335,27 @@ Result<std::vector<std::string>> names_in(int directory) {
   return names;
 }
 
-TreeSize measure_tree(int directory) {
+bool is_mount_point(int directory, const std::string& name) {
+  struct statx info {};
+  if (::statx(directory, name.c_str(), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_BASIC_STATS,
+              &info) != 0) {
+    if (errno == ENOENT) return false;
+  } else if ((info.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0) {
+    return (info.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+  }
+  return is_in_mountinfo(directory, name);
+}
+
+UniqueFd open_below(int directory, const std::string& name) {
+  return UniqueFd(
+      ::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+TreeSize measure_tree(int directory, const DirectoryVisitor& visit) {
   struct stat info {};
   if (::fstat(directory, &info) != 0) return {};
-  TreeMeter meter(info.st_dev);
-  meter.add_all(directory, false, 0);
+  TreeMeter meter(info.st_dev, visit);
+  meter.add_all(directory, "", false, 0);
   return meter.size();
 }
 
@@ -286,7 +363,7 @@ TreeSize measure_entry(int directory, const std::string& name) {
   struct stat info {};
   if (::fstat(directory, &info) != 0) return {};
   TreeMeter meter(info.st_dev);
-  meter.add(directory, name, false, 0);
+  meter.add(directory, name, "", false, 0);
   return meter.size();
 }
 

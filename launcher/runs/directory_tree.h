@@ -3,10 +3,12 @@
 // enters a mount point, or uses a path: each name is looked up in the directory that holds it.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "common/files.h"
 #include "common/result.h"
 
 namespace dlrun {
@@ -36,15 +38,29 @@ struct TreeDeletion {
 /// Returns the names in the directory, except "." and "..". Fails with kIo.
 [[nodiscard]] Result<std::vector<std::string>> names_in(int directory);
 
-/// Returns the size of everything below the directory.
-[[nodiscard]] TreeSize measure_tree(int directory);
+/// Returns true if another file system, or another part of the same one, is mounted at this name in
+/// the directory. Returns true, too, if neither statx() nor /proc can exclude it.
+[[nodiscard]] bool is_mount_point(int directory, const std::string& name);
+
+/// Opens a directory in the directory. The descriptor is not open, and errno is set, if the name
+/// does not exist, is no directory or cannot be read. Follows no link. Enters mount points.
+[[nodiscard]] UniqueFd open_below(int directory, const std::string& name);
+
+/// Receives a directory below the measured one: its path from there, its descriptor, and the names
+/// in it.
+using DirectoryVisitor = std::function<void(const std::string& path, int directory,
+                                            const std::vector<std::string>& names)>;
+
+/// Returns the size of everything below the directory. Calls visit for each directory that it
+/// reads, except the directory itself.
+[[nodiscard]] TreeSize measure_tree(int directory, const DirectoryVisitor& visit = {});
 /// Returns the size of one entry of the directory, with everything below it. Returns an empty size
 /// if it does not exist.
 [[nodiscard]] TreeSize measure_entry(int directory, const std::string& name);
 
 /// Deletes everything below the directory. Deletes the file `last` in it (empty: none) after all
 /// other entries, and keeps it if one of these could not be deleted. Makes directories of the
-/// caller writable if needed. Works for any depth.
+/// caller readable and writable if needed. Works for any depth.
 [[nodiscard]] TreeDeletion delete_tree(int directory, const std::string& last = {});
 /// Deletes one entry of the directory, with everything below it.
 [[nodiscard]] TreeDeletion delete_entry(int directory, const std::string& name);

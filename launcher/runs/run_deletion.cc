@@ -1,8 +1,12 @@
-// A deletion renames RUNS/ID to RUNS/.deleted-ID-XXXXXXXXXXXXXXXX, checks it again, and creates the
-// file `.deleted` in it. This file makes the deletion final: the run's index entry is removed, and
-// then its files. If a renamed directory does not have this file, the deletion was interrupted
-// before it was final. Another user who can rename entries of the runs folder cannot create the
-// file, because the directory is the caller's.
+// A deletion writes a mark into RUNS/ID, renames the directory to
+// RUNS/.deleted-ID-XXXXXXXXXXXXXXXX, checks it again, and renames the mark from `.deletion-planned`
+// to `.deleted`. This makes the deletion final: the run's index entry is removed, and then its
+// files. If the deletion is interrupted before it is final, the next one makes it final if the run
+// was not used since, and otherwise gives the directory its name back.
+//
+// The mark names the run, the new name and the inode of the directory. So another user who can
+// rename entries of the runs folder cannot make dlrun delete another directory of the caller. The
+// mark does not name the device, because a network file system has a different one on each host.
 
 #include "launcher/runs/run_deletion.h"
 
@@ -20,9 +24,11 @@
 
 #include "common/files.h"
 #include "common/json_read.h"
+#include "common/sha256.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
 #include "launcher/runs/deleted_runs.h"
+#include "launcher/runs/diagnostic_files.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/run_directory.h"
@@ -33,8 +39,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kRenamedPrefix = ".deleted-";
-constexpr const char* kFinalMark = ".deleted";  // in the renamed directory
-constexpr std::size_t kSuffixBytes = 8;         // written as 16 hex digits, after a hyphen
+constexpr const char* kPlannedMark = ".deletion-planned";  // in the run's directory
+constexpr const char* kFinalMark = ".deleted";
+constexpr std::size_t kLargestMark = 4096;
+constexpr std::size_t kSuffixBytes = 8;  // written as 16 hex digits, after a hyphen
 
 /// Files that change when a run is submitted, starts, restarts, ends, or is cancelled or
 /// resubmitted.
@@ -87,6 +95,60 @@ Result<> check_has_files_of_run(int directory, const fs::path& run) {
               printable(run.string()));
 }
 
+/// Reads a regular file of the caller in the directory. Returns "" if there is none.
+std::string own_file_in(int directory, const char* name, std::size_t limit_bytes) {
+  const UniqueFd file(
+      ::openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat info {};
+  if (!file.is_open() || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) ||
+      info.st_uid != ::geteuid() || static_cast<std::size_t>(info.st_size) > limit_bytes)
+    return {};
+  std::string text(static_cast<std::size_t>(info.st_size), '\0');
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t got = ::read(file.get(), text.data() + size, text.size() - size);
+    if (got <= 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  text.resize(size);
+  return text;
+}
+
+/// Returns whether the journal in the directory names this run: its command has the path of the
+/// run's script. Returns nullopt if there is no journal with a command.
+std::optional<bool> journal_names_run(int directory, const std::string& id) {
+  constexpr std::size_t kLimit = 1U << 20U;
+  const auto json = json_read::object_of(own_file_in(directory, "submission.json", kLimit));
+  const auto argv = json ? json->find("argv") : nlohmann::ordered_json::const_iterator();
+  if (!json || argv == json->end() || !argv->is_array() || argv->empty()) return std::nullopt;
+  return std::any_of(argv->begin(), argv->end(), [&](const nlohmann::ordered_json& word) {
+    return word.is_string() && word.get<std::string>().find("/" + id + "/") != std::string::npos;
+  });
+}
+
+/// Checks that the files in the directory are those of this run. Another user who can rename
+/// entries of the runs folder may have given the run's name to another directory of the caller.
+Result<> check_is_this_run(int directory, const fs::path& run) {
+  const std::string id = run.filename().string();
+  auto names_run = journal_names_run(directory, id);
+  if (!names_run) {
+    const UniqueFd array = open_below(directory, "array-0");
+    if (array.is_open()) names_run = journal_names_run(array.get(), id);
+  }
+  if (!names_run) {
+    // A run that was never submitted has only the plan. The run of a script that was submitted by
+    // hand has only `origin`, which has_name_of_run() has compared with the name.
+    constexpr std::size_t kLimit = 16U << 20U;
+    const auto plan = json_read::object_of(own_file_in(directory, "plan.json", kLimit));
+    names_run = name_of_id(id) == id || (plan && json_read::text(*plan, "name") == name_of_id(id));
+  }
+  if (*names_run) return {};
+  return fail(Errc::kUsage,
+              "{}: no file in it says that it is this run, so it is left alone. Look into it, and "
+              "delete it by hand",
+              printable(run.string()));
+}
+
 Result<OpenedRun> open_run(const fs::path& run) {
   OpenedRun opened;
   opened.name = run.filename().string();
@@ -119,6 +181,7 @@ Result<OpenedRun> open_run(const fs::path& run) {
                 "look into it, and delete it by hand",
                 printable(run.string()));
   DLRUN_TRY(check_has_files_of_run(opened.run.get(), run));
+  DLRUN_TRY(check_is_this_run(opened.run.get(), run));
   return opened;
 }
 
@@ -135,35 +198,50 @@ void add_stamps(int directory, std::string& text) {
   }
 }
 
-UniqueFd open_directory_in(int directory, const std::string& name) {
-  return UniqueFd(
-      ::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+bool has_sweep_record(int run) {
+  struct stat info {};
+  return ::fstatat(run, "sweep.json", &info, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/// Calls visit(directory) for the run's directory, and for the arrays and points of a sweep. Stops
-/// at the first failure.
-Result<> each_directory(int run, const std::function<Result<>(int)>& visit) {
-  DLRUN_TRY(visit(run));
-  struct stat info {};
-  if (::fstatat(run, "sweep.json", &info, AT_SYMLINK_NOFOLLOW) != 0) return {};
+/// Locks a run's directory. Returns false if another process holds the lock, and true on a file
+/// system without locks.
+bool lock_directory(int directory) {
+  return ::flock(directory, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
+/// Receives a directory, and its path from the run's directory: "", "array-0" or "array-0/7".
+using RunVisitor = std::function<Result<>(int directory, const std::string& where)>;
+
+/// Calls visit for the run's directory, and for the arrays and points of a sweep. Stops at the
+/// first failure. Calls mounted (empty: never) instead for a directory on which something is
+/// mounted.
+Result<> each_directory(int run, const RunVisitor& visit,
+                        const std::function<void(const std::string&)>& mounted = {}) {
+  DLRUN_TRY(visit(run, ""));
+  if (!has_sweep_record(run)) return {};
+  const auto open = [&](int parent, const std::string& name, const std::string& where) {
+    if (!mounted || !is_mount_point(parent, name)) return open_below(parent, name);
+    mounted(where);
+    return UniqueFd();
+  };
   DLRUN_TRY_ASSIGN(const auto arrays, names_in(run));
   for (const std::string& array : arrays) {
-    const UniqueFd folder =
-        array.starts_with("array-") ? open_directory_in(run, array) : UniqueFd();
+    const UniqueFd folder = array.starts_with("array-") ? open(run, array, array) : UniqueFd();
     if (!folder.is_open()) continue;
-    DLRUN_TRY(visit(folder.get()));
+    DLRUN_TRY(visit(folder.get(), array));
     DLRUN_TRY_ASSIGN(auto points, names_in(folder.get()));
     std::sort(points.begin(), points.end());
     for (const std::string& point : points) {
-      const UniqueFd below = parse_int(point) ? open_directory_in(folder.get(), point) : UniqueFd();
-      if (below.is_open()) DLRUN_TRY(visit(below.get()));
+      const std::string where = array + "/" + point;
+      const UniqueFd below = parse_int(point) ? open(folder.get(), point, where) : UniqueFd();
+      if (below.is_open()) DLRUN_TRY(visit(below.get(), where));
     }
   }
   return {};
 }
 
 /// Fails with kUsage if a process holds the lock of a submission in the directory.
-Result<> check_not_locked(int directory) {
+Result<> check_not_locked(int directory, const std::string&) {
   const UniqueFd lock(
       ::openat(directory, "submission.lock", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (lock.is_open() && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK)
@@ -174,7 +252,7 @@ Result<> check_not_locked(int directory) {
 /// Returns a text that changes when the run, or a point of the sweep, is used.
 Result<std::string> stamps_of(int run) {
   std::string text;
-  DLRUN_TRY(each_directory(run, [&](int directory) -> Result<> {
+  DLRUN_TRY(each_directory(run, [&](int directory, const std::string&) -> Result<> {
     add_stamps(directory, text);
     return {};
   }));
@@ -214,23 +292,68 @@ bool rename_to_new(int folder, const std::string& from, const std::string& to) {
          ::renameat(folder, from.c_str(), folder, to.c_str()) == 0;
 }
 
-/// Gives the directory its name back, and returns the error. If that name exists again, the error
-/// also says where the files are.
+/// The contents of a mark.
+struct DeletionMark {
+  std::string run, renamed;  ///< the names of the directory before and after the renaming
+  std::string inode;         ///< of the directory
+  std::string stamps;        ///< the SHA-256 of stamps_of() when the run's state was checked
+  bool operator==(const DeletionMark&) const = default;
+};
+
+DeletionMark mark_for(const std::string& run, const std::string& renamed, ino_t inode,
+                      const std::string& stamps) {
+  return {run, renamed, std::to_string(inode), sha256_of_text(stamps)};
+}
+
+/// Writes the mark of a planned deletion into the run's directory, and syncs it.
+Result<> write_mark(const OpenedRun& opened, const DeletionMark& mark) {
+  const nlohmann::ordered_json json{
+      {"run", mark.run}, {"renamed", mark.renamed}, {"inode", mark.inode}, {"stamps", mark.stamps}};
+  static_cast<void>(::unlinkat(opened.run.get(), kPlannedMark, 0));  // of an interrupted deletion
+  const UniqueFd file(::openat(opened.run.get(), kPlannedMark,
+                               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file.is_open()) return fail(Errc::kIo, "{}: {}", opened.name, errno_text(errno));
+  DLRUN_TRY(write_all(file.get(), json_read::dump(json) + "\n"));
+  if (::fsync(file.get()) != 0) return fail(Errc::kIo, "{}: {}", opened.name, errno_text(errno));
+  return {};
+}
+
+/// Reads a mark; nullopt if there is none, or if it is damaged or another user's.
+std::optional<DeletionMark> read_mark(int directory, const char* name) {
+  const auto json = json_read::object_of(own_file_in(directory, name, kLargestMark));
+  if (!json) return std::nullopt;
+  return DeletionMark{json_read::text(*json, "run"), json_read::text(*json, "renamed"),
+                      json_read::text(*json, "inode"), json_read::text(*json, "stamps")};
+}
+
+/// Gives the directory its name back, removes the mark, and returns the error. If that name exists
+/// again, the error also says where the files are.
 tl::unexpected<Error> put_back(const OpenedRun& opened, const std::string& renamed, Error why) {
-  if (!rename_to_new(opened.parent.get(), renamed, opened.name))
+  if (!rename_to_new(opened.parent.get(), renamed, opened.name)) {
     why.message +=
         fmt::format("; its files are in {}, because {} exists again", renamed, opened.name);
+  }
+  static_cast<void>(::unlinkat(opened.run.get(), kPlannedMark, 0));
   return tl::unexpected<Error>(std::move(why));
 }
 
-/// Renames the run's directory, and makes its deletion final if it is still the directory that was
-/// checked and nothing has used it since. Returns the new name.
+/// Makes the deletion of a renamed directory final.
+bool make_final(int directory) {
+  return ::renameat(directory, kPlannedMark, directory, kFinalMark) == 0;
+}
+
+/// Marks and renames the run's directory, and makes its deletion final if it is still the directory
+/// that was checked and nothing has used it since. Returns the new name.
 Result<std::string> rename_for_deletion(const OpenedRun& opened, const CheckedState& checked) {
   const std::string renamed =
       fmt::format("{}{}-{}", kRenamedPrefix, opened.name, random_hex(kSuffixBytes));
+  DLRUN_TRY(
+      write_mark(opened, mark_for(opened.name, renamed, opened.identity.inode, checked.stamps)));
   if (!rename_to_new(opened.parent.get(), opened.name, renamed)) {
+    const int error = errno;
+    static_cast<void>(::unlinkat(opened.run.get(), kPlannedMark, 0));
     return fail(Errc::kIo, "{}: cannot be renamed, so it is left alone: {}", opened.name,
-                errno_text(errno));
+                errno_text(error));
   }
   if (identity_in(opened.parent.get(), renamed) != opened.identity) {
     return put_back(opened, renamed,
@@ -241,9 +364,7 @@ Result<std::string> rename_for_deletion(const OpenedRun& opened, const CheckedSt
   const auto stamps = stamps_of(opened.run.get());
   if (!stamps || *stamps != checked.stamps)
     return put_back(opened, renamed, used_meanwhile_error(opened).value());
-  const UniqueFd mark(
-      ::openat(opened.run.get(), kFinalMark, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!mark.is_open())
+  if (!make_final(opened.run.get()))
     return put_back(opened, renamed,
                     {Errc::kIo, fmt::format("{}: {}", opened.name, errno_text(errno))});
   // If this process was stopped for minutes, another dlrun may have given the directory its name
@@ -281,30 +402,135 @@ TreeDeletion delete_renamed(int parent, const std::string& name, int directory) 
   return effect;
 }
 
-/// Calls visit(directory, name) for each entry that RunParts::kDiagnostics covers. Visits only
-/// names that dlrun gives, because a program may keep checkpoints under any other name.
-Result<> each_diagnostic(int run, const std::function<void(int, const std::string&)>& visit) {
-  return each_directory(run, [&](int directory) -> Result<> {
-    DLRUN_TRY_ASSIGN(const auto names, names_in(directory));
-    for (const std::string& name : names) {
-      const bool is_log =
-          name == "local.out" ||
-          ((name.starts_with("slurm-") || name.starts_with("task-")) && name.ends_with(".out"));
-      struct stat info {};
-      if (is_log && ::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-          !S_ISDIR(info.st_mode))
-        visit(directory, name);
+/// Visits the files that RunParts::kDiagnostics covers.
+Result<> each_diagnostic(int run, const fs::path& path, const DiagnosticVisitor& visitor) {
+  const std::string checkpoints = checkpoint_folder_of(path);
+  return each_directory(
+      run,
+      [&](int directory, const std::string& where) {
+        DiagnosticVisitor here = visitor;
+        here.mounted = [&](const std::string& folder) {
+          visitor.mounted(where.empty() ? folder : where + "/" + folder);
+        };
+        return find_diagnostics(directory, checkpoints, here);
+      },
+      visitor.mounted);
+}
+
+Result<TreeDeletion> delete_diagnostics(int run, const fs::path& path) {
+  TreeDeletion effect;
+  DiagnosticVisitor visitor;
+  visitor.file = [&](int folder, const std::string& name) { effect += delete_entry(folder, name); };
+  visitor.folder = [](int parent, const std::string& name) {
+    static_cast<void>(::unlinkat(parent, name.c_str(), AT_REMOVEDIR));  // only if it is empty
+  };
+  visitor.mounted = [&](const std::string& folder) {
+    effect += TreeDeletion{{}, 1, folder + ": it is a mount point"};
+  };
+  DLRUN_TRY(each_diagnostic(run, path, visitor));
+  return effect;
+}
+
+/// Finishes an interrupted deletion, or gives the directory its old name back if the run was used
+/// before the deletion was final. Does nothing if the directory does not have the mark of its own
+/// deletion.
+void finish_deletion(int folder, const std::string& name, const std::string& before,
+                     FinishedDeletions& effect) {
+  const UniqueFd directory = open_below(folder, name);
+  struct stat info {};
+  if (!directory.is_open() || ::fstat(directory.get(), &info) != 0 || info.st_uid != ::geteuid())
+    return;
+  const auto final_mark = read_mark(directory.get(), kFinalMark);
+  const auto mark = final_mark ? final_mark : read_mark(directory.get(), kPlannedMark);
+  if (!mark || mark->run != before || mark->renamed != name ||
+      mark->inode != std::to_string(info.st_ino))
+    return;
+  // On a file system without locks, another dlrun may have renamed the directory just now, and may
+  // be about to make the deletion final.
+  constexpr std::int64_t kPatienceSeconds = 60;
+  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  const bool is_locked = ::flock(directory.get(), LOCK_EX | LOCK_NB) == 0;
+  if (!is_locked &&
+      (errno == EWOULDBLOCK || (!final_mark && now - info.st_ctim.tv_sec <= kPatienceSeconds))) {
+    effect.is_another_at_work = true;
+    return;
+  }
+  if (!final_mark) {
+    const auto stamps = stamps_of(directory.get());
+    if (!stamps || sha256_of_text(*stamps) != mark->stamps) {
+      if (rename_to_new(folder, name, before))
+        static_cast<void>(::unlinkat(directory.get(), kPlannedMark, 0));
+      return;
     }
-    for (const char* folder : {"logs", "debug", "autopsy", "trace", "profile"}) {
-      const UniqueFd below = open_directory_in(directory, folder);
-      if (!below.is_open()) continue;
-      DLRUN_TRY_ASSIGN(const auto inside, names_in(below.get()));
-      for (const std::string& name : inside) {
-        if (name.starts_with("attempt-") || name.ends_with(".log")) visit(below.get(), name);
-      }
-    }
-    return {};
-  });
+    if (!make_final(directory.get())) return;
+  }
+  TreeDeletion done = delete_renamed(folder, name, directory.get());
+  if (done.left > 0) done.why_left = name + "/" + done.why_left;
+  effect.done += done;
+}
+
+/// Fails with kUsage if the folder of the run may lack its file system: it does not exist, or it is
+/// empty although the index has several runs in it.
+Result<> check_folder_is_mounted(const RunIndex& index, const IndexEntry& run) {
+  const fs::path folder = run.path.parent_path();
+  const UniqueFd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened.is_open())
+    return fail(
+        Errc::kUsage,
+        "{}: the folder {} is missing, too. Its file system may not be mounted here, so the "
+        "run stays in the index",
+        run.id, printable(folder.string()));
+  const auto names = names_in(opened.get());
+  if (names && !names->empty()) return {};
+  DLRUN_TRY_ASSIGN(const auto listing, index.list());
+  const auto count =
+      std::count_if(listing.entries.begin(), listing.entries.end(),
+                    [&](const IndexEntry& one) { return one.path.parent_path() == folder; });
+  if (count < 2) return {};
+  return fail(Errc::kUsage,
+              "{0}: the folder {1} is empty, although {2} runs of your list were in it. Its file "
+              "system may not be mounted here, so the run stays in the list. If you have deleted "
+              "these runs by hand, make a file in the folder first: `touch {1}/deleted`",
+              run.id, printable(folder.string()), count);
+}
+
+/// Returns true if the path is that of an array, a point or a follow-up job of the run itself.
+bool is_own_part(const std::string& where) {
+  const auto parts = split(where, '/');
+  return (parts.size() <= 2 && parts[0].starts_with("array-") &&
+          (parts.size() == 1 || parse_int(parts[1]).has_value())) ||
+         (parts.size() == 1 && parts[0].starts_with("chain-"));
+}
+
+/// Returns true if the directory is another run: it has a job's claim, or both the name and the
+/// files of a run. A program may have a file `claim` or `events.jsonl` of its own.
+bool is_another_run(int directory, const std::string& where,
+                    const std::vector<std::string>& names) {
+  const auto has = [&](const char* name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  constexpr std::size_t kLimit = 1U << 20U;
+  if (has("claim")) {
+    const auto json = json_read::object_of(own_file_in(directory, "claim", kLimit));
+    if (json && !json_read::text(*json, "job").empty() && json->contains("token")) return true;
+  }
+  const std::string name = where.substr(where.rfind('/') + 1);
+  return name_of_id(name) != name &&
+         (has("claim") || has("events.jsonl") || has("submission.json") || has("sweep.json"));
+}
+
+/// Measures the run. Fails with kUsage if another run is inside its directory.
+Result<TreeSize> measure_alone(int run, const IndexEntry& entry) {
+  std::string inner;
+  const TreeSize size =
+      measure_tree(run, [&](const std::string& where, int directory, const auto& names) {
+        if (inner.empty() && !is_own_part(where) && is_another_run(directory, where, names))
+          inner = where;
+      });
+  if (inner.empty()) return size;
+  return fail(Errc::kUsage,
+              "{}: another run is inside its directory; delete that run first: `dlrun rm {}`",
+              entry.id, printable((entry.path / inner).string()));
 }
 
 /// Remembers the run as deleted, and removes it from the index. Does nothing if the index has
@@ -327,12 +553,16 @@ Result<ExaminedRun> examine_run(const IndexEntry& run, RunParts parts) {
   ExaminedRun examined;
   examined.identity = opened.identity;
   if (parts == RunParts::kAll) {
-    examined.size = measure_tree(opened.run.get());
+    DLRUN_TRY_ASSIGN(examined.size, measure_alone(opened.run.get(), run));
     return examined;
   }
-  DLRUN_TRY(each_diagnostic(opened.run.get(), [&](int directory, const std::string& name) {
-    examined.size += measure_entry(directory, name);
-  }));
+  DiagnosticVisitor visitor;
+  visitor.file = [&](int folder, const std::string& name) {
+    examined.size += measure_entry(folder, name);
+  };
+  visitor.folder = [](int, const std::string&) {};
+  visitor.mounted = [&](const std::string&) { ++examined.size.unread; };
+  DLRUN_TRY(each_diagnostic(opened.run.get(), run.path, visitor));
   return examined;
 }
 
@@ -346,9 +576,14 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
                 "alone",
                 printable(run.path.string()));
   }
-  // A search (sweep.ask) holds this lock as long as it may add points.
-  if (::flock(opened.run.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    return fail(Errc::kUsage, "{}: its search still runs", run.id);
+  // A search (sweep.ask) holds this lock as long as it may add points, and another rm or prune
+  // holds it until the run is deleted.
+  if (!lock_directory(opened.run.get())) {
+    return fail(Errc::kUsage, "{}: {}", run.id,
+                has_sweep_record(opened.run.get())
+                    ? "its search still runs, or another dlrun is deleting it"
+                    : "another dlrun is deleting it");
+  }
   DLRUN_TRY_ASSIGN(const auto checked, check_until_unchanged(opened, check));
   if (auto locked = each_directory(opened.run.get(), check_not_locked); !locked)
     return within(run.id, locked.error());
@@ -357,57 +592,43 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
   DLRUN_TRY_ASSIGN(const auto lock, SubmissionLock::take_in(opened.run.get(), run.id));
   DLRUN_TRY_ASSIGN(const auto stamps, stamps_of(opened.run.get()));
   if (stamps != checked.stamps) return used_meanwhile_error(opened);
-  TreeDeletion effect;
-  if (parts == RunParts::kDiagnostics) {
-    DLRUN_TRY(each_diagnostic(opened.run.get(), [&](int directory, const std::string& name) {
-      effect += delete_entry(directory, name);
-    }));
-    return effect;
-  }
+  if (parts == RunParts::kAll) DLRUN_TRY(measure_alone(opened.run.get(), run));
+  if (parts == RunParts::kDiagnostics) return delete_diagnostics(opened.run.get(), run.path);
   DLRUN_TRY_ASSIGN(const auto renamed, rename_for_deletion(opened, checked));
   const auto remembered = remember_as_deleted(index, run, word(checked.state));
-  effect = delete_renamed(opened.parent.get(), renamed, opened.run.get());
+  const auto effect = delete_renamed(opened.parent.get(), renamed, opened.run.get());
   if (!remembered)
     return within("the files are deleted, but the list of runs could not be changed",
                   remembered.error());
   return effect;
 }
 
-Result<> forget_run(const RunIndex& index, const IndexEntry& run) {
+Result<TreeDeletion> forget_run(const RunIndex& index, const IndexEntry& run) {
   struct stat info {};
   if (::lstat(run.path.c_str(), &info) == 0 || errno != ENOENT)
     return fail(Errc::kUsage, "{}: its directory exists", run.id);
-  if (::stat(run.path.parent_path().c_str(), &info) != 0)
-    return fail(
-        Errc::kUsage,
-        "{}: the folder {} is missing, too. Its file system may not be mounted here, so the "
-        "run stays in the index",
-        run.id, printable(run.path.parent_path().string()));
-  return remember_as_deleted(index, run, "");
+  DLRUN_TRY(check_folder_is_mounted(index, run));
+  auto effect = finish_deletions(run.path.parent_path(), run.path.filename().string());
+  if (::lstat(run.path.c_str(), &info) == 0)
+    return fail(Errc::kUsage,
+                "{}: its deletion was interrupted, and it was used before; it has its directory "
+                "again. Repeat the command to delete it",
+                run.id);
+  if (effect.is_another_at_work)
+    return fail(Errc::kUsage, "{}: another dlrun is deleting it", run.id);
+  DLRUN_TRY(remember_as_deleted(index, run, ""));
+  return std::move(effect.done);
 }
 
-TreeDeletion finish_deletions(const fs::path& runs_dir) {
-  TreeDeletion effect;
+FinishedDeletions finish_deletions(const fs::path& runs_dir, const std::string& only) {
+  FinishedDeletions effect;
   const UniqueFd folder(::open(runs_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const auto names = folder.is_open() ? names_in(folder.get()) : Result<std::vector<std::string>>();
   if (!folder.is_open() || !names) return effect;
   for (const std::string& name : *names) {
     const auto before = name_before(name);
-    if (!before) continue;
-    const UniqueFd directory = open_directory_in(folder.get(), name);
-    struct stat info {
-    }, mark{};
-    if (!directory.is_open() || ::fstat(directory.get(), &info) != 0 || info.st_uid != ::geteuid())
-      continue;
-    if (::fstatat(directory.get(), kFinalMark, &mark, AT_SYMLINK_NOFOLLOW) == 0) {
-      if (mark.st_uid == ::geteuid()) effect += delete_renamed(folder.get(), name, directory.get());
-      continue;
-    }
-    // Another dlrun may have renamed the directory just now, and may be about to create the mark.
-    constexpr std::int64_t kPatienceSeconds = 60;
-    const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-    if (now - info.st_ctim.tv_sec > kPatienceSeconds)
-      static_cast<void>(rename_to_new(folder.get(), name, *before));
+    if (before && (only.empty() || *before == only))
+      finish_deletion(folder.get(), name, *before, effect);
   }
   return effect;
 }

@@ -40,7 +40,7 @@ struct ExaminedRun {
 /// identity of the directory and the size of the parts. Fails with kNotFound if the directory does
 /// not exist. Fails with kUsage if the directory does not have a name that dlrun gives to runs, if
 /// the path is a symbolic link, if the directory has no files of a run, or if the run is another
-/// user's (ownership.h).
+/// user's (ownership.h), or if the files in the directory do not name this run.
 [[nodiscard]] Result<ExaminedRun> examine_run(const IndexEntry& run, RunParts parts);
 
 /// Returns the run's state, or fails with the reason why the run must stay. The check may write
@@ -58,14 +58,23 @@ using DeletionCheck = std::function<Result<RunState>()>;
                                               const DirectoryIdentity& examined, RunParts parts,
                                               const DeletionCheck& check);
 
-/// Removes a run without a directory from the index, and remembers its name. Fails with kUsage if
-/// the directory exists, or if the folder around it is missing, because its file system may just
-/// not be mounted.
-[[nodiscard]] Result<> forget_run(const RunIndex& index, const IndexEntry& run);
+/// The effect of finish_deletions().
+struct FinishedDeletions {
+  TreeDeletion done;
+  bool is_another_at_work = false;  ///< another process is deleting one of the directories
+};
 
-/// Deletes what interrupted deletions left in a runs folder. If a deletion was interrupted before
-/// it was final (run_deletion.cc), gives the directory its old name instead. Touches only
-/// directories of the caller that a deletion has renamed.
-[[nodiscard]] TreeDeletion finish_deletions(const std::filesystem::path& runs_dir);
+/// Removes a run without a directory from the index, and remembers its name. Before, finishes the
+/// interrupted deletion of the run, if there is one, and returns its effect. Fails with kUsage if
+/// the directory exists, if another dlrun is deleting it, or if the file system of its folder may
+/// not be mounted: the folder is missing, or it is empty although the index has several runs in it.
+[[nodiscard]] Result<TreeDeletion> forget_run(const RunIndex& index, const IndexEntry& run);
+
+/// Deletes what interrupted deletions left in a runs folder. only: the id of one run; empty: all
+/// runs. If a deletion was interrupted before it was final (run_deletion.cc), and the run was used
+/// before, gives the directory its old name instead. Touches only directories of the caller that a
+/// deletion has renamed.
+[[nodiscard]] FinishedDeletions finish_deletions(const std::filesystem::path& runs_dir,
+                                                 const std::string& only = {});
 
 }  // namespace dlrun

@@ -69,6 +69,7 @@ struct CleanupFixture {
     submission.token = std::string(32, 'a');
     submission.state = state;
     submission.job.id = job;
+    submission.argv = {"sbatch", (run / "job.sh").string()};
     REQUIRE(write_submission(run, submission).has_value());
   }
   static void record_end(const fs::path& run, int ended_days_ago) {

@@ -1,19 +1,32 @@
 // Tests the deletion of runs with real files, also while another thread changes them.
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <fstream>
+#include <functional>
+#include <optional>
 #include <thread>
 
 #include <doctest/doctest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
 
 #include "common/files.h"
+#include "common/sha256.h"
 #include "launcher/runs/deleted_runs.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/resolve.h"
@@ -42,10 +55,15 @@ struct DeletionFixture {
     fs::create_directories(path.parent_path());
     REQUIRE(write_file_atomic(path, text).has_value());
   }
+  /// Writes the journal of a refused submission.
+  static void put_journal(const fs::path& run) {
+    put(run / "submission.json",
+        fmt::format(R"({{"state":"refused","argv":["sbatch","{}/job.sh"]}})", run.string()));
+  }
   /// Creates a run with a journal and adds it to the index.
   IndexEntry make_run(const std::string& id, const std::string& created = "2026-11-21T12:00:00") {
     const IndexEntry entry{id, name_of_id(id), runs / id, created};
-    put(entry.path / "submission.json", R"({"state":"refused"})");
+    put_journal(entry.path);
     REQUIRE(index.add(entry).has_value());
     return entry;
   }
@@ -210,7 +228,7 @@ TEST_CASE_FIXTURE(DeletionFixture, "another directory at the run's path is not d
   const auto run = make_run(kOlder);
   const auto examined = examine_run(run, RunParts::kAll);
   fs::rename(run.path, runs / "elsewhere");
-  put(run.path / "submission.json", R"({"state":"refused"})");
+  put_journal(run.path);
   const auto done = delete_run(index, run, examined->identity, RunParts::kAll,
                                [] { return Result<RunState>(RunState::kCompleted); });
   REQUIRE_FALSE(done.has_value());
@@ -226,7 +244,7 @@ TEST_CASE_FIXTURE(DeletionFixture,
   const auto done = remove(run, [&] {
     if (!fs::exists(runs / "elsewhere")) {
       fs::rename(run.path, runs / "elsewhere");
-      put(run.path / "submission.json", R"({"state":"refused"})");
+      put_journal(run.path);
     }
     return Result<RunState>(RunState::kCompleted);
   });
@@ -263,11 +281,11 @@ TEST_CASE_FIXTURE(DeletionFixture,
   for (int i = 0; i < 300; ++i) {
     const std::string id = fmt::format("mnist-20261121-120000-{:04x}", i);
     const auto run = make_run(id);
-    std::atomic<bool> may_start{false}, is_claimed{false};
+    std::atomic<bool> may_start{false};
     std::thread job([&] {
       while (!may_start) std::this_thread::yield();
       for (volatile int spin = 0; spin < i * 500;) spin = spin + 1;
-      is_claimed = create_file_exclusive(run.path / "claim", "{}").has_value();
+      static_cast<void>(create_file_exclusive(run.path / "claim", "{}"));
     });
     const auto done = remove(run, [&] {
       may_start = true;
@@ -281,7 +299,6 @@ TEST_CASE_FIXTURE(DeletionFixture,
       CHECK_FALSE(fs::exists(run.path));
     } else {
       ++left;
-      CHECK(is_claimed);
       CHECK(fs::exists(run.path / "claim"));
       CHECK(fs::exists(run.path / "submission.json"));
       CHECK(index.find(id).has_value());
@@ -314,7 +331,7 @@ TEST_CASE_FIXTURE(
     CHECK(read_file(outside / "kept", 100).has_value());
     for (int file = 0; file < 50; ++file)
       CHECK(fs::exists(outside / "deep" / std::to_string(file)));
-    static_cast<void>(finish_deletions(runs));
+    static_cast<void>(finish_deletions(runs).done);
     CHECK(entries() == 0);
   }
 }
@@ -330,24 +347,13 @@ TEST_CASE_FIXTURE(DeletionFixture,
   {
     const UniqueFd search(::open(run.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     REQUIRE(::flock(search.get(), LOCK_EX | LOCK_NB) == 0);
+    CHECK(holds(remove(run).error().message, "another dlrun is deleting it"));
+    put(run.path / "sweep.json", "{}");
     CHECK(holds(remove(run).error().message, "its search still runs"));
+    fs::remove(run.path / "sweep.json");
   }
   CHECK(fs::exists(run.path / "submission.json"));
   CHECK(remove(run).has_value());
-}
-
-TEST_CASE_FIXTURE(DeletionFixture,
-                  "the lock of a submission is removed from the directory in which it was made") {
-  const auto run = make_run(kOlder);
-  put(outside / "submission.lock", "kept");
-  {
-    const auto lock = SubmissionLock::take(run.path);
-    REQUIRE(lock.has_value());
-    fs::rename(run.path, runs / "renamed");
-    fs::create_directory_symlink(outside, run.path);
-  }
-  CHECK(fs::exists(outside / "submission.lock"));
-  CHECK_FALSE(fs::exists(runs / "renamed" / "submission.lock"));
 }
 
 TEST_CASE_FIXTURE(DeletionFixture,
@@ -396,7 +402,7 @@ TEST_CASE_FIXTURE(DeletionFixture,
                   "the deletion of a copied run keeps the index entry of the original") {
   const auto run = make_run(kOlder);
   const IndexEntry copy{kOlder, "mnist", folder.path() / "copies" / kOlder, ""};
-  put(copy.path / "submission.json", R"({"state":"refused"})");
+  put_journal(copy.path);
   CHECK(remove(copy).has_value());
   CHECK_FALSE(fs::exists(copy.path));
   CHECK(resolve("mnist")->path == run.path);
@@ -416,47 +422,364 @@ TEST_CASE_FIXTURE(DeletionFixture, "a run with a file of another user is not del
   const auto renamed = runs / fmt::format(".deleted-{}-0123456789abcdef", kNewer);
   put(renamed / ".deleted", "");
   REQUIRE(::chown(renamed.c_str(), kOther, kOther) == 0);
-  static_cast<void>(finish_deletions(runs));
+  static_cast<void>(finish_deletions(runs).done);
   CHECK(fs::exists(renamed));
 }
 
-TEST_CASE_FIXTURE(DeletionFixture, "an interrupted deletion is finished only if it was decided") {
-  const auto decided = runs / fmt::format(".deleted-{}-0123456789abcdef", kOlder);
-  const auto undecided = runs / fmt::format(".deleted-{}-0123456789abcdef", kNewer);
-  put(decided / ".deleted", "");
-  put(decided / "ckpt" / "model.bin", "x");
-  put(undecided / "ckpt" / "model.bin", "x");
+namespace {
+
+/// A run whose deletion was interrupted after its directory was renamed.
+struct InterruptedFixture : DeletionFixture {
+  IndexEntry run{kOlder, "mnist", runs / kOlder, "2026-11-21T12:00:00.000Z"};
+  fs::path renamed = runs / fmt::format(".deleted-{}-0123456789abcdef", kOlder);
+
+  InterruptedFixture() {
+    put(renamed / "ckpt" / "model.bin", "x");
+    REQUIRE(index.add(run).has_value());
+  }
+  /// Writes a mark into a directory that has none of the files whose times the mark contains.
+  void mark(const char* name, const fs::path& directory, const std::string& run_id,
+            const std::string& new_name) const {
+    struct stat info {};
+    REQUIRE(::stat(directory.c_str(), &info) == 0);
+    std::string stamps;
+    for (int i = 0; i < 9; ++i) stamps += "-\n";
+    put(directory / name, fmt::format(R"({{"run":"{}","renamed":"{}","inode":"{}","stamps":"{}"}})",
+                                      run_id, new_name, info.st_ino, sha256_of_text(stamps)));
+  }
+  void mark(const char* name) const { mark(name, renamed, kOlder, renamed.filename().string()); }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(InterruptedFixture, "an interrupted deletion is finished") {
+  SUBCASE("it was final") {
+    mark(".deleted");
+  }
+  SUBCASE("it was not final, and the run was not used since") {
+    mark(".deletion-planned");
+  }
+  const auto effect = finish_deletions(runs);
+  CHECK(effect.done.freed.files == 2);
+  CHECK_FALSE(effect.is_another_at_work);
+  CHECK(entries() == 0);
+}
+
+TEST_CASE_FIXTURE(InterruptedFixture,
+                  "a run that was used before its deletion was final gets its directory back") {
+  mark(".deletion-planned");
+  put(renamed / "claim", "{}");
+  CHECK(finish_deletions(runs).done.freed.files == 0);
+  CHECK(fs::exists(run.path / "ckpt" / "model.bin"));
+  CHECK_FALSE(fs::exists(run.path / ".deletion-planned"));
+  CHECK(entries() == 1);
+}
+
+TEST_CASE_FIXTURE(InterruptedFixture,
+                  "rm of a run whose deletion was interrupted deletes its files, too") {
+  mark(".deletion-planned");
+  const auto done = forget_run(index, run);
+  REQUIRE(done.has_value());
+  CHECK(done->freed.files == 2);
+  CHECK(entries() == 0);
+  CHECK(index.list()->entries.empty());
+}
+
+TEST_CASE_FIXTURE(InterruptedFixture,
+                  "a run that another dlrun is deleting stays in the list, and so do its files") {
+  mark(".deletion-planned");
+  const UniqueFd other(::open(renamed.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  REQUIRE(::flock(other.get(), LOCK_EX | LOCK_NB) == 0);
+  CHECK(holds(forget_run(index, run).error().message, "another dlrun is deleting it"));
+  CHECK(index.find(kOlder).has_value());
+  CHECK(fs::exists(renamed / "ckpt" / "model.bin"));
+}
+
+TEST_CASE_FIXTURE(InterruptedFixture,
+                  "a directory is deleted only if it has the mark of its own deletion") {
+  const std::string name = renamed.filename().string();
+  SUBCASE("it has no mark") {}
+  SUBCASE("its mark is empty") {
+    put(renamed / ".deleted", "");
+  }
+  SUBCASE("its mark names another run") {
+    mark(".deleted", renamed, kNewer, name);
+  }
+  SUBCASE("its mark has another new name") {
+    mark(".deleted", renamed, kOlder, name + "0");
+  }
+  SUBCASE("its mark is that of another directory") {
+    mark(".deleted", outside, kOlder, name);
+    fs::rename(outside / ".deleted", renamed / ".deleted");
+  }
   put(runs / ".deleted-notes-about-experiments" / ".deleted", "");  // not the name of a deletion
   fs::create_directory_symlink(outside, runs / ".deleted-link-20261121-120000-0123456789abcdef");
-  const auto done = finish_deletions(runs);
-  CHECK(done.freed.files == 2);
-  CHECK_FALSE(fs::exists(decided));
-  CHECK(fs::exists(undecided / "ckpt" / "model.bin"));
+  CHECK(finish_deletions(runs).done.freed.files == 0);
+  CHECK(fs::exists(renamed / "ckpt" / "model.bin"));
   CHECK(fs::exists(runs / ".deleted-notes-about-experiments" / ".deleted"));
   CHECK(fs::exists(outside / "kept"));
 }
 
 TEST_CASE_FIXTURE(DeletionFixture,
+                  "a deletion that is killed at any time leaves the whole run, or is finished") {
+  int whole = 0, finished = 0;
+  std::chrono::microseconds duration{0};  // of the deletion that is not killed
+  constexpr int kKills = 60;
+  for (int i = -1; i < kKills; ++i) {
+    const auto run = make_run(fmt::format("mnist-20261121-120000-{:04x}", i + 1));
+    for (int file = 0; file < 20; ++file) put(run.path / "ckpt" / std::to_string(file), "x");
+    const auto start = std::chrono::steady_clock::now();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      static_cast<void>(remove(run));
+      ::_exit(0);
+    }
+    if (i < 0) {
+      REQUIRE(::waitpid(child, nullptr, 0) == child);
+      duration = std::chrono::duration_cast<std::chrono::microseconds>(
+          std::chrono::steady_clock::now() - start);
+      continue;
+    }
+    std::this_thread::sleep_for(duration * i / kKills);
+    ::kill(child, SIGKILL);
+    REQUIRE(::waitpid(child, nullptr, 0) == child);
+    CAPTURE(i);
+    static_cast<void>(finish_deletions(runs).done);
+    if (fs::exists(run.path)) {
+      ++whole;
+      CHECK(fs::exists(run.path / "ckpt" / "19"));
+      CHECK(index.find(run.id).has_value());
+      CHECK(remove(run).has_value());
+    } else {
+      ++finished;
+      CHECK(entries() == 0);
+    }
+    CHECK(entries() == 0);
+  }
+  MESSAGE("whole: ", whole, ", finished: ", finished);
+}
+
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "a directory of the caller that has the run's name is deleted only if its files "
+                  "name the run") {
+  const auto run = make_run(kOlder);
+  const auto other = make_run(kNewer);
+  fs::rename(run.path, runs / "hidden");
+  SUBCASE("another run") {
+    fs::rename(other.path, run.path);
+  }
+  SUBCASE("a folder with a job script") {
+    put(run.path / "job.sh", "#!/bin/bash");
+  }
+  SUBCASE("a folder with another plan") {
+    put(run.path / "job.sh", "#!/bin/bash");
+    put(run.path / "plan.json", R"({"name":"resnet"})");
+  }
+  const auto done = remove(run);
+  REQUIRE_FALSE(done.has_value());
+  CHECK(holds(done.error().message, "no file in it says that it is this run"));
+  CHECK(fs::exists(run.path));
+}
+
+TEST_CASE_FIXTURE(DeletionFixture, "a run that was never submitted is deleted by its plan") {
+  const IndexEntry run{kOlder, "mnist", runs / kOlder, ""};
+  put(run.path / "spec.yaml", "name: mnist");
+  put(run.path / "plan.json", R"({"name":"mnist"})");
+  CHECK(remove(run).has_value());
+  CHECK(entries() == 0);
+}
+
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "the lock of a submission is removed from the directory in which it was made") {
+  const auto run = make_run(kOlder);
+  put(outside / "submission.lock", "kept");
+  {
+    const auto lock = SubmissionLock::take(run.path);
+    REQUIRE(lock.has_value());
+    fs::rename(run.path, runs / "renamed");
+    fs::create_directory_symlink(outside, run.path);
+  }
+  CHECK(fs::exists(outside / "submission.lock"));
+  CHECK_FALSE(fs::exists(runs / "renamed" / "submission.lock"));
+}
+
+TEST_CASE_FIXTURE(DeletionFixture, "a run stays if another run is inside its directory") {
+  const auto run = make_run(kOlder);
+  put(run.path / "code" / "events.jsonl", "{}");  // a file of the user
+  put(run.path / "code" / "claim", "text");
+  CHECK(examine_run(run, RunParts::kAll).has_value());
+  SUBCASE("with the name of a run") {
+    put(run.path / "code" / "runs" / kNewer / "submission.json", "{}");
+  }
+  SUBCASE("with a claim") {
+    put(run.path / "code" / "run" / "claim", R"({"job":"42","token":"0123"})");
+  }
+  const auto done = remove(run);
+  REQUIRE_FALSE(done.has_value());
+  CHECK(holds(done.error().message, "another run is inside its directory"));
+  CHECK(holds(done.error().message, run.path.string() + "/code/run"));
+  CHECK(remove(run, RunParts::kDiagnostics).has_value());
+}
+
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "runs of a folder that is empty stay in the list, because the folder may lack "
+                  "its file system") {
+  const auto run = make_run(kOlder);
+  const auto other = make_run(kNewer);
+  fs::remove_all(run.path);
+  fs::remove_all(other.path);
+  CHECK(holds(forget_run(index, run).error().message, "may not be mounted"));
+  CHECK(index.find(kOlder).has_value());
+  put(runs / "deleted", "");
+  CHECK(forget_run(index, run).has_value());
+  CHECK(index.find(kNewer).has_value());
+}
+
+TEST_CASE_FIXTURE(DeletionFixture,
                   "the logs, profiles and traces of a run can be deleted without the rest of it") {
   const auto run = make_run(kOlder);
-  for (const char* diagnostic : {"logs/attempt-0/rank-0000.log", "debug/lead.log", "slurm-42.out",
-                                 "profile/attempt-0/rank-0000.nsys-rep", "trace/attempt-0.json"})
-    put(run.path / diagnostic, "x");
-  for (const char* kept : {"ckpt/step-1/model.bin", "model.pt", "code/best.pt", "logs/best.pt",
-                           "events.jsonl", "result.out"})
-    put(run.path / kept, "x");
-  CHECK(examine_run(run, RunParts::kDiagnostics)->size.files == 5);
+  const std::vector<std::string> diagnostics = {"logs/attempt-0/rank-0000.log",
+                                                "logs/attempt-10/server/rank-0001.log",
+                                                "debug/lead.log",
+                                                "debug/server-rank-0001.log",
+                                                "debug/trainer-0001.log",
+                                                "autopsy/attempt-0/rank-0000.txt",
+                                                "autopsy/attempt-0/rank-0.nccl-trace",
+                                                "slurm-42.out",
+                                                "profile/attempt-0/rank-0000.nsys-rep",
+                                                "trace/attempt-0.json",
+                                                "trace/attempt-0-rank-0001.json",
+                                                "local.out"};
+  const std::vector<std::string> kept_files = {
+      "ckpt/step-1/model.bin",  "model.pt",       "code/best.pt",        "logs/best.pt",
+      "events.jsonl",           "result.out",     "task-results.out",    "slurm-notes.out",
+      "logs/attempt-best/x.pt", "logs/tb.log/x",  "logs/attempt-0/x.pt", "logs/attempt-1",
+      "logs/attempt-best.pt",   "logs/train.log", "trace/attempt-x.json"};
+  for (const std::string& diagnostic : diagnostics) put(run.path / diagnostic, "x");
+  for (const std::string& kept : kept_files) put(run.path / kept, "x");
+  CHECK(examine_run(run, RunParts::kDiagnostics)->size.files == diagnostics.size());
   const auto done = remove(run, RunParts::kDiagnostics);
   REQUIRE(done.has_value());
-  CHECK(done->freed.files == 5);
-  for (const char* kept : {"ckpt/step-1/model.bin", "model.pt", "code/best.pt", "logs/best.pt",
-                           "events.jsonl", "result.out", "submission.json"}) {
+  CHECK(done->freed.files == diagnostics.size());
+  for (const std::string& kept : kept_files) {
     CAPTURE(kept);
     CHECK(fs::exists(run.path / kept));
   }
+  for (const std::string& diagnostic : diagnostics) {
+    CAPTURE(diagnostic);
+    CHECK_FALSE(fs::exists(run.path / diagnostic));
+  }
+  CHECK_FALSE(fs::exists(run.path / "autopsy" / "attempt-0"));  // it is empty
   CHECK_FALSE(fs::exists(run.path / "slurm-42.out"));
   CHECK(resolve("mnist")->path == run.path);
   CHECK(examine_run(run, RunParts::kDiagnostics)->size.files == 0);
+}
+
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "the logs in the checkpoint folder of a run are not deleted with its logs") {
+  const auto run = make_run(kOlder);
+  put(run.path / "plan.json",
+      R"({"program":[{"words":["--checkpoint-dir","logs/attempt-0"],"key":"checkpoint.dir"}]})");
+  put(run.path / "logs" / "attempt-0" / "rank-0000.log", "x");
+  put(run.path / "logs" / "attempt-1" / "rank-0000.log", "x");
+  CHECK(remove(run, RunParts::kDiagnostics)->freed.files == 1);
+  CHECK(fs::exists(run.path / "logs" / "attempt-0" / "rank-0000.log"));
+}
+
+namespace {
+
+/// Runs the function in a process with mounts of its own. Returns the function's text, or nullopt
+/// if this user cannot mount.
+std::optional<std::string> with_own_mounts(const std::function<std::string()>& function) {
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::unshare(CLONE_NEWNS) != 0 ||
+        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+      ::_exit(77);
+    static_cast<void>(write_all(ends[1], function()));
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got = 0; (got = ::read(ends[0], buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<std::size_t>(got));
+  ::close(ends[0]);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+    MESSAGE("skipped: only root can mount");
+    return std::nullopt;
+  }
+  CHECK(status == 0);
+  return text;
+}
+
+/// Lets statx() fail with ENOSYS in this process, as on an old kernel.
+bool forbid_statx() {
+  sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_statx, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{4, rules};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(DeletionFixture, "what is mounted inside a run is not deleted, and rm says so") {
+  const auto run = make_run(kOlder);
+  RunParts parts = RunParts::kAll;
+  std::string mounted = "a b";
+  bool has_statx = true;
+  SUBCASE("with statx") {}
+  SUBCASE("without statx") {
+    has_statx = false;
+  }
+  SUBCASE("with the logs alone") {
+    parts = RunParts::kDiagnostics;
+    mounted = "logs";
+  }
+  fs::create_directories(run.path / mounted);
+  put(outside / "attempt-0" / "rank-0000.log", "x");
+  const auto text = with_own_mounts([&]() -> std::string {
+    if (::mount(outside.c_str(), (run.path / mounted).c_str(), nullptr, MS_BIND, nullptr) != 0)
+      return "cannot mount";
+    if (!has_statx && !forbid_statx()) return "cannot forbid statx()";
+    const auto done = remove(run, parts);
+    return done ? fmt::format("{} left: {}", done->left, done->why_left) : done.error().message;
+  });
+  if (!text) return;
+  CHECK(*text == "1 left: " + mounted + ": it is a mount point");
+  CHECK(fs::exists(outside / "attempt-0" / "rank-0000.log"));
+  CHECK(fs::exists(outside / "kept"));
+}
+
+TEST_CASE_FIXTURE(DeletionFixture, "directories that their owner may not read are deleted") {
+  const auto top = runs / "top";
+  put(top / "closed" / "deep" / "file", "x");
+  constexpr uid_t kOther = 65534;
+  const bool is_root = ::geteuid() == 0;  // root may read all directories
+  for (const fs::path& path : {top, top / "closed", top / "closed" / "deep"}) {
+    if (is_root) REQUIRE(::chown(path.c_str(), kOther, kOther) == 0);
+  }
+  REQUIRE(::chmod((top / "closed" / "deep").c_str(), 0) == 0);
+  REQUIRE(::chmod((top / "closed").c_str(), 0) == 0);
+  const UniqueFd opened(::open(top.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (is_root && ::setuid(kOther) != 0) ::_exit(2);
+    ::_exit(delete_tree(opened.get()).left == 0 ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(fs::is_empty(top));
 }
 
 TEST_CASE_FIXTURE(DeletionFixture, "a run that was deleted by hand can be removed from the index") {
