@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -12,6 +13,7 @@
 #include "common/json_read.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
+#include "launcher/executors/slurm_parse.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/sweep_record.h"
 
@@ -25,11 +27,29 @@ namespace fs = std::filesystem;
 /// considered dead.
 constexpr std::chrono::hours kSubmissionPatience{1};
 
+/// Fails with kInvalid if the run has the array of a sweep and no sweep.json, so that the states of
+/// its points are unknown.
+Result<> check_is_no_damaged_sweep(const IndexEntry& run) {
+  struct stat info {};
+  for (const char* file : {"submission.json", "job.sh"}) {
+    if (::lstat((array_path(run.path, 0) / file).c_str(), &info) == 0)
+      return fail(Errc::kInvalid,
+                  "{0}: is a sweep whose sweep.json is missing, so it is left alone: a point may "
+                  "still run. If you are sure that all points have ended, delete {1} by hand; "
+                  "`dlrun rm {0}` then removes it from the list",
+                  run.id, printable(run.path.string()));
+  }
+  return {};
+}
+
 /// Returns the directories whose states decide about the run: the run's directory, or for a sweep
 /// the directories of its points. For a point that was resubmitted, returns the directory of the
 /// point and not of the new run, because the point's first job may still run.
 Result<std::vector<fs::path>> directories_of(const IndexEntry& run) {
-  if (!is_sweep(run.path)) return std::vector<fs::path>{run.path};
+  if (!is_sweep(run.path)) {
+    DLRUN_TRY(check_is_no_damaged_sweep(run));
+    return std::vector<fs::path>{run.path};
+  }
   DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
   std::vector<fs::path> points;
   for (const auto& point : sweep.points) points.push_back(point_path(run.path, point));
@@ -46,6 +66,24 @@ std::chrono::system_clock::time_point recorded_at(const fs::path& run) {
   return std::chrono::system_clock::from_time_t(newest);
 }
 
+/// Fails with kUsage if Slurm has put the job of an ended run back into the queue, for example
+/// because an administrator has requeued it. A job that still runs may also be the one that has
+/// recorded the end: its script ends a moment later.
+Result<> check_has_no_new_job(const std::string& id, const RunStatus& status) {
+  const auto& report = status.facts.report;
+  if (!report || report->phase == JobPhase::kEnded) return {};
+  const std::string start = utc_of_slurm_time(report->start);
+  const std::string& end = status.facts.record.end_time;
+  constexpr std::chrono::minutes kLongestEnd{5};
+  const bool is_old = end < utc_timestamp(std::chrono::system_clock::now() - kLongestEnd);
+  if (report->phase == JobPhase::kRunning && !is_old && (start.empty() || start <= end)) return {};
+  return fail(
+      Errc::kUsage,
+      "{}: has ended, but Slurm has its job {} again ({}), so it is left alone; `scancel {}` "
+      "ends the job",
+      id, report->job.id, printable(report->state), report->job.id);
+}
+
 /// Fails unless it is certain that the run, or the point of a sweep, has no job and gets none.
 Result<> check_is_done(const std::string& id, const fs::path& run, const RunStatus& status) {
   if (const auto& owner = status.facts.foreign)
@@ -54,7 +92,7 @@ Result<> check_is_done(const std::string& id, const fs::path& run, const RunStat
   if (is_unreachable(status))
     return fail(Errc::kUnavailable, "{}: is left alone, because its state is not known now: {}", id,
                 status.facts.why_unreachable);
-  if (is_over(status)) return {};
+  if (is_over(status)) return check_has_no_new_job(id, status);
   switch (status.state) {
     case RunState::kPending:
     case RunState::kRunning:
@@ -96,6 +134,13 @@ std::optional<std::pair<fs::path, std::string>> sweep_that_needs(const IndexEntr
   return is_named ? std::optional(std::pair(path, repeats)) : std::nullopt;
 }
 
+/// Returns the path without links, as far as it exists; the path itself if it cannot be read.
+fs::path real_path(const fs::path& path) {
+  std::error_code error;
+  auto real = fs::weakly_canonical(path, error);
+  return error ? path : real;
+}
+
 /// Returns true if `path` is below `folder`.
 bool is_below(const fs::path& path, const fs::path& folder) {
   const std::string start = folder.native() + "/";
@@ -114,7 +159,7 @@ class Decider {
                                       const std::set<fs::path>& sweeps_to_delete) {
     DLRUN_TRY(check_surroundings(run, sweeps_to_delete));
     DLRUN_TRY_ASSIGN(const auto directories, directories_of(run));
-    const auto states = inspector_.inspect_all(directories);
+    const auto states = inspector_.inspect_all(directories, {}, EndedRuns::kAskExecutor);
     return state_if_deletable(run, directories, states);
   }
 
@@ -145,7 +190,7 @@ class Decider {
       all.insert(all.end(), directories->begin(), directories->end());
       candidates.push_back({&run, std::move(*directories)});
     }
-    const auto states = inspector_.inspect_all(all);
+    const auto states = inspector_.inspect_all(all, {}, EndedRuns::kAskExecutor);
     std::span<const Result<RunStatus>> rest(states);
     for (const Candidate& one : candidates) {
       const auto states_of_run = rest.first(one.directories.size());
@@ -212,18 +257,31 @@ class Decider {
     }
     DLRUN_TRY(check_not_needed(run, sweeps_to_delete));
     if (parts_ == RunParts::kDiagnostics) return {};
+    const fs::path real_run = real_path(run.path);
     for (const IndexEntry& other : indexed_) {
       struct stat info {};
-      if (is_below(other.path, run.path) && ::lstat(other.path.c_str(), &info) == 0)
+      if (is_below(real_path_in_folder(other.path), real_run) &&
+          ::lstat(other.path.c_str(), &info) == 0)
         return fail(Errc::kUsage, "{}: the run {} is inside its directory; delete that run first",
                     run.id, other.id);
     }
     return {};
   }
 
+  /// Returns the run's path with the real path of the folder around it. Looks at each folder once,
+  /// because the index may have ten thousand runs of one folder.
+  fs::path real_path_in_folder(const fs::path& run) {
+    const fs::path folder = run.parent_path();
+    auto known = real_folders_.find(folder);
+    if (known == real_folders_.end())
+      known = real_folders_.emplace(folder, real_path(folder)).first;
+    return known->second / run.filename();
+  }
+
   RunInspector& inspector_;
   const std::vector<IndexEntry>& indexed_;
   RunParts parts_;
+  std::map<fs::path, fs::path> real_folders_;
 };
 
 bool is_directory_gone(const IndexEntry& run) {
@@ -298,6 +356,7 @@ Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
     if (last_time_of(run) < limit) old.push_back(run);
   }
   CleanupPlan plan = Decider(inspector, listing.entries, request.parts).decide_all(std::move(old));
+  plan.keeps_busy_runs = true;
   for (const IndexEntry& run : listing.entries) {
     const auto parent = run.path.parent_path();
     if (folder.empty() || fs::weakly_canonical(parent, error) == folder)

@@ -39,6 +39,9 @@ struct CleanupPlan {
   std::vector<PlannedDeletion> deletions;
   std::vector<KeptRun> kept;
   RunParts parts = RunParts::kAll;
+  /// A run that is used or deleted by another process meanwhile is no failure, because the user has
+  /// not named the run (prune).
+  bool keeps_busy_runs = false;
   /// The runs folders in which finish_deletions_beside() looks for interrupted deletions and
   /// finishes them.
   std::set<std::filesystem::path> folders;

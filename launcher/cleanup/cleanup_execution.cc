@@ -29,11 +29,17 @@ std::string planned_text(const CleanupPlan& plan) {
 }
 
 std::string deleted_text(const PlannedDeletion& planned, RunParts parts, const TreeSize& freed) {
-  if (planned.is_gone) return planned.run.id + ": was gone, and is no longer listed";
+  if (planned.is_gone && freed.files == 0)
+    return planned.run.id + ": was gone, and is no longer listed";
   return fmt::format(
       "deleted {}{} ({})",
       parts == RunParts::kAll ? "" : "the logs, traces, profiles and stacks of hung ranks of ",
       planned.run.id, size_text(freed));
+}
+
+/// Returns true if the error says that another process uses or has deleted the run.
+bool is_about_use(Errc code) {
+  return code == Errc::kUsage || code == Errc::kNotFound || code == Errc::kRefused;
 }
 
 Error left_error(const std::string& id, const TreeDeletion& done) {
@@ -75,6 +81,10 @@ CleanupResult clean_up(const Env& env, RunInspector& inspector, const CleanupPla
     const auto done = delete_planned(env, inspector, planned, plan.parts);
     result.runs.push_back(planned_deletion_json(planned));
     result.runs.back()["deleted"] = done && done->left == 0;
+    if (!done && plan.keeps_busy_runs && is_about_use(done.error().code)) {
+      listener.note(done.error().message);
+      continue;
+    }
     if (!done) {
       note_failure(done.error());
       continue;
@@ -90,6 +100,9 @@ CleanupResult clean_up(const Env& env, RunInspector& inspector, const CleanupPla
   if (earlier.freed.files > 0)
     listener.note(
         fmt::format("finished an earlier, interrupted deletion ({})", size_text(earlier.freed)));
+  if (earlier.left > 0)
+    listener.note(fmt::format("{} file{} of earlier deletions could not be deleted: {}",
+                              earlier.left, earlier.left == 1 ? "" : "s", earlier.why_left));
   result.freed += earlier.freed;
   if (const auto index = RunIndex::of_user(env))
     DeletedRuns::beside(*index).forget_old(std::chrono::system_clock::now());

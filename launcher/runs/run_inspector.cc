@@ -129,7 +129,8 @@ Result<RunStatus> RunInspector::inspect(const std::filesystem::path& run,
 }
 
 std::vector<Result<RunStatus>> RunInspector::inspect_all(
-    std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age) {
+    std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age,
+    EndedRuns ended) {
   // The elements of single_runs for one of `runs`.
   struct Range {
     std::size_t first = 0, count = 1;
@@ -156,7 +157,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(
     for (const auto& point : sweep->points)
       single_runs.push_back(current_run_of(point_path(run, point)));
   }
-  auto all = inspect_single_runs(single_runs, max_age);
+  auto all = inspect_single_runs(single_runs, max_age, ended);
   std::vector<Result<RunStatus>> result;
   for (const Range& range : ranges) {
     if (range.error) {
@@ -336,6 +337,12 @@ void add_answer(const JobQuestion& question) {
   }
 }
 
+/// Returns true if the run's files name a job of Slurm.
+bool is_slurm_run(const RunFacts& facts) {
+  const auto job = job_of(facts);
+  return job && job->cluster != kLocalCluster && !parse_local_job(job->id);
+}
+
 /// Returns true if Slurm reports no job of the run, and no process is submitting the run. Returns
 /// false for a point whose array has no token yet, and for a run on this machine: both may be about
 /// to start.
@@ -365,7 +372,8 @@ RunStatus conclude(const std::filesystem::path& run, RunFacts facts) {
 }  // namespace
 
 std::vector<Result<RunStatus>> RunInspector::inspect_single_runs(
-    std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age) {
+    std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age,
+    EndedRuns ended) {
   std::map<std::filesystem::path, Result<Submission>> outcomes;  // by the array's directory
   const auto outcome_of = [&](const std::filesystem::path& run,
                               const RunFacts& one) -> Result<Submission> {
@@ -387,7 +395,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_single_runs(
     facts.push_back(read_facts(run));
     if (!facts.back()) continue;
     RunFacts& f = *facts.back();
-    if (f.record.ended) continue;
+    if (f.record.ended && (ended == EndedRuns::kTrustRecord || !is_slurm_run(f))) continue;
     // From here on dlrun acts on the contents of the files, so their owner must be the caller.
     if (!f.foreign) f.foreign = foreign_owner(run);
     if (f.foreign) continue;

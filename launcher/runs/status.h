@@ -151,6 +151,14 @@ struct RunStatus {
 /// Returns the token with which the run's job was submitted; empty if the files name none.
 [[nodiscard]] std::string_view token_of(const RunFacts& facts);
 
+/// Whether the inspector also asks the executor about runs whose record has an end.
+enum class EndedRuns {
+  kTrustRecord,
+  /// For deletions: the report on the job is in facts.report, because Slurm may have queued the job
+  /// again. The state is that of the record, also if the executor does not answer.
+  kAskExecutor,
+};
+
 /// Determines the states of runs. One query for each executor and cluster serves all runs of a
 /// call, and its failure concerns only the runs of that cluster. More queries follow only for
 /// chains (retry.chain) whose first jobs have ended. Implemented in run_inspector.cc.
@@ -173,7 +181,8 @@ class RunInspector {
   /// points, each represented by its latest resubmission. If it is unknown whether Slurm accepted
   /// an array, this is looked up once for all points of the array.
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_all(
-      std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age = {});
+      std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age = {},
+      EndedRuns ended = EndedRuns::kTrustRecord);
 
   /// Reads the run's files. Starts no process and uses no network. Fails as inspect() does.
   [[nodiscard]] static Result<RunFacts> read_facts(const std::filesystem::path& run);
@@ -189,7 +198,8 @@ class RunInspector {
  private:
   /// Does the work of inspect_all() for runs that are no sweeps.
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_single_runs(
-      std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age);
+      std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age,
+      EndedRuns ended);
   /// Finds out the outcome of interrupted submissions of follow-up jobs. Sets facts.why_unreachable
   /// if Slurm does not answer.
   void find_follow_up_outcomes(const std::filesystem::path& run, RunFacts& facts);

@@ -7,6 +7,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <ctime>
 
 #include <doctest/doctest.h>
@@ -170,6 +171,89 @@ TEST_CASE_FIXTURE(CleanupFixture, "a run stays if it starts after the plan was m
   write_journal(run.path, Submission::State::kRefused, "");
   CHECK(remove(made.deletions[0]).has_value());
   CHECK_FALSE(fs::exists(run.path));
+}
+
+TEST_CASE_FIXTURE(CleanupFixture,
+                  "an ended run stays if Slurm has put its job into the queue again") {
+  const auto run = make_ended("a-20261121-120000-00aa", 50, 40);
+  set_answer_of_squeue("42|PENDING|BeginTime|||N/A||");
+  CHECK(has_part(why_kept(run), "Slurm has its job 42 again (PENDING)"));
+  set_answer_of_squeue("42|RUNNING|None|n1|N/A||");
+  CHECK(has_part(why_kept(run), "Slurm has its job 42 again (RUNNING)"));
+  // The script of a job runs on for a moment after the record has the end.
+  record_end(run.path, 0);
+  CHECK(plan({run}).deletions.size() == 1);
+  set_answer_of_squeue("42|COMPLETED|None|n1|N/A||");
+  record_end(run.path, 40);
+  CHECK(plan({run}).deletions.size() == 1);
+}
+
+TEST_CASE_FIXTURE(CleanupFixture, "a sweep whose sweep.json is missing stays") {
+  const auto sweep = make_sweep("lr-20261121-120000-00aa");
+  put(sweep.path / "spec.yaml", "name: lr");
+  fs::remove(sweep.path / "sweep.json");
+  CHECK(has_part(why_kept(sweep), "is a sweep whose sweep.json is missing"));
+}
+
+TEST_CASE_FIXTURE(CleanupFixture,
+                  "a run stays if another run is inside its directory through a link") {
+  const auto outer = make_ended("a-20261121-120000-00aa", 50, 40);
+  fs::create_directories(outer.path / "code");
+  fs::create_directory_symlink(outer.path / "code", folder.path() / "link");
+  const IndexEntry inner{"b-20261121-120000-00bb", "b",
+                         folder.path() / "link" / "b-20261121-120000-00bb", days_ago(45)};
+  put(inner.path / "submission.json", R"({"state":"refused"})");
+  REQUIRE(index().add(inner).has_value());
+  CHECK(has_part(why_kept(outer), "the run b-20261121-120000-00bb is inside its directory"));
+}
+
+TEST_CASE_FIXTURE(CleanupFixture,
+                  "a run that another process deletes is a failure of rm, and not of prune") {
+  const auto run = make_ended("a-20261121-120000-00aa", 50, 40);
+  RunInspector inspector(env);
+  PruneRequest request;
+  request.older_than = std::chrono::hours(24 * 30);
+  const auto pruning = plan_pruning(env, inspector, request);
+  REQUIRE(pruning.has_value());
+  const auto removal = plan({run});
+  fs::remove_all(run.path);
+  std::vector<std::string> notes, errors;
+  const CleanupListener listener{[](const std::string&) {},
+                                 [&](const std::string& text) { notes.push_back(text); },
+                                 [&](const Error& error) { errors.push_back(error.message); }};
+  CHECK_FALSE(clean_up(env, inspector, *pruning, listener).failure.has_value());
+  CHECK(notes.size() == 1);
+  CHECK(errors.empty());
+  CHECK(clean_up(env, inspector, removal, listener).failure == Errc::kNotFound);
+  CHECK(errors.size() == 1);
+}
+
+TEST_CASE_FIXTURE(CleanupFixture, "files of earlier deletions that cannot be deleted are named") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: only root can make a file immutable");
+    return;
+  }
+  const auto run = make_ended("a-20261121-120000-00aa", 50, 40);
+  const std::string name = ".deleted-b-20261121-120000-00bb-0123456789abcdef";
+  put(runs / name / "file", "x");
+  struct stat info {};
+  REQUIRE(::stat((runs / name).c_str(), &info) == 0);
+  put(runs / name / ".deleted", fmt::format(R"({{"run":"b-20261121-120000-00bb","renamed":"{}",)"
+                                            R"("inode":"{}"}})",
+                                            name, info.st_ino));
+  if (std::system(("chattr +i '" + (runs / name / "file").string() + "' 2>/dev/null").c_str())) {
+    MESSAGE("skipped: this file system has no immutable files");
+    return;
+  }
+  std::vector<std::string> notes;
+  const CleanupListener listener{[](const std::string&) {},
+                                 [&](const std::string& text) { notes.push_back(text); },
+                                 [](const Error&) {}};
+  RunInspector inspector(env);
+  CHECK_FALSE(clean_up(env, inspector, plan({run}), listener).failure.has_value());
+  REQUIRE(notes.size() == 1);
+  CHECK(has_part(notes[0], "1 file of earlier deletions could not be deleted: " + name + "/file"));
+  CHECK(std::system(("chattr -i '" + (runs / name / "file").string() + "'").c_str()) == 0);
 }
 
 TEST_CASE_FIXTURE(CleanupFixture, "a sweep is deleted as a whole, and only if all points ended") {
