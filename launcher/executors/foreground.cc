@@ -211,7 +211,14 @@ std::string_view host_of_local_job(std::string_view id) {
   return id.substr(0, id.find(':'));
 }
 
-bool has_local_process_ended(std::string_view id) {
+std::string own_pid_namespace() {
+  std::array<char, 64> name{};
+  const ssize_t size = ::readlink("/proc/self/ns/pid", name.data(), name.size());
+  return size > 0 ? std::string(name.data(), static_cast<std::size_t>(size)) : std::string();
+}
+
+bool has_local_process_ended(std::string_view id, std::string_view pid_namespace) {
+  if (pid_namespace.empty() || pid_namespace != own_pid_namespace()) return false;
   const auto parts = split(id, ':');
   const auto pid = parts.size() == 3 ? parse_int(parts[1]) : std::nullopt;
   std::array<char, 256> host{};

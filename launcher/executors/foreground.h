@@ -74,7 +74,13 @@ class ForegroundProcess {
 /// Returns the host in a local job's id.
 [[nodiscard]] std::string_view host_of_local_job(std::string_view id);
 
+/// Returns the PID namespace of this process, such as "pid:[4026531836]"; empty if unknown. A
+/// container may have the machine's host name and processes of its own.
+[[nodiscard]] std::string own_pid_namespace();
+
 /// Returns true if the local job's id names a process of this machine that no longer exists.
-[[nodiscard]] bool has_local_process_ended(std::string_view id);
+/// Returns false if the process has another PID namespace than the caller, or an unknown one
+/// (empty): it may still run, and its pid means nothing here.
+[[nodiscard]] bool has_local_process_ended(std::string_view id, std::string_view pid_namespace);
 
 }  // namespace dlrun

@@ -177,6 +177,7 @@ Result<std::optional<Submission>> read_submission(const std::filesystem::path& r
   submission.job = {json_read::text(*json, "cluster"), json_read::text(*json, "job")};
   if (auto checked = check_recorded_job(path, submission.job); !checked)
     return tl::unexpected(checked.error());
+  submission.pid_namespace = json_read::text(*json, "pid_namespace");
   submission.time = json_read::text(*json, "time");
   submission.message = json_read::text(*json, "message");
   submission.output = json_read::text(*json, "output");
@@ -202,6 +203,7 @@ Result<> write_submission(const std::filesystem::path& run, Submission submissio
   json["state"] = word_of(submission.state);
   json["cluster"] = submission.job.cluster;
   json["job"] = submission.job.id;
+  if (!submission.pid_namespace.empty()) json["pid_namespace"] = submission.pid_namespace;
   if (submission.server)
     json["server"] = {{"url", submission.server->url},
                       {"token_file", submission.server->token_file}};

@@ -24,6 +24,8 @@ struct Submission {
   State state = State::kIntent;
   /// The job. Its cluster is what queries pass to -M; kLocalCluster for a run on this machine.
   JobId job;
+  /// The PID namespace of a job on this machine (own_pid_namespace()); empty for other jobs.
+  std::string pid_namespace;
   /// The slurmrestd that got the job; nullopt: sbatch got it.
   std::optional<RestServer> server;
   /// The command that submitted or started the job. For a slurmrestd, the arguments that sbatch

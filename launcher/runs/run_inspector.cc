@@ -186,7 +186,7 @@ namespace {
 void record_lost_end(const std::filesystem::path& run, RunFacts& facts) {
   const auto job = job_of(facts);
   if (facts.record.ended || !job || job->cluster != kLocalCluster ||
-      !has_local_process_ended(job->id))
+      !has_local_process_ended(job->id, pid_namespace_of(facts)))
     return;
   constexpr const char* kMessage = "lead ended without recording an end";
   constexpr int kCode = 1;  // the signal is unknown by now

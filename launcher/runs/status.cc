@@ -357,6 +357,10 @@ std::string submitted_dependency(const RunFacts& facts) {
   return (later != nullptr ? later->submission : *facts.submission).dependency;
 }
 
+std::string_view pid_namespace_of(const RunFacts& facts) {
+  return facts.submission ? std::string_view(facts.submission->pid_namespace) : std::string_view();
+}
+
 std::string_view token_of(const RunFacts& facts) {
   if (facts.submission && !facts.submission->token.empty()) return facts.submission->token;
   return facts.claim ? std::string_view(facts.claim->token) : std::string_view();

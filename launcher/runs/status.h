@@ -139,6 +139,8 @@ struct RunStatus {
 [[nodiscard]] std::optional<JobId> claiming_job_of(const RunFacts& facts);
 /// Returns facts.chain_job, else claiming_job_of().
 [[nodiscard]] std::optional<JobId> job_of(const RunFacts& facts);
+/// Returns the PID namespace of a run on this machine; empty if the files do not have it.
+[[nodiscard]] std::string_view pid_namespace_of(const RunFacts& facts);
 /// Returns the dependency with which dlrun submitted the job, such as "afterok:12"; empty if there
 /// was none. A #SBATCH line of the script may still have one. For a chain of jobs, returns that of
 /// job_of().

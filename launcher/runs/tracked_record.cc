@@ -96,7 +96,9 @@ Result<> check_has_ended(const Env& env, const IndexEntry& run, const RunStatus&
 /// the end of the run in events.jsonl before its helper has written the last values to RUN/track.
 bool is_job_gone(const RunStatus& status, std::int64_t last_ms) {
   if (status.facts.report) return status.facts.report->phase == JobPhase::kEnded;
-  if (status.job.cluster == kLocalCluster && has_local_process_ended(status.job.id)) return true;
+  if (status.job.cluster == kLocalCluster &&
+      has_local_process_ended(status.job.id, pid_namespace_of(status.facts)))
+    return true;
   return is_patience_over(last_ms);
 }
 

@@ -26,6 +26,7 @@ Result<> start_script(const Context& context, const Job& job, const Allocation& 
   Submission submission;
   submission.token = random_hex(16);
   submission.job.cluster = kLocalCluster;
+  submission.pid_namespace = own_pid_namespace();
   submission.argv = {"bash", (run.path / "job.sh").string()};
   DLRUN_TRY(write_submission(run.path, submission));
   DLRUN_TRY(write_secrets(run.path, job.settings.secrets));

@@ -71,6 +71,7 @@ Result<std::pair<RunDirectory, ForegroundEnd>> record_and_run(const Context& con
   Submission submission;
   submission.token = random_hex(16);
   submission.job.cluster = kLocalCluster;
+  submission.pid_namespace = own_pid_namespace();
   submission.argv = {"bash", (run.path / "job.sh").string()};
   DLRUN_TRY(write_submission(run.path, submission));
   const SecretsRemoval removal{run.path};  // declared before `child`, and so destroyed after it

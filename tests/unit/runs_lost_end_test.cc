@@ -19,11 +19,13 @@ using Json = nlohmann::ordered_json;
 struct LocalRun {
   TemporaryDirectory folder;
   std::filesystem::path events = folder.path() / "events.jsonl";
-  explicit LocalRun(const std::string& job) {
+  explicit LocalRun(const std::string& job,
+                    const std::string& pid_namespace = own_pid_namespace()) {
     Submission submission;
     submission.token = std::string(32, 'a');
     submission.state = Submission::State::kSubmitted;
     submission.job = {std::string(kLocalCluster), job};
+    submission.pid_namespace = pid_namespace;
     REQUIRE(write_submission(folder.path(), submission).has_value());
     append({{"event", "claimed"}, {"attempt", 0}, {"job", job}});
   }
@@ -64,6 +66,16 @@ TEST_CASE(
   CHECK(again.state == RunState::kFailed);
   CHECK(again.detail == "lead ended without recording an end");
   CHECK(run.text() == written);
+}
+
+TEST_CASE("no end is written for a run whose lead has another PID namespace, or an unknown one") {
+  for (const char* pid_namespace : {"pid:[1]", ""}) {
+    CAPTURE(pid_namespace);
+    const LocalRun run(job_of_gone_process(), pid_namespace);
+    const std::string before = run.text();
+    CHECK_FALSE(is_over(run.status()));
+    CHECK(run.text() == before);
+  }
 }
 
 TEST_CASE("an end that lead wrote is kept, and no end is written for a living lead") {

@@ -294,6 +294,7 @@ TEST_CASE_FIXTURE(OwnershipFixture,
   submission.state = Submission::State::kSubmitted;
   // A process that no longer exists.
   submission.job = {std::string(kLocalCluster), local_job_id(::getpid()).value() + "1"};
+  submission.pid_namespace = own_pid_namespace();
   fs::create_directories(run);
   REQUIRE(write_submission(run, submission).has_value());
   const std::string claimed = to_checked_line({{"event", "claimed"}, {"attempt", 0}});
