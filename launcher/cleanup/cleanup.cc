@@ -42,6 +42,10 @@ Result<> check_is_no_damaged_sweep(const IndexEntry& run) {
   return {};
 }
 
+/// Slurm's answer that an ended run has no new job counts for this time. Otherwise a deletion of a
+/// thousand runs would ask Slurm a thousand times.
+constexpr std::chrono::minutes kAnswerCountsFor{1};
+
 /// Returns the directories whose states decide about the run: the run's directory, or for a sweep
 /// the directories of its points. For a point that was resubmitted, returns the directory of the
 /// point and not of the new run, because the point's first job may still run.
@@ -156,10 +160,10 @@ class Decider {
   /// Returns the run's state, or fails with the reason why the run stays. sweeps_to_delete: the
   /// paths of sweeps that are deleted before the run.
   Result<RunState> state_if_deletable(const IndexEntry& run,
-                                      const std::set<fs::path>& sweeps_to_delete) {
+                                      const std::set<fs::path>& sweeps_to_delete, EndedRuns ended) {
     DLRUN_TRY(check_surroundings(run, sweeps_to_delete));
     DLRUN_TRY_ASSIGN(const auto directories, directories_of(run));
-    const auto states = inspector_.inspect_all(directories, {}, EndedRuns::kAskExecutor);
+    const auto states = inspector_.inspect_all(directories, {}, ended);
     return state_if_deletable(run, directories, states);
   }
 
@@ -231,7 +235,7 @@ class Decider {
     if (!examined) {
       plan.kept.push_back({run, examined.error()});
     } else if (parts_ == RunParts::kAll || examined->size.files > 0) {
-      plan.deletions.push_back({run, *state, *examined});
+      plan.deletions.push_back({run, *state, *examined, false, std::chrono::steady_clock::now()});
     }
   }
 
@@ -322,7 +326,7 @@ Result<CleanupPlan> plan_removal(const Env& env, RunInspector& inspector,
   for (const IndexEntry& run : runs) {
     if (!seen.insert(run.path).second) continue;
     if (is_directory_gone(run)) {
-      gone.push_back({run, RunState::kUnknown, {}, true});
+      gone.push_back({run, RunState::kUnknown, {}, true, {}});
     } else {
       present.push_back(run);
     }
@@ -371,8 +375,10 @@ Result<TreeDeletion> delete_planned(const Env& env, RunInspector& inspector,
   if (planned.is_gone) return forget_run(index, planned.run);
   DLRUN_TRY_ASSIGN(const auto listing, index.list());
   Decider decider(inspector, listing.entries, parts);
+  const bool is_recent = std::chrono::steady_clock::now() - planned.asked < kAnswerCountsFor;
+  const auto ended = is_recent ? EndedRuns::kTrustRecord : EndedRuns::kAskExecutor;
   return delete_run(index, planned.run, planned.examined.identity, parts,
-                    [&] { return decider.state_if_deletable(planned.run, {}); });
+                    [&] { return decider.state_if_deletable(planned.run, {}, ended); });
 }
 
 TreeDeletion finish_deletions_beside(const CleanupPlan& plan) {

@@ -23,7 +23,8 @@ struct PlannedDeletion {
   IndexEntry run;
   RunState state = RunState::kUnknown;
   ExaminedRun examined;
-  bool is_gone = false;  ///< only the index still has the run
+  bool is_gone = false;                           ///< only the index still has the run
+  std::chrono::steady_clock::time_point asked{};  ///< when Slurm was asked about the run
 };
 
 /// A run that stays, and the reason.

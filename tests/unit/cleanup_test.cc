@@ -180,6 +180,13 @@ TEST_CASE_FIXTURE(CleanupFixture,
   CHECK(has_part(why_kept(run), "Slurm has its job 42 again (PENDING)"));
   set_answer_of_squeue("42|RUNNING|None|n1|N/A||");
   CHECK(has_part(why_kept(run), "Slurm has its job 42 again (RUNNING)"));
+  set_answer_of_squeue("");
+  auto made = plan({run});
+  REQUIRE(made.deletions.size() == 1);
+  set_answer_of_squeue("42|PENDING|BeginTime|||N/A||");
+  made.deletions[0].asked -= std::chrono::minutes(2);  // the user thinks before the answer
+  CHECK(has_part(remove(made.deletions[0]).error().message, "Slurm has its job 42 again"));
+  set_answer_of_squeue("42|RUNNING|None|n1|N/A||");
   // The script of a job runs on for a moment after the record has the end.
   record_end(run.path, 0);
   CHECK(plan({run}).deletions.size() == 1);
