@@ -442,8 +442,13 @@ void finish_deletion(int folder, const std::string& name, const std::string& bef
     return;
   const auto final_mark = read_mark(directory.get(), kFinalMark);
   const auto mark = final_mark ? final_mark : read_mark(directory.get(), kPlannedMark);
-  if (!mark || mark->run != before || mark->renamed != name ||
-      mark->inode != std::to_string(info.st_ino))
+  if (!mark) {
+    // Removes the directory of a deletion that was killed after it had deleted the mark. Does
+    // nothing if the directory is not empty.
+    static_cast<void>(::unlinkat(folder, name.c_str(), AT_REMOVEDIR));
+    return;
+  }
+  if (mark->run != before || mark->renamed != name || mark->inode != std::to_string(info.st_ino))
     return;
   // On a file system without locks, another dlrun may have renamed the directory just now, and may
   // be about to make the deletion final.

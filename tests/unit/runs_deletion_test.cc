@@ -466,6 +466,13 @@ TEST_CASE_FIXTURE(InterruptedFixture, "an interrupted deletion is finished") {
 }
 
 TEST_CASE_FIXTURE(InterruptedFixture,
+                  "the empty directory of a deletion that has deleted all files is removed") {
+  fs::remove_all(renamed / "ckpt");
+  CHECK(finish_deletions(runs).done.left == 0);
+  CHECK(entries() == 0);
+}
+
+TEST_CASE_FIXTURE(InterruptedFixture,
                   "a run that was used before its deletion was final gets its directory back") {
   mark(".deletion-planned");
   put(renamed / "claim", "{}");
