@@ -20,8 +20,7 @@ struct Range {
   [[nodiscard]] std::uint64_t count() const { return last - first + 1; }
 };
 
-/// A name consists of pieces of literal text, each followed by an optional bracket:
-/// n [1-3,7] -ib [0-1].
+/// The name n[1-3,7]-ib[0-1] has two pieces: n[1-3,7] and -ib[0-1].
 struct Piece {
   std::string literal;
   std::vector<Range> ranges;  ///< if empty, the piece is the literal alone
@@ -143,7 +142,9 @@ Result<std::vector<std::vector<Piece>>> parse_list(std::string_view expression, 
   for (std::string_view name : split_names(expression)) {
     if (name.empty()) return malformed(expression, name, "a node name is missing");
     DLRUN_TRY_ASSIGN(auto pieces, parse_name(name, expression));
-    if (pieces.size() > 8) return malformed(expression, name, "more than 8 brackets in the name");
+    constexpr std::ptrdiff_t kMostBrackets = 8;
+    if (std::count(name.begin(), name.end(), '[') > kMostBrackets)
+      return malformed(expression, name, "more than 8 brackets in the name");
     std::uint64_t count = 1;
     for (const Piece& piece : pieces) {
       if (piece.ranges.empty()) continue;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <utility>
@@ -74,10 +75,18 @@ Delivery send_to_webhook(const Env& env, const std::string& address, const Notic
               : fmt::format("the webhook answers with status {}", reply->status)};
 }
 
+/// Runs a notice's command in `directory`, to which the program's path may be relative.
 Delivery run_notice_command(const Env& env, const std::vector<std::string>& words,
-                            const Notice& notice) {
+                            const std::string& directory, const Notice& notice) {
   Command command;
   command.argv = notice_command(words, notice);
+  std::error_code error;
+  if (std::filesystem::is_directory(directory, error)) {
+    command.directory = directory;
+    std::string& program = command.argv.front();
+    if (program.find('/') != std::string::npos)
+      program = (std::filesystem::path(directory) / program).lexically_normal().string();
+  }
   command.env = env;
   command.stdin_text = notice.text();
   command.timeout = kNoticeCommandLimit;
@@ -186,6 +195,9 @@ Result<> NoticeQueue::put(const Notice& notice, const NoticeTargets& targets) co
   }
   if (!targets.command.empty()) {
     object["argv"] = targets.command;
+    // Another program that sends the notice later runs the command in the same folder.
+    std::error_code error;
+    object["directory"] = std::filesystem::current_path(error).string();
     DLRUN_TRY(write_file_atomic(folder_ / (stem + std::string(kCommandEnding)),
                                 json_read::dump(object), 0600));
   }
@@ -213,7 +225,8 @@ SendReport NoticeQueue::send(const Env& env, SendBy by,
         delivery =
             send_to_webhook(env, read_own(kAddressFile).value_or(""), Notice::of_json(*object));
       } else if (object && !words.empty()) {
-        delivery = run_notice_command(env, words, Notice::of_json(*object));
+        delivery = run_notice_command(env, words, json_read::text(*object, "directory"),
+                                      Notice::of_json(*object));
       }
       log_info("a notice was handled", {{"notice", name}, {"problem", delivery.problem}});
       if (!delivery.problem.empty()) report.problem = delivery.problem;

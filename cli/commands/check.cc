@@ -29,7 +29,7 @@ Result<int> check(Cli& cli, const CheckOptions& options) {
     print(cli, "{}: {}\n", report.job.experiment->loaded.file, styled(Style::kGreen, "valid"));
     print(cli, labelled(check_lines(report), kLabelWidth));
   }
-  return kExitOk;
+  return report.why_unreachable.empty() ? kExitOk : kExitUnavailable;
 }
 
 }  // namespace

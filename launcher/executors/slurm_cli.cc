@@ -33,8 +33,10 @@ class SlurmCli final : public Executor {
  public:
   explicit SlurmCli(const Env& env) : env_(scrubbed_for_slurm(env, munge_is_available())) {}
 
-  /// Checks nothing: sbatch checks the request itself.
-  Result<> check(const SubmitRequest&) override { return {}; }
+  /// Refuses a request if there is no sbatch, which checks everything else itself.
+  Result<> check(const SubmitRequest& request) override {
+    return find_program("sbatch", request.env) ? Result<>() : no_program_of_slurm("sbatch");
+  }
 
   Result<JobId> submit(const SubmitRequest& request) override {
     std::vector<std::string> argv = {"sbatch", "--parsable"};
@@ -140,17 +142,19 @@ class SlurmCli final : public Executor {
     if (!cluster.empty()) argv.insert(argv.begin() + 1, {"-M", cluster});
   }
 
+  static tl::unexpected<Error> no_program_of_slurm(std::string_view program) {
+    return fail(
+        Errc::kNotFound,
+        "{}: no such program in PATH. On a cluster, load the module that brings Slurm or "
+        "submit from a login node; without Slurm, start the job on this machine with `dlrun run`",
+        program);
+  }
+
   static Result<Finished> call(std::vector<std::string> argv, std::chrono::milliseconds timeout,
                                const Env& env, std::optional<std::string> directory = std::nullopt,
                                std::string stdin_text = {}) {
     const std::string program = argv[0];
-    if (!find_program(program, env)) {
-      return fail(
-          Errc::kNotFound,
-          "{}: no such program in PATH. On a cluster, load the module that brings Slurm or "
-          "submit from a login node; without Slurm, start the job on this machine with `dlrun run`",
-          program);
-    }
+    if (!find_program(program, env)) return no_program_of_slurm(program);
     Command command;
     command.argv = std::move(argv);
     command.env = env;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "common/text.h"
 
@@ -13,6 +15,34 @@ std::string meant_text(const std::string& word, const std::vector<std::string>& 
   const std::vector<std::string_view> candidates(names.begin(), names.end());
   const auto meant = nearest(word, candidates);
   return meant ? fmt::format("; did you mean '{}'?", *meant) : "";
+}
+
+/// Words for a command in other programs, and the command of dlrun.
+constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
+    {"delete", "rm"},
+    {"kill", "cancel"},
+    {"list", "ls"},
+    {"ps", "ls"},
+    {"queue", "ls"},
+    {"remove", "rm"},
+    {"salloc", "interactive"},
+    {"sbatch", "submit"},
+    {"scancel", "cancel"},
+    {"shell", "interactive"},
+    {"squeue", "ls"},
+    {"srun", "run"},
+    {"start", "submit"},
+    {"stop", "cancel"},
+    {"tail", "logs"},
+    {"validate", "check"},
+};
+
+/// Returns "; did you mean 'cancel'?" for a command of another program; else as meant_text() does.
+std::string meant_command_text(const std::string& word, const std::vector<std::string>& names) {
+  for (const auto& [other, own] : kOtherWords) {
+    if (word == other) return fmt::format("; did you mean '{}'?", own);
+  }
+  return meant_text(word, names);
 }
 
 const OptionHelp* option_of_name(const std::vector<OptionHelp>& options, const std::string& name) {
@@ -79,16 +109,16 @@ std::string command_in(const std::vector<std::string>& words) {
   return {};
 }
 
-std::string wrong_words_text(const CommandTable& table, bool has_command,
+std::string wrong_words_text(const CommandTable& table, bool is_command_known,
                              const std::vector<std::string>& words, const std::string& message) {
-  if (has_command) return unknown_option_text(table, words).value_or(message);
+  if (is_command_known) return unknown_option_text(table, words).value_or(message);
   const std::string called = command_in(words);
   if (called.empty()) return message;
   if (called.starts_with('-')) return unknown_option_text(table, words).value_or(message);
   std::vector<std::string> names;
   for (const CommandHelp& command : table.commands) names.push_back(command.name);
   return fmt::format("'{}' is not a command of dlrun{}", printable(called),
-                     meant_text(called, names));
+                     meant_command_text(called, names));
 }
 
 }  // namespace dlrun

@@ -15,9 +15,9 @@ namespace dlrun {
 [[nodiscard]] std::string command_in(const std::vector<std::string>& words);
 
 /// Returns the message for a command line that the parser refused. Names the unknown command or
-/// the first unknown option; otherwise returns the parser's own message. has_command: the parser
-/// knows the command. table: the commands that the parser knows.
-[[nodiscard]] std::string wrong_words_text(const CommandTable& table, bool has_command,
+/// the first unknown option; otherwise returns the parser's own message. is_command_known: the
+/// parser knows the command. table: the commands that the parser knows.
+[[nodiscard]] std::string wrong_words_text(const CommandTable& table, bool is_command_known,
                                            const std::vector<std::string>& words,
                                            const std::string& message);
 

@@ -11,7 +11,7 @@
 namespace dlrun::completion {
 namespace {
 
-std::string all_names(const CommandHelp& command) {
+std::string option_names_of(const CommandHelp& command) {
   std::vector<std::string> names;
   for (const auto& option : command.options)
     names.insert(names.end(), option.names.begin(), option.names.end());
@@ -109,7 +109,7 @@ std::string cases_of_commands(const CommandTable& table) {
   std::string text;
   text += "  local options='' runs='' verbs='' words='' files=''\n  case $command in\n";
   for (const auto& command : table.commands) {
-    text += fmt::format("    {}) options='{}'", command.name, all_names(command));
+    text += fmt::format("    {}) options='{}'", command.name, option_names_of(command));
     if (command.has_positional("RUN")) text += " runs=1";
     if (command.has_positional("KEY")) text += " words=${keys//[=]/} files=1 words=${words//. / }";
     if (command.has_positional("SITE"))

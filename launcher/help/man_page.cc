@@ -146,7 +146,7 @@ std::string man_page(const CommandTable& table) {
   for (const CommandHelp& command : table.commands) {
     text += fmt::format(".SS {}\n{}.\n", roff(synopsis(command)), roff(command.help));
     for (const OptionHelp& option : command.options) {
-      // The page describes the options of every command only once.
+      // The options that all commands share are described above.
       if (!is_of_every_command(table, option)) text += item(option_term(option), option.help);
     }
   }

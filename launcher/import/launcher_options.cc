@@ -137,7 +137,7 @@ std::optional<std::size_t> srun_value_count(const std::string& name) {
 }
 
 /// Returns the long name of a short option of srun; "" if it is not known.
-std::string long_name_of_srun(char letter) {
+std::string long_srun_option(char letter) {
   if (const LauncherOptionRow* option = find_option(kSrunOptions, std::string{'-', letter}))
     return std::string(option->name);
   const SbatchOptionRow* known = find_sbatch_option_row(letter);
@@ -227,10 +227,18 @@ ImportObstacle LauncherOptionReader::take_srun_option() {
   }
   ++at_;
   for (std::size_t i = 1; i < source.size(); ++i) {
-    option = {long_name_of_srun(source[i]), std::nullopt, false};
+    option = {long_srun_option(source[i]), std::nullopt, false};
     if (option.name.empty())
       return fmt::format("dlrun does not know srun's option -{}", printable(source.substr(i, 1)));
     const bool needs_value = srun_value_count(option.name).value_or(0) > 0;
+    // The value of -K is optional, and must be in the same word: -K1.
+    if (source[i] == 'K' && i + 1 < source.size() &&
+        (source[i + 1] == '0' || source[i + 1] == '1')) {
+      option.value = source.substr(i + 1, 1);
+      ++i;
+      set_srun_option(option);
+      continue;
+    }
     if (needs_value && i + 1 < source.size()) {
       option.value = source.substr(i + 1);
       set_srun_option(option);
@@ -321,7 +329,7 @@ ImportObstacle LauncherOptionReader::read_mpirun() {
     const bool has_value = option.value || option.is_value_unknown;
     if (known->value_count > 0 && !has_value) {
       if (!take_value(option)) return fmt::format("{} has no value", option.name);
-      if (known->value_count == 2) ++at_;  // the option has a name and a value
+      if (known->value_count == 2) ++at_;  // -mca NAME VALUE: two words follow
     }
     if (option.name == "-np" || option.name == "-n" || option.name == "-c") {
       set_count("resources.ntasks"_key, option);

@@ -93,6 +93,7 @@ class FileCheck {
     check_environment();
     check_program();
     check_stage();
+    check_notify_command();
     return std::move(problems_);
   }
 
@@ -119,6 +120,17 @@ class FileCheck {
         error != std::errc::not_a_directory)
       return;
     report(severity, key, fmt::format("{} '{}' does not exist here", what, printable(path)));
+  }
+
+  /// Warns if notify.command names a program by its path, and there is no such file.
+  void check_notify_command() {
+    const auto& command = spec_.notify.command;
+    if (command.empty() || command.front().find('/') == std::string::npos) return;
+    check("notify.command"_key,
+          (std::filesystem::path(start_folder(loaded_)) / command.front())
+              .lexically_normal()
+              .string(),
+          "the program");
   }
 
   void check_image(const std::string& image) {

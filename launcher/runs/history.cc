@@ -431,8 +431,9 @@ Result<std::vector<MetricsPoint>> read_metrics(const std::filesystem::path& run)
     thin_if_full(points);
   };
   const auto parts = parts_to_read(info.st_size);
-  const std::size_t stride =
-      std::max<std::size_t>(1, static_cast<std::size_t>(info.st_size) / kFullyParsedBytes);
+  const auto bytes_to_read =
+      static_cast<std::size_t>(parts.head_end + info.st_size - parts.tail_begin);
+  const std::size_t stride = std::max<std::size_t>(1, bytes_to_read / kFullyParsedBytes);
   std::size_t seen = 0;
   for (const auto& [begin, end] :
        {std::pair(off_t{0}, parts.head_end), std::pair(parts.tail_begin, info.st_size)}) {

@@ -26,8 +26,8 @@ constexpr std::array<Meaning, 32> kMeanings{{
      "nodes or GPUs, or a shorter resources.time"},
     {"Dependency", "it waits for other jobs"},
     {"BeginTime",
-     "it may not start before a time: that of resources.begin, or the end of the pause after a "
-     "requeue"},
+     "its start time has not come: that of resources.begin, or the end of Slurm's pause of about "
+     "two minutes after a requeue"},
     {"JobHeldUser", "you hold it; `scontrol release JOBID` lets it start"},
     {"JobHeldAdmin", "an administrator holds it; ask your support"},
     {"JobHoldMaxRequeue",
@@ -75,7 +75,7 @@ constexpr std::array<Meaning, 32> kMeanings{{
     {"DeadLine", "it cannot end before its deadline"},
 }};
 
-/// Returns the scope of a limit for the start of a clause: "your account", or "its QOS".
+/// Returns the scope of a limit as text: "your account", or "its QOS".
 std::string_view scope_of(std::string_view reason) {
   return reason.starts_with("QOS") ? "its QOS" : "your account";
 }

@@ -104,10 +104,14 @@ Result<IndexEntry> run_with_id_prefix(const std::vector<IndexEntry>& entries, st
                 "and date; the id of another run is {}",
                 printable(text), too_short->id);
   }
+  std::vector<std::string_view> names;
+  for (const auto& entry : entries) names.push_back(entry.name);
+  const auto similar = nearest(text, names);
   return fail(Errc::kNotFound,
               "no run '{}': neither a name, an id or its start, a job id, nor a run directory. "
-              "`dlrun ls` lists your runs",
-              printable(text));
+              "{}`dlrun ls` lists your runs",
+              printable(text),
+              similar ? fmt::format("Did you mean '{}'? ", printable(*similar)) : "");
 }
 
 /// Fails with kNotFound if the name belonged to a deleted run that is newer than `found`. A command

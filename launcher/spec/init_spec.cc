@@ -53,8 +53,12 @@ void write_resources(YamlPage& page, const InitAnswers& a, const SiteProfile& si
   if (a.cpus_per_task) {
     page.row(fmt::format("  cpus_per_task: {}", *a.cpus_per_task));
   } else if (partition != nullptr && partition->cpus_per_node) {
-    page.row(fmt::format("  # cpus_per_task: {}",
-                         std::max<std::int64_t>(*partition->cpus_per_node / tasks, 1)),
+    // A job with some of a node's GPUs gets the same share of the CPUs.
+    const std::int64_t node_gpus =
+        std::max<std::int64_t>(partition->gpus_per_node.value_or(0), gpus);
+    const std::int64_t cpus =
+        gpus > 0 ? *partition->cpus_per_node * gpus / node_gpus : *partition->cpus_per_node;
+    page.row(fmt::format("  # cpus_per_task: {}", std::max<std::int64_t>(cpus / tasks, 1)),
              fmt::format("a node has {} CPUs", *partition->cpus_per_node));
   } else {
     page.row("  # cpus_per_task: 8", "for data loaders and threads");

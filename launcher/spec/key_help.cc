@@ -1,5 +1,7 @@
 #include "launcher/spec/key_help.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "common/text.h"
@@ -97,6 +99,32 @@ std::string_view instead_of_key(std::string_view name) {
   return {};
 }
 
+std::optional<std::string_view> key_of_other_word(std::string_view word) {
+  constexpr std::pair<std::string_view, const char*> kOtherWords[] = {
+      {"cmd", "launch.command"_key},
+      {"cpus", "resources.cpus_per_task"_key},
+      {"dependency", "after.ok"_key},
+      {"depends_on", "after.ok"_key},
+      {"env", "environment.vars"_key},
+      {"memory", "resources.mem"_key},
+      {"params", "sweep.parameters"_key},
+      {"program", "launch.command"_key},
+      {"queue", "resources.partition"_key},
+      {"ranks", "resources.tasks_per_node"_key},
+      {"restarts", "retry.max"_key},
+      {"retries", "retry.max"_key},
+      {"script", "launch.command"_key},
+      {"task", "resources.tasks_per_node"_key},
+      {"tasks", "resources.tasks_per_node"_key},
+      {"timelimit", "resources.time"_key},
+      {"walltime", "resources.time"_key},
+  };
+  for (const auto& [other, key] : kOtherWords) {
+    if (word == other) return key;
+  }
+  return std::nullopt;
+}
+
 std::string no_such_key(std::string_view path) {
   if (const auto instead = instead_of_key(path); !instead.empty()) {
     return fmt::format("there is no key '{}'; write `{}` (see `dlrun explain slurm`)",
@@ -106,7 +134,8 @@ std::string no_such_key(std::string_view path) {
     return fmt::format("'{}' is not a key, but a name in the map '{}'; see `dlrun explain {}`",
                        printable(path), map->path, map->path);
   }
-  if (const auto similar = similar_key(path))
+  const auto meant = key_of_other_word(path);
+  if (const auto similar = meant ? meant : similar_key(path))
     return fmt::format("there is no key '{}'; did you mean '{}'?", printable(path), *similar);
   return fmt::format("there is no key '{}'; `dlrun explain` lists all keys", printable(path));
 }

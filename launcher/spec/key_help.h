@@ -30,6 +30,10 @@ struct KeyDescription {
 /// last part is the name; nullopt if there is none.
 [[nodiscard]] std::optional<std::string_view> similar_key(std::string_view path);
 
+/// Returns the key for a word that users know from other programs, such as "walltime"; nullopt for
+/// any other word.
+[[nodiscard]] std::optional<std::string_view> key_of_other_word(std::string_view word);
+
 /// Returns the text to write instead of a key that users may expect but that does not exist, such
 /// as "mail"; "" for any other name.
 [[nodiscard]] std::string_view instead_of_key(std::string_view name);

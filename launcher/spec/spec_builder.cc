@@ -303,7 +303,9 @@ void SpecBuilder::unknown_key(const Layer& layer, const YamlNode& key, const std
                               const std::string& path) {
   std::string hint;
   const auto names = names_in_section(section);
-  if (const auto similar = nearest(key.text, names)) {
+  if (const auto other = key_of_other_word(key.text)) {
+    hint = fmt::format("; did you mean '{}'?", *other);
+  } else if (const auto similar = nearest(key.text, names)) {
     hint = fmt::format("; did you mean '{}'?", *similar);
   } else {
     for (const KeyRow& row : spec_keys()) {

@@ -46,7 +46,7 @@ void add_account(const Context& context, Reporter& reporter, const Job& job, Che
 
 Result<std::string> ask_slurm(const Context& context, RunInspector& inspector, const Job& job,
                               const std::string& script) {
-  SubmitRequest request = test_request(context, job.settings, script);
+  SubmitRequest request = request_to_test(context, job.settings, script);
   request.keys_of_options = keys_of_options(job);
   Executor& executor = inspector.executor_of(job.settings.server);
   auto verdict = executor.test(request);
@@ -78,8 +78,10 @@ LabelledLines check_lines(const CheckReport& report) {
                                          to_fetch.size() == 1 ? "it" : "them",
                                          printable(join(to_fetch, ", ")))});
   if (report.job.settings.dependency) lines.push_back({"waits", *report.job.settings.dependency});
-  lines.push_back(
-      {"Slurm", report.has_slurm ? report.verdict : "was not asked: there is no sbatch in PATH"});
+  lines.push_back({"Slurm", !report.has_slurm ? "was not asked: there is no sbatch in PATH"
+                            : report.why_unreachable.empty()
+                                ? "would accept the job: " + report.verdict
+                                : "could not be asked: " + report.why_unreachable});
   return lines;
 }
 
@@ -106,15 +108,16 @@ Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
   if (report.has_slurm) {
     for (const std::string& script : distinct_scripts(job, arrays)) {
       auto answer = ask_slurm(context, inspector, job, script);
-      if (!answer && answer.error().code == Errc::kUnavailable)
-        answer.error().message =
-            fmt::format("{}: no mistakes found, but Slurm could not be asked: {}", options.file,
-                        answer.error().message);
+      if (!answer && answer.error().code == Errc::kUnavailable) {
+        report.why_unreachable = answer.error().message;
+        break;
+      }
       if (!answer) return tl::unexpected(answer.error());
       if (report.verdict.empty()) report.verdict = *answer;
     }
   }
-  if (report.has_slurm && !job.settings.server) add_account(context, reporter, job, report);
+  if (report.has_slurm && report.why_unreachable.empty() && !job.settings.server)
+    add_account(context, reporter, job, report);
   report.job = std::move(job);
   return report;
 }

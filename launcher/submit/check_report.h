@@ -19,8 +19,9 @@ struct CheckReport {
   std::optional<SweepPlan> sweep;
   bool has_slurm = false;  ///< Slurm is installed here, or the job goes to a slurmrestd
   /// Slurm's answer to --test-only; for a sweep, the answer for its first array. Empty if Slurm was
-  /// not asked.
+  /// not asked or cannot be reached.
   std::string verdict;
+  std::string why_unreachable;  ///< empty: Slurm answered or was not asked
   /// The hours that the job's account has left; nullopt if Slurm was not asked or cannot say.
   std::optional<AccountUse> account;
 };

@@ -181,14 +181,15 @@ Result<> note_copy_of_code(Work& work) {
   return {};
 }
 
-/// Calls the executor's check(), which submits nothing. For a sweep, submit_sweep() tests the
-/// arrays instead.
+/// Calls the executor's check(), which submits nothing. For a sweep that goes to a slurmrestd,
+/// submit_sweep() tests the arrays instead.
 Result<> check_request(Work& work) {
   const Job& job = work.job;
-  if (work.sweep != nullptr) return {};
-  DLRUN_TRY_ASSIGN(auto request, submit_request(work.context, job.settings,
-                                                std::filesystem::path(job.runs_dir) / job.name,
-                                                "TOKEN", job.script));
+  if (work.sweep != nullptr && job.settings.server) return {};
+  DLRUN_TRY(check_runs_place(job.runs_dir));
+  DLRUN_TRY_ASSIGN(auto request, request_to_submit(work.context, job.settings,
+                                                   std::filesystem::path(job.runs_dir) / job.name,
+                                                   "TOKEN", job.script));
   request.keys_of_options = keys_of_options(job);
   return work.inspector.executor_of(job.settings.server).check(request);
 }
@@ -209,7 +210,7 @@ Result<> ask_about_parts(Work& work) {
   const Job& job = work.job;
   if (work.sweep != nullptr || job.settings.server || !het_line(job.script)) return {};
   Executor& executor = work.inspector.executor_of(job.settings.server);
-  const auto verdict = executor.test(test_request(work.context, job.settings, job.script));
+  const auto verdict = executor.test(request_to_test(work.context, job.settings, job.script));
   if (verdict) return {};
   Error error = explained_refusal(work.context, job, executor, verdict.error());
   const bool is_about_whole = error.code == Errc::kRefused && error.diagnostics.empty();
@@ -265,7 +266,7 @@ constexpr Row kRows[] = {
     {NextStep::kCheckReport | NextStep::kSubmission | NextStep::kTestOnly |
          NextStep::kResubmission | NextStep::kSession | NextStep::kDirectStart,
      check_job_environments},
-    {NextStep::kCheckReport | NextStep::kTestOnly, warn_of_missing_tools},
+    {kOfNewJob, warn_of_missing_tools},
     {NextStep::kSubmission | NextStep::kTestOnly, note_copy_of_code},
     {NextStep::kSubmission | NextStep::kResubmission, check_request},
     {NextStep::kSubmission | NextStep::kResubmission, ask_about_parts},
@@ -285,7 +286,7 @@ Result<Checked> check_job(const Context& context, Reporter& reporter, RunInspect
   return found;
 }
 
-std::string options_of_array(const std::string& script) {
+std::string options_besides_array(const std::string& script) {
   std::string text;
   for (const auto& line : sbatch_lines(script)) {
     for (const auto& word : line) {
@@ -300,7 +301,7 @@ std::vector<std::string> distinct_scripts(const Job& job, const SweepPlan* sweep
   std::vector<std::string> scripts;
   std::set<std::string> seen;
   for (const PlannedArray& array : sweep->arrays) {
-    if (seen.insert(options_of_array(array.script)).second) scripts.push_back(array.script);
+    if (seen.insert(options_besides_array(array.script)).second) scripts.push_back(array.script);
   }
   return scripts;
 }

@@ -66,6 +66,22 @@ std::optional<std::string> warning_about_image(const Context& context, const Loa
       printable(image), stored->file.string());
 }
 
+/// Returns "; did you mean 'exp.yaml'?" if the folder of a missing file has a spec or script with a
+/// similar name; else "".
+std::string similar_file_text(const std::filesystem::path& missing) {
+  std::error_code error;
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(missing.parent_path(), error)) {
+    const auto ending = entry.path().extension();
+    if (ending == ".yaml" || ending == ".yml" || ending == ".sh")
+      names.push_back(entry.path().filename().string());
+  }
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const std::string name = missing.filename().string();
+  const auto similar = nearest(name, candidates);
+  return similar ? fmt::format("; did you mean '{}'?", printable(*similar)) : "";
+}
+
 LoadRequest request_for(const Context& context, const std::string& file) {
   LoadRequest request;
   request.file = file;
@@ -88,7 +104,8 @@ Result<LoadRequest> request_of_options(const Context& context, const SpecOptions
   }
   std::error_code error;
   if (!std::filesystem::exists(context.current_dir / options.file, error))
-    return fail(Errc::kNotFound, "{}: no such file", printable(options.file));
+    return fail(Errc::kNotFound, "{}: no such file{}", printable(options.file),
+                similar_file_text(context.current_dir / options.file));
   return request;
 }
 

@@ -182,6 +182,7 @@ Result<std::vector<std::string>> sbatch_arguments(const SbatchSettings& settings
   if (settings.chdir) line.push_back("--chdir=" + *settings.chdir);
   if (settings.array_tasks) line.push_back("--array=" + *settings.array_tasks);
   if (settings.dependency) line.push_back("--dependency=" + *settings.dependency);
+  if (settings.ends_with_invalid_dependency) line.push_back("--kill-on-invalid-dep=yes");
   if (settings.exclude) line.push_back("--exclude=" + *settings.exclude);
   if (settings.clusters) line.push_back("--clusters=" + *settings.clusters);
   // With chdir the job starts in the copy of the code. A relative path in the script, however,
@@ -212,9 +213,9 @@ Env job_environment(const Context& context, const std::filesystem::path& run,
   return env;
 }
 
-Result<SubmitRequest> submit_request(const Context& context, const SbatchSettings& settings,
-                                     const std::filesystem::path& run, const std::string& token,
-                                     std::string text) {
+Result<SubmitRequest> request_to_submit(const Context& context, const SbatchSettings& settings,
+                                        const std::filesystem::path& run, const std::string& token,
+                                        std::string text) {
   DLRUN_TRY_ASSIGN(auto line, sbatch_arguments(settings, run, token));
   SubmitRequest request;
   request.script = run / "job.sh";
@@ -242,8 +243,8 @@ std::map<std::string, std::string> keys_of_options(const Job& job) {
   return keys;
 }
 
-SubmitRequest test_request(const Context& context, const SbatchSettings& settings,
-                           std::string script) {
+SubmitRequest request_to_test(const Context& context, const SbatchSettings& settings,
+                              std::string script) {
   SubmitRequest request;
   request.script_text = std::move(script);
   if (settings.clusters) request.options = {"--clusters=" + *settings.clusters};

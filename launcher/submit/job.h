@@ -43,6 +43,9 @@ struct SbatchSettings {
   std::optional<std::string> job_name;
   std::optional<std::string> chdir;       ///< the folder where the job starts; overrides the script
   std::optional<std::string> dependency;  ///< sbatch's --dependency
+  /// Slurm cancels the job if the dependency can no longer be fulfilled; the script does not say
+  /// it.
+  bool ends_with_invalid_dependency = false;
   /// sbatch's --exclude, if health.known_bad adds nodes to it
   std::optional<std::string> exclude;
   std::optional<ChainPlace> chain;  ///< nullopt: the run has one job
@@ -95,9 +98,9 @@ struct Job {
 /// Returns the job of an experiment. script: the script that was rendered from the plan.
 [[nodiscard]] Job job_of_experiment(Experiment experiment, std::string script);
 
-/// Reads a file, a spec or a script, and returns its job. A spec is planned and rendered. A script
-/// is used as it is; if it carries a spec, the spec adds the parts that a script cannot express:
-/// the runs to wait for, the copy of the code, slurmrestd.
+/// Reads a file, which is a spec or a script, and returns its job. A spec is planned and rendered.
+/// A script is used as it is; if it carries a spec, the spec adds the parts that a script cannot
+/// express: the runs to wait for, the copy of the code, slurmrestd.
 [[nodiscard]] Result<Job> job_of_file(const Context& context, Reporter& reporter,
                                       const SpecOptions& options);
 /// Returns the job of a spec as job_of_file() does. Fails for a script.
@@ -132,17 +135,18 @@ struct Job {
 
 /// Returns the request for the executor. The script is the run's job.sh. text: the content of the
 /// script, for check() and test(), which come before job.sh is written; otherwise empty.
-[[nodiscard]] Result<SubmitRequest> submit_request(const Context& context,
-                                                   const SbatchSettings& settings,
-                                                   const std::filesystem::path& run,
-                                                   const std::string& token, std::string text = {});
+[[nodiscard]] Result<SubmitRequest> request_to_submit(const Context& context,
+                                                      const SbatchSettings& settings,
+                                                      const std::filesystem::path& run,
+                                                      const std::string& token,
+                                                      std::string text = {});
 
 /// Returns each option's key in the spec, such as "--hint" -> "resources.hint". Returns an empty
 /// map for a script without a spec.
 [[nodiscard]] std::map<std::string, std::string> keys_of_options(const Job& job);
 
 /// Returns the request for `sbatch --test-only`: the job as it would be queued, without a run.
-[[nodiscard]] SubmitRequest test_request(const Context& context, const SbatchSettings& settings,
-                                         std::string script);
+[[nodiscard]] SubmitRequest request_to_test(const Context& context, const SbatchSettings& settings,
+                                            std::string script);
 
 }  // namespace dlrun

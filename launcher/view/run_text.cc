@@ -77,8 +77,10 @@ std::string attempt_text(const RunRecord& record) {
   const bool is_between = last.attempt == record.attempt && !record.ended;
   const std::string number =
       is_between ? fmt::format("{} is next", record.attempt + 1) : std::to_string(record.attempt);
-  return fmt::format("{}, after {}; at most {} restart{} left", number, join(causes, ", "),
-                     last.left, last.left == 1 ? "" : "s");
+  const std::string text = fmt::format("{}, after {}", number, join(causes, ", "));
+  if (record.ended) return text;
+  if (last.left == 0) return text + "; no restart left";
+  return fmt::format("{}; at most {} restart{} left", text, last.left, last.left == 1 ? "" : "s");
 }
 
 std::vector<std::string> component_state_lines(const RunRecord& record) {

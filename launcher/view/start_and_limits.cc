@@ -47,6 +47,7 @@ std::string start_text(const JobReport& report) {
     return report.nodes.empty() ? "now" : fmt::format("now, on {}", printable(report.nodes));
   if (!report.start.empty())
     return fmt::format("about {}, as Slurm estimates it now", printable(report.start));
+  if (report.reason == "Dependency") return "after the jobs that it waits for";
   return fmt::format(
       "when Slurm finds room for the job; it has no estimate yet{}",
       report.reason.empty() ? "" : fmt::format("; pending: {}", printable(reason_text(report))));

@@ -112,8 +112,9 @@ class EventsStamp {
   off_t size_ = -1;
 };
 
-/// Reports to the listener why the run waits, or why the controller cannot be reached: each time
-/// the text changes, and again after `remind_every`.
+/// Reports to the listener why the run waits, on which nodes it runs, how many points of a sweep
+/// have ended, or why the controller cannot be reached: each time the text changes. Reports again
+/// after `remind_every` if the run waits or the controller cannot be reached.
 class NewsReporter {
  public:
   NewsReporter(const IndexEntry& run, std::optional<std::chrono::seconds> remind_every,
@@ -127,7 +128,14 @@ class NewsReporter {
     } else if (status.state == RunState::kPending && !status.detail.empty()) {
       news = "pending: " + status.detail;
     }
-    const bool is_due = remind_every_ && Clock::now() - reported_at_ >= *remind_every_;
+    const bool needs_reminder = !news.empty();
+    if (news.empty() && status.state == RunState::kRunning) {
+      if (status.sweep) news = status.detail;
+      if (const auto nodes = nodes_of(status.facts); !status.sweep && !nodes.empty())
+        news = "running on " + nodes;
+    }
+    const bool is_due =
+        needs_reminder && remind_every_ && Clock::now() - reported_at_ >= *remind_every_;
     if (!news.empty() && (news != reported_ || is_due)) {
       listener_.on_news(run_, news);
       reported_at_ = Clock::now();

@@ -126,6 +126,12 @@ dependency() {
     as_user touch "$dir/go"
     wait_until 60 is_state third completed
     [ "$dir/third" -nt "$dir/first" ]
+    # If the first job fails, Slurm cancels the next one instead of letting it wait for ever.
+    rm "$dir/go"
+    dl submit first.yaml second.yaml --chain
+    as_user touch "$dir/fail" "$dir/go"
+    wait_until 60 is_state first failed
+    wait_until 90 is_state second cancelled
 }
 
 @test "the keys after.* wait for a whole sweep and a resubmitted point, and name a failed point" {

@@ -47,7 +47,8 @@ is_state() { [[ $(state) == "$1" ]]; }
     "$testbed/fault" kill slurmctld
     run dl check hello.yaml
     [ "$status" -eq 4 ]
-    [[ $output == *"hello.yaml: no mistakes found, but Slurm could not be asked: "* ]]
+    [[ $output == *"hello.yaml: valid"*"Slurm     could not be asked: "* ]]
+    [ "$(dl check hello.yaml --json | jq .slurm)" = null ]
     run dl submit hello.yaml
     [ "$status" -eq 4 ]
     [[ $output == *"not known"* ]]

@@ -64,7 +64,8 @@ YAML
         = '["completed",1,[{"attempt":0,"cause":"failure","left":2}]]' ]
     grep -q 'resumed from .* at step' "$dir_of_run/logs/attempt-1/rank-0000.log"
     [[ $(event rank_failed "$dir_of_run") == *'"rank":3,"host":"n2"'*'"signal":"SIGKILL"'* ]]
-    [[ $(dl status last) == *"attempt   1, after failure; at most 2 restarts left"* ]]
+    [[ $(dl status last) == *"attempt   1, after failure"* ]]
+    [[ $(dl status last) != *"restarts left"* ]]
     # Each attempt has its own log; without an attempt, `logs` prints the last one's.
     for attempt in 0 1; do
         [ "$(dl logs --rank 0 --attempt "$attempt" last)" \

@@ -304,7 +304,10 @@ launch: {preset: trainer}
 train: {data: {dataset: digits}, model: mlp, epochs: 1, hidden: [16]}
 sweep: {parameters: {train.lr: [0.0001, 0.01]}}
 YAML
-    dl submit train.yaml --watch
+    # While the points run, their number is printed each time it changes.
+    run dl submit train.yaml --watch
+    [ "$status" -eq 0 ]
+    [[ $output == *": 2 points: "*"running"* ]]
     [[ $(points '.values["train.lr"]' | xargs) == "0.0001 0.01" ]]
     # Best first: the largest accuracy, the smallest loss. Options reverse the order and limit
     # the number.

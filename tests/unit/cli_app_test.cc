@@ -100,6 +100,9 @@ TEST_CASE_FIXTURE(CliFixture,
 
 TEST_CASE_FIXTURE(CliFixture, "a missing spec or run is exit code 6") {
   CHECK(call({"submit", "no-such.yaml"}) == 6);
+  std::ofstream(folder / "exp.yaml") << "name: a\n";
+  CHECK(code_and_stderr({"submit", "exp.yml"}) ==
+        "6\ndlrun: error: exp.yml: no such file; did you mean 'exp.yaml'?\n");
   CHECK(call({"status", "no-such-run"}) == 6);
   CHECK(call({"wait", "last"}) == 6);
   CHECK(call({"cancel", "4711"}) == 6);
@@ -372,6 +375,8 @@ TEST_CASE_FIXTURE(
   REQUIRE(write_file_atomic(folder.path() / "x.yaml", "name: x\n").has_value());
   CHECK(has(code_and_stderr({"-vv", "explain", "x.yaml"}), " debug dlrun["));
   CHECK(has(code_and_stderr({"-v", "explain", "x.yaml", "-v"}), " debug dlrun["));
+  CHECK(has(code_and_stderr({"kill", "x"}),
+            "'kill' is not a command of dlrun; did you mean 'cancel'?"));
   CHECK(has(code_and_stderr({"-v", "lss"}), "'lss' is not a command of dlrun; did you mean 'ls'?"));
   CHECK_FALSE(is_logged(LogLevel::kInfo));  // a later command starts without a log
 }

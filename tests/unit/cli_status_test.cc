@@ -29,9 +29,9 @@ TEST_CASE("status names the error file of a job, unless it is the file with the 
   status.job = submission.job = {"", "42"};
   const IndexEntry run{"x-1", "x", "/no/such/run", ""};
   CHECK(shown(run, status).find("error log") == std::string::npos);
-  submission.error = "/there/%j.err";
+  submission.error_pattern = "/there/%j.err";
   CHECK(shown(run, status).find("error log /there/42.err") != std::string::npos);
-  submission.output = submission.error;
+  submission.log_pattern = submission.error_pattern;
   CHECK(shown(run, status).find("error log") == std::string::npos);
 }
 
@@ -46,6 +46,10 @@ TEST_CASE("between two attempts status shows the number of the next attempt") {
         std::string::npos);
   record.attempt = 1;
   CHECK(shown(run, status).find("attempt   1, after node_failure; at most 2") != std::string::npos);
+  record.restarts.back().left = 0;
+  CHECK(shown(run, status).find("after node_failure; no restart left") != std::string::npos);
+  record.ended = true;
+  CHECK(shown(run, status).find("left") == std::string::npos);
 }
 
 }  // namespace dlrun

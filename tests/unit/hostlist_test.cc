@@ -16,6 +16,8 @@ TEST_CASE("node lists expand in Slurm's order") {
   CHECK(*expand_hostlist("gpu[08-11]-ib") == Hosts{"gpu08-ib", "gpu09-ib", "gpu10-ib", "gpu11-ib"});
   CHECK(*expand_hostlist("r[0-1]n[1-2]") == Hosts{"r0n1", "r0n2", "r1n1", "r1n2"});
   CHECK(*expand_hostlist("n2,n1,n2") == Hosts{"n2", "n1", "n2"});
+  CHECK(*expand_hostlist("a[1]b[1]c[1]d[1]e[1]f[1]g[1]h[1]-ib") == Hosts{"a1b1c1d1e1f1g1h1-ib"});
+  CHECK_FALSE(expand_hostlist("a[1][1][1][1][1][1][1][1][1]").has_value());
 }
 
 TEST_CASE("a huge node list is refused before it is built") {

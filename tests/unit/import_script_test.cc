@@ -19,7 +19,7 @@ constexpr const char* kHead = "#!/bin/bash\n#SBATCH --time=10\n";
 
 ImportRequest request_of(const std::string& script) {
   ImportRequest import;
-  import.name = "job.sh";
+  import.script_name = "job.sh";
   import.script = script;
   import.load.file = "exp.yaml";
   import.load.current_dir = "/exp";
@@ -415,7 +415,7 @@ TEST_CASE("arguments whose names only look like those of secrets give no remark"
 TEST_CASE("the options of srun and of pyxis become keys of launch and container") {
   const JobSpec spec = spec_from(
       std::string(kHead) +
-      "#SBATCH --ntasks=4\nsrun -n 4 -lu --mpi=pmix --cpu-bind cores -K --export=ALL "
+      "#SBATCH --ntasks=4\nsrun -n 4 -lu --mpi=pmix --cpu-bind cores -K -K1 --export=ALL "
       "--container-image=./a.sqsh --container-mounts=$PWD/d:/d:ro,/s --container-writable "
       "--no-container-remap-root python t.py --n 4\n");
   CHECK(spec.launch.preset == "plain");

@@ -289,6 +289,19 @@ TEST_CASE_FIXTURE(QueueOfRun, "a notice that did not arrive waits, and is sent l
   CHECK(send().sent == 1);
 }
 
+TEST_CASE_FIXTURE(QueueOfRun,
+                  "a notice's command runs in the folder in which the notice was queued") {
+  write("tell", "#!/bin/sh\necho \"$1\" >told\n");
+  fs::permissions(folder / "tell", fs::perms::owner_all);
+  const fs::path here = fs::current_path();
+  fs::current_path(folder.path());
+  const auto kept = queue.put(failure(), {"", {"./tell", "{event}"}});
+  fs::current_path(here);
+  REQUIRE(kept.has_value());
+  CHECK(queue.send(env, SendBy::kWebhooksAndCommands, [] { return true; }).sent == 1);
+  CHECK(read("told") == "failed\n");
+}
+
 TEST_CASE_FIXTURE(QueueOfRun, "without curl the notice waits, and the reason says so") {
   put();
   fs::remove(folder / "bin/curl");

@@ -125,6 +125,10 @@ TEST_CASE("missing mounts, images, environments and programs are reported, each 
                   "mounts"));
   CHECK(has(file_findings(folder, "resources: {time: 1m}\nlaunch: {command: [/no/such/program]}"),
             "the program '/no/such/program'"));
+  const std::string job = "resources: {time: 1m}\nlaunch: {command: [x]}\n";
+  CHECK(has(file_findings(folder, job + "notify: {command: [./tell.sh]}"),
+            "notify.command: the program '" + (folder / "tell.sh").string() + "' does not exist"));
+  CHECK(file_findings(folder, job + "notify: {command: [mail, me]}").empty());
 }
 
 TEST_CASE("a missing source in `stage` is an error at its line, unless dlrun fetches the file") {

@@ -163,6 +163,18 @@ TEST_CASE("malformed lines in metrics.jsonl are ignored") {
   CHECK_FALSE(points[0].test_accuracy);
 }
 
+TEST_CASE("the curve of a metrics.jsonl of 1 GiB has as many points as the read part allows") {
+  const TemporaryDirectory folder;
+  const auto file = folder / "metrics.jsonl";
+  std::string lines;
+  for (int step = 0; step < 20'000; ++step)
+    lines += fmt::format("{{\"time\":\"2026-01-01T00:00:00.000Z\",\"step\":{}}}\n", step);
+  std::ofstream(file) << lines;
+  std::filesystem::resize_file(file, std::uintmax_t{1} << 30U);
+  std::ofstream(file, std::ios::app) << "\n" << lines;
+  CHECK(read_metrics(folder.path()).value().size() > 1000);
+}
+
 TEST_CASE("conspicuous ranks are marked and come first: silent, slow, idle, with much memory") {
   const auto ranks = parse_ranks(ranks_text(
       rank_row(0, 1.0) + "," + rank_row(1, 0.1) + "," + rank_row(2, 1.0, true, 1, 1, 20) + "," +

@@ -64,6 +64,13 @@ struct IndexFixture {
 
 }  // namespace
 
+TEST_CASE_FIXTURE(IndexFixture,
+                  "the error for an unknown run suggests a name that is spelt alike") {
+  const auto found = resolve("mnits");
+  REQUIRE_FALSE(found.has_value());
+  CHECK(found.error().message.find("Did you mean 'mnist'?") != std::string::npos);
+}
+
 TEST_CASE("a new run directory is private and unique, and its id contains the run's name") {
   const TemporaryDirectory folder;
   const auto now = std::chrono::system_clock::now();

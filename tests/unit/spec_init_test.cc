@@ -76,6 +76,20 @@ TEST_CASE("the commented keys in the spec of init give a valid spec when they ar
   }
 }
 
+TEST_CASE("a job with some of a node's GPUs is suggested the same share of the CPUs") {
+  SiteProfile site;
+  site.default_partition = "gpu";
+  site.partitions["gpu"].cpus_per_node = 64;
+  site.partitions["gpu"].gpus_per_node = 4;
+  InitAnswers answers;
+  answers.gpus_per_node = Gpus{"", 1};
+  CHECK(has(text_of(answers, site), "# cpus_per_task: 16 "));
+  answers.gpus_per_node = Gpus{"", 4};
+  CHECK(has(text_of(answers, site), "# cpus_per_task: 16 "));
+  answers.gpus_per_node = Gpus{"", 0};
+  CHECK(has(text_of(answers, site), "# cpus_per_task: 64 "));
+}
+
 TEST_CASE("every answer to init is in the spec unchanged") {
   InitAnswers answers;
   answers.name = "my-run";

@@ -52,11 +52,14 @@ TEST_CASE("every key has a help text, exactly one row, and a name that suggestio
 }
 
 TEST_CASE(
-    "the error for an unknown key suggests the nearest key of its section, else a key of that name "
-    "elsewhere") {
+    "the error for an unknown key suggests the key that users of other programs know by this "
+    "name, the nearest key of its section, or a key of that name elsewhere") {
   CHECK(has(refused_with("environment: {varz: {}}"),
             "unknown key 'varz' in environment; did you mean 'vars'?"));
   CHECK(has(refused_with("partition: x"), "did you mean 'resources.partition'?"));
+  CHECK(
+      has(refused_with("walltime: 1h"), "unknown key 'walltime'; did you mean 'resources.time'?"));
+  CHECK(has(refused_with("cmd: x"), "did you mean 'launch.command'?"));
   CHECK(has(refused_with("zzzzzzzz: x"), "unknown key 'zzzzzzzz'\n"));
   CHECK(has(refused_with("resources.nodes: 2"), "unknown key 'resources.nodes'"));
 }

@@ -36,6 +36,8 @@ TEST_CASE(
   report.reason = "Priority";
   CHECK(start_text(report) ==
         "when Slurm finds room for the job; it has no estimate yet; pending: Priority");
+  report.reason = "Dependency";
+  CHECK(start_text(report) == "after the jobs that it waits for");
   report.start = "2026-11-22T03:00:00";
   CHECK(start_text(report) == "about 2026-11-22T03:00:00, as Slurm estimates it now");
   report.phase = JobPhase::kRunning;

@@ -226,7 +226,7 @@ inline constexpr KeyRow kRunKeys[] = {
    .fallback = "1", .example = "1"},
   {.path = "sweep.max_parallel", FIELD(sweep.max_parallel), .min = 1, .max = 1e6,
    .help = "At most this number of points run at once.",
-   .fallback = "as many as Slurm starts; with sweep.ask one point, or with sweep.pack one job",
+   .fallback = "as many as Slurm starts; with sweep.ask one point (one job if sweep.pack is given)",
    .example = "4"},
   {.path = "sweep.pack", FIELD(sweep.pack), .min = 1, .max = 256,
    .help = "One job runs this number of points side by side on one node. The job requests the "
