@@ -37,8 +37,8 @@ constexpr int kTimersPerRound = 256;     ///< timers that one round of the loop 
 constexpr seconds kJoinLimit{120};       ///< longest time until all ranks have joined
 constexpr seconds kDeathKnownLimit{20};  ///< longest time until all ranks know of the death
 /// Longest wait for all connections to close. If some are open after it, the job ends all the same,
-/// without a failure. A rank closes its connection when lead has answered its exit record. Lead
-/// kills its step 3 s after the death.
+/// without a failure. A rank closes its connection when lead has answered its exit record. The
+/// limit is below 3 s, because lead kills its step 3 s after the death.
 constexpr milliseconds kClosedLimit{2500};
 constexpr std::size_t kProcLimitBytes = 64U << 10U;
 

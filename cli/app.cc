@@ -159,9 +159,7 @@ struct GlobalOptions {
 };
 
 /// Builds the tree of commands, as make_app() does. Parsing fills `global`, which must outlive the
-/// tree. global is nullptr if the caller only describes the tree. Without has_options, the tree of
-/// one command has only positionals and required options, because building options takes most of
-/// the time.
+/// tree. global is nullptr if the caller only describes the tree.
 std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, GlobalOptions* global,
                                     bool has_options) {
   LogOptions* log = global != nullptr ? &global->log : nullptr;
@@ -218,7 +216,7 @@ std::optional<HostCall> host_call(Cli& cli, const CLI::App& app, const GlobalOpt
   ParsedCall parsed;
   parsed.command = called.get_name();
   parsed.spec = value_of(called, parsed.command == "explain" ? "KEY|SPEC" : "SPEC");
-  parsed.output = value_of(called, "--output");
+  parsed.output_file = value_of(called, "--output");
   parsed.is_trial = is_given("--dry-run") || is_given("--test-only");
   parsed.watches = is_given("--watch");
   for (const CLI::Option* option : called.get_options()) {

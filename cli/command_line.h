@@ -22,7 +22,7 @@ class Option;
 namespace dlrun {
 
 /// An option or a positional of a command. The setters below take effect at the next parsing. They
-/// do nothing if `option` is nullptr, which means that the parser does not need the option.
+/// do nothing if `option` is nullptr: the option is not in the reduced tree (see Subcommand).
 class CommandOption {
  public:
   explicit CommandOption(CLI::Option* option) : option_(option) {}

@@ -1,5 +1,5 @@
 #pragma once
-// Calls of dlrun on another machine (launcher/remote): the caller's side, and the host's side.
+// The caller's side and the host's side of `dlrun -H HOST COMMAND` (launcher/remote).
 
 #include <optional>
 #include <string>

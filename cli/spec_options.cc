@@ -17,10 +17,10 @@ void add_spec_options(Subcommand& command, SpecOptions& options) {
       .option("SPEC", options.file,
               "The spec of the experiment, a YAML file; - means standard input")
       .required();
-  add_set_and_runs(command, options);
+  add_set_and_runs_options(command, options);
 }
 
-void add_set_and_runs(Subcommand& command, SpecOptions& options) {
+void add_set_and_runs_options(Subcommand& command, SpecOptions& options) {
   add_set_option(command, options);
   command
       .option("--runs", options.runs,

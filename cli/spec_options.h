@@ -12,7 +12,7 @@ class Subcommand;
 /// Adds --set to the command.
 void add_set_option(Subcommand& command, SpecOptions& options);
 /// Adds --set and --runs to the command.
-void add_set_and_runs(Subcommand& command, SpecOptions& options);
+void add_set_and_runs_options(Subcommand& command, SpecOptions& options);
 /// Adds SPEC ("-" is standard input), --set and --runs to the command.
 void add_spec_options(Subcommand& command, SpecOptions& options);
 

@@ -9,19 +9,19 @@ find_package(yaml-cpp 0.7 REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(PkgConfig REQUIRED)
 
-# dlrun_static_library(TARGET NAME HEADER): defines TARGET from the static archive of a library. With
-# static archives, dlrun starts faster and runs on nodes that lack the library.
-function(dlrun_static_library target name header)
+# dlrun_import_archive(TARGET NAME HEADER): defines TARGET from the installed static archive of a
+# library. With static archives, dlrun starts faster and runs on nodes that lack the library.
+function(dlrun_import_archive target name header)
   find_library(${target}_ARCHIVE NAMES lib${name}.a REQUIRED)
   find_path(${target}_INCLUDE ${header} REQUIRED)
   add_library(${target} STATIC IMPORTED GLOBAL)
   set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${${target}_ARCHIVE})
   target_include_directories(${target} SYSTEM INTERFACE ${${target}_INCLUDE})
 endfunction()
-dlrun_static_library(sodium_static sodium sodium.h)
-dlrun_static_library(zlib_static z zlib.h)
+dlrun_import_archive(sodium_static sodium sodium.h)
+dlrun_import_archive(zlib_static z zlib.h)
 # find_package(yaml-cpp) finds only the shared library.
-dlrun_static_library(yaml_cpp_static yaml-cpp yaml-cpp/parser.h)
+dlrun_import_archive(yaml_cpp_static yaml-cpp yaml-cpp/parser.h)
 
 # common/log.cc compiles spdlog from its headers, with the {fmt} that common/fmt.cc compiles. The
 # packaged library and its {fmt} are shared libraries, which the static agent cannot use.

@@ -1,12 +1,12 @@
 # Makes the files of the build tree and of the installation identical, because dlrun contains the
-# hash of each program and module that it copies beside the runs. The files contain no path of the build tree, so the installation
-# does not need to change them.
+# hash of each program and module that it copies beside the runs. The files contain no path of the
+# build tree, so the installation does not need to change them.
 set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
-# dlrun_module(TARGET NAME SOURCES a.cc... LIBS lib...): builds lib/dlrun/dlrun-NAME.so beside bin/,
-# which runtime/bootstrap/shared_module.h loads. A program needs the libraries of a module only when
-# the module is loaded.
+# dlrun_module(TARGET NAME SOURCES a.cc... LIBS lib...): builds the module lib/dlrun/dlrun-NAME.so
+# beside bin/. runtime/bootstrap/shared_module.h loads modules. A program needs the libraries of a
+# module only when the module is loaded.
 function(dlrun_module target name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   add_library(${target} MODULE ${ARG_SOURCES})

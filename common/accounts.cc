@@ -24,26 +24,26 @@ void with_buffer(const F& look_up) {
 
 }  // namespace
 
-std::optional<Account> account_of(uid_t uid) {
-  std::optional<Account> account;
+std::optional<UnixAccount> unix_account_of(uid_t uid) {
+  std::optional<UnixAccount> account;
   with_buffer([&](char* buffer, std::size_t size) {
     struct passwd entry {};
     struct passwd* found = nullptr;
     const int code = ::getpwuid_r(uid, &entry, buffer, size, &found);
-    if (code == 0 && found != nullptr) account = Account{found->pw_name, found->pw_gid};
+    if (code == 0 && found != nullptr) account = UnixAccount{found->pw_name, found->pw_gid};
     return code;
   });
   return account;
 }
 
-std::optional<AccountGroup> group_by_id(gid_t gid) {
-  std::optional<AccountGroup> group;
+std::optional<UnixGroup> group_by_id(gid_t gid) {
+  std::optional<UnixGroup> group;
   with_buffer([&](char* buffer, std::size_t size) {
     struct group entry {};
     struct group* found = nullptr;
     const int code = ::getgrgid_r(gid, &entry, buffer, size, &found);
     if (code != 0 || found == nullptr) return code;
-    group = AccountGroup{found->gr_name, {}};
+    group = UnixGroup{found->gr_name, {}};
     for (char** member = found->gr_mem; *member != nullptr; ++member)
       group->members.emplace_back(*member);
     return code;

@@ -15,21 +15,21 @@
 
 namespace dlrun {
 
-struct Account {
+struct UnixAccount {
   std::string name;
   gid_t group = 0;  ///< the user's primary group
 };
 
-struct AccountGroup {
+struct UnixGroup {
   std::string name;
   std::vector<std::string> members;  ///< without the users whose primary group this is
 };
 
 /// Returns the account of a user; nullopt if no account has this number. Thread-safe. The portable
 /// dlrun caches each answer until the process ends.
-[[nodiscard]] std::optional<Account> account_of(uid_t uid);
+[[nodiscard]] std::optional<UnixAccount> unix_account_of(uid_t uid);
 
 /// Returns a group; nullopt if no group has this number.
-[[nodiscard]] std::optional<AccountGroup> group_by_id(gid_t gid);
+[[nodiscard]] std::optional<UnixGroup> group_by_id(gid_t gid);
 
 }  // namespace dlrun

@@ -40,15 +40,16 @@ std::vector<std::string_view> fields_of_id(std::string_view text, std::uint64_t 
 }
 
 /// Returns the account with this number in a text of passwd lines; nullopt if there is none.
-std::optional<Account> account_in(std::string_view text, uid_t uid) {
+std::optional<UnixAccount> account_in(std::string_view text, uid_t uid) {
   const auto fields = fields_of_id(text, uid);
   if (fields.empty()) return std::nullopt;
-  return Account{std::string(fields[0]), static_cast<gid_t>(parse_int(fields[3]).value_or(uid))};
+  return UnixAccount{std::string(fields[0]),
+                     static_cast<gid_t>(parse_int(fields[3]).value_or(uid))};
 }
 
 /// Looks up an account in /etc/passwd, then with getent, then with id, which a system without
 /// getent may have.
-std::optional<Account> look_up_account(uid_t uid) {
+std::optional<UnixAccount> look_up_account(uid_t uid) {
   if (const auto text = read_file("/etc/passwd", kLargestFile)) {
     if (auto account = account_in(*text, uid)) return account;
   }
@@ -59,23 +60,23 @@ std::optional<Account> look_up_account(uid_t uid) {
   if (name.empty()) return std::nullopt;
   const auto group = parse_int(trim(output_of({"id", "-g", number})));
   if (!group) return std::nullopt;
-  return Account{std::string(name), static_cast<gid_t>(*group)};
+  return UnixAccount{std::string(name), static_cast<gid_t>(*group)};
 }
 
 }  // namespace
 
-std::optional<Account> account_of(uid_t uid) {
+std::optional<UnixAccount> unix_account_of(uid_t uid) {
   // A list of runs asks for the same users again and again, and each look-up starts processes.
   // While one thread looks up a user, the other threads wait.
   static std::mutex mutex;
-  static std::map<uid_t, std::optional<Account>> answers;
+  static std::map<uid_t, std::optional<UnixAccount>> answers;
   const std::scoped_lock lock(mutex);
   const auto found = answers.find(uid);
   if (found != answers.end()) return found->second;
   return answers.emplace(uid, look_up_account(uid)).first->second;
 }
 
-std::optional<AccountGroup> group_by_id(gid_t gid) {
+std::optional<UnixGroup> group_by_id(gid_t gid) {
   // /etc/nsswitch.conf may merge the members from several sources, so /etc/group alone may lack
   // some of them.
   std::string text;
@@ -86,7 +87,7 @@ std::optional<AccountGroup> group_by_id(gid_t gid) {
   }
   const auto fields = fields_of_id(text, gid);
   if (fields.empty()) return std::nullopt;
-  AccountGroup group{std::string(fields[0]), {}};
+  UnixGroup group{std::string(fields[0]), {}};
   for (const std::string_view member : split(fields[3], ',')) {
     if (!member.empty()) group.members.emplace_back(member);
   }

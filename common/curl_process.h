@@ -33,8 +33,8 @@ struct CurlReply {
   std::string body{};
   /// True if the server may have received the request although there is no reply.
   bool request_may_have_arrived = false;
-  /// A sentence for people if there is no reply, or if the reply is too large, so that `body` lacks
-  /// it; contains no address.
+  /// A sentence for people, without the address, if there is no reply or if the reply is too large
+  /// for `body`.
   std::string problem{};
 };
 

@@ -14,7 +14,7 @@ const Env::Values& Env::values() const {
   return shared_ ? *shared_ : none;
 }
 
-Env::Values& Env::own_values() {
+Env::Values& Env::unshared_values() {
   if (!shared_) {
     shared_ = std::make_shared<Values>();
   } else if (shared_.use_count() > 1) {
@@ -47,12 +47,12 @@ std::string Env::get_or(std::string_view name, std::string_view fallback) const 
 }
 
 void Env::set(std::string_view name, std::string_view value) {
-  own_values().insert_or_assign(std::string(name), std::string(value));
+  unshared_values().insert_or_assign(std::string(name), std::string(value));
 }
 
 void Env::unset(std::string_view name) {
   if (!has(name)) return;
-  Values& values = own_values();
+  Values& values = unshared_values();
   values.erase(values.find(name));
 }
 

@@ -41,7 +41,7 @@ class Env {
  private:
   /// Returns the variables, which the caller may change. First copies them if another Env shares
   /// them.
-  Values& own_values();
+  Values& unshared_values();
 
   std::shared_ptr<Values> shared_;  ///< null: no variables
 };

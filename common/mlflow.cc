@@ -247,8 +247,8 @@ void add_tag(MlflowJson& tags, const char* key, const std::string& value) {
   if (!value.empty()) tags.push_back(key_value_json(key, value));
 }
 
-/// Returns the origin of the run as tags; empty if provenance.json does not exist yet. The file of
-/// a sweep's point, SWEEP/array-K/T, is that of the sweep.
+/// Returns the origin of the run as tags; empty if provenance.json does not exist yet. If the run
+/// is a point of a sweep, in the directory SWEEP/array-K/T, reads SWEEP/provenance.json.
 MlflowJson origin_tags(const std::filesystem::path& run) {
   auto provenance = object_of_file(run / "provenance.json");
   const auto array = run.parent_path();

@@ -1,6 +1,6 @@
 #pragma once
 // A notice to people about a run (notify): its content, its text, and the message for a webhook.
-// Lead makes notices. Lead's helper process or a later dlrun sends them.
+// Lead makes notices. Lead's helper process sends them, or later a command of dlrun does.
 
 #include <array>
 #include <cstdint>

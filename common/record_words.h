@@ -70,8 +70,8 @@ enum class ComponentRole {
   kService,  ///< lead ends it when all main components have ended
 };
 
-/// The state of one component of a job with several programs. components.json has its name.
-/// Events do not have the state, because launcher/runs derives it from the events.
+/// The state of one component of a job with several programs. components.json has the state's
+/// name. Events do not have it, because launcher/runs derives the state from the events.
 enum class ComponentState {
   kWaiting,     ///< it waits until the components of `after` are ready
   kStarting,    ///< its step is started; not all ranks have joined

@@ -109,7 +109,7 @@ Result<std::optional<Frame>> FrameBuffer::next() {
   if (received.size() < kHeaderBytes + length) return std::nullopt;
   frame.payload = received.substr(kHeaderBytes, length);
   if (frame.kind == FrameKind::kOpen || frame.kind == FrameKind::kCredit)
-    frame.number = big_endian_number(frame.payload);
+    frame.port_or_credit = big_endian_number(frame.payload);
   at_ += kHeaderBytes + length;
   return frame;
 }

@@ -34,8 +34,7 @@ struct Frame {
   FrameKind kind = FrameKind::kData;
   std::uint32_t channel = 0;
   std::string_view payload;
-  /// The number of a kOpen (the port) or a kCredit (bytes), otherwise 0.
-  std::uint32_t number = 0;
+  std::uint32_t port_or_credit = 0;  ///< the number in a kOpen or a kCredit, otherwise 0
 };
 
 /// Appends a frame to `out`. The payload must fit into kFramePayloadLimit.

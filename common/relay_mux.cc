@@ -161,7 +161,7 @@ Result<> RelayMux::handle_open(const Frame& frame) {
     return {};
   }
   connections_[frame.channel];
-  handler_.on_open(frame.channel, static_cast<std::uint16_t>(frame.number));
+  handler_.on_open(frame.channel, static_cast<std::uint16_t>(frame.port_or_credit));
   return {};
 }
 
@@ -182,7 +182,7 @@ Result<> RelayMux::handle_frame(const Frame& frame) {
       if (connection.socket.is_open()) write_socket(frame.channel, connection);
       break;
     case FrameKind::kCredit:
-      return connection.channel.receive_credit(frame.number);
+      return connection.channel.receive_credit(frame.port_or_credit);
     case FrameKind::kEnd:
       return connection.channel.receive_end();
     case FrameKind::kReset:

@@ -97,8 +97,9 @@ class RelayMux {
   };
   using Connections = std::map<std::uint32_t, Connection>;
 
-  /// Appends to `polled` both descriptors of the trunk, then the sockets that can be read or
-  /// written now. Appends the channels of these sockets to `channels`, in the same order.
+  /// Appends to `polled` both descriptors of the trunk, then the sockets from which this end may
+  /// read now or for which it has bytes. Appends the channels of these sockets to `channels`, in
+  /// the same order.
   void watch(std::vector<pollfd>& polled, std::vector<std::uint32_t>& channels) const;
   [[nodiscard]] Result<bool> read_trunk();
   [[nodiscard]] Result<> handle_frames();

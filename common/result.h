@@ -24,18 +24,20 @@ enum class Errc {
   kTimeout,      ///< a time limit expired
   kIo,           ///< a system call such as read, write, fsync or rename failed
   kShape,        ///< sizes or types of arrays do not fit
-  kPeer,         ///< a rank or a search program failed, or a rank called another operation
+  kPeer,         ///< a rank or a search program failed, or ranks called different operations
   kInterrupted,  ///< a signal, or the user's answer to a question, stopped the work
   kInternal,     ///< a bug in dlrun
 };
 
 /// The reason for which Slurm refused a request, as far as callers react to it.
 enum class SlurmRefusal {
-  kOther,             ///< another reason, or the error is no refusal of Slurm
-  kPartition,         ///< the partition does not exist
-  kAccount,           ///< the account does not exist, or not together with the partition
-  kQos,               ///< the QOS does not exist
-  kNodesUnavailable,  ///< the nodes or the partition are not available now; the job may be queued
+  kOther,      ///< another reason, or the error is no refusal of Slurm
+  kPartition,  ///< the partition does not exist
+  kAccount,    ///< the account does not exist, or not together with the partition
+  kQos,        ///< the QOS does not exist
+  /// The nodes or the partition are not available now. Slurm may queue a job that it has refused
+  /// for this reason in a dry run (--test-only).
+  kNodesUnavailable,
 };
 
 /// The message says where the error is, which value is wrong, what was expected and what to do. It

@@ -85,7 +85,7 @@ std::string fine_duration_text(double seconds) {
   return seconds < 10 ? fmt::format("{:.1f} s", std::max(seconds, 0.0)) : duration_text(seconds);
 }
 
-std::string step_time_text(double seconds) {
+std::string precise_duration_text(double seconds) {
   if (seconds * 1e6 < kRoundedTo1000) return fmt::format("{:.3g} us", seconds * 1e6);
   return seconds * 1e3 < kRoundedTo1000 ? fmt::format("{:.3g} ms", seconds * 1e3)
                                         : fmt::format("{:.3g} s", seconds);

@@ -32,7 +32,7 @@ struct ByteScale {
 /// Formats a duration like duration_text(); below ten seconds with one decimal: "7.5 s".
 [[nodiscard]] std::string fine_duration_text(double seconds);
 /// Formats a short duration with three significant digits: "1.25 s", "3.1 ms", "40 us".
-[[nodiscard]] std::string step_time_text(double seconds);
+[[nodiscard]] std::string precise_duration_text(double seconds);
 /// Formats an age in one unit: "12 s", "3 min", "2 h", "5 d"; "0 s" if it is negative.
 [[nodiscard]] std::string age_text(std::int64_t seconds);
 

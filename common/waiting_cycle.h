@@ -12,7 +12,7 @@ namespace dlrun {
 /// again at the end; empty if there is no cycle. Component: has `name`, and `after`, the names of
 /// the components that it waits for. Ignores names of which there is no component.
 template <typename Component>
-std::vector<std::string> cycle_of_after(const std::vector<Component>& components) {
+std::vector<std::string> find_waiting_cycle(const std::vector<Component>& components) {
   // 0: not visited, 1: on the current path, 2: visited and in no cycle.
   std::vector<int> state(components.size(), 0);
   std::vector<std::size_t> path;

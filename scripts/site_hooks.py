@@ -21,7 +21,7 @@ LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\[\]]*\])*\]\()([^()\s]+)(\))")
 LANGUAGES = {".yaml": "yaml", ".yml": "yaml", ".py": "python", ".cc": "cpp", ".h": "cpp",
              ".sh": "bash", ".json": "json"}
 PICTURES = (".png", ".svg")
-# The pages outside docs that mkdocs.yml lists. No page below docs needs to link to them.
+# The pages outside docs that mkdocs.yml lists. The site needs them even if no page links to them.
 LISTED = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "cli/OUTPUT.md", "configs/examples",
           "runtime/ENVIRONMENT.md"]
 

@@ -32,7 +32,7 @@ Result<int> pull_run(Cli& cli, const PullOptions& options) {
   request.from = found.path;
   request.to = cli.current_dir / (options.to.empty() ? found.copy_name : options.to);
   request.pattern = options.pattern;
-  request.program = cli.bin_dir / "dlrun";
+  request.own_program = cli.bin_dir / "dlrun";
   DLRUN_TRY_ASSIGN(const auto files, pull(request, ssh.env()));
   for (const std::string& file : files) print(cli, "{}\n", file);
   print_note(cli, fmt::format("{} file{} copied to {}", files.size(), files.size() == 1 ? "" : "s",

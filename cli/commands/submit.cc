@@ -93,8 +93,9 @@ Result<int> submit_into(Cli& cli, const SubmitOptions& options) {
       cli, {options.spec, {options.in, std::nullopt, options.dry_run}, options.output});
 }
 
-/// Prints the submissions of a chain. wanted: the number of its specs. If all of them were
-/// submitted, --watch follows the last run. If one could not be submitted, fails with the reason.
+/// Prints the submissions of a chain. wanted: the number of runs that were to be submitted. If all
+/// of them were submitted, --watch follows the last run. If one could not be submitted, fails with
+/// the reason.
 Result<int> print_chain(Cli& cli, RunInspector& inspector, const SubmittedChain& chain,
                         std::size_t wanted, const OutputOptions& options) {
   int code = kExitOk;
@@ -179,7 +180,7 @@ void add_submit(CLI::App& root, Action& action) {
               "The spec of the experiment, a YAML file; - means standard input; several with "
               "--chain")
       .required();
-  add_set_and_runs(command, options->spec);
+  add_set_and_runs_options(command, options->spec);
   command.flag("--chain", options->is_chain,
                "Submit several specs; each job starts after the one before has succeeded (the key "
                "retry.chain is for several jobs of one run)");

@@ -79,11 +79,11 @@ FullScreen::FullScreen(FullScreen&& other) noexcept
     : before_(other.before_),
       mask_before_(other.mask_before_),
       signals_(std::move(other.signals_)),
-      is_open_(std::exchange(other.is_open_, false)),
+      owns_terminal_(std::exchange(other.owns_terminal_, false)),
       is_shown_(std::exchange(other.is_shown_, false)) {}
 
 FullScreen::~FullScreen() {
-  if (!is_open_) return;
+  if (!owns_terminal_) return;
   leave();
   set_deadly_signal_handlers(SIG_DFL);
   ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);

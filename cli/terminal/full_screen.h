@@ -61,7 +61,8 @@ class FullScreen {
   termios before_{};
   sigset_t mask_before_{};  ///< the signals that were blocked before
   UniqueFd signals_;
-  bool is_open_ = true, is_shown_ = false;
+  bool owns_terminal_ = true;  ///< false after a move
+  bool is_shown_ = false;
 };
 
 }  // namespace dlrun

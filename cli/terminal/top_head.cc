@@ -117,7 +117,7 @@ void HeadLines::add_value(std::string_view label, const std::optional<double>& v
 void HeadLines::add_progress() {
   const auto progress = shown_progress(picture_);
   if (!progress) return;
-  if (const auto fraction = part_done(*progress)) add_bar(*progress, *fraction);
+  if (const auto fraction = fraction_done(*progress)) add_bar(*progress, *fraction);
   add_value("throughput", progress->samples_per_s, &ProgressPoint::samples_per_s, " samples/s");
   add_value("loss", progress->loss, &ProgressPoint::loss, "");
   add_value("accuracy", progress->accuracy, &ProgressPoint::accuracy, "");

@@ -88,7 +88,7 @@ std::vector<Text> point_lines(const std::vector<PointPicture>& points, std::size
         .add(std::string(word(point->state)) + (point->is_last_known ? "?" : ""),
              style_of(point->state))
         .pad_to(number_width + values_width + 5 + kStateWidth, columns);
-    const auto part = point->progress ? part_done(*point->progress) : std::nullopt;
+    const auto part = point->progress ? fraction_done(*point->progress) : std::nullopt;
     if (!point->result.empty()) {
       line.add(result_text(point->result));
     } else if (point->progress) {

@@ -12,8 +12,8 @@ namespace dlrun {
 /// microseconds, algbw, busbw.
 [[nodiscard]] TableRows collectives_table(const CollectiveMeasurements& measurements);
 
-/// Returns bars for each number of ranks and backend: the time at the smallest size, then the bus
-/// bandwidth at the largest. Returns no charts without measurements.
+/// Returns two charts: the time at the smallest size, and the bus bandwidth at the largest. Each
+/// has one bar for each number of ranks and backend. Returns no charts without measurements.
 [[nodiscard]] std::vector<BarChart> collectives_bars(const CollectiveMeasurements& measurements);
 
 }  // namespace dlrun

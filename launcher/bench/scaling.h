@@ -52,10 +52,11 @@ struct ScalingListener {
 /// kUsage unless each number is from 1 to 10,000; the message names `option`.
 [[nodiscard]] Result<std::vector<int>> parse_sizes(const std::string& text, const char* option);
 
-/// Calls `dlrun submit --test-only` for every size before the first one is submitted. Otherwise a
-/// size that Slurm never starts would be noticed only after the smaller sizes have run. Reports
-/// each refusal as an error. Returns the exit code of the first size that was refused, 0 if none
-/// was. Fails with kUsage if the spec is invalid at a size, and with kInterrupted after a signal.
+/// Calls `dlrun submit --test-only` for every size. Callers do this before measure_scaling():
+/// otherwise a size that Slurm never starts would be noticed only after the smaller sizes have run.
+/// Reports each refusal as an error. Returns the exit code of the first size that was refused, 0 if
+/// none was. Fails with kUsage if the spec is invalid at a size, and with kInterrupted after a
+/// signal.
 [[nodiscard]] Result<int> check_sizes_with_slurm(const ScalingRequest& request,
                                                  const Interrupt& interrupt,
                                                  const ScalingListener& listener);

@@ -21,8 +21,8 @@ std::string model_text(const std::vector<ScalingModel>& models, const char* mode
   for (std::size_t i = 0; i < models.size(); ++i) {
     const ScalingModel& m = models[i];
     text += fmt::format("{}{} + 2(n-1) x {} + 2(n-1)/n x {}", i == 0 ? " " : ", or ",
-                        step_time_text(m.compute_s), step_time_text(m.latency_s),
-                        step_time_text(m.transfer_s));
+                        precise_duration_text(m.compute_s), precise_duration_text(m.latency_s),
+                        precise_duration_text(m.transfer_s));
   }
   if (models.size() > 1)
     text +=

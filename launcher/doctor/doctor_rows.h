@@ -6,7 +6,6 @@
 
 namespace dlrun {
 
-/// Returns a table of the cluster's partitions.
 [[nodiscard]] TableRows partition_rows(const ClusterFacts& facts);
 
 }  // namespace dlrun

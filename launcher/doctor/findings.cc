@@ -195,8 +195,8 @@ void add_rest_server(const RestServerFacts& server, Findings& found) {
                         configured.empty() ? rest_version_text(*newest) : configured));
 }
 
-/// Adds the findings about slurmrestd: about each server of a site file, or, if the site file
-/// has no server, whether Slurm could accept a token.
+/// Adds the findings about slurmrestd: about each server that a site file lists, or, if no site
+/// file lists one, whether Slurm could accept a token.
 void add_rest(const ClusterFacts& facts, Findings& found) {
   for (const RestServerFacts& server : facts.rest_servers) add_rest_server(server, found);
   if (!facts.rest_servers.empty()) return;

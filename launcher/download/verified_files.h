@@ -39,8 +39,9 @@ class VerifiedFiles {
   /// Records that the file in its present state has the checksum. Does not read the file.
   void record(const Download& download);
 
-  /// Writes the record in place. fd: the record's file, which is open for writing; its lock is the
-  /// folder's lock. Ignores errors: a file that is missing in the record is only read once more.
+  /// Writes the record in place. fd: the record's file, whose lock is the folder's lock. Ignores
+  /// errors, also if fd is open for reading only: a file that is missing in the record is only read
+  /// once more.
   void write(int fd) const;
 
  private:

@@ -90,7 +90,7 @@ bool CurlChild::start(std::string_view settings, std::string_view body) {
   return pid_ > 0;
 }
 
-CurlChild::End CurlChild::read_to_end(
+CurlChild::Outcome CurlChild::read_to_end(
     const std::function<bool(char* bytes, std::size_t size)>& take,
     const std::function<bool()>& go_on) {
   UniqueFd& response = response_pipe_.read_end;
@@ -100,20 +100,21 @@ CurlChild::End CurlChild::read_to_end(
     std::array<pollfd, 3> ready{
         {{response.get(), POLLIN, 0}, {output.get(), POLLIN, 0}, {errors.get(), POLLIN, 0}}};
     if (::poll(ready.data(), ready.size(), kPollMs) < 0) {
-      if (errno != EINTR) return End::kStopped;
+      if (errno != EINTR) return Outcome::kStopped;
       for (pollfd& one : ready) one.revents = 0;
     }
-    if (!go_on()) return End::kStopped;
+    if (!go_on()) return Outcome::kStopped;
     if (ready[0].revents != 0) {
       const ssize_t count = ::read(response.get(), block_.data(), block_.size());
-      if (count < 0 && errno != EINTR) return End::kStopped;
+      if (count < 0 && errno != EINTR) return Outcome::kStopped;
       if (count == 0) response.reset();
-      if (count > 0 && !take(block_.data(), static_cast<std::size_t>(count))) return End::kNotTaken;
+      if (count > 0 && !take(block_.data(), static_cast<std::size_t>(count)))
+        return Outcome::kNotTaken;
     }
     if (ready[1].revents != 0) collect(output, output_);
     if (ready[2].revents != 0) collect(errors, errors_);
   }
-  return End::kAll;
+  return Outcome::kAll;
 }
 
 void CurlChild::collect(UniqueFd& from, std::string& into) {

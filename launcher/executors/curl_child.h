@@ -32,15 +32,16 @@ class CurlChild {
   /// out.
   [[nodiscard]] bool start(std::string_view settings, std::string_view body);
 
-  enum class End {
+  /// How read_to_end() ended.
+  enum class Outcome {
     kAll,       ///< curl has closed its outputs
     kNotTaken,  ///< take() returned false
     kStopped,   ///< go_on() returned false, or the outputs cannot be read
   };
   /// Reads curl's outputs to their end. Calls take() for each piece of the response, and go_on() at
   /// least ten times a second.
-  [[nodiscard]] End read_to_end(const std::function<bool(char* bytes, std::size_t size)>& take,
-                                const std::function<bool()>& go_on);
+  [[nodiscard]] Outcome read_to_end(const std::function<bool(char* bytes, std::size_t size)>& take,
+                                    const std::function<bool()>& go_on);
 
   /// Waits for the end of curl. Returns its exit code; nullopt if a signal has ended it, or if the
   /// code is not known, because this process ignores SIGCHLD.

@@ -258,10 +258,10 @@ std::optional<sockaddr_storage> loopback_address(std::string_view url) {
   url.remove_prefix(kHttp.size());
   const std::string_view authority = url.substr(0, url.find('/'));
   const bool is_v6 = authority.starts_with("[::1]");
-  const std::string_view after = is_v6 ? authority.substr(5) : authority;
-  const auto colon = after.find(':');
-  const auto port =
-      colon == after.npos ? std::optional<std::int64_t>(80) : parse_int(after.substr(colon + 1));
+  const std::string_view without_v6_host = is_v6 ? authority.substr(5) : authority;
+  const auto colon = without_v6_host.find(':');
+  const auto port = colon == without_v6_host.npos ? std::optional<std::int64_t>(80)
+                                                  : parse_int(without_v6_host.substr(colon + 1));
   if (!port || *port < 1 || *port > 65535) return std::nullopt;
   sockaddr_storage storage{};
   if (is_v6) {
@@ -272,7 +272,7 @@ std::optional<sockaddr_storage> loopback_address(std::string_view url) {
     std::memcpy(&storage, &v6, sizeof v6);
     return storage;
   }
-  const std::string host(after.substr(0, colon));
+  const std::string host(without_v6_host.substr(0, colon));
   sockaddr_in v4{};
   v4.sin_family = AF_INET;
   v4.sin_port = htons(static_cast<std::uint16_t>(*port));
@@ -332,8 +332,8 @@ CURLcode perform_transfer(CURL* handle) {
         return transfer.progress == nullptr ||
                transfer.progress(transfer.progress_data, 0, 0, 0, 0) == 0;
       });
-  if (end == CurlChild::End::kNotTaken) return CURLE_WRITE_ERROR;
-  if (end == CurlChild::End::kStopped) return CURLE_ABORTED_BY_CALLBACK;
+  if (end == CurlChild::Outcome::kNotTaken) return CURLE_WRITE_ERROR;
+  if (end == CurlChild::Outcome::kStopped) return CURLE_ABORTED_BY_CALLBACK;
   const int code = child.wait().value_or(static_cast<int>(CURLE_ABORTED_BY_CALLBACK));
   const auto numbers = split(child.output(), ' ');
   if (numbers.size() == 3) {

@@ -29,10 +29,11 @@ constexpr std::size_t kLargestQueue = 256U << 20U;
 
 Result<> check_server_owner(const RestServer& server, std::optional<uid_t> owner) {
   if (!owner || *owner == 0 || *owner == ::geteuid()) return {};
-  const auto account = account_of(*owner);
+  const auto account = unix_account_of(*owner);
   const std::string uid = std::to_string(*owner);
   const std::string name = account ? account->name : uid;
-  if (name == "slurm" || name == "slurmrestd" || name == server.user || uid == server.user)
+  if (name == "slurm" || name == "slurmrestd" || name == server.accepted_owner ||
+      uid == server.accepted_owner)
     return {};
   // SlurmUser may have a number in parentheses behind the name.
   const std::string slurm_user = slurm_conf_value(Env::of_process(), "SlurmUser");
@@ -131,7 +132,7 @@ Result<HttpResponse> RestClient::send_to_server(HttpRequest request) {
   }
   if (!server_.token_file.empty()) {
     DLRUN_TRY_ASSIGN(const auto token, read_token(server_.token_file));
-    const auto user = account_of(::geteuid());
+    const auto user = unix_account_of(::geteuid());
     request.headers.push_back(fmt::format("X-SLURM-USER-NAME: {}", user ? user->name : ""));
     request.headers.push_back("X-SLURM-USER-TOKEN: " + token);
   }

@@ -22,9 +22,9 @@ namespace dlrun {
 inline constexpr std::chrono::seconds kRestQueryTimeout{30};
 
 /// Checks which user listens at the other end of a connection to this machine. Accepts root, slurm,
-/// slurmrestd, slurm.conf's SlurmUser, the caller and server.user. owner: the user who owns the
-/// server's socket; nullopt: the kernel does not report the owner, and the server is accepted.
-/// For any other user, fails with kRefused; the message names this user.
+/// slurmrestd, slurm.conf's SlurmUser, the caller and server.accepted_owner. owner: the user who
+/// owns the server's socket; nullopt: the kernel does not report the owner, and the server is
+/// accepted. For any other user, fails with kRefused; the message names this user.
 [[nodiscard]] Result<> check_server_owner(const RestServer& server, std::optional<uid_t> owner);
 
 /// A client for one slurmrestd. Every request has a time limit. The first call also asks the server

@@ -34,17 +34,17 @@ namespace dlrun {
 /// Returns true if the errors say that the controller does not know the job id.
 [[nodiscard]] bool rest_says_unknown_job(std::string_view body);
 
-/// Returns true if the errors say that slurmrestd did not reach Slurm's controller. An error's
-/// number decides if it is in the table of rest_reply.cc or from 2000 to 2999; otherwise its words
-/// decide.
+/// Returns true if the errors say that slurmrestd did not reach Slurm's controller. If an error's
+/// number is in the table of rest_reply.cc, or from 2000 to 2999, the number decides; otherwise the
+/// error's words decide.
 [[nodiscard]] bool rest_says_unreachable(std::string_view body);
 
 /// Returns true if one of the errors has a number of slurmctld (2000 to 2999). slurmctld has then
 /// answered, and not only slurmrestd or a gateway.
 [[nodiscard]] bool rest_has_error_of_controller(std::string_view body);
 
-/// Returns the reason for which Slurm refused the request, from the first error that has one of
-/// these reasons. Numbers and words decide as in rest_says_unreachable().
+/// Returns the reason for which Slurm refused the request: that of the first error whose reason is
+/// not kOther; kOther if there is none. Numbers and words decide as in rest_says_unreachable().
 [[nodiscard]] SlurmRefusal rest_refusal(std::string_view body);
 
 /// Returns the versions of the API that can submit jobs, from the server's own description:

@@ -204,7 +204,7 @@ Result<ForwardingOutcome> forward_ports(const std::vector<std::string>& argv, co
   return result;
 }
 
-Result<ForwardingOutcome> run_with_inherited_streams(
+Result<ForwardingOutcome> run_with_inherited_input_and_output(
     const std::vector<std::string>& argv, const Env& env,
     const std::function<void(std::string_view)>& on_message) {
   const EndSignals signals;

@@ -70,7 +70,7 @@ struct ForwardingOutcome {
 /// error, the program has two seconds to end by itself; then it gets SIGTERM, and three seconds
 /// later SIGKILL. on_message: called for each line of the program's standard error. Fails with
 /// kNotFound if there is no such program, and with kIo if a system call fails.
-[[nodiscard]] Result<ForwardingOutcome> run_with_inherited_streams(
+[[nodiscard]] Result<ForwardingOutcome> run_with_inherited_input_and_output(
     const std::vector<std::string>& argv, const Env& env,
     const std::function<void(std::string_view)>& on_message);
 

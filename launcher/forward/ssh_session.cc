@@ -10,8 +10,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns true if the agent's answer says that the node has no sshd. Programs of the site may
-/// print other lines, such as a prolog of tasks.
+/// Returns true if the agent's answer says that the node has no sshd. Programs of the site, such as
+/// a prolog of tasks, may print other lines.
 bool lacks_sshd(std::string_view answer) {
   for (const std::string_view line : split(answer, '\n')) {
     const auto json = json_read::object_of(line);
@@ -55,7 +55,7 @@ Result<ForwardingOutcome> connect_to_sshd(const Env& env, const LaunchPlan& plan
       plan, target, {agent.string(), "sshd", "--folder", keys.folder.string()}, script.string());
   session.argv.insert(session.argv.begin() + 1, "--chdir=" + folder.string());
   DLRUN_TRY(write_file_atomic(script, session.script, 0700));
-  return run_with_inherited_streams(session.argv, env, on_message);
+  return run_with_inherited_input_and_output(session.argv, env, on_message);
 }
 
 }  // namespace dlrun

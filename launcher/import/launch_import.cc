@@ -29,7 +29,7 @@ bool is_python(std::string_view word) {
 
 /// Returns the position of the first word that is neither a variable for the command nor `exec` or
 /// `time`.
-std::size_t first_word(const ShellCommand& command) {
+std::size_t position_of_called_program(const ShellCommand& command) {
   std::size_t at = 0;
   while (at < command.words.size() &&
          (assignment_of(command.words[at]) || command.words[at].source == "exec" ||
@@ -214,7 +214,7 @@ bool is_program(std::span<const std::string> words) {
 }  // namespace
 
 Launcher launcher_of(const ShellCommand& command) {
-  const std::size_t first = first_word(command);
+  const std::size_t first = position_of_called_program(command);
   if (first == command.words.size()) return Launcher::kNone;
   const auto words = literals_from(command, first);
   const std::string name = base_name(words[0]);
@@ -249,7 +249,7 @@ ImportObstacle import_launch(const ShellCommand& command, ImportState& state) {
       std::all_of(stages.begin() + 1, stages.end(),
                   [](std::string_view stage) { return trim(stage).starts_with("tee "); });
   if (!has_only_tee) return "another program reads its output";
-  const std::size_t first = first_word(command);
+  const std::size_t first = position_of_called_program(command);
   for (std::size_t i = 0; i < first; ++i) {
     const auto assignment = assignment_of(command.words[i]);
     if (!assignment) continue;

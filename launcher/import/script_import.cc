@@ -28,14 +28,14 @@ Result<> check_script(const ImportRequest& import) {
   if (!import.script.starts_with("#!")) {
     return fail(Errc::kInvalid,
                 "{}: is not a job script: its first line must name a shell, such as #!/bin/bash",
-                printable(import.name));
+                printable(import.script_name));
   }
   std::size_t line = 1;
   for (const char c : import.script) {
     if (c == '\n') ++line;
     if (!is_control(c) || c == '\n' || c == '\t') continue;
     return fail(Errc::kInvalid, "{}:{}: has the control character 0x{:02x}{}",
-                printable(import.name), line, static_cast<unsigned char>(c),
+                printable(import.script_name), line, static_cast<unsigned char>(c),
                 c == '\r' ? "; `sed -i 's/\\r$//' FILE` removes the line ends of DOS" : "");
   }
   for (const auto text : split(import.script, '\n')) {
@@ -43,13 +43,13 @@ Result<> check_script(const ImportRequest& import) {
     return fail(Errc::kInvalid,
                 "{}: dlrun has made this script from a spec; its run has the spec as spec.yaml, "
                 "and `dlrun submit {}` submits the script itself",
-                printable(import.name), printable(import.name));
+                printable(import.script_name), printable(import.script_name));
   }
   if (const auto het = het_line(import.script)) {
     return fail(Errc::kInvalid,
                 "{}:{}: dlrun cannot import a heterogeneous job; write a spec with a component for "
                 "each part (docs/components.md)",
-                printable(import.name), *het);
+                printable(import.script_name), *het);
   }
   return {};
 }
@@ -100,8 +100,8 @@ tl::unexpected<Error> no_program(const ImportRequest& import, std::size_t line,
   return fail(Errc::kInvalid,
               "{}{}: {}; give the program of the job after --: dlrun init --from {} -- python "
               "train.py",
-              printable(import.name), line > 0 ? fmt::format(":{}", line) : "",
-              without_secrets(why).text, printable(import.name));
+              printable(import.script_name), line > 0 ? fmt::format(":{}", line) : "",
+              without_secrets(why).text, printable(import.script_name));
 }
 
 /// Returns the one command that starts the ranks; nullptr if the user names the program.
@@ -180,7 +180,7 @@ Result<> read_commands(const ImportRequest& import, const std::vector<ShellComma
 void set_defaults(const ImportRequest& import, ImportState& state) {
   ImportedKeys& keys = state.keys;
   if (keys.find("name") == nullptr) {
-    const std::string stem = std::filesystem::path(import.name).stem().string();
+    const std::string stem = std::filesystem::path(import.script_name).stem().string();
     if (is_slug(stem)) keys.set({"name", yaml_text(stem), 0, "the script's name"});
   }
   if (!import.site.empty()) keys.set({"site", yaml_text(import.site), 0, ""});
@@ -194,7 +194,7 @@ void set_defaults(const ImportRequest& import, ImportState& state) {
 }
 
 /// Returns the numbers of a remark's lines: "12", or "12 to 15".
-std::string lines_of(const ImportRemark& remark) {
+std::string line_numbers_text(const ImportRemark& remark) {
   return remark.last_line > remark.line ? fmt::format("{} to {}", remark.line, remark.last_line)
                                         : fmt::format("{}", remark.line);
 }
@@ -207,10 +207,10 @@ std::string remarks_text(const ImportRequest& import, const std::vector<ImportRe
     if (remark.is_in_spec) continue;
     if (text.empty())
       text = fmt::format("\n# Lines of {} that this spec does not have, or has in another form:\n",
-                         printable(import.name));
+                         printable(import.script_name));
     if (remark.reason != reason) text += fmt::format("# {}:\n", printable(remark.reason));
     reason = remark.reason;
-    text += fmt::format("#   {}: {}\n", lines_of(remark), printable(remark.source));
+    text += fmt::format("#   {}: {}\n", line_numbers_text(remark), printable(remark.source));
   }
   return text;
 }
@@ -219,7 +219,7 @@ std::string spec_text(const ImportRequest& import, ImportState& state) {
   std::stable_sort(state.remarks.begin(), state.remarks.end(),
                    [](const auto& a, const auto& b) { return a.line < b.line; });
   return fmt::format("# Made from {} by dlrun init. Comments name the lines of the script.\n{}{}",
-                     printable(import.name), state.keys.yaml(),
+                     printable(import.script_name), state.keys.yaml(),
                      remarks_text(import, state.remarks));
 }
 
@@ -295,7 +295,7 @@ std::vector<Diagnostic> diagnostics_of(const ImportRequest& import,
   for (const ImportRemark& remark : remarks) {
     Diagnostic one;
     one.severity = Diagnostic::Severity::kWarning;
-    one.where = {Origin::Kind::kFile, import.name, static_cast<int>(remark.line), 1};
+    one.where = {Origin::Kind::kFile, import.script_name, static_cast<int>(remark.line), 1};
     one.message = fmt::format("{}: {}", remark.source, remark.reason);
     all.push_back(std::move(one));
   }

@@ -12,7 +12,7 @@ namespace dlrun {
 
 struct ImportRequest {
   /// The script's name as the user gave it, and its text.
-  std::string name, script;
+  std::string script_name, script;
   /// The site to write into the spec; empty: the spec names no site.
   std::string site;
   /// The program and its arguments. Empty: those of the script.

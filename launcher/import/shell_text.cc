@@ -81,7 +81,8 @@ class WordReader {
       skip(2);
       return true;
     }
-    if (c == '~' && (is_first || is_after_name()) && (peek(1) == '/' || is_word_end(peek(1)))) {
+    if (c == '~' && (is_first || is_at_assigned_value()) &&
+        (peek(1) == '/' || is_word_end(peek(1)))) {
       word_.parts.push_back({"HOME", true, true});  // HOME is one word even if it has blanks
       skip(1);
       return true;
@@ -103,7 +104,7 @@ class WordReader {
   }
 
   /// Returns true directly after NAME=, where the shell replaces ~ as at the start of a word.
-  [[nodiscard]] bool is_after_name() const {
+  [[nodiscard]] bool is_at_assigned_value() const {
     if (word_.parts.size() != 1 || word_.parts[0].is_quoted || word_.parts[0].is_variable)
       return false;
     const std::string_view text = word_.parts[0].text;

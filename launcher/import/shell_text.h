@@ -31,11 +31,11 @@ struct ShellWord {
   [[nodiscard]] std::string literal() const;
 };
 
-/// A command of a script: the words up to the first operator.
+/// A command of a script. A pipe, and commands that &&, || or & connects, are one ShellCommand.
 struct ShellCommand {
-  std::size_t line = 0;  ///< the number of its first line, from 1
-  std::string source;    ///< the command as it is written, in one line
-  std::vector<ShellWord> words;
+  std::size_t line = 0;          ///< the number of its first line, from 1
+  std::string source;            ///< the command as it is written, in one line
+  std::vector<ShellWord> words;  ///< those before the first operator
   /// The text from the first operator on, such as a redirection or a pipe; empty if there is none.
   std::string tail;
   /// True if && or || or & connects the command with others, or if it has a parenthesis or a

@@ -313,7 +313,7 @@ PlannedComponent ComponentPlanner::plan_component(std::size_t index) {
   spec.spec.slurm.clear();
   Planner planner(spec, inputs_);
   planner.count_resources();
-  planner.check_own_mounts();
+  planner.check_dlrun_mounts();
   planner.environment();
   move_own_variables(index, planner.plan_);
   planner.rank_agent();

@@ -68,7 +68,7 @@ namespace {
 }
 
 /// Returns a component's arguments in lead's command line.
-[[nodiscard]] std::string command_of(const PlannedComponent& component) {
+[[nodiscard]] std::string lead_arguments_of(const PlannedComponent& component) {
   const std::string suffix = array_suffix(component.name);
   const auto all_of = [&](std::string_view array) {
     return fmt::format("\"${{dlrun_{}_{}[@]}}\"", array, suffix);
@@ -87,7 +87,7 @@ std::string components_text(const LaunchPlan& plan, std::string_view lead) {
   text += fmt::format("\nexec {}", lead);
   const char* separator = " \\\n  ";
   for (const PlannedComponent& component : plan.components) {
-    text += separator + command_of(component);
+    text += separator + lead_arguments_of(component);
     separator = " \\\n  +++ ";
   }
   return text + "\n";

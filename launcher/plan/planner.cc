@@ -52,7 +52,7 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> Planner::run() && {
   count_resources();
   if (inputs_.target == Target::kLocal) check_local();
   if (inputs_.uses_existing_allocation) check_existing_allocation();
-  check_own_mounts();
+  check_dlrun_mounts();
   check_runs_folder();
   if (!errors_.empty()) return tl::unexpected(std::move(errors_));
   environment();
@@ -238,7 +238,7 @@ void Planner::environment() {
     p.vars.push_back({name, value, "environment.vars"_key, false, Origin::Kind::kFile});
 }
 
-void Planner::profile() {
+void Planner::profile_options() {
   const ProfileSpec& p = spec_.profile;
   if (!p.tool) return;
   const auto add = [&](std::string_view option, const std::string& value, std::string_view key) {
@@ -250,7 +250,7 @@ void Planner::profile() {
   if (p.length) add("--profile-for", *p.length, "profile.for"_key);
 }
 
-void Planner::preflight() {
+void Planner::preflight_options() {
   constexpr const char* kKey = "health.preflight"_key;
   std::vector<std::string> names;
   for (const PreflightCheck& check : spec_.health.preflight) names.push_back(check.name);
@@ -296,8 +296,8 @@ void Planner::rank_agent() {
     }
     if (!roles.empty()) plan_.rank_options.push_back({"--roles", join(roles, ","), "launch.roles"});
   }
-  preflight();
-  profile();
+  preflight_options();
+  profile_options();
   for (const auto& [name, value] : spec_.environment.vars) {
     if (name == "TMPDIR" && inputs_.target == Target::kSlurm)
       plan_.rank_options.push_back({"--tmpdir", value, "environment.vars"_key});

@@ -38,12 +38,12 @@ class Planner {
   void environment();
   /// Adds the rank agent's options for health.preflight, with the numbers of links and their speeds
   /// that the site file gives. Sets needs_trainer if a check runs dlrun-trainer.
-  void preflight();
+  void preflight_options();
   /// Adds the rank agent's options for profile.
-  void profile();
+  void profile_options();
   /// Adds the rank agent's options, and the variables and secrets that it sets. wandb() adds more.
   void rank_agent();
-  /// Adds the rank agent's options for stage and outputs, which are JSON objects.
+  /// Adds the rank agent's options --stage and --output, whose values are JSON objects.
   void stage_and_output_options();
   /// Fills plan_.program.
   void program();
@@ -80,7 +80,7 @@ class Planner {
   /// Fills plan_.after, and adds a directive for the dependencies that the spec gives as job ids.
   /// The submission finds the jobs of dependencies that the spec gives as runs; --dependency on the
   /// command line then lists the dependencies of both kinds.
-  void after();
+  void dependencies();
   void add_directive(std::string_view option, std::optional<std::string> value,
                      std::string_view key);
   /// Plans how a task enters the container. Returns the user's options of srun without those that
@@ -99,7 +99,7 @@ class Planner {
   [[nodiscard]] bool wants_pmix_variables() const;
   /// Refuses folders that dlrun must mount but whose paths the container tool cannot mount. dlrun
   /// mounts each of these folders at its own path.
-  void check_own_mounts();
+  void check_dlrun_mounts();
   /// Refuses PMI2 with enroot: a PMI2 task uses a file descriptor from srun, which enroot closes.
   void check_pmi();
   /// Refuses container.save if the job may use several nodes: each node would save its container,

@@ -104,7 +104,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
 
 /// Returns the words with which both command lines of lead begin: the one that starts the ranks,
 /// and the one that reports that they never started.
-[[nodiscard]] std::string lead_command(const LaunchPlan& plan) {
+[[nodiscard]] std::string shared_lead_words(const LaunchPlan& plan) {
   std::string text(kLeadCommand);
   if (plan.target == Target::kLocal) text += fmt::format(" --local {}", plan.local_ranks);
   text += " --runs " + shell_quote(plan.runs_dir) + " --name " + shell_quote(plan.name);
@@ -126,7 +126,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
 /// Returns the command line of the lead that starts the ranks, up to the last option for the whole
 /// run.
 [[nodiscard]] std::string lead_words(const LaunchPlan& plan) {
-  return lead_command(plan) + (plan.forward_usr1 ? " --forward-usr1" : "");
+  return shared_lead_words(plan) + (plan.forward_usr1 ? " --forward-usr1" : "");
 }
 
 [[nodiscard]] std::string lead_text(const LaunchPlan& plan) {
@@ -154,7 +154,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
             : "";
     text += "\n" + agent_lines(plan) + lead_options_text(plan) + "trap " +
             shell_quote(fmt::format("exec {} --never-started \"$?\"{} -- \"$BASH_COMMAND\"",
-                                    lead_command(plan), why)) +
+                                    shared_lead_words(plan), why)) +
             " EXIT\n";
   }
   if (plan.forward_usr1) text += "trap : USR1\n";

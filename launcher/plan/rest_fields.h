@@ -30,7 +30,7 @@ enum class RestKind {
   kSeconds,          ///< a time limit, in seconds
   kMib,              ///< a memory size, in MiB; 0 requests all memory
   kMibOfDisk,        ///< a size of disk space, in MiB, as a bare integer
-  kShared,           ///< the list `shared` with one word: the value, or else the field's name
+  kShared,           ///< the list `shared` with one word: the value, or else RestField::name
   kUpperList,        ///< a list of words in capitals
   kMailTypes,        ///< a list of the API's names for mail types
   kJobFlag,          ///< the field's name, as a word in the list `flags`
@@ -51,7 +51,8 @@ enum class RestKind {
 /// A field of the job description.
 struct RestField {
   RestKind kind = RestKind::kRefused;
-  /// The field's name. kJobFlag: the flag's name. kRefused: the reason, which may be empty.
+  /// The field's name. kJobFlag: the flag's name. kShared: the word if the option has no value.
+  /// kRefused: the reason, which may be empty.
   std::string_view name = {};
 };
 

@@ -86,7 +86,7 @@ void Planner::directives() {
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target == KeyTarget::kSbatch && !follows_slurm_options(row)) key_directive(row);
   }
-  after();
+  dependencies();
   for (const SlurmOption& option : spec_.slurm) {
     if (option.name != "chdir") add_directive("--" + option.name, option.value, "slurm");
   }
@@ -131,7 +131,7 @@ void Planner::check_rest_directives() {
   }
 }
 
-void Planner::after() {
+void Planner::dependencies() {
   const auto add = [&](std::string_view type, std::string_view key,
                        const std::vector<std::string>& runs) {
     for (const std::string& run : runs)
@@ -261,7 +261,7 @@ bool Planner::wants_pmix_variables() const {
   return site_.mpi.empty() || site_.mpi.starts_with("pmix");
 }
 
-void Planner::check_own_mounts() {
+void Planner::check_dlrun_mounts() {
   const auto check = [&](std::string_view key, std::string_view path, std::string_view what,
                          std::string_view remedy) {
     const auto at = path.find_first_of(find_container_backend(runtime_)->unmountable_characters());

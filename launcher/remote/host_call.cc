@@ -51,11 +51,11 @@ std::vector<std::string> adapted_arguments(const HostCall& call, const std::stri
     const auto o_position = position_of('o', argument);
     const bool value_is_next = argument == "--output" || (o_position != std::string_view::npos &&
                                                           o_position + 1 == argument.size());
-    if (!call.output.empty() && value_is_next) {
+    if (!call.output_file.empty() && value_is_next) {
       if (at + 1 < arguments.size()) arguments[++at] = "-";
-    } else if (!call.output.empty() && argument.starts_with("--output=")) {
+    } else if (!call.output_file.empty() && argument.starts_with("--output=")) {
       argument = "--output=-";
-    } else if (!call.output.empty() && o_position != std::string_view::npos) {
+    } else if (!call.output_file.empty() && o_position != std::string_view::npos) {
       argument = argument.substr(0, o_position + 1) + "-";
     } else if (has_value_next(call, argument)) {
       ++at;
@@ -106,7 +106,7 @@ std::optional<HostCall> call_for_host(const std::string& host, CommandPlace plac
   call.command = parsed.command;
   call.arguments = arguments_for_host(argv);
   call.spec = parsed.spec;
-  if (parsed.output != "-") call.output = parsed.output;
+  if (parsed.output_file != "-") call.output_file = parsed.output_file;
   call.needs_source_code = place == CommandPlace::kHostWithCode && !parsed.spec.empty();
   call.watches = parsed.watches;
   call.value_options = parsed.value_options;

@@ -13,7 +13,7 @@ struct HostCall {
   std::string host, command;
   std::vector<std::string> arguments;  ///< from arguments_for_host(); includes the command's name
   std::string spec;                    ///< the spec's file; "-": standard input; empty: none
-  std::string output;                  ///< -o: the file to write on this machine; empty: none
+  std::string output_file;             ///< -o: the file to write on this machine; empty: none
   bool needs_source_code = false;      ///< the command works on the code around the spec
   bool submits = false;                ///< submit or resubmit, without --dry-run or --test-only
   bool watches = false;                ///< --watch
@@ -30,9 +30,9 @@ enum class CommandPlace {
 /// The parts of this machine's parsed command line from which call_for_host() makes a HostCall.
 struct ParsedCall {
   std::string command;
-  std::string spec, output;  ///< empty: not given
-  bool is_trial = false;     ///< --dry-run or --test-only
-  bool watches = false;      ///< --watch
+  std::string spec, output_file;  ///< empty: not given
+  bool is_trial = false;          ///< --dry-run or --test-only
+  bool watches = false;           ///< --watch
   /// The names of the command's options whose value may be the next argument, such as "--runs".
   std::vector<std::string> value_options{};
 };

@@ -86,7 +86,7 @@ Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteOutcome& en
 
 namespace {
 
-/// Shows the output of a command that was started on the host, or writes it to call.output.
+/// Shows the output of a command that was started on the host, or writes it to call.output_file.
 Result<int> follow_command(const HostCaller& caller, const Ssh& ssh, const HostCall& call,
                            RemoteProcess& process, const Interrupt& interrupt,
                            std::function<void()> on_output) {
@@ -103,9 +103,9 @@ Result<int> follow_command(const HostCaller& caller, const Ssh& ssh, const HostC
     return accepts_more;
   };
   const auto show_err = [&](std::string_view bytes) { return output.err(bytes); };
-  DLRUN_TRY_ASSIGN(
-      const auto end,
-      process.follow_to_end(call.output.empty() ? Sink(show) : Sink(keep), show_err, interrupt));
+  DLRUN_TRY_ASSIGN(const auto end,
+                   process.follow_to_end(call.output_file.empty() ? Sink(show) : Sink(keep),
+                                         show_err, interrupt));
   output.finish();
   if (end.first_signal != 0) return kExitInterrupted;
   if (!accepts_more && output.has_lost_reader()) return kExitReaderLeft;
@@ -114,10 +114,11 @@ Result<int> follow_command(const HostCaller& caller, const Ssh& ssh, const HostC
     return fail(Errc::kInvalid,
                 "{}: the output of `dlrun {}` is larger than {} bytes; nothing was "
                 "written to {}",
-                ssh.host().name, call.command, kLargestOutput, call.output);
+                ssh.host().name, call.command, kLargestOutput, call.output_file);
   }
-  if (call.output.empty() || document.empty() || end.exit_code != kExitOk) return end.exit_code;
-  const auto file = caller.context.current_dir / call.output;
+  if (call.output_file.empty() || document.empty() || end.exit_code != kExitOk)
+    return end.exit_code;
+  const auto file = caller.context.current_dir / call.output_file;
   DLRUN_TRY(write_file_atomic(file, document));
   output.on_written(file.lexically_normal());
   return end.exit_code;

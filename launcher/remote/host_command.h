@@ -65,8 +65,8 @@ struct HostCaller {
                                          const HostCall& call, RemoteRequest request,
                                          const CodeToCopy* code);
 
-/// Runs a request on the host and shows its output, or writes it to call.output. on_output: called
-/// once, after the first output was shown. Returns the exit code.
+/// Runs a request on the host and shows its output, or writes it to call.output_file. on_output:
+/// called once, after the first output was shown. Returns the exit code.
 [[nodiscard]] Result<int> run_request(const HostCaller& caller, const Ssh& ssh,
                                       const HostCall& call, const RemoteRequest& request,
                                       std::function<void()> on_output = {});

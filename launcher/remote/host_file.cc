@@ -152,7 +152,7 @@ HostFile read_keys(const ConfigFile& file, std::string_view name,
 /// user's name and has no other members. Many systems give every user such a group and the umask
 /// 002.
 bool is_private_group(gid_t gid) {
-  const auto user = account_of(::geteuid());
+  const auto user = unix_account_of(::geteuid());
   if (!user || user->group != gid) return false;
   const auto group = group_by_id(gid);
   if (!group || group->name != user->name) return false;

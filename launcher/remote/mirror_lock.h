@@ -26,7 +26,8 @@ class MirrorLock {
       std::chrono::seconds patience = std::chrono::seconds(10));
   /// Keeps the lock until this process and those that it starts have ended.
   void keep_until_exit() { static_cast<void>(fd_.release()); }
-  /// Releases the lock. Call this before a fork: a child shares the lock, and would keep it.
+  /// Releases the lock. After a fork this has no effect while the child lives, because the child
+  /// shares the lock.
   void release() { fd_.reset(); }
 
  private:

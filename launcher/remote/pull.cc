@@ -36,7 +36,7 @@ std::vector<std::string> pull_argv(const FilePull& request) {
   if (!request.pattern.empty()) {
     argv.insert(argv.end(), {"-m", "--include=*/", "--include=" + request.pattern, "--exclude=*"});
   }
-  argv.insert(argv.end(), {"-e", rsync_shell(request.program, request.host),
+  argv.insert(argv.end(), {"-e", rsync_shell(request.own_program, request.host),
                            "host:" + request.from + "/", request.to.string() + "/"});
   return argv;
 }

@@ -13,11 +13,11 @@
 namespace dlrun {
 
 struct FilePull {
-  std::string host;               ///< the host's name
-  std::string from;               ///< the run's folder there, absolute
-  std::filesystem::path to;       ///< the folder here, which is made if it is missing
-  std::string pattern;            ///< rsync's pattern of files; empty: all
-  std::filesystem::path program;  ///< this dlrun, which rsync calls as its remote shell
+  std::string host;                   ///< the host's name
+  std::string from;                   ///< the run's folder there, absolute
+  std::filesystem::path to;           ///< the folder here, which is made if it is missing
+  std::string pattern;                ///< rsync's pattern of files; empty: all
+  std::filesystem::path own_program;  ///< this dlrun, which rsync calls as its remote shell
 };
 
 /// Returns the argument vector of rsync. rsync copies only regular files and folders. It copies no

@@ -1,5 +1,5 @@
-// The page that compares several runs, or the points of a sweep: their different keys, their
-// results, and their curves in common charts.
+// The page that compares several runs, or the points of a sweep: the keys in which they differ,
+// their results, and their curves in common charts.
 
 #include <algorithm>
 #include <optional>
@@ -30,7 +30,7 @@ bool is_wide(const std::vector<RunReport>& reports, const std::string& key) {
   });
 }
 
-/// Returns a table with a row per key and a column per run, for few runs with many different keys.
+/// Returns a table with a row per key and a column per run, for few runs that differ in many keys.
 std::string differences_html(const std::vector<RunReport>& reports,
                              const std::vector<std::string>& keys) {
   std::vector<Column> columns{{"", "t"}};
@@ -64,7 +64,7 @@ bool is_drawn(std::size_t at) {
 }
 
 /// Returns the keys whose values differ between the runs.
-std::vector<std::string> different_keys(const std::vector<RunReport>& reports) {
+std::vector<std::string> keys_that_differ(const std::vector<RunReport>& reports) {
   std::vector<std::string> names;
   for (const RunReport& report : reports) {
     for (const auto& [name, value] : report.keys) {
@@ -300,7 +300,7 @@ void sort_best_first(std::vector<RunReport>& reports) {
 std::string comparison_page(const std::vector<RunReport>& reports, const std::string& title,
                             const std::string& made) {
   std::string page = head(title);
-  const auto keys = different_keys(reports);
+  const auto keys = keys_that_differ(reports);
   const bool keys_have_own_table =
       keys.size() > kMostKeysInRunsTable && reports.size() <= kChartColours;
   const RunColumns chosen =

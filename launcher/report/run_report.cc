@@ -94,7 +94,7 @@ void add_surroundings(RunReport& report) {
 }
 
 /// Returns the size of the memory of a rank's GPUs, in use or not: the largest among all ranks.
-std::optional<double> gpu_memory_of(const std::optional<RankSnapshot>& ranks) {
+std::optional<double> gpu_memory_size_of(const std::optional<RankSnapshot>& ranks) {
   std::optional<double> most;
   if (!ranks) return most;
   for (const RankSample& row : ranks->rows) {
@@ -106,7 +106,8 @@ std::optional<double> gpu_memory_of(const std::optional<RankSnapshot>& ranks) {
 /// Compares the requested with the used resources. The script and the record must be read before.
 void add_use(RunReport& report) {
   if (report.status.job.cluster != kLocalCluster) report.asked = asked_resources(report.script);
-  report.use = use_of({report.history, report.status, report.asked, gpu_memory_of(report.ranks)});
+  report.use =
+      use_of({report.history, report.status, report.asked, gpu_memory_size_of(report.ranks)});
 }
 
 /// Returns a value as one line: a list without its brackets, a map as "{name: value, ...}".

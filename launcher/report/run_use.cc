@@ -208,9 +208,9 @@ void add_gpu_rows(const UseFacts& facts, bool advises, RunUse& use) {
   }
   if (peak_bytes <= 0) return;
   ResourceRow row{.resource = "GPU memory of a rank", .used = fine_memory_text(peak_bytes)};
-  if (facts.gpu_memory_bytes && *facts.gpu_memory_bytes > 0) {
-    row.requested = fine_memory_text(*facts.gpu_memory_bytes);
-    if (advises && peak_bytes < kWellFilledGpuFraction * *facts.gpu_memory_bytes)
+  if (facts.gpu_memory_size_bytes && *facts.gpu_memory_size_bytes > 0) {
+    row.requested = fine_memory_text(*facts.gpu_memory_size_bytes);
+    if (advises && peak_bytes < kWellFilledGpuFraction * *facts.gpu_memory_size_bytes)
       row.advice = "a larger batch, or a smaller GPU, would fit";
   }
   use.rows.push_back(std::move(row));

@@ -57,7 +57,7 @@ struct UseFacts {
   const RunHistory& history;
   const RunStatus& status;
   const std::optional<AskedResources>& asked;
-  std::optional<double> gpu_memory_bytes{};  ///< the size of the memory of one rank's GPUs
+  std::optional<double> gpu_memory_size_bytes{};  ///< the size of the memory of one rank's GPUs
 };
 
 /// Returns the use of a run. Gives advice only if the run has completed, because a run that ended

@@ -367,7 +367,7 @@ TreeSize measure_entry(int directory, const std::string& name) {
   return meter.size();
 }
 
-TreeDeletion delete_tree(int directory, const std::string& last) {
+TreeDeletion delete_contents(int directory, const std::string& last) {
   struct stat info {};
   if (::fstat(directory, &info) != 0) return {{}, 1, errno_text(errno)};
   TreeDeleter deleter(directory, info.st_dev);

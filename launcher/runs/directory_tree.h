@@ -61,7 +61,7 @@ using DirectoryVisitor = std::function<void(const std::string& path, int directo
 /// Deletes everything below the directory. Deletes the file `last` in it (empty: none) after all
 /// other entries, and keeps it if one of these could not be deleted. Makes directories of the
 /// caller readable and writable if needed. Works for any depth.
-[[nodiscard]] TreeDeletion delete_tree(int directory, const std::string& last = {});
+[[nodiscard]] TreeDeletion delete_contents(int directory, const std::string& last = {});
 /// Deletes one entry of the directory, with everything below it.
 [[nodiscard]] TreeDeletion delete_entry(int directory, const std::string& name);
 

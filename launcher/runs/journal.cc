@@ -180,8 +180,8 @@ Result<std::optional<Submission>> read_submission(const std::filesystem::path& r
   submission.pid_namespace = json_read::text(*json, "pid_namespace");
   submission.time = json_read::text(*json, "time");
   submission.message = json_read::text(*json, "message");
-  submission.output = json_read::text(*json, "output");
-  submission.error = json_read::text(*json, "error");
+  submission.log_pattern = json_read::text(*json, "output");
+  submission.error_pattern = json_read::text(*json, "error");
   const auto chain = json_read::integer(*json, "chain").value_or(0);
   submission.chain = std::clamp<std::int64_t>(chain, 0, kMostChainJobs);
   if (const auto server = json->find("server"); server != json->end() && server->is_object())
@@ -210,8 +210,8 @@ Result<> write_submission(const std::filesystem::path& run, Submission submissio
   json["argv"] = submission.argv;
   json["time"] = utc_timestamp(std::chrono::system_clock::now());
   if (!submission.message.empty()) json["message"] = submission.message;
-  if (!submission.output.empty()) json["output"] = submission.output;
-  if (!submission.error.empty()) json["error"] = submission.error;
+  if (!submission.log_pattern.empty()) json["output"] = submission.log_pattern;
+  if (!submission.error_pattern.empty()) json["error"] = submission.error_pattern;
   if (!submission.chdir.empty()) json["chdir"] = submission.chdir;
   if (!submission.dependency.empty()) json["dependency"] = submission.dependency;
   if (submission.chain > 0) json["chain"] = submission.chain;

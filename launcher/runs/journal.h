@@ -34,9 +34,9 @@ struct Submission {
   std::string time;     ///< UTC, of the last change
   std::string message;  ///< kRefused: the reason
   /// sbatch's pattern of the job's output, if it is not slurm-JOBID.out in the run directory.
-  std::string output;
+  std::string log_pattern;
   /// sbatch's pattern of the file for standard error; empty: the output has the errors as well.
-  std::string error;
+  std::string error_pattern;
   /// The start folder in the run's copy of the code (code.snapshot), which replaces the script's
   /// start folder. Empty if the run has no copy.
   std::string chdir;

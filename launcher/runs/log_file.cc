@@ -69,12 +69,12 @@ std::uint64_t hole_offset(int fd, std::uint64_t begin, std::uint64_t size) {
 /// is named after the first job, unless the user has set an output pattern.
 std::optional<JobId> job_in_log_name(const RunFacts& facts) {
   if (facts.follow_ups.empty()) return job_of(facts);
-  const bool has_own_pattern = !facts.submission->output.empty();
-  return has_own_pattern ? claiming_job_of(facts) : std::optional(facts.submission->job);
+  const bool has_own_pattern = !facts.submission->log_pattern.empty();
+  return has_own_pattern ? job_named_by_files(facts) : std::optional(facts.submission->job);
 }
 
 std::string login_name() {
-  const auto user = account_of(::getuid());
+  const auto user = unix_account_of(::getuid());
   return user ? user->name : "";
 }
 
@@ -144,9 +144,9 @@ std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
                                              const RunFacts& facts) {
   const auto job = job_in_log_name(facts);
   if (!job) return std::nullopt;
-  const bool has_own_pattern = facts.submission && !facts.submission->output.empty();
+  const bool has_own_pattern = facts.submission && !facts.submission->log_pattern.empty();
   if (has_own_pattern) {
-    if (auto path = expand_output_pattern(facts.submission->output, job->id, login_name()))
+    if (auto path = expand_output_pattern(facts.submission->log_pattern, job->id, login_name()))
       return path;
   }
   // If the run has no record of a submission, the user gave the script to sbatch, and only the
@@ -161,9 +161,9 @@ std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
 
 std::optional<std::filesystem::path> error_log(const std::filesystem::path& run,
                                                const RunFacts& facts) {
-  const auto job = claiming_job_of(facts);
-  if (!job || !facts.submission || facts.submission->error.empty()) return std::nullopt;
-  const auto path = expand_output_pattern(facts.submission->error, job->id, login_name());
+  const auto job = job_named_by_files(facts);
+  if (!job || !facts.submission || facts.submission->error_pattern.empty()) return std::nullopt;
+  const auto path = expand_output_pattern(facts.submission->error_pattern, job->id, login_name());
   if (!path || job_log(run, facts) == *path) return std::nullopt;
   return *path;
 }

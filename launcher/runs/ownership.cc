@@ -105,7 +105,7 @@ std::optional<Owner> foreign_owner_of_links(const std::filesystem::path& path) {
 }  // namespace
 
 Owner owner_of(uid_t uid) {
-  const auto account = account_of(uid);
+  const auto account = unix_account_of(uid);
   return {uid, account ? account->name : std::to_string(uid)};
 }
 

@@ -28,7 +28,7 @@ bool is_in_repository(std::filesystem::path folder) {
 }
 
 std::string user_name() {
-  const auto account = account_of(::getuid());
+  const auto account = unix_account_of(::getuid());
   return account ? account->name : std::to_string(::getuid());
 }
 
@@ -126,7 +126,8 @@ Result<> Provenance::write(const std::filesystem::path& run) {
   json["host"] = host.data();
   json["time"] = utc_timestamp(std::chrono::system_clock::now());
   json["directory"] =
-      (directory_.empty() ? std::filesystem::current_path(error) : directory_).string();
+      (submit_directory_.empty() ? std::filesystem::current_path(error) : submit_directory_)
+          .string();
   json["argv"] = argv_;
   if (!repeated_run_.empty()) json["repeats"] = repeated_run_;
   if (!image_.empty()) json["image"] = describe_image(image_);

@@ -45,7 +45,9 @@ class Provenance {
 
   /// Sets the folder for relative paths of the run's script, if it is not this process's current
   /// folder.
-  void set_directory(std::filesystem::path directory) { directory_ = std::move(directory); }
+  void set_submit_directory(std::filesystem::path directory) {
+    submit_directory_ = std::move(directory);
+  }
 
   /// Sets the container's image, as the spec names it. For a file, records its size and time; for a
   /// file that `container import` made, also the digest. The digest of an image in a registry is
@@ -56,7 +58,7 @@ class Provenance {
   [[nodiscard]] Result<> write(const std::filesystem::path& run);
 
  private:
-  std::filesystem::path source_dir_, directory_;
+  std::filesystem::path source_dir_, submit_directory_;
   std::vector<std::string> argv_;
   std::string tools_hash_, repeated_run_, image_;
   std::future<GitState> git_;

@@ -215,8 +215,8 @@ using RunVisitor = std::function<Result<>(int directory, const std::string& wher
 /// Calls visit for the run's directory, and for the arrays and points of a sweep. Stops at the
 /// first failure. Calls mounted (empty: never) instead for a directory on which something is
 /// mounted.
-Result<> each_directory(int run, const RunVisitor& visit,
-                        const std::function<void(const std::string&)>& mounted = {}) {
+Result<> each_run_and_array(int run, const RunVisitor& visit,
+                            const std::function<void(const std::string&)>& mounted = {}) {
   DLRUN_TRY(visit(run, ""));
   if (!has_sweep_record(run)) return {};
   const auto open = [&](int parent, const std::string& name, const std::string& where) {
@@ -252,7 +252,7 @@ Result<> check_not_locked(int directory, const std::string&) {
 /// Returns a text that changes when the run, or a point of the sweep, is used.
 Result<std::string> stamps_of(int run) {
   std::string text;
-  DLRUN_TRY(each_directory(run, [&](int directory, const std::string&) -> Result<> {
+  DLRUN_TRY(each_run_and_array(run, [&](int directory, const std::string&) -> Result<> {
     add_stamps(directory, text);
     return {};
   }));
@@ -391,7 +391,7 @@ std::optional<std::string> name_before(std::string_view renamed) {
 
 /// Deletes the content of a renamed directory and then the directory.
 TreeDeletion delete_renamed(int parent, const std::string& name, int directory) {
-  TreeDeletion effect = delete_tree(directory, kFinalMark);
+  TreeDeletion effect = delete_contents(directory, kFinalMark);
   struct stat info {};
   if (effect.left > 0 || ::fstat(directory, &info) != 0) return effect;
   if (identity_in(parent, name) == identity_of(info) &&
@@ -405,7 +405,7 @@ TreeDeletion delete_renamed(int parent, const std::string& name, int directory) 
 /// Visits the files that RunParts::kDiagnostics covers.
 Result<> each_diagnostic(int run, const fs::path& path, const DiagnosticVisitor& visitor) {
   const std::string checkpoints = checkpoint_folder_of(path);
-  return each_directory(
+  return each_run_and_array(
       run,
       [&](int directory, const std::string& where) {
         DiagnosticVisitor here = visitor;
@@ -590,7 +590,7 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
                     : "another dlrun is deleting it");
   }
   DLRUN_TRY_ASSIGN(const auto checked, check_until_unchanged(opened, check));
-  if (auto locked = each_directory(opened.run.get(), check_not_locked); !locked)
+  if (auto locked = each_run_and_array(opened.run.get(), check_not_locked); !locked)
     return within(run.id, locked.error());
   // Take the lock after the check: for a run whose lock is held, the check returns the state
   // "pending".

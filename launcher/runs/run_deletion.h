@@ -1,7 +1,7 @@
 #pragma once
-// Deletes one run of the caller. After the check, the directory is renamed, so that nothing can
-// start in it. The directory is deleted only if its files are still those at the time of the check,
-// so that a run that was used meanwhile stays.
+// Deletes one run of the caller. After the caller's DeletionCheck, the directory is renamed, so
+// that nothing can start in it. The directory is deleted only if its files are still those at the
+// time of that check, so that a run that was used meanwhile stays.
 
 #include <sys/types.h>
 

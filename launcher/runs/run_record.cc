@@ -110,7 +110,6 @@ class EventApplier {
       : record_(record), time_(recorded.time), component_(recorded.component), attempt_(attempt) {}
 
   void operator()(const events::Claimed& claimed) const {
-    if (record_.claimed_at.empty()) record_.claimed_at = time_;
     record_.claimed_by = claimed.job;
     record_.lead_host = claimed.host;
   }

@@ -63,7 +63,6 @@ struct Restart {
 struct RunRecord {
   bool has_events = false;
   std::int64_t attempt = 0;  ///< the latest attempt, from 0
-  std::string claimed_at;    ///< time of the first claim, UTC
   std::string claimed_by;    ///< id of the job that claimed the run last
   std::string lead_host;
   std::int64_t ranks = 0;           ///< 0: not known yet

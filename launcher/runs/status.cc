@@ -337,10 +337,10 @@ std::string enclosing_job_of(const RunFacts& facts) {
 }
 
 std::optional<JobId> job_of(const RunFacts& facts) {
-  return facts.chain_job ? facts.chain_job : claiming_job_of(facts);
+  return facts.chain_job ? facts.chain_job : job_named_by_files(facts);
 }
 
-std::optional<JobId> claiming_job_of(const RunFacts& facts) {
+std::optional<JobId> job_named_by_files(const RunFacts& facts) {
   if (facts.claim && has_follow_up(facts.follow_ups, facts.claim->job.id))
     return JobId{facts.submission->job.cluster, facts.claim->job.id};
   if (facts.submission && !facts.submission->job.id.empty()) return facts.submission->job;

@@ -136,8 +136,8 @@ struct RunStatus {
 
 /// Returns the job that the run's files name; nullopt while it is unknown. For a chain of jobs,
 /// returns the job that claimed the run last, or the first one if none has claimed it.
-[[nodiscard]] std::optional<JobId> claiming_job_of(const RunFacts& facts);
-/// Returns facts.chain_job, else claiming_job_of().
+[[nodiscard]] std::optional<JobId> job_named_by_files(const RunFacts& facts);
+/// Returns facts.chain_job, else job_named_by_files().
 [[nodiscard]] std::optional<JobId> job_of(const RunFacts& facts);
 /// Returns the PID namespace of a run on this machine; empty if the files do not have it.
 [[nodiscard]] std::string_view pid_namespace_of(const RunFacts& facts);

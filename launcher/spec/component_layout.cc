@@ -160,8 +160,8 @@ std::string name_in_variables(std::string_view component) {
   return text;
 }
 
-std::vector<std::string> cycle_of_after(const JobSpec& spec) {
-  return cycle_of_after(spec.components);
+std::vector<std::string> find_waiting_cycle(const JobSpec& spec) {
+  return find_waiting_cycle(spec.components);
 }
 
 }  // namespace dlrun

@@ -67,6 +67,6 @@ struct ComponentLayout {
 
 /// Returns the names of a cycle in which each component waits for the next one, with the first name
 /// again at the end; empty if there is no cycle.
-[[nodiscard]] std::vector<std::string> cycle_of_after(const JobSpec& spec);
+[[nodiscard]] std::vector<std::string> find_waiting_cycle(const JobSpec& spec);
 
 }  // namespace dlrun

@@ -19,7 +19,7 @@ constexpr std::size_t kLongestComponentName = 32;
 constexpr std::int64_t kMostComponentRestarts = 1000;
 
 /// The keys of a spec that a component can also have, with their names in a component.
-constexpr std::array<ComponentKey, 12> kSpecKeys{{
+constexpr std::array<ComponentKey, 12> kInheritedKeys{{
     {"nodes", "resources.nodes"},
     {"tasks_per_node", "resources.tasks_per_node"},
     {"gpus_per_node", "resources.gpus_per_node"},
@@ -67,11 +67,11 @@ constexpr std::array<std::string_view, 6> kOwnKeys{"name",  "role",  "ready",
 }  // namespace
 
 std::span<const ComponentKey> spec_keys_of_components() {
-  return kSpecKeys;
+  return kInheritedKeys;
 }
 
 std::vector<std::string_view> path_in_component(std::string_view path) {
-  for (const ComponentKey& key : kSpecKeys) {
+  for (const ComponentKey& key : kInheritedKeys) {
     if (path == key.path) return {key.name};
     if (path.starts_with(key.path) && path[key.path.size()] == '.') {
       std::vector<std::string_view> names{key.name};
@@ -157,7 +157,7 @@ std::optional<ComponentSpec> ComponentReader::component(const YamlNode& item,
 
 void ComponentReader::read_key(Reading& reading, const YamlNode& name,
                                const YamlNode& value) const {
-  for (const ComponentKey& key : kSpecKeys) {
+  for (const ComponentKey& key : kInheritedKeys) {
     if (name.text != key.name) continue;
     const auto id = static_cast<YamlId>(&value - layer.document.nodes.data());
     return reading.values.apply_at(layer.document, id, key.path, layer.source);
@@ -172,7 +172,7 @@ void ComponentReader::read_key(Reading& reading, const YamlNode& name,
     return read_own_key(reading, name.text, value);
   }
   std::vector<std::string_view> names(kOwnKeys.begin(), kOwnKeys.end());
-  for (const ComponentKey& key : kSpecKeys) names.push_back(key.name);
+  for (const ComponentKey& key : kInheritedKeys) names.push_back(key.name);
   const auto similar = nearest(name.text, names);
   std::string known;
   for (const std::string_view one : names) known += fmt::format(" {}", one);

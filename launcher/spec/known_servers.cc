@@ -15,7 +15,7 @@ std::vector<RestServer> KnownServers::listed() const {
   }
   // Version and user are properties of the server, so entries with the same url share them.
   for (RestServer& server : listed) {
-    for (const auto field : {&RestServer::version, &RestServer::user}) {
+    for (const auto field : {&RestServer::version, &RestServer::accepted_owner}) {
       const auto other = std::find_if(listed.begin(), listed.end(), [&](const RestServer& entry) {
         return entry.url == server.url && !(entry.*field).empty();
       });

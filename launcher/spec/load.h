@@ -110,7 +110,8 @@ struct EffectiveValue {
 /// has no track.mlflow.url.
 [[nodiscard]] std::string parameters_json(const LoadedSpec& loaded);
 
-/// Returns the values that a component gives itself, with keys such as "components.server.nodes".
+/// Returns the values that a component does not inherit from the spec, with keys such as
+/// "components.server.nodes".
 [[nodiscard]] std::vector<EffectiveValue> values_of_component(const ComponentSpec& component);
 
 /// Returns the names of all sites ("sites") or presets ("presets"): those in dirs first, then the

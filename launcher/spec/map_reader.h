@@ -128,9 +128,9 @@ class MapReader {
     };
   }
   /// A function that checks one variable. The reader reports the error of the function.
-  using Check = std::function<Result<>(const std::string& name, const std::string& value)>;
+  using VariableCheck = std::function<Result<>(const std::string& name, const std::string& value)>;
   /// Returns a reader for a map of variables.
-  [[nodiscard]] Reader variables(NamedValues& into, Check check = {}) {
+  [[nodiscard]] Reader variables(NamedValues& into, VariableCheck check = {}) {
     return [this, &into, check = std::move(check)](YamlId id) {
       each(id, [&](const YamlNode& key, YamlId value) {
         if (!is_variable_name(key.text))

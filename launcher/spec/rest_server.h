@@ -18,7 +18,7 @@ struct RestServer {
   std::string version = {};
   /// For http:// only: the name or uid of an account that may run the server. The caller, root,
   /// slurm, slurmrestd and the SlurmUser of slurm.conf may always run it.
-  std::string user = {};
+  std::string accepted_owner = {};
   friend bool operator==(const RestServer&, const RestServer&) = default;
 };
 

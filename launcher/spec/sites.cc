@@ -118,7 +118,7 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
     reader.read(item, {{"url", reader.text(server.url)},
                        {"token_file", reader.text(server.token_file)},
                        {"version", reader.choice(server.version, versions)},
-                       {"user", reader.text(server.user)}});
+                       {"user", reader.text(server.accepted_owner)}});
     const auto url = substitute_variables(server.url, Env());
     const auto address = url ? parse_rest_url(*url) : tl::make_unexpected(url.error());
     if (!address && address.error().code != Errc::kNotFound)

@@ -102,7 +102,7 @@ struct StagedData {
   bool unpack = false;  ///< `from` is a tar archive; `to` is the folder of its contents
 };
 
-/// A folder on each node. The agent copies its files to a folder that remains after the job.
+/// A folder on each node, whose files the agent copies to a folder that remains after the job.
 struct OutputCopy {
   std::string from;                     ///< $VARIABLE/PATH: the node expands the variable
   std::string to;                       ///< absolute, or relative to the run's directory

@@ -22,7 +22,7 @@ enum class Format {
   kLines,         ///< any text without NUL: shell lines, words of a command, values of variables
   kSlug,          ///< [A-Za-z0-9._-], at most 64, starting with a letter, digit or _
   kChoice,        ///< one of `choices`
-  kPath,          ///< a path, made absolute from its file's folder; a leading ~ is the user's home
+  kPath,          ///< a path, made absolute from SpecSource::base_dir; a leading ~ is $HOME
   kMaybePath,     ///< a path if it has a '/', else a name
   kImage,         ///< a path if it starts with /, ./, ../ or ~/, else an image in a registry
   kPathPattern,   ///< a path in which % starts one of Slurm's patterns

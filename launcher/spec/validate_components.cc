@@ -214,7 +214,7 @@ void Validator::check_after_names() {
     for (const std::string& name : spec_.components[i].after)
       check_known_component(i, "after", name);
   }
-  const auto cycle = cycle_of_after(spec_);
+  const auto cycle = find_waiting_cycle(spec_);
   if (cycle.empty()) return;
   const auto first = find_component(spec_, cycle.front());
   refuse_component(first.value_or(0), "after",

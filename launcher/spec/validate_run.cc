@@ -259,8 +259,8 @@ void Validator::check_profile() {
   if (p.tool == "nsys" && has("checkpoint.signal_before"_key))
     error("profile.tool"_key,
           "profile.tool: nsys starts the program itself, so nsys would get the signal of "
-          "checkpoint.signal_before instead of the program; remove one of them, or use perf or "
-          "py-spy");
+          "checkpoint.signal_before instead of the program; remove one of the two keys, or use "
+          "perf or py-spy");
 }
 
 void Validator::check_secret_name(std::string_view key, const std::string& name,

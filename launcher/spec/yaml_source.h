@@ -60,7 +60,7 @@ class YamlSource {
   /// The margin is the white space before the first word. It includes a '-' or '?' that starts an
   /// item or a key.
   [[nodiscard]] std::optional<At> tab_before(const At& at);
-  /// Returns true if only the margin precedes at on its line.
+  /// Returns true if only the margin precedes `at` on its line.
   [[nodiscard]] bool is_first_on_line(const At& at);
 
   /// Returns the position where the value starts, after the anchor and the tag at this position.

@@ -16,7 +16,7 @@ struct Cancelled {
   std::vector<std::string> jobs;
   bool is_local = false;  ///< the job ran on this machine
   std::string remark;     ///< why there was nothing to cancel; empty if a job was cancelled
-  /// Why one of several jobs could not be cancelled. The jobs after it were then not cancelled.
+  /// Why one of several jobs could not be cancelled. dlrun then cancelled no further job.
   std::optional<Error> failure;
 };
 

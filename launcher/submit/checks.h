@@ -42,7 +42,7 @@ struct Checked {
 
 /// Returns an array's #SBATCH options without the number of tasks. Slurm gives the same verdict on
 /// arrays with equal options.
-[[nodiscard]] std::string options_of_array(const std::string& script);
+[[nodiscard]] std::string options_besides_array(const std::string& script);
 
 /// Returns the scripts on which Slurm's verdict may differ: the job's, or one for each distinct set
 /// of options of a sweep's arrays.

@@ -153,7 +153,7 @@ Result<std::string> import_first_spec(const Context& context, Reporter& reporter
   DLRUN_TRY(check_options_with_from(options));
   constexpr std::size_t kLargestScript = 1U << 20U;
   ImportRequest import;
-  import.name = options.from;
+  import.script_name = options.from;
   DLRUN_TRY_ASSIGN(import.script, read_untrusted(context.current_dir / options.from, kLargestScript,
                                                  Links::kFollow));
   import.load = request_to_load(context, file);

@@ -28,9 +28,9 @@ struct SecretsRemoval {
   ~SecretsRemoval() { remove_secrets(run); }
 };
 
-/// Records the end of a run if lead did not: the script ended before it started lead,
-/// or lead was killed.
-Result<> record_end(const std::filesystem::path& run, const ForegroundEnd& end) {
+/// Records the end of a run if lead did not: the script ended before it started lead, or lead was
+/// killed.
+Result<> record_end_if_missing(const std::filesystem::path& run, const ForegroundEnd& end) {
   DLRUN_TRY_ASSIGN(const auto record, read_events(run));
   if (record.ended) return {};
   const std::string how = end.signal != 0 ? fmt::format("was ended by {}", signal_name(end.signal))
@@ -93,7 +93,7 @@ Result<std::pair<RunDirectory, ForegroundEnd>> record_and_run(const Context& con
   remove_secrets(run.path);
   warn_of_missing_provenance(reporter, written.get());
   if (!end) return tl::unexpected(end.error());
-  if (end->exit_code != 0) DLRUN_TRY(record_end(run.path, *end));
+  if (end->exit_code != 0) DLRUN_TRY(record_end_if_missing(run.path, *end));
   return std::pair(run, *end);
 }
 

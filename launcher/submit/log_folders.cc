@@ -46,7 +46,7 @@ PathSource source_of_path(const LogScript& script, const std::string& key, std::
 
 /// Replaces %u by the user's name.
 std::string with_user(std::string_view pattern) {
-  const auto user = account_of(::getuid());
+  const auto user = unix_account_of(::getuid());
   std::string filled;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     filled += pattern[i];

@@ -39,7 +39,7 @@ namespace dlrun {
                                                 const std::vector<SecretValue>& secrets,
                                                 HeldToken* token = nullptr);
 
-/// code.snapshot: copies the source tree into the run. Returns the folder of the copy where the job
+/// code.snapshot: copies the source tree into the run. Returns the folder in the copy where the job
 /// starts. Deletes the run on failure.
 [[nodiscard]] Result<std::string> snapshot_for(const Context& context,
                                                const std::filesystem::path& source_dir,

@@ -95,7 +95,7 @@ std::vector<Diagnostic> refused_parts(const Context& context, const Job& job, Ex
   if (scripts.size() < 2 || scripts.size() != component_of_part.size()) return {};
   std::vector<Diagnostic> found;
   for (std::size_t part = 0; part < scripts.size(); ++part) {
-    const auto verdict = executor.test(test_request(context, job.settings, scripts[part]));
+    const auto verdict = executor.test(request_to_test(context, job.settings, scripts[part]));
     if (verdict) continue;
     if (verdict.error().code != Errc::kRefused) break;  // Slurm does not answer
     const ComponentSpec& component = loaded.spec.components[component_of_part[part]];

@@ -41,7 +41,8 @@ std::int64_t gpus_of_ranks(std::int64_t count, std::int64_t all_ranks, std::int6
   return count == 0 ? 0 : std::max<std::int64_t>(count * ranks / all_ranks, 1);
 }
 
-/// Returns the GPUs that `ranks` ranks on one node use; 1 if the spec does not count them.
+/// Returns the GPUs that `ranks` ranks on one node use. If the spec does not count them, returns 1,
+/// or 0 for a job without GPUs.
 std::int64_t gpus_used_on_node(const JobSpec& spec, const SiteProfile& site, std::int64_t ranks) {
   const Resources& r = spec.resources;
   const std::int64_t per_node = std::max<std::int64_t>(ranks_per_node(spec).value_or(1), 1);
@@ -122,16 +123,16 @@ std::optional<std::string> short_partition(const SiteProfile& site, const JobSpe
   const std::string* best = nullptr;
   std::int64_t best_seconds = 0;
   for (const auto& [name, partition] : site.partitions) {
-    const auto longest = partition.max_time_seconds;
-    if (!longest || *longest < seconds + kLeastStartSeconds) continue;
-    if (own != nullptr && own->max_time_seconds && *longest >= *own->max_time_seconds) continue;
+    const auto limit = partition.max_time_seconds;
+    if (!limit || *limit < seconds + kLeastStartSeconds) continue;
+    if (own != nullptr && own->max_time_seconds && *limit >= *own->max_time_seconds) continue;
     if (!has_gpus_for(partition, own, spec, gpus)) continue;
     if (partition.cpus_per_node && *partition.cpus_per_node < r.cpus_per_task.value_or(1) * ranks)
       continue;
     if (partition.mem_per_node_mib && *partition.mem_per_node_mib < mem) continue;
-    if (best != nullptr && *longest >= best_seconds) continue;
+    if (best != nullptr && *limit >= best_seconds) continue;
     best = &name;
-    best_seconds = *longest;
+    best_seconds = *limit;
   }
   return best == nullptr ? std::nullopt : std::optional(*best);
 }
@@ -207,7 +208,7 @@ Result<SubmittedChain> submit_rehearsed(Context& context, Reporter& reporter,
     chain.failure = std::move(real.error());
     chain.advice = fmt::format(
         "the run itself was not submitted; its rehearsal stays queued. `{}` submits the run",
-        command_for_run(options, chain.submitted.front()));
+        command_that_submits_run(options, chain.submitted.front()));
     return chain;
   }
   record_rehearsal_in_run(reporter, rehearsal_run, real->run, spec);
@@ -215,7 +216,7 @@ Result<SubmittedChain> submit_rehearsed(Context& context, Reporter& reporter,
   return chain;
 }
 
-std::string command_for_run(const SpecOptions& options, const Submitted& rehearsal) {
+std::string command_that_submits_run(const SpecOptions& options, const Submitted& rehearsal) {
   std::vector<std::string> words{"dlrun", "submit", options.file};
   for (const std::string& set : options.sets) words.insert(words.end(), {"--set", set});
   std::vector<std::string> runs_before;

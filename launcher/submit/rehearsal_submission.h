@@ -48,6 +48,7 @@ struct RehearsalWish {
 /// Returns the command with which the user can still submit the run, if only its rehearsal could be
 /// submitted. The command has the given options. Its run waits for the rehearsal and for the runs
 /// in after.ok of the spec.
-[[nodiscard]] std::string command_for_run(const SpecOptions& options, const Submitted& rehearsal);
+[[nodiscard]] std::string command_that_submits_run(const SpecOptions& options,
+                                                   const Submitted& rehearsal);
 
 }  // namespace dlrun

@@ -249,7 +249,7 @@ Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspec
                    check_job(context, reporter, inspector, job, nullptr, NextStep::kResubmission));
   Provenance provenance(job.source_dir, context.env, context.argv, context.tools.hash);
   provenance.set_repeated_run(run.id);
-  provenance.set_directory(job.settings.submit_directory);
+  provenance.set_submit_directory(job.settings.submit_directory);
   const auto record_successor = [&](const RunDirectory& made) -> Result<> {
     if (!locked) return {};
     auto written = write_successor(run.path, made.path);

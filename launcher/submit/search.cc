@@ -93,12 +93,12 @@ class Search {
                                           std::chrono::seconds(seconds)));
     // A signal between two questions ends the search like one that arrives while dlrun waits.
     const Interrupt interrupt;
-    auto done = program_->send(start_message(sweep_));
-    if (done) done = tell_ends();
-    if (done) done = ask_and_submit(interrupt);
-    if (!done && interrupt.requested())
+    auto outcome = program_->send(start_message(sweep_));
+    if (outcome) outcome = tell_ends();
+    if (outcome) outcome = ask_and_submit(interrupt);
+    if (!outcome && interrupt.requested())
       return tl::unexpected(with_advice({Errc::kInterrupted, "interrupted"}));
-    if (!done) return tl::unexpected(with_advice(std::move(done.error())));
+    if (!outcome) return tl::unexpected(with_advice(std::move(outcome.error())));
     return Searched{*run_, next_};
   }
 
@@ -290,7 +290,7 @@ class Search {
   /// the program the results of all points that have ended. Fails if Slurm has refused points and
   /// no other point is left.
   Result<> wait_for_ended_point(const Interrupt& interrupt) {
-    for (auto asked = Clock::now();;) {
+    for (auto last_query = Clock::now();;) {
       interrupt.sleep(kLookEvery);
       if (interrupt.requested()) return fail(Errc::kInterrupted, "interrupted");
       const bool had_unsent = unsent_.has_value();
@@ -298,8 +298,8 @@ class Search {
       if (had_unsent && !unsent_ && !refusal_) return {};  // further points may run
       const bool has_recorded_end = std::any_of(
           open_.begin(), open_.end(), [](const OpenPoint& point) { return has_end(point.path); });
-      if (!has_recorded_end && Clock::now() < asked + kAskSlurmEvery) continue;
-      asked = Clock::now();
+      if (!has_recorded_end && Clock::now() < last_query + kAskSlurmEvery) continue;
+      last_query = Clock::now();
       const std::size_t before = open_.size();
       DLRUN_TRY(tell_ends());
       if (refusal_ && open_.empty()) return tl::unexpected(std::move(*refusal_));

@@ -288,10 +288,10 @@ Error SearchProgram::end_error() {
   if (child_ <= 0 && WIFSIGNALED(status))
     how = fmt::format("was ended by {}", signal_name(WTERMSIG(status)));
   return {Errc::kPeer, fmt::format("sweep.ask: {} {}; its messages are above{}", printable(name_),
-                                   how, unread_text())};
+                                   how, unfinished_line_note())};
 }
 
-std::string SearchProgram::unread_text() const {
+std::string SearchProgram::unfinished_line_note() const {
   constexpr std::size_t kShown = 80;
   const std::string unfinished = unread_.substr(unread_.rfind('\n') + 1);
   if (unfinished.empty()) return "";
@@ -336,7 +336,7 @@ Result<std::string> SearchProgram::ask(const Json& message) {
       return fail(Errc::kTimeout,
                   "sweep.ask: {} has not answered for {} s (sweep.ask_timeout); does it flush its "
                   "output after each line?{}",
-                  printable(name_), timeout_.count(), unread_text());
+                  printable(name_), timeout_.count(), unfinished_line_note());
     const ssize_t got = read_some();
     if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
       return tl::unexpected(end_error());

@@ -77,7 +77,7 @@ class SearchProgram {
   [[nodiscard]] Error end_error();
   /// Returns the part of an error message about output that does not end with a newline; empty if
   /// there is none.
-  [[nodiscard]] std::string unread_text() const;
+  [[nodiscard]] std::string unfinished_line_note() const;
 
   std::string name_;
   pid_t child_;       ///< -1 after its exit code was read

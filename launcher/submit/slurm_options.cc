@@ -114,7 +114,7 @@ Result<> check_salloc_options(const Context& context, const LoadedSpec& loaded,
   std::vector<Diagnostic> found;
   Env env = scrubbed_for_slurm(context.env, munge_is_available());
   env.set("LC_ALL", "C");
-  std::vector<SlurmOption> given;
+  std::vector<SlurmOption> passed;
   for (const SlurmOption& option : loaded.spec.slurm) {
     if (option.name.size() >= kShortest && kNoShell.starts_with(option.name)) {
       const std::string path = "slurm." + option.name;
@@ -124,13 +124,13 @@ Result<> check_salloc_options(const Context& context, const LoadedSpec& loaded,
                        source_line_of(loaded, where)});
       continue;
     }
-    const bool is_given =
+    const bool is_passed =
         std::any_of(arguments.begin(), arguments.end(), [&](std::string_view word) {
           return word == "--" + option.name || word.starts_with("--" + option.name + "=");
         });
-    if (is_given && option.name != "chdir") given.push_back(option);
+    if (is_passed && option.name != "chdir") passed.push_back(option);
   }
-  check_options_of_program(loaded, env, "salloc", "slurm", given, Diagnostic::Severity::kError,
+  check_options_of_program(loaded, env, "salloc", "slurm", passed, Diagnostic::Severity::kError,
                            found);
   if (!found.empty()) return fail(Errc::kInvalid, std::move(found));
   return {};

@@ -27,8 +27,8 @@ Submission intent_of(const SbatchSettings& settings, const std::string& token) {
   submission.token = token.empty() ? random_hex(16) : token;
   submission.job.cluster = settings.clusters.value_or("");
   submission.server = settings.server;
-  submission.output = settings.log_pattern.value_or("");
-  submission.error = settings.error_pattern.value_or("");
+  submission.log_pattern = settings.log_pattern.value_or("");
+  submission.error_pattern = settings.error_pattern.value_or("");
   submission.chdir = settings.chdir.value_or("");
   submission.dependency = settings.dependency.value_or("");
   return submission;
@@ -57,7 +57,7 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
       is_follow_up ? follow_up_path(run.path, settings.chain->number) : run.path;
   Submission submission = intent_of(settings, token);
   DLRUN_TRY_ASSIGN(const auto request,
-                   submit_request(context, settings, run.path, submission.token));
+                   request_to_submit(context, settings, run.path, submission.token));
   if (!settings.server) submission.argv = {"sbatch", "--parsable"};
   submission.argv.insert(submission.argv.end(), request.options.begin(), request.options.end());
   submission.argv.push_back(request.script.string());

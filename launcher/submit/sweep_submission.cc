@@ -72,10 +72,11 @@ Result<> test_and_order(const Context& context, Reporter& reporter,
   // Key: options. Value: true if --test-only cannot judge an array with these options.
   std::map<std::string, bool> is_undecided;
   for (const ArrayToSend& one : arrays) {
-    const std::string options = options_of_array(one.script);
+    const std::string options = options_besides_array(one.script);
     if (is_undecided.contains(options)) continue;
-    DLRUN_TRY_ASSIGN(const auto request, submit_request(context, shared, array_path(run, one.array),
-                                                        "TOKEN", one.script));
+    DLRUN_TRY_ASSIGN(
+        const auto request,
+        request_to_submit(context, shared, array_path(run, one.array), "TOKEN", one.script));
     const auto verdict = executor.test(request);
     if (!verdict && !may_still_be_queued(verdict.error()))
       return fail(verdict.error().code, "nothing was submitted: {}: {}", one.first_point,
@@ -87,7 +88,7 @@ Result<> test_and_order(const Context& context, Reporter& reporter,
     is_undecided[options] = !verdict;
   }
   std::stable_partition(arrays.begin(), arrays.end(), [&](const ArrayToSend& one) {
-    return is_undecided[options_of_array(one.script)];
+    return is_undecided[options_besides_array(one.script)];
   });
   return {};
 }

@@ -79,7 +79,7 @@ std::optional<Progress> shown_progress(const RunPicture& picture) {
   return progress;
 }
 
-std::optional<double> part_done(const Progress& progress) {
+std::optional<double> fraction_done(const Progress& progress) {
   if (progress.step && progress.steps && *progress.steps > 0)
     return std::clamp(static_cast<double>(*progress.step) / static_cast<double>(*progress.steps),
                       0.0, 1.0);

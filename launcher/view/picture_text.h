@@ -27,7 +27,7 @@ namespace dlrun {
 [[nodiscard]] std::optional<Progress> shown_progress(const RunPicture& picture);
 
 /// Returns the fraction of the run that is done, from 0 to 1; nullopt if unknown.
-[[nodiscard]] std::optional<double> part_done(const Progress& progress);
+[[nodiscard]] std::optional<double> fraction_done(const Progress& progress);
 
 /// Returns "  step 350/938  epoch 2/4".
 [[nodiscard]] std::string steps_text(const Progress& progress);

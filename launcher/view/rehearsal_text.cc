@@ -40,7 +40,7 @@ std::string memory_sentence(const RehearsalNote& note, double rss_bytes) {
 std::string time_sentence(const RehearsalNote& note, const RehearsalFigures& figures) {
   if (!figures.seconds_per_step)
     return "unknown: the program made fewer than three reports with a new step (docs/restarts.md)";
-  std::string text = fmt::format("{} for a step", step_time_text(*figures.seconds_per_step));
+  std::string text = fmt::format("{} for a step", precise_duration_text(*figures.seconds_per_step));
   if (!figures.steps) return text + "; the program does not report how many steps it will do";
   const double all = *figures.seconds_per_step * static_cast<double>(*figures.steps);
   text += fmt::format(", so at least {} for {} steps", duration_text(all), *figures.steps);

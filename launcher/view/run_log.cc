@@ -33,9 +33,9 @@ Result<LogReader> open_run_log(RunInspector& inspector, const IndexEntry& run,
   if (path && std::filesystem::exists(*path, error)) return LogReader(*path, facts);
   const auto status = inspector.inspect(run.path);
   const bool is_ended = status && is_over(*status);
-  if (!path && facts.submission && !facts.submission->output.empty() && is_ended)
+  if (!path && facts.submission && !facts.submission->log_pattern.empty() && is_ended)
     return fail(Errc::kNotFound, "{}: only Slurm knows which file its log is: {}", run.id,
-                printable(facts.submission->output));
+                printable(facts.submission->log_pattern));
   if (choice.rank && choice.component.empty()) DLRUN_TRY(require_no_components(run));
   return fail(Errc::kNotFound, "{}: there is no {}{}; the run is {}",
               path ? printable(path->string()) : run.id, choice.rank ? "log of this rank" : "log",

@@ -18,8 +18,8 @@ Result<Invocation> parse_autopsy(const std::vector<std::string>& arguments) {
                                               {}},
                                              {"--rank",
                                               [&](std::string_view value) {
-                                                return take_number(value, "--rank", "ranks", 0,
-                                                                   1 << 30, autopsy.rank);
+                                                return store_number(value, "--rank", "ranks", 0,
+                                                                    1 << 30, autopsy.rank);
                                               },
                                               {}},
                                              {"--ask-ras", {}, [&] { autopsy.asks_ras = true; }}});
@@ -54,7 +54,7 @@ Result<Invocation> parse_collect(const std::vector<std::string>& arguments) {
                   {"--node",
                    [&](std::string_view value) -> Result<> {
                      int node = 0;
-                     DLRUN_TRY(take_number(value, "--node", "nodes", 0, 1 << 24, node));
+                     DLRUN_TRY(store_number(value, "--node", "nodes", 0, 1 << 24, node));
                      collect.node = node;
                      return {};
                    },
@@ -99,7 +99,7 @@ Result<Invocation> parse_sshd(const std::vector<std::string>& arguments) {
   SshdOptions options;
   for (std::size_t at = 1; at < arguments.size(); ++at) {
     if (arguments[at] == "--check") {
-      options.only_checks = true;
+      options.only_finds_sshd = true;
     } else if (arguments[at] == "--folder" && at + 1 < arguments.size()) {
       options.folder = arguments[++at];
     } else {
@@ -107,7 +107,7 @@ Result<Invocation> parse_sshd(const std::vector<std::string>& arguments) {
                   printable(arguments[at]));
     }
   }
-  if (!options.only_checks && !options.folder.is_absolute())
+  if (!options.only_finds_sshd && !options.folder.is_absolute())
     return fail(Errc::kUsage, "sshd: --folder needs an absolute path");
   return options;
 }

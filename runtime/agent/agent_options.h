@@ -8,10 +8,10 @@
 
 #include "common/result.h"
 #include "runtime/agent/autopsy.h"
-#include "runtime/agent/collecting.h"
 #include "runtime/agent/lead.h"
 #include "runtime/agent/node_sshd.h"
 #include "runtime/agent/notify_helper.h"
+#include "runtime/agent/output_copying.h"
 #include "runtime/agent/rank.h"
 #include "runtime/agent/relay.h"
 #include "runtime/agent/staging.h"

@@ -176,7 +176,7 @@ class Attempt {
   void on_unmarked_line(std::string_view line);
   /// Handles an agent's report that its program has been stopped (SIGSTOP) for the time `stopped`.
   /// Ends the attempt as a hang if this time is too long.
-  void on_stopped(int rank, std::chrono::seconds stopped, Clock::time_point now);
+  void on_stopped_program(int rank, std::chrono::seconds stopped, Clock::time_point now);
   /// Handles GPUs that have been idle for too long. ends: ends the attempt; otherwise only warns.
   /// sentence: the message for the user.
   void on_idle_gpus(const std::string& sentence, bool ends, Clock::time_point now);

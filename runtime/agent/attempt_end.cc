@@ -51,13 +51,13 @@ void Attempt::record_failure(const FailedRank& failed) {
 }
 
 void Attempt::on_unmarked_line(std::string_view line) {
-  const bool had_failed_save = !container_messages_.failed_container_save().empty();
+  const bool had_failed_save = !container_messages_.container_save_error().empty();
   const bool is_about_container = container_messages_.handle_line(line);
-  if (!is_about_container || had_failed_save || container_messages_.failed_container_save().empty())
+  if (!is_about_container || had_failed_save || container_messages_.container_save_error().empty())
     return;
-  outlet_.say(container_messages_.failed_container_save());
+  outlet_.say(container_messages_.container_save_error());
   outlet_.record(
-      events::Warning{.message = std::string(container_messages_.failed_container_save())});
+      events::Warning{.message = std::string(container_messages_.container_save_error())});
 }
 
 bool Attempt::report_container_failure() {

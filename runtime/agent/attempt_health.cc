@@ -119,7 +119,7 @@ void Attempt::on_lead_stopped(Clock::duration time, Clock::time_point now) {
   for (auto& [rank, member] : members_.by_rank) member.heard += time;
 }
 
-void Attempt::on_stopped(int rank, std::chrono::seconds stopped, Clock::time_point now) {
+void Attempt::on_stopped_program(int rank, std::chrono::seconds stopped, Clock::time_point now) {
   auto* const running = in<Running>();
   const auto* const member = members_.find(rank);
   if (running == nullptr || member == nullptr || member->end) return;

@@ -214,7 +214,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void handle(const Sender& from, to_lead::Autopsy& autopsy);
   void handle(const Sender& from, const to_lead::Signal& signal);
   void handle(const Sender& from, const to_lead::Warning& warning);
-  void handle(const Sender& from, const to_lead::Checking& checking);
+  void handle(const Sender& from, const to_lead::DeviceOpenedByCheck& opened);
   void handle(const Sender& from, const to_lead::Checked& checked);
   void handle(const Sender& from, const to_lead::CheckFailed& failed);
   void handle(const Sender& from, const to_lead::Staged& staged);

@@ -19,7 +19,7 @@ namespace dlrun::agent {
 struct AutopsyOptions {
   std::filesystem::path file{};  ///< output file; its folder is created
   int rank = 0;
-  bool asks_ras = false;      ///< this rank asks NCCL's RAS for its whole node (nccl_reports.h)
+  bool asks_ras = false;      ///< asks NCCL's RAS; one rank of each node does (nccl_reports.h)
   std::vector<pid_t> pids{};  ///< the rank's processes
 };
 

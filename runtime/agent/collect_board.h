@@ -19,8 +19,8 @@ class CollectBoard {
 
   /// Interval at which the board looks for nodes whose ranks have all ended.
   static constexpr std::chrono::milliseconds kLookEvery{200};
-  /// Time from the order to end until a node's outputs are copied even if a rank other than the
-  /// copying one has not ended.
+  /// Time after which a node's outputs are copied even if a rank other than the copying one has not
+  /// ended. It begins when the programs are told to end.
   static constexpr std::chrono::milliseconds kAskedAnywayAfter = kKilledAfterTerm + kLookEvery;
 
   /// Adds the rank that copies the outputs of its node within this time.

@@ -78,7 +78,7 @@ void CollectiveCheck::on_message(const MessageToLead& message) {
   const auto word = json_read::text(body, "check");
   if (word == "arrived") {
     if (!device_opened_at_) device_opened_at_ = Clock::now();
-    to_lead_(to_lead::Checking{});
+    to_lead_(to_lead::DeviceOpenedByCheck{});
   } else if (word == "failed") {
     const auto own = body.find("is_own");
     if (!failure_)

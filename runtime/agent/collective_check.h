@@ -33,8 +33,8 @@ class CollectiveCheck {
 
   /// Starts the process that tests the backend that `checks.collective` names. The process gets
   /// env and a connection to lead's store. to_lead gets the process's requests to the store, and
-  /// the message Checking. finish() returns the result. Fails as StoreRelay::create() and
-  /// start_program() do. The loop must outlive the check.
+  /// the message DeviceOpenedByCheck. finish() returns the result. Fails as StoreRelay::create()
+  /// and start_program() do. The loop must outlive the check.
   [[nodiscard]] static Result<std::unique_ptr<CollectiveCheck>> start(
       EventLoop& loop, const NodeChecks& checks, Env env,
       std::function<void(const MessageToLead&)> to_lead);

@@ -94,7 +94,7 @@ Result<> check_components(const std::vector<ComponentOptions>& components) {
                     one.name, printable(other));
     }
   }
-  if (const auto cycle = cycle_of_after(components); !cycle.empty())
+  if (const auto cycle = find_waiting_cycle(components); !cycle.empty())
     return fail(Errc::kUsage,
                 "--after: the components wait for each other, so that none would start: {}",
                 join(cycle, " -> "));

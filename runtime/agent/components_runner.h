@@ -77,7 +77,8 @@ class ComponentsRunner final : public GateHandler {
   void follow_component(std::size_t index, Clock::time_point now);
   /// Handles the moment when all ranks of the component have joined and have their data.
   void check_join(std::size_t index, Clock::time_point now);
-  /// Asks whether the component is ready. Ends its start after the time limit of `ready`.
+  /// Asks whether the component is ready. If it is not ready within the time limit of `ready`, its
+  /// present start fails.
   void check_probe(std::size_t index, Clock::time_point now);
   void announce_ready(std::size_t index, Clock::time_point now);
   void on_over(std::size_t index);

@@ -104,7 +104,7 @@ void ContainerMessages::handle_tool_message(std::string_view words, bool is_of_i
 
 void ContainerMessages::handle_pyxis_message(std::string_view words) {
   if (words.starts_with("failed to export container")) {
-    if (failed_container_save_.empty()) failed_container_save_ = with_detail(words);
+    if (container_save_error_.empty()) container_save_error_ = with_detail(words);
   } else if (words.starts_with("    ")) {  // a quoted line of enroot's log
     const auto error = message_of_tool(trim(words));
     if (!error && is_detail_certain_) return;

@@ -25,7 +25,7 @@ class ContainerMessages {
   /// Returns the first failure that was reported.
   [[nodiscard]] std::optional<ContainerFailure> failure() const;
   /// Returns pyxis's message about a container that it could not save; empty if there is none.
-  [[nodiscard]] const std::string& failed_container_save() const { return failed_container_save_; }
+  [[nodiscard]] const std::string& container_save_error() const { return container_save_error_; }
 
  private:
   /// Handles an error message of a tool other than pyxis. Keeps only the first message of all
@@ -38,7 +38,7 @@ class ContainerMessages {
   std::string detail_;              ///< a line of enroot's log, which pyxis quotes
   bool is_detail_certain_ = false;  ///< enroot marked the detail as an error
   bool is_sentence_of_image_ = false;
-  std::string failed_container_save_;
+  std::string container_save_error_;
 };
 
 /// Classifies the output of a command that failed to make a container, such as

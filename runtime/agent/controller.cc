@@ -94,9 +94,9 @@ std::vector<std::string> parse_bad_nodes(std::string_view text) {
   return bad;
 }
 
-bool requeues_preempted(std::string_view config, std::string_view partition) {
+bool requeues_preempted(std::string_view config_output, std::string_view partition_output) {
   const auto setting = [&](std::string_view name) {
-    for (const auto line : split(config, '\n')) {
+    for (const auto line : split(config_output, '\n')) {
       const auto equals = line.find('=');
       if (equals != std::string_view::npos && trim(line.substr(0, equals)) == name)
         return std::string(trim(line.substr(equals + 1)));
@@ -110,7 +110,7 @@ bool requeues_preempted(std::string_view config, std::string_view partition) {
   if (!year || !month || *year < 24 || (*year == 24 && *month < 5)) return false;
   // With preempt/partition_prio a partition may have a mode of its own.
   auto mode = setting("PreemptType").ends_with("partition_prio")
-                  ? value_of(partition, "PreemptMode")
+                  ? value_of(partition_output, "PreemptMode")
                   : std::string();
   if (mode.empty()) mode = setting("PreemptMode");
   return mode.find("REQUEUE") != std::string::npos;

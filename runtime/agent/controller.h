@@ -42,9 +42,11 @@ struct JobMemory {
 [[nodiscard]] JobFacts parse_job(std::string_view scontrol, std::int64_t now);
 
 /// Returns true if Slurm itself requeues a job that ends in the grace time of its preemption,
-/// whatever its exit code. Slurm does so from 24.05 on, if the preemption mode is REQUEUE. config,
-/// partition: output of `scontrol show config` and `scontrol show partition`.
-[[nodiscard]] bool requeues_preempted(std::string_view config, std::string_view partition);
+/// whatever its exit code. Slurm does so from 24.05 on, if the preemption mode is REQUEUE.
+/// config_output, partition_output: what `scontrol show config` and `scontrol show partition`
+/// print.
+[[nodiscard]] bool requeues_preempted(std::string_view config_output,
+                                      std::string_view partition_output);
 
 /// Returns the nodes of the node list `nodes` that are in `bad`, or that Slurm has taken from the
 /// job.

@@ -22,7 +22,7 @@ class CopyProcess {
   [[nodiscard]] Result<> start(const Env& env, const std::vector<std::string>& arguments);
   [[nodiscard]] bool is_running() const { return pid_ > 0; }
   [[nodiscard]] pid_t pid() const { return pid_; }  ///< -1 if it does not run
-  /// Returns the report if the child that has ended is this process.
+  /// Returns the report if the child that has ended is the copying process.
   [[nodiscard]] std::optional<CopyReport> on_reaped(pid_t pid, int status);
   /// Kills the process. Its report still comes from on_reaped().
   void kill();

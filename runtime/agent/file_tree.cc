@@ -184,7 +184,7 @@ std::string digest_of(const FileTree& tree) {
   return hash.hex();
 }
 
-bool stays_inside(std::string_view path, std::string_view target) {
+bool link_stays_inside(std::string_view path, std::string_view target) {
   if (target.empty() || target.front() == '/') return false;
   auto depth = std::count(path.begin(), path.end(), '/');
   for (const auto part : split(target, '/')) {

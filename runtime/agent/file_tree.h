@@ -53,7 +53,7 @@ enum class UnreadableFolder { kFail, kSkip };
 
 /// Returns true if a link at `path`, relative to the top, with this target leads to a place inside
 /// the tree. Does not look at other links on the way.
-[[nodiscard]] bool stays_inside(std::string_view path, std::string_view target);
+[[nodiscard]] bool link_stays_inside(std::string_view path, std::string_view target);
 
 /// Copies one file to `target`, which must not exist. The copy has the file's time and mode, except
 /// that its owner can write it and nobody else can. syncs: the copy survives a power loss. is_late:

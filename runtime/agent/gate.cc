@@ -122,7 +122,7 @@ void Gate::accept_peers() {
       if (error == EAGAIN) return;
       // Out of descriptors or memory: evict unproven connections, never those of ranks.
       if (unproven_.empty()) {
-        if (!std::exchange(is_full_reported_, true)) handler_.on_too_few_descriptors(error);
+        if (!std::exchange(has_reported_shortage_, true)) handler_.on_too_few_descriptors(error);
         return pause_accepting(now + kPlaceHeldFor);
       }
       const auto held_until = find(next_to_leave())->since + kPlaceHeldFor;

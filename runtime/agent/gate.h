@@ -153,7 +153,7 @@ class Gate {
   std::map<Host, std::list<PeerId>> strangers_;  ///< unproven peers by host, oldest first
   std::set<HostPlaces> places_by_host_;          ///< the sizes of the lists in strangers_
   std::set<Host> job_hosts_;
-  bool is_full_reported_ = false;
+  bool has_reported_shortage_ = false;  ///< on_too_few_descriptors() was called
   PeerId next_ = 1;
 };
 

@@ -52,7 +52,7 @@ class GpuProbe {
   bool on_reaped(pid_t pid, int status);
   /// Returns the process id of the running tool; -1: none.
   [[nodiscard]] pid_t tool_pid() const { return pid_; }
-  /// Returns the readings of the last successful call, once.
+  /// Returns the readings of the tool's last successful run, once.
   [[nodiscard]] std::optional<std::vector<GpuReading>> take();
 
  private:

@@ -123,7 +123,7 @@ std::vector<GpuReading> GpuTool::parse_usage(std::string_view text) const {
   return is_amd ? parse_amd_csv(text) : parse_nvidia_csv(text);
 }
 
-std::vector<GpuReading> GpuTool::read_memory_errors(std::string_view text) const {
+std::vector<GpuReading> GpuTool::parse_memory_errors(std::string_view text) const {
   return is_amd ? parse_amd_csv(text) : parse_nvidia_values(text, store_errors);
 }
 

@@ -37,7 +37,7 @@ struct GpuTool {
   [[nodiscard]] std::vector<GpuReading> parse_usage(std::string_view text) const;
   /// Parses the output of the program that ran with memory_error_arguments, or with
   /// address_arguments.
-  [[nodiscard]] std::vector<GpuReading> read_memory_errors(std::string_view text) const;
+  [[nodiscard]] std::vector<GpuReading> parse_memory_errors(std::string_view text) const;
   [[nodiscard]] std::vector<GpuReading> parse_addresses(std::string_view text) const;
 };
 

@@ -1,5 +1,5 @@
-// The start of lead: claims the run, opens its record and the outputs, and decides whether the run
-// may start again after a requeue. RunLeader then leads the attempts.
+// The start of lead: claims the run, opens its record and lead's standard streams, and decides
+// whether the run may start again after a requeue. RunLeader then leads the attempts.
 #include "runtime/agent/lead.h"
 
 #include <fcntl.h>

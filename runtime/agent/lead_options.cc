@@ -183,7 +183,7 @@ Result<std::string> parse_http_path(std::string_view text) {
 std::function<Result<>(std::string_view)> index_into(std::string_view name, int max,
                                                      std::optional<int>& target) {
   return [=, &target](std::string_view value) {
-    return take_number(value, name, "nodes or groups", 0, max, target.emplace());
+    return store_number(value, name, "nodes or groups", 0, max, target.emplace());
   };
 }
 

@@ -67,8 +67,8 @@ class LinkPace {
   LinkPace();
   /// Returns the time limit of the next try.
   [[nodiscard]] std::chrono::milliseconds try_limit() const { return try_limit_; }
-  /// Returns the pause after a failed round of tries. Doubles the pause after it and the time limit
-  /// of the next tries, up to their limits.
+  /// Returns the pause after a failed round of tries. Doubles the pause after the next failed round
+  /// and the time limit of the next tries, up to their limits.
   [[nodiscard]] std::chrono::milliseconds next_pause();
 
  private:

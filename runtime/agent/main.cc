@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
   if (const auto* relay = std::get_if<RelayOptions>(&*invocation))
     return print_any_failure(run_relay(*relay));
   if (const auto* sshd = std::get_if<SshdOptions>(&*invocation)) {
-    if (!sshd->only_checks) return print_any_failure(run_sshd(*sshd, env));
+    if (!sshd->only_finds_sshd) return print_any_failure(run_sshd(*sshd, env));
     std::puts(path_of_sshd_json(env).c_str());
     return 0;
   }

@@ -225,8 +225,8 @@ Warning Warning::of(const Json& message) {
   return {json_read::text(message, "message")};
 }
 
-Json Checking::json() const {
-  return json_of_type<Checking>();
+Json DeviceOpenedByCheck::json() const {
+  return json_of_type<DeviceOpenedByCheck>();
 }
 
 Json Checked::json() const {

@@ -138,11 +138,11 @@ struct Warning {
 };
 
 /// The rank's check of collectives (health.preflight) has opened its device.
-struct Checking {
+struct DeviceOpenedByCheck {
   static constexpr std::string_view kType = "checking";
 
   [[nodiscard]] Json json() const;
-  [[nodiscard]] static Checking of(const Json&) { return {}; }
+  [[nodiscard]] static DeviceOpenedByCheck of(const Json&) { return {}; }
 };
 
 /// The check has passed, and the program starts.
@@ -346,9 +346,9 @@ struct Noted {
 
 using MessageToLead =
     std::variant<to_lead::Hello, to_lead::Beat, to_lead::Stopped, to_lead::Autopsy, to_lead::Signal,
-                 to_lead::Warning, to_lead::Checking, to_lead::Checked, to_lead::CheckFailed,
-                 to_lead::Staged, to_lead::Collected, to_lead::Put, to_lead::Get, to_lead::Progress,
-                 to_lead::TableRequest, to_lead::Exit>;
+                 to_lead::Warning, to_lead::DeviceOpenedByCheck, to_lead::Checked,
+                 to_lead::CheckFailed, to_lead::Staged, to_lead::Collected, to_lead::Put,
+                 to_lead::Get, to_lead::Progress, to_lead::TableRequest, to_lead::Exit>;
 using MessageToRank = std::variant<to_rank::Start, to_rank::Beat, to_rank::SignalAnswer,
                                    to_rank::Autopsy, to_rank::End, to_rank::Stage, to_rank::Collect,
                                    to_rank::Reply, to_rank::TablePage, to_rank::Noted>;

@@ -104,7 +104,7 @@ void AttemptRunner::handle(const Sender& from, const to_lead::Beat& beat) {
 }
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Stopped& stopped) {
-  attempt_->on_stopped(from.rank, stopped.time, from.now);
+  attempt_->on_stopped_program(from.rank, stopped.time, from.now);
 }
 
 void AttemptRunner::handle(const Sender& from, to_lead::Autopsy& autopsy) {
@@ -119,7 +119,7 @@ void AttemptRunner::handle(const Sender& from, const to_lead::Warning& warning) 
   attempt_->on_warning(from.rank, warning.message);
 }
 
-void AttemptRunner::handle(const Sender& from, const to_lead::Checking&) {
+void AttemptRunner::handle(const Sender& from, const to_lead::DeviceOpenedByCheck&) {
   attempt_->on_arrival_at_check(from.rank);
 }
 

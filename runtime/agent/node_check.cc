@@ -52,7 +52,7 @@ std::vector<std::string> gpu_problems_here(const Env& env) {
   if (!tool) return {fmt::format("gpu: {}", kNoGpuTool)};
   const auto answer = ask_gpu_tool(env, *tool, tool->memory_error_arguments);
   if (!answer) return {fmt::format("gpu: {}", answer.error().message)};
-  return problems_of(tool->read_memory_errors(*answer), visible_devices(env), tool->name());
+  return problems_of(tool->parse_memory_errors(*answer), visible_devices(env), tool->name());
 }
 
 /// Returns the last line that is not blank, shortened and escaped for a message.
@@ -148,7 +148,7 @@ Result<NodeChecks> NodeChecks::parse(std::string_view words) {
 std::vector<std::string> gpu_problems(std::string_view csv,
                                       std::optional<std::string_view> visible) {
   const GpuTool tool;
-  return problems_of(tool.read_memory_errors(csv), visible, "nvidia-smi");
+  return problems_of(tool.parse_memory_errors(csv), visible, "nvidia-smi");
 }
 
 std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,

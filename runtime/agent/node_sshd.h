@@ -12,7 +12,7 @@ namespace dlrun::agent {
 
 struct SshdOptions {
   std::filesystem::path folder;  ///< absolute; has the keys that `dlrun ssh-config` made
-  bool only_checks = false;      ///< only look for sshd, do not start it
+  bool only_finds_sshd = false;  ///< only look for sshd, do not start it
 };
 
 /// Serves until the connection ends, or until SIGTERM, SIGINT or SIGHUP. Then ends every process

@@ -40,8 +40,8 @@ Result<std::vector<std::string>> read_options(const std::vector<std::string>& ar
   return fail(Errc::kUsage, "{}: no command after '--'", arguments.front());
 }
 
-Result<> take_number(std::string_view value, std::string_view name, std::string_view unit, int min,
-                     int max, int& target) {
+Result<> store_number(std::string_view value, std::string_view name, std::string_view unit, int min,
+                      int max, int& target) {
   const auto number = parse_int(value);
   if (!number || *number < min || *number > max) {
     return fail(Errc::kUsage, "{} '{}' is not a number of {} from {} to {}", name, printable(value),
@@ -54,7 +54,7 @@ Result<> take_number(std::string_view value, std::string_view name, std::string_
 std::function<Result<>(std::string_view)> number_into(std::string_view name, std::string_view unit,
                                                       int min, int max, int& target) {
   return [=, &target](std::string_view value) {
-    return take_number(value, name, unit, min, max, target);
+    return store_number(value, name, unit, min, max, target);
   };
 }
 

@@ -28,8 +28,8 @@ struct Option {
     const std::vector<std::string>& arguments, const std::vector<Option>& options);
 
 /// Stores a whole number from min to max. Fails with kUsage and names the option and the unit.
-[[nodiscard]] Result<> take_number(std::string_view value, std::string_view name,
-                                   std::string_view unit, int min, int max, int& target);
+[[nodiscard]] Result<> store_number(std::string_view value, std::string_view name,
+                                    std::string_view unit, int min, int max, int& target);
 
 /// Returns a function for Option::store_value that stores a whole number from min to max.
 [[nodiscard]] std::function<Result<>(std::string_view)> number_into(std::string_view name,
@@ -53,7 +53,7 @@ template <typename Time>
                                                                      Time& target) {
   return [name, &target](std::string_view value) -> Result<> {
     int count = 0;
-    DLRUN_TRY(take_number(value, name, "seconds", 1, 1 << 30, count));
+    DLRUN_TRY(store_number(value, name, "seconds", 1, 1 << 30, count));
     target = std::chrono::seconds(count);
     return {};
   };

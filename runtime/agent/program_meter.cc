@@ -8,7 +8,7 @@ namespace dlrun::agent {
 void ProgramMeter::begin(EventLoop& loop, const Env& env, const World& world) {
   gpu_scope_ = gpu_scope(env, world);
   if (gpu_scope_ == GpuScope::kNone) return;
-  if (const auto visible = visible_devices(env)) visible_gpus_ = *visible;
+  if (const auto visible = visible_devices(env)) visible_devices_ = *visible;
   gpus_ = GpuProbe::create(loop, env);
 }
 
@@ -28,7 +28,7 @@ void ProgramMeter::add_news(to_lead::Beat& beat, Clock::time_point now) {
   auto readings = gpus_ ? gpus_->take() : std::nullopt;
   if (!readings) return;
   auto& list = (gpu_scope_ == GpuScope::kOwn ? beat.gpus : beat.node_gpus).emplace();
-  for (const auto& gpu : visible_gpus(std::move(*readings), visible_gpus_))
+  for (const auto& gpu : visible_gpus(std::move(*readings), visible_devices_))
     list.push_back({gpu.utilization_percent, gpu.used_bytes, gpu.total_bytes, gpu.watts});
 }
 

@@ -106,7 +106,7 @@ std::optional<int> RankRunner::join_lead() {
     node_problems_ = node_problems(options_.checks, env_, world_);
   const bool fails_disk_check = options_.checks.disk && tmpdir_problem_;
   if (fails_disk_check && world_.local_rank == 0) node_problems_.push_back(*tmpdir_problem_);
-  if (const auto joined = say_hello(); !joined) {
+  if (const auto joined = connect_and_say_hello(); !joined) {
     if (const auto code = state_.exit_code()) return code;
     say(joined.error().message);
     return kExitNotJoined;
@@ -116,7 +116,7 @@ std::optional<int> RankRunner::join_lead() {
   return std::nullopt;
 }
 
-Result<> RankRunner::say_hello() {
+Result<> RankRunner::connect_and_say_hello() {
   const auto should_stop = [this] {
     take_signals();
     return state_.exit_code().has_value();

@@ -69,7 +69,7 @@ class RankRunner final : public RankOutlet {
   [[nodiscard]] bool prepare();
   /// Checks the node, connects to lead and says hello. Returns an exit code if the rank ends here.
   [[nodiscard]] std::optional<int> join_lead();
-  Result<> say_hello();
+  Result<> connect_and_say_hello();
   void open_log();
   /// Handles lead's order to start. Without lead, start_without_lead() calls it.
   void on_start(const std::string& addr, const std::string& master_addr, int master_port);
@@ -141,7 +141,7 @@ class RankRunner final : public RankOutlet {
   void reap();
   void on_program_end(int status);
   /// Ends the rank because the program cannot start.
-  void give_up(int code, std::string_view why) { state_.on_failure(code, why, Clock::now()); }
+  void give_up(int code, std::string_view why) { state_.on_start_failure(code, why, Clock::now()); }
   [[nodiscard]] bool program_is_exiting() const;
   void tick();
   [[nodiscard]] bool is_done() const;

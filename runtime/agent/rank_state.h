@@ -29,7 +29,7 @@ class RankOutlet {
   virtual void send_beat(Clock::time_point now) = 0;
   /// Prints one line for the user.
   virtual void say(std::string_view line) = 0;
-  /// Starts the program and calls on_program_start() or on_failure().
+  /// Starts the program and calls on_program_start() or on_start_failure().
   virtual void start_program() = 0;
   /// Handles new reports of the program, and calls on_look().
   virtual void look_at_program() = 0;
@@ -81,7 +81,7 @@ class RankState {
   void on_check_end(const std::optional<to_lead::CheckFailed>& failure, Clock::time_point now);
   void on_program_start() { phase_ = Phase::kRunning; }
   /// Ends the rank because the agent cannot start its program.
-  void on_failure(int code, std::string_view error, Clock::time_point now) {
+  void on_start_failure(int code, std::string_view error, Clock::time_point now) {
     record_exit(code, 0, error, now);
   }
 

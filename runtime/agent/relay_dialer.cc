@@ -45,7 +45,7 @@ RelayDialer::State RelayDialer::outcome() {
 
 RelayDialer::State RelayDialer::advance(Clock::time_point now) {
   const State unconnected = now >= end_ ? State::kGivenUp : State::kWaiting;
-  if (!socket_.is_open() && now < next_try_) return unconnected;
+  if (!socket_.is_open() && now < next_round_) return unconnected;
   for (;;) {
     if (socket_.is_open()) {
       const State state = outcome();
@@ -59,7 +59,7 @@ RelayDialer::State RelayDialer::advance(Clock::time_point now) {
   // The user's own program may listen on another address, so all addresses are tried first.
   if (other_user_) return State::kForeign;
   tried_ = 0;
-  next_try_ = now + kPause;
+  next_round_ = now + kPause;
   return unconnected;
 }
 

@@ -24,7 +24,7 @@ class RelayDialer {
 
   /// The dialer gives up after this time.
   static constexpr std::chrono::seconds kLimit{60};
-  static constexpr std::chrono::milliseconds kPause{200};  ///< between two tries
+  static constexpr std::chrono::milliseconds kPause{200};  ///< between two rounds of all addresses
 
   enum class State {
     kConnected,   ///< take() returns the socket
@@ -44,16 +44,16 @@ class RelayDialer {
       : port_(port),
         addresses_(std::move(addresses)),
         end_(now + kLimit),
-        next_try_(now),
+        next_round_(now),
         owner_of_(owner_of) {}
 
-  /// Continues the connection attempt that has begun, or tries the addresses in turn. In the pause
-  /// between two tries does nothing.
+  /// Continues the connection attempt that has begun, or tries the addresses in turn. Does nothing
+  /// in the pause between two rounds.
   State advance(Clock::time_point now);
   /// Returns the socket of the connection attempt that has begun; -1: none.
   [[nodiscard]] int fd() const { return socket_.get(); }
   /// Returns the time at which advance() must be called again, even if fd() is not ready.
-  [[nodiscard]] Clock::time_point next_deadline() const { return fd() < 0 ? next_try_ : end_; }
+  [[nodiscard]] Clock::time_point next_deadline() const { return fd() < 0 ? next_round_ : end_; }
   /// Returns the connected socket. Call it once advance() has returned kConnected.
   [[nodiscard]] UniqueFd take() { return std::move(socket_); }
   [[nodiscard]] std::uint16_t port() const { return port_; }
@@ -68,7 +68,7 @@ class RelayDialer {
   std::uint16_t port_;
   std::vector<std::string> addresses_;
   std::size_t tried_ = 0;  ///< the number of addresses that were tried in this round
-  Clock::time_point end_, next_try_;
+  Clock::time_point end_, next_round_;
   OwnerOf owner_of_;
   std::optional<uid_t> other_user_;
   UniqueFd socket_;

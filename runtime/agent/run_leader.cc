@@ -425,7 +425,7 @@ void RunLeader::use_nodes(std::vector<std::string> nodes) {
                                    .value_or(std::vector<int>())};
   if (const auto count = parse_int(env_.get_or("SLURM_NTASKS_PER_NODE", ""));
       count && *count > 0 && *count < 1 << 20)
-    job.tasks_per_node = static_cast<int>(*count);
+    job.ntasks_per_node = static_cast<int>(*count);
   command_ = step_on_nodes(options_.command, job, nodes);
 }
 

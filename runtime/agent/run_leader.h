@@ -102,8 +102,8 @@ class RunLeader {
   [[nodiscard]] static std::string queued_again_text(const Plan& plan);
   /// Records the restart and tells the user.
   void announce_restart(const Plan& plan, const RetryDecision& decision);
-  /// Returns true, and adds the reason to end.message, if only another allocation could continue
-  /// the run, and the allocation belongs to another script or shell.
+  /// Returns true, and adds the reason to end.message, if the present allocation belongs to another
+  /// script or shell, and the run could continue only in a new one.
   [[nodiscard]] bool existing_allocation_prevents_restart(const Plan& plan, AttemptEnd& end) const;
   /// Returns how the run continues after this cause; kEnd if it cannot continue. Changes the
   /// command if the next attempt runs on fewer nodes of the allocation (RetryOptions::min_nodes).

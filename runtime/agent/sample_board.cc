@@ -107,8 +107,8 @@ void SampleBoard::add_beat(int rank_number, const to_lead::Beat& beat, Clock::ti
   rank.has_reported = true;
   ranks_json_has_news_ = event_has_news_ = has_samples_ = true;
   if (beat.cpu) rank.busy_cores = beat.cpu;
-  // The value is smoothed, so that one second in which its machine was busy does not make a rank
-  // count as slow.
+  // The value is smoothed, so that a rank does not count as slow because its machine was busy for
+  // one second.
   if (beat.work_ms) {
     const double work = events::value_of(*beat.work_ms);
     rank.work_ms = (work + rank.work_ms.value_or(work)) / 2;

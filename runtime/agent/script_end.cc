@@ -115,8 +115,8 @@ std::optional<ScriptEnd> end_by_slurm(const ScriptAtExit& script) {
     end.cause = Cause::kTimeout;
   if (is_requeued && reason.empty())
     end.cause = script.facts->is_preempted ? Cause::kPreemption : Cause::kRequeue;
-  // If the controller does not answer, Slurm may queue the job again, except after a time limit.
-  // The log does not show whether Slurm does so.
+  // Only the controller says whether Slurm queues the job again; the log does not. Without its
+  // answer this counts as possible, except after a time limit, when Slurm does not do so.
   result.may_be_queued_again = is_requeued || (!script.facts && end.cause != Cause::kTimeout);
   end.code = 128 + SIGTERM;
   end.reason = EndReason::kSignalled;

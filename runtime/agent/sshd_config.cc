@@ -41,15 +41,16 @@ bool goes_into_session(std::string_view name) {
 }
 
 SshdConfig sshd_config(const std::filesystem::path& folder, const Env& env,
-                       bool leaves_out_quotes) {
+                       bool leaves_out_values_with_quotes) {
   SshdConfig config;
   // sshd uses only the first line with SetEnv, so this line has all variables.
   std::string variables;
   for (const auto& [name, value] : env.values()) {
     if (!goes_into_session(name)) continue;
-    const bool fits = std::none_of(value.begin(), value.end(), is_control) &&
-                      name.find_first_of(" \"'\\#") == std::string::npos &&
-                      (!leaves_out_quotes || value.find_first_of("\"'\\") == std::string::npos);
+    const bool fits =
+        std::none_of(value.begin(), value.end(), is_control) &&
+        name.find_first_of(" \"'\\#") == std::string::npos &&
+        (!leaves_out_values_with_quotes || value.find_first_of("\"'\\") == std::string::npos);
     if (fits) {
       variables += " " + config_word(name + "=" + value);
     } else {

@@ -25,9 +25,9 @@ struct SshdConfig {
 
 /// Returns the configuration. folder: absolute; holds host_key and user_key.pub. The user's own
 /// ~/.ssh/authorized_keys are accepted, too. env: the environment of the job's step; sessions get
-/// the variables for which goes_into_session() returns true. leaves_out_quotes: leaves out values
-/// with quotes and backslashes, which sshd before 8.7 misreads.
+/// the variables for which goes_into_session() returns true. leaves_out_values_with_quotes: also
+/// leaves out values with quotes or backslashes, which sshd before 8.7 misreads.
 [[nodiscard]] SshdConfig sshd_config(const std::filesystem::path& folder, const Env& env,
-                                     bool leaves_out_quotes);
+                                     bool leaves_out_values_with_quotes);
 
 }  // namespace dlrun::agent

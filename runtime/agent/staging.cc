@@ -143,7 +143,8 @@ Result<> copy_tree(const fs::path& from, const FileTree& tree, const fs::path& p
       case TreeEntry::Kind::kLink: {
         // A relative link that leaves the folder would lead elsewhere from the copy, so the copy
         // gets an absolute link.
-        const bool is_kept = entry.link.starts_with('/') || stays_inside(entry.path, entry.link);
+        const bool is_kept =
+            entry.link.starts_with('/') || link_stays_inside(entry.path, entry.link);
         const auto link = is_kept ? entry.link : (source.parent_path() / entry.link).string();
         if (::symlink(link.c_str(), target.c_str()) != 0)
           return fail(Errc::kIo, "{}: {}", printable(target.string()), errno_text(errno));
@@ -182,7 +183,7 @@ Result<> unpack(const fs::path& archive, const fs::path& part, const Env& env) {
   }
   DLRUN_TRY_ASSIGN(const auto tree, list_tree(part));
   for (const auto& entry : tree.entries) {
-    if (entry.kind == TreeEntry::Kind::kLink && !stays_inside(entry.path, entry.link))
+    if (entry.kind == TreeEntry::Kind::kLink && !link_stays_inside(entry.path, entry.link))
       return fail(Errc::kInvalid, "the archive {} has a link that leaves its folder: {} -> {}",
                   printable(archive.string()), printable(entry.path), printable(entry.link));
     if (entry.kind == TreeEntry::Kind::kOther)

@@ -94,7 +94,7 @@ class SrunStep final : public Step {
   }
 
  private:
-  /// Parses a line that Slurm printed.
+  /// Handles a line without a mark, as a message of Slurm if it has the form of one.
   void handle_line(std::string_view line) {
     if (const auto ended = parse_task_ends(line)) {
       for (const int task : ended->tasks)

@@ -155,7 +155,7 @@ std::optional<std::vector<int>> parse_tasks_per_node(std::string_view text) {
 std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv, const JobLayout& job,
                                        const std::vector<std::string>& kept) {
   std::vector<std::string> step{argv.front()};
-  auto per_node = job.tasks_per_node;
+  auto per_node = job.ntasks_per_node;
   bool has_ntasks_per_node = false;
   std::size_t at = 1;
   for (const std::size_t end = agent_at(argv);

@@ -14,15 +14,15 @@ namespace dlrun::agent {
 
 /// The nodes of a job and their numbers of tasks, from Slurm's environment variables.
 struct JobLayout {
-  std::vector<std::string> nodes{};     ///< SLURM_JOB_NODELIST
-  std::vector<int> task_counts{};       ///< SLURM_TASKS_PER_NODE, one per node; empty if unknown
-  std::optional<int> tasks_per_node{};  ///< SLURM_NTASKS_PER_NODE
+  std::vector<std::string> nodes{};      ///< SLURM_JOB_NODELIST
+  std::vector<int> task_counts{};        ///< SLURM_TASKS_PER_NODE, one per node; empty if unknown
+  std::optional<int> ntasks_per_node{};  ///< SLURM_NTASKS_PER_NODE
 };
 
 /// Returns the srun command line argv, changed to use only the nodes in `kept`. Replaces srun's
 /// options for nodes and for the numbers of nodes and tasks, at any position. Keeps
 /// `--ntasks-per-node`, which then sets the tasks of each node. Otherwise the number of a node's
-/// tasks is the one in job.task_counts, else job.tasks_per_node, else one.
+/// tasks is the one in job.task_counts, else job.ntasks_per_node, else one.
 [[nodiscard]] std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv,
                                                      const JobLayout& job,
                                                      const std::vector<std::string>& kept);

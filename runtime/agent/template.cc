@@ -98,7 +98,7 @@ Result<> walk(std::string_view text, OnLiteral literal, OnField field) {
     if (close == std::string_view::npos) {
       return fail(
           Errc::kUsage,
-          "'{}' has a brace without its partner at byte {}; a literal brace is written twice",
+          "'{}' has at byte {} a brace without its partner; a literal brace is written twice",
           printable(text), brace + 1);
     }
     const auto name = text.substr(brace + 1, close - brace - 1);

@@ -168,10 +168,10 @@ std::string MarkedTextReader::read(std::string_view bytes) {
       out.append(bytes, 0, end + 1);
       is_long_ = is_mid_line_ = false;
     } else if (line_.empty()) {
-      take_line(bytes.substr(0, end), out);
+      handle_line(bytes.substr(0, end), out);
     } else {
       line_ += bytes.substr(0, end);
-      take_line(line_, out);
+      handle_line(line_, out);
       line_.clear();
     }
     bytes.remove_prefix(end + 1);
@@ -193,7 +193,7 @@ std::string MarkedTextReader::take_rest() {
   return std::exchange(line_, {});
 }
 
-void MarkedTextReader::take_line(std::string_view line, std::string& out) {
+void MarkedTextReader::handle_line(std::string_view line, std::string& out) {
   auto head = line.find(marks_.head);
   if (head == std::string_view::npos && line.ends_with(marks_.tail)) {
     line.remove_suffix(marks_.tail.size());

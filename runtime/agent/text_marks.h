@@ -80,7 +80,7 @@ class MarkedTextReader {
   [[nodiscard]] std::string take_rest();
 
  private:
-  void take_line(std::string_view line, std::string& out);
+  void handle_line(std::string_view line, std::string& out);
   /// Appends the encoded text of a rank to out. label: the label of `srun --label`, or empty.
   void put(std::string_view label, std::string_view encoded, std::string& out);
 

@@ -2,7 +2,7 @@
 // Modules: parts of the program that need a library which may be missing, such as libmpi and
 // libpmix in a container image, or libnccl and CUDA on a node without GPUs. A module is a shared
 // object and is loaded on demand. It is beside the program (when staged for a run), in ../lib/dlrun
-// (when installed), or on the run path of a user's own program.
+// (when installed), or on the RUNPATH of a user's own program.
 //
 // The program therefore starts without these libraries. The modules use the libraries' ordinary
 // headers. If a library is missing, the loader names this library.

@@ -10,10 +10,10 @@
 // rank destroys its communicator at the same point of the program. It blocks for a bounded time,
 // except with mpi. A rank whose program has failed calls abandon() first.
 //
-// Error codes: kPeer (another rank failed, or called another operation), kTimeout, kShape (a count,
-// type or root does not fit), kInternal. The message names the operation, this rank and, where the
-// backend knows it, the failed rank. After any error the communicator cannot be used any more, and
-// the attempt must end.
+// Error codes: kPeer (another rank failed, or called a different operation), kTimeout, kShape (a
+// count, type or root does not fit), kInternal. The message names the operation, this rank and,
+// where the backend knows it, the failed rank. After any error the communicator cannot be used any
+// more, and the attempt must end.
 
 #include <concepts>
 #include <cstddef>
@@ -132,8 +132,8 @@ class Request {
   /// second call returns success at once.
   [[nodiscard]] Result<> wait();
   /// Returns true until wait() is called, even if the all-reduce has ended in the meantime. A
-  /// request that was complete when it was started (count 0, single, nccl and rccl with host
-  /// memory) is never pending, and neither is a default-constructed one.
+  /// request that was complete when it was started (count 0; the backend single; the backends
+  /// nccl and rccl with host memory) is never pending, and neither is a default-constructed one.
   [[nodiscard]] bool is_pending() const { return state_ != nullptr; }
 
  private:

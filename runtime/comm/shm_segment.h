@@ -82,7 +82,7 @@ class ShmSegment {
 
   /// Returns when all ranks have published the step that this rank published last. Polls briefly,
   /// then sleeps. Fails with kTimeout, or with kPeer and the number of a rank that ended, left or
-  /// called another operation.
+  /// called a different operation.
   [[nodiscard]] Result<> await();
 
   /// Returns `bytes` of additional, zeroed memory that all ranks share. Every rank calls this

@@ -24,7 +24,7 @@ TEST_CASE("the spec, remarks and warnings of every job script match their golden
   for (const fs::path& file : scripts) {
     INFO(file.string());
     ImportRequest import;
-    import.name = file.filename().string();
+    import.script_name = file.filename().string();
     import.script = golden::content_of(file);
     import.load.file = "exp.yaml";
     import.load.current_dir = "/home/user/exp";

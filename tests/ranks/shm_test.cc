@@ -285,10 +285,10 @@ TEST_CASE(
 TEST_CASE("shm: bytes are copied correctly into shared memory at any alignment, streamed or not") {
   constexpr std::size_t kSpare = 256;
   std::mt19937 random(1);
-  // The bytes of a small call, which streams, and of a large one.
-  for (const std::size_t call_bytes : {std::size_t{1} << 10U, std::size_t{1} << 20U}) {
+  // A small collective, in which the writer uses streaming stores, and a large one without them.
+  for (const std::size_t collective_bytes : {std::size_t{1} << 10U, std::size_t{1} << 20U}) {
     SlotWriter writer;
-    writer.begin_collective(call_bytes);
+    writer.begin_collective(collective_bytes);
     for (const std::size_t bytes :
          {0, 1, 63, 64, 8191, 8192, 8193, 16'384, 32'767, 32'768, 40'003, 200'000}) {
       for (int i = 0; i < 20; ++i) {

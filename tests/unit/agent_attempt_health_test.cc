@@ -130,11 +130,11 @@ TEST_CASE(
     "limit does, and is named") {
   Scene scene({.hang_after = seconds(10)});
   scene.all_join(4);
-  scene.attempt.on_stopped(2, seconds(3), scene.now);
+  scene.attempt.on_stopped_program(2, seconds(3), scene.now);
   scene.attempt.on_output(scene.now);
   scene.pass(seconds(5));
   CHECK(scene.notes.broadcasts_of("end") == 0);
-  scene.attempt.on_stopped(2, seconds(10), scene.now);
+  scene.attempt.on_stopped_program(2, seconds(10), scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);
   CHECK(scene.notes.printed.back() ==
         "rank 2 on n2: its process has been stopped for 10 s; dlrun ends the other 3 ranks");

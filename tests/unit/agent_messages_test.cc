@@ -53,7 +53,7 @@ Written<MessageToLead> messages_to_lead() {
       {to_lead::Autopsy{{"wait", "main"}}, R"({"type":"autopsy","frames":["wait","main"]})"},
       {to_lead::Signal{15}, R"({"type":"signal","signal":15})"},
       {to_lead::Warning{"m"}, R"({"type":"warning","message":"m"})"},
-      {to_lead::Checking{}, R"({"type":"checking"})"},
+      {to_lead::DeviceOpenedByCheck{}, R"({"type":"checking"})"},
       {to_lead::Checked{}, R"({"type":"checked"})"},
       {to_lead::CheckFailed{"gloo: x", true},
        R"({"type":"check_failed","words":"gloo: x","is_own":true})"},

@@ -34,7 +34,7 @@ TEST_CASE("a program that ends by itself is recorded with its own code") {
   }
   SUBCASE("the end is recorded once") {
     scene.state.on_program_end(4, 0, scene.now);
-    scene.state.on_failure(kExitInternal, "late", scene.now);
+    scene.state.on_start_failure(kExitInternal, "late", scene.now);
     scene.state.on_guard_gone(scene.now);
     CHECK(scene.state.exit_code() == 3);
     CHECK(scene.sent_count("exit") == 1);
@@ -442,13 +442,13 @@ TEST_CASE(
   SUBCASE("with a lead") {
     scene.state.on_connected();
     scene.state.on_start();
-    scene.state.on_failure(127, "'pyton' was not found", scene.now);
+    scene.state.on_start_failure(127, "'pyton' was not found", scene.now);
     CHECK(scene.exit_record()["error"] == "'pyton' was not found");
     CHECK(scene.printed.empty());
   }
   SUBCASE("without a lead") {
     scene.state.on_start();
-    scene.state.on_failure(127, "'pyton' was not found", scene.now);
+    scene.state.on_start_failure(127, "'pyton' was not found", scene.now);
     CHECK(scene.printed == Texts{"'pyton' was not found"});
   }
   CHECK(scene.state.exit_code() == 127);

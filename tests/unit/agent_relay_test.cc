@@ -103,7 +103,7 @@ TEST_CASE("the agent's command line accepts relay and sshd only with their own o
   const auto sshd = parse_arguments({"sshd", "--folder", "/runs/a/ssh"});
   REQUIRE(sshd);
   CHECK(std::get<SshdOptions>(*sshd).folder == "/runs/a/ssh");
-  CHECK(std::get<SshdOptions>(parse_arguments({"sshd", "--check"}).value()).only_checks);
+  CHECK(std::get<SshdOptions>(parse_arguments({"sshd", "--check"}).value()).only_finds_sshd);
   using Arguments = std::vector<std::string>;
   for (const Arguments& wrong :
        {Arguments{"sshd"}, Arguments{"sshd", "--folder"}, Arguments{"sshd", "--folder", "ssh"},

@@ -14,11 +14,11 @@
 
 #include "common/files.h"
 #include "common/subprocess.h"
-#include "runtime/agent/collecting.h"
 #include "runtime/agent/copy_items.h"
 #include "runtime/agent/copy_report.h"
 #include "runtime/agent/file_broadcast.h"
 #include "runtime/agent/file_tree.h"
+#include "runtime/agent/output_copying.h"
 #include "runtime/agent/staging.h"
 #include "tests/contains.h"
 #include "tests/temporary_directory.h"
@@ -280,14 +280,14 @@ TEST_CASE("only the owner can write a staged copy") {
   CHECK((info.st_mode & 0777U) == 0755U);
 }
 
-TEST_CASE("stays_inside() is true only if the target of a link is inside the link's tree") {
-  CHECK(stays_inside("a/b", "../c"));
-  CHECK(stays_inside("a", "./b/../c"));
-  CHECK_FALSE(stays_inside("a", "../c"));
-  CHECK_FALSE(stays_inside("a/b", "../../c"));
-  CHECK_FALSE(stays_inside("a/b", "c/../../../d"));
-  CHECK_FALSE(stays_inside("a", "/etc"));
-  CHECK_FALSE(stays_inside("a", ""));
+TEST_CASE("link_stays_inside() is true only if the target of a link is inside the link's tree") {
+  CHECK(link_stays_inside("a/b", "../c"));
+  CHECK(link_stays_inside("a", "./b/../c"));
+  CHECK_FALSE(link_stays_inside("a", "../c"));
+  CHECK_FALSE(link_stays_inside("a/b", "../../c"));
+  CHECK_FALSE(link_stays_inside("a/b", "c/../../../d"));
+  CHECK_FALSE(link_stays_inside("a", "/etc"));
+  CHECK_FALSE(link_stays_inside("a", ""));
 }
 
 TEST_CASE("a file that changes while it is copied is noticed, and leaves no copy") {

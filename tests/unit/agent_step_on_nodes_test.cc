@@ -51,7 +51,7 @@ TEST_CASE(
     "node") {
   const Words argv{"srun", "/a/dlrun-agent", "rank"};
   CHECK(step_on_nodes(argv, kLayout, {"n1", "n4"})[2] == "--ntasks=3");
-  CHECK(step_on_nodes(argv, {.nodes = kLayout.nodes, .task_counts = {2, 2}, .tasks_per_node = 4},
+  CHECK(step_on_nodes(argv, {.nodes = kLayout.nodes, .task_counts = {2, 2}, .ntasks_per_node = 4},
                       kKept)[2] == "--ntasks=12");
   CHECK(step_on_nodes(argv, {}, kKept)[2] == "--ntasks=3");
   const auto own =

@@ -371,11 +371,11 @@ TEST_CASE(
   }
   // The functions that do one step of a submission. The command line calls the whole submission.
   const std::vector<std::string_view> steps{
-      "launcher/submit/dependencies.h",         "launcher/submit/downloads.h",
-      "launcher/submit/environment_versions.h", "launcher/submit/environments.h",
-      "launcher/submit/job_secrets.h",          "launcher/submit/known_bad.h",
-      "launcher/submit/log_folders.h",          "launcher/submit/recording.h",
-      "launcher/submit/slurm_options.h",        "launcher/submit/submit_once.h",
+      "launcher/submit/dependencies.h",       "launcher/submit/downloads.h",
+      "launcher/submit/built_environments.h", "launcher/submit/environments.h",
+      "launcher/submit/job_secrets.h",        "launcher/submit/known_bad.h",
+      "launcher/submit/log_folders.h",        "launcher/submit/recording.h",
+      "launcher/submit/slurm_options.h",      "launcher/submit/submit_once.h",
       "launcher/submit/sbatch_settings.h"};
   std::size_t used = 0;
   for (const std::string_view folder : {"cli", "launcher"}) {

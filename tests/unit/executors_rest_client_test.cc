@@ -66,7 +66,7 @@ TEST_CASE(
   CHECK(has(refused.error().message, fmt::format("(uid {}) listens there", other)));
   CHECK(has(refused.error().message, fmt::format("`user: {}`", other)));
   RestServer named = server;
-  named.user = std::to_string(other);
+  named.accepted_owner = std::to_string(other);
   CHECK(check_server_owner(named, other));
 }
 

@@ -136,9 +136,10 @@ TEST_CASE("PipedProcess::end() closes the child's input, and a child that contin
 }
 
 TEST_CASE(
-    "a command with the streams of this process is waited for, and its messages are passed on") {
+    "a command with this process's input and output is waited for, and its messages are passed "
+    "on") {
   std::vector<std::string> lines;
-  const auto end = run_with_inherited_streams(
+  const auto end = run_with_inherited_input_and_output(
       {"sh", "-c", "echo one >&2; echo two >&2; exit 4"}, Env::of_process(),
       [&lines](std::string_view line) { lines.emplace_back(line); });
   REQUIRE(end);

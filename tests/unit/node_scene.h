@@ -9,8 +9,8 @@
 
 #include "common/env.h"
 #include "common/files.h"
-#include "runtime/agent/collecting.h"
 #include "runtime/agent/copy_report.h"
+#include "runtime/agent/output_copying.h"
 #include "runtime/agent/staging.h"
 #include "tests/temporary_directory.h"
 

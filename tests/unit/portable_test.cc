@@ -51,8 +51,8 @@ class OwnPrograms {
   std::string before_;
 };
 
-// No file of accounts has these numbers. Each test of account_of() has its own, because the process
-// remembers the answers.
+// No file of accounts has these numbers. Each test of unix_account_of() has its own, because the
+// process remembers the answers.
 constexpr uid_t kOnlyInDirectoryService = 3'999'999'998, kKnownToProgramId = 3'999'999'990,
                 kCounted = 3'999'999'980;
 
@@ -101,7 +101,7 @@ RestAddress address_of(const FileServer& server) {
 
 TEST_CASE("portable: the account of root comes from /etc/passwd, without any program") {
   const OwnPrograms none(true);
-  const auto root = account_of(0);
+  const auto root = unix_account_of(0);
   REQUIRE(root.has_value());
   CHECK(root->name == "root");
   CHECK(root->group == 0);
@@ -114,7 +114,7 @@ TEST_CASE("portable: getent gives the account that only a directory service know
       "getent",
       "echo \"other:x:17:17::/:\"\n[ $1 = passwd ] && echo \"ann:x:$2:513:Ann:/home:/sh\"\n"
       "[ $1 = group ] && echo \"team:x:$2:ann,bob\"\nexit 0\n");
-  const auto account = account_of(kOnlyInDirectoryService);
+  const auto account = unix_account_of(kOnlyInDirectoryService);
   REQUIRE(account.has_value());
   CHECK(account->name == "ann");
   CHECK(account->group == 513);
@@ -126,11 +126,11 @@ TEST_CASE("portable: getent gives the account that only a directory service know
 
 TEST_CASE("portable: the program id gives a user's account if getent does not") {
   const OwnPrograms programs(true);
-  CHECK_FALSE(account_of(kKnownToProgramId).has_value());
+  CHECK_FALSE(unix_account_of(kKnownToProgramId).has_value());
   programs.add("getent", "echo \"wrong:x:12:12::/:\"\n");  // another user
-  CHECK_FALSE(account_of(kKnownToProgramId + 1).has_value());
+  CHECK_FALSE(unix_account_of(kKnownToProgramId + 1).has_value());
   programs.add("id", "[ $1 = -un ] && echo eve || echo 77\n");
-  const auto account = account_of(kKnownToProgramId + 2);
+  const auto account = unix_account_of(kKnownToProgramId + 2);
   REQUIRE(account.has_value());
   CHECK(account->name == "eve");
   CHECK(account->group == 77);
@@ -155,8 +155,8 @@ TEST_CASE("portable: the answers about a user are remembered, even if no program
   programs.add("getent", note + "[ $2 = " + std::to_string(kCounted) + " ] && echo a:x:$2:5::/:\n");
   programs.add("id", note + "exit 1\n");
   for (int i = 0; i < 3; ++i) {
-    CHECK(account_of(kCounted)->name == "a");
-    CHECK_FALSE(account_of(kCounted + 1).has_value());
+    CHECK(unix_account_of(kCounted)->name == "a");
+    CHECK_FALSE(unix_account_of(kCounted + 1).has_value());
   }
   CHECK(*read_file(folder / "asked", 4096) == "getent passwd\ngetent passwd\nid -un\n");
 }
@@ -283,7 +283,7 @@ TEST_CASE("portable: the destructor of a CurlChild kills a curl that hangs") {
   CurlChild child;
   REQUIRE(child.start("", ""));
   const auto end = child.read_to_end([](char*, std::size_t) { return true; }, [] { return false; });
-  CHECK(end == CurlChild::End::kStopped);
+  CHECK(end == CurlChild::Outcome::kStopped);
 }  // the destructor returns, although the program would run for ten minutes
 
 TEST_CASE(
@@ -297,7 +297,7 @@ TEST_CASE(
   const auto code = child.wait();
   ::signal(SIGCHLD, before);
   CHECK(is_started);
-  CHECK(end == CurlChild::End::kAll);
+  CHECK(end == CurlChild::Outcome::kAll);
   CHECK_FALSE(code.has_value());
 }
 
@@ -309,7 +309,7 @@ TEST_CASE("portable: curl has a process group of its own, so Ctrl-C reaches only
   CurlChild child;
   REQUIRE(child.start("", ""));
   const auto end = child.read_to_end([](char*, std::size_t) { return true; }, [] { return true; });
-  CHECK(end == CurlChild::End::kAll);
+  CHECK(end == CurlChild::Outcome::kAll);
   CHECK(child.wait() == 0);
   const auto numbers = split(trim(child.output()), ' ');
   REQUIRE(numbers.size() == 2);
@@ -327,7 +327,7 @@ TEST_CASE("portable: the destructor of a CurlChild also ends the processes that 
     const auto end =
         child.read_to_end([](char*, std::size_t) { return true; },
                           [&] { return child.output().find('\n') == std::string::npos; });
-    CHECK(end == CurlChild::End::kStopped);
+    CHECK(end == CurlChild::Outcome::kStopped);
     started = static_cast<pid_t>(parse_int(trim(child.output())).value_or(0));
   }
   REQUIRE(started > 0);

@@ -33,8 +33,8 @@ TEST_CASE("relay frames are read as they were written, in pieces of any size") {
         const auto frame = buffer.next();
         REQUIRE(frame);
         if (!*frame) break;
-        if ((*frame)->kind == FrameKind::kOpen) CHECK((*frame)->number == 8888);
-        if ((*frame)->kind == FrameKind::kCredit) CHECK((*frame)->number == 65536);
+        if ((*frame)->kind == FrameKind::kOpen) CHECK((*frame)->port_or_credit == 8888);
+        if ((*frame)->kind == FrameKind::kCredit) CHECK((*frame)->port_or_credit == 65536);
         append_frame(again, (*frame)->kind, (*frame)->channel, (*frame)->payload);
       }
     }

@@ -533,7 +533,7 @@ TEST_CASE("a command runs on the host unless it only concerns this machine or ex
   CHECK_FALSE(call("far", CommandPlace::kHost, {"ls", "", ""})->needs_source_code);
   const auto render = call("far", CommandPlace::kHostWithCode, {"render", "exp.yaml", "-"});
   REQUIRE(render.has_value());
-  CHECK(render->output.empty());
+  CHECK(render->output_file.empty());
   CHECK_FALSE(render->submits);
   CHECK(call("far", CommandPlace::kHostWithCode, {"submit", "exp.yaml", ""})->submits);
   CHECK_FALSE(
@@ -546,14 +546,14 @@ TEST_CASE(
   HostCall call;
   call.arguments = {"render", "-vo", "job.sh", "exp.yaml", "--", "exp.yaml"};
   call.spec = "exp.yaml";
-  call.output = "job.sh";
+  call.output_file = "job.sh";
   const std::string there = "sub/exp.yaml";
   CHECK(adapted_arguments(call, &there) ==
         std::vector<std::string>{"render", "-vo", "-", "sub/exp.yaml", "--", "exp.yaml"});
   call.arguments = {"render", "--output=job.sh", "exp.yaml"};
   CHECK(adapted_arguments(call, nullptr) ==
         std::vector<std::string>{"render", "--output=-", "exp.yaml"});
-  call.output.clear();
+  call.output_file.clear();
   CHECK(adapted_arguments(call, nullptr) == call.arguments);
 }
 

@@ -781,7 +781,7 @@ TEST_CASE_FIXTURE(DeletionFixture, "directories that their owner may not read ar
   const pid_t child = ::fork();
   if (child == 0) {
     if (is_root && ::setuid(kOther) != 0) ::_exit(2);
-    ::_exit(delete_tree(opened.get()).left == 0 ? 0 : 1);
+    ::_exit(delete_contents(opened.get()).left == 0 ? 0 : 1);
   }
   int status = -1;
   REQUIRE(::waitpid(child, &status, 0) == child);

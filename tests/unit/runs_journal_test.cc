@@ -67,7 +67,7 @@ TEST_CASE("a submission's journal is read back as it was written") {
   Submission submission = intent();
   submission.state = Submission::State::kSubmitted;
   submission.job = {"inter", "42"};
-  submission.output = "/x/out-%j.txt";
+  submission.log_pattern = "/x/out-%j.txt";
   submission.chdir = "/runs/x/code/src";
   submission.dependency = "afterok:12,afterany:13_4";
   submission.server = RestServer{"unix:/run/s", "/home/me/token"};
@@ -80,7 +80,7 @@ TEST_CASE("a submission's journal is read back as it was written") {
   CHECK((*read)->job == JobId{"inter", "42"});
   CHECK((*read)->argv == submission.argv);
   CHECK((*read)->state == Submission::State::kSubmitted);
-  CHECK((*read)->output == "/x/out-%j.txt");
+  CHECK((*read)->log_pattern == "/x/out-%j.txt");
   CHECK((*read)->server == submission.server);
 }
 

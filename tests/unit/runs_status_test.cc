@@ -197,12 +197,12 @@ TEST_CASE("a log whose name only Slurm can fill in is unknown until the job's cl
   facts.submission = Submission{};
   facts.submission->job = {"", "42"};
   CHECK(job_log("/runs/a", facts) == "/runs/a/slurm-42.out");
-  facts.submission->output = absolute_pattern("/home/100%/w", "out/%x-%j.txt", "my %j job");
-  CHECK(facts.submission->output == "/home/100%%/w/out/my %%j job-%j.txt");
+  facts.submission->log_pattern = absolute_pattern("/home/100%/w", "out/%x-%j.txt", "my %j job");
+  CHECK(facts.submission->log_pattern == "/home/100%%/w/out/my %%j job-%j.txt");
   CHECK(job_log("/runs/a", facts) == "/home/100%/w/out/my %j job-42.txt");
   for (const char* pattern : {"/x/%x-%j-%N.txt", "/x/%4j.txt", "/x/%x"}) {
-    facts.submission->output = absolute_pattern("/w", pattern, std::nullopt);
-    CHECK(facts.submission->output == pattern);
+    facts.submission->log_pattern = absolute_pattern("/w", pattern, std::nullopt);
+    CHECK(facts.submission->log_pattern == pattern);
     CHECK_FALSE(job_log("/runs/a", facts).has_value());
     facts.claim = Claim{{"", "42"}, "", "/x/0042.txt"};
     CHECK(job_log("/runs/a", facts) == "/x/0042.txt");

@@ -13,7 +13,7 @@
 
 #include "common/files.h"
 #include "common/subprocess.h"
-#include "launcher/submit/environment_versions.h"
+#include "launcher/submit/built_environments.h"
 #include "launcher/submit/environments.h"
 #include "tests/contains.h"
 #include "tests/temporary_directory.h"

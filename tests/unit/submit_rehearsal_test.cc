@@ -200,12 +200,13 @@ TEST_CASE_FIXTURE(
   options.runs = "/scratch/runs";
   Submitted rehearsal;
   rehearsal.run.id = "x-rehearsal-1";
-  CHECK(command_for_run(options, rehearsal) ==
+  CHECK(command_that_submits_run(options, rehearsal) ==
         "dlrun submit x.yaml --set 'name=my run' --set 'after.ok=[x-rehearsal-1]' --runs "
         "/scratch/runs");
   options.sets.clear();
   auto job = job_of_spec_file(context, reporter, {"x.yaml", {}, {}});
   REQUIRE_MESSAGE(job.has_value(), (job ? std::string() : job.error().message));
   rehearsal.job = std::move(*job);
-  CHECK(has(command_for_run(options, rehearsal), "--set 'after.ok=[5, 6, x-rehearsal-1]'"));
+  CHECK(
+      has(command_that_submits_run(options, rehearsal), "--set 'after.ok=[5, 6, x-rehearsal-1]'"));
 }

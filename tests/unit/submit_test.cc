@@ -50,7 +50,7 @@ TEST_CASE_FIXTURE(Cluster, "a spec, its rendered script and the recorded run giv
   REQUIRE(third.has_value());
   CHECK(third->job.source == Job::Source::kRun);
   CHECK(third->job.settings.log_pattern == first->job.settings.log_pattern);
-  CHECK(third->submissions.front().output == first->submissions.front().output);
+  CHECK(third->submissions.front().log_pattern == first->submissions.front().log_pattern);
   CHECK(third->run.id != first->run.id);
   CHECK(text(third->run.path / "job.sh") == first->job.script);
   CHECK(text(third->run.path / "spec.yaml") == text(folder / "x.yaml"));
@@ -100,19 +100,19 @@ TEST_CASE_FIXTURE(Cluster, "the journal has the absolute path of the job's error
   const auto recorded = read_submission(of_script->run.path);
   REQUIRE(recorded.has_value());
   REQUIRE(recorded->has_value());
-  CHECK((**recorded).error == expected);
+  CHECK((**recorded).error_pattern == expected);
   const auto again = submit_again(of_script->run.id);
   REQUIRE(again.has_value());
-  CHECK(again->submissions.front().error == expected);
+  CHECK(again->submissions.front().error_pattern == expected);
   std::ofstream(folder / "x.yaml") << "resources: {time: 1m, error: x-%j.err}\n"
                                    << "launch: {agent: false, command: [\"true\"]}\n";
   const auto of_spec = submit("x.yaml");
   REQUIRE(of_spec.has_value());
-  CHECK(of_spec->submissions.front().error == (folder / "x-%j.err").string());
+  CHECK(of_spec->submissions.front().error_pattern == (folder / "x-%j.err").string());
   std::ofstream(folder / "y.sh") << "#!/bin/bash\n#SBATCH --time=1 --error=none\ntrue\n";
   const auto discarded = submit("y.sh");
   REQUIRE(discarded.has_value());
-  CHECK(discarded->submissions.front().error == "/dev/null");
+  CHECK(discarded->submissions.front().error_pattern == "/dev/null");
 }
 
 TEST_CASE_FIXTURE(

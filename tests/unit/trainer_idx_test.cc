@@ -125,8 +125,8 @@ TEST_CASE("an IDX file has the same content plain and compressed, whatever its n
 }
 
 TEST_CASE(
-    "an IDX file that is truncated anywhere is refused, with both sizes if the header is "
-    "complete") {
+    "an IDX file that is truncated anywhere is refused, after a complete header with the expected "
+    "and the actual number of bytes") {
   const Bytes whole = two_images();
   for (std::size_t length = 0; length < whole.size(); ++length) {
     CAPTURE(length);

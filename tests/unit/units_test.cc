@@ -13,9 +13,9 @@ TEST_CASE("durations and memory are printed in readable units") {
   CHECK(fine_duration_text(7.46) == "7.5 s");
   CHECK(fine_duration_text(-1) == "0.0 s");
   CHECK(fine_duration_text(46.4) == "46 s");
-  CHECK(step_time_text(1.25) == "1.25 s");
-  CHECK(step_time_text(3.1e-3) == "3.1 ms");
-  CHECK(step_time_text(4e-5) == "40 us");
+  CHECK(precise_duration_text(1.25) == "1.25 s");
+  CHECK(precise_duration_text(3.1e-3) == "3.1 ms");
+  CHECK(precise_duration_text(4e-5) == "40 us");
   CHECK(memory_text(512) == "512 B");
   CHECK(memory_text(1000) == "1.0 KiB");
   CHECK(memory_text(37e6) == "35 MiB");
@@ -76,9 +76,9 @@ TEST_CASE("a value that is rounded up to the next unit is printed in this unit")
   CHECK(fine_memory_text(999.4 * kMebi) == "999 MiB");
   CHECK(fine_memory_text(999.7 * kMebi) == "0.976 GiB");
   CHECK(memory_text(999.7 * kMebi) == "1.0 GiB");
-  CHECK(step_time_text(0.9994) == "999 ms");
-  CHECK(step_time_text(0.9997) == "1 s");
-  CHECK(step_time_text(0.9997e-3) == "1 ms");
+  CHECK(precise_duration_text(0.9994) == "999 ms");
+  CHECK(precise_duration_text(0.9997) == "1 s");
+  CHECK(precise_duration_text(0.9997e-3) == "1 ms");
   CHECK(whole_rate_text(9999.6) == "10.0k");
   CHECK(whole_rate_text(999'960) == "1.0M");
   CHECK(value_text(9999.4) == "9999");
@@ -95,10 +95,10 @@ TEST_CASE("a number of any size is printed in few characters") {
   CHECK(value_text(-1e308) == "-1e+308");
   CHECK(cores_text(1.5) == "1.50");
   CHECK(whole_percent_text(75.4) == "75 %");
-  for (const auto& format :
-       {bytes_text, memory_text, fine_memory_text, duration_text, fine_duration_text,
-        step_time_text, whole_rate_text, value_text, short_number, rate_text, measurement_text,
-        cores_text, power_text, energy_text, fraction_as_percent_text, whole_percent_text}) {
+  for (const auto& format : {bytes_text, memory_text, fine_memory_text, duration_text,
+                             fine_duration_text, precise_duration_text, whole_rate_text, value_text,
+                             short_number, rate_text, measurement_text, cores_text, power_text,
+                             energy_text, fraction_as_percent_text, whole_percent_text}) {
     for (const double value : {1e308, -1e308}) {
       const std::string text = format(value);
       CHECK_MESSAGE(text.size() < 24, text);

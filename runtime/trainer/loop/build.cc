@@ -32,10 +32,10 @@ std::vector<TensorRange> tensors_of(const Network<float>& network) {
   return ranges;
 }
 
-/// Returns true if the ranks may keep their arrays in shared memory. Returns false for rules that
-/// need whole tensors, for 16-bit compression, and for local steps.
-bool may_share(const TrainOptions& options, const Optimizer<float>& rule) {
-  return !rule.needs_whole_tensors() &&
+/// Returns true if the ranks may keep their arrays in shared memory. Returns false for
+/// optimizers that need whole tensors, for 16-bit compression, and for local steps.
+bool may_share(const TrainOptions& options, const Optimizer<float>& optimizer) {
+  return !optimizer.needs_whole_tensors() &&
          options.bucket_options.compression == GradientReducer::Compression::kNone &&
          options.local_steps == 0;
 }

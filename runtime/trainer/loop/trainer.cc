@@ -107,8 +107,8 @@ Result<> Trainer::step() {
 
   if (!scope.makes_ranks_equal) return {};
   const std::size_t every = options_.checkpoint_every;
-  const bool is_due =
-      every > 0 && p.position.step / every > (p.position.step - scope.steps_apart - 1) / every;
+  const bool is_due = every > 0 && p.position.step / every >
+                                       (p.position.step - scope.steps_since_average - 1) / every;
   p.is_save_due = is_due || sums[kSaveRequests] > 0;
   // At the end of an epoch, end_epoch() saves.
   return p.is_save_due && !ends_epoch ? save() : Result<>();
@@ -118,7 +118,7 @@ void Trainer::start_step_sums(const StepScope& scope) {
   Parts& p = *parts_;
   Kernels<float>& kernels = session_.kernels;
   float* const step_sums = p.network.extra().data();
-  if (scope.steps_apart == 0) {
+  if (scope.steps_since_average == 0) {
     constexpr std::array<float, kStepSums> kFresh{};
     kernels.copy_from_host(step_sums, kFresh.data(), sizeof kFresh);
   }

@@ -55,9 +55,10 @@ DLRUN_HOST_DEVICE inline T normalised(T x, std::size_t k, std::size_t channels, 
 template <typename T>
 DLRUN_HOST_DEVICE inline T normalised_backward(T x, T dy, std::size_t k, std::size_t channels,
                                                const T* statistics, const T* gamma,
-                                               const T* means) {
+                                               const T* gradient_means) {
   const T scale = statistics[channels + k];
-  return gamma[k] * scale * (dy - means[k] - (x - statistics[k]) * scale * means[channels + k]);
+  return gamma[k] * scale *
+         (dy - gradient_means[k] - (x - statistics[k]) * scale * gradient_means[channels + k]);
 }
 
 /// Computes LayerKernels::sigmoid_cross_entropy for one sample. logits, labels, gradient:

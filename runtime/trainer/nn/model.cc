@@ -16,7 +16,7 @@
 namespace dlrun::trainer {
 namespace {
 
-constexpr std::int64_t kWidest = 1 << 20;
+constexpr std::int64_t kLargestNumber = 1 << 20;
 constexpr std::string_view kResidual = "residual:";
 constexpr std::string_view kShortcut = "shortcut";
 constexpr std::string_view kBatchNorm = "batchnorm";
@@ -76,8 +76,8 @@ class Builder {
   /// Reads the next word as a whole number; `what` names it in the message.
   Result<std::size_t> number(std::string_view what) {
     const auto value = at_ < words_.size() ? parse_int(words_[at_]) : std::nullopt;
-    if (!value || *value < 1 || *value > kWidest) {
-      return fail(Errc::kUsage, "expected {}, a whole number from 1 to {}", what, kWidest);
+    if (!value || *value < 1 || *value > kLargestNumber) {
+      return fail(Errc::kUsage, "expected {}, a whole number from 1 to {}", what, kLargestNumber);
     }
     ++at_;
     return static_cast<std::size_t>(*value);

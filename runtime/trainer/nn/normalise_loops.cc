@@ -63,11 +63,12 @@ template <typename T>
 [[gnu::always_inline]] inline void backward_rows(const T* __restrict x, const T* __restrict dy,
                                                  const T* __restrict statistics,
                                                  const T* __restrict gamma,
-                                                 const T* __restrict means, std::size_t rows,
-                                                 std::size_t channels, T* __restrict dx) {
+                                                 const T* __restrict gradient_means,
+                                                 std::size_t rows, std::size_t channels,
+                                                 T* __restrict dx) {
   for (std::size_t row = 0; row < rows; ++row, x += channels, dy += channels, dx += channels) {
     for (std::size_t k = 0; k < channels; ++k)
-      dx[k] = normalised_backward(x[k], dy[k], k, channels, statistics, gamma, means);
+      dx[k] = normalised_backward(x[k], dy[k], k, channels, statistics, gamma, gradient_means);
   }
 }
 
@@ -121,14 +122,14 @@ void normalise(const double* x, const double* statistics, const double* paramete
 }
 
 DLRUN_EACH_ISA void normalise_backward(const float* x, const float* dy, const float* statistics,
-                                       const float* gamma, const float* means, std::size_t rows,
-                                       std::size_t channels, float* dx) {
-  backward_rows(x, dy, statistics, gamma, means, rows, channels, dx);
+                                       const float* gamma, const float* gradient_means,
+                                       std::size_t rows, std::size_t channels, float* dx) {
+  backward_rows(x, dy, statistics, gamma, gradient_means, rows, channels, dx);
 }
 void normalise_backward(const double* x, const double* dy, const double* statistics,
-                        const double* gamma, const double* means, std::size_t rows,
+                        const double* gamma, const double* gradient_means, std::size_t rows,
                         std::size_t channels, double* dx) {
-  backward_rows(x, dy, statistics, gamma, means, rows, channels, dx);
+  backward_rows(x, dy, statistics, gamma, gradient_means, rows, channels, dx);
 }
 
 }  // namespace dlrun::trainer::loops

@@ -9,10 +9,10 @@
 //   4. DistributedOptimizer         steps by the mean of all ranks' gradients
 //   5. job.broadcast                copies rank 0's initial values to all ranks
 //
-// Only rank 0 writes files; job.on_root reports the result to all ranks. initialise(), broadcast(),
-// average(), on_root() and DistributedOptimizer::step() are collectives: all ranks call them in the
-// same order. A DistributedJob belongs to one thread. A DistributedOptimizer must not outlive its
-// job.
+// Let only rank 0 write files: job.on_root runs such work on rank 0, and returns its success or
+// error on every rank. initialise(), broadcast(), average(), on_root() and
+// DistributedOptimizer::step() are collectives: all ranks call them in the same order. A
+// DistributedJob belongs to one thread. A DistributedOptimizer must not outlive its job.
 
 #include <functional>
 #include <memory>

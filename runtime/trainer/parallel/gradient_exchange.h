@@ -60,8 +60,9 @@ struct StepScope {
   /// True if all ranks hold the same parameters after the step, and step_sums are sums over all
   /// ranks.
   bool makes_ranks_equal = true;
-  std::size_t steps_apart = 0;  ///< number of earlier steps since all ranks had equal parameters
-  std::size_t samples = 0;      ///< number of samples whose losses are in step_sums after the step
+  std::size_t steps_since_average =
+      0;                    ///< number of earlier steps since all ranks had equal parameters
+  std::size_t samples = 0;  ///< number of samples whose losses are in step_sums after the step
 };
 
 /// A time interval of a step, for the timeline.

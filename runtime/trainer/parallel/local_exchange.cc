@@ -40,7 +40,7 @@ class LocalExchange final : public GradientExchange {
     if (!is_local_) return all_reduce_->begin(start);
     StepScope scope;
     scope.divisor = start.samples;
-    scope.steps_apart = steps_++;
+    scope.steps_since_average = steps_++;
     samples_ += start.samples;
     all_samples_ += start.all_samples;
     is_average_due_ = steps_ >= steps_per_average_ || start.ends_epoch;

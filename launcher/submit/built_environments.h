@@ -37,10 +37,10 @@ class BuildLock {
 /// link `current` leads to the version of the last submission, with which jobs start from now on;
 /// running jobs may use older versions. A finished version contains a mark, the file
 /// .dlrun-finished.
-class EnvironmentVersions {
+class BuiltEnvironments {
  public:
   /// folder: holds the versions and the link. It need not exist.
-  explicit EnvironmentVersions(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  explicit BuiltEnvironments(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   /// Returns true if `current` leads to a finished version of this hash. hash, here and below: at
   /// least 16 hexadecimal digits, of which the first 16 count.

@@ -1,4 +1,4 @@
-#include "runtime/agent/collecting.h"
+#include "runtime/agent/output_copying.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -132,7 +132,7 @@ class OutputCopier {
   /// A failure is only reported: a file system without links must not keep the files from being
   /// copied.
   Result<> copy_link(const TreeEntry& entry, const fs::path& target) {
-    if (!stays_inside(entry.path, entry.link)) return {};
+    if (!link_stays_inside(entry.path, entry.link)) return {};
     std::error_code error;
     if (fs::read_symlink(target, error) == entry.link) return {};
     struct stat info {};
