@@ -26,6 +26,9 @@ inline constexpr char kNewestRun[] = "last";
 
 inline constexpr char kRunHelp[] =
     "The run: a name, an id or its start, a job id, a path, or `last`";
+/// For commands that end or delete runs.
+inline constexpr char kExactRunHelp[] =
+    "The run: a name, an id or its start with name and date, a job id, a path, or `last`";
 inline constexpr char kOptionalRunHelp[] =
     "The run: a name, an id or its start, a job id, a path, or `last` (default: last)";
 

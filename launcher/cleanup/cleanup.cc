@@ -31,15 +31,12 @@ constexpr std::chrono::hours kSubmissionPatience{1};
 /// its points are unknown.
 Result<> check_is_no_damaged_sweep(const IndexEntry& run) {
   struct stat info {};
-  for (const char* file : {"submission.json", "job.sh"}) {
-    if (::lstat((array_path(run.path, 0) / file).c_str(), &info) == 0)
-      return fail(Errc::kInvalid,
-                  "{0}: is a sweep whose sweep.json is missing, so it is left alone: a point may "
-                  "still run. If you are sure that all points have ended, delete {1} by hand; "
-                  "`dlrun rm {0}` then removes it from the list",
-                  run.id, printable(run.path.string()));
-  }
-  return {};
+  if (::lstat((array_path(run.path, 0) / "submission.json").c_str(), &info) != 0) return {};
+  return fail(Errc::kInvalid,
+              "{0}: is a sweep whose sweep.json is missing, so it is left alone: a point may still "
+              "run. If you are sure that all points have ended, delete {1} by hand; `dlrun rm {0}` "
+              "then removes it from the list",
+              run.id, printable(run.path.string()));
 }
 
 /// Slurm's answer that an ended run has no new job counts for this time. Otherwise a deletion of a
@@ -76,16 +73,20 @@ std::chrono::system_clock::time_point recorded_at(const fs::path& run) {
 Result<> check_has_no_new_job(const std::string& id, const RunStatus& status) {
   const auto& report = status.facts.report;
   if (!report || report->phase == JobPhase::kEnded) return {};
+  const std::string_view token = token_of(status.facts);
+  // Slurm, or another cluster, may have given the id to another job.
+  if (!token.empty() && !is_comment_of(report->comment, fmt::format("dlrun:{}", token))) return {};
   const std::string start = utc_of_slurm_time(report->start);
   const std::string& end = status.facts.record.end_time;
   constexpr std::chrono::minutes kLongestEnd{5};
   const bool is_old = end < utc_timestamp(std::chrono::system_clock::now() - kLongestEnd);
   if (report->phase == JobPhase::kRunning && !is_old && (start.empty() || start <= end)) return {};
+  const bool is_again = report->phase == JobPhase::kPending || (!start.empty() && start > end);
   return fail(
-      Errc::kUsage,
-      "{}: has ended, but Slurm has its job {} again ({}), so it is left alone; `scancel {}` "
-      "ends the job",
-      id, report->job.id, printable(report->state), report->job.id);
+      Errc::kUsage, "{}: has ended, but Slurm {} its job {} ({}), so it is left alone{}", id,
+      is_again ? "has queued or started" : "has not finished", report->job.id,
+      printable(report->state),
+      is_again && !token.empty() ? fmt::format("; `scancel {}` ends it", report->job.id) : "");
 }
 
 /// Fails unless it is certain that the run, or the point of a sweep, has no job and gets none.
@@ -194,6 +195,7 @@ class Decider {
       all.insert(all.end(), directories->begin(), directories->end());
       candidates.push_back({&run, std::move(*directories)});
     }
+    asked_ = std::chrono::steady_clock::now();
     const auto states = inspector_.inspect_all(all, {}, EndedRuns::kAskExecutor);
     std::span<const Result<RunStatus>> rest(states);
     for (const Candidate& one : candidates) {
@@ -235,7 +237,7 @@ class Decider {
     if (!examined) {
       plan.kept.push_back({run, examined.error()});
     } else if (parts_ == RunParts::kAll || examined->size.files > 0) {
-      plan.deletions.push_back({run, *state, *examined, false, std::chrono::steady_clock::now()});
+      plan.deletions.push_back({run, *state, *examined, false, asked_});
     }
   }
 
@@ -285,6 +287,7 @@ class Decider {
   RunInspector& inspector_;
   const std::vector<IndexEntry>& indexed_;
   RunParts parts_;
+  std::chrono::steady_clock::time_point asked_{};  ///< when decide_all() asked Slurm about all runs
   std::map<fs::path, fs::path> real_folders_;
 };
 

@@ -218,7 +218,12 @@ std::string own_pid_namespace() {
 }
 
 bool has_local_process_ended(std::string_view id, std::string_view pid_namespace) {
-  if (pid_namespace.empty() || pid_namespace != own_pid_namespace()) return false;
+  // An older dlrun recorded no namespace, and neither does a script that is started by hand. Both
+  // usually run in the first namespace of the machine, whose number is fixed in Linux.
+  constexpr std::string_view kInitialNamespace = "pid:[4026531836]";
+  const std::string own = own_pid_namespace();
+  if (own.empty() || own != (pid_namespace.empty() ? kInitialNamespace : pid_namespace))
+    return false;
   const auto parts = split(id, ':');
   const auto pid = parts.size() == 3 ? parse_int(parts[1]) : std::nullopt;
   std::array<char, 256> host{};

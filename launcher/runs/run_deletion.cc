@@ -313,9 +313,12 @@ Result<> write_mark(const OpenedRun& opened, const DeletionMark& mark) {
   const UniqueFd file(::openat(opened.run.get(), kPlannedMark,
                                O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file.is_open()) return fail(Errc::kIo, "{}: {}", opened.name, errno_text(errno));
-  DLRUN_TRY(write_all(file.get(), json_read::dump(json) + "\n"));
-  if (::fsync(file.get()) != 0) return fail(Errc::kIo, "{}: {}", opened.name, errno_text(errno));
-  return {};
+  if (write_all(file.get(), json_read::dump(json) + "\n") && ::fsync(file.get()) == 0) return {};
+  const int error = errno;
+  // A full disk is a reason to delete runs. Without a mark only an interrupted deletion is not
+  // finished by a later call.
+  if (error == ENOSPC || error == EDQUOT) return {};
+  return fail(Errc::kIo, "{}: {}", opened.name, errno_text(error));
 }
 
 /// Reads a mark; nullopt if there is none, or if it is damaged or another user's.
@@ -445,7 +448,11 @@ void finish_deletion(int folder, const std::string& name, const std::string& bef
   if (!mark) {
     // Removes the directory of a deletion that was killed after it had deleted the mark. Does
     // nothing if the directory is not empty.
-    static_cast<void>(::unlinkat(folder, name.c_str(), AT_REMOVEDIR));
+    if (::unlinkat(folder, name.c_str(), AT_REMOVEDIR) != 0)
+      effect.done += TreeDeletion{
+          {},
+          1,
+          name + ": has no readable mark of a deletion; look into it, and delete it by hand"};
     return;
   }
   if (mark->run != before || mark->renamed != name || mark->inode != std::to_string(info.st_ino))

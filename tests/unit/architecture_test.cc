@@ -401,6 +401,7 @@ TEST_CASE(
       {"common/bounded_json.h", "the parser itself"},
       {"launcher/executors/rest_token.cc", "checks owner and mode before it reads"},
       {"launcher/download/downloader.cc", "opens a file only to lock it"},
+      {"launcher/runs/run_deletion.cc", "reads files of the caller in a directory that is open"},
       {"container/image_file.cc",
        "reads the first bytes of a regular file, and has its own errors"},
       {"launcher/executors/local.cc",

@@ -176,21 +176,25 @@ TEST_CASE_FIXTURE(CleanupFixture, "a run stays if it starts after the plan was m
 TEST_CASE_FIXTURE(CleanupFixture,
                   "an ended run stays if Slurm has put its job into the queue again") {
   const auto run = make_ended("a-20261121-120000-00aa", 50, 40);
-  set_answer_of_squeue("42|PENDING|BeginTime|||N/A||");
-  CHECK(has_part(why_kept(run), "Slurm has its job 42 again (PENDING)"));
-  set_answer_of_squeue("42|RUNNING|None|n1|N/A||");
-  CHECK(has_part(why_kept(run), "Slurm has its job 42 again (RUNNING)"));
+  const std::string comment = "dlrun:" + std::string(32, 'a');
+  set_answer_of_squeue("42|PENDING|BeginTime|||N/A|" + comment);
+  CHECK(has_part(why_kept(run), "Slurm has queued or started its job 42 (PENDING)"));
+  set_answer_of_squeue("42|RUNNING|None|n1|N/A||" + comment);
+  CHECK(has_part(why_kept(run), "Slurm has not finished its job 42 (RUNNING)"));
+  set_answer_of_squeue("42|RUNNING|None|n1|N/A||dlrun:another");  // Slurm used the id again
+  CHECK(plan({run}).deletions.size() == 1);
   set_answer_of_squeue("");
   auto made = plan({run});
   REQUIRE(made.deletions.size() == 1);
-  set_answer_of_squeue("42|PENDING|BeginTime|||N/A||");
+  set_answer_of_squeue("42|PENDING|BeginTime|||N/A|" + comment);
   made.deletions[0].asked -= std::chrono::minutes(2);  // the user thinks before the answer
-  CHECK(has_part(remove(made.deletions[0]).error().message, "Slurm has its job 42 again"));
-  set_answer_of_squeue("42|RUNNING|None|n1|N/A||");
+  CHECK(has_part(remove(made.deletions[0]).error().message,
+                 "Slurm has queued or started its job 42"));
+  set_answer_of_squeue("42|RUNNING|None|n1|N/A||" + comment);
   // The script of a job runs on for a moment after the record has the end.
   record_end(run.path, 0);
   CHECK(plan({run}).deletions.size() == 1);
-  set_answer_of_squeue("42|COMPLETED|None|n1|N/A||");
+  set_answer_of_squeue("42|COMPLETED|None|n1|N/A||" + comment);
   record_end(run.path, 40);
   CHECK(plan({run}).deletions.size() == 1);
 }
