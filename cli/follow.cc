@@ -30,9 +30,7 @@ Result<RunStatus> follow_run(const Cli& cli, RunInspector& inspector, const Inde
                              const WatchOptions& options, const Interrupt& interrupt, bool is_raw) {
   WatchPrinter printer(cli, is_raw);
   auto status = watch_run(inspector, run, options, printer, interrupt);
-  if (status && status->state == RunState::kFailed && !status->sweep) {
-    print_note(cli, fmt::format("`dlrun status {}` shows the cause and the last output",
-                                printable(run.id)));
+  if (status && status->state == RunState::kFailed) {
     if (const auto errors = error_log_with_text(run)) {
       print_note(cli, fmt::format("{}: the errors of the job are in {}", printable(run.id),
                                   printable(errors->string())));

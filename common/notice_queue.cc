@@ -81,7 +81,10 @@ Delivery run_notice_command(const Env& env, const std::vector<std::string>& word
   Command command;
   command.argv = notice_command(words, notice);
   std::error_code error;
-  if (std::filesystem::is_directory(directory, error)) {
+  if (!directory.empty()) {
+    if (!std::filesystem::is_directory(directory, error))
+      return {Outcome::kNotSent,
+              fmt::format("notify.command: the folder {} is missing", printable(directory))};
     command.directory = directory;
     std::string& program = command.argv.front();
     if (program.find('/') != std::string::npos)

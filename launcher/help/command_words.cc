@@ -30,7 +30,7 @@ constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
     {"scancel", "cancel"},
     {"shell", "interactive"},
     {"squeue", "ls"},
-    {"srun", "run"},
+    {"srun", "submit"},
     {"start", "submit"},
     {"stop", "cancel"},
     {"tail", "logs"},

@@ -303,10 +303,11 @@ void SpecBuilder::unknown_key(const Layer& layer, const YamlNode& key, const std
                               const std::string& path) {
   std::string hint;
   const auto names = names_in_section(section);
-  if (const auto other = key_of_other_word(key.text)) {
-    hint = fmt::format("; did you mean '{}'?", *other);
-  } else if (const auto similar = nearest(key.text, names)) {
+  const auto other = key_of_other_word(key.text);
+  if (const auto similar = nearest(key.text, names)) {
     hint = fmt::format("; did you mean '{}'?", *similar);
+  } else if (other && (section.empty() || other->starts_with(section + "."))) {
+    hint = fmt::format("; did you mean '{}'?", *other);
   } else {
     for (const KeyRow& row : spec_keys()) {
       if (last_name(row.path) == key.text) {

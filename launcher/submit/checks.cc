@@ -101,6 +101,9 @@ Result<> find_dependencies(Work& work) {
   DLRUN_TRY_ASSIGN(job.settings.dependency,
                    dependency_of(work.context, work.reporter, work.inspector,
                                  job.experiment->loaded, plan, dependency_of_given_script));
+  // The script of a job that waits because of --chain or --rehearse does not have the option.
+  job.settings.ends_with_invalid_dependency =
+      job.settings.dependency && !sbatch_value(job.script, "--kill-on-invalid-dep", "");
   return {};
 }
 
@@ -266,7 +269,7 @@ constexpr Row kRows[] = {
     {NextStep::kCheckReport | NextStep::kSubmission | NextStep::kTestOnly |
          NextStep::kResubmission | NextStep::kSession | NextStep::kDirectStart,
      check_job_environments},
-    {kOfNewJob, warn_of_missing_tools},
+    {NextStep::kCheckReport | NextStep::kSubmission | NextStep::kTestOnly, warn_of_missing_tools},
     {NextStep::kSubmission | NextStep::kTestOnly, note_copy_of_code},
     {NextStep::kSubmission | NextStep::kResubmission, check_request},
     {NextStep::kSubmission | NextStep::kResubmission, ask_about_parts},

@@ -71,10 +71,13 @@ std::optional<std::string> warning_about_image(const Context& context, const Loa
 std::string similar_file_text(const std::filesystem::path& missing) {
   std::error_code error;
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(missing.parent_path(), error)) {
-    const auto ending = entry.path().extension();
+  std::filesystem::directory_iterator entry(missing.parent_path(), error);
+  constexpr std::size_t kMostEntries = 10'000;
+  for (std::size_t i = 0; i < kMostEntries && !error && entry != end(entry);
+       ++i, entry.increment(error)) {
+    const auto ending = entry->path().extension();
     if (ending == ".yaml" || ending == ".yml" || ending == ".sh")
-      names.push_back(entry.path().filename().string());
+      names.push_back(entry->path().filename().string());
   }
   const std::vector<std::string_view> candidates(names.begin(), names.end());
   const std::string name = missing.filename().string();

@@ -4,7 +4,6 @@
 
 #include "common/quoting.h"
 #include "common/text.h"
-#include "launcher/plan/sbatch_lines.h"
 
 namespace dlrun {
 namespace {
@@ -59,9 +58,6 @@ void add_dependency_on_run(Job& job, const RunDirectory& run, const std::string&
   experiment.loaded.spec.after.ok.push_back(run.path.string());
   experiment.loaded.spec.origins.try_emplace(key, Origin{Origin::Kind::kSetOption, option, 0, 0});
   experiment.plan.after.push_back({"afterok", run.path.string(), key});
-  // The script was rendered before the job had to wait, so the options of sbatch say it.
-  job.settings.ends_with_invalid_dependency =
-      !sbatch_value(job.script, "--kill-on-invalid-dep", "");
 }
 
 Result<Submitted> submit_planned(Context& context, Reporter& reporter, RunInspector& inspector,

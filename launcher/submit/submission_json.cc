@@ -159,7 +159,8 @@ Json check_json(const CheckReport& report) {
   json["site"] = loaded.site.name;
   json["warning_count"] = loaded.warnings.size() + report.checked.warnings;
   json["downloads"] = report.checked.to_fetch;
-  json["slurm"] = report.has_slurm ? Json(report.verdict) : Json(nullptr);
+  json["slurm"] =
+      report.has_slurm && report.why_unreachable.empty() ? Json(report.verdict) : Json(nullptr);
   set_points(json, report.job, sweep);
   const auto lines = component_lines(loaded);
   json["component_lines"] = lines.empty() ? Json(nullptr) : Json(lines);

@@ -127,6 +127,8 @@ std::string end_text(const IndexEntry& run, const RunStatus& status) {
   const RankFailure* const failed = failure_behind_end(status);
   if (failed != nullptr && status.state != RunState::kCompleted && !status.detail_shows_failed_rank)
     text += "; first to fail: " + printable(describe(*failed));
+  if (status.state == RunState::kFailed && !status.sweep)
+    text += fmt::format("; `dlrun status {}` shows more", printable(run.id));
   return text;
 }
 

@@ -26,6 +26,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+constexpr std::chrono::seconds kSweepNewsEvery{10};
 constexpr milliseconds kTick{200};
 /// The time without new bytes after the run's end until the log counts as complete.
 constexpr milliseconds kQuiet{600};
@@ -130,7 +131,12 @@ class NewsReporter {
     }
     const bool needs_reminder = !news.empty();
     if (news.empty() && status.state == RunState::kRunning) {
-      if (status.sweep) news = status.detail;
+      // The counts of a large sweep may change at every query.
+      if (status.sweep && Clock::now() - sweep_reported_at_ < kSweepNewsEvery) return;
+      if (status.sweep) {
+        news = status.detail;
+        sweep_reported_at_ = Clock::now();
+      }
       if (const auto nodes = nodes_of(status.facts); !status.sweep && !nodes.empty())
         news = "running on " + nodes;
     }
@@ -148,7 +154,7 @@ class NewsReporter {
   std::optional<std::chrono::seconds> remind_every_;
   WatchListener& listener_;
   std::string reported_;
-  Clock::time_point reported_at_;
+  Clock::time_point reported_at_, sweep_reported_at_;
 };
 
 }  // namespace

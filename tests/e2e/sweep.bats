@@ -304,10 +304,7 @@ launch: {preset: trainer}
 train: {data: {dataset: digits}, model: mlp, epochs: 1, hidden: [16]}
 sweep: {parameters: {train.lr: [0.0001, 0.01]}}
 YAML
-    # While the points run, their number is printed each time it changes.
-    run dl submit train.yaml --watch
-    [ "$status" -eq 0 ]
-    [[ $output == *": 2 points: "*"running"* ]]
+    dl submit train.yaml --watch
     [[ $(points '.values["train.lr"]' | xargs) == "0.0001 0.01" ]]
     # Best first: the largest accuracy, the smallest loss. Options reverse the order and limit
     # the number.
@@ -340,4 +337,18 @@ YAML
     [[ $status == 2 && $output == *"is a sweep of 2 points"*"--point N"* ]]
     run dl interactive train.yaml --point 1 --dry-run -- true
     [ "$status" -eq 0 ]
+}
+
+@test "while a sweep runs, --watch prints how many of its points are in each state" {
+    as_user tee "$dir/waiting.yaml" >/dev/null <<'YAML'
+name: waiting
+resources: {nodes: 1, tasks_per_node: 1, time: 5m}
+launch: {preset: plain, command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; done']}
+sweep: {parameters: {environment.vars.P: [1, 2]}}
+YAML
+    as_user bash -c 'cd "$1" && exec dlrun submit waiting.yaml --watch' - "$dir" \
+        >"$BATS_TEST_TMPDIR/out" 2>&1 &
+    wait_until 60 grep -q ': 2 points: 2 running' "$BATS_TEST_TMPDIR/out"
+    as_user touch "$dir/go"
+    wait "$!"
 }
