@@ -48,16 +48,25 @@ Result<> write_all(int fd, std::string_view bytes) {
   return {};
 }
 
-Result<> sync_directory(const fs::path& directory) {
-  const UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.is_open() && errno == EACCES)
-    return {};  // a directory that this user may write but not read cannot be synced
+namespace {
+
+/// Syncs an open directory. directory: its path, for the error message.
+Result<> sync_opened(const UniqueFd& fd, const fs::path& directory) {
   // Some network file systems do not support fsync of a directory. On these file systems, a rename
   // is durable without fsync.
   if (!fd.is_open() || (fsync(fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP)) {
     return fail(Errc::kIo, "{}: {}", printable(directory.string()), errno_text(errno));
   }
   return {};
+}
+
+}  // namespace
+
+Result<> sync_directory(const fs::path& directory) {
+  const UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.is_open() && errno == EACCES)
+    return {};  // a directory that this user may write but not read cannot be synced
+  return sync_opened(fd, directory);
 }
 
 namespace {
@@ -121,6 +130,9 @@ Naming name_exclusively(const fs::path& temporary, const fs::path& path) {
 
 Result<> create_file_exclusive(const fs::path& path, std::string_view content, mode_t mode) {
   const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  // The directory is opened first: once the file has its name, `dlrun rm` may rename the directory
+  // for a moment.
+  const UniqueFd opened(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const fs::path temporary =
       directory / fmt::format(".{}.{}.tmp", path.filename().string(), random_hex(6));
   DLRUN_TRY(write_synced(temporary, content, mode, path));
@@ -129,7 +141,7 @@ Result<> create_file_exclusive(const fs::path& path, std::string_view content, m
   if (named == Naming::kExists)
     return fail(Errc::kRefused, "{}: {}", printable(path.string()), errno_text(EEXIST));
   if (named == Naming::kUnsupported) DLRUN_TRY(write_synced(path, content, mode, path));
-  return sync_directory(directory);
+  return opened.is_open() ? sync_opened(opened, directory) : sync_directory(directory);
 }
 
 Result<> make_directories(const fs::path& path, mode_t mode) {

@@ -352,6 +352,12 @@ Result<std::string> rename_for_deletion(const OpenedRun& opened, const CheckedSt
       fmt::format("{}{}-{}", kRenamedPrefix, opened.name, random_hex(kSuffixBytes));
   DLRUN_TRY(
       write_mark(opened, mark_for(opened.name, renamed, opened.identity.inode, checked.stamps)));
+  // Writing the mark takes milliseconds. A job that claims the run in this time must not find its
+  // directory renamed.
+  if (const auto now = stamps_of(opened.run.get()); !now || *now != checked.stamps) {
+    static_cast<void>(::unlinkat(opened.run.get(), kPlannedMark, 0));
+    return used_meanwhile_error(opened);
+  }
   if (!rename_to_new(opened.parent.get(), opened.name, renamed)) {
     const int error = errno;
     static_cast<void>(::unlinkat(opened.run.get(), kPlannedMark, 0));

@@ -281,11 +281,11 @@ TEST_CASE_FIXTURE(DeletionFixture,
   for (int i = 0; i < 300; ++i) {
     const std::string id = fmt::format("mnist-20261121-120000-{:04x}", i);
     const auto run = make_run(id);
-    std::atomic<bool> may_start{false};
+    std::atomic<bool> may_start{false}, is_claimed{false};
     std::thread job([&] {
       while (!may_start) std::this_thread::yield();
       for (volatile int spin = 0; spin < i * 500;) spin = spin + 1;
-      static_cast<void>(create_file_exclusive(run.path / "claim", "{}"));
+      is_claimed = create_file_exclusive(run.path / "claim", "{}").has_value();
     });
     const auto done = remove(run, [&] {
       may_start = true;
@@ -299,6 +299,7 @@ TEST_CASE_FIXTURE(DeletionFixture,
       CHECK_FALSE(fs::exists(run.path));
     } else {
       ++left;
+      CHECK(is_claimed);
       CHECK(fs::exists(run.path / "claim"));
       CHECK(fs::exists(run.path / "submission.json"));
       CHECK(index.find(id).has_value());
