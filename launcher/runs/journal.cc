@@ -47,14 +47,12 @@ std::optional<Submission::State> state_of(std::string_view word) {
   return std::nullopt;
 }
 
-constexpr const char* kLockFile = "submission.lock";
-
 }  // namespace
 
 Result<SubmissionLock> SubmissionLock::take(const std::filesystem::path& run) {
   const UniqueFd directory(::open(run.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!directory.is_open())
-    return fail(Errc::kIo, "cannot make {}: {}", printable((run / kLockFile).string()),
+    return fail(Errc::kIo, "cannot make {}: {}", printable((run / kSubmissionLockFile).string()),
                 errno_text(errno));
   return take_in(directory.get(), run.filename().string());
 }
@@ -66,16 +64,17 @@ Result<SubmissionLock> SubmissionLock::take_in(int directory, std::string_view r
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
   for (;;) {
     // Opened without O_CLOEXEC: sbatch inherits the lock and keeps it if dlrun is killed.
-    UniqueFd fd(::openat(directory, kLockFile, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
+    UniqueFd fd(::openat(directory, kSubmissionLockFile, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
     if (!again.is_open() || !fd.is_open())
-      return fail(Errc::kIo, "cannot make {}/{}: {}", printable(run), kLockFile, errno_text(errno));
+      return fail(Errc::kIo, "cannot make {}/{}: {}", printable(run), kSubmissionLockFile,
+                  errno_text(errno));
     const bool is_held = ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     // The previous holder removes the file, possibly after this process has opened it. A lock on
     // the removed file would exclude no other process.
     struct stat ours {
     }, there{};
     if (!is_held && ::fstat(fd.get(), &ours) == 0 &&
-        ::fstatat(directory, kLockFile, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+        ::fstatat(directory, kSubmissionLockFile, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
         ours.st_ino == there.st_ino)
       return SubmissionLock{std::move(again), std::move(fd)};
     if (std::chrono::steady_clock::now() >= deadline) break;
@@ -90,11 +89,11 @@ SubmissionLock SubmissionLock::take_if_free(const std::filesystem::path& run) {
 }
 
 SubmissionLock::~SubmissionLock() {
-  if (fd_.is_open()) std::ignore = ::unlinkat(directory_.get(), kLockFile, 0);
+  if (fd_.is_open()) std::ignore = ::unlinkat(directory_.get(), kSubmissionLockFile, 0);
 }
 
 bool is_being_submitted(const std::filesystem::path& run) {
-  const UniqueFd fd(::open((run / kLockFile).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  const UniqueFd fd(::open((run / kSubmissionLockFile).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   return fd.is_open() && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 

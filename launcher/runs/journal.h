@@ -65,6 +65,9 @@ struct Submission {
 /// Replaces the journal atomically. Sets its time.
 [[nodiscard]] Result<> write_submission(const std::filesystem::path& run, Submission submission);
 
+/// The file of SubmissionLock, in the run's directory or in a directory of a sweep's array.
+inline constexpr const char* kSubmissionLockFile = "submission.lock";
+
 /// A lock that the submitting process holds from the intent to the answer. The programs that it
 /// starts inherit the lock. So if dlrun is killed while its sbatch runs, other processes still see
 /// that the submission is in progress.

@@ -243,7 +243,7 @@ Result<> each_run_and_array(int run, const RunVisitor& visit,
 /// Fails with kUsage if a process holds the lock of a submission in the directory.
 Result<> check_not_locked(int directory, const std::string&) {
   const UniqueFd lock(
-      ::openat(directory, "submission.lock", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+      ::openat(directory, kSubmissionLockFile, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (lock.is_open() && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return fail(Errc::kUsage, "another dlrun is submitting it");
   return {};
@@ -551,6 +551,14 @@ Result<TreeSize> measure_alone(int run, const IndexEntry& entry) {
               entry.id, printable((entry.path / inner).string()));
 }
 
+/// Subtracts the files that the deletion itself made (its mark and the lock of submissions) from
+/// what it freed. The result then equals the size of the run before the deletion.
+void leave_out_own_files(TreeDeletion& effect, const TreeSize& own) {
+  if (effect.left > 0) return;  // these files may be among those that are left
+  effect.freed.files -= own.files;
+  effect.freed.bytes -= own.bytes;
+}
+
 /// Remembers the run as deleted, and removes it from the index. Does nothing if the index has
 /// another run of this id, because then the deleted run was a copy.
 Result<> remember_as_deleted(const RunIndex& index, const IndexEntry& run, std::string_view state) {
@@ -614,7 +622,10 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
   if (parts == RunParts::kDiagnostics) return delete_diagnostics(opened.run.get(), run.path);
   DLRUN_TRY_ASSIGN(const auto renamed, rename_for_deletion(opened, checked));
   const auto remembered = remember_as_deleted(index, run, word(checked.state));
-  const auto effect = delete_renamed(opened.parent.get(), renamed, opened.run.get());
+  TreeSize own = measure_entry(opened.run.get(), kFinalMark);
+  own += measure_entry(opened.run.get(), kSubmissionLockFile);
+  auto effect = delete_renamed(opened.parent.get(), renamed, opened.run.get());
+  leave_out_own_files(effect, own);
   if (!remembered)
     return within("the files are deleted, but the list of runs could not be changed",
                   remembered.error());
