@@ -42,8 +42,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kRounds = 21;  // each round measures every method
 
-/// The methods to all-reduce, in the order of the table.
-enum Method { kMpi, kOurMpi, kGloo, kOurGloo, kShm, kSharedSum, kSharedSumWithWrite, kMethods };
+/// The methods to all-reduce, in the order of the table, and their number.
+enum Method { kMpi, kOurMpi, kGloo, kOurGloo, kShm, kSharedSum, kSharedSumWithWrite, kMethodCount };
 
 double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
@@ -72,8 +72,9 @@ Result<std::string> agree_on_folder(Communicator& comm) {
   return (std::filesystem::temp_directory_path() / ("dlrun-bench-" + to_hex(name))).string();
 }
 
-/// The trainer's method on one node (parallel/shared_exchange.cc): all ranks can read every rank's
-/// array, each rank sums its part of all arrays, and all ranks share the resulting array.
+/// The trainer's method on one node (runtime/trainer/parallel/shared_exchange.cc): all ranks can
+/// read every rank's array, each rank sums its part of all arrays, and all ranks share the
+/// resulting array.
 class SharedSum {
  public:
   static Result<SharedSum> make(Communicator& comm, std::size_t count) {
@@ -90,14 +91,14 @@ class SharedSum {
 
   Result<> all_reduce() {
     DLRUN_TRY(comm_.barrier());
-    constexpr std::size_t kPiece = 2048;  // stays in the first-level cache
+    constexpr std::size_t kPieceFloats = 2048;  // stays in the first-level cache
     const auto size = static_cast<std::size_t>(comm_.size());
     const std::size_t part = (count_ + size - 1) / size;
     const std::size_t begin = std::min(count_, part * static_cast<std::size_t>(comm_.rank()));
     const std::size_t end = std::min(count_, begin + part);
     float* const sum = array(comm_.size());
-    for (std::size_t at = begin; at < end; at += kPiece) {
-      const std::size_t n = std::min(kPiece, end - at);
+    for (std::size_t at = begin; at < end; at += kPieceFloats) {
+      const std::size_t n = std::min(kPieceFloats, end - at);
       combine(ReduceOp::kSum, sum + at, array(0) + at, array(1) + at, n);
       for (int rank = 2; rank < comm_.size(); ++rank)
         combine(ReduceOp::kSum, sum + at, sum + at, array(rank) + at, n);
@@ -112,8 +113,8 @@ class SharedSum {
   /// Returns `count`, rounded up to whole pages: two ranks that write at the same time must not
   /// share a page.
   static std::size_t round_up_to_pages(std::size_t count) {
-    constexpr std::size_t kPage = 4096 / sizeof(float);
-    return (count + kPage - 1) / kPage * kPage;
+    constexpr std::size_t kFloatsPerPage = 4096 / sizeof(float);
+    return (count + kFloatsPerPage - 1) / kFloatsPerPage * kFloatsPerPage;
   }
 
   /// Returns the array of a rank, or the array of the sum if rank == size().
@@ -163,7 +164,7 @@ class RawGloo {
 
 /// The results of all rounds at one size.
 struct Rounds {
-  std::array<std::vector<double>, kMethods> medians_us;  // the median of each round
+  std::array<std::vector<double>, kMethodCount> medians_us;  // the median of each round
 
   [[nodiscard]] double median_of(Method method) const { return median(medians_us[method]); }
   /// Returns the median of the rounds' ratios. A disturbance of a round affects both sides of its
@@ -187,12 +188,12 @@ Result<> measure_round(Communicators& communicators, SharedSum& shared_sum,
                        std::vector<float>& values, int round, Rounds& rounds) {
   const int repeats = static_cast<int>(
       std::clamp<std::size_t>((std::size_t{8} << 20U) / (values.size() * sizeof(float)), 5, 400));
-  Result<> outcome;
-  const auto ours = [&](Communicator& communicator) {
+  Result<> outcome;  // the first failure of a call
+  const auto all_reduce_by = [&](Communicator& communicator) {
     if (outcome) outcome = communicator.all_reduce(std::span(values), ReduceOp::kSum);
   };
-  std::array<std::vector<double>, kMethods> times;
-  const auto turn = [&](Method method, const auto& call) -> Result<> {
+  std::array<std::vector<double>, kMethodCount> times;
+  const auto measure_method = [&](Method method, const auto& call) -> Result<> {
     DLRUN_TRY(communicators.mpi->barrier());
     measure(times[method], repeats, call);
     return {};
@@ -200,17 +201,17 @@ Result<> measure_round(Communicators& communicators, SharedSum& shared_sum,
   // The libraries run first in even rounds, and the backends run first in odd rounds.
   for (int half = 0; half < 2; ++half) {
     if ((half == 0) == (round % 2 == 0)) {
-      DLRUN_TRY(turn(kMpi, [&] {
+      DLRUN_TRY(measure_method(kMpi, [&] {
         MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT,
                       MPI_SUM, MPI_COMM_WORLD);
       }));
-      DLRUN_TRY(turn(kGloo, [&] { communicators.raw_gloo.all_reduce(values); }));
+      DLRUN_TRY(measure_method(kGloo, [&] { communicators.raw_gloo.all_reduce(values); }));
     } else {
-      DLRUN_TRY(turn(kOurMpi, [&] { ours(*communicators.mpi); }));
-      DLRUN_TRY(turn(kOurGloo, [&] { ours(*communicators.gloo); }));
+      DLRUN_TRY(measure_method(kOurMpi, [&] { all_reduce_by(*communicators.mpi); }));
+      DLRUN_TRY(measure_method(kOurGloo, [&] { all_reduce_by(*communicators.gloo); }));
     }
   }
-  DLRUN_TRY(turn(kShm, [&] { ours(*communicators.shm); }));
+  DLRUN_TRY(measure_method(kShm, [&] { all_reduce_by(*communicators.shm); }));
   for (int i = 0; i < repeats; ++i) {
     measure(times[kSharedSumWithWrite], 1, [&] {
       shared_sum.write_own();
@@ -220,14 +221,14 @@ Result<> measure_round(Communicators& communicators, SharedSum& shared_sum,
       });
     });
   }
-  for (int method = 0; method < kMethods; ++method)
+  for (int method = 0; method < kMethodCount; ++method)
     rounds.medians_us[method].push_back(median(std::move(times[method])));
   return outcome;
 }
 
 void print_row(std::size_t bytes, const Rounds& rounds) {
   std::string line = fmt::format("| {} |", bytes);
-  for (int method = 0; method < kMethods; ++method)
+  for (int method = 0; method < kMethodCount; ++method)
     line += fmt::format(" {:.1f} |", rounds.median_of(static_cast<Method>(method)));
   line += fmt::format(" {:.3f} | {:.3f} | {:.2f} | {:.2f} |\n", rounds.ratio(kOurMpi, kMpi),
                       rounds.ratio(kOurGloo, kGloo), rounds.ratio(kMpi, kShm),

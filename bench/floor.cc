@@ -20,29 +20,29 @@ constexpr std::size_t kLanes = 16;
 // Number of independent sums. A core never waits for a result if this number is at least the
 // latency of a multiply-add in cycles, times the multiply-adds that begin in a cycle (4 x 2). The
 // number is below the number of registers.
-constexpr std::size_t kChains = 12;
+constexpr std::size_t kSums = 12;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Lanes8 = float __attribute__((vector_size(8 * sizeof(float))));
 using Lanes4 = float __attribute__((vector_size(4 * sizeof(float))));
 
 template <typename Vector>
 [[gnu::always_inline]] inline float multiply_add_vectors(std::size_t repeats) {
-  std::array<Vector, kChains> sums{};
-  for (std::size_t chain = 1; chain < kChains; ++chain)
-    sums[chain] += static_cast<float>(chain);  // different values for each chain
+  std::array<Vector, kSums> sums{};
+  for (std::size_t i = 1; i < kSums; ++i)
+    sums[i] += static_cast<float>(i);  // each sum starts with its own value
   Vector factor = sums[0] + 0.999F;
   Vector term = sums[0] + 0.001F;
-  for (std::size_t i = 0; i < repeats; ++i) {
+  for (std::size_t repeat = 0; repeat < repeats; ++repeat) {
 #pragma GCC unroll 12
-    for (std::size_t chain = 0; chain < kChains; ++chain) sums[chain] = sums[chain] * factor + term;
+    for (std::size_t i = 0; i < kSums; ++i) sums[i] = sums[i] * factor + term;
   }
   Vector all = sums[0];
-  for (std::size_t chain = 1; chain < kChains; ++chain) all += sums[chain];
+  for (std::size_t i = 1; i < kSums; ++i) all += sums[i];
   return all[0];
 }
 
 // Each function uses vectors as wide as a register. Wider vectors would need two registers each,
-// and leave too few registers for the chains.
+// and leave too few registers for the sums.
 [[gnu::target("arch=x86-64-v4")]] float multiply_add_512(std::size_t repeats) {
   return multiply_add_vectors<Lanes>(repeats);
 }
@@ -57,7 +57,8 @@ struct MultiplyAdd {
   float (*run)(std::size_t repeats);
   std::size_t lanes;
 };
-MultiplyAdd widest() {
+/// Returns the function with the widest vectors that this processor has.
+MultiplyAdd widest_multiply_add() {
   if (__builtin_cpu_supports("x86-64-v4")) return {multiply_add_512, kLanes};
   if (__builtin_cpu_supports("x86-64-v3")) return {multiply_add_256, 8};
   return {multiply_add_128, 4};
@@ -95,7 +96,7 @@ int main(int argc, char** argv) {
   }
   constexpr std::size_t kRepeats = 200'000;
   volatile float keep = 0;
-  const MultiplyAdd multiply_add = widest();
+  const MultiplyAdd multiply_add = widest_multiply_add();
   const double multiply_seconds = shortest_seconds(10, [&] { keep = multiply_add.run(kRepeats); });
   const std::size_t lines = (count + kLanes - 1) / kLanes;
   struct Line {
@@ -106,6 +107,6 @@ int main(int argc, char** argv) {
       100, [&] { stream(&p[0].values, &g[0].values, &m[0].values, &v[0].values, lines); });
   std::printf(
       "%.1f %.1f\n",
-      static_cast<double>(2 * multiply_add.lanes * kChains * kRepeats) / multiply_seconds * 1e-9,
+      static_cast<double>(2 * multiply_add.lanes * kSums * kRepeats) / multiply_seconds * 1e-9,
       static_cast<double>(7 * sizeof(float) * count) / stream_seconds * 1e-9);
 }

@@ -45,7 +45,7 @@ Result<SimulationOptions> parse_options(const std::vector<std::string>& argument
     } else if (name == "--ranks") {
       options.ranks = static_cast<int>(*number);
     } else if (name == "--per-node") {
-      options.per_node = static_cast<int>(*number);
+      options.ranks_per_node = static_cast<int>(*number);
     } else if (name == "--settle") {
       options.settle = seconds(*number);
     } else if (name == "--watch") {
@@ -59,7 +59,8 @@ Result<SimulationOptions> parse_options(const std::vector<std::string>& argument
   return options;
 }
 
-Result<LeadAccess> find_lead(const Env& env) {
+/// Returns the address and the secret of the lead that has started this program.
+Result<LeadAccess> lead_access(const Env& env) {
   DLRUN_TRY_ASSIGN(const auto endpoints, parse_endpoints(env.get_or("DLRUN_LEAD", "")));
   const auto secret = key_of_text(env.get_or("DLRUN_SECRET", ""));
   if (!secret) return fail(Errc::kUsage, "DLRUN_SECRET is not set: only lead starts this program");
@@ -74,8 +75,9 @@ Result<LeadAccess> find_lead(const Env& env) {
       .pid = ::getppid()};
 }
 
-/// Fails if this process may not have a descriptor for each rank.
-Result<> check_file_limit(int ranks) {
+/// Raises this process's limit on open files. Fails if the limit is still too low for one
+/// descriptor per rank.
+Result<> raise_and_check_file_limit(int ranks) {
   raise_file_limit();
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -90,8 +92,8 @@ Result<> check_file_limit(int ranks) {
 /// Simulates the job that the arguments describe, and writes the measurements to its --results.
 Result<> simulate(const std::vector<std::string>& arguments) {
   DLRUN_TRY_ASSIGN(const auto options, parse_options(arguments));
-  DLRUN_TRY_ASSIGN(const auto lead, find_lead(Env::of_process()));
-  DLRUN_TRY(check_file_limit(options.ranks));
+  DLRUN_TRY_ASSIGN(const auto lead, lead_access(Env::of_process()));
+  DLRUN_TRY(raise_and_check_file_limit(options.ranks));
   DLRUN_TRY(init_crypto());
   ignore_write_signals();
   // Lead sends these signals to its step soon after a death, while this program still measures the

@@ -5,7 +5,7 @@ import os
 import zlib
 
 
-def line(second, event, **fields):
+def event_line(second, event, **fields):
     """Returns a line of events.jsonl, with its checksum. second: seconds since 2026-11-01."""
     day, rest = divmod(second, 86400)
     moment = f"2026-11-{1 + day % 28:02}T{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}.000Z"
@@ -15,8 +15,8 @@ def line(second, event, **fields):
 
 
 def write_run(folder, job, events, is_local=False):
-    """Writes a run with the given lines of its record. is_local: the job is a process of this
-    machine; otherwise a job that was submitted to Slurm."""
+    """Writes a run. events: the lines of its events.jsonl. is_local: the job is a process of this
+    machine; otherwise the job was submitted to Slurm."""
     os.makedirs(folder)
     if not is_local:
         with open(f"{folder}/submission.json", "w", encoding="ascii") as file:
@@ -28,7 +28,7 @@ def write_run(folder, job, events, is_local=False):
         file.writelines(events)
 
 
-def write_entry(index, name, folder, created):
+def write_index_entry(index, name, folder, created):
     """Writes the entry of a run into the index. created: a time in ISO 8601."""
     os.makedirs(index, exist_ok=True)
     with open(f"{index}/{name}", "w", encoding="ascii") as file:
@@ -39,14 +39,15 @@ def write_entry(index, name, folder, created):
 def write_finished_runs(work, count):
     """Writes `count` finished runs into WORK/runs and their entries into WORK/state. Returns their
     names, the newest one last."""
-    events = [line(0, "claimed", job="42", host="n1"), line(0, "joined", ranks=8, hosts="n[1-2]"),
-              line(86000, "result", test_accuracy=0.99),
-              line(86001, "ended", state="completed", code=0, message="done")]
+    events = [event_line(0, "claimed", job="42", host="n1"),
+              event_line(0, "joined", ranks=8, hosts="n[1-2]"),
+              event_line(86000, "result", test_accuracy=0.99),
+              event_line(86001, "ended", state="completed", code=0, message="done")]
     names = []
     for i in range(count):
         clock = f"{i // 3600 % 24:02}:{i // 60 % 60:02}:{i % 60:02}"
         names.append(f"mnist-20261121-{clock.replace(':', '')}-{i:04x}")
         write_run(f"{work}/runs/{names[-1]}", str(100_000 + i), events)
-        write_entry(f"{work}/state/dlrun/runs", names[-1], f"{work}/runs/{names[-1]}",
-                    f"2026-11-21T{clock}.000Z")
+        write_index_entry(f"{work}/state/dlrun/runs", names[-1], f"{work}/runs/{names[-1]}",
+                          f"2026-11-21T{clock}.000Z")
     return names

@@ -115,7 +115,7 @@ class Simulation {
     return ranks_[static_cast<std::size_t>(number)];
   }
   [[nodiscard]] int nodes() const {
-    return (options_.ranks + options_.per_node - 1) / options_.per_node;
+    return (options_.ranks + options_.ranks_per_node - 1) / options_.ranks_per_node;
   }
   [[nodiscard]] int victim() const { return options_.ranks / 2; }
   /// Returns the address of the rank's node, such as 127.1.0.1.
@@ -138,14 +138,14 @@ class Simulation {
   void handle(SimulatedRank& rank, const to_rank::Start& start);
   void handle(SimulatedRank& rank, const to_rank::End& end);
   void handle(SimulatedRank&, const to_rank::Beat&) {}
-  void handle(SimulatedRank& rank, const to_rank::Noted&) { rank.phase = RankPhase::kGone; }
+  void handle(SimulatedRank& rank, const to_rank::ExitConfirmed&) { rank.phase = RankPhase::kGone; }
   template <typename Message>
   void handle(SimulatedRank&, const Message&) {}
 
-  /// Calls change_phase() if the present phase is complete. Records a failure if the phase has
+  /// Calls begin_next_phase() if the present phase is complete. Records a failure if the phase has
   /// reached its time limit.
-  void check_phase(Clock::time_point now);
-  Result<> change_phase(Clock::time_point now);
+  void update_phase(Clock::time_point now);
+  Result<> begin_next_phase(Clock::time_point now);
   void record_failure(std::string why) {
     if (!failure_) failure_ = Error{Errc::kUnavailable, std::move(why)};
   }
@@ -164,25 +164,25 @@ class Simulation {
   int started_ = 0;                  ///< ranks that have received Start
   int told_to_end_ = 0;              ///< ranks that have received End
   int gone_ = 0;                     ///< ranks whose connection is closed
-  std::int64_t tries_ = 0;
+  std::int64_t tries_ = 0;           ///< tries to connect of all ranks
   std::string last_try_error_;
-  ProcessorTime before_{};
+  ProcessorTime time_before_watching_{};  ///< lead's, at the beginning of Phase::kWatching
   nlohmann::ordered_json measured_;
   std::optional<Error> failure_;
 };
 
 std::string Simulation::address_of(int number) const {
-  const int node = number / options_.per_node;
+  const int node = number / options_.ranks_per_node;
   return fmt::format("127.{}.{}.{}", 1 + node / 62'500, node / 250 % 250, 1 + node % 250);
 }
 
 World Simulation::world_of(int number) const {
-  const int first = number - number % options_.per_node;
+  const int first = number - number % options_.ranks_per_node;
   return {.rank = number,
           .size = options_.ranks,
-          .local_rank = number % options_.per_node,
-          .local_size = std::min(options_.per_node, options_.ranks - first),
-          .node_rank = number / options_.per_node,
+          .local_rank = number % options_.ranks_per_node,
+          .local_size = std::min(options_.ranks_per_node, options_.ranks - first),
+          .node_rank = number / options_.ranks_per_node,
           .nnodes = nodes()};
 }
 
@@ -274,7 +274,7 @@ void Simulation::say_hello(SimulatedRank& rank, Clock::time_point now) {
                             .pid = 1000 + rank.number,
                             .port = rank.number == 0 ? kMasterPort : 0});
   schedule(rank, now + kBeatEvery);
-  // Messages that arrived together with lead's proof are in the buffer already.
+  // Messages that arrived together with lead's MAC are in the buffer already.
   if (rank.link) receive(rank);
 }
 
@@ -283,13 +283,13 @@ void Simulation::say_hello(SimulatedRank& rank, Clock::time_point now) {
 void Simulation::send_beat(SimulatedRank& rank, Clock::time_point now) {
   to_lead::Beat beat;
   if (rank.phase == RankPhase::kStarted) {
-    beat.printed = rank.number == 0;
+    beat.has_printed = rank.number == 0;
     beat.cpu = 1.003;
     beat.rss_bytes = 2'147'483'648U + static_cast<std::uint64_t>(rank.number);
     beat.step = ++rank.step;
     beat.work_ms = 12.75;
-    if (rank.number % options_.per_node == 0)
-      beat.node_gpus = std::vector<GpuUse>(static_cast<std::size_t>(options_.per_node),
+    if (rank.number % options_.ranks_per_node == 0)
+      beat.node_gpus = std::vector<GpuUse>(static_cast<std::size_t>(options_.ranks_per_node),
                                            {97.0, 61'203'283'968U, 85'899'345'920U});
   }
   schedule(rank, now + kBeatEvery);
@@ -351,10 +351,11 @@ void Simulation::handle(SimulatedRank& rank, const to_rank::End&) {
   ++told_to_end_;
   told_last_ = Clock::now();
   send(rank,
-       to_lead::Exit{{.code = 128 + SIGTERM, .signal = SIGTERM, .error = {}, .is_own = false}});
+       to_lead::Exit{
+           {.code = 128 + SIGTERM, .signal = SIGTERM, .error = {}, .ended_by_itself = false}});
 }
 
-void Simulation::check_phase(Clock::time_point now) {
+void Simulation::update_phase(Clock::time_point now) {
   switch (phase_) {
     case Phase::kJoining:
       if (now > began_ + kJoinLimit)
@@ -383,18 +384,18 @@ void Simulation::check_phase(Clock::time_point now) {
     case Phase::kOver:
       return;
   }
-  if (auto done = change_phase(now); !done) failure_ = std::move(done.error());
+  if (auto done = begin_next_phase(now); !done) failure_ = std::move(done.error());
 }
 
 /// Records the measurements of the present phase, and begins the next one.
-Result<> Simulation::change_phase(Clock::time_point now) {
+Result<> Simulation::begin_next_phase(Clock::time_point now) {
   if (phase_ == Phase::kSettling) {
-    DLRUN_TRY_ASSIGN(before_, processor_time_of(lead_.pid));
+    DLRUN_TRY_ASSIGN(time_before_watching_, processor_time_of(lead_.pid));
   } else if (phase_ == Phase::kWatching) {
     DLRUN_TRY_ASSIGN(const auto after, processor_time_of(lead_.pid));
     measured_["watched_s"] = seconds_between(phase_began_, now);
-    measured_["user_s"] = after.user_s - before_.user_s;
-    measured_["system_s"] = after.system_s - before_.system_s;
+    measured_["user_s"] = after.user_s - time_before_watching_.user_s;
+    measured_["system_s"] = after.system_s - time_before_watching_.system_s;
   } else if (phase_ == Phase::kDying) {
     measured_["death_s"] = seconds_between(phase_began_, told_last_);
     measured_["gone"] = gone_;
@@ -423,7 +424,7 @@ Result<nlohmann::ordered_json> Simulation::run() {
     loop_.run_once(wait);
     const auto now = Clock::now();
     handle_timers(now);
-    check_phase(now);
+    update_phase(now);
   }
   if (failure_) return tl::unexpected(*failure_);
   return measured_;

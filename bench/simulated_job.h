@@ -17,7 +17,7 @@ namespace dlrun::agent {
 
 struct SimulationOptions {
   int ranks = 0;
-  int per_node = 8;
+  int ranks_per_node = 8;  ///< of each simulated node; the last node may have fewer
   /// Pause before the measurement of lead's processor time. The pause begins when all ranks know
   /// rank 0's address.
   std::chrono::seconds settle{4};

@@ -25,7 +25,7 @@ from torch import nn
 PATCH, BANDS, LABELS = 120, 12, 19
 
 
-def patches(samples):
+def random_patches(samples):
     """Returns random images and labels in the shape of BigEarthNet."""
     random = torch.Generator().manual_seed(1)
     return (torch.randint(0, 256, (samples, BANDS, PATCH, PATCH), dtype=torch.uint8,
@@ -102,7 +102,7 @@ def main():
     torch.manual_seed(1)
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     if args.model == "resnet50":
-        images, labels = (array.to(args.device) for array in patches(args.samples))
+        images, labels = (array.to(args.device) for array in random_patches(args.samples))
         # NHWC is the faster layout for this network on CPUs and GPUs.
         images = images.contiguous(memory_format=torch.channels_last)
     else:

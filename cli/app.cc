@@ -90,8 +90,8 @@ bool has_text(const Error& error) {
 
 /// Flushes standard output, and returns the exit code for the result of a command. If output was
 /// lost, and the command did not fail with a message: returns kExitReaderLeft if the reader is
-/// gone; prints an error and returns kExitFault if not.
-int final_exit_code(const Cli& cli, const Result<int>& code) {
+/// gone; otherwise prints an error and returns kExitFault.
+int finish_command(const Cli& cli, const Result<int>& code) {
   const bool has_message = !code && has_text(code.error());
   if (finish_output() || has_message) return code ? *code : exit_code_of(code.error().code);
   if (is_reader_gone()) return kExitReaderLeft;
@@ -200,13 +200,11 @@ std::string value_of(const CLI::App& command, const std::string& name) {
 }
 
 /// Returns the call for the host in -H or DLRUN_HOST. Returns nullopt if no host is named, or if
-/// the command runs on this machine in any case. -H overrides DLRUN_HOST: the value of -H replaces
-/// DLRUN_HOST in cli.env.
-std::optional<HostCall> host_call(Cli& cli, const CLI::App& app, const GlobalOptions& global,
+/// the command runs on this machine in any case. cli.env must have the host of -H as DLRUN_HOST.
+std::optional<HostCall> host_call(const Cli& cli, const CLI::App& app,
                                   const std::vector<std::string>& words) {
-  if (global.host) cli.env.set("DLRUN_HOST", *global.host);
   const CLI::App& called = *app.get_subcommands().front();
-  const auto row =
+  const auto entry =
       std::find_if(std::begin(kCommands), std::end(kCommands),
                    [&](const CommandEntry& command) { return command.name == called.get_name(); });
   const auto is_given = [&](const char* flag) {
@@ -224,7 +222,7 @@ std::optional<HostCall> host_call(Cli& cli, const CLI::App& app, const GlobalOpt
     for (const auto& name : option->get_snames()) parsed.value_options.push_back("-" + name);
     for (const auto& name : option->get_lnames()) parsed.value_options.push_back("--" + name);
   }
-  return call_for_host(cli.env.get_or("DLRUN_HOST", ""), row->place, parsed, words,
+  return call_for_host(cli.env.get_or("DLRUN_HOST", ""), entry->place, parsed, words,
                        cli.current_dir);
 }
 
@@ -247,24 +245,24 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
   const auto start = std::chrono::steady_clock::now();
   if (argc == 2 && std::string_view(argv[1]) == "--version") {  // needs no tree of all commands
     print_document(global.version + "\n");
-    return final_exit_code(cli, kExitOk);
+    return finish_command(cli, kExitOk);
   }
   // A command line without options needs no parser for them. Building the parsers of all commands
   // takes a millisecond, most of the time of a short command.
   const bool has_options =
       std::any_of(argv, argv + argc, [](const char* word) { return word[0] == '-'; });
-  const auto app = make_tree(action, command_in({argv, argv + argc}), &global, has_options);
+  const auto app = make_tree(action, command_word_in({argv, argv + argc}), &global, has_options);
   try {
     app->parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
     std::ostringstream out, unused;
     app->exit(success, out, unused);
     print_document(out.str());
-    return final_exit_code(cli, kExitOk);
+    return finish_command(cli, kExitOk);
   } catch (const CLI::ParseError& error) {
     const auto called = app->get_subcommands();
-    print_error(cli, wrong_words_text(command_table(*app), !called.empty(), {argv, argv + argc},
-                                      error.what()));
+    print_error(cli, refused_command_line_text(command_table(*app), !called.empty(),
+                                               {argv, argv + argc}, error.what()));
     print_aside(cli,
                 text("See `dlrun {}{}--help`.\n", called.empty() ? "" : called.front()->get_name(),
                      called.empty() ? "" : " "));
@@ -276,13 +274,14 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
   }
   Result<int> code = kExitOk;
   try {
-    const auto call = host_call(cli, *app, global, {argv, argv + argc});
+    if (global.host) cli.env.set("DLRUN_HOST", *global.host);  // -H overrides DLRUN_HOST
+    const auto call = host_call(cli, *app, {argv, argv + argc});
     code = call ? run_there_or_here(cli, *call, action) : action(cli);
   } catch (const std::exception& error) {  // out of memory, or a bug: dlrun throws nothing itself
     code = fail(Errc::kInternal, "internal error: {}", error.what());
   }
   if (!code) print_failure(cli, code.error());
-  const int exit_code = final_exit_code(cli, code);
+  const int exit_code = finish_command(cli, code);
   log_info("dlrun ends", {{"code", exit_code},
                           {"error", code ? "" : code.error().message},
                           {"seconds", std::chrono::steady_clock::now() - start}});

@@ -32,8 +32,8 @@ void add_cleanup_options(Subcommand& command, CleanupOptions& options) {
 
 Result<int> ask_and_clean_up(const Cli& cli, RunInspector& inspector, const CleanupPlan& plan,
                              const CleanupOptions& options) {
-  const bool shows = !options.is_json && !plan.deletions.empty();
-  if (shows && (options.is_dry_run || !options.is_yes)) {
+  const bool shows_plan = !options.is_json && !plan.deletions.empty();
+  if (shows_plan && (options.is_dry_run || !options.is_yes)) {
     print(cli, table(cleanup_rows(plan)));
     flush_output();
   }

@@ -14,7 +14,7 @@ OptionHelp help_of(const CLI::Option& option) {
   for (const auto& name : option.get_snames()) help.names.push_back("-" + name);
   for (const auto& name : option.get_lnames()) help.names.push_back("--" + name);
   help.help = option.get_description();
-  if (option.get_items_expected_max() > 0) help.value = option.get_type_name();
+  if (option.get_items_expected_max() > 0) help.value_name = option.get_type_name();
   return help;
 }
 

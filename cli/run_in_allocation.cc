@@ -15,18 +15,18 @@
 namespace dlrun {
 namespace {
 
-/// Follows the run to its end. If call.is_foreground, an interruption cancels the run; otherwise it
-/// only ends the watching.
+/// Follows the run to its end. If request.is_foreground, an interruption cancels the run; otherwise
+/// it only ends the watching.
 Result<int> follow_to_the_end(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
-                              const AllocationRunRequest& call) {
+                              const AllocationRunRequest& request) {
   WatchOptions watch;
-  watch.passes_log = !call.output.json;
+  watch.passes_log = !request.output.json;
   auto status = [&] {
     const Interrupt interrupt;
     return follow_run(cli, inspector, run, watch, interrupt);
   }();
   const bool is_interrupted = !status && status.error().code == Errc::kInterrupted;
-  if (is_interrupted && !call.is_foreground) {
+  if (is_interrupted && !request.is_foreground) {
     print_note(cli, fmt::format("stopped watching; {0} continues. `dlrun logs -f {0}` follows it "
                                 "again, `dlrun cancel {0}` ends it",
                                 run.id));
@@ -40,7 +40,7 @@ Result<int> follow_to_the_end(const Cli& cli, RunInspector& inspector, const Ind
     status = follow_run(cli, inspector, run, watch, interrupt);
   }
   if (!status) return tl::unexpected(status.error());
-  const int code = print_end(cli, run, *status, call.output.json);
+  const int code = print_end(cli, run, *status, request.output.json);
   return is_interrupted ? kExitInterrupted : code;
 }
 
@@ -52,10 +52,10 @@ void print_script(const Cli& cli, const AllocationScript& script, bool json) {
 
 /// Prints the id, the job and the files of the run that has started. In the foreground, prints
 /// nothing. If the run is followed to its end, prints only the JSON of --json.
-void print_start(const Cli& cli, const StartedRun& started, const AllocationRunRequest& call) {
-  if (call.is_foreground) return;
-  if (call.output.json) return print_json(submission_json(started));
-  if (call.output.watch) return;
+void print_start(const Cli& cli, const StartedRun& started, const AllocationRunRequest& request) {
+  if (request.is_foreground) return;
+  if (request.output.json) return print_json(submission_json(started));
+  if (request.output.watch) return;
   const RunDirectory& run = started.run;
   print(cli, "{} {} in job {}\n", styled(Style::kGreen, "started"), styled(Style::kBold, run.id),
         started.job);
@@ -64,23 +64,23 @@ void print_start(const Cli& cli, const StartedRun& started, const AllocationRunR
 
 }  // namespace
 
-Result<int> run_in_allocation(Cli& cli, const AllocationRunRequest& call) {
-  Provenance provenance = provenance_of(cli, call.spec.file);
+Result<int> run_in_allocation(Cli& cli, const AllocationRunRequest& request) {
+  Provenance provenance = provenance_of(cli, request.spec.file);
   TerminalReporter reporter(cli);
   RunInspector inspector(cli.env, known_servers(cli));
-  DLRUN_TRY_ASSIGN(const auto result,
-                   start_in_allocation(cli, reporter, inspector, call.spec, call.wish, provenance));
+  DLRUN_TRY_ASSIGN(const auto result, start_in_allocation(cli, reporter, inspector, request.spec,
+                                                          request.choices, provenance));
   if (const auto* script = std::get_if<AllocationScript>(&result)) {
-    print_script(cli, *script, call.output.json);
+    print_script(cli, *script, request.output.json);
     return kExitOk;
   }
   const auto& started = std::get<StartedRun>(result);
   const RunDirectory& run = started.run;
   DLRUN_TRY(print_or_fail(
-      [&] { print_start(cli, started, call); },
+      [&] { print_start(cli, started, request); },
       fmt::format("the run {} has started; `dlrun status {}` shows it", run.id, run.handle())));
-  if (!call.output.watch) return kExitOk;
-  return follow_to_the_end(cli, inspector, {run.id, run.name, run.path, run.created}, call);
+  if (!request.output.watch) return kExitOk;
+  return follow_to_the_end(cli, inspector, {run.id, run.name, run.path, run.created}, request);
 }
 
 }  // namespace dlrun

@@ -10,7 +10,7 @@ namespace dlrun {
 
 struct AllocationRunRequest {
   SpecOptions spec;
-  AllocationRunWish wish;
+  AllocationRunChoices choices;
   /// With `watch`, run_in_allocation() follows the run to its end.
   OutputOptions output;
   /// true: an interruption cancels the followed run. false: an interruption only ends the watching.
@@ -18,6 +18,6 @@ struct AllocationRunRequest {
 };
 
 /// Starts the run and prints it, or follows it to its end. Returns the exit code.
-[[nodiscard]] Result<int> run_in_allocation(Cli& cli, const AllocationRunRequest& call);
+[[nodiscard]] Result<int> run_in_allocation(Cli& cli, const AllocationRunRequest& request);
 
 }  // namespace dlrun

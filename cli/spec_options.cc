@@ -6,7 +6,7 @@ namespace dlrun {
 
 void add_set_option(Subcommand& command, SpecOptions& options) {
   command
-      .option("--set", options.sets,
+      .option("--set", options.set_arguments,
               "Override a key of the spec, for example resources.nodes=4; repeatable")
       .type_name("KEY=VALUE")
       .repeatable();
@@ -23,7 +23,7 @@ void add_spec_options(Subcommand& command, SpecOptions& options) {
 void add_set_and_runs_options(Subcommand& command, SpecOptions& options) {
   add_set_option(command, options);
   command
-      .option("--runs", options.runs,
+      .option("--runs", options.runs_dir,
               "Folder for run directories (default: $DLRUN_RUNS, else the folder of the site, else "
               "./runs)")
       .type_name("DIR");

@@ -43,7 +43,7 @@ Result<int> watch_to_the_end(const Cli& cli, RunInspector& inspector, const Inde
 
 }  // namespace
 
-Result<int> print_submitted(const Cli& cli, RunInspector& inspector, const Submitted& submitted,
+Result<int> print_and_watch(const Cli& cli, RunInspector& inspector, const Submitted& submitted,
                             const OutputOptions& output) {
   const RunDirectory& run = submitted.run;
   const auto printed = print_or_fail(

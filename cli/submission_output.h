@@ -9,17 +9,17 @@
 
 namespace dlrun {
 
-/// The options --watch and --json of submit and resubmit.
+/// The options --watch and --json of the commands that start runs.
 struct OutputOptions {
   bool watch = false, json = false;
 };
 
-/// Prints the submitted job or sweep, and follows it to its end if `output.watch` is set. Returns
+/// Prints the submitted job or sweep. With `output.watch`, also follows it to its end. Returns
 /// the exit code. Fails with the reason if Slurm did not get all arrays of a sweep.
-[[nodiscard]] Result<int> print_submitted(const Cli& cli, RunInspector& inspector,
+[[nodiscard]] Result<int> print_and_watch(const Cli& cli, RunInspector& inspector,
                                           const Submitted& submitted, const OutputOptions& output);
 
-/// The width of the labels below the name of a new run.
+/// The width, in columns, of the labels below the name of a new run.
 inline constexpr std::size_t kRunLabelWidth = 11;
 
 }  // namespace dlrun

@@ -9,14 +9,14 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kFirstBuffer = 4096;
+constexpr std::size_t kFirstBufferBytes = 4096;
 /// A group may have tens of thousands of members.
-constexpr std::size_t kLargestBuffer = 4U << 20U;
+constexpr std::size_t kLargestBufferBytes = 4U << 20U;
 
 /// Calls look_up(buffer, size) with larger and larger buffers until the entry fits.
 template <typename F>
 void with_buffer(const F& look_up) {
-  for (std::vector<char> buffer(kFirstBuffer); buffer.size() <= kLargestBuffer;
+  for (std::vector<char> buffer(kFirstBufferBytes); buffer.size() <= kLargestBufferBytes;
        buffer.resize(buffer.size() * 4)) {
     if (look_up(buffer.data(), buffer.size()) != ERANGE) return;
   }
@@ -36,7 +36,7 @@ std::optional<UnixAccount> unix_account_of(uid_t uid) {
   return account;
 }
 
-std::optional<UnixGroup> group_by_id(gid_t gid) {
+std::optional<UnixGroup> unix_group_of(gid_t gid) {
   std::optional<UnixGroup> group;
   with_buffer([&](char* buffer, std::size_t size) {
     struct group entry {};

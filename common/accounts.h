@@ -25,11 +25,11 @@ struct UnixGroup {
   std::vector<std::string> members;  ///< without the users whose primary group this is
 };
 
-/// Returns the account of a user; nullopt if no account has this number. Thread-safe. The portable
+/// Returns the account with this number; nullopt if there is none. Thread-safe. The portable
 /// dlrun caches each answer until the process ends.
 [[nodiscard]] std::optional<UnixAccount> unix_account_of(uid_t uid);
 
-/// Returns a group; nullopt if no group has this number.
-[[nodiscard]] std::optional<UnixGroup> group_by_id(gid_t gid);
+/// Returns the group with this number; nullopt if there is none.
+[[nodiscard]] std::optional<UnixGroup> unix_group_of(gid_t gid);
 
 }  // namespace dlrun

@@ -14,15 +14,15 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLargestFile = 64U << 20U;  ///< bytes, of /etc/passwd or /etc/group
-constexpr std::chrono::seconds kLimit{20};        ///< a directory service may be slow
+constexpr std::size_t kLargestFileBytes = 64U << 20U;  ///< of /etc/passwd or /etc/group
+constexpr std::chrono::seconds kProgramLimit{20};      ///< a directory service may be slow
 
 /// Returns the output of a program; an empty text if the program fails or does not exist.
 std::string output_of(std::vector<std::string> argv) {
   Command command;
   command.argv = std::move(argv);
   command.env = Env::of_process();
-  command.timeout = kLimit;
+  command.timeout = kProgramLimit;
   const auto finished = run_command(command);
   return finished && finished->exit_code == 0 ? finished->out : std::string();
 }
@@ -50,7 +50,7 @@ std::optional<UnixAccount> account_in(std::string_view text, uid_t uid) {
 /// Looks up an account in /etc/passwd, then with getent, then with id, which a system without
 /// getent may have.
 std::optional<UnixAccount> look_up_account(uid_t uid) {
-  if (const auto text = read_file("/etc/passwd", kLargestFile)) {
+  if (const auto text = read_file("/etc/passwd", kLargestFileBytes)) {
     if (auto account = account_in(*text, uid)) return account;
   }
   const std::string number = std::to_string(uid);
@@ -76,13 +76,13 @@ std::optional<UnixAccount> unix_account_of(uid_t uid) {
   return answers.emplace(uid, look_up_account(uid)).first->second;
 }
 
-std::optional<UnixGroup> group_by_id(gid_t gid) {
+std::optional<UnixGroup> unix_group_of(gid_t gid) {
   // /etc/nsswitch.conf may merge the members from several sources, so /etc/group alone may lack
   // some of them.
   std::string text;
   if (find_program("getent", Env::of_process())) {
     text = output_of({"getent", "group", std::to_string(gid)});
-  } else if (auto file = read_file("/etc/group", kLargestFile)) {
+  } else if (auto file = read_file("/etc/group", kLargestFileBytes)) {
     text = std::move(*file);
   }
   const auto fields = fields_of_id(text, gid);

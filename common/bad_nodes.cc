@@ -56,17 +56,17 @@ Result<UniqueFd> open_to_append(const std::filesystem::path& file) {
   return fd;
 }
 
-/// Returns true if the file's last line has no newline, because a writer was interrupted.
-bool has_torn_end(int fd) {
+/// Returns true if the file's last line has no newline, because its writer was interrupted.
+bool lacks_final_newline(int fd) {
   char last = '\n';
   const off_t size = ::lseek(fd, 0, SEEK_END);
   return size > 0 && ::pread(fd, &last, 1, size - 1) == 1 && last != '\n';
 }
 
 /// Appends the lines and syncs the file. First ends a torn line.
-Result<> append(const std::filesystem::path& file, std::string lines) {
+Result<> append_lines(const std::filesystem::path& file, std::string lines) {
   DLRUN_TRY_ASSIGN(const auto fd, open_to_append(file));
-  if (has_torn_end(fd.get())) lines.insert(0, 1, '\n');
+  if (lacks_final_newline(fd.get())) lines.insert(0, 1, '\n');
   if (auto written = write_all(fd.get(), lines); !written)
     return within(printable(file.string()), written.error());
   if (::fsync(fd.get()) != 0)
@@ -76,14 +76,14 @@ Result<> append(const std::filesystem::path& file, std::string lines) {
 
 /// Returns the beginning of a text, at most kTextLimitBytes bytes; "" if the field is missing or no
 /// text.
-std::string text(const Json& json, std::string_view key) {
+std::string bounded_text(const Json& json, std::string_view key) {
   const auto found = json.find(key);
   if (found == json.end() || !found->is_string()) return {};
   return cut_text(found->get_ref<const std::string&>(), kTextLimitBytes);
 }
 
 /// Returns the time in a field, from 1970 to 9999; 1970 if the field is missing or no whole number.
-std::chrono::sys_seconds time(const Json& json, std::string_view key) {
+std::chrono::sys_seconds bounded_time(const Json& json, std::string_view key) {
   const auto found = json.find(key);
   // End of the year 9999, so that the time can be printed.
   constexpr std::int64_t kLatest = 253'402'300'799;
@@ -126,13 +126,13 @@ Result<> remember_bad_nodes(const std::filesystem::path& file, std::span<const B
                                   {"since", bad.since.time_since_epoch().count()},
                                   {"until", bad.until.time_since_epoch().count()}});
   }
-  return lines.empty() ? Result<>() : append(file, std::move(lines));
+  return lines.empty() ? Result<>() : append_lines(file, std::move(lines));
 }
 
 Result<> forget_bad_node(const std::filesystem::path& file, const std::string& node,
                          std::chrono::sys_seconds now) {
-  return append(file,
-                to_checked_line(Json{{"forget", node}, {"since", now.time_since_epoch().count()}}));
+  return append_lines(
+      file, to_checked_line(Json{{"forget", node}, {"since", now.time_since_epoch().count()}}));
 }
 
 Result<std::vector<BadNode>> read_bad_nodes(const std::filesystem::path& file,
@@ -142,12 +142,14 @@ Result<std::vector<BadNode>> read_bad_nodes(const std::filesystem::path& file,
   if (!tail) return tl::unexpected(tail.error());
   std::map<std::pair<std::string, std::string>, BadNode> known;
   for (const auto& line : parse_checked_lines(*tail).objects) {
-    if (const auto forgotten = text(line, "forget"); !forgotten.empty()) {
+    if (const auto forgotten = bounded_text(line, "forget"); !forgotten.empty()) {
       std::erase_if(known, [&](const auto& entry) { return entry.second.node == forgotten; });
       continue;
     }
-    BadNode bad{text(line, "node"), text(line, "cluster"), text(line, "reason"), text(line, "run"),
-                text(line, "job"),  time(line, "since"),   time(line, "until")};
+    BadNode bad{bounded_text(line, "node"),   bounded_text(line, "cluster"),
+                bounded_text(line, "reason"), bounded_text(line, "run"),
+                bounded_text(line, "job"),    bounded_time(line, "since"),
+                bounded_time(line, "until")};
     if (is_node_name(bad.node)) known[{bad.cluster, bad.node}] = std::move(bad);
   }
   std::vector<BadNode> nodes;

@@ -17,8 +17,9 @@ constexpr std::size_t kLongestReply = 1U << 20U;
 constexpr std::chrono::seconds kConnectLimit{5};
 /// Time beyond curl's own limit after which dlrun kills curl.
 constexpr std::chrono::seconds kKillAfter{1};
+// Two exit codes of curl.
 constexpr int kCurlReplyTooLarge = 63;  ///< the reply is longer than max-filesize
-constexpr int kCurlTimedOut = 28;       ///< curl's exit code when its time limit expired
+constexpr int kCurlTimedOut = 28;       ///< the time limit has expired
 
 /// Returns host and port of the address, with a user name if there is one.
 std::string_view authority_of(std::string_view url) {

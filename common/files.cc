@@ -132,7 +132,7 @@ Result<> create_file_exclusive(const fs::path& path, std::string_view content, m
   const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
   // The directory is opened first: once the file has its name, `dlrun rm` may rename the directory
   // for a moment.
-  const UniqueFd opened(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd directory_fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const fs::path temporary =
       directory / fmt::format(".{}.{}.tmp", path.filename().string(), random_hex(6));
   DLRUN_TRY(write_synced(temporary, content, mode, path));
@@ -141,7 +141,7 @@ Result<> create_file_exclusive(const fs::path& path, std::string_view content, m
   if (named == Naming::kExists)
     return fail(Errc::kRefused, "{}: {}", printable(path.string()), errno_text(EEXIST));
   if (named == Naming::kUnsupported) DLRUN_TRY(write_synced(path, content, mode, path));
-  return opened.is_open() ? sync_opened(opened, directory) : sync_directory(directory);
+  return directory_fd.is_open() ? sync_opened(directory_fd, directory) : sync_directory(directory);
 }
 
 Result<> make_directories(const fs::path& path, mode_t mode) {

@@ -138,7 +138,7 @@ Result<std::vector<std::vector<Piece>>> parse_list(std::string_view expression, 
   if (expression.size() > (1U << 20U))
     return fail(Errc::kInvalid, "the node list has {} bytes; the limit is 1 MiB",
                 expression.size());
-  std::uint64_t all = 0;
+  std::uint64_t node_count = 0;
   for (std::string_view name : split_names(expression)) {
     if (name.empty()) return malformed(expression, name, "a node name is missing");
     DLRUN_TRY_ASSIGN(auto pieces, parse_name(name, expression));
@@ -153,8 +153,8 @@ Result<std::vector<std::vector<Piece>>> parse_list(std::string_view expression, 
         choices = std::min<std::uint64_t>(choices + range.count(), limit + 1);
       count = std::min<std::uint64_t>(count * choices, limit + 1);
     }
-    all += count;
-    if (all > limit) {
+    node_count += count;
+    if (node_count > limit) {
       return fail(Errc::kInvalid, "node list '{}' names more than {} nodes",
                   printable(expression.substr(0, kShownBytes)), limit);
     }
@@ -173,10 +173,10 @@ Result<std::vector<std::string>> expand_hostlist(std::string_view expression, st
 }
 
 Result<> check_hostlist(std::string_view expression) {
-  static constexpr std::string_view kOthers = "._-[],";
+  static constexpr std::string_view kPunctuation = "._-[],";
   const auto is_allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           kOthers.find(c) != std::string_view::npos;
+           kPunctuation.find(c) != std::string_view::npos;
   };
   if (expression.empty()) return fail(Errc::kInvalid, "the node list is empty");
   const auto* const wrong = std::find_if_not(expression.begin(), expression.end(), is_allowed);
@@ -202,13 +202,13 @@ namespace {
 
 /// A host name, split into the text before the last number, the number (at most its last 18
 /// digits), and the text after the number.
-struct Numbered {
+struct HostParts {
   std::string_view prefix;
   std::string_view digits;
   std::string_view suffix;
 };
 
-Numbered split_at_number(std::string_view host) {
+HostParts split_at_number(std::string_view host) {
   std::size_t end = host.find_last_of("0123456789");
   if (end == std::string_view::npos) return {host, {}, {}};
   ++end;
@@ -223,22 +223,22 @@ std::string compress_hostlist(std::span<const std::string> hosts) {
   std::string list;
   for (std::size_t i = 0; i < hosts.size();) {
     if (!list.empty()) list += ',';
-    const Numbered first = split_at_number(hosts[i]);
+    const HostParts first = split_at_number(hosts[i]);
     if (first.digits.empty()) {
       list += hosts[i++];
       continue;
     }
     // Adds the following hosts that differ only in the number. Consecutive numbers become ranges.
     std::string inside;
-    std::size_t taken = 0;
+    std::size_t host_count = 0;
     while (i < hosts.size()) {
-      const Numbered start = split_at_number(hosts[i]);
+      const HostParts start = split_at_number(hosts[i]);
       if (start.digits.empty() || start.prefix != first.prefix || start.suffix != first.suffix)
         break;
       std::string_view last = start.digits;
       std::size_t next = i + 1;
       while (next < hosts.size()) {
-        const Numbered candidate = split_at_number(hosts[next]);
+        const HostParts candidate = split_at_number(hosts[next]);
         if (candidate.prefix != first.prefix || candidate.suffix != first.suffix) break;
         if (candidate.digits !=
                 padded(static_cast<std::uint64_t>(*parse_int(last)) + 1, last.size()) ||
@@ -251,11 +251,11 @@ std::string compress_hostlist(std::span<const std::string> hosts) {
       if (!inside.empty()) inside += ',';
       inside += start.digits;
       if (next - i > 1) inside += fmt::format("-{}", last);
-      taken += next - i;
+      host_count += next - i;
       i = next;
     }
-    list += taken == 1 ? fmt::format("{}{}{}", first.prefix, inside, first.suffix)
-                       : fmt::format("{}[{}]{}", first.prefix, inside, first.suffix);
+    list += host_count == 1 ? fmt::format("{}{}{}", first.prefix, inside, first.suffix)
+                            : fmt::format("{}[{}]{}", first.prefix, inside, first.suffix);
   }
   return list;
 }

@@ -1,6 +1,6 @@
 #pragma once
 // Reads fields of untrusted JSON (common/bounded_json.h parses it). A field of the wrong type
-// counts as missing. For a missing field, text() returns "", truth() returns false, and integer()
+// counts as missing. For a missing field, text() returns "", boolean() returns false, and integer()
 // and number() return nullopt. No function throws.
 
 #include <cstdint>
@@ -38,7 +38,7 @@ template <typename Json>
 }
 
 template <typename Json>
-[[nodiscard]] bool truth(const Json& object, const char* key) {
+[[nodiscard]] bool boolean(const Json& object, const char* key) {
   if (!object.is_object()) return false;
   const auto found = object.find(key);
   return found != object.end() && found->is_boolean() && found->template get<bool>();

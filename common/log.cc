@@ -37,7 +37,7 @@ std::atomic<LogLevel> level{LogLevel::kOff};
 
 namespace {
 
-constexpr std::string_view kHidden = "***";
+constexpr std::string_view kMask = "***";
 constexpr std::size_t kLongestValueBytes = 4096;
 /// Minimum length of a variable's value that the log hides. A shorter value may be a number or a
 /// part of common words, which would then be hidden everywhere.
@@ -81,21 +81,21 @@ class WriterSink final : public spdlog::sinks::sink {
 /// freed, because another thread may still use it. A process creates only a few states.
 struct LogState {
   std::shared_ptr<spdlog::logger> logger;
-  std::vector<std::string> secrets;        ///< longest first
-  std::unique_ptr<const LogState> before;  ///< the state that this one replaced
+  std::vector<std::string> secrets;          ///< longest first
+  std::unique_ptr<const LogState> previous;  ///< the state that this one replaced
 };
 std::atomic<const LogState*> g_log_state{nullptr};
-std::mutex g_replacing;
+std::mutex g_replace_mutex;
 
 /// Replaces the state by a copy that `change` has modified.
 void replace_log_state(const std::function<void(LogState&)>& change) {
-  const std::lock_guard lock(g_replacing);
+  const std::lock_guard lock(g_replace_mutex);
   auto next = std::make_unique<LogState>();
   const LogState* const now = g_log_state.load();
   if (now != nullptr) {
     next->logger = now->logger;
     next->secrets = now->secrets;
-    next->before.reset(now);
+    next->previous.reset(now);
   }
   change(*next);
   g_log_state.store(next.release());
@@ -126,8 +126,8 @@ void add_secret(std::vector<std::string>& secrets, std::string_view secret) {
 
 /// Replaces each occurrence of `secret` in `text` by ***.
 void hide(std::string& text, std::string_view secret) {
-  for (std::size_t at = 0; (at = text.find(secret, at)) != std::string::npos; at += kHidden.size())
-    text.replace(at, secret.size(), kHidden);
+  for (std::size_t at = 0; (at = text.find(secret, at)) != std::string::npos; at += kMask.size())
+    text.replace(at, secret.size(), kMask);
 }
 
 /// Returns the text with *** in place of the secrets and of the secret parts of URLs.
@@ -176,7 +176,7 @@ std::string mask_assignment(const std::string& word) {
     const std::size_t before = word.find_last_of("=:, ", at == 0 ? 0 : at - 1);
     const std::size_t begin = before == std::string::npos || before >= at ? 0 : before + 1;
     if (is_secret_name(std::string_view(word).substr(begin, at - begin)))
-      return word.substr(0, at + 1) + std::string(kHidden);
+      return word.substr(0, at + 1) + std::string(kMask);
   }
   return word;
 }
@@ -186,7 +186,7 @@ std::string mask_assignment(const std::string& word) {
 std::string mask_values(std::string_view assignments) {
   const std::size_t equals = assignments.find('=');
   if (equals == std::string_view::npos) return std::string(assignments);
-  return std::string(assignments.substr(0, equals + 1)) + std::string(kHidden);
+  return std::string(assignments.substr(0, equals + 1)) + std::string(kMask);
 }
 
 /// Writes a line to stderr. If the reader has gone or the disk is full, the line is lost without an
@@ -219,8 +219,8 @@ Result<LogSetting> parse_log_setting(std::string_view text) {
       printable(text));
 }
 
-Result<LogSetting> log_setting_of_job(const Env& env, const std::filesystem::path& run,
-                                      std::string_view file_name) {
+Result<LogSetting> prepare_job_log(const Env& env, const std::filesystem::path& run,
+                                   std::string_view file_name) {
   auto setting = parse_log_setting(env.get_or("DLRUN_LOG", ""));
   if (!setting) return within("DLRUN_LOG", setting.error());
   if (setting->level == LogLevel::kOff || !setting->file.empty() || run.empty()) return setting;
@@ -229,7 +229,7 @@ Result<LogSetting> log_setting_of_job(const Env& env, const std::filesystem::pat
   return setting;
 }
 
-std::string rank_log_name(std::string_view component, std::string_view program, int rank) {
+std::string rank_debug_log_name(std::string_view component, std::string_view program, int rank) {
   const bool is_name = std::all_of(component.begin(), component.end(), [](char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '_';
@@ -327,7 +327,7 @@ std::vector<std::string> mask_arguments(std::span<const std::string> argv) {
     if (takes_values) {
       words.push_back(mask_values(argv[++i]));
     } else if (has_secret_value && !argv[i + 1].starts_with("--")) {
-      words.emplace_back(kHidden);
+      words.emplace_back(kMask);
       ++i;
     }
   }
@@ -344,7 +344,7 @@ std::string mask_urls(std::string_view text) {
     const auto blank = [&] { return text.find_first_of(" \t\n\"'<>"); };
     const std::string_view place = user_and_host_in(text.substr(0, blank()), AddressSource::kLog);
     if (const std::size_t at_sign = place.rfind('@'); at_sign != std::string_view::npos) {
-      result += std::string(kHidden) + "@";
+      result += std::string(kMask) + "@";
       text.remove_prefix(at_sign + 1);
     }
     std::size_t end = std::min(blank(), text.size());
@@ -354,7 +354,7 @@ std::string mask_urls(std::string_view text) {
     text.remove_prefix(end);
     const std::size_t query = url.find('?');
     result += url.substr(0, query);
-    if (query != std::string_view::npos) result += "?" + std::string(kHidden);
+    if (query != std::string_view::npos) result += "?" + std::string(kMask);
   }
   return result += text;
 }
@@ -375,13 +375,13 @@ void write_line(LogLevel line_level, std::string_view message, std::span<const L
 
 }  // namespace log_detail
 
-void LockWait::begin() {
+void LockWaitLog::begin() {
   if (since_) return;
   since_ = std::chrono::steady_clock::now();
   log_info("waiting for a lock that another process holds", {{"file", file_}});
 }
 
-LockWait::~LockWait() {
+LockWaitLog::~LockWaitLog() {
   if (since_)
     log_info("the wait for a lock is over",
              {{"file", file_}, {"seconds", std::chrono::steady_clock::now() - *since_}});

@@ -37,7 +37,7 @@ enum class LogLevel {
 /// The level and the file of a log.
 struct LogSetting {
   LogLevel level = LogLevel::kOff;
-  /// Empty: standard error. If DLRUN_LOG names no file, log_setting_of_job() sets a file of the
+  /// Empty: standard error. If DLRUN_LOG names no file, prepare_job_log() sets a file of the
   /// run.
   std::string file{};
 };
@@ -47,19 +47,18 @@ struct LogSetting {
 [[nodiscard]] Result<LogSetting> parse_log_setting(std::string_view text);
 
 /// Returns the log's setting for a program of a job: the level and the file of DLRUN_LOG. If
-/// DLRUN_LOG names no file, uses run/debug/`file_name` and makes that folder. run: the run's
-/// directory. If `run` is empty, too, the setting has no file, and the log goes to standard error.
-/// Fails as parse_log_setting() does, and with kIo if the folder cannot be made.
-[[nodiscard]] Result<LogSetting> log_setting_of_job(const Env& env,
-                                                    const std::filesystem::path& run,
-                                                    std::string_view file_name);
+/// DLRUN_LOG names no file, uses run/debug/`file_name` and makes the folder run/debug. run: the
+/// run's directory. If `run` is empty, too, the setting has no file, and the log goes to standard
+/// error. Fails as parse_log_setting() does, and with kIo if the folder cannot be made.
+[[nodiscard]] Result<LogSetting> prepare_job_log(const Env& env, const std::filesystem::path& run,
+                                                 std::string_view file_name);
 
-/// Returns the file name of a rank's log: "trainer-0003.log", or "server-trainer-0003.log" in a
-/// component. component: empty if the job has one program. The component may come from an
-/// environment variable, so one with characters other than letters, digits, '-' and '_' counts as
-/// empty.
-[[nodiscard]] std::string rank_log_name(std::string_view component, std::string_view program,
-                                        int rank);
+/// Returns the name of the file in run/debug to which a process of a rank logs: "trainer-0003.log",
+/// or "server-trainer-0003.log" in a component. component: empty if the job has one program. The
+/// component may come from an environment variable, so one with characters other than letters,
+/// digits, '-' and '_' counts as empty.
+[[nodiscard]] std::string rank_debug_log_name(std::string_view component, std::string_view program,
+                                              int rank);
 
 /// Returns the name of a level as DLRUN_LOG spells it.
 [[nodiscard]] std::string_view word_of(LogLevel level);
@@ -150,13 +149,13 @@ inline void log_fields(LogLevel level, std::string_view message, std::span<const
 
 /// Logs the wait for a lock: one line when the wait starts, and one line when the wait ends. If a
 /// process hangs, its log thus names the lock.
-class LockWait {
+class LockWaitLog {
  public:
-  explicit LockWait(std::filesystem::path file) : file_(std::move(file)) {}
-  LockWait(const LockWait&) = delete;
-  LockWait& operator=(const LockWait&) = delete;
+  explicit LockWaitLog(std::filesystem::path file) : file_(std::move(file)) {}
+  LockWaitLog(const LockWaitLog&) = delete;
+  LockWaitLog& operator=(const LockWaitLog&) = delete;
   /// Logs the end of the wait, if there was one.
-  ~LockWait();
+  ~LockWaitLog();
   /// Logs that the wait starts. Call it when another process holds the lock. Later calls do
   /// nothing.
   void begin();

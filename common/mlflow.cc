@@ -26,16 +26,16 @@ constexpr const char* kRunFile = "mlflow.json";
 constexpr const char* kValuesFile = "mlflow.jsonl";
 constexpr const char* kStateFile = "mlflow.state";
 constexpr const char* kRunTag = "dlrun.run";
-/// The server takes 1000 values in one request. But if it has some of them already, MLflow 2.17
-/// compares only the names of the first 100 values with what it has, and refuses the whole request
-/// because of a later one. Any request may be repeated, so it has at most 100 values.
-constexpr std::size_t kMostValues = 100;
-/// The server takes 100 parameters in one request, 250 characters in a name, and 500 characters in
-/// the value of a parameter. MLflow since 2.8 takes 6000.
-constexpr std::size_t kMostParameters = 100, kLongestName = 250, kLongestParameter = 500;
-constexpr std::size_t kParameterBytes = 30U << 10U;  ///< size of parameters in one request
+/// A server takes 1000 values in one request, and a repeated request has values that the server
+/// already has. MLflow 2.17 looks for such values only among the first 100 of a request, and
+/// refuses the whole request if a later value is one of them. Any request may be repeated.
+constexpr std::size_t kMostValuesPerRequest = 100;
+/// A server takes 100 parameters in one request, 250 characters in a name, and 500 characters in
+/// the value of a parameter. MLflow 2.8 and later take 6000 characters in a value.
+constexpr std::size_t kMostParametersPerRequest = 100, kLongestName = 250, kLongestParameter = 500;
+constexpr std::size_t kParameterBytes = 30U << 10U;  ///< size of parameters that ends a request
 constexpr std::size_t kChunkBytes = 256U << 10U;     ///< most bytes of mlflow.jsonl in one read
-constexpr std::size_t kLargestSmallFile = 4U << 20U;
+constexpr std::size_t kLargestJsonFileBytes = 4U << 20U;
 
 struct SyncState {
   std::string run_id{};
@@ -78,7 +78,7 @@ MlflowJson key_value_json(std::string_view key, std::string_view value) {
 
 /// Returns the JSON object in a file of the run; empty if the file is missing or damaged.
 MlflowJson object_of_file(const std::filesystem::path& path) {
-  const auto text = read_untrusted(path, kLargestSmallFile, Links::kRefuse);
+  const auto text = read_untrusted(path, kLargestJsonFileBytes, Links::kRefuse);
   const auto object = text ? json_read::object_of(*text) : std::nullopt;
   return object.value_or(MlflowJson::object());
 }
@@ -106,10 +106,10 @@ class MlflowClient {
 
  private:
   /// Sends a request. Returns the object in the reply if the status is 200, otherwise nullopt.
-  /// allowed: another status that is no failure if the reply is an object; refusal_ then has its
-  /// message.
+  /// allowed_status: another status that is no failure if the reply is an object; refusal_ then has
+  /// the message of this object.
   std::optional<MlflowJson> call(const char* method, std::string_view path, const MlflowJson& body,
-                                 int allowed = 0);
+                                 int allowed_status = 0);
   [[nodiscard]] std::string find_or_create_experiment();
 
   const Env& env_;
@@ -135,7 +135,7 @@ std::string refusal_text(std::string_view endpoint, int status, const MlflowJson
 }
 
 std::optional<MlflowJson> MlflowClient::call(const char* method, std::string_view path,
-                                             const MlflowJson& body, int allowed) {
+                                             const MlflowJson& body, int allowed_status) {
   if (!problem_.empty()) return std::nullopt;
   if (!may_continue_()) {
     problem_ = "there was no time to send everything";
@@ -162,7 +162,7 @@ std::optional<MlflowJson> MlflowClient::call(const char* method, std::string_vie
                            printable(run_.url));
   } else {
     const auto error = json_read::object_of(reply->body).value_or(MlflowJson::object());
-    const bool is_allowed = reply->status == allowed && !error.empty();
+    const bool is_allowed = reply->status == allowed_status && !error.empty();
     (is_allowed ? refusal_ : problem_) = refusal_text(endpoint, reply->status, error, run_.url);
   }
   return std::nullopt;
@@ -242,7 +242,8 @@ bool MlflowClient::set_status(const std::string& run_id, const MlflowJson& line)
       .has_value();
 }
 
-/// Adds a tag. Some versions of the server refuse the whole request if one value is empty.
+/// Adds a tag, unless the value is empty. Some versions of the server refuse the whole request if
+/// one value is empty.
 void add_tag(MlflowJson& tags, const char* key, const std::string& value) {
   if (!value.empty()) tags.push_back(key_value_json(key, value));
 }
@@ -262,10 +263,10 @@ MlflowJson origin_tags(const std::filesystem::path& run) {
   return tags;
 }
 
-/// Sends the parameters (RUN/parameters.json), and the place of the run as tags. Returns false on
-/// failure.
-bool send_parameters(MlflowClient& client, const MlflowRun& mlflow_run, const std::string& run_id,
-                     const std::filesystem::path& run) {
+/// Sends the parameters (RUN/parameters.json), and the directory, the job and the cluster of the
+/// run as tags. Returns false on failure.
+bool send_parameters_and_place(MlflowClient& client, const MlflowRun& mlflow_run,
+                               const std::string& run_id, const std::filesystem::path& run) {
   MlflowJson tags = MlflowJson::array();
   add_tag(tags, "dlrun.directory", run.string());
   add_tag(tags, "dlrun.job", mlflow_run.job);
@@ -278,7 +279,7 @@ bool send_parameters(MlflowClient& client, const MlflowRun& mlflow_run, const st
     if (at.key().size() > kLongestName) continue;
     params.push_back(key_value_json(at.key(), at->get_ref<const std::string&>()));
     bytes += json_read::dump(params.back()).size();
-    if (params.size() < kMostParameters && bytes < kParameterBytes) continue;
+    if (params.size() < kMostParametersPerRequest && bytes < kParameterBytes) continue;
     bytes = 0;
     if (!client.log_batch(run_id, MlflowJson::array(), std::exchange(params, MlflowJson::array()),
                           MlflowJson::array()))
@@ -349,7 +350,8 @@ Result<bool> skip_long_line(int fd, SyncState& state) {
 /// values in one request, and the end of the run in a second one. Adds the number of sent values to
 /// values_sent. Skips a line that is too long to be read. Returns false at the end of the file, and
 /// if the server did not take the lines (client.problem()). Fails if the file cannot be read.
-Result<bool> send_some(MlflowClient& client, int fd, SyncState& state, std::size_t& values_sent) {
+Result<bool> send_next_lines(MlflowClient& client, int fd, SyncState& state,
+                             std::size_t& values_sent) {
   DLRUN_TRY_ASSIGN(const std::string text, lines_from(fd, state.sent));
   if (text.empty()) return skip_long_line(fd, state);
   MlflowJson metrics = MlflowJson::array();
@@ -360,7 +362,7 @@ Result<bool> send_some(MlflowClient& client, int fd, SyncState& state, std::size
     const auto object = json_read::object_of(line);
     MlflowJson values = MlflowJson::array();
     if (object) add_values(*object, values);
-    if (!metrics.empty() && metrics.size() + values.size() > kMostValues) break;
+    if (!metrics.empty() && metrics.size() + values.size() > kMostValuesPerRequest) break;
     taken += static_cast<std::int64_t>(line.size()) + 1;
     for (auto& value : values) metrics.push_back(std::move(value));
     if (object && object->contains("status")) {
@@ -431,7 +433,7 @@ Result<MlflowRun> MlflowRecord::read_run() const {
     return fail(Errc::kInvalid, "{}: is not a folder of yours that only you can write",
                 printable(folder_.string()));
   DLRUN_TRY_ASSIGN(const auto file,
-                   read_file_and_owner(folder_ / kRunFile, kLargestSmallFile, Links::kRefuse));
+                   read_file_and_owner(folder_ / kRunFile, kLargestJsonFileBytes, Links::kRefuse));
   if (file.owner != ::geteuid())
     return fail(Errc::kInvalid, "{}: belongs to another user",
                 printable((folder_ / kRunFile).string()));
@@ -470,7 +472,7 @@ Result<> MlflowRecord::add_missing_end(const MissingEnd& end) const {
   return append(line, kLargestBytes + kChunkBytes);
 }
 
-Result<> MlflowRecord::append(const std::string& line, std::size_t largest) const {
+Result<> MlflowRecord::append(const std::string& line, std::size_t limit_bytes) const {
   const auto path = folder_ / kValuesFile;
   const UniqueFd file(::open(
       path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
@@ -479,8 +481,8 @@ Result<> MlflowRecord::append(const std::string& line, std::size_t largest) cons
     return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
   if (!S_ISREG(info.st_mode))
     return fail(Errc::kInvalid, "{}: is not a regular file", printable(path.string()));
-  if (info.st_size > static_cast<off_t>(largest))
-    return fail(Errc::kRefused, "{}: larger than {} bytes", printable(path.string()), largest);
+  if (info.st_size > static_cast<off_t>(limit_bytes))
+    return fail(Errc::kRefused, "{}: larger than {} bytes", printable(path.string()), limit_bytes);
   // If an earlier writer was killed in the middle of a line, or the disk was full, the file ends
   // with a torn line. A newline before the new line separates the two.
   char last = '\n';
@@ -517,8 +519,8 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
       .run_id = json_read::text(stored_state, "run_id"),
       .sent = std::max<std::int64_t>(json_read::integer(stored_state, "sent").value_or(0), 0),
       .skipped = json_read::integer(stored_state, "skipped").value_or(0),
-      .has_params = json_read::truth(stored_state, "has_params"),
-      .has_origin = json_read::truth(stored_state, "has_origin")};
+      .has_params = json_read::boolean(stored_state, "has_params"),
+      .has_origin = json_read::boolean(stored_state, "has_origin")};
   MlflowClient client(env, *mlflow_run, token, may_continue, limit);
   const auto save = [&] {
     if (auto saved = save_state(folder_, state); !saved) report.problem = saved.error().message;
@@ -529,7 +531,7 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
   }
   report.run_id = state.run_id;
   if (!state.run_id.empty() && !state.has_params) {
-    state.has_params = send_parameters(client, *mlflow_run, state.run_id, run_);
+    state.has_params = send_parameters_and_place(client, *mlflow_run, state.run_id, run_);
     if (state.has_params) save();
   }
   // The command that has submitted the job may write provenance.json only after the job's start.
@@ -542,7 +544,7 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
   const auto file = open_untrusted(folder_ / kValuesFile, Links::kRefuse);
   if (!file && file.error().code != Errc::kNotFound) report.problem = file.error().message;
   while (client.problem().empty() && report.problem.empty() && file) {
-    const auto goes_on = send_some(client, file->get(), state, report.values);
+    const auto goes_on = send_next_lines(client, file->get(), state, report.values_sent);
     if (!goes_on) report.problem = goes_on.error().message;
     if (!goes_on || !*goes_on) break;
     save();

@@ -53,13 +53,13 @@ struct MlflowRun {
 [[nodiscard]] nlohmann::ordered_json mlflow_end_line(EndState state, std::int64_t t_ms);
 
 /// The longest time for one request of a job to an MLflow server.
-inline constexpr std::chrono::seconds kMlflowLimit{5};
+inline constexpr std::chrono::seconds kMlflowRequestLimit{5};
 
 struct SyncReport {
-  std::size_t values = 0;   ///< values that the server got now
-  bool is_complete = true;  ///< the server has the whole record
-  std::string run_id{};     ///< the server's id of its run; empty: it has none for this record yet
-  std::string problem{};    ///< the reason why the server lacks values; contains no secret
+  std::size_t values_sent = 0;  ///< values that the server got in this call
+  bool is_complete = true;      ///< the server has the whole record
+  std::string run_id{};   ///< the server's id of its run; empty: it has none for this record yet
+  std::string problem{};  ///< the reason why the server lacks values; contains no secret
 };
 
 /// The end of a run, for a record without an end, for example because lead was killed.
@@ -86,26 +86,28 @@ class MlflowRecord {
   /// file cannot be read.
   [[nodiscard]] Result<bool> has_end() const;
 
-  /// Sends the values that the server does not have yet, in batches. token: for the header
+  /// Sends the parts of the record that the server does not have yet: creates the server's run, and
+  /// sends the parameters, the tags, the values in batches, and the end. token: for the header
   /// Authorization; empty: none. may_continue: called before each request; false ends the call.
   /// Only one process sends at a time. If another process is sending, the report has a problem. On
   /// a file system without locks, two processes may send at once: each value still counts once, but
   /// the server may make two runs for a record that has no run there yet.
-  /// missing_end: first added to mlflow.jsonl, unless has_end(). Pass an end only after all
-  /// processes of the job have ended. limit: the longest time for one request.
+  /// missing_end: sync() first adds this end to mlflow.jsonl, unless has_end(). Pass an end only
+  /// after all processes of the job have ended. limit: the longest time for one request.
   [[nodiscard]] SyncReport sync(const Env& env, const std::string& token,
                                 const std::function<bool()>& may_continue,
                                 const std::optional<MissingEnd>& missing_end = {},
-                                std::chrono::seconds limit = kMlflowLimit) const;
+                                std::chrono::seconds limit = kMlflowRequestLimit) const;
 
-  /// add_line() fails if mlflow.jsonl is larger.
+  /// Size in bytes of mlflow.jsonl beyond which add_line() fails.
   static constexpr std::size_t kLargestBytes = 256U << 20U;
 
  private:
   /// Adds the end to mlflow.jsonl unless has_end(). The caller holds the lock.
   [[nodiscard]] Result<> add_missing_end(const MissingEnd& end) const;
-  /// Appends a line to mlflow.jsonl in one write; ends a torn line before it.
-  [[nodiscard]] Result<> append(const std::string& line, std::size_t largest) const;
+  /// Appends a line to mlflow.jsonl in one write. If the file ends with a torn line, first ends
+  /// that line. Fails with kRefused if the file is larger than limit_bytes.
+  [[nodiscard]] Result<> append(const std::string& line, std::size_t limit_bytes) const;
 
   std::filesystem::path run_, folder_;
 };

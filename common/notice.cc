@@ -35,7 +35,7 @@ std::string path_of(std::string_view url) {
 }
 
 /// Returns true if the host is the domain, or is below the domain.
-bool is_host_of(const std::string& host, std::string_view domain) {
+bool is_in_domain(const std::string& host, std::string_view domain) {
   return host == domain || host.ends_with(fmt::format(".{}", domain));
 }
 
@@ -44,10 +44,10 @@ enum class Service { kText, kSlack, kDiscord, kOther };
 
 Service service_of(std::string_view url) {
   const std::string host = host_of(url), path = path_of(url);
-  if (is_host_of(host, "slack.com") || path.ends_with("/slack")) return Service::kSlack;
-  if (is_host_of(host, "discord.com") || is_host_of(host, "discordapp.com"))
+  if (is_in_domain(host, "slack.com") || path.ends_with("/slack")) return Service::kSlack;
+  if (is_in_domain(host, "discord.com") || is_in_domain(host, "discordapp.com"))
     return Service::kDiscord;
-  if (is_host_of(host, "webhook.office.com") || is_host_of(host, "outlook.office.com"))
+  if (is_in_domain(host, "webhook.office.com") || is_in_domain(host, "outlook.office.com"))
     return Service::kText;
   // Mattermost and Rocket.Chat run on hosts of any name and share this path.
   return path.starts_with("/hooks/") || path.find("/hooks/") != std::string::npos ? Service::kText

@@ -48,9 +48,9 @@ std::int64_t now_ms() {
 
 /// Returns true if the notice with this file name has waited for too long.
 bool is_expired(std::string_view name) {
-  const auto made = parse_int(name.substr(0, kDigitsOfTime));
+  const auto made_ms = parse_int(name.substr(0, kDigitsOfTime));
   constexpr auto kLimit = std::chrono::duration_cast<std::chrono::milliseconds>(kNoticeExpiry);
-  return !made || now_ms() - *made > kLimit.count();
+  return !made_ms || now_ms() - *made_ms > kLimit.count();
 }
 
 Delivery send_to_webhook(const Env& env, const std::string& address, const Notice& notice) {
@@ -107,7 +107,7 @@ Delivery run_notice_command(const Env& env, const std::vector<std::string>& word
 /// report. Returns false if the notice waits again.
 bool apply_outcome(const std::filesystem::path& notice, Outcome outcome, SendReport& report) {
   const std::string claimed = notice.string() + std::string(kClaimedEnding);
-  const auto becomes = [&](std::string_view ending) {
+  const auto rename_to = [&](std::string_view ending) {
     std::ignore = ::rename(claimed.c_str(), (notice.string() + std::string(ending)).c_str());
   };
   switch (outcome) {
@@ -117,14 +117,14 @@ bool apply_outcome(const std::filesystem::path& notice, Outcome outcome, SendRep
       return true;
     case Outcome::kUnconfirmed:
       ++report.unconfirmed;
-      becomes(kUnconfirmedEnding);
+      rename_to(kUnconfirmedEnding);
       return true;
     case Outcome::kRefused:
       ++report.refused;
-      becomes(kRefusedEnding);
+      rename_to(kRefusedEnding);
       return true;
     case Outcome::kNotSent:
-      becomes("");
+      rename_to("");
       return false;
   }
   return false;

@@ -61,7 +61,7 @@ class NoticeQueue {
   /// belongs to another user or is open to others, and with kIo if a file cannot be written.
   [[nodiscard]] Result<> put(const Notice& notice, const NoticeTargets& targets) const;
 
-  /// Sends the waiting notices, each at most once: first those for the webhook, then those for the
+  /// Tries to send each waiting notice once: first those for the webhook, then those for the
   /// command, the oldest first. may_start: called before each notice; false ends the call. If a
   /// notice could not be sent, skips the other notices that would be sent in the same way. Removes
   /// the stored address when no notice for the webhook waits or is being sent.

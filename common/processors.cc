@@ -49,14 +49,14 @@ std::optional<double> quota_of(const fs::path& group) {
 /// groups that do not exist, because a container may show only the upper groups.
 void lower_to_quotas(std::optional<double>& least, const fs::path& mount, const fs::path& group) {
   fs::path at = mount;
-  const auto look = [&] {
+  const auto apply_quota = [&] {
     if (const auto quota = quota_of(at)) least = std::min(least.value_or(*quota), *quota);
   };
-  look();
+  apply_quota();
   for (const fs::path& part : group.relative_path()) {
     if (part == "..") continue;  // a group outside this namespace's root
     at /= part;
-    look();
+    apply_quota();
   }
 }
 

@@ -66,7 +66,7 @@ Result<std::string> sbatch_quote(std::string_view value) {
   return quoted + "\"";
 }
 
-std::string percent_escaped(std::string_view text) {
+std::string escaped_for_sbatch_pattern(std::string_view text) {
   std::string pattern;
   for (const char c : text) pattern += c == '%' ? std::string("%%") : std::string{c};
   return pattern;

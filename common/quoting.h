@@ -26,6 +26,6 @@ namespace dlrun {
 
 /// Returns a pattern for sbatch's output files that expands to exactly this text: each '%', which
 /// starts a field, is doubled. The text must not contain '\', which a pattern cannot express.
-[[nodiscard]] std::string percent_escaped(std::string_view text);
+[[nodiscard]] std::string escaped_for_sbatch_pattern(std::string_view text);
 
 }  // namespace dlrun

@@ -77,7 +77,8 @@ void RelayMux::reset(std::uint32_t channel, std::string_view reason) {
   connections_.erase(found);
 }
 
-void RelayMux::watch(std::vector<pollfd>& polled, std::vector<std::uint32_t>& channels) const {
+void RelayMux::append_polled(std::vector<pollfd>& polled,
+                             std::vector<std::uint32_t>& channels) const {
   const bool has_queue_room = outgoing_.size() - sent_ < kQueueLimit;
   polled.push_back({in_, POLLIN, 0});
   polled.push_back({sent_ < outgoing_.size() ? out_ : -1, POLLOUT, 0});
@@ -95,7 +96,7 @@ void RelayMux::watch(std::vector<pollfd>& polled, std::vector<std::uint32_t>& ch
 Result<bool> RelayMux::run_once(std::span<pollfd> others, std::chrono::milliseconds timeout) {
   std::vector<pollfd> polled(others.begin(), others.end());
   std::vector<std::uint32_t> channels;
-  watch(polled, channels);
+  append_polled(polled, channels);
   const std::size_t trunk = others.size();
   const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(timeout.count()));
   if (ready < 0 && errno != EINTR) return fail(Errc::kIo, "poll: {}", errno_text(errno));
@@ -157,7 +158,7 @@ Result<> RelayMux::handle_open(const Frame& frame) {
     // This end may have more connections than the other end, because this end keeps a connection
     // until it has written the last bytes.
     append_frame(outgoing_, FrameKind::kReset, frame.channel,
-                 fmt::format("the relay already has {} connections", kRelayConnections));
+                 fmt::format("the relay already has {} connections", kMostRelayConnections));
     return {};
   }
   connections_[frame.channel];

@@ -21,7 +21,7 @@
 namespace dlrun {
 
 /// The largest number of connections at one time. Further clients of dlrun wait.
-inline constexpr std::size_t kRelayConnections = 256;
+inline constexpr std::size_t kMostRelayConnections = 256;
 
 /// Receives the events of one end of a relay. RelayMux::run_once() calls the functions.
 class RelayHandler {
@@ -79,10 +79,10 @@ class RelayMux {
   /// Returns the time when bytes last arrived on the trunk, or the time of construction.
   [[nodiscard]] Clock::time_point last_heard() const { return last_heard_; }
 
-  [[nodiscard]] std::size_t connections() const { return connections_.size(); }
+  [[nodiscard]] std::size_t connection_count() const { return connections_.size(); }
   [[nodiscard]] bool has(std::uint32_t channel) const { return connections_.contains(channel); }
   /// Returns true if a new connection can be added now.
-  [[nodiscard]] bool has_room() const { return connections_.size() < kRelayConnections; }
+  [[nodiscard]] bool has_room() const { return connections_.size() < kMostRelayConnections; }
 
   /// Waits at most `timeout` for the trunk, the sockets and the descriptors in `others`, moves
   /// bytes, and fills in the revents of `others`. Returns false if the trunk has ended. Fails with
@@ -100,7 +100,7 @@ class RelayMux {
   /// Appends to `polled` both descriptors of the trunk, then the sockets from which this end may
   /// read now or for which it has bytes. Appends the channels of these sockets to `channels`, in
   /// the same order.
-  void watch(std::vector<pollfd>& polled, std::vector<std::uint32_t>& channels) const;
+  void append_polled(std::vector<pollfd>& polled, std::vector<std::uint32_t>& channels) const;
   [[nodiscard]] Result<bool> read_trunk();
   [[nodiscard]] Result<> handle_frames();
   [[nodiscard]] Result<> handle_open(const Frame& frame);

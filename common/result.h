@@ -70,7 +70,8 @@ template <typename... Args>
   return tl::unexpected<Error>(Error{code, {}, std::move(diagnostics)});
 }
 
-/// Returns the error with `where` and a colon before its message.
+/// Returns the error with `where` and a colon before its message, without is_unconfirmed and
+/// agreed_rank.
 [[nodiscard]] inline tl::unexpected<Error> within(std::string_view where, const Error& error) {
   return tl::unexpected<Error>(Error{error.code, fmt::format("{}: {}", where, error.message),
                                      error.diagnostics, error.refusal});

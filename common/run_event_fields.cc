@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostResultFields = 64;
 constexpr std::size_t kLongestNameInEvent = 64;
-constexpr std::size_t kLongestText = 256;
+constexpr std::size_t kLongestResultText = 256;
 constexpr std::size_t kMostComponents = 64;
 
 bool is_kept_in_result(std::string_view name, const Json& value) {
@@ -23,7 +23,7 @@ bool is_kept_in_result(std::string_view name, const Json& value) {
       name == "crc" || name == "component")
     return false;
   if (name.size() > kLongestNameInEvent) return false;
-  if (value.is_string()) return value.get_ref<const std::string&>().size() <= kLongestText;
+  if (value.is_string()) return value.get_ref<const std::string&>().size() <= kLongestResultText;
   return value.is_number() || value.is_boolean();
 }
 
@@ -111,14 +111,18 @@ std::string component_name_in(const Json& object, const char* key) {
 }
 
 Json Claimed::fields() const {
-  return {{"job", job}, {"cluster", cluster}, {"host", host}, {"pid", pid}, {"again", again}};
+  return {{"job", job},
+          {"cluster", cluster},
+          {"host", host},
+          {"pid", pid},
+          {"again", was_claimed_before}};
 }
 Claimed Claimed::of(const Json& fields) {
   return {.job = json_read::text(fields, "job"),
           .cluster = json_read::text(fields, "cluster"),
           .host = json_read::text(fields, "host"),
           .pid = integer_in(fields, "pid"),
-          .again = json_read::truth(fields, "again")};
+          .was_claimed_before = json_read::boolean(fields, "again")};
 }
 
 Json Components::Component::fields() const {
@@ -279,36 +283,36 @@ Json RankStatistics::fields() const {
   put(json, "work_ms", work_ms);
   put(json, "gpu_watts", gpu_watts);
   json["slow_ranks"] = slow_ranks;
-  Json named = Json::array();
+  Json slow_list = Json::array();
   for (const SlowRank& one : slow) {
     Json entry{{"rank", one.rank}, {"host", one.host}, {"lag", one.lag}};
     put(entry, "work_ms", one.work_ms);
-    named.push_back(std::move(entry));
+    slow_list.push_back(std::move(entry));
   }
-  json["slow"] = std::move(named);
+  json["slow"] = std::move(slow_list);
   return json;
 }
 RankStatistics RankStatistics::of(const Json& fields) {
-  RankStatistics samples{.ranks = integer_in(fields, "ranks"),
-                         .slow_ranks = integer_in(fields, "slow_ranks")};
-  take_spread(samples.cpu, fields, "cpu");
-  take_spread(samples.rss_bytes, fields, "rss_bytes");
-  take_spread(samples.gpu, fields, "gpu");
-  take_spread(samples.gpu_used_bytes, fields, "gpu_used_bytes");
-  take_spread(samples.step, fields, "step");
-  take_spread(samples.work_ms, fields, "work_ms");
-  samples.gpu_watts = json_read::number(fields, "gpu_watts");
+  RankStatistics statistics{.ranks = integer_in(fields, "ranks"),
+                            .slow_ranks = integer_in(fields, "slow_ranks")};
+  take_spread(statistics.cpu, fields, "cpu");
+  take_spread(statistics.rss_bytes, fields, "rss_bytes");
+  take_spread(statistics.gpu, fields, "gpu");
+  take_spread(statistics.gpu_used_bytes, fields, "gpu_used_bytes");
+  take_spread(statistics.step, fields, "step");
+  take_spread(statistics.work_ms, fields, "work_ms");
+  statistics.gpu_watts = json_read::number(fields, "gpu_watts");
   const Json* slow = list_in(fields, "slow");
-  if (slow == nullptr) return samples;
+  if (slow == nullptr) return statistics;
   for (const Json& one : *slow) {
     const auto rank = json_read::integer(one, "rank");
     if (!rank) continue;
-    samples.slow.push_back({.rank = *rank,
-                            .host = json_read::text(one, "host"),
-                            .lag = integer_in(one, "lag"),
-                            .work_ms = json_read::number(one, "work_ms")});
+    statistics.slow.push_back({.rank = *rank,
+                               .host = json_read::text(one, "host"),
+                               .lag = integer_in(one, "lag"),
+                               .work_ms = json_read::number(one, "work_ms")});
   }
-  return samples;
+  return statistics;
 }
 
 Json Signal::fields() const {
@@ -380,7 +384,7 @@ Json AttemptEnd::fields() const {
                             {"code", first_failed->code},
                             {"signal", first_failed->signal}};
   }
-  put(json, "silent", silent);
+  put(json, "silent", suspect_nodes);
   if (!lost_nodes.empty()) json["lost_nodes"] = lost_nodes;
   put(json, "seconds", seconds);
   return json;
@@ -394,7 +398,7 @@ AttemptEnd AttemptEnd::of(const Json& fields) {
   if (!fields.is_object()) return end;
   if (const auto first = fields.find("first_failed"); first != fields.end() && first->is_object())
     end.first_failed = RankFailed::of(*first);
-  if (fields.contains("silent")) end.silent = texts_in(fields, "silent");
+  if (fields.contains("silent")) end.suspect_nodes = texts_in(fields, "silent");
   return end;
 }
 
@@ -428,14 +432,14 @@ Restarting Restarting::of(const Json& fields) {
 
 Json Ended::fields() const {
   Json json{{"state", state.text()}, {"code", code}, {"message", message}};
-  if (requeued) json["requeued"] = true;
+  if (is_requeued_after_end) json["requeued"] = true;
   return json;
 }
 Ended Ended::of(const Json& fields) {
   return {.state = word_in<EndState>(fields, "state"),
           .code = integer_in(fields, "code"),
           .message = json_read::text(fields, "message"),
-          .requeued = json_read::truth(fields, "requeued")};
+          .is_requeued_after_end = json_read::boolean(fields, "requeued")};
 }
 
 }  // namespace events

@@ -22,7 +22,7 @@ constexpr std::size_t kTimeLength = std::string_view("2026-11-21T12:00:00.000Z")
 
 /// Calls `use` with std::type_identity of each alternative of RunEvent except Unknown.
 template <typename Use>
-void each_known(const Use& use) {
+void for_each_known_event(const Use& use) {
   const auto all = [&]<typename... Events>(std::type_identity<std::variant<Events...>>) {
     const auto one = [&]<typename Event>(std::type_identity<Event>) {
       if constexpr (!std::is_same_v<Event, events::Unknown>) use(std::type_identity<Event>());
@@ -67,7 +67,7 @@ RecordedEvent event_of(const Json& object) {
                      .event = events::Unknown{.kind = json_read::text(object, "event")},
                      .component = events::component_name_in(object, "component")};
   const auto kind = std::get<events::Unknown>(read.event).kind;
-  each_known([&]<typename Event>(std::type_identity<Event>) {
+  for_each_known_event([&]<typename Event>(std::type_identity<Event>) {
     if (kind == Event::kKind) read.event = Event::of(object);
   });
   if (auto* unknown = std::get_if<events::Unknown>(&read.event)) unknown->values = object;
@@ -94,16 +94,16 @@ std::optional<RecordedEvent> event_of_line(std::string_view line) {
 
 EventClass class_of(std::string_view kind) {
   auto found = EventClass::kEssential;
-  each_known([&]<typename Event>(std::type_identity<Event>) {
+  for_each_known_event([&]<typename Event>(std::type_identity<Event>) {
     if (kind == Event::kKind) found = class_of_type<Event>();
   });
   return found;
 }
 
-RecordParts parts_to_read(off_t size) {
+RecordParts parts_to_read(off_t size_bytes) {
   constexpr off_t kPartBytes = 16 << 20;
-  if (size <= static_cast<off_t>(kLargestRecordBytes)) return {size, size};
-  return {kPartBytes, size - kPartBytes};
+  if (size_bytes <= static_cast<off_t>(kLargestRecordBytes)) return {size_bytes, size_bytes};
+  return {kPartBytes, size_bytes - kPartBytes};
 }
 
 std::string_view kind_of_line(std::string_view line) {
@@ -116,7 +116,7 @@ std::string_view kind_of_line(std::string_view line) {
   return line.substr(0, end);
 }
 
-std::optional<std::int64_t> time_of_line(std::string_view line) {
+std::optional<std::int64_t> time_ms_of_line(std::string_view line) {
   if (!line.starts_with(kBeforeTime) || line.size() < kBeforeTime.size() + kTimeLength)
     return std::nullopt;
   const auto text = line.substr(kBeforeTime.size(), kTimeLength);

@@ -37,7 +37,7 @@ inline constexpr std::size_t kLargestRecordBytes = 64U << 20U;
 struct RecordParts {
   off_t head_end = 0, tail_begin = 0;
 };
-[[nodiscard]] RecordParts parts_to_read(off_t size);
+[[nodiscard]] RecordParts parts_to_read(off_t size_bytes);
 
 /// The importance of an event: decides which events remain when lead rewrites the file with fewer
 /// events. The comment on EventLog::record() says which events are dropped while the disk is slow.
@@ -52,7 +52,7 @@ namespace events {
 using Json = nlohmann::ordered_json;
 
 // Each struct has:
-//   kKind     the event's name in the record
+//   kKind     the event's kind: its name in the record
 //   kClass    its importance; kEssential if the struct has no kClass
 //   fields()  the event's own fields, in the order of the record
 //   of()      reads the fields of a record. A field that is missing or has the wrong type keeps its
@@ -68,7 +68,8 @@ struct Claimed {
   static constexpr std::string_view kKind = "claimed";
   std::string job{}, cluster{}, host{};
   std::int64_t pid = 0;
-  bool again = false;  ///< Slurm has requeued the job, or this is a later job of a chain
+  /// Slurm has requeued the job, or this is a later job of a chain. Recorded as `again`.
+  bool was_claimed_before = false;
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static Claimed of(const Json& fields);
@@ -303,9 +304,10 @@ struct AttemptEnd {
   Word<EndReason> reason{};
   Word<Cause> cause{};                       ///< empty: there is no cause
   std::optional<RankFailed> first_failed{};  ///< fields() leaves out its process id and its error
-  /// The suspect nodes: those whose agents disappeared without an exit record, and the node of the
-  /// process that hangs. Set only if on at least one of these nodes all agents disappeared.
-  std::optional<std::vector<std::string>> silent{};
+  /// The nodes whose agents disappeared without an exit record, and the node of the process that
+  /// hangs. Set only if on at least one of these nodes all agents disappeared. Recorded as
+  /// `silent`.
+  std::optional<std::vector<std::string>> suspect_nodes{};
   std::vector<std::string> lost_nodes{};  ///< nodes that are the reason for the end
   std::optional<double> seconds{};        ///< nullopt: the ranks were never started
 
@@ -362,7 +364,8 @@ struct Ended {
   Word<EndState> state{};
   std::int64_t code = 0;
   std::string message{};  ///< a sentence for people
-  bool requeued = false;  ///< Slurm queues the job again although the run is over
+  /// Slurm queues the job again although the run is over. Recorded as `requeued`.
+  bool is_requeued_after_end = false;
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static Ended of(const Json& fields);
@@ -398,7 +401,7 @@ struct RecordedEvent {
   std::string component{};  ///< the component that the event is about; empty: the whole run
 };
 
-/// Returns the event of a line's object. Never fails: an event without a known name is Unknown.
+/// Returns the event of a line's object. Never fails: an event of an unknown kind is Unknown.
 [[nodiscard]] RecordedEvent event_of(const nlohmann::ordered_json& object);
 /// Returns the object of a line: `t`, `event` and `attempt` in this order, `component` if it is not
 /// empty, then the event's fields.
@@ -407,7 +410,7 @@ struct RecordedEvent {
 /// checksum is wrong or the line is not an object (parse_checked_line()).
 [[nodiscard]] std::optional<RecordedEvent> event_of_line(std::string_view line);
 
-/// Returns the class of the event with this name; kEssential for unknown names.
+/// Returns the class of the events of this kind; kEssential for an unknown kind.
 [[nodiscard]] EventClass class_of(std::string_view kind);
 
 /// Returns the event's kind without parsing the line; empty if the line does not begin like lead's
@@ -415,7 +418,7 @@ struct RecordedEvent {
 [[nodiscard]] std::string_view kind_of_line(std::string_view line);
 /// Returns the event's time in milliseconds since 1970 without parsing the line; nullopt if the
 /// line does not begin like lead's lines.
-[[nodiscard]] std::optional<std::int64_t> time_of_line(std::string_view line);
+[[nodiscard]] std::optional<std::int64_t> time_ms_of_line(std::string_view line);
 
 /// Makes one function object of several, for std::visit.
 template <typename... Cases>

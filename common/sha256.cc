@@ -28,7 +28,7 @@ void Sha256::update(std::string_view bytes) {
                             bytes.size());
 }
 
-std::string Sha256::hex() {
+std::string Sha256::final_hex() {
   std::array<std::uint8_t, crypto_hash_sha256_BYTES> digest{};
   crypto_hash_sha256_final(state_.get(), digest.data());
   return to_hex(digest);
@@ -37,7 +37,7 @@ std::string Sha256::hex() {
 std::string sha256_of_text(std::string_view text) {
   Sha256 hash;
   hash.update(text);
-  return hash.hex();
+  return hash.final_hex();
 }
 
 Result<std::string> sha256_of_stream(int fd, const std::string& name,
@@ -48,7 +48,7 @@ Result<std::string> sha256_of_stream(int fd, const std::string& name,
     const ssize_t got = ::read(fd, block.data(), block.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fail(Errc::kIo, "cannot read {}: {}", printable(name), errno_text(errno));
-    if (got == 0) return hash.hex();
+    if (got == 0) return hash.final_hex();
     const std::string_view bytes(block.data(), static_cast<std::size_t>(got));
     hash.update(bytes);
     DLRUN_TRY(sink(bytes));

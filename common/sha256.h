@@ -23,7 +23,7 @@ class Sha256 {
 
   void update(std::string_view bytes);
   /// Returns the hash of all bytes so far. Call it once; update() is not allowed afterwards.
-  [[nodiscard]] std::string hex();
+  [[nodiscard]] std::string final_hex();
 
  private:
   std::unique_ptr<crypto_hash_sha256_state> state_;

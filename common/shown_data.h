@@ -20,7 +20,8 @@ inline void add_line(LabelledLines& lines, std::string label, std::string value)
   if (!value.empty()) lines.push_back({std::move(label), std::move(value)});
 }
 
-/// Adds the values under one label. Leaves out empty values.
+/// Adds the values under one label, which stands before the first value. Leaves out empty values;
+/// without the first value, the other lines have no label.
 inline void add_lines(LabelledLines& lines, const std::string& label,
                       const std::vector<std::string>& values) {
   for (const std::string& value : values)

@@ -46,9 +46,10 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-/// Replaces the child by the program, after fork(). Only async-signal-safe calls are allowed here.
-[[noreturn]] void start_program(const std::string& program, char** argv, char** envp,
-                                const char* directory, int in, int out, int err, int failure_fd) {
+/// Replaces the child by the program, after fork(). On failure, writes the reason to failure_fd and
+/// ends the child. Only async-signal-safe calls are allowed here.
+[[noreturn]] void exec_program(const std::string& program, char** argv, char** envp,
+                               const char* directory, int in, int out, int err, int failure_fd) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -132,7 +133,7 @@ constexpr std::chrono::seconds kKillLimit{2};
 
 /// Waits for the child, and kills it at the deadline. The child has closed its outputs, so the wait
 /// is short unless the child continues without them.
-Result<int> reap(pid_t child, Clock::time_point deadline) {
+Result<int> wait_or_kill(pid_t child, Clock::time_point deadline) {
   int status = 0;
   bool is_killed = false;
   for (;;) {
@@ -185,7 +186,7 @@ std::optional<std::string> find_program(std::string_view name, const Env& env) {
 
 namespace {
 
-Result<Finished> run_unlogged(const Command& command) {
+Result<FinishedCommand> run_unlogged(const Command& command) {
   if (command.argv.empty()) return fail(Errc::kInternal, "an empty command");
   const std::string& name = command.argv[0];
   const auto program = find_program(name, command.env);
@@ -207,9 +208,9 @@ Result<Finished> run_unlogged(const Command& command) {
   const pid_t child = fork();
   if (child < 0) return fail(Errc::kIo, "{}: fork: {}", printable(name), errno_text(errno));
   if (child == 0) {
-    start_program(*program, argv.data(), envp.data(),
-                  command.directory ? command.directory->c_str() : nullptr, in->read_end.get(),
-                  out->write_end.get(), err->write_end.get(), exec_failure->write_end.get());
+    exec_program(*program, argv.data(), envp.data(),
+                 command.directory ? command.directory->c_str() : nullptr, in->read_end.get(),
+                 out->write_end.get(), err->write_end.get(), exec_failure->write_end.get());
   }
   in->read_end.reset();
   out->write_end.reset();
@@ -221,13 +222,14 @@ Result<Finished> run_unlogged(const Command& command) {
          errno == EINTR) {
   }
 
-  Finished finished;
+  FinishedCommand finished;
   Capture captured_out{std::move(out->read_end), &finished.out};
   Capture captured_err{std::move(err->read_end), &finished.err};
   const auto exchanged =
       exchange_data(command, child, std::move(in->write_end), captured_out, captured_err);
   if (!exchanged) kill(child, SIGKILL);
-  const auto reaped = reap(child, exchanged ? deadline : Clock::now() + std::chrono::seconds(5));
+  const auto reaped =
+      wait_or_kill(child, exchanged ? deadline : Clock::now() + std::chrono::seconds(5));
   if (got == sizeof exec_error && exec_error < 0)
     return fail(Errc::kIo, "{}, where {} is to run: {}", printable(*command.directory),
                 printable(name), errno_text(-exec_error));
@@ -245,7 +247,7 @@ Result<Finished> run_unlogged(const Command& command) {
 
 }  // namespace
 
-Result<Finished> run_command(const Command& command) {
+Result<FinishedCommand> run_command(const Command& command) {
   log_debug("a command starts",
             {{"argv", command.argv}, {"input_bytes", command.stdin_text.size()}});
   const auto start = Clock::now();

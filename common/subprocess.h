@@ -26,7 +26,7 @@ struct Command {
   std::function<bool()> is_unwanted{};
 };
 
-struct Finished {
+struct FinishedCommand {
   int exit_code = 0;  ///< 128 + signal number if a signal ended the child
   int signal = 0;     ///< 0 if the child exited by itself
   std::string out;
@@ -40,7 +40,7 @@ struct Finished {
 /// Runs a command to its end and captures its output. A non-zero exit code is not a failure.
 /// Fails with kNotFound (no such program), kTimeout (the child was killed), kInvalid (too much
 /// output) or kIo. SIGINT from the terminal reaches the child as usual.
-[[nodiscard]] Result<Finished> run_command(const Command& command);
+[[nodiscard]] Result<FinishedCommand> run_command(const Command& command);
 
 /// Returns a signal's name: "SIGKILL" for 9, "SIGRTMIN+1" for a real-time signal, and text such as
 /// "signal 99" for a number without a name.

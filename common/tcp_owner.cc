@@ -96,8 +96,8 @@ int fit_of(const TableRow& row, const TableAddress& peer, bool is_table_of_v6) {
 
 }  // namespace
 
-std::optional<uid_t> find_tcp_owner(const sockaddr_storage& own, const sockaddr_storage& peer,
-                                    std::string_view tcp, std::string_view tcp6) {
+std::optional<uid_t> owner_of_tcp_peer_in(const sockaddr_storage& own, const sockaddr_storage& peer,
+                                          std::string_view tcp, std::string_view tcp6) {
   const auto from = table_address(own), to = table_address(peer);
   if (!from || !to) return std::nullopt;
   const auto is_at = [](std::string_view text, const std::string& address,
@@ -129,7 +129,7 @@ std::optional<uid_t> owner_of_tcp_peer(int socket) {
     return std::nullopt;
   const auto tcp = read_file("/proc/net/tcp", kLargestTable);
   const auto tcp6 = read_file("/proc/net/tcp6", kLargestTable);  // missing without IPv6
-  return find_tcp_owner(own, peer, tcp ? *tcp : "", tcp6 ? *tcp6 : "");
+  return owner_of_tcp_peer_in(own, peer, tcp ? *tcp : "", tcp6 ? *tcp6 : "");
 }
 
 }  // namespace dlrun

@@ -18,10 +18,12 @@ namespace dlrun {
 /// if there are tens of thousands of connections.
 [[nodiscard]] std::optional<uid_t> owner_of_tcp_peer(int socket);
 
-/// Does the work of owner_of_tcp_peer() for a socket at `own` whose other end is at `peer`. tcp and
-/// tcp6: the text of both tables. Only for owner_of_tcp_peer() and its tests.
-[[nodiscard]] std::optional<uid_t> find_tcp_owner(const sockaddr_storage& own,
-                                                  const sockaddr_storage& peer,
-                                                  std::string_view tcp, std::string_view tcp6);
+/// Finds the user as owner_of_tcp_peer() does, in the text of both tables, for a socket at `own`
+/// whose other end is at `peer`. tcp, tcp6: the text of /proc/net/tcp and /proc/net/tcp6. Only for
+/// owner_of_tcp_peer() and its tests.
+[[nodiscard]] std::optional<uid_t> owner_of_tcp_peer_in(const sockaddr_storage& own,
+                                                        const sockaddr_storage& peer,
+                                                        std::string_view tcp,
+                                                        std::string_view tcp6);
 
 }  // namespace dlrun

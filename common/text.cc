@@ -126,17 +126,17 @@ std::optional<std::string_view> nearest(std::string_view word,
 
 std::size_t utf8_character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
   for (std::size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
-  if (lead == 0xe0 && byte(1) < 0xa0) return 0;  // overlong
-  if (lead == 0xed && byte(1) > 0x9f) return 0;  // surrogate
-  if (lead == 0xf0 && byte(1) < 0x90) return 0;  // overlong
-  if (lead == 0xf4 && byte(1) > 0x8f) return 0;  // above U+10FFFF
+  if (first == 0xe0 && byte(1) < 0xa0) return 0;  // overlong
+  if (first == 0xed && byte(1) > 0x9f) return 0;  // surrogate
+  if (first == 0xf0 && byte(1) < 0x90) return 0;  // overlong
+  if (first == 0xf4 && byte(1) > 0x8f) return 0;  // above U+10FFFF
   return length;
 }
 
@@ -223,7 +223,7 @@ std::optional<double> seconds_of_utc(std::string_view utc) {
 namespace {
 
 /// Returns the code point of a well-formed character of 2 to 4 bytes.
-char32_t code_of(std::string_view character) {
+char32_t code_point_of(std::string_view character) {
   constexpr std::array<unsigned, 5> kFirstByteMasks{0, 0, 0x1f, 0x0f, 0x07};
   char32_t code = static_cast<unsigned char>(character[0]) & kFirstByteMasks.at(character.size());
   for (const char c : character.substr(1))
@@ -240,7 +240,7 @@ bool is_deceptive(std::string_view character) {
       {0x17b4, 0x17b5},   {0x180b, 0x180f},   {0x200b, 0x200f},  {0x2028, 0x202e}, {0x2060, 0x206f},
       {0x3164, 0x3164},   {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},  {0xffa0, 0xffa0}, {0xfff0, 0xfffb},
       {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
-  const char32_t code = code_of(character);
+  const char32_t code = code_point_of(character);
   return std::any_of(std::begin(kRanges), std::end(kRanges), [&](const auto& range) {
     return code >= range.first && code <= range.second;
   });

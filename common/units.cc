@@ -33,8 +33,8 @@ std::string fixed(double value, int decimals) {
                                : fmt::format("{:.4g}", value);
 }
 
-/// The smallest size of a value that is shown with an exponent instead of a suffix.
-constexpr double kNoSuffix = 1e12;
+/// The smallest absolute value that is shown with an exponent instead of a suffix.
+constexpr double kLeastWithExponent = 1e12;
 
 }  // namespace
 
@@ -66,9 +66,9 @@ std::string fine_memory_text(double bytes) {
   return fmt::format("{:.3g} {}", bytes / scale.divisor, scale.unit);
 }
 
-ByteScale byte_scale(double most) {
+ByteScale byte_scale(double bytes) {
   ByteScale scale;
-  for (std::size_t unit = 1; unit < kByteUnits.size() && most / scale.divisor >= 1024; ++unit)
+  for (std::size_t unit = 1; unit < kByteUnits.size() && bytes / scale.divisor >= 1024; ++unit)
     scale = {scale.divisor * 1024, kByteUnits[unit]};
   return scale;
 }
@@ -99,7 +99,7 @@ std::string age_text(std::int64_t seconds) {
 }
 
 std::string whole_rate_text(double value) {
-  if (std::abs(value) >= kNoSuffix) return fmt::format("{:.4g}", value);
+  if (std::abs(value) >= kLeastWithExponent) return fmt::format("{:.4g}", value);
   if (value >= 999'950) return fmt::format("{:.1f}M", value / 1e6);
   if (value >= kRoundedTo10000) return fmt::format("{:.1f}k", value / 1e3);
   return fmt::format("{:.0f}", value);
@@ -112,13 +112,13 @@ std::string rate_text(double value) {
 }
 
 std::string value_text(double value) {
-  if (std::abs(value) >= kNoSuffix) return fmt::format("{:.4g}", value);
+  if (std::abs(value) >= kLeastWithExponent) return fmt::format("{:.4g}", value);
   if (value >= 999'950) return fmt::format("{:.2f}M", value / 1e6);
   if (value >= kRoundedTo10000) return fmt::format("{:.1f}k", value / 1e3);
   return fmt::format("{:.4g}", value);
 }
 
-std::string short_number(double value) {
+std::string short_value_text(double value) {
   const double size = std::abs(value);
   if (size / 1e6 >= kRoundedTo1000) return fmt::format("{:.3g}G", value / 1e9);
   if (size / 1e3 >= kRoundedTo1000) return fmt::format("{:.3g}M", value / 1e6);

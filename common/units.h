@@ -24,8 +24,8 @@ struct ByteScale {
   double divisor = 1;
   std::string_view unit = "B";
 };
-/// Returns the largest unit in which `most` is at least 1.
-[[nodiscard]] ByteScale byte_scale(double most);
+/// Returns the largest unit in which `bytes` is at least 1; bytes if there is none.
+[[nodiscard]] ByteScale byte_scale(double bytes);
 
 /// Formats a duration in its two largest units: "46 s", "3 min 12 s", "2 h 5 min", "3 d 4 h".
 [[nodiscard]] std::string duration_text(double seconds);
@@ -45,7 +45,7 @@ struct ByteScale {
 /// "1.23M".
 [[nodiscard]] std::string value_text(double value);
 /// Formats a value in few characters, for a page: "84.3k", "0.981", "1.2e-05", "3.1G".
-[[nodiscard]] std::string short_number(double value);
+[[nodiscard]] std::string short_value_text(double value);
 /// Formats a positive measurement with about three significant digits: "0.24", "51.2", "3997".
 [[nodiscard]] std::string measurement_text(double value);
 /// Formats a number of busy cores with two decimals: "1.50".

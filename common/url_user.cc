@@ -8,21 +8,21 @@ namespace {
 
 /// Returns true if the text after the colon of an address is a port, or a variable in a script. The
 /// text before the colon is then a host, not a user.
-bool is_port(std::string_view text, AddressSource kind) {
+bool is_port(std::string_view text, AddressSource source) {
   constexpr std::size_t kLongestPort = 5;
-  if (text.starts_with('$')) return kind == AddressSource::kScript;
+  if (text.starts_with('$')) return source == AddressSource::kScript;
   return text.size() <= kLongestPort &&
          text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 }  // namespace
 
-std::string_view user_and_host_in(std::string_view address, AddressSource kind) {
+std::string_view user_and_host_in(std::string_view address, AddressSource source) {
   const auto authority = address.substr(0, address.find_first_of("/?#\"'"));
   const auto colon = authority.find(':');
   const bool may_have_more =
       colon != std::string_view::npos && authority.find('@') == std::string_view::npos &&
-      !authority.starts_with('[') && !is_port(authority.substr(colon + 1), kind);
+      !authority.starts_with('[') && !is_port(authority.substr(colon + 1), source);
   if (!may_have_more) return authority;
   auto whole = address.substr(0, address.find("://"));  // another address starts there
   whole = whole.substr(0, whole.find_first_of("\"'"));

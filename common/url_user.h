@@ -17,7 +17,7 @@ enum class AddressSource {
 /// longer if a password has '/', '?' or '#', as in https://user:pass/word@host. A password of at
 /// most five digits before a '/' counts as a port.
 /// address: the text after "://".
-[[nodiscard]] std::string_view user_and_host_in(std::string_view address, AddressSource kind);
+[[nodiscard]] std::string_view user_and_host_in(std::string_view address, AddressSource source);
 
 /// Returns true if the address has a user, by the rule of user_and_host_in(). Quotes and '$' count
 /// as characters of a password. address: the text after "://", up to the end of the address.

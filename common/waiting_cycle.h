@@ -10,7 +10,7 @@ namespace dlrun {
 
 /// Returns the names of a cycle in which each component waits for the next one, with the first name
 /// again at the end; empty if there is no cycle. Component: has `name`, and `after`, the names of
-/// the components that it waits for. Ignores names of which there is no component.
+/// the components that it waits for. Ignores names that no component has.
 template <typename Component>
 std::vector<std::string> find_waiting_cycle(const std::vector<Component>& components) {
   // 0: not visited, 1: on the current path, 2: visited and in no cycle.

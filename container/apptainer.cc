@@ -47,7 +47,7 @@ class Apptainer final : public ContainerBackend {
   }
 
   [[nodiscard]] std::string native_image_name(const std::string& name) const override {
-    return apptainer_image(name);
+    return apptainer_image_name(name);
   }
 
   [[nodiscard]] std::string why_unusable(ImageKind kind, std::string_view path) const override {
@@ -74,7 +74,7 @@ class Apptainer final : public ContainerBackend {
                         printable(flag)));
       }
     }
-    if (spec.image) check_image(*spec.image, add);
+    if (spec.image) add_image_problems(*spec.image, add);
     if (!spec.image && spec.name)
       add("container.name", "container.name: apptainer keeps no containers; set container.image");
     if (spec.image && spec.name)
@@ -85,21 +85,21 @@ class Apptainer final : public ContainerBackend {
     return found;
   }
 
-  [[nodiscard]] ContainerEntrance entrance(const ContainerStep& step) const override {
+  [[nodiscard]] ContainerEnterScript enter_script(const ContainerStep& step) const override {
     const ContainerSpec& spec = step.spec;
     std::vector<std::string> names = step.exported_names;
     names.insert(names.end(), {"DLRUN_RUN", "DLRUN_JOB"});
-    ContainerEntrance entrance;
-    entrance.batch = fmt::format(
+    ContainerEnterScript enter_script;
+    enter_script.batch = fmt::format(
         "# container.runtime: apptainer. Every task starts its own container.\ndlrun_image={}  # "
         "container.image\n",
         shell_quote(spec.image.value_or("")));
-    entrance.batch +=
+    enter_script.batch +=
         filled(kEnterApptainer, {{"@NAMES@", join(names, " ")},
                                  {"@VERB@", spec.entrypoint.value_or(false) ? "run" : "exec"}});
-    entrance.session = entrance.attach = entrance.batch;
+    enter_script.session = enter_script.attach = enter_script.batch;
     const auto add = [&](std::string text, std::string key) {
-      entrance.words.push_back({std::move(text), std::move(key)});
+      enter_script.words.push_back({std::move(text), std::move(key)});
     };
     add("bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container "
         "\"$dlrun_image\"",
@@ -113,20 +113,20 @@ class Apptainer final : public ContainerBackend {
     if (!spec.mount_home.value_or(false)) add("--no-home", "container.mount_home");
     if (spec.remap_root.value_or(false)) add("--fakeroot", "container.remap_root");
     if (spec.writable.value_or(false)) add("--writable-tmpfs", "container.writable");
-    if (step.has_gpus) add("--nv", "NVIDIA's driver, where the node has one");
+    if (step.may_have_gpus) add("--nv", "NVIDIA's driver, where the node has one");
     add("--pwd " + shell_quote(spec.workdir.value_or("/")), "container.workdir");
     add("--", "");
-    return entrance;
+    return enter_script;
   }
 
  private:
   template <typename Add>
-  static void check_image(const std::string& image, const Add& add) {
+  static void add_image_problems(const std::string& image, const Add& add) {
     const auto scheme = image.find("://");
     if (scheme != std::string::npos && scheme + 3 == image.size()) {
       add("container.image", fmt::format("container.image: '{}' names no image", printable(image)));
     } else if (image.starts_with("docker://") && image.find('#') != std::string::npos) {
-      const std::string name = apptainer_image(image);
+      const std::string name = apptainer_image_name(image);
       add("container.image",
           fmt::format(
               "container.image: '#' after a registry is enroot's form; apptainer expects {}",

@@ -63,7 +63,7 @@ enter_container() { # IMAGE CH-RUN-OPTIONS... -- COMMAND...
 /// Returns the name of a registry's image in the form of ch-image: [REGISTRY/]IMAGE[:TAG].
 [[nodiscard]] std::string ch_image_name(const std::string& image) {
   constexpr std::string_view kScheme = "docker://";
-  const std::string name = apptainer_image(image);
+  const std::string name = apptainer_image_name(image);
   return name.starts_with(kScheme) ? name.substr(kScheme.size()) : name;
 }
 
@@ -125,22 +125,22 @@ class Charliecloud final : public ContainerBackend {
     return found;
   }
 
-  [[nodiscard]] ContainerEntrance entrance(const ContainerStep& step) const override {
+  [[nodiscard]] ContainerEnterScript enter_script(const ContainerStep& step) const override {
     const ContainerSpec& spec = step.spec;
     std::vector<std::string> names = step.exported_names;
     names.insert(names.end(), {"DLRUN_RUN", "DLRUN_JOB"});
-    ContainerEntrance entrance;
-    entrance.batch = fmt::format(
+    ContainerEnterScript enter_script;
+    enter_script.batch = fmt::format(
         "# container.runtime: charliecloud. Every task starts its own container.\ndlrun_image={}  "
         "# "
         "container.image\n",
         shell_quote(spec.image.value_or("")));
-    entrance.batch += filled(
+    enter_script.batch += filled(
         kEnterCharliecloud,
         {{"@NAMES@", join(names, " ")}, {"@WRITABLE@", spec.writable.value_or(false) ? "y" : "n"}});
-    entrance.session = entrance.attach = entrance.batch;
+    enter_script.session = enter_script.attach = enter_script.batch;
     const auto add = [&](std::string text, std::string key) {
-      entrance.words.push_back({std::move(text), std::move(key)});
+      enter_script.words.push_back({std::move(text), std::move(key)});
     };
     add("bash -c \"$(declare -f make_mount_point enter_container); enter_container \\\"\\$@\\\"\" "
         "enter_container "
@@ -154,7 +154,7 @@ class Charliecloud final : public ContainerBackend {
     if (spec.remap_root.value_or(false)) add("--uid=0 --gid=0", "container.remap_root");
     add(shell_quote("--cd=" + spec.workdir.value_or("/")), "container.workdir");
     add("--", "");
-    return entrance;
+    return enter_script;
   }
 };
 

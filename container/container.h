@@ -34,11 +34,11 @@ struct ContainerStep {
   /// the user's mount is made.
   std::vector<Mount> dlrun_mounts;
   /// Variables whose value in the job takes precedence over the image's.
-  std::vector<std::string> env_names;
-  /// The names in env_names that the script exports; for an interactive session, also the names of
-  /// the secrets.
+  std::vector<std::string> overriding_names;
+  /// The names in overriding_names that the script exports; for an interactive session, also the
+  /// names of the secrets.
   std::vector<std::string> exported_names;
-  bool has_gpus = false;  ///< the step may have GPUs
+  bool may_have_gpus = false;  ///< the step may have GPUs
 };
 
 /// One srun option: its name, its value (none for a flag), and the comment that the script shows
@@ -55,13 +55,13 @@ struct ContainerLine {
 };
 
 /// Script text that enters a container without an srun plugin.
-struct ContainerEntrance {
+struct ContainerEnterScript {
   std::string batch;    ///< bash lines before the step starts
   std::string session;  ///< bash lines for `interactive`, which already runs on its node
   std::string attach;   ///< bash lines for `attach`, which starts a command beside the ranks
-  /// true: if no container can be made, `batch` sets the shell variable dlrun_container_error to
-  /// the reason.
-  bool tells_failures = false;
+  /// If no container can be made, `batch` sets the shell variable dlrun_container_error to the
+  /// reason.
+  bool reports_failure = false;
   /// Words between srun's options and the command; empty if srun's options enter the container.
   std::vector<ContainerLine> words;
 };
@@ -124,13 +124,13 @@ class ContainerBackend {
   [[nodiscard]] virtual std::vector<ContainerProblem> problems(const ContainerSpec& spec) const = 0;
   /// Returns srun options. Each list option appears once, with the values of dlrun and those of the
   /// user, which the function removes from user_options. Returns none if the backend uses only
-  /// entrance().
+  /// enter_script().
   [[nodiscard]] virtual std::vector<ContainerOption> step_options(
       const ContainerStep&, std::vector<UserSrunOption>& /*user_options*/) const {
     return {};
   }
   /// Returns script text that enters the container; empty if the backend uses only step_options().
-  [[nodiscard]] virtual ContainerEntrance entrance(const ContainerStep&) const { return {}; }
+  [[nodiscard]] virtual ContainerEnterScript enter_script(const ContainerStep&) const { return {}; }
   /// Returns true if this value of a variable reaches the container byte for byte. Otherwise the
   /// rank agent sets the variable inside the container.
   [[nodiscard]] virtual bool carries_value(std::string_view /*value*/) const { return true; }

@@ -296,7 +296,7 @@ class Enroot final : public ContainerBackend {
     return found;
   }
 
-  [[nodiscard]] ContainerEntrance entrance(const ContainerStep& step) const override {
+  [[nodiscard]] ContainerEnterScript enter_script(const ContainerStep& step) const override {
     const ContainerSpec& spec = step.spec;
     const std::string name =
         spec.name ? shell_quote(*spec.name) : "\"dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME\"";
@@ -319,36 +319,37 @@ class Enroot final : public ContainerBackend {
     const std::string image =
         fmt::format("dlrun_image={}  # container.image\n", shell_quote(spec.image.value_or("")));
     const std::string_view hold = spec.name ? kCreateNamedContainer : kHoldContainer;
-    ContainerEntrance entrance;
-    entrance.batch = std::string(spec.name ? kCommentOnNamed : kCommentOnHeld) + image +
-                     std::string(kTellFailure) + fill(hold) + fill(kEnterEnroot) +
-                     fill(kStartHolders);
-    entrance.tells_failures = true;
-    entrance.attach = fill(kEnterEnroot);
-    entrance.session = image + fill(kEnterEnroot) + std::string(kTellFailure) + fill(hold, true) +
-                       (spec.name ? std::string(kCreateInSession) : fill(kStartHolders, true));
-    entrance.words.push_back(
+    ContainerEnterScript enter_script;
+    enter_script.batch = std::string(spec.name ? kCommentOnNamed : kCommentOnHeld) + image +
+                         std::string(kTellFailure) + fill(hold) + fill(kEnterEnroot) +
+                         fill(kStartHolders);
+    enter_script.reports_failure = true;
+    enter_script.attach = fill(kEnterEnroot);
+    enter_script.session = image + fill(kEnterEnroot) + std::string(kTellFailure) +
+                           fill(hold, true) +
+                           (spec.name ? std::string(kCreateInSession) : fill(kStartHolders, true));
+    enter_script.words.push_back(
         {"bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container",
          "container.runtime"});
     for (const Mount& mount : all_mounts(step)) {
       std::string text = escaped_for_fstab(mount.source) + ":" + escaped_for_fstab(mount.target);
       if (!mount.flags.empty()) text += ":x-create=auto,rbind," + join(mount.flags, ",");
-      entrance.words.push_back({"--mount " + shell_quote(text), mount.is_from_dlrun
-                                                                    ? "folders that dlrun mounts"
-                                                                    : "container.mounts"});
+      enter_script.words.push_back(
+          {"--mount " + shell_quote(text),
+           mount.is_from_dlrun ? "folders that dlrun mounts" : "container.mounts"});
     }
-    entrance.words.push_back({"--", ""});
+    enter_script.words.push_back({"--", ""});
     if (!saved_variables.empty()) {
-      entrance.words.push_back(
+      enter_script.words.push_back(
           {fmt::format("sh -c {} sh",
                        shell_quote(filled(kRestoreVariables, {{"@NAMES@", saved_variables}}))),
            "container.entrypoint: the job's variables override the entry point's"});
     }
     if (spec.workdir) {
-      entrance.words.push_back(
+      enter_script.words.push_back(
           {"sh -c 'cd \"$0\" && exec \"$@\"' " + shell_quote(*spec.workdir), "container.workdir"});
     }
-    return entrance;
+    return enter_script;
   }
 };
 

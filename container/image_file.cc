@@ -22,7 +22,7 @@ constexpr std::size_t kSifAt = 32;
 
 }  // namespace
 
-std::string why_no_image(const std::string& path, const ContainerBackend& backend) {
+std::string why_unusable_as_image(const std::string& path, const ContainerBackend& backend) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return errno == EACCES ? "" : errno_text(errno);
   if (S_ISDIR(info.st_mode)) return backend.why_unusable(ImageKind::kFolder, path);

@@ -10,6 +10,7 @@ namespace dlrun {
 /// Returns the reason why the backend cannot use the file or folder at `path` as an image; empty if
 /// no problem is known, or if this user may not look into the folder of `path`. Opens only regular
 /// files.
-[[nodiscard]] std::string why_no_image(const std::string& path, const ContainerBackend& backend);
+[[nodiscard]] std::string why_unusable_as_image(const std::string& path,
+                                                const ContainerBackend& backend);
 
 }  // namespace dlrun

@@ -14,10 +14,10 @@ constexpr std::string_view kScheme = "docker://";
 [[nodiscard]] bool is_well_formed(std::string_view name) {
   const auto hash = name.find('#');
   const std::string_view image = hash == std::string_view::npos ? name : name.substr(hash + 1);
-  constexpr std::string_view kBetween = "/:#@";
+  constexpr std::string_view kSeparators = "/:#@";
   if (image.empty() || image.find('#') != std::string_view::npos) return false;
-  if (kBetween.find(image.front()) != std::string_view::npos ||
-      kBetween.find(image.back()) != std::string_view::npos)
+  if (kSeparators.find(image.front()) != std::string_view::npos ||
+      kSeparators.find(image.back()) != std::string_view::npos)
     return false;
   if (hash == std::string_view::npos) return true;
   std::string_view registry = name.substr(0, hash);
@@ -50,12 +50,13 @@ Result<std::string> enroot_uri(std::string_view image) {
         "'{}' is not the name of an image; expected [USER@][REGISTRY#]IMAGE[:TAG], such as {}",
         printable(image), "nvcr.io#nvidia/pytorch:24.05-py3");
   };
-  const auto is_odd = [](char c) {
+  const auto is_forbidden = [](char c) {
     const bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
     return !is_word && std::string_view("._-/:#@+$").find(c) == std::string_view::npos;
   };
   if (name.empty() || name.size() > 200 || name.front() == '-' ||
-      name.find("://") != std::string::npos || std::any_of(name.begin(), name.end(), is_odd)) {
+      name.find("://") != std::string::npos ||
+      std::any_of(name.begin(), name.end(), is_forbidden)) {
     return no_name();
   }
   if (name.find('#') == std::string::npos) {
@@ -68,12 +69,12 @@ Result<std::string> enroot_uri(std::string_view image) {
   return std::string(kScheme) + name;
 }
 
-std::string pyxis_image(std::string_view image) {
+std::string pyxis_image_name(std::string_view image) {
   const auto uri = enroot_uri(image);
   return uri ? uri->substr(kScheme.size()) : std::string(image);
 }
 
-std::string apptainer_image(std::string_view image) {
+std::string apptainer_image_name(std::string_view image) {
   auto uri = enroot_uri(image);
   if (!uri) return std::string(image);
   if (const auto hash = uri->find('#'); hash != std::string::npos) (*uri)[hash] = '/';

@@ -19,10 +19,10 @@ namespace dlrun {
 
 /// Returns pyxis's form: enroot's form without the scheme, which pyxis adds itself. pyxis
 /// recognises a registry only before '#'. Returns paths and other text unchanged.
-[[nodiscard]] std::string pyxis_image(std::string_view image);
+[[nodiscard]] std::string pyxis_image_name(std::string_view image);
 
 /// Returns apptainer's form: docker://[REGISTRY/]IMAGE[:TAG] for the name of a registry's image in
 /// either form. Returns paths, file names and other text unchanged.
-[[nodiscard]] std::string apptainer_image(std::string_view image);
+[[nodiscard]] std::string apptainer_image_name(std::string_view image);
 
 }  // namespace dlrun

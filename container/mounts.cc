@@ -15,7 +15,7 @@ std::string escaped_for_fstab(std::string_view path) {
   return text;
 }
 
-std::span<const std::string_view> mount_flags() {
+std::span<const std::string_view> allowed_mount_flags() {
   static constexpr std::array<std::string_view, 24> kFlags{
       "ro",      "rw",         "nosuid",      "suid",          "nodev",        "dev",
       "noexec",  "exec",       "noatime",     "atime",         "bind",         "rbind",

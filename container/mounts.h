@@ -15,7 +15,7 @@ namespace dlrun {
 [[nodiscard]] std::string escaped_for_fstab(std::string_view path);
 
 /// Returns the allowed flags of a mount. enroot silently ignores any other flag.
-[[nodiscard]] std::span<const std::string_view> mount_flags();
+[[nodiscard]] std::span<const std::string_view> allowed_mount_flags();
 
 /// Returns one error for each source or target of a mount that the backend cannot express.
 [[nodiscard]] std::vector<ContainerProblem> mount_problems(const ContainerSpec& spec,

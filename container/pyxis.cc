@@ -39,7 +39,7 @@ namespace {
 }
 
 /// Adds the value unless the list has it.
-void add_new(std::vector<std::string>& list, std::string value) {
+void add_if_missing(std::vector<std::string>& list, std::string value) {
   if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(std::move(value));
 }
 
@@ -94,7 +94,7 @@ class Pyxis final : public ContainerBackend {
     const ContainerSpec& spec = step.spec;
     std::vector<ContainerOption> options;
     if (spec.image)
-      options.push_back({"--container-image", pyxis_image(*spec.image), "container.image"});
+      options.push_back({"--container-image", pyxis_image_name(*spec.image), "container.image"});
     if (spec.name) options.push_back({"--container-name", *spec.name, "container.name"});
     if (const auto mounts = mount_list(step, take_values(user_options, "container-mounts"));
         !mounts.empty()) {
@@ -115,9 +115,9 @@ class Pyxis final : public ContainerBackend {
          std::nullopt, "container.writable"});
     if (spec.save) options.push_back({"--container-save", *spec.save, "container.save"});
     std::vector<std::string> names;
-    for (const std::string& name : step.env_names) add_new(names, name);
+    for (const std::string& name : step.overriding_names) add_if_missing(names, name);
     for (std::string& name : take_values(user_options, "container-env"))
-      add_new(names, std::move(name));
+      add_if_missing(names, std::move(name));
     if (!names.empty())
       options.push_back(
           {"--container-env", join(names, ","), "these override the image's variables"});
@@ -135,10 +135,10 @@ class Pyxis final : public ContainerBackend {
                                                            std::vector<std::string> of_srun) {
     std::vector<std::string> mounts;
     const std::vector<Mount> all = all_mounts(step);
-    for (const Mount& mount : step.spec.mounts) add_new(mounts, mount_text(mount));
-    for (std::string& text : of_srun) add_new(mounts, std::move(text));
+    for (const Mount& mount : step.spec.mounts) add_if_missing(mounts, mount_text(mount));
+    for (std::string& text : of_srun) add_if_missing(mounts, std::move(text));
     for (const Mount& mount : std::span(all).subspan(step.spec.mounts.size()))
-      add_new(mounts, mount_text(mount));
+      add_if_missing(mounts, mount_text(mount));
     return mounts;
   }
 };

@@ -25,7 +25,7 @@ PICTURES = (".png", ".svg")
 LISTED = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "cli/OUTPUT.md", "configs/examples",
           "runtime/ENVIRONMENT.md"]
 
-made_folder = tempfile.TemporaryDirectory(prefix="dlrun-site-")
+generated_folder = tempfile.TemporaryDirectory(prefix="dlrun-site-")
 
 
 def change_outside_code(markdown, change):
@@ -133,6 +133,7 @@ def markdown_of_roff(text):
 
 
 def code(text):
+    """Returns a text of the manual page as inline code in Markdown."""
     return "`" + re.sub(r"\\([<>*_\[\]\\])", r"\1", markdown_of_roff(text)) + "`"
 
 
@@ -178,14 +179,15 @@ def on_files(files, config):
             page = path + "/index.md" if (ROOT / path).is_dir() else path
             contents[site_path(path)] = with_site_links(page_of(path), page).encode()
     for path, content in contents.items():
-        file = pathlib.Path(made_folder.name) / path
+        file = pathlib.Path(generated_folder.name) / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
-        files.append(File(path, made_folder.name, config["site_dir"], config["use_directory_urls"]))
+        files.append(File(path, generated_folder.name, config["site_dir"],
+                          config["use_directory_urls"]))
     return files
 
 
 def on_page_markdown(markdown, page, config, files):
-    if page.file.abs_src_path.startswith(made_folder.name + os.sep):
+    if page.file.abs_src_path.startswith(generated_folder.name + os.sep):
         return markdown
     return with_site_links(markdown, "docs/" + page.file.src_uri)

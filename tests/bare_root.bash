@@ -42,8 +42,8 @@ make_bare_root() {
 }
 
 # mount_bare_root ROOT: mounts the file systems that programs in the root expect, and the folder
-# $BARE_ROOT_SHARES of this machine at the same path, if it is set. The caller must have a mount
-# namespace of its own: `unshare --mount --propagation private --pid --fork`.
+# $BARE_ROOT_SHARED_FOLDER of this machine at the same path, if it is set. The caller must have a
+# mount namespace of its own: `unshare --mount --propagation private --pid --fork`.
 mount_bare_root() {
     local root=$1
     mount --bind "$root" "$root"
@@ -52,9 +52,9 @@ mount_bare_root() {
     mount --rbind /dev "$root/dev"
     mount -t tmpfs -o mode=1777,nosuid,nodev tmpfs "$root/dev/shm"
     mount -t tmpfs -o mode=755,nosuid,nodev,noexec tmpfs "$root/run" # the options of Debian
-    if [[ -n ${BARE_ROOT_SHARES-} ]]; then
-        mkdir -p "$root$BARE_ROOT_SHARES"
-        mount --rbind "$BARE_ROOT_SHARES" "$root$BARE_ROOT_SHARES"
+    if [[ -n ${BARE_ROOT_SHARED_FOLDER-} ]]; then
+        mkdir -p "$root$BARE_ROOT_SHARED_FOLDER"
+        mount --rbind "$BARE_ROOT_SHARED_FOLDER" "$root$BARE_ROOT_SHARED_FOLDER"
     fi
 }
 

@@ -4,13 +4,15 @@ file(REMOVE_RECURSE ${BINARY})
 set(header ${BINARY}/header/build_commit.h)
 file(MAKE_DIRECTORY ${BINARY}/header ${BINARY}/plain ${BINARY}/archive/cmake ${BINARY}/checkout)
 
-# Writes the header for a tree, and fails if it does not have the commit.
-function(expect tree commit what)
+# Writes the header for a tree, and fails if the header does not have the commit. The description of
+# the tree is for the message.
+function(expect_commit tree commit description)
   execute_process(COMMAND ${CMAKE_COMMAND} -DSOURCE=${BINARY}/${tree} -DOUTPUT=${header}
     -P ${SOURCE}/cmake/build_commit.cmake COMMAND_ERROR_IS_FATAL ANY)
   file(READ ${header} text)
   if(NOT text MATCHES "kBuildCommit\\[\\] = \"${commit}\";")
-    message(FATAL_ERROR "${what}: expected the commit '${commit}', but the header is\n${text}")
+    message(FATAL_ERROR
+      "${description}: expected the commit '${commit}', but the header is\n${text}")
   endif()
 endfunction()
 
@@ -28,13 +30,13 @@ function(git)
 endfunction()
 
 # The build folder can be inside the checkout of dlrun, whose commit is not that of this tree.
-expect(plain "" "a tree without git")
+expect_commit(plain "" "a tree without git")
 file(WRITE ${BINARY}/archive/cmake/archive_commit.txt "0123456789abcdef0123456789abcdef01234567\n")
-expect(archive "0123456789ab" "a tree from git archive")
+expect_commit(archive "0123456789ab" "a tree from git archive")
 file(COPY ${SOURCE}/cmake/archive_commit.txt DESTINATION ${BINARY}/plain/cmake)
 # If dlrun's own tree is from `git archive`, the copied file holds a commit.
 if(EXISTS ${SOURCE}/.git)
-  expect(plain "" "a copy of archive_commit.txt from dlrun's checkout")
+  expect_commit(plain "" "a copy of archive_commit.txt from dlrun's checkout")
 endif()
 
 git(init --quiet)
@@ -44,20 +46,20 @@ git(commit --quiet -m one)
 git(tag v9)
 git(rev-parse --short=12 HEAD)
 set(first_commit ${output})
-expect(checkout "${first_commit}" "a checkout")
+expect_commit(checkout "${first_commit}" "a checkout")
 execute_process(COMMAND touch -d 2001-01-01T12:00:00Z ${header} COMMAND_ERROR_IS_FATAL ANY)
 set(ENV{GIT_DIR} ${BINARY}/archive) # as in a git hook
-expect(checkout "${first_commit}" "a checkout that is built again")
+expect_commit(checkout "${first_commit}" "a checkout that is built again")
 unset(ENV{GIT_DIR})
 file(TIMESTAMP ${header} year "%Y" UTC)
 if(NOT year EQUAL 2001)
   message(FATAL_ERROR "the header was written again, although the commit is the same")
 endif()
 file(WRITE ${BINARY}/checkout/a.txt "two\n")
-expect(checkout "${first_commit}-dirty" "a checkout with a change")
+expect_commit(checkout "${first_commit}-dirty" "a checkout with a change")
 git(commit --quiet -a -m two)
 git(rev-parse --short=12 HEAD)
-expect(checkout "${output}" "a checkout with a new commit")
+expect_commit(checkout "${output}" "a checkout with a new commit")
 if(output STREQUAL first_commit)
   message(FATAL_ERROR "the test made no second commit")
 endif()

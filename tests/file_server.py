@@ -41,7 +41,7 @@ ELSEWHERE = {"to-ftp": "ftp://127.0.0.1/f", "to-file": "file:///etc/passwd",
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    seen = {}
+    request_counts = {}
 
     def log_message(self, *_):
         pass
@@ -52,7 +52,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").rstrip("-"))
         with open(sys.argv[2] + ".log", "a") as log:
             log.write(f"{self.path} from {start}\n")
-        number = self.seen[self.path] = self.seen.get(self.path, 0) + 1
+        number = self.request_counts.get(self.path, 0) + 1
+        self.request_counts[self.path] = number
         if fault == "silent":
             return self.wait()
         if fault.startswith("status-"):

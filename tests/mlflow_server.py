@@ -13,7 +13,7 @@ experiments and runs after each change. Files in FOLDER change the replies:
   token     each request must have this bearer token
   down      each reply has status 503
   slow      each reply takes 2 s
-  nameless  a search finds one run without its fields
+  unnamed   a search finds one run, and the reply lacks the fields of this run, such as its id
   drop      names of requests, one a line. For each line, the server does one such request, and then
             closes the connection without a reply
 """
@@ -48,8 +48,9 @@ def check(condition, message):
         raise Refused(400, "INVALID_PARAMETER_VALUE", message)
 
 
-def fields(body, **types):
-    """Returns the fields in order; refuses others, missing ones and wrong types."""
+def checked_values(body, **types):
+    """Returns the values of the fields in order. Refuses other fields, missing fields and wrong
+    types."""
     check(isinstance(body, dict), "the body is no object")
     check(set(body) == set(types), f"the fields are {sorted(body)}, not {sorted(types)}")
     for name, wanted in types.items():
@@ -67,7 +68,7 @@ def pairs(items, limit):
     check(len(items) <= limit, f"{len(items)} items are more than {limit}")
     found = {}
     for item in items:
-        key, value = fields(item, key=str, value=str)
+        key, value = checked_values(item, key=str, value=str)
         check(is_name(key) and len(value) <= 500, f"the key {key!r} or its value")
         check(key not in found, f"the key {key!r} is there twice")
         found[key] = value
@@ -82,42 +83,43 @@ def run_of(run_id):
 
 def experiment_by_name(query):
     name = query.get("experiment_name", [""])[0]
-    for number, known in STATE["experiments"].items():
+    for experiment_id, known in STATE["experiments"].items():
         if known == name:
-            return {"experiment": {"experiment_id": number, "name": name}}
+            return {"experiment": {"experiment_id": experiment_id, "name": name}}
     raise Refused(404, "RESOURCE_DOES_NOT_EXIST", f"no experiment {name!r}")
 
 
 def create_experiment(body):
-    (name,) = fields(body, name=str)
+    (name,) = checked_values(body, name=str)
     check(name, "Missing value for required parameter 'name'")
     check(len(name) <= 500, "'name' exceeds the maximum length of 500 characters")
     if name in STATE["experiments"].values():
         raise Refused(400, "RESOURCE_ALREADY_EXISTS", f"the experiment {name!r} exists")
-    number = str(len(STATE["experiments"]) + 1)
-    STATE["experiments"][number] = name
-    return {"experiment_id": number}
+    experiment_id = str(len(STATE["experiments"]) + 1)
+    STATE["experiments"][experiment_id] = name
+    return {"experiment_id": experiment_id}
 
 
 def search_runs(body):
-    numbers, condition, most = fields(body, experiment_ids=list, filter=str, max_results=int)
+    experiment_ids, condition, max_results = checked_values(body, experiment_ids=list, filter=str,
+                                                            max_results=int)
     found = re.fullmatch(r"tags\.`([^`]+)` = '([^']*)'", condition)
-    check(found and most >= 1, f"the filter {condition!r}")
-    if os.path.exists(os.path.join(FOLDER, "nameless")):
+    check(found and max_results >= 1, f"the filter {condition!r}")
+    if os.path.exists(os.path.join(FOLDER, "unnamed")):
         return {"runs": [{}]}
     tag, value = found.groups()
     runs = [{"info": {"run_id": run_id}} for run_id, run in STATE["runs"].items()
-            if run["experiment_id"] in numbers and run["tags"].get(tag) == value]
-    return {"runs": runs[:most]} if runs else {}
+            if run["experiment_id"] in experiment_ids and run["tags"].get(tag) == value]
+    return {"runs": runs[:max_results]} if runs else {}
 
 
 def create_run(body):
-    number, name, start, tags = fields(body, experiment_id=str, run_name=str, start_time=int,
-                                       tags=list)
-    if number not in STATE["experiments"]:
-        raise Refused(404, "RESOURCE_DOES_NOT_EXIST", f"no experiment {number}")
+    experiment_id, name, start, tags = checked_values(body, experiment_id=str, run_name=str,
+                                                      start_time=int, tags=list)
+    if experiment_id not in STATE["experiments"]:
+        raise Refused(404, "RESOURCE_DOES_NOT_EXIST", f"no experiment {experiment_id}")
     run_id = f"{len(STATE['runs']) + 1:032x}"
-    STATE["runs"][run_id] = {"experiment_id": number, "name": name, "start_time": start,
+    STATE["runs"][run_id] = {"experiment_id": experiment_id, "name": name, "start_time": start,
                              "status": "RUNNING", "end_time": None, "tags": pairs(tags, 100),
                              "params": {}, "metrics": []}
     return {"run": {"info": {"run_id": run_id, "status": "RUNNING"}}}
@@ -139,24 +141,25 @@ def add_metrics(run, metrics):
 
 
 def log_batch(body):
-    run_id, metrics, params, tags = fields(body, run_id=str, metrics=list, params=list, tags=list)
+    run_id, metrics, params, tags = checked_values(body, run_id=str, metrics=list, params=list,
+                                                   tags=list)
     run = run_of(run_id)
     check(len(metrics) <= 1000 and len(metrics) + len(params) + len(tags) <= 1000, "too many items")
-    lists = [fields(metric, key=str, value=(int, float), timestamp=int, step=int)
-             for metric in metrics]
-    for key, value, _, _ in lists:
+    rows = [checked_values(metric, key=str, value=(int, float), timestamp=int, step=int)
+            for metric in metrics]
+    for key, value, _, _ in rows:
         check(is_name(key) and math.isfinite(value), f"the metric {key!r}")
     params, tags = pairs(params, 100), pairs(tags, 100)
     for key, value in params.items():
         check(run["params"].get(key, value) == value, f"the parameter {key!r} has a value already")
-    add_metrics(run, lists)
+    add_metrics(run, rows)
     run["params"].update(params)
     run["tags"].update(tags)
     return {}
 
 
 def update_run(body):
-    run_id, status, end = fields(body, run_id=str, status=str, end_time=int)
+    run_id, status, end = checked_values(body, run_id=str, status=str, end_time=int)
     check(status in ("RUNNING", "FINISHED", "FAILED", "KILLED"), f"the status {status!r}")
     run_of(run_id).update({"status": status, "end_time": end})
     return {"run_info": {"run_id": run_id, "status": status}}
@@ -212,11 +215,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             os.rename(os.path.join(FOLDER, "state.json.new"), os.path.join(FOLDER, "state.json"))
             with open(sys.argv[2] + ".log", "a", encoding="utf-8") as log:
                 log.write(f"{self.command} {request} {status}\n")
-            lost = lines_of("drop")
-            if status == 200 and request in lost:
-                lost.remove(request)
+            to_drop = lines_of("drop")
+            if status == 200 and request in to_drop:
+                to_drop.remove(request)
                 with open(os.path.join(FOLDER, "drop"), "w", encoding="utf-8") as file:
-                    file.write("\n".join(lost))
+                    file.write("\n".join(to_drop))
                 self.close_connection = True
                 return
         text = (page if reply is None else json.dumps(reply)).encode()

@@ -21,7 +21,7 @@ class Damaged(Exception):
 
 
 def crc32c(data):
-    """CRC32C bit by bit: polynomial 0x1EDC6F41, reflected in and out."""
+    """Returns the CRC32C, computed bit by bit: polynomial 0x1EDC6F41, reflected in and out."""
     crc = 0xFFFFFFFF
     for byte in data:
         for bit in range(8):
@@ -38,6 +38,7 @@ def unmask(masked):
 
 
 def records(data):
+    """Yields the content of each record, whose checksums it verifies."""
     at = 0
     while at < len(data):
         if len(data) - at < 12:
@@ -58,6 +59,7 @@ def records(data):
 
 
 def varint(data, at):
+    """Returns the varint that begins at byte `at`, and the position after it."""
     value = shift = 0
     while True:
         if at >= len(data) or shift > 63:
@@ -92,7 +94,7 @@ def fields(data):
         yield number, wire, value
 
 
-def damaged_unless(condition, damage):
+def require(condition, damage):
     if not condition:
         raise Damaged(damage)
 
@@ -100,19 +102,19 @@ def damaged_unless(condition, damage):
 def summary_of(data):
     scalars = {}
     for number, wire, value in fields(data):
-        damaged_unless((number, wire) == (1, 2), "a field of Summary that is not `value`")
+        require((number, wire) == (1, 2), "a field of Summary that is not `value`")
         tag = simple = None
         for inner, inner_wire, content in fields(value):
             if inner == 1:
-                damaged_unless(inner_wire == 2, "a tag that is no text")
+                require(inner_wire == 2, "a tag that is no text")
                 tag = content.decode("utf-8")
             elif inner == 2:
-                damaged_unless(inner_wire == 5, "a simple_value that is no float")
+                require(inner_wire == 5, "a simple_value that is no float")
                 (simple,) = struct.unpack("<f", content)
             else:
                 raise Damaged(f"the field {inner} of Summary.Value")
-        damaged_unless(tag is not None and simple is not None and tag not in scalars,
-                       "a value without tag or number, or a tag that is there twice")
+        require(tag is not None and simple is not None and tag not in scalars,
+                "a value without tag or number, or a tag that is there twice")
         scalars[tag] = simple
     return scalars
 
@@ -121,10 +123,10 @@ def event_of(data):
     event = {"step": 0}
     for number, wire, value in fields(data):
         if number == 1:
-            damaged_unless(wire == 1, "a wall_time that is no double")
+            require(wire == 1, "a wall_time that is no double")
             (event["wall_time"],) = struct.unpack("<d", value)
         elif number == 2:
-            damaged_unless(wire == 0, "a step that is no varint")
+            require(wire == 0, "a step that is no varint")
             event["step"] = value - (1 << 64) if value >> 63 else value
         elif number == 3:
             event["file_version"] = value.decode("utf-8")
@@ -135,20 +137,20 @@ def event_of(data):
             event["session"] = STATUS[status]
         else:
             raise Damaged(f"the field {number} of Event")
-    damaged_unless("wall_time" in event, "an event without wall_time")
+    require("wall_time" in event, "an event without wall_time")
     return event
 
 
 def main():
-    damaged_unless(crc32c(b"123456789") == 0xE3069283, "this decoder's CRC32C is wrong")
+    require(crc32c(b"123456789") == 0xE3069283, "this decoder's CRC32C is wrong")
     for path in sys.argv[1:]:
         with open(path, "rb") as file:
             data = file.read()
         try:
             for index, record in enumerate(records(data)):
                 event = event_of(record)
-                damaged_unless((index == 0) == ("file_version" in event),
-                               "file_version is not first")
+                require((index == 0) == ("file_version" in event),
+                        "file_version is not first")
                 print(json.dumps(event))
         except (Damaged, UnicodeDecodeError, KeyError, struct.error) as error:
             sys.exit(f"{path}: {error}")

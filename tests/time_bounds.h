@@ -15,8 +15,8 @@ inline constexpr bool kWithSanitizer = false;
 #endif
 
 /// Returns the bound on processor time in seconds: limit_s, or twelve times as much in a build with
-/// a sanitizer, which makes the code slower and in which these tests are not optimised.
-constexpr double cpu_limit(double limit_s) {
+/// a sanitizer, because the sanitizer makes the code slower and such a build is not optimised.
+constexpr double cpu_limit_s(double limit_s) {
   return kWithSanitizer ? 12 * limit_s : limit_s;
 }
 

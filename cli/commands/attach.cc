@@ -14,16 +14,16 @@ namespace {
 
 struct AttachOptions {
   std::string run, node;
-  SessionWish wish;
+  SessionChoices choices;
 };
 
 Result<int> attach(Cli& cli, const AttachOptions& options) {
   TerminalReporter reporter(cli);
-  SessionWish wish = options.wish;
-  wish.has_terminal = is_input_terminal();
-  DLRUN_TRY_ASSIGN(const auto result, attach_to(cli, reporter, options.run, options.node, wish));
+  SessionChoices choices = options.choices;
+  choices.has_terminal = is_input_terminal();
+  DLRUN_TRY_ASSIGN(const auto result, attach_to(cli, reporter, options.run, options.node, choices));
   if (const auto* end = std::get_if<ForegroundEnd>(&result))
-    return exit_code_of_session(wish, *end);
+    return exit_code_of_session(choices, *end);
   const auto& planned = std::get<PlannedSession>(result);
   print_planned_call(cli, planned.script, planned.argv);
   return kExitOk;
@@ -39,9 +39,9 @@ void add_attach(CLI::App& root, Action& action) {
   command.option("RUN", options->run, kRunHelp).required();
   command.option("--node", options->node, "Node of the job to use (default: the first node)")
       .type_name("NAME");
-  command.option("COMMAND", options->wish.command,
+  command.option("COMMAND", options->choices.command,
                  "After --: the command to run instead of a shell; dlrun exits with its code");
-  command.flag("--dry-run", options->wish.is_dry_run,
+  command.flag("--dry-run", options->choices.is_dry_run,
                "Print what dlrun would do, and start nothing");
   command.calls(attach, options, action);
 }

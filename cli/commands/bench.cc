@@ -21,9 +21,9 @@
 namespace dlrun {
 namespace {
 
-/// Fails with kIo if the folder of `file` is not writable. Call before a measurement, which may
-/// take minutes.
-Result<> check_folder_of(const std::filesystem::path& file) {
+/// Fails with kIo if no file can be created in the folder of `file`. Call before a measurement,
+/// which may take minutes.
+Result<> check_folder_is_writable(const std::filesystem::path& file) {
   const auto folder = file.parent_path();
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
   return fail(Errc::kIo, "{}: {}", printable(folder.string()), errno_text(errno));
@@ -39,7 +39,7 @@ struct BenchOptions {
 
 Result<int> bench_collectives(const Cli& cli, const BenchOptions& options) {
   DLRUN_TRY_ASSIGN(auto ranks, parse_rank_counts(options.ranks));
-  if (options.svg) DLRUN_TRY(check_folder_of(cli.current_dir / *options.svg));
+  if (options.svg) DLRUN_TRY(check_folder_is_writable(cli.current_dir / *options.svg));
   CollectivesRequest request{options.operation, options.sizes, {}, std::move(ranks)};
   for (const std::string_view word : split(options.backends, ','))
     request.backends.emplace_back(word);
@@ -78,7 +78,7 @@ Result<int> bench(Cli& cli, const BenchOptions& options) {
     ScalingOptions scaling = options.scaling;
     scaling.svg = options.svg;
     scaling.json = options.json;
-    if (scaling.svg) DLRUN_TRY(check_folder_of(cli.current_dir / *scaling.svg));
+    if (scaling.svg) DLRUN_TRY(check_folder_is_writable(cli.current_dir / *scaling.svg));
     return bench_scaling(cli, scaling);
   }
   if (options.verb != "collectives" || !options.scaling.spec.file.empty())
@@ -105,7 +105,7 @@ void add_bench(CLI::App& root, Action& action) {
               "scaling: numbers of ranks on this machine, such as 1,2,4; dlrun does not use Slurm")
       .type_name("LIST");
   add_set_option(command, options->scaling.spec);
-  command.option("--runs", options->scaling.spec.runs, "scaling: folder for run directories")
+  command.option("--runs", options->scaling.spec.runs_dir, "scaling: folder for run directories")
       .type_name("DIR");
   command
       .option("--backends", options->backends,

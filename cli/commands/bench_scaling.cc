@@ -16,9 +16,10 @@
 namespace dlrun {
 namespace {
 
-/// Prints the measured rates and the rates that the model predicts for more ranks.
-Result<> show(const Cli& cli, const ScalingOptions& options, const ScalingRequest& request,
-              const MeasuredScaling& measured, const Experiment& prepared) {
+/// Prints the measured rates and the rates that the model predicts for more ranks, and writes the
+/// chart of --svg.
+Result<> report_rates(const Cli& cli, const ScalingOptions& options, const ScalingRequest& request,
+                      const MeasuredScaling& measured, const Experiment& prepared) {
   const auto& measurements = measured.measurements;
   const auto prediction = predict_for(prepared.loaded.spec, measurements);
   if (options.json) {
@@ -27,7 +28,8 @@ Result<> show(const Cli& cli, const ScalingOptions& options, const ScalingReques
     const auto tables = scaling_tables(measurements, prediction.models, prediction.modelled,
                                        prediction.modelled_work);
     print(cli, table(tables.measured));
-    if (!tables.model.empty()) print(cli, "\n{}\n{}", tables.model, table(tables.modelled));
+    if (!tables.models_text.empty())
+      print(cli, "\n{}\n{}", tables.models_text, table(tables.modelled));
     print(cli, "\n{}", bar_chart(scaling_bars(measurements, prediction.modelled)));
     print_note(
         cli,
@@ -56,12 +58,14 @@ Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
   DLRUN_TRY_ASSIGN(auto sizes, options.nodes ? parse_sizes(*options.nodes, "--nodes")
                                              : parse_sizes(*options.local, "--local"));
   TerminalReporter reporter(cli);
-  DLRUN_TRY_ASSIGN(const auto prepared, prepare(cli, reporter, options.spec,
-                                                options.local ? Target::kLocal : Target::kSlurm));
+  DLRUN_TRY_ASSIGN(const auto prepared,
+                   prepare_experiment(cli, reporter, options.spec,
+                                      options.local ? Target::kLocal : Target::kSlurm));
   DLRUN_TRY(check_can_be_scaled(prepared.loaded.spec, options.spec.file));
-  const ScalingRequest request{cli.bin_dir / "dlrun",     cli.env,           known_servers(cli),
-                               options.spec.file,         options.spec.sets, options.spec.runs,
-                               options.local.has_value(), std::move(sizes)};
+  const ScalingRequest request{cli.bin_dir / "dlrun",      cli.env,
+                               known_servers(cli),         options.spec.file,
+                               options.spec.set_arguments, options.spec.runs_dir,
+                               options.local.has_value(),  std::move(sizes)};
   const ScalingListener listener{[&cli](const std::string& text) { print_note(cli, text); },
                                  [&cli](const std::string& text) { print_warning(cli, text); },
                                  [&cli](const std::string& text) { print_error(cli, text); },
@@ -85,7 +89,7 @@ Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
   }
   const auto measured = measure_scaling(request, interrupt, listener);
   if (!measured) return result_of_failure(measured.error());
-  DLRUN_TRY(show(cli, options, request, *measured, prepared));
+  DLRUN_TRY(report_rates(cli, options, request, *measured, prepared));
   return measured->measurements.empty() ? kExitRunFailed : kExitOk;
 }
 

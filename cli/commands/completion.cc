@@ -28,7 +28,7 @@ void add_completion(CLI::App& root, Action& action) {
       if (!list->empty()) {
         if (*list != "sites" && *list != "presets")
           return fail(Errc::kUsage, "--list takes hosts, sites or presets");
-        for (const std::string& name : spec_config_names(*list, config_folders(cli)))
+        for (const std::string& name : site_or_preset_names(*list, config_folders(cli)))
           print(cli, "{}\n", name);
         return kExitOk;
       }

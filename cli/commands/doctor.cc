@@ -41,7 +41,7 @@ void print_site(const Cli& cli, const ClusterFacts& facts, const std::optional<s
     print(cli, "\nsite      {}: specs without `site` use it (dlrun site show)\n", *site);
     return;
   }
-  const std::string name = draft_name(facts);
+  const std::string name = site_draft_name(facts);
   const auto dirs = user_config_folders(cli.env);
   const std::string folder =
       dirs.empty() ? "~/.config/dlrun/sites" : (dirs.front() / "sites").string();

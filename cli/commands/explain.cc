@@ -39,7 +39,8 @@ int explain_keys(const Cli& cli, const std::vector<const KeyRow*>& rows, bool js
 
 Result<int> explain_spec(Cli& cli, const ExplainOptions& options) {
   TerminalReporter reporter(cli);
-  DLRUN_TRY_ASSIGN(const auto prepared, prepare(cli, reporter, options.spec, Target::kSlurm));
+  DLRUN_TRY_ASSIGN(const auto prepared,
+                   prepare_experiment(cli, reporter, options.spec, Target::kSlurm));
   const auto values = explain_values(prepared.loaded, prepared.plan);
   if (options.json) {
     print_json(values_json(values));
@@ -47,7 +48,7 @@ Result<int> explain_spec(Cli& cli, const ExplainOptions& options) {
   }
   std::vector<std::vector<std::string>> lines{{"KEY", "VALUE", "ORIGIN"}};
   for (const ExplainedValue& one : values)
-    lines.push_back({one.key, shortened(one.text, kValueLimit), one.where});
+    lines.push_back({one.key, shortened(one.text, kValueLimit), one.origin_text});
   print(cli, table(lines));
   return kExitOk;
 }
@@ -67,7 +68,7 @@ Result<int> explain(Cli& cli, const ExplainOptions& options) {
   const bool is_file = what.find('/') != std::string::npos || what.ends_with(".yaml") ||
                        what.ends_with(".yml") ||
                        std::filesystem::exists(cli.current_dir / what, error);
-  if (!is_file) return fail(Errc::kUsage, "{}", no_such_key(what));
+  if (!is_file) return fail(Errc::kUsage, "{}", no_such_key_message(what));
   return explain_spec(cli, options);
 }
 

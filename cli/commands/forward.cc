@@ -58,7 +58,7 @@ class ForwardPrinter final : public ForwardEvents {
   void on_answered(std::uint16_t port) override {
     print_note(cli_, fmt::format("port {} of {} answers now", port, node_));
   }
-  void on_shortage() override {
+  void on_too_few_descriptors() override {
     print_warning(cli_,
                   "this process has as many open files as it may have, so further connections "
                   "wait; `ulimit -n` shows the limit");
@@ -78,7 +78,7 @@ Result<int> forward(Cli& cli, const ForwardOptions& options) {
   DLRUN_TRY_ASSIGN(const auto ports, parse_forwarded_ports(options.ports));
   DLRUN_TRY_ASSIGN(const auto run, find_run_to_enter(cli, options.run));
   DLRUN_TRY_ASSIGN(const auto status, RunInspector(cli.env, known_servers(cli)).inspect(run.path));
-  DLRUN_TRY_ASSIGN(const auto target, job_target(cli.env, run, status, options.node));
+  DLRUN_TRY_ASSIGN(const auto target, target_without_cpus(cli.env, run, status, options.node));
   const auto runs_dir = runs_folder_of(run.path);
   if (const auto warning = warning_about_runs_folder(runs_dir)) print_warning(cli, *warning);
   DLRUN_TRY_ASSIGN(const auto agent, stage_agent(cli, runs_dir));
@@ -86,7 +86,7 @@ Result<int> forward(Cli& cli, const ForwardOptions& options) {
                    listen_for(cli.env, ports, options.socket,
                               [&cli](const std::string& text) { print_warning(cli, text); }));
   ForwardPrinter printer(cli, listeners.all, target.node);
-  const auto step = relay_step(target, agent.string(), options.any_user);
+  const auto step = relay_command(target, agent.string(), options.any_user);
   DLRUN_TRY_ASSIGN(const auto end, forward_ports(step, cli.env, listeners.all, printer));
   if (end.signal != 0) return kExitInterrupted;
   DLRUN_TRY_ASSIGN(const auto state,

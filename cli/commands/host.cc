@@ -37,12 +37,12 @@ Result<int> list_hosts(const Cli& cli, bool json) {
     const bool is_open = ssh.is_open();
     Json entry;
     entry["name"] = name;
-    entry["ssh"] = host->ssh;
+    entry["ssh"] = host->ssh_destination;
     entry["root"] = host->root;
     entry["connected"] = is_open;
     entry["file"] = host->source;
     all.push_back(std::move(entry));
-    rows.push_back({name, host->ssh, host->root, is_open ? "open" : ""});
+    rows.push_back({name, host->ssh_destination, host->root, is_open ? "open" : ""});
   }
   if (json) {
     print_json(all);
@@ -61,8 +61,9 @@ Result<int> check_host(const Cli& cli, const Ssh& ssh) {
   DLRUN_TRY(ssh.open());
   DLRUN_TRY_ASSIGN(const bool is_new, ensure_installed(cli, ssh, true));
   DLRUN_TRY_ASSIGN(const auto answer, ask_host(cli, ssh, {"--version"}));
-  print(cli, "{}  ssh {}, dlrun {} in {}{}\n", styled(Style::kBold, host.name), host.ssh,
-        answer.end.version, program_on_host(cli, host), is_new ? " (copied now)" : "");
+  print(cli, "{}  ssh {}, dlrun {} in {}{}\n", styled(Style::kBold, host.name),
+        host.ssh_destination, answer.end.version, program_on_host(cli, host),
+        is_new ? " (copied now)" : "");
   for (const std::string& command : unanswered_commands(cli.env, host.name))
     print(cli, "  submission without an answer: dlrun {}\n", command);
   return kExitOk;

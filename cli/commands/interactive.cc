@@ -14,18 +14,18 @@ namespace {
 
 struct InteractiveOptions {
   SpecOptions spec;
-  SessionWish wish;
+  SessionChoices choices;
   std::optional<std::size_t> point;
 };
 
 Result<int> interact(Cli& cli, const InteractiveOptions& options) {
   TerminalReporter reporter(cli);
-  SessionWish wish = options.wish;
-  wish.has_terminal = is_input_terminal();
+  SessionChoices choices = options.choices;
+  choices.has_terminal = is_input_terminal();
   DLRUN_TRY_ASSIGN(const auto result,
-                   run_interactive(cli, reporter, options.spec, options.point, wish));
+                   run_interactive(cli, reporter, options.spec, options.point, choices));
   if (const auto* end = std::get_if<ForegroundEnd>(&result))
-    return exit_code_of_session(wish, *end);
+    return exit_code_of_session(choices, *end);
   const auto& planned = std::get<PlannedSession>(result);
   print_planned_call(cli, planned.script, planned.argv);
   return kExitOk;
@@ -40,14 +40,14 @@ void add_interactive(CLI::App& root, Action& action) {
       "Open a shell, or run a command, on the first node of a new allocation, in the job's "
       "environment and container");
   add_spec_options(command, options->spec);
-  command.option("COMMAND", options->wish.command,
+  command.option("COMMAND", options->choices.command,
                  "After --: the command to run instead of a shell; dlrun exits with its code");
   command
       .option("--point", options->point,
               "Point of a sweep whose environment to use, counted from 0")
       .type_name("N")
       .non_negative();
-  command.flag("--dry-run", options->wish.is_dry_run,
+  command.flag("--dry-run", options->choices.is_dry_run,
                "Print what dlrun would do, and start nothing");
   command.calls(interact, options, action);
 }

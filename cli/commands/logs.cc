@@ -42,10 +42,10 @@ Result<bool> print_one_log(const Cli& cli, RunInspector& inspector, const IndexE
                    open_run_log(inspector, run, {rank, options.attempt, options.component}));
   if (options.tail) reader.start_at_tail(*options.tail);
   LogOutput output(options.is_raw, cli.colour_out);
-  LineLabeler labels(label);
+  LineLabeler labeler(label);
   for (bool has_output = false;; has_output = true) {
     DLRUN_TRY_ASSIGN(const auto bytes, reader.read_more());
-    const std::string shown = bytes.empty() ? labels.finish() : labels.pass(bytes);
+    const std::string shown = bytes.empty() ? labeler.finish() : labeler.label_lines(bytes);
     if (!shown.empty() && !output.print(shown)) return fail(Errc::kIo, "");  // reported at exit
     if (bytes.empty()) return has_output;
   }
@@ -54,8 +54,8 @@ Result<bool> print_one_log(const Cli& cli, RunInspector& inspector, const IndexE
 /// Prints a note about a run whose log is empty: the name of its error file, if that file has text;
 /// otherwise that there is no output yet, if the run has not ended.
 void explain_empty_log(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
-                       bool is_rank) {
-  if (const auto errors = is_rank ? std::nullopt : error_log_with_text(run)) {
+                       bool is_rank_log) {
+  if (const auto errors = is_rank_log ? std::nullopt : error_log_with_text(run)) {
     print_note(cli, fmt::format("{}: the output is empty; the errors of the job are in {}", run.id,
                                 printable(errors->string())));
     return;
@@ -73,22 +73,22 @@ Result<int> print_log(const Cli& cli, const IndexEntry& run, const LogsOptions& 
   if (options.ranks.empty()) {
     DLRUN_TRY_ASSIGN(const bool has_output,
                      print_one_log(cli, inspector, run, options, std::nullopt, ""));
-    if (!has_output && needs_note) explain_empty_log(cli, inspector, run, /*is_rank=*/false);
+    if (!has_output && needs_note) explain_empty_log(cli, inspector, run, /*is_rank_log=*/false);
     return kExitOk;
   }
-  const bool is_one = options.ranks.size() == 1;
+  const bool is_single_rank = options.ranks.size() == 1;
   bool any_output = false, any_missing = false;
   for (const std::int64_t rank : options.ranks) {
-    const auto printed =
-        print_one_log(cli, inspector, run, options, rank, is_one ? "" : label_of_rank(rank));
+    const auto printed = print_one_log(cli, inspector, run, options, rank,
+                                       is_single_rank ? "" : label_of_rank(rank));
     const bool is_missing = !printed && printed.error().code == Errc::kNotFound;
-    if (!printed && (is_one || !is_missing)) return tl::unexpected(printed.error());
+    if (!printed && (is_single_rank || !is_missing)) return tl::unexpected(printed.error());
     if (is_missing) print_note(cli, printed.error().message);
     any_missing = any_missing || is_missing;
     any_output = any_output || (printed && *printed);
   }
   if (!any_output && !any_missing && needs_note)
-    explain_empty_log(cli, inspector, run, /*is_rank=*/true);
+    explain_empty_log(cli, inspector, run, /*is_rank_log=*/true);
   return kExitOk;
 }
 
@@ -96,9 +96,9 @@ Result<int> print_log(const Cli& cli, const IndexEntry& run, const LogsOptions& 
 Result<int> print_logs_of_points(const Cli& cli, const IndexEntry& run, LogsOptions options) {
   if (options.follow)
     return fail(Errc::kUsage, "{0}: is a sweep; -f follows one point: dlrun logs -f {0}/0", run.id);
-  DLRUN_TRY_ASSIGN(const auto points, runs_of(run));
-  constexpr std::size_t kLines = 10;
-  if (!options.tail) options.tail = kLines;
+  DLRUN_TRY_ASSIGN(const auto points, single_runs_of(run));
+  constexpr std::size_t kDefaultTail = 10;
+  if (!options.tail) options.tail = kDefaultTail;
   for (const IndexEntry& point : points) {
     print(cli, "==> {} <==\n", point.id);
     flush_output();

@@ -48,7 +48,7 @@ Result<int> list(Cli& cli, const LsOptions& options) {
   if (list.hidden > 0)
     print_note(cli, fmt::format("{} older run{} not shown; --all shows all runs", list.hidden,
                                 list.hidden == 1 ? " is" : "s are"));
-  relay_notices_in_background(cli.env, list.with_events);
+  relay_notices_in_background(cli.env, list.runs_with_events);
   if (list.unreachable_reason.empty()) return kExitOk;
   print_error(cli, fmt::format("states with '?' are only the last known ones; the reason: {}",
                                list.unreachable_reason));

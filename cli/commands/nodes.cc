@@ -65,7 +65,7 @@ void add_nodes(CLI::App& root, Action& action) {
   command.option("SPEC", options->spec.file,
                  "Spec that names the file of bad nodes (health.known_bad)");
   command
-      .option("--runs", options->spec.runs,
+      .option("--runs", options->spec.runs_dir,
               "Runs folder with the file of bad nodes (default: $DLRUN_RUNS, else the folder of "
               "the site, else ./runs)")
       .type_name("DIR");

@@ -37,12 +37,12 @@ Result<std::vector<IndexEntry>> chosen_runs(const Cli& cli, const NotifyOptions&
 Result<int> relay(const Cli& cli, const std::vector<IndexEntry>& runs, SendBy by) {
   const auto report = relay_notices(cli.env, runs, by);
   print_note(cli, fmt::format("{} message{} sent", report.sent, report.sent == 1 ? "" : "s"));
-  const auto left = report.waiting + report.unconfirmed + report.refused;
-  if (left == 0) return kExitOk;
+  const auto unsent = report.waiting + report.unconfirmed + report.refused;
+  if (unsent == 0) return kExitOk;
   print_error(
       cli, fmt::format(
                "{}{} message{} not sent; `dlrun notify` lists them{}",
-               report.problem.empty() ? "" : report.problem + "; ", left, left == 1 ? "" : "s",
+               report.problem.empty() ? "" : report.problem + "; ", unsent, unsent == 1 ? "" : "s",
                by == SendBy::kWebhooks
                    ? ". `dlrun notify --relay RUN` also runs the command of a run (notify.command)"
                    : ""));
@@ -58,7 +58,7 @@ Result<int> notify(Cli& cli, const NotifyOptions& options) {
     const bool runs_commands = !options.runs.empty() && !options.webhooks;
     return relay(cli, runs, runs_commands ? SendBy::kWebhooksAndCommands : SendBy::kWebhooks);
   }
-  const auto notices = listed_notices(runs);
+  const auto notices = read_notices(runs);
   if (options.json) {
     print_json(notices_json(notices));
     return kExitOk;
@@ -68,7 +68,7 @@ Result<int> notify(Cli& cli, const NotifyOptions& options) {
     return kExitOk;
   }
   std::vector<std::vector<std::string>> rows = {{"RUN", "TIME", "EVENT", "WAY", "STATE"}};
-  for (const ListedNotice& one : notices)
+  for (const NoticeOfRun& one : notices)
     rows.push_back({one.run, one.queued.notice.time.substr(0, 16), one.queued.notice.occasion,
                     one.queued.way, one.queued.state});
   print(cli, table(rows));

@@ -26,14 +26,14 @@ Result<int> pull_run(Cli& cli, const PullOptions& options) {
   DLRUN_TRY_ASSIGN(const auto ssh, ssh_for_command(cli, name));
   DLRUN_TRY(ssh.open());
   DLRUN_TRY(ensure_installed(cli, ssh, false));
-  DLRUN_TRY_ASSIGN(const auto found, find_on_host(cli, ssh, options.run));
+  DLRUN_TRY_ASSIGN(const auto found, find_run_on_host(cli, ssh, options.run));
   FilePull request;
   request.host = name;
   request.from = found.path;
   request.to = cli.current_dir / (options.to.empty() ? found.copy_name : options.to);
   request.pattern = options.pattern;
   request.own_program = cli.bin_dir / "dlrun";
-  DLRUN_TRY_ASSIGN(const auto files, pull(request, ssh.env()));
+  DLRUN_TRY_ASSIGN(const auto files, pull_files(request, ssh.env()));
   for (const std::string& file : files) print(cli, "{}\n", file);
   print_note(cli, fmt::format("{} file{} copied to {}", files.size(), files.size() == 1 ? "" : "s",
                               printable(request.to.lexically_normal().string())));

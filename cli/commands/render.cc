@@ -69,9 +69,10 @@ Result<int> render(Cli& cli, const RenderOptions& options) {
   // A missing agent is only a warning: the printed script is correct, but it cannot run before the
   // agent is installed.
   const bool is_agentless = prepared.plan.agent.empty();
-  if (auto staged = is_agentless ? Result<>()
-                                 : place_tools(cli, reporter, prepared.plan.runs_dir,
-                                               prepared.plan.uses_trainer());
+  if (auto staged = is_agentless
+                        ? Result<>()
+                        : check_place_and_stage_tools(cli, reporter, prepared.plan.runs_dir,
+                                                      prepared.plan.uses_trainer());
       !staged) {
     print_warning(
         cli, fmt::format("the script's dlrun-agent could not be installed in the runs folder: {}",

@@ -27,7 +27,7 @@ Result<int> resubmit_run(Cli& cli, const ResubmitOptions& options) {
                    resubmit(cli, reporter, inspector, options.run, options.force,
                             submission_token ? &*submission_token : nullptr));
   submission_token.reset();  // releases the lock of the token, because --watch may take days
-  return print_submitted(cli, inspector, submitted, options.output);
+  return print_and_watch(cli, inspector, submitted, options.output);
 }
 
 }  // namespace

@@ -46,8 +46,8 @@ Result<int> show(const Cli& cli, const SiteOptions& options) {
   TerminalReporter reporter(cli);
   const auto dirs = config_folders(cli);
   const std::string here = site_here(cli, reporter);
-  DLRUN_TRY_ASSIGN(const auto site,
-                   site_of_word(options.name.empty() ? here : options.name, cli.current_dir, dirs));
+  DLRUN_TRY_ASSIGN(const auto site, site_of_name_or_file(options.name.empty() ? here : options.name,
+                                                         cli.current_dir, dirs));
   const SiteProfile& profile = site.profile;
   print_diagnostics(cli, site.problems);
   const int code = site.problems.empty() ? kExitOk : kExitUsage;

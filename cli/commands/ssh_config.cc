@@ -39,7 +39,7 @@ Result<int> print_config(const Cli& cli, const IndexEntry& run, const AttachTarg
   DLRUN_TRY_ASSIGN(const auto block, ssh_config_text(host, keys));
   print_document(block);
   print_note(cli, fmt::format("put this into ~/.ssh/config, then: ssh {}", host.name));
-  if (!plan.container.empty() || !plan.entrance.words.empty()) {
+  if (!plan.container.empty() || !plan.enter_script.words.empty()) {
     print_note(cli, fmt::format("the ranks run in a container, and ssh sessions run outside it, on "
                                 "the node; to enter the container: dlrun attach {}",
                                 run.id));
@@ -69,9 +69,9 @@ Result<int> ssh_config(Cli& cli, const SshConfigOptions& options) {
   }
   DLRUN_TRY_ASSIGN(const auto run, find_run_to_enter(cli, options.run));
   DLRUN_TRY_ASSIGN(const auto status, RunInspector(cli.env, known_servers(cli)).inspect(run.path));
-  DLRUN_TRY_ASSIGN(const auto target, options.connect
-                                          ? target_with_cpus(cli.env, run, status, options.node)
-                                          : job_target(cli.env, run, status, options.node));
+  DLRUN_TRY_ASSIGN(const auto target,
+                   options.connect ? target_with_cpus(cli.env, run, status, options.node)
+                                   : target_without_cpus(cli.env, run, status, options.node));
   DLRUN_TRY_ASSIGN(const auto agent, stage_agent(cli, runs_folder_of(run.path)));
   DLRUN_TRY_ASSIGN(const auto keys, ensure_ssh_keys(cli.env, run.path, ssh_host_name(run.id, "")));
   return options.connect ? connect(cli, run, status, target, keys, agent)

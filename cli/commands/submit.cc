@@ -47,15 +47,15 @@ void show(const Cli& cli, const DryRun& dry_run) {
                               printable((dry_run.run / "job.sh").string())));
   if (const auto& chain = job.settings.chain)
     print_note(cli, fmt::format("would submit {} follow-up job{} after it (retry.chain)",
-                                chain->jobs - 1, chain->jobs == 2 ? "" : "s"));
+                                chain->job_count - 1, chain->job_count == 2 ? "" : "s"));
   if (dry_run.sweep) print_note(cli, points_and_cost_text(*dry_run.sweep));
   if (const auto hours = cost_text(job.requests.requested); !dry_run.sweep && !hours.empty())
     print_note(cli, hours);
   print_note(cli, "nothing was written or submitted (--dry-run)");
 }
 
-void show(const Cli& cli, const Verdict& verdict) {
-  print(cli, "{}\n", verdict.answer);
+void show(const Cli& cli, const TestOnlyAnswer& result) {
+  print(cli, "{}\n", result.answer);
 }
 
 void show(const Cli& cli, const Searched& searched) {
@@ -66,7 +66,7 @@ void show(const Cli& cli, const Searched& searched) {
 /// Prints each kind of result of submit_spec(), and returns the exit code.
 struct ResultPrinter {
   Result<int> operator()(const Submitted& submitted) const {
-    return print_submitted(cli, inspector, submitted, output);
+    return print_and_watch(cli, inspector, submitted, output);
   }
   template <typename Other>
   Result<int> operator()(const Other& result) const {
@@ -103,7 +103,7 @@ Result<int> print_chain(Cli& cli, RunInspector& inspector, const SubmittedChain&
     OutputOptions output = options;
     const bool is_last = chain.submitted.size() == wanted && &submitted == &chain.submitted.back();
     output.watch = options.watch && is_last;
-    DLRUN_TRY_ASSIGN(code, print_submitted(cli, inspector, submitted, output));
+    DLRUN_TRY_ASSIGN(code, print_and_watch(cli, inspector, submitted, output));
     if (code != kExitOk) return code;
   }
   if (!chain.failure) return code;
@@ -118,11 +118,11 @@ Result<int> submit_with_rehearsal(Cli& cli, const SubmitOptions& options) {
     return fail(Errc::kUsage,
                 "--rehearse submits two jobs; it cannot be combined with --dry-run, --test-only, "
                 "--in or --continue");
-  DLRUN_TRY_ASSIGN(const auto wish, parse_rehearsal(*options.rehearsal));
+  DLRUN_TRY_ASSIGN(const auto choices, parse_rehearsal(*options.rehearsal));
   TerminalReporter reporter(cli);
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto chain,
-                   submit_rehearsed(cli, reporter, inspector, options.spec, wish));
+                   submit_run_and_rehearsal(cli, reporter, inspector, options.spec, choices));
   return print_chain(cli, inspector, chain, 2, options.output);
 }
 

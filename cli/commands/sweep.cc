@@ -38,7 +38,7 @@ void print_table(const Cli& cli, const IndexEntry& run, const SweepTable& sweep)
 }
 
 Result<int> tabulate(Cli& cli, const SweepOptions& options) {
-  DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.table.named));
+  DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.table.run_argument));
   DLRUN_TRY_ASSIGN(const auto sweep, sweep_table(cli.env, known_servers(cli), run, options.table));
   if (options.table.wants_json) {
     print_json(sweep.json);
@@ -56,7 +56,7 @@ Result<int> tabulate(Cli& cli, const SweepOptions& options) {
 void add_sweep(CLI::App& root, Action& action) {
   auto options = std::make_shared<SweepOptions>();
   Subcommand command(root, "sweep", "List the points of a sweep and their results, best first");
-  command.option("RUN", options->table.named, kRunHelp).required();
+  command.option("RUN", options->table.run_argument, kRunHelp).required();
   command
       .option(
           "--sort", options->table.sort,

@@ -26,11 +26,11 @@ Result<int> track(Cli& cli, const TrackOptions& options) {
   for (const TrackedRun& one : tracked) {
     if (one.report.is_complete) {
       print(cli, "{}: the server has the whole record; {} values were sent now (MLflow run {})\n",
-            one.run, one.report.values, one.report.run_id);
+            one.run, one.report.values_sent, one.report.run_id);
     } else {
       is_complete = false;
       print_error(cli, fmt::format("{}: track.mlflow: {}; {} values were sent now", one.run,
-                                   one.report.problem, one.report.values));
+                                   one.report.problem, one.report.values_sent));
     }
   }
   return is_complete ? kExitOk : kExitFault;

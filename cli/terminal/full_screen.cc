@@ -18,11 +18,11 @@
 namespace dlrun {
 namespace {
 
-constexpr std::array<int, 5> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGWINCH};
+constexpr std::array<int, 5> kWaitedSignals = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGWINCH};
 constexpr std::array<int, 6> kDeadlySignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT};
 
-// kEnter selects the alternate screen, hides the cursor and disables wrapping. kLeave undoes all of
-// these.
+// kEnter selects the alternate screen, hides the cursor, disables wrapping and clears the screen.
+// kLeave restores the screen, the cursor and wrapping.
 constexpr std::string_view kEnter = "\033[?1049h\033[?25l\033[?7l\033[2J";
 constexpr std::string_view kLeave = "\033[?7h\033[?25h\033[?1049l";
 
@@ -45,7 +45,7 @@ void set_deadly_signal_handlers(void (*handler)(int)) {
 sigset_t waited_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : kSignals) sigaddset(&set, signal);
+  for (const int signal : kWaitedSignals) sigaddset(&set, signal);
   return set;
 }
 
@@ -123,7 +123,7 @@ void FullScreen::draw(const std::vector<Text>& lines, bool colour) {
   std::ignore = write_all(STDOUT_FILENO, text);
 }
 
-FullScreen::Event FullScreen::on_signals() {
+FullScreen::Event FullScreen::handle_signals() {
   Event event = Event::kNone;
   signalfd_siginfo info{};
   while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
@@ -145,15 +145,16 @@ FullScreen::Event FullScreen::on_signals() {
 }
 
 FullScreen::Event FullScreen::wait(std::chrono::milliseconds limit) {
-  std::array<pollfd, 2> waits{pollfd{signals_.get(), POLLIN, 0}, pollfd{STDIN_FILENO, POLLIN, 0}};
-  if (::poll(waits.data(), waits.size(), static_cast<int>(limit.count())) <= 0) return Event::kNone;
-  if ((waits[0].revents & POLLIN) != 0) {
-    if (const Event event = on_signals(); event != Event::kNone) return event;
+  std::array<pollfd, 2> polled{pollfd{signals_.get(), POLLIN, 0}, pollfd{STDIN_FILENO, POLLIN, 0}};
+  if (::poll(polled.data(), polled.size(), static_cast<int>(limit.count())) <= 0)
+    return Event::kNone;
+  if ((polled[0].revents & POLLIN) != 0) {
+    if (const Event event = handle_signals(); event != Event::kNone) return event;
   }
-  if ((waits[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
+  if ((polled[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
     std::array<char, 64> keys{};
     const ssize_t got = ::read(STDIN_FILENO, keys.data(), keys.size());
-    if (got <= 0 && (waits[1].revents & (POLLHUP | POLLERR)) != 0)
+    if (got <= 0 && (polled[1].revents & (POLLHUP | POLLERR)) != 0)
       return Event::kQuit;  // the terminal is gone
     const auto typed =
         std::string_view(keys.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));

@@ -56,7 +56,7 @@ class FullScreen {
       : before_(before), mask_before_(mask_before), signals_(std::move(signals)) {}
   void enter();
   void leave();
-  [[nodiscard]] Event on_signals();
+  [[nodiscard]] Event handle_signals();
 
   termios before_{};
   sigset_t mask_before_{};  ///< the signals that were blocked before

@@ -61,7 +61,7 @@ std::size_t character_length(char first) {
 
 }  // namespace
 
-std::string LogFilter::filtered(std::string_view bytes, bool is_last) {
+std::string LogFilter::filter_bytes(std::string_view bytes, bool is_last) {
   std::string shown;
   shown.reserve(bytes.size());
   while (!bytes.empty()) {
@@ -104,11 +104,11 @@ std::string LogFilter::filtered(std::string_view bytes, bool is_last) {
 }
 
 std::string LogFilter::pass(std::string_view bytes) {
-  return filtered(std::exchange(waiting_, {}).append(bytes), false);
+  return filter_bytes(std::exchange(waiting_, {}).append(bytes), false);
 }
 
 std::string LogFilter::finish() {
-  std::string shown = filtered(std::exchange(waiting_, {}), true);
+  std::string shown = filter_bytes(std::exchange(waiting_, {}), true);
   if (std::exchange(is_coloured_, false)) shown += kNoColours;
   return shown;
 }

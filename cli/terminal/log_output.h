@@ -26,7 +26,9 @@ class LogFilter {
   [[nodiscard]] std::string finish();
 
  private:
-  [[nodiscard]] std::string filtered(std::string_view bytes, bool is_last);
+  /// Returns the text to show for the bytes. Keeps incomplete bytes at the end in waiting_, unless
+  /// `is_last`: no bytes follow.
+  [[nodiscard]] std::string filter_bytes(std::string_view bytes, bool is_last);
 
   bool colour_;
   bool is_coloured_ = false;

@@ -97,10 +97,10 @@ bool is_reader_gone() {
   return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
 }
 
-Result<> print_or_fail(const std::function<void()>& print, const std::string& instead) {
+Result<> print_or_fail(const std::function<void()>& print, const std::string& facts) {
   print();
   if (!finish_output())
-    return fail(Errc::kIo, "standard output could not be written whole: {}", instead);
+    return fail(Errc::kIo, "standard output could not be written whole: {}", facts);
   return {};
 }
 

@@ -61,10 +61,9 @@ bool flush_output();
 /// caller then reports no error.
 [[nodiscard]] bool is_reader_gone();
 
-/// Calls `print`. If standard output fails, fails with kIo and a message that contains `instead`:
-/// the facts that the user always needs, such as the id of the queued job.
-[[nodiscard]] Result<> print_or_fail(const std::function<void()>& print,
-                                     const std::string& instead);
+/// Calls `print`. If standard output fails, fails with kIo and a message that contains `facts`:
+/// what the user always needs to know, such as the id of the queued job.
+[[nodiscard]] Result<> print_or_fail(const std::function<void()>& print, const std::string& facts);
 
 /// Each function returns true if its stream is a terminal.
 [[nodiscard]] bool is_output_terminal();

@@ -22,9 +22,9 @@ Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istre
         return fail(Errc::kInterrupted, "no answer: nothing is written");
       }
       const std::string answer(trim(line));
-      const auto taken = answer.empty() ? Result<>() : question->take(answer);
-      if (!taken) say(text("  {}\n", taken.error().message));
-      is_answered = taken.has_value();
+      const auto stored = answer.empty() ? Result<>() : question->store(answer);
+      if (!stored) say(text("  {}\n", stored.error().message));
+      is_answered = stored.has_value();
     }
   }
   return {};

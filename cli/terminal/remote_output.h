@@ -24,7 +24,7 @@ class RemoteOutput final : public HostOutput {
 
  private:
   const Cli& cli_;
-  LogFilter out_, err_;
+  LogFilter out_filter_, err_filter_;
   bool filters_stdout_, filters_stderr_;
 };
 

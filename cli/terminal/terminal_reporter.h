@@ -29,10 +29,10 @@ class TerminalReporter final : public Reporter {
 
  private:
   const Cli& cli_;
-  std::optional<ProgressLine> line_;  ///< set while a download is in progress
-  std::string what_;
-  std::chrono::steady_clock::time_point began_;
-  bool is_wait_shown_ = false;  ///< the wait for another dlrun has been reported
+  std::optional<ProgressLine> line_;             ///< set while a download is in progress
+  std::string what_;                             ///< the download that line_ shows
+  std::chrono::steady_clock::time_point began_;  ///< the time when line_ first showed what_
+  bool is_wait_shown_ = false;                   ///< the wait for another dlrun has been reported
 };
 
 }  // namespace dlrun

@@ -84,7 +84,7 @@ void HeadLines::add_detail() {
 
 void HeadLines::add_sweep_bar() {
   if (!status_.sweep) return;
-  const EndedShare ended = share_of_ended_points(*status_.sweep);
+  const EndedPoints ended = count_ended_points(*status_.sweep);
   const std::size_t width = std::min<std::size_t>(40, columns_ > 50 ? columns_ - 45 : 10);
   lines_.push_back(
       line().add(" ").add(bar(ended.fraction, width), Style::kGreen).add("  " + ended.text).text());

@@ -48,7 +48,7 @@ Command command_of(const Env& env, const std::filesystem::path& trainer,
 
 /// Returns the reason of a failed measurement: the trainer's first error message, else the first
 /// line of standard error, else the exit code.
-std::string reason_of(const Finished& finished) {
+std::string reason_of(const FinishedCommand& finished) {
   for (const std::string_view line : split(finished.err, '\n')) {
     if (const auto at = line.find("dlrun-trainer: "); at != std::string_view::npos)
       return std::string(trim(line.substr(at + std::string_view("dlrun-trainer: ").size())));
@@ -57,8 +57,10 @@ std::string reason_of(const Finished& finished) {
   return first.empty() ? fmt::format("exit code {}", finished.exit_code) : std::string(first);
 }
 
-Result<> read_measurements(const std::string& text, const std::string& backend,
-                           CollectiveMeasurements& measurements) {
+/// Reads the lines that `dlrun-trainer collectives` has printed, and appends one measurement for
+/// each line of JSON.
+Result<> append_measurements(const std::string& text, const std::string& backend,
+                             CollectiveMeasurements& measurements) {
   for (const std::string_view line : split(text, '\n')) {
     if (!line.starts_with('{')) continue;
     const Json json = parse_json<Json>(line);
@@ -73,7 +75,8 @@ Result<> read_measurements(const std::string& text, const std::string& backend,
   return {};
 }
 
-/// Measures one backend. Returns the reason if the backend is left out; nullopt if it was measured.
+/// Measures one backend and appends its measurements. Returns the reason if the backend is left
+/// out; nullopt if it was measured.
 Result<std::optional<std::string>> measure_one(const Command& command, const std::string& backend,
                                                CollectiveMeasurements& measurements) {
   const auto finished = run_command(command);
@@ -82,7 +85,7 @@ Result<std::optional<std::string>> measure_one(const Command& command, const std
     return tl::unexpected(finished.error());
   }
   if (finished->exit_code == 0) {
-    DLRUN_TRY(read_measurements(finished->out, backend, measurements));
+    DLRUN_TRY(append_measurements(finished->out, backend, measurements));
     return std::nullopt;
   }
   if (finished->signal == SIGINT) return fail(Errc::kInterrupted, "interrupted");
@@ -119,7 +122,7 @@ Result<MeasuredCollectives> measure_collectives(
     const Env& env, const std::filesystem::path& trainer, const CollectivesRequest& request,
     const std::function<void(const LeftOutBackend&)>& on_left_out) {
   MeasuredCollectives measured;
-  for (const int ranks : request.ranks) {
+  for (const int ranks : request.rank_counts) {
     for (const std::string& backend : request.backends) {
       DLRUN_TRY_ASSIGN(auto reason, measure_one(command_of(env, trainer, request, backend, ranks),
                                                 backend, measured.measurements));

@@ -38,7 +38,7 @@ struct CollectivesRequest {
   std::string operation;              ///< all_reduce, broadcast, all_gather or reduce_scatter
   std::string sizes;                  ///< bytes: "8,64K,16M", or "8..16M" in factors of 4
   std::vector<std::string> backends;  ///< mpi, gloo, shm, nccl
-  std::vector<int> ranks;             ///< numbers of ranks
+  std::vector<int> rank_counts;       ///< each is a number of ranks
 };
 
 struct MeasuredCollectives {
@@ -60,7 +60,7 @@ struct MeasuredCollectives {
 
 /// Returns this machine's name; "this machine" if it has none.
 [[nodiscard]] std::string host_name();
-/// Returns the number of this machine's processors.
+/// Returns the number of this machine's processors that are online.
 [[nodiscard]] long processors_online();
 
 /// Returns the JSON of `dlrun bench collectives --json`; cli/OUTPUT.md documents it.

@@ -16,10 +16,10 @@ namespace {
 
 constexpr double kPanelWidth = 380;
 constexpr double kPanelHeight = 230;
-constexpr double kLeft = 62;
-constexpr double kTop = 58;
+constexpr double kLeftMargin = 62;
+constexpr double kTopMargin = 58;
 constexpr double kGap = 78;
-constexpr double kRight = 24;
+constexpr double kRightMargin = 24;
 constexpr std::array kColours{"#0072b2", "#d55e00", "#009e73",
                               "#cc79a7", "#e69f00", "#56b4e9"};  // the colours of Okabe and Ito
 
@@ -43,19 +43,20 @@ struct Panel {
   std::string title;
   int ranks = 0;  ///< number of ranks
   ValueOf value_of;
-  Range values, sizes;  ///< ranges of the axes
+  Range value_range, size_range;  ///< ranges of the axes
   [[nodiscard]] double x_of(std::uint64_t bytes) const {
-    return x + svg::log_position(static_cast<double>(bytes), sizes.low, sizes.high) * kPanelWidth;
+    return x + svg::log_position(static_cast<double>(bytes), size_range.low, size_range.high) *
+                   kPanelWidth;
   }
   [[nodiscard]] double y_of(double value) const {
-    return y + (1 - svg::log_position(value, values.low, values.high)) * kPanelHeight;
+    return y + (1 - svg::log_position(value, value_range.low, value_range.high)) * kPanelHeight;
   }
 };
 
 std::string axes_of(const Panel& panel, const std::vector<std::uint64_t>& sizes) {
   std::string drawn =
       svg::text({{"x", panel.x}, {"y", panel.y - 8}, {"class", "title"}}, panel.title) + "\n";
-  for (double tick = panel.values.low; tick <= panel.values.high * 1.001; tick *= 10)
+  for (double tick = panel.value_range.low; tick <= panel.value_range.high * 1.001; tick *= 10)
     drawn +=
         svg::grid_line(panel.x, panel.x + kPanelWidth, panel.y_of(tick), fmt::format("{:g}", tick));
   const std::size_t label_interval = sizes.size() / 6 + 1;
@@ -106,7 +107,7 @@ std::string legend(const std::vector<std::string>& backends, double right) {
 }  // namespace
 
 std::string collectives_svg(const CollectiveMeasurements& measurements, const std::string& title) {
-  const auto ranks = rank_counts_of(measurements);
+  const auto rank_counts = rank_counts_of(measurements);
   const std::array<ValueOf, 2> values{
       [](const CollectiveMeasurement& m) { return m.microseconds; },
       [](const CollectiveMeasurement& m) { return m.bus_bandwidth; }};
@@ -121,16 +122,17 @@ std::string collectives_svg(const CollectiveMeasurements& measurements, const st
     sizes.add(static_cast<double>(measurement.bytes));
   }
   for (Range& range : ranges) range.round_to_decades();
-  const double width = kLeft + 2 * kPanelWidth + kGap + kRight;
-  const double height = kTop + static_cast<double>(ranks.size()) * (kPanelHeight + kGap);
-  std::string text = svg::beginning(width, height, "", kLeft, title) +
-                     legend(backends_of(measurements), width - kRight);
-  for (std::size_t w = 0; w < ranks.size(); ++w) {
-    const double y = kTop + static_cast<double>(w) * (kPanelHeight + kGap);
+  const double width = kLeftMargin + 2 * kPanelWidth + kGap + kRightMargin;
+  const double height =
+      kTopMargin + static_cast<double>(rank_counts.size()) * (kPanelHeight + kGap);
+  std::string text = svg::beginning(width, height, "", kLeftMargin, title) +
+                     legend(backends_of(measurements), width - kRightMargin);
+  for (std::size_t row = 0; row < rank_counts.size(); ++row) {
+    const double y = kTopMargin + static_cast<double>(row) * (kPanelHeight + kGap);
     for (std::size_t v = 0; v < 2; ++v) {
-      text += panel_svg({kLeft + static_cast<double>(v) * (kPanelWidth + kGap), y,
-                         fmt::format("{}: {}", rank_count_text(ranks[w]), kTitles[v]), ranks[w],
-                         values[v], ranges[v], sizes},
+      text += panel_svg({kLeftMargin + static_cast<double>(v) * (kPanelWidth + kGap), y,
+                         fmt::format("{}: {}", rank_count_text(rank_counts[row]), kTitles[v]),
+                         rank_counts[row], values[v], ranges[v], sizes},
                         measurements);
     }
   }

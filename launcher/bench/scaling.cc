@@ -34,8 +34,9 @@ Json last_object(std::string_view out) {
   return json ? std::move(*json) : Json::object();
 }
 
-/// Returns the last line of a command's standard error: the reason of the failure.
-std::string last_line(const std::string& err) {
+/// Returns the reason for which a command failed: the last line of its standard error, without
+/// dlrun's prefix.
+std::string failure_reason(const std::string& err) {
   std::string last = "it printed nothing";
   for (const std::string_view line : split(err, '\n')) {
     if (!trim(line).empty()) last = printable(trim(line));
@@ -85,7 +86,7 @@ class SizeRunner {
              const ScalingListener& listener)
       : request_(request), interrupt_(interrupt), listener_(listener) {}
 
-  Result<int> test(int size) const;
+  Result<int> test_with_slurm(int size) const;
   Result<> measure(int size, MeasuredScaling& measured) const;
 
  private:
@@ -113,8 +114,8 @@ Command SizeRunner::command_of(int size, const char* verb, const char* flag) con
   command.env = without_log(request_.env);
   command.timeout = request_.is_local ? std::chrono::milliseconds(kLongestWait) : kSlurmTimeout;
   command.argv = {request_.dlrun.string(), verb, request_.spec, flag};
-  if (request_.runs) command.argv.insert(command.argv.end(), {"--runs", *request_.runs});
-  for (const std::string& set : request_.sets)
+  if (request_.runs_dir) command.argv.insert(command.argv.end(), {"--runs", *request_.runs_dir});
+  for (const std::string& set : request_.set_arguments)
     command.argv.insert(command.argv.end(), {"--set", set});
   if (request_.is_local) {
     command.argv.insert(command.argv.end(), {"--set", "resources.nodes=1", "--set",
@@ -140,7 +141,8 @@ Result<Outcome> SizeRunner::run_here(int size) const {
   DLRUN_TRY_ASSIGN(const auto finished, run_command(command));
   if (interrupt_.requested() || finished.exit_code == kExitInterrupted) return interrupted();
   if (finished.exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(finished.err));
-  return Outcome{last_object(finished.out), finished.exit_code == 0 ? "" : last_line(finished.err)};
+  return Outcome{last_object(finished.out),
+                 finished.exit_code == 0 ? "" : failure_reason(finished.err)};
 }
 
 /// Cancels the submitted run and does not wait for it to end.
@@ -153,7 +155,7 @@ void SizeRunner::cancel(const IndexEntry& run) const {
     return listener_.note(fmt::format("{} is cancelled", run.id));
   listener_.warning(
       fmt::format("run {0} could not be cancelled ({1}); cancel it with `dlrun cancel {0}`", run.id,
-                  finished ? last_line(finished->err) : finished.error().message));
+                  finished ? failure_reason(finished->err) : finished.error().message));
 }
 
 Result<Outcome> SizeRunner::follow(const IndexEntry& run) const {
@@ -182,17 +184,17 @@ Result<Outcome> SizeRunner::run_through_slurm(int size) const {
     return interrupted();
   }
   if (sent.exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(sent.err));
-  if (sent.exit_code != 0 || !has_job) return Outcome{Json::object(), last_line(sent.err)};
+  if (sent.exit_code != 0 || !has_job) return Outcome{Json::object(), failure_reason(sent.err)};
   return follow(run);
 }
 
-/// Returns the exit code of `submit --test-only`.
-Result<int> SizeRunner::test(int size) const {
+/// Calls `submit --test-only`, and reports a failure as an error. Returns the command's exit code.
+Result<int> SizeRunner::test_with_slurm(int size) const {
   DLRUN_TRY_ASSIGN(const auto finished, run_command(command_of(size, "submit", "--test-only")));
   if (interrupt_.requested()) return interrupted();
   if (finished.exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(finished.err));
   if (finished.exit_code != kExitOk)
-    listener_.error(fmt::format("{}: {}", size_text(size), last_line(finished.err)));
+    listener_.error(fmt::format("{}: {}", size_text(size), failure_reason(finished.err)));
   return finished.exit_code;
 }
 
@@ -209,7 +211,7 @@ Result<> SizeRunner::measure(int size, MeasuredScaling& measured) const {
     return {};
   }
   const std::string reason =
-      outcome.failure.empty() ? "the program reported no samples a second" : outcome.failure;
+      outcome.failure.empty() ? "the program reported no rate (samples/s)" : outcome.failure;
   measured.left_out.push_back({size, reason});
   listener_.warning(fmt::format("{} is left out: {}", size_text(size), reason));
   return {};
@@ -236,7 +238,7 @@ Result<int> check_sizes_with_slurm(const ScalingRequest& request, const Interrup
   const SizeRunner runner(request, interrupt, listener);
   int code = kExitOk;
   for (const int size : request.sizes) {
-    const auto tested = runner.test(size);
+    const auto tested = runner.test_with_slurm(size);
     if (!tested) return tested;
     if (code == kExitOk) code = *tested;
   }

@@ -23,9 +23,9 @@ struct ScalingRequest {
   std::filesystem::path dlrun;  ///< the program that submits and runs each size
   Env env;
   KnownServers servers;
-  std::string spec;                 ///< the spec's file
-  std::vector<std::string> sets;    ///< the values of --set: KEY=VALUE
-  std::optional<std::string> runs;  ///< the value of --runs
+  std::string spec;                        ///< the spec's file
+  std::vector<std::string> set_arguments;  ///< the values of --set: KEY=VALUE
+  std::optional<std::string> runs_dir;     ///< the value of --runs
   bool is_local = false;   ///< sizes are numbers of ranks on this machine; otherwise of nodes
   std::vector<int> sizes;  ///< ascending
 };
@@ -68,8 +68,8 @@ struct ScalingListener {
                                                       const Interrupt& interrupt,
                                                       const ScalingListener& listener);
 
-/// Fails with kUsage unless the spec is one experiment whose number of ranks follows from its
-/// nodes.
+/// Fails with kUsage unless the spec is one experiment with one program, and the number of ranks
+/// follows from the number of nodes. file: the spec's file, for the message.
 [[nodiscard]] Result<> check_can_be_scaled(const JobSpec& spec, const std::string& file);
 
 /// The models of the measured rates, and the rates that they predict for more ranks.

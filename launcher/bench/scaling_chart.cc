@@ -16,7 +16,7 @@ std::string span_text(double low, double high, Shown shown) {
   return first == last ? first : first + " to " + last;
 }
 
-std::string model_text(const std::vector<ScalingModel>& models, const char* modelled_work) {
+std::string models_text(const std::vector<ScalingModel>& models, const char* modelled_work) {
   std::string text = fmt::format("modelled, not measured: n ranks take for a {}", modelled_work);
   for (std::size_t i = 0; i < models.size(); ++i) {
     const ScalingModel& m = models[i];
@@ -47,7 +47,7 @@ ScalingTables scaling_tables(const std::vector<ScalingMeasurement>& measurements
                                m.run});
   }
   if (modelled.empty()) return tables;
-  tables.model = model_text(models, modelled_work);
+  tables.models_text = models_text(models, modelled_work);
   tables.modelled = {{"RANKS", "SAMPLES/S, MODELLED", "EFFICIENCY, MODELLED"}};
   for (const ModelledRate& m : modelled) {
     tables.modelled.push_back(
@@ -62,20 +62,20 @@ ScalingTables scaling_tables(const std::vector<ScalingMeasurement>& measurements
 BarChart scaling_bars(const std::vector<ScalingMeasurement>& measurements,
                       const std::vector<ModelledRate>& modelled) {
   BarChart chart{"efficiency: rate per rank, relative to the smallest number of ranks", {}};
-  double most = 1;
+  double largest = 1;
   for (const ScalingMeasurement& m : measurements)
-    most = std::max(most, efficiency(measurements, m.ranks, m.samples_per_s));
+    largest = std::max(largest, efficiency(measurements, m.ranks, m.samples_per_s));
   const auto label = [](int ranks) {
     return fmt::format("{:>5} rank{}", ranks, ranks == 1 ? " " : "s");
   };
   for (const ScalingMeasurement& m : measurements) {
-    const double part = efficiency(measurements, m.ranks, m.samples_per_s);
-    chart.bars.push_back({label(m.ranks), part / most, fraction_as_percent_text(part)});
+    const double value = efficiency(measurements, m.ranks, m.samples_per_s);
+    chart.bars.push_back({label(m.ranks), value / largest, fraction_as_percent_text(value)});
   }
   for (const ModelledRate& m : modelled) {
     const double low = efficiency(measurements, m.ranks, m.low),
                  high = efficiency(measurements, m.ranks, m.high);
-    chart.bars.push_back({label(m.ranks), high / most,
+    chart.bars.push_back({label(m.ranks), high / largest,
                           span_text(low, high, fraction_as_percent_text) + " modelled",
                           /*is_modelled=*/true});
   }

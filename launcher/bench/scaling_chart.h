@@ -12,12 +12,12 @@ namespace dlrun {
 
 struct ScalingTables {
   TableRows measured;
-  std::string model;   ///< the models as a line of text; empty if nothing is modelled
-  TableRows modelled;  ///< empty if nothing is modelled
+  std::string models_text;  ///< the models as a line of text; empty if nothing is modelled
+  TableRows modelled;       ///< empty if nothing is modelled
 };
 
-/// Return the tables and the bars. measurements: not empty, sorted by ranks. modelled_work:
-/// of the ScalingPrediction.
+/// Return the tables and the bars. measurements: not empty, sorted by ranks. modelled_work: as in
+/// ScalingPrediction.
 [[nodiscard]] ScalingTables scaling_tables(const std::vector<ScalingMeasurement>& measurements,
                                            const std::vector<ScalingModel>& models,
                                            const std::vector<ModelledRate>& modelled,

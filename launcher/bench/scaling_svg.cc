@@ -15,20 +15,20 @@ namespace {
 using Measurements = std::vector<ScalingMeasurement>;
 using Modelled = std::vector<ModelledRate>;
 
-constexpr double kWidth = 560, kHeight = 340, kPlotLeft = 78, kPlotTop = 70;
+constexpr double kPlotWidth = 560, kPlotHeight = 340, kPlotLeft = 78, kPlotTop = 70;
 constexpr std::string_view kStyle =
     " .modelled{stroke:#d55e00;stroke-dasharray:6 4} .measured{stroke:#0072b2} "
     ".ideal{stroke:#999;stroke-width:1}";
 
 /// The axes: ranks to the right, samples per second upwards.
 struct Axes {
-  double first = 0, last = 0;  ///< ranks
-  double low = 0, high = 0;    ///< rates, powers of ten
+  double fewest_ranks = 0, most_ranks = 0;
+  double lowest_rate = 0, highest_rate = 0;  ///< powers of ten
   [[nodiscard]] double x(double ranks) const {
-    return kPlotLeft + svg::log_position(ranks, first, last) * kWidth;
+    return kPlotLeft + svg::log_position(ranks, fewest_ranks, most_ranks) * kPlotWidth;
   }
   [[nodiscard]] double y(double rate) const {
-    return kPlotTop + (1 - svg::log_position(rate, low, high)) * kHeight;
+    return kPlotTop + (1 - svg::log_position(rate, lowest_rate, highest_rate)) * kPlotHeight;
   }
   [[nodiscard]] std::string point(double ranks, double rate) const {
     return svg::point(x(ranks), y(rate));
@@ -40,18 +40,19 @@ Axes axes_of(const Measurements& measurements, const Modelled& modelled) {
   Axes axes{static_cast<double>(base.ranks), static_cast<double>(base.ranks), base.samples_per_s,
             0};
   for (const ScalingMeasurement& m : measurements) {
-    axes.last = std::max(axes.last, static_cast<double>(m.ranks));
-    axes.low = std::min(axes.low, m.samples_per_s);
+    axes.most_ranks = std::max(axes.most_ranks, static_cast<double>(m.ranks));
+    axes.lowest_rate = std::min(axes.lowest_rate, m.samples_per_s);
   }
   for (const ModelledRate& m : modelled) {
-    axes.last = std::max(axes.last, static_cast<double>(m.ranks));
-    axes.low = std::min(axes.low, m.low);
+    axes.most_ranks = std::max(axes.most_ranks, static_cast<double>(m.ranks));
+    axes.lowest_rate = std::min(axes.lowest_rate, m.low);
   }
   // The highest rate is that of ideal scaling, unless a measured rate is higher.
-  axes.high = base.samples_per_s * axes.last / axes.first;
-  for (const ScalingMeasurement& m : measurements) axes.high = std::max(axes.high, m.samples_per_s);
-  axes.low = std::pow(10, std::floor(std::log10(axes.low)));
-  axes.high = std::pow(10, std::ceil(std::log10(axes.high * 1.0001)));
+  axes.highest_rate = base.samples_per_s * axes.most_ranks / axes.fewest_ranks;
+  for (const ScalingMeasurement& m : measurements)
+    axes.highest_rate = std::max(axes.highest_rate, m.samples_per_s);
+  axes.lowest_rate = std::pow(10, std::floor(std::log10(axes.lowest_rate)));
+  axes.highest_rate = std::pow(10, std::ceil(std::log10(axes.highest_rate * 1.0001)));
   return axes;
 }
 
@@ -71,17 +72,18 @@ std::string legend(int base_ranks, bool is_modelled) {
 
 std::string ticks_of(const Axes& axes) {
   std::string drawn;
-  for (double tick = axes.low; tick <= axes.high * 1.001; tick *= 10)
-    drawn += svg::grid_line(kPlotLeft, kPlotLeft + kWidth, axes.y(tick), rate_text(tick));
-  for (double tick = axes.first; tick <= axes.last * 1.001; tick *= 2) {
+  for (double tick = axes.lowest_rate; tick <= axes.highest_rate * 1.001; tick *= 10)
+    drawn += svg::grid_line(kPlotLeft, kPlotLeft + kPlotWidth, axes.y(tick), rate_text(tick));
+  for (double tick = axes.fewest_ranks; tick <= axes.most_ranks * 1.001; tick *= 2) {
     drawn +=
-        svg::text({{"x", axes.x(tick)}, {"y", kPlotTop + kHeight + 18}, {"text-anchor", "middle"}},
-                  svg::whole(tick)) +
+        svg::text(
+            {{"x", axes.x(tick)}, {"y", kPlotTop + kPlotHeight + 18}, {"text-anchor", "middle"}},
+            svg::whole(tick)) +
         "\n";
   }
   return drawn +
-         svg::text({{"x", kPlotLeft + kWidth / 2},
-                    {"y", kPlotTop + kHeight + 38},
+         svg::text({{"x", kPlotLeft + kPlotWidth / 2},
+                    {"y", kPlotTop + kPlotHeight + 38},
                     {"text-anchor", "middle"}},
                    "ranks; samples a second upwards") +
          "\n";
@@ -92,13 +94,13 @@ std::string ticks_of(const Axes& axes) {
 std::string modelled_curves(const Axes& axes, const ScalingMeasurement& start,
                             const Modelled& modelled) {
   std::string least = axes.point(start.ranks, start.samples_per_s), most = least;
-  bool has_range = false;
+  bool models_differ = false;
   for (const ModelledRate& m : modelled) {
     least += axes.point(m.ranks, m.low);
     most += axes.point(m.ranks, m.high);
-    has_range = has_range || m.high > m.low * 1.0001;
+    models_differ = models_differ || m.high > m.low * 1.0001;
   }
-  return curve(most, "modelled") + (has_range ? curve(least, "modelled") : "");
+  return curve(most, "modelled") + (models_differ ? curve(least, "modelled") : "");
 }
 
 }  // namespace
@@ -107,12 +109,13 @@ std::string scaling_svg(const Measurements& measurements, const Modelled& modell
                         const std::string& title) {
   const ScalingMeasurement& base = measurements.front();
   const Axes axes = axes_of(measurements, modelled);
-  std::string text =
-      svg::beginning(kPlotLeft + kWidth + 30, kPlotTop + kHeight + 52, kStyle, kPlotLeft, title) +
-      legend(base.ranks, !modelled.empty()) + ticks_of(axes);
-  text += curve(axes.point(axes.first, base.samples_per_s) +
-                    axes.point(axes.last, base.samples_per_s * axes.last / axes.first),
-                "ideal");
+  std::string text = svg::beginning(kPlotLeft + kPlotWidth + 30, kPlotTop + kPlotHeight + 52,
+                                    kStyle, kPlotLeft, title) +
+                     legend(base.ranks, !modelled.empty()) + ticks_of(axes);
+  text += curve(
+      axes.point(axes.fewest_ranks, base.samples_per_s) +
+          axes.point(axes.most_ranks, base.samples_per_s * axes.most_ranks / axes.fewest_ranks),
+      "ideal");
   std::string measured;
   for (const ScalingMeasurement& m : measurements) {
     measured += axes.point(m.ranks, m.samples_per_s);

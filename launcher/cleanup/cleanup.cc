@@ -67,9 +67,9 @@ std::chrono::system_clock::time_point recorded_at(const fs::path& run) {
   return std::chrono::system_clock::from_time_t(newest);
 }
 
-/// Fails with kUsage if Slurm has put the job of an ended run back into the queue, for example
-/// because an administrator has requeued it. A job that still runs may also be the one that has
-/// recorded the end: its script ends a moment later.
+/// Fails with kUsage if the job of an ended run waits or runs again, for example because an
+/// administrator has requeued it, or if the job still runs long after the recorded end. Allows a
+/// job that still runs a moment after the end: its script records the end before it exits.
 Result<> check_has_no_new_job(const std::string& id, const RunStatus& status) {
   const auto& report = status.facts.report;
   if (!report || report->phase == JobPhase::kEnded) return {};
@@ -78,15 +78,16 @@ Result<> check_has_no_new_job(const std::string& id, const RunStatus& status) {
   if (!token.empty() && !is_comment_of(report->comment, fmt::format("dlrun:{}", token))) return {};
   const std::string start = utc_of_slurm_time(report->start);
   const std::string& end = status.facts.record.end_time;
-  constexpr std::chrono::minutes kLongestEnd{5};
-  const bool is_old = end < utc_timestamp(std::chrono::system_clock::now() - kLongestEnd);
-  if (report->phase == JobPhase::kRunning && !is_old && (start.empty() || start <= end)) return {};
-  const bool is_again = report->phase == JobPhase::kPending || (!start.empty() && start > end);
+  constexpr std::chrono::minutes kLongestExit{5};  // from the recorded end to the job's end
+  const bool ended_long_ago = end < utc_timestamp(std::chrono::system_clock::now() - kLongestExit);
+  if (report->phase == JobPhase::kRunning && !ended_long_ago && (start.empty() || start <= end))
+    return {};
+  const bool is_requeued = report->phase == JobPhase::kPending || (!start.empty() && start > end);
   return fail(
       Errc::kUsage, "{}: has ended, but Slurm {} its job {} ({}), so it is left alone{}", id,
-      is_again ? "has queued or started" : "has not finished", report->job.id,
+      is_requeued ? "has queued or started" : "has not finished", report->job.id,
       printable(report->state),
-      is_again && !token.empty() ? fmt::format("; `scancel {}` ends it", report->job.id) : "");
+      is_requeued && !token.empty() ? fmt::format("; `scancel {}` ends it", report->job.id) : "");
 }
 
 /// Fails unless it is certain that the run, or the point of a sweep, has no job and gets none.
@@ -118,8 +119,8 @@ Result<> check_is_done(const std::string& id, const fs::path& run, const RunStat
   }
 }
 
-/// Returns the sweep and the point from which `dlrun resubmit` made the run; nullopt if there is
-/// none, or if the sweep does not refer to the run.
+/// Returns the folder of the sweep, and the point (SWEEP/NUMBER), from which `dlrun resubmit` made
+/// the run; nullopt if there is none, or if the sweep does not refer to the run.
 std::optional<std::pair<fs::path, std::string>> sweep_that_needs(const IndexEntry& run) {
   constexpr std::size_t kLimit = 1U << 20U;
   const auto text = read_untrusted(run.path / "provenance.json", kLimit, Links::kRefuse);
@@ -162,7 +163,7 @@ class Decider {
   /// paths of sweeps that are deleted before the run.
   Result<RunState> state_if_deletable(const IndexEntry& run,
                                       const std::set<fs::path>& sweeps_to_delete, EndedRuns ended) {
-    DLRUN_TRY(check_surroundings(run, sweeps_to_delete));
+    DLRUN_TRY(check_all_but_state(run, sweeps_to_delete));
     DLRUN_TRY_ASSIGN(const auto directories, directories_of(run));
     const auto states = inspector_.inspect_all(directories, {}, ended);
     return state_if_deletable(run, directories, states);
@@ -195,15 +196,16 @@ class Decider {
       all.insert(all.end(), directories->begin(), directories->end());
       candidates.push_back({&run, std::move(*directories)});
     }
-    asked_ = std::chrono::steady_clock::now();
+    asked_at_ = std::chrono::steady_clock::now();
     const auto states = inspector_.inspect_all(all, {}, EndedRuns::kAskExecutor);
     std::span<const Result<RunStatus>> rest(states);
     for (const Candidate& one : candidates) {
       const auto states_of_run = rest.first(one.directories.size());
       rest = rest.subspan(states_of_run.size());
       auto state = state_if_deletable(*one.run, one.directories, states_of_run);
-      if (const auto needless = check_not_needed(*one.run, sweeps_to_delete); state && !needless)
-        state = tl::unexpected<Error>(needless.error());
+      if (const auto not_needed = check_not_needed(*one.run, sweeps_to_delete);
+          state && !not_needed)
+        state = tl::unexpected<Error>(not_needed.error());
       add(plan, *one.run, state);
       // If a sweep stays, its repetitions, which come later, stay, too.
       if (plan.deletions.empty() || plan.deletions.back().run.path != one.run->path)
@@ -215,7 +217,7 @@ class Decider {
  private:
   Result<std::vector<fs::path>> directories_if_allowed(const IndexEntry& run,
                                                        const std::set<fs::path>& sweeps_to_delete) {
-    DLRUN_TRY(check_surroundings(run, sweeps_to_delete));
+    DLRUN_TRY(check_all_but_state(run, sweeps_to_delete));
     return directories_of(run);
   }
 
@@ -237,7 +239,7 @@ class Decider {
     if (!examined) {
       plan.kept.push_back({run, examined.error()});
     } else if (parts_ == RunParts::kAll || examined->size.files > 0) {
-      plan.deletions.push_back({run, *state, *examined, false, asked_});
+      plan.deletions.push_back({run, *state, *examined, false, asked_at_});
     }
   }
 
@@ -254,7 +256,7 @@ class Decider {
 
   /// Fails if the run belongs to another user, is a point of a sweep, or is needed by a sweep that
   /// stays, or if another run is inside its directory. Does not look at the run's state.
-  Result<> check_surroundings(const IndexEntry& run, const std::set<fs::path>& sweeps_to_delete) {
+  Result<> check_all_but_state(const IndexEntry& run, const std::set<fs::path>& sweeps_to_delete) {
     DLRUN_TRY(require_own(run.id, run.path, "delete it"));
     if (run.id.find('/') != std::string::npos || sweep_of_point(run.path)) {
       return fail(Errc::kUsage,
@@ -287,7 +289,8 @@ class Decider {
   RunInspector& inspector_;
   const std::vector<IndexEntry>& indexed_;
   RunParts parts_;
-  std::chrono::steady_clock::time_point asked_{};  ///< when decide_all() asked Slurm about all runs
+  /// When decide_all() asked Slurm about all runs.
+  std::chrono::steady_clock::time_point asked_at_{};
   std::map<fs::path, fs::path> real_folders_;
 };
 
@@ -363,7 +366,7 @@ Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
     if (last_time_of(run) < limit) old.push_back(run);
   }
   CleanupPlan plan = Decider(inspector, listing.entries, request.parts).decide_all(std::move(old));
-  plan.keeps_busy_runs = true;
+  plan.tolerates_busy_runs = true;
   for (const IndexEntry& run : listing.entries) {
     const auto parent = run.path.parent_path();
     if (folder.empty() || fs::weakly_canonical(parent, error) == folder)
@@ -375,16 +378,16 @@ Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
 Result<TreeDeletion> delete_planned(const Env& env, RunInspector& inspector,
                                     const PlannedDeletion& planned, RunParts parts) {
   DLRUN_TRY_ASSIGN(const auto index, RunIndex::of_user(env));
-  if (planned.is_gone) return forget_run(index, planned.run);
+  if (planned.is_gone) return remove_run_without_directory(index, planned.run);
   DLRUN_TRY_ASSIGN(const auto listing, index.list());
   Decider decider(inspector, listing.entries, parts);
-  const bool is_recent = std::chrono::steady_clock::now() - planned.asked < kAnswerCountsFor;
+  const bool is_recent = std::chrono::steady_clock::now() - planned.asked_at < kAnswerCountsFor;
   const auto ended = is_recent ? EndedRuns::kTrustRecord : EndedRuns::kAskExecutor;
   return delete_run(index, planned.run, planned.examined.identity, parts,
                     [&] { return decider.state_if_deletable(planned.run, {}, ended); });
 }
 
-TreeDeletion finish_deletions_beside(const CleanupPlan& plan) {
+TreeDeletion finish_interrupted_deletions(const CleanupPlan& plan) {
   TreeDeletion done;
   for (const fs::path& folder : plan.folders) done += finish_deletions(folder).done;
   return done;

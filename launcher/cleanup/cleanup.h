@@ -23,8 +23,8 @@ struct PlannedDeletion {
   IndexEntry run;
   RunState state = RunState::kUnknown;
   ExaminedRun examined;
-  bool is_gone = false;                           ///< only the index still has the run
-  std::chrono::steady_clock::time_point asked{};  ///< when Slurm was asked about the run
+  bool is_gone = false;                              ///< only the index still has the run
+  std::chrono::steady_clock::time_point asked_at{};  ///< when Slurm was asked about the run
 };
 
 /// A run that stays, and the reason.
@@ -40,10 +40,10 @@ struct CleanupPlan {
   std::vector<PlannedDeletion> deletions;
   std::vector<KeptRun> kept;
   RunParts parts = RunParts::kAll;
-  /// A run that is used or deleted by another process meanwhile is no failure, because the user has
-  /// not named the run (prune).
-  bool keeps_busy_runs = false;
-  /// The runs folders in which finish_deletions_beside() looks for interrupted deletions and
+  /// True for prune, where the user has not named the runs: if another process uses or deletes a
+  /// run meanwhile, clean_up() reports a note instead of an error.
+  bool tolerates_busy_runs = false;
+  /// The runs folders in which finish_interrupted_deletions() looks for interrupted deletions and
   /// finishes them.
   std::set<std::filesystem::path> folders;
 
@@ -73,7 +73,7 @@ struct PruneRequest {
                                                   const PlannedDeletion& planned, RunParts parts);
 
 /// Finishes interrupted deletions in the folders of the plan.
-[[nodiscard]] TreeDeletion finish_deletions_beside(const CleanupPlan& plan);
+[[nodiscard]] TreeDeletion finish_interrupted_deletions(const CleanupPlan& plan);
 
 /// Returns the objects of `rm --json` and `prune --json`; cli/OUTPUT.md documents them.
 [[nodiscard]] nlohmann::ordered_json planned_deletion_json(const PlannedDeletion& planned);

@@ -42,7 +42,7 @@ bool is_about_use(Errc code) {
   return code == Errc::kUsage || code == Errc::kNotFound || code == Errc::kRefused;
 }
 
-Error left_error(const std::string& id, const TreeDeletion& done) {
+Error undeleted_files_error(const std::string& id, const TreeDeletion& done) {
   return {Errc::kIo,
           fmt::format("{}: {} file{} could not be deleted: {}. The next `dlrun rm` or `dlrun "
                       "prune` of a run in the same folder tries again",
@@ -81,7 +81,7 @@ CleanupResult clean_up(const Env& env, RunInspector& inspector, const CleanupPla
     const auto done = delete_planned(env, inspector, planned, plan.parts);
     result.runs.push_back(planned_deletion_json(planned));
     result.runs.back()["deleted"] = done && done->left == 0;
-    if (!done && plan.keeps_busy_runs && is_about_use(done.error().code)) {
+    if (!done && plan.tolerates_busy_runs && is_about_use(done.error().code)) {
       listener.note(done.error().message);
       continue;
     }
@@ -91,12 +91,12 @@ CleanupResult clean_up(const Env& env, RunInspector& inspector, const CleanupPla
     }
     result.freed += done->freed;
     if (done->left > 0) {
-      note_failure(left_error(planned.run.id, *done));
+      note_failure(undeleted_files_error(planned.run.id, *done));
     } else {
       listener.result(deleted_text(planned, plan.parts, done->freed));
     }
   }
-  const TreeDeletion earlier = finish_deletions_beside(plan);
+  const TreeDeletion earlier = finish_interrupted_deletions(plan);
   if (earlier.freed.files > 0)
     listener.note(
         fmt::format("finished an earlier, interrupted deletion ({})", size_text(earlier.freed)));

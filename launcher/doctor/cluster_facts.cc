@@ -83,7 +83,7 @@ class ClusterSurvey {
     if (const auto text =
             answer(with_cluster({"sinfo", "-h", "-e", "-o", std::string(kSinfoFormat)})))
       add_node_facts(facts_.partitions, *text);
-    if (const auto text = answer({"srun", "--mpi=list"})) read_mpi_list(facts_, *text);
+    if (const auto text = answer({"srun", "--mpi=list"})) add_mpi_plugins(facts_, *text);
     if (const auto text = answer({"srun", "--help"}))
       facts_.has_pyxis = text->find("--container-image") != std::string::npos;
     examine_login_node();
@@ -254,7 +254,7 @@ void add_node_facts(std::vector<PartitionFacts>& partitions, std::string_view te
   }
 }
 
-void read_mpi_list(ClusterFacts& facts, std::string_view text) {
+void add_mpi_plugins(ClusterFacts& facts, std::string_view text) {
   constexpr std::string_view kVersions = "plugin versions available:";
   for (std::string_view line : split(text, '\n')) {
     if (const auto at = line.find(kVersions); at != std::string_view::npos) {

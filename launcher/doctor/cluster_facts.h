@@ -29,9 +29,9 @@ struct PartitionFacts {
 /// A slurmrestd that a site file lists.
 struct RestServerFacts {
   std::string url;
-  std::vector<std::string> served;      ///< the versions of the API that it serves: "v0.0.42"
-  std::string problem;                  ///< the error message if it did not answer, else empty
-  std::string configured_version = {};  ///< may be empty
+  std::vector<std::string> served_versions;  ///< the versions of the API that it serves: "v0.0.42"
+  std::string problem;                       ///< the error message if it did not answer, else empty
+  std::string configured_version = {};       ///< may be empty
 };
 
 /// The answers of one cluster, and facts about the login node.
@@ -44,7 +44,7 @@ struct ClusterFacts {
   bool has_pyxis = false;                  ///< srun has the option --container-image
   /// Container tools of the login node and their versions, in the order of preference.
   std::vector<std::pair<std::string, std::string>> container_tools;
-  /// On the login node: the command module, the program slurmrestd.
+  /// Whether the login node has the command `module`, and the program slurmrestd.
   bool has_modules = false, has_slurmrestd = false;
   /// The first of SCRATCH, WORK, PSCRATCH and SCRATCHDIR that names a writable folder; empty: none.
   std::string scratch_variable;
@@ -81,9 +81,9 @@ inline constexpr std::string_view kSinfoFormat = "%R|%D|%c|%m|%G|%T";
 /// Parses the output of sinfo -h -e -o kSinfoFormat, and adds the resources and the number of
 /// usable nodes to the partitions. Skips nodes of a partition that is not in `partitions`.
 void add_node_facts(std::vector<PartitionFacts>& partitions, std::string_view text);
-/// Parses the output of srun --mpi=list. Sets pmix_versions to the plugin's versions if srun prints
-/// them.
-void read_mpi_list(ClusterFacts& facts, std::string_view text);
+/// Parses the output of srun --mpi=list. Adds the plugins to facts.mpi_plugins, and the versions of
+/// pmix to facts.pmix_versions if srun prints them.
+void add_mpi_plugins(ClusterFacts& facts, std::string_view text);
 /// Reads the number and the type of a node's GPUs from its gres text: 4 and a100 for
 /// "gpu:a100:4(S:0-1),shard:2". Raises the partition's gpus_per_node to this number if it is
 /// larger, and adds the type to gpu_types if it is new.

@@ -18,7 +18,7 @@ namespace {
   return facts.setting("SelectType").ends_with("cons_tres");
 }
 
-[[nodiscard]] std::int64_t most_gpus(const ClusterFacts& facts) {
+[[nodiscard]] std::int64_t most_gpus_per_node(const ClusterFacts& facts) {
   std::int64_t most = 0;
   for (const PartitionFacts& partition : facts.partitions)
     most = std::max(most, partition.gpus_per_node.value_or(0));
@@ -95,7 +95,7 @@ void add_mpi(const ClusterFacts& facts, Findings& found) {
 
 /// Adds the GPUs of the partitions.
 void add_gpus(const ClusterFacts& facts, Findings& found) {
-  const std::int64_t gpus = most_gpus(facts);
+  const std::int64_t gpus = most_gpus_per_node(facts);
   if (gpus == 0) {
     found.add(Kind::kMissing, "GPUs", "no partition's nodes have gres/gpu", "jobs run on CPUs");
   } else {
@@ -134,7 +134,7 @@ void add_containers(const ClusterFacts& facts, Findings& found) {
 }
 
 /// Adds Slurm's settings for jobs: accounting, tracking, binding, requeue, arrays.
-void add_jobs(const ClusterFacts& facts, Findings& found) {
+void add_job_settings(const ClusterFacts& facts, Findings& found) {
   if (facts.has_accounting()) {
     found.add(Kind::kFine, "accounting", facts.setting("AccountingStorageType"),
               "sacct also finds jobs that have left the queue");
@@ -173,18 +173,19 @@ void add_rest_server(const RestServerFacts& server, Findings& found) {
     return found.add(Kind::kMissing, "REST", server.problem,
                      "submit.via: slurmrestd cannot use this server");
   std::vector<std::string> shared;
-  for (const std::string& version : server.served) {
+  for (const std::string& version : server.served_versions) {
     if (parse_rest_version(version)) shared.push_back(version);
   }
   const std::string serves =
       fmt::format("slurmrestd at {} serves {}", server.url,
-                  server.served.empty() ? "no API that takes jobs" : join(server.served, ", "));
+                  server.served_versions.empty() ? "no API that takes jobs"
+                                                 : join(server.served_versions, ", "));
   const std::string& configured = server.configured_version;
   const auto newest = newest_rest_version(shared);
   if (!newest)
     return found.add(
         Kind::kMissing, "REST", serves,
-        fmt::format("dlrun speaks {}: jobs are submitted by sbatch", spoken_rest_versions()));
+        fmt::format("dlrun speaks {}: jobs are submitted by sbatch", spoken_rest_versions_text()));
   if (!configured.empty() && std::find(shared.begin(), shared.end(), configured) == shared.end())
     return found.add(
         Kind::kMissing, "REST", serves,
@@ -219,8 +220,8 @@ void add_rest(const ClusterFacts& facts, Findings& found) {
                         release));
 }
 
-/// Adds modules, scratch folders and networks, and the queries that failed.
-void add_surroundings(const ClusterFacts& facts, Findings& found) {
+/// Adds the modules, the scratch folder and the fast networks of the login node.
+void add_login_node(const ClusterFacts& facts, Findings& found) {
   if (facts.has_modules)
     found.add(Kind::kFine, "modules", "module is set up here", "environment.modules");
   found.add(facts.scratch_variable.empty() ? Kind::kNote : Kind::kFine, "scratch",
@@ -233,6 +234,10 @@ void add_surroundings(const ClusterFacts& facts, Findings& found) {
   if (!facts.fast_networks.empty())
     found.add(Kind::kNote, "network", join(facts.fast_networks, " "),
               "if the nodes also have it, set interface in the site's file");
+}
+
+/// Adds the queries that failed.
+void add_unanswered(const ClusterFacts& facts, Findings& found) {
   for (const std::string& error : facts.unanswered)
     found.add(Kind::kMissing, "unanswered", error, "this information is missing");
 }
@@ -244,25 +249,26 @@ std::vector<Finding> findings(const ClusterFacts& facts) {
   add_mpi(facts, found);
   add_gpus(facts, found);
   add_containers(facts, found);
-  add_jobs(facts, found);
+  add_job_settings(facts, found);
   add_rest(facts, found);
-  add_surroundings(facts, found);
+  add_login_node(facts, found);
+  add_unanswered(facts, found);
   return found.take();
 }
 
-std::string draft_name(const ClusterFacts& facts) {
+std::string site_draft_name(const ClusterFacts& facts) {
   std::string name;
   for (char c : facts.cluster_name()) {
-    const bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                      c == '_' || c == '-' || c == '.';
-    name += fine ? c : '-';
+    const bool is_allowed = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                            (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+    name += is_allowed ? c : '-';
   }
   name = name.substr(0, 64);
   return name.empty() || name[0] == '-' || name[0] == '.' ? "mine" : name;
 }
 
 std::string site_draft(const ClusterFacts& facts) {
-  const std::string name = draft_name(facts), cluster = facts.cluster_name();
+  const std::string name = site_draft_name(facts), cluster = facts.cluster_name();
   std::string text = fmt::format(
       "# Drafted by `dlrun doctor --site-file` from the answers of Slurm. Save this file as\n"
       "# ~/.config/dlrun/sites/{0}.yaml; `dlrun site show {0}` then shows it. docs/sites.md lists "
@@ -297,7 +303,7 @@ std::string site_draft(const ClusterFacts& facts) {
   if (default_partition != facts.partitions.end())
     line("default_partition", yaml_text(default_partition->name));
   if (!facts.partitions.empty()) {
-    line("max_gpus_per_node", fmt::format("{}", most_gpus(facts)));
+    line("max_gpus_per_node", fmt::format("{}", most_gpus_per_node(facts)));
     text += "partitions:\n";
     for (const PartitionFacts& partition : facts.partitions) text += partition_line(partition);
   }

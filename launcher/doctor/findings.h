@@ -23,7 +23,7 @@ struct Finding {
 
 /// Returns the draft's name: at most 64 characters of the cluster's name, with '-' in place of each
 /// character that a site's name cannot contain; "mine" if the result is not a valid name.
-[[nodiscard]] std::string draft_name(const ClusterFacts& facts);
+[[nodiscard]] std::string site_draft_name(const ClusterFacts& facts);
 
 /// Returns a site file. Keys whose values are unknown are commented out. The file can be read
 /// without errors or warnings, whatever the facts are.

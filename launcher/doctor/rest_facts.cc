@@ -9,7 +9,7 @@ std::vector<RestServerFacts> ask_rest_servers(const std::vector<RestServer>& ser
   for (const RestServer& server : servers) {
     RestServerFacts facts{server.url, {}, {}, server.version};
     if (auto served = RestClient(server).served_versions()) {
-      facts.served = std::move(*served);
+      facts.served_versions = std::move(*served);
     } else {
       facts.problem = served.error().message;
     }

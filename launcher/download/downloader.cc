@@ -32,22 +32,24 @@ using std::chrono::milliseconds;
 
 constexpr std::string_view kUnfinishedEnding = ".part";
 constexpr std::size_t kRandomBytes = 6;
-constexpr milliseconds kLockPause{100}, kProgressPause{100};
+constexpr milliseconds kLockPause{100}, kProgressInterval{100};
 constexpr long kConnectSeconds = 30, kSlowestBytesPerSecond = 100, kMostRedirections = 10;
 /// Pauses before a download resumes after a lost connection.
-constexpr std::array kPauses{milliseconds{100}, milliseconds{500}, milliseconds{2000}};
+constexpr std::array kResumePauses{milliseconds{100}, milliseconds{500}, milliseconds{2000}};
 
-[[nodiscard]] bool is_lost_connection(CURLcode code) {
+[[nodiscard]] bool is_connection_lost(CURLcode code) {
   return code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR || code == CURLE_GOT_NOTHING ||
          code == CURLE_PARTIAL_FILE;
 }
 
-/// Limits how often a callback is called. Without this limit, it would be called for every block.
+/// Limits how often a callback is called. Without this limit, the callback would be called for
+/// every block.
 class Pace {
  public:
-  [[nodiscard]] bool is_due() {
+  /// Returns true, and starts the next interval, if the last interval has ended.
+  [[nodiscard]] bool begin_if_due() {
     const auto now = std::chrono::steady_clock::now();
-    if (now - last_ < kProgressPause) return false;
+    if (now - last_ < kProgressInterval) return false;
     last_ = now;
     return true;
   }
@@ -181,10 +183,10 @@ struct Transfer {
     return {};
   }
 
-  /// Calls go_on() at most every 100 ms. Returns false if the transfer must stop.
+  /// Calls on_progress() at most every 100 ms. Returns false if the transfer must stop.
   [[nodiscard]] bool report_progress() {
-    if (!pace.is_due()) return true;
-    is_stopped = !options.go_on({bytes, download.bytes ? download.bytes : total, false});
+    if (!pace.begin_if_due()) return true;
+    is_stopped = !options.on_progress({bytes, download.bytes ? download.bytes : total, false});
     return !is_stopped;
   }
 };
@@ -202,7 +204,7 @@ int on_transfer_info(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t)
   return static_cast<Transfer*>(user)->report_progress() ? 0 : 1;
 }
 
-[[nodiscard]] std::string how_far(const Transfer& transfer) {
+[[nodiscard]] std::string transferred_text(const Transfer& transfer) {
   const auto total = transfer.download.bytes ? transfer.download.bytes : transfer.total;
   return total ? fmt::format("after {} of {} bytes", transfer.bytes, *total)
                : fmt::format("after {} bytes", transfer.bytes);
@@ -227,6 +229,7 @@ struct Downloader::State {
     if (handle != nullptr) curl->easy_cleanup(handle);
   }
 
+  /// Locks the folder. Also succeeds if the folder cannot be locked; `lock` is then not open.
   [[nodiscard]] Result<> take_lock();
   [[nodiscard]] Result<> load_curl();
   [[nodiscard]] CURLcode set_up(Transfer& transfer);
@@ -246,7 +249,7 @@ Result<> Downloader::State::take_lock() {
   if (!lock.is_open() && ::faccessat(AT_FDCWD, folder.c_str(), W_OK, AT_EACCESS) == 0)
     lock.reset(::open(path.c_str(), O_RDONLY | kFlags));
   if (!lock.is_open()) return {};  // a read-only folder, which may have all the files already
-  LockWait wait(path);
+  LockWaitLog wait(path);
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) {
@@ -254,11 +257,10 @@ Result<> Downloader::State::take_lock() {
       return {};
     }
     wait.begin();
-    if (!options.go_on({0, std::nullopt, true}))
+    if (!options.on_progress({0, std::nullopt, true}))
       return fail(Errc::kInterrupted, "interrupted; nothing was downloaded");
     std::this_thread::sleep_for(kLockPause);
   }
-  remove_unfinished(folder);
   return {};
 }
 
@@ -288,7 +290,7 @@ CURLcode Downloader::State::set_up(Transfer& transfer) {
   set(CURLOPT_MAXREDIRS, kMostRedirections);
   set(CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
   set(CURLOPT_LOW_SPEED_LIMIT, kSlowestBytesPerSecond);
-  set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.stalls_after.count()));
+  set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.stall_timeout.count()));
   set(CURLOPT_WRITEFUNCTION, &take_piece);
   set(CURLOPT_WRITEDATA, static_cast<void*>(&transfer));
   set(CURLOPT_NOPROGRESS, 0L);
@@ -325,11 +327,11 @@ CURLcode Downloader::State::perform(Transfer& transfer) {
 Result<CURLcode> Downloader::State::perform_to_end(Transfer& transfer) {
   constexpr long kNoSuchRange = 416;
   CURLcode code = perform(transfer);
-  for (auto pause = kPauses.begin(); !transfer.is_stopped && !transfer.error;) {
+  for (auto pause = kResumePauses.begin(); !transfer.is_stopped && !transfer.error;) {
     if (transfer.is_resumed &&
         (code == CURLE_RANGE_ERROR || number(CURLINFO_RESPONSE_CODE) == kNoSuchRange)) {
       transfer.can_resume = false;
-    } else if (is_lost_connection(code) && pause != kPauses.end()) {
+    } else if (is_connection_lost(code) && pause != kResumePauses.end()) {
       std::this_thread::sleep_for(*pause++);
     } else {
       break;
@@ -352,7 +354,7 @@ Result<> Downloader::State::fetch_and_verify(Transfer& transfer) {
   if (download.bytes && transfer.bytes != *download.bytes)
     return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}", url, transfer.bytes,
                 *download.bytes);
-  if (const std::string found = transfer.hash.hex(); found != download.sha256)
+  if (const std::string found = transfer.hash.final_hex(); found != download.sha256)
     return fail(
         Errc::kInvalid,
         "{}: its {} bytes have the sha256 {}, but the spec says {}; dlrun keeps no part of the "
@@ -381,7 +383,7 @@ Result<> Downloader::State::check_result(const Transfer& transfer, CURLcode code
         transfer.error->code == Errc::kInvalid
             ? url
             : fmt::format("{}, {}", printable((folder / transfer.download.file).string()),
-                          how_far(transfer));
+                          transferred_text(transfer));
     return within(where, *transfer.error);
   }
   switch (code) {
@@ -402,9 +404,9 @@ Result<> Downloader::State::check_result(const Transfer& transfer, CURLcode code
         return fail(Errc::kIo, "{}: no answer: {}", url, printable(curl_message.data()));
       if (!message.starts_with("Operation too slow"))
         break;  // no connection to the target of a redirection, or on a resumption
-      return fail(Errc::kIo,
-                  "{}: {} the server sent nothing, or less than {} bytes a second, for {} s", url,
-                  how_far(transfer), kSlowestBytesPerSecond, options.stalls_after.count());
+      return fail(
+          Errc::kIo, "{}: {} the server sent nothing, or less than {} bytes a second, for {} s",
+          url, transferred_text(transfer), kSlowestBytesPerSecond, options.stall_timeout.count());
     case CURLE_UNSUPPORTED_PROTOCOL:
       if (!message.starts_with("Protocol")) break;  // the response is not HTTP
       return fail(
@@ -420,7 +422,7 @@ Result<> Downloader::State::check_result(const Transfer& transfer, CURLcode code
                 "{}: libcurl does not support the proxy in http_proxy, https_proxy or all_proxy",
                 url);
   return fail(Errc::kIo, "{}: {}{}", url, printable(trim(message)),
-              transfer.bytes > 0 ? fmt::format(", {}", how_far(transfer)) : "");
+              transfer.bytes > 0 ? fmt::format(", {}", transferred_text(transfer)) : "");
 }
 
 Downloader::Downloader(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -438,14 +440,15 @@ Result<Downloader> Downloader::in(const fs::path& folder, DownloadOptions option
   }
   auto state = std::make_unique<State>(folder, std::move(options));
   DLRUN_TRY(state->take_lock());
+  if (state->lock.is_open()) remove_unfinished(folder);
   state->verified = VerifiedFiles(folder);  // read again under the lock
   return Downloader(std::move(state));
 }
 
-Result<bool> Downloader::has(const Download& download) {
+Result<bool> Downloader::verify_existing(const Download& download) {
   Pace pace;
-  auto found = state_->verified.check(download, [&](std::int64_t bytes, std::int64_t size) {
-    return !pace.is_due() || state_->options.go_on({bytes, size, false});
+  auto found = state_->verified.verify(download, [&](std::int64_t bytes, std::int64_t size) {
+    return !pace.begin_if_due() || state_->options.on_progress({bytes, size, false});
   });
   if (found && *found && state_->lock.is_open()) state_->verified.write(state_->lock.get());
   return found;
@@ -472,7 +475,7 @@ Result<std::int64_t> Downloader::fetch(const Download& download) {
   DLRUN_TRY(fetched);
   if (auto moved = file.move_into_place(); !moved && moved.error().code == Errc::kRefused) {
     // A downloader without the lock has created the file meanwhile.
-    DLRUN_TRY_ASSIGN(const auto here, has(download));
+    DLRUN_TRY_ASSIGN(const auto here, verify_existing(download));
     if (!here)
       return fail(Errc::kIo,
                   "{}: a file of this name appeared and was removed meanwhile; start again",
@@ -486,7 +489,7 @@ Result<std::int64_t> Downloader::fetch(const Download& download) {
 }
 
 Result<bool> is_downloaded(const fs::path& folder, const Download& download) {
-  return VerifiedFiles(folder).check(download, [](std::int64_t, std::int64_t) { return true; });
+  return VerifiedFiles(folder).verify(download, [](std::int64_t, std::int64_t) { return true; });
 }
 
 bool are_verified(const fs::path& folder, std::span<const Download> downloads) {

@@ -1,7 +1,7 @@
 #pragma once
 // Downloads files into a folder. A file appears there only when it is complete and has the expected
-// checksum. Runs on a login node before a job is queued, because the nodes of a cluster usually
-// have no network.
+// checksum. Downloads run on a login node before a job is queued, because the nodes of a cluster
+// usually have no network.
 //
 // The folder gets a file .dlrun-downloads, which downloaders lock. The file has a line for each
 // verified file, "SHA256 SIZE CTIME NAME" (bytes, nanoseconds since 1970), so that a file of many
@@ -27,7 +27,7 @@ namespace dlrun {
                                          const Download& download);
 
 /// Returns true if all files were verified before and have not changed since. Makes one stat call
-/// per file, and reads none.
+/// per file, and reads no file.
 [[nodiscard]] bool are_verified(const std::filesystem::path& folder,
                                 std::span<const Download> downloads);
 
@@ -40,9 +40,11 @@ struct DownloadProgress {
 struct DownloadOptions {
   /// A server that sends less than 100 bytes a second for this long has stalled: the download
   /// fails.
-  std::chrono::seconds stalls_after{60};
+  std::chrono::seconds stall_timeout{60};
   /// Called about every 100 ms. Returns false to stop the download.
-  std::function<bool(const DownloadProgress&)> go_on = [](const DownloadProgress&) { return true; };
+  std::function<bool(const DownloadProgress&)> on_progress = [](const DownloadProgress&) {
+    return true;
+  };
 };
 
 /// Downloads files into one folder. Holds the folder's lock, so that other downloaders of the
@@ -53,24 +55,24 @@ struct DownloadOptions {
 /// written.
 class Downloader {
  public:
-  /// Creates the folder and waits for its lock. Fails with kInterrupted if go_on returns false, and
-  /// with kIo if the folder cannot be created.
+  /// Creates the folder and waits for its lock. Fails with kInterrupted if on_progress returns
+  /// false, and with kIo if the folder cannot be created.
   [[nodiscard]] static Result<Downloader> in(const std::filesystem::path& folder,
                                              DownloadOptions options);
   Downloader(Downloader&&) noexcept;
   Downloader& operator=(Downloader&&) noexcept;
   ~Downloader();
 
-  /// Does the same as is_downloaded(), and records the result. Fails with kInterrupted if go_on
-  /// returns false.
-  [[nodiscard]] Result<bool> has(const Download& download);
+  /// Does the same as is_downloaded(), and records the result. Fails with kInterrupted if
+  /// on_progress returns false.
+  [[nodiscard]] Result<bool> verify_existing(const Download& download);
 
   /// Fetches a file that does not exist yet. Returns the number of bytes. Resumes a lost connection
   /// up to three times; if the resumed pieces do not have the right checksum, fetches the whole
   /// file again. Follows redirections, but from https only to https. A failure leaves nothing of
   /// the file. Fails with kInvalid if the checksum or the number of bytes differs, with kNotFound
-  /// if the server does not have the file or libcurl is not installed, with kInterrupted if go_on
-  /// returns false, else with kIo.
+  /// if the server does not have the file or libcurl is not installed, with kInterrupted if
+  /// on_progress returns false, else with kIo.
   [[nodiscard]] Result<std::int64_t> fetch(const Download& download);
 
  private:

@@ -16,8 +16,8 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLimit = 4U << 20U;
-constexpr std::int64_t kNanoseconds = 1'000'000'000;
+constexpr std::size_t kVerifiedLimitBytes = 4U << 20U;
+constexpr std::int64_t kNanosecondsPerSecond = 1'000'000'000;
 
 /// Splits "SHA256 SIZE CTIME NAME" into four parts; the name may hold blanks.
 [[nodiscard]] std::vector<std::string_view> fields_of(std::string_view line) {
@@ -39,7 +39,7 @@ constexpr std::int64_t kNanoseconds = 1'000'000'000;
   const auto file = open_untrusted(path, Links::kRefuse);
   if (!file || ::fstat(file->get(), &status) != 0) return {};
   if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) return {};
-  auto text = read_untrusted(path, kLimit, Links::kRefuse);
+  auto text = read_untrusted(path, kVerifiedLimitBytes, Links::kRefuse);
   return text ? std::move(*text) : std::string();
 }
 
@@ -72,8 +72,8 @@ Result<std::optional<VerifiedFiles::Stamp>> VerifiedFiles::stamp_of(const std::s
   }
   if (!S_ISREG(status.st_mode))
     return fail(Errc::kInvalid, "{}: is not a file", printable(path.string()));
-  return std::optional(
-      Stamp{status.st_size, status.st_ctim.tv_sec * kNanoseconds + status.st_ctim.tv_nsec});
+  return std::optional(Stamp{
+      status.st_size, status.st_ctim.tv_sec * kNanosecondsPerSecond + status.st_ctim.tv_nsec});
 }
 
 bool VerifiedFiles::knows(const Download& download) const {
@@ -83,7 +83,7 @@ bool VerifiedFiles::knows(const Download& download) const {
   return stamp && *stamp == known->second.stamp;
 }
 
-Result<bool> VerifiedFiles::check(const Download& download, const GoOn& go_on) {
+Result<bool> VerifiedFiles::verify(const Download& download, const OnProgress& on_progress) {
   if (knows(download)) return true;
   const auto path = folder_ / download.file;
   // Reads the stamp first, so that a change while the file is read is noticed later.
@@ -100,7 +100,7 @@ Result<bool> VerifiedFiles::check(const Download& download, const GoOn& go_on) {
       const auto sha256,
       sha256_of_stream(file.get(), path.string(), [&](std::string_view piece) -> Result<> {
         bytes += static_cast<std::int64_t>(piece.size());
-        if (go_on(bytes, stamp->size)) return {};
+        if (on_progress(bytes, stamp->size)) return {};
         return fail(Errc::kInterrupted, "interrupted; nothing was downloaded");
       }));
   if (sha256 != download.sha256)

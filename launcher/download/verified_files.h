@@ -30,11 +30,11 @@ class VerifiedFiles {
   [[nodiscard]] bool knows(const Download& download) const;
 
   /// Receives the number of bytes that were read, and the file's size. Returns false to stop.
-  using GoOn = std::function<bool(std::int64_t, std::int64_t)>;
+  using OnProgress = std::function<bool(std::int64_t, std::int64_t)>;
 
   /// Does the same as is_downloaded(), and records a file that has the checksum. Fails with
-  /// kInterrupted if go_on returns false.
-  [[nodiscard]] Result<bool> check(const Download& download, const GoOn& go_on);
+  /// kInterrupted if on_progress returns false.
+  [[nodiscard]] Result<bool> verify(const Download& download, const OnProgress& on_progress);
 
   /// Records that the file in its present state has the checksum. Does not read the file.
   void record(const Download& download);

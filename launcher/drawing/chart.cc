@@ -17,8 +17,9 @@ namespace {
 // Sizes in the drawing's units. A unit is about a pixel if the page shows two charts side by side,
 // and less on a phone.
 constexpr double kWidth = 520, kHeight = 250;
-constexpr double kLeft = 58, kRight = 20, kTop = 10, kBottom = 42;
-constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
+constexpr double kLeftMargin = 58, kRightMargin = 20, kTopMargin = 10, kBottomMargin = 42;
+constexpr double kPlotWidth = kWidth - kLeftMargin - kRightMargin,
+                 kPlotHeight = kHeight - kTopMargin - kBottomMargin;
 constexpr std::size_t kMostPoints = 360;
 constexpr std::size_t kMostDots = 30;
 constexpr double kLogarithmicFrom = 100;  // ratio of the largest to the smallest value
@@ -41,13 +42,13 @@ std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& points) {
   for (const auto& part : parts) all += part.size();
   std::vector<ChartPoint> means;
   for (const auto& part : parts) {
-    // Each part gets its share of the points, but at least two.
-    const std::size_t share =
+    // The number of points of a part is proportional to its length, but at least two.
+    const std::size_t count =
         all <= kMostPoints
             ? part.size()
             : std::min(part.size(), std::max<std::size_t>(2, kMostPoints * part.size() / all));
-    for (std::size_t at = 0; at < share; ++at) {
-      const std::size_t begin = at * part.size() / share, end = (at + 1) * part.size() / share;
+    for (std::size_t at = 0; at < count; ++at) {
+      const std::size_t begin = at * part.size() / count, end = (at + 1) * part.size() / count;
       ChartPoint mean{0, 0, part.front().part};
       for (std::size_t i = begin; i < end; ++i) {
         mean.x += part[i].x / static_cast<double>(end - begin);
@@ -124,8 +125,8 @@ Scale time_scale(double seconds) {
 }
 
 std::string label_of(double value, ChartUnit unit) {
-  return unit == ChartUnit::kPercent ? fmt::format("{} %", short_number(value))
-                                     : short_number(value);
+  return unit == ChartUnit::kPercent ? fmt::format("{} %", short_value_text(value))
+                                     : short_value_text(value);
 }
 
 /// A chart with its axes.
@@ -143,11 +144,11 @@ class Drawing {
   void decide_axes();
   [[nodiscard]] std::vector<double> y_ticks() const;
   [[nodiscard]] double x_of(double value) const {
-    return kLeft + x_.position_of(value) * kPlotWidth;
+    return kLeftMargin + x_.position_of(value) * kPlotWidth;
   }
   /// Returns the y coordinate of a value. value: in the unit of the axis.
   [[nodiscard]] double y_of(double value) const {
-    return kTop + (1 - y_.position_of(value)) * kPlotHeight;
+    return kTopMargin + (1 - y_.position_of(value)) * kPlotHeight;
   }
   [[nodiscard]] std::string points_text(const std::vector<ChartPoint>& points) const;
   [[nodiscard]] std::vector<std::vector<ChartPoint>> scaled_parts(
@@ -227,17 +228,18 @@ std::vector<std::vector<ChartPoint>> Drawing::scaled_parts(std::vector<ChartPoin
 
 /// Returns the grid and the ticks with their labels.
 std::string Drawing::grid() const {
-  constexpr double kBase = kTop + kPlotHeight;
+  constexpr double kBase = kTopMargin + kPlotHeight;
   std::string drawn;
   for (const double tick : y_ticks()) {
     const double y = y_of(tick);
-    drawn +=
-        svg::element(
-            "line",
-            {{"class", "grid"}, {"x1", kLeft}, {"x2", kLeft + kPlotWidth}, {"y1", y}, {"y2", y}}) +
-        svg::text({{"class", "end"}, {"x", kLeft - 6}, {"y", y + 4}},
-                  label_of(tick, chart_.y_unit) + y_scale_.suffix) +
-        "\n";
+    drawn += svg::element("line", {{"class", "grid"},
+                                   {"x1", kLeftMargin},
+                                   {"x2", kLeftMargin + kPlotWidth},
+                                   {"y1", y},
+                                   {"y2", y}}) +
+             svg::text({{"class", "end"}, {"x", kLeftMargin - 6}, {"y", y + 4}},
+                       label_of(tick, chart_.y_unit) + y_scale_.suffix) +
+             "\n";
   }
   const Scale scale = chart_.x_is_time ? time_scale(x_.high) : Scale{1, chart_.x_unit};
   for (const double tick : round_ticks(x_.low / scale.divisor, x_.high / scale.divisor, 6)) {
@@ -245,15 +247,15 @@ std::string Drawing::grid() const {
     drawn +=
         svg::element("line",
                      {{"class", "tick"}, {"x1", x}, {"x2", x}, {"y1", kBase}, {"y2", kBase + 4}}) +
-        svg::text({{"class", "mid"}, {"x", x}, {"y", kBase + 17}}, short_number(tick)) + "\n";
+        svg::text({{"class", "mid"}, {"x", x}, {"y", kBase + 17}}, short_value_text(tick)) + "\n";
   }
   return drawn +
-         svg::text({{"class", "mid axis"}, {"x", kLeft + kPlotWidth / 2}, {"y", kHeight - 6}},
+         svg::text({{"class", "mid axis"}, {"x", kLeftMargin + kPlotWidth / 2}, {"y", kHeight - 6}},
                    scale.suffix) +
          "\n" +
          svg::element("line", {{"class", "base"},
-                               {"x1", kLeft},
-                               {"x2", kLeft + kPlotWidth},
+                               {"x1", kLeftMargin},
+                               {"x2", kLeftMargin + kPlotWidth},
                                {"y1", kBase},
                                {"y2", kBase}}) +
          "\n";
@@ -266,8 +268,8 @@ std::string Drawing::marks() const {
     drawn += svg::element("line", {{"class", "mark"},
                                    {"x1", x_of(mark)},
                                    {"x2", x_of(mark)},
-                                   {"y1", kTop},
-                                   {"y2", kTop + kPlotHeight}}) +
+                                   {"y1", kTopMargin},
+                                   {"y2", kTopMargin + kPlotHeight}}) +
              "\n";
   }
   return drawn;
@@ -293,7 +295,8 @@ std::string Drawing::dots(const ChartSeries& one, const std::vector<ChartPoint>&
   std::string drawn;
   for (const ChartPoint& point : points) {
     if (y_.is_logarithmic && point.y <= 0) continue;
-    const std::string label = escape_html(fmt::format("{} {}", one.name, short_number(point.y)));
+    const std::string label =
+        escape_html(fmt::format("{} {}", one.name, short_value_text(point.y)));
     drawn += svg::element("circle",
                           {{"class", fmt::format("f{}", one.colour % kChartColours)},
                            {"cx", x_of(point.x)},

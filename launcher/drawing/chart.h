@@ -1,6 +1,6 @@
 #pragma once
-// Draws curves as SVG for an HTML page, without scripts. The page's CSS classes c0..c7 define the
-// colours. Pure functions.
+// Draws curves as SVG for an HTML page, without scripts. The page's CSS classes define the colours:
+// c0..c7 for curves, f0..f7 for dots and bands, b0..b7 for the legend. Pure functions.
 
 #include <cstddef>
 #include <cstdint>

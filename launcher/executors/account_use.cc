@@ -20,7 +20,7 @@ std::optional<std::string> ask_slurm_for(const SlurmQuerySettings& settings,
   if (!settings.cluster.empty())
     command.argv.insert(command.argv.begin() + 1, {"-M", settings.cluster});
   command.env = scrubbed_for_slurm(settings.env, munge_is_available());
-  command.timeout = settings.at_most;
+  command.timeout = settings.query_timeout;
   if (!find_program(command.argv[0], command.env)) return std::nullopt;
   auto done = run_command(command);
   if (!done || done->exit_code != 0) return std::nullopt;
@@ -77,7 +77,7 @@ std::vector<std::string> association_column(const SlurmQuerySettings& settings,
   std::vector<std::string> argv{
       "sacctmgr", "-n", "-P", "show", "assoc", "user=" + user, std::string("format=") + column};
   if (!settings.cluster.empty()) argv.push_back("cluster=" + settings.cluster);
-  const auto out = ask_slurm_for({settings.env, "", settings.at_most}, std::move(argv));
+  const auto out = ask_slurm_for({settings.env, "", settings.query_timeout}, std::move(argv));
   if (out) add_names(names, *out);
   return names;
 }
@@ -87,7 +87,7 @@ std::string default_account(const SlurmQuerySettings& settings) {
   const std::string user = name_of_user(settings.env);
   if (user.empty()) return {};
   const auto out = ask_slurm_for(
-      {settings.env, "", settings.at_most},
+      {settings.env, "", settings.query_timeout},
       {"sacctmgr", "-n", "-P", "show", "user", "name=" + user, "format=DefaultAccount"});
   std::vector<std::string> names;
   if (out) add_names(names, *out);

@@ -19,7 +19,7 @@ struct AccountLimit {
   /// The user whose use the limit bounds; empty: the limit bounds the use of the whole account.
   std::string holder;
   double limit_minutes = 0, used_minutes = 0;
-  double reserved_minutes = 0;  ///< what running jobs may still use until their time limits
+  double reserved_minutes = 0;  ///< reserved for running jobs until their time limits
   /// Returns the limit minus the used and the reserved minutes; at least 0.
   [[nodiscard]] double left_minutes() const;
 };
@@ -37,9 +37,9 @@ inline constexpr std::string_view kSshareFormat = "Account,User,GrpTRESMins,GrpT
 
 /// The settings of queries to Slurm.
 struct SlurmQuerySettings {
-  const Env& env;                     ///< the submitter's environment
-  std::string cluster;                ///< the cluster's name for -M; empty: the default cluster
-  std::chrono::milliseconds at_most;  ///< the time limit of each query
+  const Env& env;       ///< the submitter's environment
+  std::string cluster;  ///< the cluster's name for -M; empty: the default cluster
+  std::chrono::milliseconds query_timeout;  ///< the time limit of each query
 };
 
 /// Returns the limits of the account and how much of each is used. An empty `account` means the

@@ -41,7 +41,7 @@ std::string_view without_prefix(std::string_view line) {
 }
 
 /// Returns the daemon that did not answer, as far as the messages name it. Without munge, no other
-/// daemon can be asked, so that munge counts first.
+/// daemon can be asked, so munge has precedence.
 std::string_view unreachable_daemon(std::string_view err) {
   if (contains_any(err, {"Munge encode failed", "munge.socket"})) return "munge on this machine";
   if (contains_any(err, {"Unable to contact slurm controller"})) return "Slurm's controller";

@@ -114,7 +114,7 @@ CurlChild::Outcome CurlChild::read_to_end(
     if (ready[1].revents != 0) collect(output, output_);
     if (ready[2].revents != 0) collect(errors, errors_);
   }
-  return Outcome::kAll;
+  return Outcome::kReadToEnd;
 }
 
 void CurlChild::collect(UniqueFd& from, std::string& into) {

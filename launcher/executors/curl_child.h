@@ -34,9 +34,9 @@ class CurlChild {
 
   /// How read_to_end() ended.
   enum class Outcome {
-    kAll,       ///< curl has closed its outputs
-    kNotTaken,  ///< take() returned false
-    kStopped,   ///< go_on() returned false, or the outputs cannot be read
+    kReadToEnd,  ///< curl has closed its outputs
+    kNotTaken,   ///< take() returned false
+    kStopped,    ///< go_on() returned false, or the outputs cannot be read
   };
   /// Reads curl's outputs to their end. Calls take() for each piece of the response, and go_on() at
   /// least ten times a second.

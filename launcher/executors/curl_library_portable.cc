@@ -35,7 +35,8 @@ struct Transfer {
   const char* body = nullptr;
   curl_off_t body_bytes = 0, resume_from = 0;
   bool has_body = false, fails_on_error = false, follows = false, is_http11 = false;
-  long most_redirections = 0, connect_ms = 0, timeout_ms = 0, slow_bytes = 0, slow_seconds = 0;
+  long most_redirections = 0, connect_ms = 0, timeout_ms = 0, low_speed_bytes_per_s = 0,
+       low_speed_seconds = 0;
   long redirect_protocols = CURLPROTO_HTTP | CURLPROTO_HTTPS;
   char* message = nullptr;  ///< CURL_ERROR_SIZE bytes of the caller
   curl_write_callback write = nullptr;
@@ -74,10 +75,10 @@ CURLcode set_long(Transfer& to, CURLoption option, long value) {
       to.timeout_ms = value;
       return CURLE_OK;
     case CURLOPT_LOW_SPEED_LIMIT:
-      to.slow_bytes = value;
+      to.low_speed_bytes_per_s = value;
       return CURLE_OK;
     case CURLOPT_LOW_SPEED_TIME:
-      to.slow_seconds = value;
+      to.low_speed_seconds = value;
       return CURLE_OK;
     case CURLOPT_HTTPGET:
       to.has_body = false;
@@ -240,9 +241,9 @@ std::string settings_of(const Transfer& transfer) {
                         transfer.redirect_protocols == CURLPROTO_HTTPS ? "https" : "http,https");
   text += seconds_setting("connect-timeout", transfer.connect_ms);
   text += seconds_setting("max-time", transfer.timeout_ms);
-  if (transfer.slow_seconds > 0)
-    text += fmt::format("speed-limit = {}\nspeed-time = {}\n", transfer.slow_bytes,
-                        transfer.slow_seconds);
+  if (transfer.low_speed_seconds > 0)
+    text += fmt::format("speed-limit = {}\nspeed-time = {}\n", transfer.low_speed_bytes_per_s,
+                        transfer.low_speed_seconds);
   if (transfer.resume_from > 0) text += fmt::format("continue-at = {}\n", transfer.resume_from);
   for (const auto* line = transfer.headers; line != nullptr; line = line->next)
     text += "header = " + quoted_setting(line->data) + "\n";

@@ -53,11 +53,11 @@ Result<DetachedProcess> DetachedProcess::start(const std::vector<std::string>& a
       ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file.is_open())
     return fail(Errc::kIo, "cannot open {}: {}", printable(log.string()), errno_text(errno));
-  std::array<int, 2> gate{};
-  if (::pipe2(gate.data(), O_CLOEXEC) != 0)
+  std::array<int, 2> pipe_ends{};
+  if (::pipe2(pipe_ends.data(), O_CLOEXEC) != 0)
     return fail(Errc::kIo, "cannot make a pipe: {}", errno_text(errno));
-  UniqueFd read_end(gate[0]);
-  UniqueFd write_end(gate[1]);
+  UniqueFd read_end(pipe_ends[0]);
+  UniqueFd write_end(pipe_ends[1]);
   const ExecArguments arguments(argv, env);
   const std::string folder = directory.string();
 
@@ -88,8 +88,8 @@ Result<DetachedProcess> DetachedProcess::start(const std::vector<std::string>& a
 
 Result<> DetachedProcess::let_run() {
   const BlockedSigpipe blocked;  // the waiting process may have ended
-  const ssize_t written = ::write(gate_.get(), "g", 1);
-  gate_.reset();
+  const ssize_t written = ::write(start_pipe_.get(), "g", 1);
+  start_pipe_.reset();
   if (written == 1) return {};
   return fail(Errc::kIo, "process {} ended before the run could start", pid_);
 }

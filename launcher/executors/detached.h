@@ -33,10 +33,10 @@ class DetachedProcess {
   [[nodiscard]] Result<> let_run();
 
  private:
-  DetachedProcess(pid_t pid, UniqueFd gate) : pid_(pid), gate_(std::move(gate)) {}
+  DetachedProcess(pid_t pid, UniqueFd start_pipe) : pid_(pid), start_pipe_(std::move(start_pipe)) {}
 
   pid_t pid_ = -1;
-  UniqueFd gate_;
+  UniqueFd start_pipe_;
 };
 
 }  // namespace dlrun

@@ -25,15 +25,15 @@ namespace {
 // handler has no other access to data.
 volatile sig_atomic_t g_child = -1;
 volatile sig_atomic_t g_may_kill = 0;
-volatile sig_atomic_t g_count = 0;
-volatile sig_atomic_t g_first = 0;
+volatile sig_atomic_t g_signal_count = 0;
+volatile sig_atomic_t g_first_signal = 0;
 
 extern "C" void on_foreground_signal(int signal) {
   const int saved = errno;
-  if (g_first == 0) g_first = signal;
-  g_count = g_count + 1;
+  if (g_first_signal == 0) g_first_signal = signal;
+  g_signal_count = g_signal_count + 1;
   if (g_child > 0)
-    ::kill(static_cast<pid_t>(g_child), g_count >= 3 && g_may_kill != 0 ? SIGKILL : SIGTERM);
+    ::kill(static_cast<pid_t>(g_child), g_signal_count >= 3 && g_may_kill != 0 ? SIGKILL : SIGTERM);
   errno = saved;
 }
 
@@ -73,19 +73,22 @@ class Handlers {
 
 }  // namespace
 
-ForegroundProcess::ForegroundProcess(std::vector<std::string> argv, pid_t pid, UniqueFd gate,
+ForegroundProcess::ForegroundProcess(std::vector<std::string> argv, pid_t pid, UniqueFd start_pipe,
                                      OnSignal on_signal)
-    : argv_(std::move(argv)), pid_(pid), gate_(std::move(gate)), on_signal_(on_signal) {}
+    : argv_(std::move(argv)),
+      pid_(pid),
+      start_pipe_(std::move(start_pipe)),
+      on_signal_(on_signal) {}
 
 ForegroundProcess::ForegroundProcess(ForegroundProcess&& other) noexcept
     : argv_(std::move(other.argv_)),
       pid_(std::exchange(other.pid_, -1)),
-      gate_(std::move(other.gate_)),
+      start_pipe_(std::move(other.start_pipe_)),
       on_signal_(other.on_signal_) {}
 
 ForegroundProcess::~ForegroundProcess() {
   if (pid_ <= 0) return;
-  gate_.reset();
+  start_pipe_.reset();
   ::kill(pid_, SIGTERM);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
@@ -97,11 +100,11 @@ Result<ForegroundProcess> ForegroundProcess::start(const std::vector<std::string
                                                    OnSignal on_signal) {
   const auto program = find_program(argv[0], env);
   if (!program) return fail(Errc::kNotFound, "{}: no such program in PATH", argv[0]);
-  std::array<int, 2> gate{};
-  if (::pipe2(gate.data(), O_CLOEXEC) != 0)
+  std::array<int, 2> pipe_ends{};
+  if (::pipe2(pipe_ends.data(), O_CLOEXEC) != 0)
     return fail(Errc::kIo, "cannot make a pipe: {}", errno_text(errno));
-  UniqueFd read_end(gate[0]);
-  UniqueFd write_end(gate[1]);
+  UniqueFd read_end(pipe_ends[0]);
+  UniqueFd write_end(pipe_ends[1]);
 
   // Allocates everything before the fork, because the child must not allocate.
   std::vector<char*> arguments;
@@ -142,17 +145,17 @@ Result<ForegroundProcess> ForegroundProcess::start(const std::vector<std::string
 }
 
 void ForegroundProcess::let_run() {
-  if (gate_.is_open()) {
+  if (start_pipe_.is_open()) {
     // wait() reports a child that has already ended.
     const BlockedSigpipe blocked;
-    [[maybe_unused]] const ssize_t written = ::write(gate_.get(), "g", 1);
-    gate_.reset();
+    [[maybe_unused]] const ssize_t written = ::write(start_pipe_.get(), "g", 1);
+    start_pipe_.reset();
   }
 }
 
 Result<ForegroundEnd> ForegroundProcess::wait() {
-  g_first = 0;
-  g_count = 0;
+  g_first_signal = 0;
+  g_signal_count = 0;
   g_may_kill = on_signal_ == OnSignal::kTermThenKill ? 1 : 0;
   g_child = pid_;
   const Handlers handlers;
@@ -167,7 +170,7 @@ Result<ForegroundEnd> ForegroundProcess::wait() {
   pid_ = -1;
   if (reaped < 0) return fail(Errc::kInternal, "waitpid: {}", errno_text(errno));
   ForegroundEnd end;
-  end.first_signal = static_cast<int>(g_first);
+  end.first_signal = static_cast<int>(g_first_signal);
   if (WIFSIGNALED(status)) {
     end.signal = WTERMSIG(status);
     end.exit_code = 128 + end.signal;

@@ -49,17 +49,19 @@ class ForegroundProcess {
   ~ForegroundProcess();
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  /// Lets the child run argv. wait() does this too.
+  /// Lets the child run argv. Does nothing if the child already runs.
   void let_run();
-  /// Waits for the child's end. Handles the caller's signals as `on_signal` says.
+  /// Calls let_run(), and waits for the child's end. Handles the caller's signals as `on_signal`
+  /// says.
   [[nodiscard]] Result<ForegroundEnd> wait();
 
  private:
-  ForegroundProcess(std::vector<std::string> argv, pid_t pid, UniqueFd gate, OnSignal on_signal);
+  ForegroundProcess(std::vector<std::string> argv, pid_t pid, UniqueFd start_pipe,
+                    OnSignal on_signal);
 
   std::vector<std::string> argv_;  ///< for the log
   pid_t pid_ = -1;
-  UniqueFd gate_;
+  UniqueFd start_pipe_;
   OnSignal on_signal_ = OnSignal::kTermOnly;
 };
 

@@ -21,13 +21,13 @@ namespace {
 constexpr std::chrono::milliseconds kConnectTimeout{10'000};
 /// Pauses before a request is sent again after a lost connection. (slurmrestd 22.05 resets one
 /// connection in some thousands.)
-constexpr std::array kPausesOfTries{std::chrono::milliseconds{20}, std::chrono::milliseconds{200},
-                                    std::chrono::milliseconds{1000}};
+constexpr std::array kRetryPauses{std::chrono::milliseconds{20}, std::chrono::milliseconds{200},
+                                  std::chrono::milliseconds{1000}};
 
 /// A response while it arrives.
 struct Arriving {
   HttpResponse response;
-  std::size_t largest = 0;  ///< the largest size of the body, in bytes
+  std::size_t max_body_bytes = 0;
   bool is_too_large = false;
 };
 
@@ -35,7 +35,7 @@ struct Arriving {
 std::size_t append_to_body(char* bytes, std::size_t size, std::size_t count, void* into) {
   Arriving& arriving = *static_cast<Arriving*>(into);
   std::string& body = arriving.response.body;
-  arriving.is_too_large = body.size() + size * count > arriving.largest;
+  arriving.is_too_large = body.size() + size * count > arriving.max_body_bytes;
   if (arriving.is_too_large) return 0;  // libcurl then fails with CURLE_WRITE_ERROR
   body.append(bytes, size * count);
   return size * count;
@@ -153,7 +153,7 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   const CurlLibrary& curl = state_->curl;
   CURL* const handle = state_->handle;
   Arriving arriving;
-  arriving.largest = request.largest_response;
+  arriving.max_body_bytes = request.max_response_bytes;
   HttpResponse& response = arriving.response;
   const std::string url = state_->address.base + request.path;
   struct curl_slist* headers = nullptr;
@@ -173,8 +173,8 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   const auto start = std::chrono::steady_clock::now();
   if (code == CURLE_OK) code = curl.easy_perform(handle);
   if (request.method == "GET") {
-    for (auto pause = kPausesOfTries.begin();
-         pause != kPausesOfTries.end() && is_connection_lost(code); ++pause) {
+    for (auto pause = kRetryPauses.begin(); pause != kRetryPauses.end() && is_connection_lost(code);
+         ++pause) {
       std::this_thread::sleep_for(*pause);
       response.body.clear();
       ++tries;
@@ -197,7 +197,7 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
     return fail(Errc::kUnavailable,
                 "its answer to {} {} is larger than {} MiB; dlrun has stopped reading. Check "
                 "whether another server listens there, and read its log",
-                request.method, request.path, request.largest_response >> 20U);
+                request.method, request.path, request.max_response_bytes >> 20U);
   if (code != CURLE_OK) {
     const std::string message = state_->curl_message.front() != '\0' ? state_->curl_message.data()
                                                                      : curl.easy_strerror(code);

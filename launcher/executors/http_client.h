@@ -19,7 +19,7 @@ struct HttpRequest {
   std::vector<std::string> headers;  ///< "NAME: value"
   std::string body;                  ///< JSON; empty: no body
   std::chrono::milliseconds timeout{30'000};
-  std::size_t largest_response = 32U << 20U;  ///< the largest size of the body, in bytes
+  std::size_t max_response_bytes = 32U << 20U;  ///< the largest size of the response's body
 };
 
 struct HttpResponse {
@@ -44,8 +44,8 @@ class HttpClient {
 
   /// Sends a request and returns the response, whatever its status. Does not follow redirections.
   /// If check_peer fails, sends nothing and fails with the same error. Fails with kUnavailable if
-  /// no complete response of at most largest_response bytes arrived within the timeout; the server
-  /// may still have acted on the request. If the connection is lost, retries a GET, which is
+  /// no complete response of at most max_response_bytes arrived within the timeout; the server may
+  /// still have acted on the request. If the connection is lost, retries a GET, which is
   /// idempotent, up to three times; does not retry any other method.
   [[nodiscard]] Result<HttpResponse> send(const HttpRequest& request);
 

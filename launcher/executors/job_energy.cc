@@ -25,7 +25,7 @@ std::map<std::string, double> parse_energy(std::string_view out) {
 }
 
 JobEnergies energy_of_jobs(const Env& env, std::span<const JobId> jobs,
-                           std::chrono::milliseconds at_most) {
+                           std::chrono::milliseconds query_timeout) {
   std::map<std::string, std::set<std::string>> by_cluster;  // the ids of whole arrays, not of tasks
   for (const JobId& job : jobs) {
     if (job.cluster == kLocalCluster || !check_job_id(job)) continue;
@@ -45,7 +45,7 @@ JobEnergies energy_of_jobs(const Env& env, std::span<const JobId> jobs,
                     join(std::vector<std::string>(ids.begin(), ids.end()), ",")};
     if (!cluster.empty()) command.argv.insert(command.argv.begin() + 1, {"-M", cluster});
     command.env = scrubbed_for_slurm(env, munge_is_available());
-    command.timeout = at_most;
+    command.timeout = query_timeout;
     if (!find_program("sacct", command.env)) return joules;
     const auto done = run_command(command);
     // Many clusters have no accounting. The result then lacks the jobs of this cluster.

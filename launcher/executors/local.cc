@@ -59,7 +59,7 @@ bool carries_token(pid_t pid, std::string_view token) {
   return false;
 }
 
-class Local final : public Executor {
+class LocalExecutor final : public Executor {
  public:
   Result<> check(const SubmitRequest&) override { return {}; }
 
@@ -115,7 +115,7 @@ class Local final : public Executor {
 }  // namespace
 
 std::unique_ptr<Executor> make_local(const Env&) {
-  return std::make_unique<Local>();
+  return std::make_unique<LocalExecutor>();
 }
 
 }  // namespace dlrun

@@ -33,8 +33,10 @@ constexpr std::size_t kLargestCache = 16U << 20U;
          info.st_uid == ::getuid() && (info.st_mode & 077U) == 0;
 }
 
+/// Waits until this process has the lock on the file. Returns false if the lock cannot be had, or
+/// not within kLockPatience.
 [[nodiscard]] bool lock(int fd, const std::filesystem::path& file) {
-  LockWait wait(file);
+  LockWaitLog wait(file);
   const auto until = Clock::now() + kLockPatience;
   while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if ((errno != EWOULDBLOCK && errno != EINTR) || Clock::now() >= until) return false;
@@ -50,15 +52,16 @@ constexpr std::size_t kLargestCache = 16U << 20U;
       .count();
 }
 
-struct StoredAnswer {
+/// The answer to a question, or the error of the query.
+struct StoredResult {
   std::int64_t time_ms = 0;
   bool is_answer = false;  ///< false: `text` is the message of an error
   std::string text;
 };
 
-/// Reads a stored answer. The file's first line holds the time, "answer" or "error", the text's
+/// Reads a stored result. The file's first line holds the time, "answer" or "error", the text's
 /// size and the question. Returns nullopt if the file is incomplete.
-[[nodiscard]] std::optional<StoredAnswer> read_stored(const std::filesystem::path& path,
+[[nodiscard]] std::optional<StoredResult> read_stored(const std::filesystem::path& path,
                                                       const std::string& question) {
   const auto content = read_file(path, kLargestCache);
   if (!content) return std::nullopt;
@@ -68,15 +71,15 @@ struct StoredAnswer {
   if (fields.size() != 4 || fields[3] != question) return std::nullopt;
   const auto time = parse_int(fields[0]);
   const auto size = parse_int(fields[2]);
-  StoredAnswer stored{time.value_or(0), fields[1] == "answer", content->substr(end + 1)};
+  StoredResult stored{time.value_or(0), fields[1] == "answer", content->substr(end + 1)};
   if (!time || !size || static_cast<std::size_t>(*size) != stored.text.size()) return std::nullopt;
   return stored;
 }
 
-void store(int fd, const StoredAnswer& answer, const std::string& question) {
+void store(int fd, const StoredResult& result, const std::string& question) {
   const std::string content =
-      fmt::format("{}\t{}\t{}\t{}\n{}", answer.time_ms, answer.is_answer ? "answer" : "error",
-                  answer.text.size(), question, answer.text);
+      fmt::format("{}\t{}\t{}\t{}\n{}", result.time_ms, result.is_answer ? "answer" : "error",
+                  result.text.size(), question, result.text);
   // Ignores write errors: if the disk is full, the other processes query by themselves.
   if (content.size() <= kLargestCache && ::ftruncate(fd, 0) == 0 && ::lseek(fd, 0, SEEK_SET) == 0)
     static_cast<void>(write_all(fd, content));

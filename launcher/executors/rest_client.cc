@@ -64,7 +64,7 @@ Result<RestVersion> RestClient::version() {
     const bool is_served = std::find(served.begin(), served.end(), server_.version) != served.end();
     chosen = is_served ? parse_rest_version(server_.version) : std::nullopt;
   }
-  if (!chosen) return tl::unexpected(no_version_in(served));
+  if (!chosen) return tl::unexpected(no_version_error(served));
   version_ = chosen;
   return *version_;
 }
@@ -78,7 +78,7 @@ Result<std::string> RestClient::slurm_release_if_ready() {
   return rest_release(ping.body);
 }
 
-Error RestClient::no_version_in(const std::vector<std::string>& served) const {
+Error RestClient::no_version_error(const std::vector<std::string>& served) const {
   if (served.empty())
     return {
         Errc::kRefused,
@@ -91,11 +91,11 @@ Error RestClient::no_version_in(const std::vector<std::string>& served) const {
     return {Errc::kRefused,
             fmt::format("{}, and dlrun speaks {}; your configuration requests {}: change or remove "
                         "the server's `version` there",
-                        serves, spoken_rest_versions(), printable(server_.version))};
+                        serves, spoken_rest_versions_text(), printable(server_.version))};
   return {Errc::kRefused,
           fmt::format("{}; dlrun speaks {}. Start slurmrestd with -s openapi/slurmctld, or set "
                       "submit.via: sbatch",
-                      serves, spoken_rest_versions())};
+                      serves, spoken_rest_versions_text())};
 }
 
 Result<HttpResponse> RestClient::get(std::string_view path, AcceptUnknownJob accept) {
@@ -119,7 +119,7 @@ Result<HttpResponse> RestClient::send(std::string method, std::string_view path,
   request.path = fmt::format("/slurm/{}/{}", rest_version_text(spoken), path);
   request.body = std::move(body);
   request.timeout = timeout;
-  if (path == "jobs") request.largest_response = kLargestQueue;
+  if (path == "jobs") request.max_response_bytes = kLargestQueue;
   return send_to_server(std::move(request));
 }
 
@@ -151,7 +151,7 @@ Result<HttpResponse> RestClient::send_to_server(HttpRequest request) {
   return response;
 }
 
-Error RestClient::caller_not_accepted(std::string_view status) const {
+Error RestClient::caller_not_accepted_error(std::string_view status) const {
   if (server_.token_file.empty())
     return {Errc::kRefused,
             fmt::format("slurmrestd at {} does not know the caller ({}). With a unix socket, "
@@ -177,7 +177,7 @@ Error RestClient::error_of(const HttpResponse& response) const {
       fmt::format("HTTP {}{}{}", response.status, errors.empty() ? "" : ": ", errors);
   // From v0.0.40 on, slurmrestd answers a bad token with 511.
   if (response.status == 401 || response.status == 403 || response.status == 511)
-    return caller_not_accepted(status);
+    return caller_not_accepted_error(status);
   if (is_path_unknown(response))
     return {Errc::kRefused, version_
                                 ? fmt::format("slurmrestd at {} has no version {} of its API ({})",

@@ -50,9 +50,9 @@ class RestClient {
 
   enum class AcceptUnknownJob { kNo, kYes };
   /// Sends a GET for a path below the version's path ("jobs", "job/42"). Fails if the response does
-  /// not have status 200 or is not a complete JSON object. A server that does not know the path may
-  /// have been upgraded; then asks for the server's versions and sends the request again, once.
-  /// accept: with kYes, also returns a response that says that Slurm does not know the job.
+  /// not have status 200 or is not a complete JSON object. If the server does not know the
+  /// path, it may have been upgraded: get() then asks for its versions and repeats the request
+  /// once. accept: with kYes, also returns a response that says that Slurm does not know the job.
   [[nodiscard]] Result<HttpResponse> get(std::string_view path,
                                          AcceptUnknownJob accept = AcceptUnknownJob::kNo);
 
@@ -65,8 +65,8 @@ class RestClient {
 
  private:
   [[nodiscard]] Result<HttpResponse> send_to_server(HttpRequest request);
-  [[nodiscard]] Error no_version_in(const std::vector<std::string>& served) const;
-  [[nodiscard]] Error caller_not_accepted(std::string_view status) const;
+  [[nodiscard]] Error no_version_error(const std::vector<std::string>& served) const;
+  [[nodiscard]] Error caller_not_accepted_error(std::string_view status) const;
   /// Returns the second possible cause of an unreachable controller, as a part of the message.
   /// slurmrestd passes the token on to the controller. If the controller refuses the token,
   /// slurmrestd reports the same error.

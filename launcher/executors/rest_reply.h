@@ -43,8 +43,9 @@ namespace dlrun {
 /// answered, and not only slurmrestd or a gateway.
 [[nodiscard]] bool rest_has_error_of_controller(std::string_view body);
 
-/// Returns the reason for which Slurm refused the request: that of the first error whose reason is
-/// not kOther; kOther if there is none. Numbers and words decide as in rest_says_unreachable().
+/// Returns the reason for which Slurm refused the request: the first error's reason that is not
+/// kOther; kOther if no error has such a reason. Numbers and words decide as in
+/// rest_says_unreachable().
 [[nodiscard]] SlurmRefusal rest_refusal(std::string_view body);
 
 /// Returns the versions of the API that can submit jobs, from the server's own description:

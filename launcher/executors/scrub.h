@@ -9,8 +9,8 @@
 
 namespace dlrun {
 
-/// Returns env without the variables of an outer job and of other launchers, and without those with
-/// which a user sets defaults of Slurm's commands. Examples: SBATCH_* overrides the #SBATCH lines,
+/// Returns env without three kinds of variables: those of an outer job, those of other launchers,
+/// and the user's defaults for Slurm's commands. Examples: SBATCH_* overrides the #SBATCH lines,
 /// SQUEUE_STATES hides running jobs, PYXIS_CONTAINER_IMAGE starts the batch script itself in the
 /// image, and an inherited SLURM_CPU_BIND pins every rank to the submitter's cores. Keeps
 /// SLURM_CONF and SLURM_CLUSTERS, which locate Slurm. Keeps SLURM_JWT only without munge, when it

@@ -33,7 +33,7 @@ class SlurmCli final : public Executor {
  public:
   explicit SlurmCli(const Env& env) : env_(scrubbed_for_slurm(env, munge_is_available())) {}
 
-  /// Refuses a request if there is no sbatch, which checks everything else itself.
+  /// Fails with kNotFound if there is no sbatch. sbatch itself checks everything else.
   Result<> check(const SubmitRequest& request) override {
     return find_program("sbatch", request.env) ? Result<>() : no_program_of_slurm("sbatch");
   }
@@ -150,9 +150,10 @@ class SlurmCli final : public Executor {
         program);
   }
 
-  static Result<Finished> call(std::vector<std::string> argv, std::chrono::milliseconds timeout,
-                               const Env& env, std::optional<std::string> directory = std::nullopt,
-                               std::string stdin_text = {}) {
+  static Result<FinishedCommand> call(std::vector<std::string> argv,
+                                      std::chrono::milliseconds timeout, const Env& env,
+                                      std::optional<std::string> directory = std::nullopt,
+                                      std::string stdin_text = {}) {
     const std::string program = argv[0];
     if (!find_program(program, env)) return no_program_of_slurm(program);
     Command command;
@@ -267,14 +268,14 @@ class SlurmCli final : public Executor {
         answer.reports.back().job = {cluster, *task};
       }
     }
-    add_past_reports(cluster, std::move(unanswered), answer);
+    add_accounting_reports(cluster, std::move(unanswered), answer);
     return {};
   }
 
   /// Adds accounting's reports on the jobs that squeue did not report. Sets
   /// answer.why_no_accounting if accounting does not answer.
-  void add_past_reports(const std::string& cluster, std::set<std::string> unanswered,
-                        QueryAnswer& answer) {
+  void add_accounting_reports(const std::string& cluster, std::set<std::string> unanswered,
+                              QueryAnswer& answer) {
     const std::vector<std::string> missing = ids_to_query({unanswered.begin(), unanswered.end()});
     const std::span<const std::string> all(missing);
     for (std::size_t first = 0; first < all.size(); first += kMostListedJobs) {

@@ -22,7 +22,8 @@ bool equal_without_case(std::string_view a, std::string_view b) {
   return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
-/// Returns the value of "NAME = value" in slurm.conf or in scontrol's output; the last one counts.
+/// Returns the first word of the value of "NAME = value" in slurm.conf or in scontrol's output. The
+/// last line with this name counts.
 std::string value_in(std::string_view slurm_conf, std::string_view key) {
   std::string found;
   for (auto line : split(slurm_conf, '\n')) {

@@ -26,7 +26,8 @@ namespace dlrun {
 /// either, returns Slurm's default, 1001. `cluster`: -M; empty for the default cluster.
 [[nodiscard]] std::size_t max_array_size(const Env& env, const std::string& cluster);
 
-/// Returns MaxArraySize from this machine's slurm.conf, else Slurm's default. Used for rendering.
+/// Returns MaxArraySize from this machine's slurm.conf, else Slurm's default. Does not ask the
+/// controller.
 [[nodiscard]] std::size_t configured_max_array_size(const Env& env);
 
 /// Returns MaxArraySize from the text of a slurm.conf or from scontrol's output; nullopt if the

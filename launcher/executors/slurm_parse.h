@@ -46,7 +46,7 @@ inline constexpr std::string_view kSacctFormat =
 /// Slurm's reason for a job whose dependency can no longer be fulfilled.
 inline constexpr std::string_view kNeverSatisfied = "DependencyNeverSatisfied";
 
-/// Returns the failed dependencies in squeue's column: "afterok:12" in
+/// Returns the failed dependencies in squeue's column of dependencies: "afterok:12" in
 /// "afterany:3(unfulfilled),afterok:12(failed)".
 [[nodiscard]] std::vector<std::string> failed_dependencies(std::string_view dependency);
 

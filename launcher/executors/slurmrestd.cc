@@ -134,8 +134,8 @@ class Slurmrestd final : public Executor {
     add_properties_of_submitter(env, request.directory.string(), env_);
     const std::string name = request.script.filename().string(),
                       directory = request.directory.string();
-    return rest_job({script, name.empty() ? std::string_view("job.sh") : name, request.options,
-                     directory, env, version, request.keys_of_options});
+    return rest_job_body({script, name.empty() ? std::string_view("job.sh") : name, request.options,
+                          directory, env, version, request.keys_of_options});
   }
 
   /// Cancels a job that slurmrestd has accepted without some of the requested fields. Returns the

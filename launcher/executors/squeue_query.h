@@ -15,7 +15,7 @@ namespace dlrun {
 /// Returns squeue's report on the job; nullopt if squeue does not answer in time or does not know
 /// the job. env is the submitter's environment.
 [[nodiscard]] std::optional<JobReport> squeue_report_on(const Env& env, const JobId& job,
-                                                        std::chrono::milliseconds at_most);
+                                                        std::chrono::milliseconds query_timeout);
 
 /// The place of a pending job among the pending jobs of its partitions. An array that is pending
 /// counts once.
@@ -32,9 +32,9 @@ struct QueuePlace {
                                                           std::string_view queue);
 
 /// Asks squeue for the place of a pending job, in two queries. Returns nullopt if squeue does not
-/// answer one of them within at_most. Clusters may hide the jobs of other users; the numbers then
+/// answer one of them in time. Clusters may hide the jobs of other users; the numbers then
 /// count the visible jobs only.
 [[nodiscard]] std::optional<QueuePlace> queue_place_of(const Env& env, const JobId& job,
-                                                       std::chrono::milliseconds at_most);
+                                                       std::chrono::milliseconds query_timeout);
 
 }  // namespace dlrun

@@ -121,20 +121,21 @@ class ClientSide final : public RelayHandler {
   }
   void on_open(std::uint32_t, std::uint16_t) override {}  // the agent opens no connections
   void on_opened(std::uint32_t channel) override {
-    const std::uint16_t port = ports_[channel];
-    if (waited_.erase(port) > 0) events_.on_answered(port);
-    ports_.erase(channel);
+    const std::uint16_t port = unanswered_ports_[channel];
+    if (waiting_ports_.erase(port) > 0) events_.on_answered(port);
+    unanswered_ports_.erase(channel);
   }
   void on_waiting(std::uint32_t channel) override {
-    const std::uint16_t port = ports_[channel];
-    if (waited_.insert(port).second) events_.on_waiting(port);
+    const std::uint16_t port = unanswered_ports_[channel];
+    if (waiting_ports_.insert(port).second) events_.on_waiting(port);
   }
   void on_reset(std::uint32_t channel, std::string_view reason) override {
-    const auto found = ports_.find(channel);
-    if (found == ports_.end()) return;  // the program had accepted the connection and then reset it
+    const auto found = unanswered_ports_.find(channel);
+    if (found == unanswered_ports_.end())
+      return;  // the program had accepted the connection and then reset it
     events_.on_given_up(found->second, reason);
-    waited_.erase(found->second);
-    ports_.erase(found);
+    waiting_ports_.erase(found->second);
+    unanswered_ports_.erase(found);
   }
 
  private:
@@ -147,7 +148,7 @@ class ClientSide final : public RelayHandler {
       if (!client.is_open() && is_shortage(errno)) {
         // The client stays in the kernel's queue, and the connections that are open continue.
         paused_until_ = RelayMux::Clock::now() + kPauseAfterShortage;
-        if (!std::exchange(has_told_shortage_, true)) events_.on_shortage();
+        if (!std::exchange(has_told_shortage_, true)) events_.on_too_few_descriptors();
         break;
       }
       if (!client.is_open())
@@ -155,10 +156,10 @@ class ClientSide final : public RelayHandler {
       const int on = 1;
       // Has no effect on a unix socket, which does not need the option.
       ::setsockopt(client.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      ports_[mux_.open(std::move(client), listener.node_port)] = listener.node_port;
+      unanswered_ports_[mux_.open(std::move(client), listener.node_port)] = listener.node_port;
     }
     // Forgets the channels of clients that have left before a program accepted them.
-    std::erase_if(ports_, [this](const auto& one) { return !mux_.has(one.first); });
+    std::erase_if(unanswered_ports_, [this](const auto& one) { return !mux_.has(one.first); });
     return {};
   }
 
@@ -175,10 +176,10 @@ class ClientSide final : public RelayHandler {
   const std::vector<LocalListener>& listeners_;
   ForwardEvents& events_;
   /// The ports of the channels that no program has accepted.
-  std::map<std::uint32_t, std::uint16_t> ports_;
-  std::set<std::uint16_t> waited_;  ///< the ports that on_waiting() has reported
+  std::map<std::uint32_t, std::uint16_t> unanswered_ports_;
+  std::set<std::uint16_t> waiting_ports_;  ///< the ports that on_waiting() has reported
   bool is_ready_ = false;
-  bool has_told_shortage_ = false;  ///< on_shortage() was called
+  bool has_told_shortage_ = false;  ///< on_too_few_descriptors() was called
   RelayMux::Clock::time_point next_beat_{}, paused_until_{};
   RelayMux mux_;
 };

@@ -35,7 +35,7 @@ class ForwardEvents {
   /// A program now listens on the port of on_waiting().
   virtual void on_answered(std::uint16_t port) = 0;
   /// This process can open no more files, so that further clients wait. Called once.
-  virtual void on_shortage() = 0;
+  virtual void on_too_few_descriptors() = 0;
   /// The relay has closed a client's connection that no program has accepted. reason: for people.
   virtual void on_given_up(std::uint16_t port, std::string_view reason) = 0;
 };

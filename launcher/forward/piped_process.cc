@@ -22,14 +22,14 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kPatience{2};  ///< from the end of the input to SIGTERM
 constexpr std::chrono::seconds kGrace{3};     ///< from SIGTERM to SIGKILL
 
-struct Ends {
+struct PipeEnds {
   UniqueFd read, write;
 };
 
-Result<Ends> make_pipe() {
+Result<PipeEnds> make_pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(Errc::kIo, "pipe: {}", errno_text(errno));
-  return Ends{UniqueFd(ends[0]), UniqueFd(ends[1])};
+  return PipeEnds{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& words) {

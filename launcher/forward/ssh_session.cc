@@ -25,7 +25,7 @@ bool lacks_sshd(std::string_view answer) {
 Result<> check_sshd(const Env& env, const AttachTarget& target,
                     const std::filesystem::path& agent) {
   Command command;
-  command.argv = relay_step(target, agent.string());
+  command.argv = relay_command(target, agent.string());
   command.argv.pop_back();  // the agent's command `relay`
   command.argv.insert(command.argv.end(), {"sshd", "--check"});
   command.env = scrubbed_for_slurm(env, munge_is_available());

@@ -12,7 +12,7 @@ namespace dlrun {
 struct OptionHelp {
   std::vector<std::string> names;  ///< "-f", "--follow"
   std::string help;                ///< without a full stop at the end
-  std::string value;               ///< the name of the value in help, such as "DIR"; empty: a flag
+  std::string value_name;          ///< in help, such as "DIR"; empty: the option is a flag
 };
 
 struct PositionalHelp {

@@ -11,7 +11,7 @@ namespace dlrun {
 namespace {
 
 /// Returns "; did you mean 'status'?"; "" if no name is near.
-std::string meant_text(const std::string& word, const std::vector<std::string>& names) {
+std::string suggestion_text(const std::string& word, const std::vector<std::string>& names) {
   const std::vector<std::string_view> candidates(names.begin(), names.end());
   const auto meant = nearest(word, candidates);
   return meant ? fmt::format("; did you mean '{}'?", *meant) : "";
@@ -37,12 +37,14 @@ constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
     {"validate", "check"},
 };
 
-/// Returns "; did you mean 'cancel'?" for a command of another program; else as meant_text() does.
-std::string meant_command_text(const std::string& word, const std::vector<std::string>& names) {
+/// Returns "; did you mean 'cancel'?" for a command of another program; else as suggestion_text()
+/// does.
+std::string command_suggestion_text(const std::string& word,
+                                    const std::vector<std::string>& names) {
   for (const auto& [other, own] : kOtherWords) {
     if (word == other) return fmt::format("; did you mean '{}'?", own);
   }
-  return meant_text(word, names);
+  return suggestion_text(word, names);
 }
 
 const OptionHelp* option_of_name(const std::vector<OptionHelp>& options, const std::string& name) {
@@ -80,20 +82,20 @@ std::optional<std::string> unknown_option_text(const CommandTable& table,
     const std::string name =
         word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);
     if (const OptionHelp* option = option_of_name(options, name); option != nullptr) {
-      if (!option->value.empty() && name == word)
+      if (!option->value_name.empty() && name == word)
         ++at;  // skips the option's value, even if it looks like an option
       continue;
     }
     return fmt::format("`dlrun{}` has no option '{}'{}",
                        command != nullptr ? " " + command->name : "", printable(name),
-                       meant_text(name, long_names(options)));
+                       suggestion_text(name, long_names(options)));
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-std::string command_in(const std::vector<std::string>& words) {
+std::string command_word_in(const std::vector<std::string>& words) {
   for (std::size_t at = 1; at < words.size(); ++at) {
     const std::string& word = words[at];
     const bool is_verbose = word == "--verbose" ||
@@ -109,16 +111,17 @@ std::string command_in(const std::vector<std::string>& words) {
   return {};
 }
 
-std::string wrong_words_text(const CommandTable& table, bool is_command_known,
-                             const std::vector<std::string>& words, const std::string& message) {
+std::string refused_command_line_text(const CommandTable& table, bool is_command_known,
+                                      const std::vector<std::string>& words,
+                                      const std::string& message) {
   if (is_command_known) return unknown_option_text(table, words).value_or(message);
-  const std::string called = command_in(words);
+  const std::string called = command_word_in(words);
   if (called.empty()) return message;
   if (called.starts_with('-')) return unknown_option_text(table, words).value_or(message);
   std::vector<std::string> names;
   for (const CommandHelp& command : table.commands) names.push_back(command.name);
   return fmt::format("'{}' is not a command of dlrun{}", printable(called),
-                     meant_command_text(called, names));
+                     command_suggestion_text(called, names));
 }
 
 }  // namespace dlrun

@@ -1,6 +1,6 @@
 #pragma once
-// The words of a command line: finds the command in them, and explains words that dlrun does not
-// know. Pure functions.
+// Finds the command in the words of a command line, and explains words that dlrun does not know.
+// Pure functions.
 
 #include <string>
 #include <vector>
@@ -12,13 +12,14 @@ namespace dlrun {
 /// Returns the first argument after -v, --log-file and -H, which may precede the command's name.
 /// The argument is the command's name, or an option such as --version or an unknown one. Returns an
 /// empty text if there is no such argument. words: the command line with the program's name.
-[[nodiscard]] std::string command_in(const std::vector<std::string>& words);
+[[nodiscard]] std::string command_word_in(const std::vector<std::string>& words);
 
 /// Returns the message for a command line that the parser refused. Names the unknown command or
 /// the first unknown option; otherwise returns the parser's own message. is_command_known: the
 /// parser knows the command. table: the commands that the parser knows.
-[[nodiscard]] std::string wrong_words_text(const CommandTable& table, bool is_command_known,
-                                           const std::vector<std::string>& words,
-                                           const std::string& message);
+[[nodiscard]] std::string refused_command_line_text(const CommandTable& table,
+                                                    bool is_command_known,
+                                                    const std::vector<std::string>& words,
+                                                    const std::string& message);
 
 }  // namespace dlrun

@@ -10,10 +10,10 @@ namespace dlrun {
 namespace completion {
 
 ValueKind value_kind_of(const OptionHelp& option) {
-  if (option.value.empty()) return ValueKind::kNothing;
-  if (option.value == "DIR" || option.value == "FILE") return ValueKind::kPath;
-  if (option.value == "KEY=VALUE") return ValueKind::kKeyAndValue;
-  if (option.value == "SITE") return ValueKind::kSite;
+  if (option.value_name.empty()) return ValueKind::kNothing;
+  if (option.value_name == "DIR" || option.value_name == "FILE") return ValueKind::kPath;
+  if (option.value_name == "KEY=VALUE") return ValueKind::kKeyAndValue;
+  if (option.value_name == "SITE") return ValueKind::kSite;
   return ValueKind::kValue;
 }
 
@@ -67,9 +67,9 @@ std::string first_comment(std::string_view shell) {
 }  // namespace completion
 
 Result<std::string> completion_script(const CommandTable& table, const std::string& shell) {
-  if (shell == "bash") return completion::bash(table);
-  if (shell == "zsh") return completion::zsh(table);
-  if (shell == "fish") return completion::fish(table);
+  if (shell == "bash") return completion::bash_script(table);
+  if (shell == "zsh") return completion::zsh_script(table);
+  if (shell == "fish") return completion::fish_script(table);
   return fail(Errc::kUsage, "no completion for '{}': bash, zsh and fish have one",
               printable(shell));
 }

@@ -18,8 +18,9 @@ std::string option_names_of(const CommandHelp& command) {
   return join(names, " ");
 }
 
-/// Returns "submit:--runs | render:-o" for every option with this kind of value.
-std::string cases_of(const CommandTable& table, ValueKind kind) {
+/// Returns the pattern of a `case` that matches every option with this kind of value, after its
+/// command: "submit:--runs | render:-o".
+std::string case_pattern_of(const CommandTable& table, ValueKind kind) {
   std::vector<std::string> cases;
   for (const auto& command : table.commands) {
     for (const auto& option : command.options) {
@@ -59,7 +60,8 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
-/// Returns the functions that complete one word, and the value of --set.
+/// Returns the functions _dlrun_offer and _dlrun_set, which complete one word and the value of
+/// --set.
 std::string helpers(const SetOptionCompletions& set) {
   std::string values;
   for (const auto& [keys, words] : set.values)
@@ -104,7 +106,8 @@ std::string beginning(const CommandTable& table, const SetOptionCompletions& set
   return text;
 }
 
-/// Returns the cases that list the options and arguments of each command.
+/// Returns the cases that list the options and arguments of each command, and the start of the
+/// `case` that cases_of_options() continues.
 std::string cases_of_commands(const CommandTable& table) {
   std::string text;
   text += "  local options='' runs='' verbs='' words='' files=''\n  case $command in\n";
@@ -129,11 +132,11 @@ std::string cases_of_commands(const CommandTable& table) {
   return text;
 }
 
-/// Returns the cases for the values of options.
+/// Returns the cases for the values of options, and the end of their `case`.
 std::string cases_of_options(const CommandTable& table) {
   std::string text;
   text += fmt::format("    {}) mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); return ;;\n",
-                      cases_of(table, ValueKind::kPath));
+                      case_pattern_of(table, ValueKind::kPath));
   text += fmt::format(
       "    {})\n      if [[ $word == *=* ]]; then\n        _dlrun_set \"${{word%%=*}}\" "
       "\"${{word#*=}}\" \"${{word%%=*}}=\"\n"
@@ -142,8 +145,8 @@ std::string cases_of_options(const CommandTable& table) {
       "        compopt -o nospace +o filenames\n"
       "      fi\n"
       "      return ;;\n",
-      cases_of(table, ValueKind::kKeyAndValue));
-  if (const auto sites = cases_of(table, ValueKind::kSite); !sites.empty()) {
+      case_pattern_of(table, ValueKind::kKeyAndValue));
+  if (const auto sites = case_pattern_of(table, ValueKind::kSite); !sites.empty()) {
     text += fmt::format(
         "    {})\n"
         "      _dlrun_offer '' \"$word\" \"$(dlrun completion --list sites 2>/dev/null)\"\n"
@@ -169,7 +172,7 @@ constexpr std::string_view kEnd =
 
 }  // namespace
 
-std::string bash(const CommandTable& table) {
+std::string bash_script(const CommandTable& table) {
   const SetOptionCompletions set = completions_of_set_option();
   return first_comment("bash") + "# shellcheck shell=bash\n" + helpers(set) +
          beginning(table, set) + cases_of_commands(table) + cases_of_options(table) +

@@ -89,7 +89,7 @@ std::string lines_of(const CommandHelp& command) {
 
 }  // namespace
 
-std::string fish(const CommandTable& table) {
+std::string fish_script(const CommandTable& table) {
   std::string text = first_comment("fish") + helpers();
   text +=
       "complete -c dlrun -n __fish_use_subcommand -s v -l verbose -d 'Log on stderr'\n"

@@ -17,7 +17,7 @@ enum class ValueKind { kNothing, kValue, kPath, kKeyAndValue, kSite };
 
 /// Returns the values that the first positional accepts; empty if it accepts any text.
 [[nodiscard]] std::vector<std::string> first_argument_choices(const CommandHelp& command);
-/// Returns true if a positional can be the path of a file.
+/// Returns true if one of the positionals can be the path of a file.
 [[nodiscard]] bool has_file_positional(const CommandHelp& command);
 
 /// Replaces each single quote by a backquote, so that the text can stand inside single quotes in
@@ -37,8 +37,9 @@ struct SetOptionCompletions {
 /// Returns the first comment of a script: the command that generated it.
 [[nodiscard]] std::string first_comment(std::string_view shell);
 
-[[nodiscard]] std::string bash(const CommandTable& table);
-[[nodiscard]] std::string zsh(const CommandTable& table);
-[[nodiscard]] std::string fish(const CommandTable& table);
+/// Each function returns the completion script for the shell of its name.
+[[nodiscard]] std::string bash_script(const CommandTable& table);
+[[nodiscard]] std::string zsh_script(const CommandTable& table);
+[[nodiscard]] std::string fish_script(const CommandTable& table);
 
 }  // namespace dlrun::completion

@@ -17,8 +17,8 @@ std::string escaped_help(std::string_view help) {
   return result;
 }
 
-/// Returns the text that makes _arguments complete the value of an option.
-std::string_view action(ValueKind kind) {
+/// Returns the text that makes _arguments complete the value of an option: a message and an action.
+std::string_view value_completion(ValueKind kind) {
   switch (kind) {
     case ValueKind::kNothing:
       return "";
@@ -70,7 +70,7 @@ std::string arguments_of(const CommandHelp& command) {
   for (const auto& option : command.options) {
     for (const auto& name : option.names)
       text += fmt::format(" \\\n            '*{}[{}]{}'", name, escaped_help(option.help),
-                          action(value_kind_of(option)));
+                          value_completion(value_kind_of(option)));
   }
   if (command.has_positional("RUN")) text += " \\\n            '*:run:_dlrun_runs'";
   if (command.has_positional("KEY")) {
@@ -87,7 +87,7 @@ std::string arguments_of(const CommandHelp& command) {
 
 }  // namespace
 
-std::string zsh(const CommandTable& table) {
+std::string zsh_script(const CommandTable& table) {
   std::string text = "#compdef dlrun\n" + first_comment("zsh") + zsh_helpers();
   text +=
       "_dlrun() {\n  local context state line\n  typeset -A opt_args\n  _arguments -C '--help[Show "

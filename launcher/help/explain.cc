@@ -70,8 +70,8 @@ void mask_secret_values(std::vector<ExplainedValue>& rows) {
 
 /// Adds the values that dlrun chose for keys that the spec does not set: values derived from
 /// another key, and defaults.
-void add_decisions(const LoadedSpec& loaded, const LaunchPlan& plan,
-                   std::vector<ExplainedValue>& rows) {
+void add_chosen_values(const LoadedSpec& loaded, const LaunchPlan& plan,
+                       std::vector<ExplainedValue>& rows) {
   const auto add = [&](std::string_view key, std::string_view value, std::string_view by) {
     if (std::any_of(rows.begin(), rows.end(),
                     [&](const ExplainedValue& row) { return row.key == key; }))
@@ -152,7 +152,7 @@ std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded, const Launc
   std::erase_if(of_spec, [](const EffectiveValue& one) { return one.key == "components"_key; });
   add_values(of_spec);
   for (const ComponentSpec& component : loaded.spec.components)
-    add_values(values_of_component(component));
+    add_values(own_values_of_component(component));
   const auto has_row = [&](const std::string& key) {
     return std::any_of(rows.begin(), rows.end(),
                        [&](const ExplainedValue& row) { return row.key == key; });
@@ -179,7 +179,7 @@ std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded, const Launc
   }
   if (const auto runtime = container_runtime(loaded.spec, loaded.site); runtime != "none")
     add("container.runtime"_key, runtime, "site " + loaded.site.name, Origin::Kind::kSite);
-  add_decisions(loaded, plan, rows);
+  add_chosen_values(loaded, plan, rows);
   mask_secret_values(rows);
   return rows;
 }

@@ -21,11 +21,11 @@ namespace dlrun {
 /// Returns a table of keys.
 [[nodiscard]] TableRows keys_table(const std::vector<const KeyRow*>& rows);
 
-/// The value of a key.
+/// The value of a key, and its origin.
 struct ExplainedValue {
   std::string key, text;  ///< text: one line of YAML
   Origin origin;
-  std::string where;  ///< the origin as text
+  std::string origin_text;  ///< `origin`, for people
 };
 
 /// Returns the values from the layers of the spec (see load_spec()), then those that the site

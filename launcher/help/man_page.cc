@@ -13,7 +13,7 @@ namespace {
 
 /// Escapes text for roff: a '.' or "'" at the start of a line, which roff would read as a request,
 /// and the characters that roff would replace.
-[[nodiscard]] std::string roff(std::string_view text) {
+[[nodiscard]] std::string roff_escaped(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -39,7 +39,7 @@ namespace {
 
 /// Returns "-o, --output FILE".
 [[nodiscard]] std::string option_term(const OptionHelp& option) {
-  return join(option.names, ", ") + (option.value.empty() ? "" : " " + option.value);
+  return join(option.names, ", ") + (option.value_name.empty() ? "" : " " + option.value_name);
 }
 
 /// Returns the command with its positionals: "site list|show [SITE]".
@@ -121,14 +121,14 @@ constexpr std::string_view kExitStatus[][2] = {
                      [&option](const OptionHelp& one) { return one.names == option.names; });
 }
 
-/// Returns true if the option may also follow the name of each command.
-[[nodiscard]] bool is_of_every_command(const CommandTable& table, const OptionHelp& option) {
+/// Returns true if every command has the option, too.
+[[nodiscard]] bool every_command_has(const CommandTable& table, const OptionHelp& option) {
   return std::all_of(table.commands.begin(), table.commands.end(),
                      [&option](const CommandHelp& command) { return has_option(command, option); });
 }
 
 [[nodiscard]] std::string item(std::string_view term, std::string_view text) {
-  return fmt::format(".TP\n.B {}\n{}\n", roff(term), roff(text));
+  return fmt::format(".TP\n.B {}\n{}\n", roff_escaped(term), roff_escaped(text));
 }
 
 }  // namespace
@@ -136,18 +136,19 @@ constexpr std::string_view kExitStatus[][2] = {
 std::string man_page(const CommandTable& table) {
   std::string text(kHead);
   for (const OptionHelp& option : table.options) {
-    if (is_of_every_command(table, option)) text += item(option_term(option), option.help);
+    if (every_command_has(table, option)) text += item(option_term(option), option.help);
   }
   text += ".SH OPTIONS BEFORE THE COMMAND\n";
   for (const OptionHelp& option : table.options) {
-    if (!is_of_every_command(table, option)) text += item(option_term(option), option.help);
+    if (!every_command_has(table, option)) text += item(option_term(option), option.help);
   }
   text += ".SH COMMANDS\n";
   for (const CommandHelp& command : table.commands) {
-    text += fmt::format(".SS {}\n{}.\n", roff(synopsis(command)), roff(command.help));
+    text +=
+        fmt::format(".SS {}\n{}.\n", roff_escaped(synopsis(command)), roff_escaped(command.help));
     for (const OptionHelp& option : command.options) {
       // The options that all commands share are described above.
-      if (!is_of_every_command(table, option)) text += item(option_term(option), option.help);
+      if (!every_command_has(table, option)) text += item(option_term(option), option.help);
     }
   }
   text += ".SH KEYS\nThese are the keys of a spec.\n";

@@ -20,8 +20,8 @@ struct RegistryAnswer {
 
 /// Returns curl's error in the output of enroot if the host was not found or did not answer;
 /// otherwise "".
-[[nodiscard]] std::string connection_error_in(std::string_view words) {
-  for (const std::string_view line : split(words, '\n')) {
+[[nodiscard]] std::string connection_error_in(std::string_view output) {
+  for (const std::string_view line : split(output, '\n')) {
     const auto at = line.find("curl: (");
     if (at == std::string_view::npos) continue;
     const std::string_view message = line.substr(at);
@@ -32,6 +32,7 @@ struct RegistryAnswer {
   return "";
 }
 
+/// Asks the registry for the digest of an image, by `enroot digest`.
 [[nodiscard]] RegistryAnswer ask_registry(const Env& env, const std::string& uri) {
   Command command;
   command.argv = {"enroot", "digest", uri};
@@ -43,14 +44,14 @@ struct RegistryAnswer {
   return {std::string(text.substr(0, 7) == "sha256:" ? text.substr(7) : text), ""};
 }
 
-/// A file that an import writes. The destructor removes it, unless ImageStore::adopt() has moved
-/// it.
-class NewFile {
+/// The file that an import writes. The destructor removes the file, unless ImageStore::adopt() has
+/// moved it.
+class TemporaryImageFile {
  public:
-  explicit NewFile(std::filesystem::path path) : path_(std::move(path)) {}
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-  ~NewFile() {
+  explicit TemporaryImageFile(std::filesystem::path path) : path_(std::move(path)) {}
+  TemporaryImageFile(const TemporaryImageFile&) = delete;
+  TemporaryImageFile& operator=(const TemporaryImageFile&) = delete;
+  ~TemporaryImageFile() {
     std::error_code ignored;
     std::filesystem::remove(path_, ignored);
   }
@@ -62,7 +63,7 @@ class NewFile {
 
 Result<StoredImage> fetch(const Env& env, const ImageStore& store, const std::string& uri,
                           const RegistryAnswer& registry) {
-  const NewFile file(store.new_path());
+  const TemporaryImageFile file(store.new_path());
   DLRUN_TRY_ASSIGN(auto child, ForegroundProcess::start(
                                    {"enroot", "import", "--output", file.path().string(), uri}, env,
                                    store.folder(), OnSignal::kTermThenKill));

@@ -26,7 +26,7 @@ constexpr std::size_t kEntryLimitBytes = 64U << 10U;
 constexpr std::string_view kImportingPrefix = ".importing-";
 constexpr auto kAbandonedAfter = std::chrono::hours(48);
 
-/// Removes files of imports that were killed days ago.
+/// Removes the unfinished files of imports that were killed long ago (kAbandonedAfter).
 void remove_abandoned(const fs::path& folder) {
   std::error_code error;
   fs::directory_iterator files(folder, error);
@@ -81,7 +81,7 @@ Result<ImageStore> ImageStore::of_user(const Env& env) {
   return ImageStore(folder);
 }
 
-fs::path ImageStore::entry_of(const std::string& image) const {
+fs::path ImageStore::entry_path(const std::string& image) const {
   std::string name =
       image.substr(image.find("://") == std::string::npos ? 0 : image.find("://") + 3);
   std::replace(name.begin(), name.end(), '/', '+');
@@ -96,7 +96,7 @@ std::optional<fs::path> ImageStore::file_of(const std::string& digest) const {
 }
 
 std::optional<StoredImage> ImageStore::find(const std::string& image) const {
-  const auto text = read_file(entry_of(image), kEntryLimitBytes);
+  const auto text = read_file(entry_path(image), kEntryLimitBytes);
   const auto json = text ? json_read::object_of(*text) : std::nullopt;
   if (!json || json_read::text(*json, "image") != image) return std::nullopt;
   StoredImage stored;
@@ -133,12 +133,12 @@ Result<std::vector<StoredImage>> ImageStore::list() const {
 Result<UniqueFd> ImageStore::lock(const std::string& image) const {
   DLRUN_TRY(make_private_directories(folder_));
   remove_abandoned(folder_);
-  const fs::path path = entry_of(image).replace_extension(".lock");
+  const fs::path path = entry_path(image).replace_extension(".lock");
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.is_open()) return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
   // If the file system has no locks, two processes may import the same image. The rename in adopt()
   // keeps the result correct.
-  LockWait wait(path);
+  LockWaitLog wait(path);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
   if (errno == EWOULDBLOCK) wait.begin();
   while (::flock(fd.get(), LOCK_EX) != 0 && errno == EINTR) {
@@ -171,7 +171,7 @@ Result<StoredImage> ImageStore::record_digest(const std::string& image,
   json["image"] = image;
   json["digest"] = digest;
   json["imported"] = utc_timestamp(std::chrono::system_clock::now());
-  DLRUN_TRY(write_file_atomic(entry_of(image), json_read::dump(json) + "\n"));
+  DLRUN_TRY(write_file_atomic(entry_path(image), json_read::dump(json) + "\n"));
   auto stored = find(image);
   if (!stored)
     return fail(Errc::kIo, "{}: the image was removed in the meantime",

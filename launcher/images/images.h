@@ -6,8 +6,8 @@
 //   IMAGES/NAME.json     {"image": "docker://...", "digest": "...",
 //                         "imported": "2026-11-21T12:30:00.123Z"}; NAME has '+' for '/'
 //
-// Several dlrun processes may use the store at the same time, also on several nodes. The process
-// that comes later finds the file or replaces it with the same content.
+// Several dlrun processes may use the store at the same time, also on several nodes. If two of them
+// import the same image, the later one finds the file or replaces it with the same content.
 
 #include <cstdint>
 #include <filesystem>
@@ -33,7 +33,7 @@ struct StoredImage {
   /// Hexadecimal: the registry's digest of the manifest, or the SHA-256 of the file if the registry
   /// gave no digest.
   std::string digest;
-  std::string imported;  ///< UTC
+  std::string imported;  ///< the time of the import, in UTC
   std::filesystem::path file;
   std::uintmax_t bytes = 0;
 };
@@ -75,7 +75,7 @@ class ImageStore {
                                                   const std::string& digest) const;
 
  private:
-  [[nodiscard]] std::filesystem::path entry_of(const std::string& image) const;
+  [[nodiscard]] std::filesystem::path entry_path(const std::string& image) const;
 
   std::filesystem::path folder_;
 };

@@ -54,7 +54,8 @@ void import_directive(const Directive& directive, std::size_t line, std::string_
 
 /// Reads one option that starts with two dashes. Returns the number of words that were read: 2 if
 /// the value is a word of its own.
-std::size_t read_long(const std::vector<std::string>& words, std::size_t at, Directive& into) {
+std::size_t read_long_option(const std::vector<std::string>& words, std::size_t at,
+                             Directive& into) {
   const std::string& word = words[at];
   const auto equals = word.find('=');
   into.name = full_name(word.substr(0, equals));
@@ -71,10 +72,10 @@ std::size_t read_long(const std::vector<std::string>& words, std::size_t at, Dir
   return 2;
 }
 
-/// Reads a word of short options, such as -N2 or -HN. Returns the number of words that were read: 2
-/// if the value of the last option is a word of its own.
-std::size_t read_short(const std::vector<std::string>& words, std::size_t at, std::size_t line,
-                       std::string_view source, ImportState& state) {
+/// Reads a word of short options, such as -N2 or -HN, and sets their keys. Returns the number of
+/// words that were read: 2 if the value of the last option is a word of its own.
+std::size_t import_short_options(const std::vector<std::string>& words, std::size_t at,
+                                 std::size_t line, std::string_view source, ImportState& state) {
   const std::string& word = words[at];
   for (std::size_t i = 1; i < word.size(); ++i) {
     const SbatchOptionRow* known = find_sbatch_option_row(word[i]);
@@ -99,15 +100,15 @@ std::size_t read_short(const std::vector<std::string>& words, std::size_t at, st
   return 1;
 }
 
-void read_line(const SbatchLine& line, std::string_view source, ImportState& state) {
+void import_sbatch_line(const SbatchLine& line, std::string_view source, ImportState& state) {
   for (std::size_t at = 0; at < line.words.size();) {
     const std::string& word = line.words[at];
     if (word.starts_with("--")) {
       Directive directive;
-      at += read_long(line.words, at, directive);
+      at += read_long_option(line.words, at, directive);
       import_directive(directive, line.number, source, state);
     } else if (word.size() > 1 && word[0] == '-') {
-      at += read_short(line.words, at, line.number, source, state);
+      at += import_short_options(line.words, at, line.number, source, state);
     } else {
       state.remark(line.number, source, "this is not an option of sbatch");
       return;
@@ -118,17 +119,17 @@ void read_line(const SbatchLine& line, std::string_view source, ImportState& sta
 }  // namespace
 
 void import_directives(std::string_view script, ImportState& state) {
-  const auto sources = split(script, '\n');
-  std::vector<bool> is_read(sources.size() + 1, false);
+  const auto source_lines = split(script, '\n');
+  std::vector<bool> is_read(source_lines.size() + 1, false);
   for (const SbatchLine& line : numbered_sbatch_lines(script)) {
     is_read[line.number] = true;
-    read_line(line, trim(sources[line.number - 1]), state);
+    import_sbatch_line(line, trim(source_lines[line.number - 1]), state);
   }
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    if (sources[i].starts_with("#SBATCH") && !is_read[i + 1])
-      state.remark(i + 1, trim(sources[i]), "sbatch ignores it, because it follows a command");
-    if (sources[i].starts_with("#PBS"))
-      state.remark(i + 1, trim(sources[i]), "dlrun reads the #SBATCH lines only");
+  for (std::size_t i = 0; i < source_lines.size(); ++i) {
+    if (source_lines[i].starts_with("#SBATCH") && !is_read[i + 1])
+      state.remark(i + 1, trim(source_lines[i]), "sbatch ignores it, because it follows a command");
+    if (source_lines[i].starts_with("#PBS"))
+      state.remark(i + 1, trim(source_lines[i]), "dlrun reads the #SBATCH lines only");
   }
 }
 

@@ -90,7 +90,7 @@ std::string yaml_with_variables(std::string_view text) {
     if (i % 2 == 1) {
       result += fmt::format("${{{}}}", parts[i]);
     } else {
-      const std::string quoted = yaml_string(parts[i]);
+      const std::string quoted = quoted_yaml(parts[i]);
       result += quoted.substr(1, quoted.size() - 2);
     }
   }

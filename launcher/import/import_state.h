@@ -14,14 +14,14 @@
 
 namespace dlrun {
 
-/// The reason why a command has no certain meaning; nullopt: the meaning is certain.
+/// The reason why the meaning of a command is not certain; nullopt: the meaning is certain.
 using ImportObstacle = std::optional<std::string>;
 
-/// A line of the script that the spec does not have, or has in another form, or that needs a
-/// change.
+/// A remark on a line of the script that the spec does not have, or has in another form, or that
+/// needs a change.
 struct ImportRemark {
   std::size_t line = 0;
-  std::size_t last_line = 0;  ///< of a block; otherwise 0
+  std::size_t last_line = 0;  ///< the last line of a block; otherwise 0
   std::string source;         ///< the line, without the values of secrets
   std::string reason;
   /// True: the spec has the line as it is, or with the values of its variables. The remark is then
@@ -58,7 +58,7 @@ class ImportedKeys {
 /// only when the spec is read. A script never contains this character.
 inline constexpr char kVariableMark = '\x01';
 
-/// Returns the text as YAML. Marked variables become ${NAME}.
+/// Returns the text as YAML. Variables between two kVariableMark become ${NAME}.
 [[nodiscard]] std::string yaml_with_variables(std::string_view text);
 
 struct ImportState {
@@ -124,9 +124,10 @@ enum class Launcher { kNone, kProgram, kSrun, kMpirun, kHorovodrun, kTorchrun };
 /// Sets keys of the spec from the command that starts the ranks. Returns nullopt on success.
 /// Returns the reason if the command has no certain meaning; the keys are then incomplete.
 [[nodiscard]] ImportObstacle import_launch(const ShellCommand& command, ImportState& state);
-/// Sets launch.command to the words, and launch.preset to `preset`.
-void set_command(const std::vector<std::string>& words, std::string_view preset, std::size_t line,
-                 ImportState& state);
+/// Sets launch.command to the words, and launch.preset to `preset`. Keeps the words in
+/// state.command_text.
+void set_command_and_preset(const std::vector<std::string>& words, std::string_view preset,
+                            std::size_t line, ImportState& state);
 /// Returns the preset of a program that srun starts: torch if the script sets the variables of
 /// torch.distributed, else plain.
 [[nodiscard]] std::string preset_of_srun(const ImportState& state);

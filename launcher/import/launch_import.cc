@@ -120,7 +120,7 @@ ImportObstacle set_program(std::span<const ShellWord> words, std::vector<std::st
     if (texts) all.insert(all.end(), texts->begin(), texts->end());
   }
   if (is_known) {
-    set_command(all, preset, line, state);
+    set_command_and_preset(all, preset, line, state);
     return std::nullopt;
   }
   std::string text = "exec";
@@ -136,34 +136,34 @@ ImportObstacle set_program(std::span<const ShellWord> words, std::vector<std::st
     text += " " + *one;
     option = word.source.starts_with('-') ? word.source + " " : "";
   }
-  set_command({"bash", "-c", text}, preset, line, state);
+  set_command_and_preset({"bash", "-c", text}, preset, line, state);
   return std::nullopt;
 }
 
 /// Reads the words after `torchrun`: its options, and the script.
-ImportObstacle read_torchrun(const ShellCommand& command, std::size_t from, ImportState& state) {
+ImportObstacle import_torchrun(const ShellCommand& command, std::size_t from, ImportState& state) {
   LauncherOptionReader reader(command, from, state);
   bool is_module = false, is_without_python = false;
-  if (auto why = reader.read_torchrun(is_module, is_without_python)) return why;
+  if (auto why = reader.read_torchrun_options(is_module, is_without_python)) return why;
   std::vector<std::string> before;
   if (!is_without_python) before = {"python", "-u"};
   if (is_module) before.emplace_back("-m");
   return set_program(reader.program_words(), std::move(before), "torchrun", command.line, state);
 }
 
-ImportObstacle read_srun(const ShellCommand& command, std::size_t from, ImportState& state) {
+ImportObstacle import_srun(const ShellCommand& command, std::size_t from, ImportState& state) {
   LauncherOptionReader reader(command, from, state);
-  if (auto why = reader.read_srun()) return why;
+  if (auto why = reader.read_srun_options()) return why;
   const auto words = literals_from(command, reader.program_position());
   if (const std::size_t torchrun = torchrun_word_count(words); torchrun > 0)
-    return read_torchrun(command, reader.program_position() + torchrun, state);
+    return import_torchrun(command, reader.program_position() + torchrun, state);
   return set_program(reader.program_words(), {}, preset_of_srun(state), command.line, state);
 }
 
-ImportObstacle read_mpirun(const ShellCommand& command, std::size_t from, std::string_view preset,
-                           ImportState& state) {
+ImportObstacle import_mpirun(const ShellCommand& command, std::size_t from, std::string_view preset,
+                             ImportState& state) {
   LauncherOptionReader reader(command, from, state);
-  if (auto why = reader.read_mpirun()) return why;
+  if (auto why = reader.read_mpirun_options()) return why;
   return set_program(reader.program_words(), {}, preset, command.line, state);
 }
 
@@ -184,7 +184,7 @@ void remark_on_starts(const ShellCommand& command, const char* variable, std::st
 std::string program_of_srun(const ShellCommand& command, std::size_t from) {
   ImportState scratch;
   LauncherOptionReader reader(command, from, scratch);
-  if (reader.read_srun() || reader.program_words().empty()) return "";
+  if (reader.read_srun_options() || reader.program_words().empty()) return "";
   return base_name(reader.program_words().front().literal());
 }
 
@@ -230,8 +230,8 @@ std::string preset_of_srun(const ImportState& state) {
   return state.sets_torch_variables ? "torch" : "plain";
 }
 
-void set_command(const std::vector<std::string>& words, std::string_view preset, std::size_t line,
-                 ImportState& state) {
+void set_command_and_preset(const std::vector<std::string>& words, std::string_view preset,
+                            std::size_t line, ImportState& state) {
   std::vector<std::string> texts;
   for (const std::string& word : words) texts.push_back(yaml_with_variables(word));
   state.command_text = join(words, " ");
@@ -267,15 +267,15 @@ ImportObstacle import_launch(const ShellCommand& command, ImportState& state) {
                  "`dlrun logs` shows the output; resources.output chooses another file");
   switch (launcher_of(command)) {
     case Launcher::kSrun:
-      return read_srun(command, first + 1, state);
+      return import_srun(command, first + 1, state);
     case Launcher::kMpirun:
-      return read_mpirun(command, first + 1, "mpi", state);
+      return import_mpirun(command, first + 1, "mpi", state);
     case Launcher::kHorovodrun:
-      return read_mpirun(command, first + 1, "horovod", state);
+      return import_mpirun(command, first + 1, "horovod", state);
     case Launcher::kTorchrun: {
       remark_on_starts(command, "SLURM_NNODES", "nodes", state);
       const auto words = literals_from(command, first);
-      return read_torchrun(command, first + torchrun_word_count(words), state);
+      return import_torchrun(command, first + torchrun_word_count(words), state);
     }
     case Launcher::kProgram:
       remark_on_starts(command, "SLURM_NTASKS", "ranks", state);

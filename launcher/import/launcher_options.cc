@@ -51,7 +51,7 @@ constexpr auto kSrunOptions = std::to_array<LauncherOptionRow>({
 });
 
 /// Options of mpirun and horovodrun. A long name has only one dash here: Open MPI accepts one dash
-/// and two, and read_mpirun() removes the second.
+/// and two, and read_mpirun_options() removes the second.
 constexpr auto kMpirunOptions = std::to_array<LauncherOptionRow>({
     {"-np", 0, 1},
     {"-n", 0, 1},
@@ -196,7 +196,7 @@ void LauncherOptionReader::remark_on_option(const Option& option, std::string_vi
   state_.remark(command_.line, shown, std::string(reason));
 }
 
-ImportObstacle LauncherOptionReader::read_srun() {
+ImportObstacle LauncherOptionReader::read_srun_options() {
   while (is_at_option()) {
     if (command_.words[at_].source == "--") {
       ++at_;
@@ -264,7 +264,7 @@ void LauncherOptionReader::set_srun_option(const Option& option) {
   }
   if (option.is_value_unknown) return remark_on_option(option, "only the job knows its value");
   if (const KeyRow* row = key_of_option(KeyTarget::kContainer, option.name))
-    return set_container(*row, option);
+    return set_container_key(*row, option);
   const std::string yaml = option.value ? yaml_with_variables(*option.value) : "true";
   if (const KeyRow* row = key_of_option(KeyTarget::kSrun, option.name)) {
     state_.keys.set({std::string(row->path), yaml, command_.line, ""});
@@ -280,7 +280,7 @@ void LauncherOptionReader::set_pyxis_runtime() {
       {"container.runtime"_key, "pyxis", command_.line, "the options are those of pyxis"});
 }
 
-void LauncherOptionReader::set_container(const KeyRow& row, const Option& option) {
+void LauncherOptionReader::set_container_key(const KeyRow& row, const Option& option) {
   set_pyxis_runtime();
   const std::string value = option.value.value_or("");
   if (traits_of(row).is_switch) {
@@ -319,7 +319,7 @@ void LauncherOptionReader::set_count(std::string_view key, const Option& option)
   if (row != nullptr) set_job_key(*row, option);
 }
 
-ImportObstacle LauncherOptionReader::read_mpirun() {
+ImportObstacle LauncherOptionReader::read_mpirun_options() {
   while (is_at_option()) {
     Option option = take_option_word();
     if (option.name.starts_with("--")) option.name.erase(0, 1);
@@ -346,7 +346,8 @@ ImportObstacle LauncherOptionReader::read_mpirun() {
   return std::nullopt;
 }
 
-ImportObstacle LauncherOptionReader::read_torchrun(bool& is_module, bool& is_without_python) {
+ImportObstacle LauncherOptionReader::read_torchrun_options(bool& is_module,
+                                                           bool& is_without_python) {
   while (is_at_option()) {
     Option option = take_option_word();
     // torchrun accepts '-' and '_' in the names of its options.

@@ -21,11 +21,11 @@ class LauncherOptionReader {
 
   /// Read all options and set keys. Return a reason if an option is not known (the words after it
   /// could be its values), has no value, or is a word that only the job knows.
-  [[nodiscard]] ImportObstacle read_srun();
-  [[nodiscard]] ImportObstacle read_mpirun();
+  [[nodiscard]] ImportObstacle read_srun_options();
+  [[nodiscard]] ImportObstacle read_mpirun_options();
   /// is_module: set to true if torchrun starts a Python module (-m). is_without_python: set to true
   /// if torchrun starts a program without Python (--no-python).
-  [[nodiscard]] ImportObstacle read_torchrun(bool& is_module, bool& is_without_python);
+  [[nodiscard]] ImportObstacle read_torchrun_options(bool& is_module, bool& is_without_python);
 
   /// Return the position of the program after the options, and the words from there on.
   [[nodiscard]] std::size_t program_position() const { return at_; }
@@ -50,14 +50,14 @@ class LauncherOptionReader {
   /// Reads the next word as the option's value. Returns false if there is no word.
   [[nodiscard]] bool take_value(Option& option);
   /// Reads the next word of srun's options, and its value, and sets keys. Returns a reason as
-  /// read_srun() does.
+  /// read_srun_options() does.
   [[nodiscard]] ImportObstacle take_srun_option();
   /// Sets the key of an option of srun, or an entry of launch.srun if it has no key. Adds a remark
   /// instead if dlrun sets the option itself, or if only the job knows the value.
   void set_srun_option(const Option& option);
   void set_pyxis_runtime();
   /// Sets a key of `container` from an option of pyxis.
-  void set_container(const KeyRow& row, const Option& option);
+  void set_container_key(const KeyRow& row, const Option& option);
   /// Sets a key of the job from an option of its step. Adds a remark instead if the job has another
   /// value of the key, or if the key is not about ranks and resources.
   void set_job_key(const KeyRow& row, const Option& option);

@@ -155,10 +155,10 @@ bool import_variables(const ShellCommand& command, ImportState& state) {
   const bool is_export = command.words.front().literal() == "export";
   const std::size_t first = is_export ? 1 : 0;
   if (command.words.size() == first) return false;
-  const bool is_all =
+  const bool has_only_assignments =
       std::all_of(command.words.begin(), command.words.end(),
                   [](const ShellWord& word) { return assignment_of(word).has_value(); });
-  if (!is_export && !is_all) return false;
+  if (!is_export && !has_only_assignments) return false;
   std::vector<AssignedVariable> found;
   for (std::size_t i = first; i < command.words.size(); ++i) {
     const ShellWord& word = command.words[i];

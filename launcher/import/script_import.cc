@@ -45,7 +45,7 @@ Result<> check_script(const ImportRequest& import) {
                 "and `dlrun submit {}` submits the script itself",
                 printable(import.script_name), printable(import.script_name));
   }
-  if (const auto het = het_line(import.script)) {
+  if (const auto het = line_of_part_separator(import.script)) {
     return fail(Errc::kInvalid,
                 "{}:{}: dlrun cannot import a heterogeneous job; write a spec with a component for "
                 "each part (docs/components.md)",
@@ -95,8 +95,8 @@ std::vector<Candidate> candidates_in(const std::vector<ShellCommand>& commands) 
   return all;
 }
 
-tl::unexpected<Error> no_program(const ImportRequest& import, std::size_t line,
-                                 const std::string& why) {
+tl::unexpected<Error> no_program_error(const ImportRequest& import, std::size_t line,
+                                       const std::string& why) {
   return fail(Errc::kInvalid,
               "{}{}: {}; give the program of the job after --: dlrun init --from {} -- python "
               "train.py",
@@ -104,23 +104,24 @@ tl::unexpected<Error> no_program(const ImportRequest& import, std::size_t line,
               without_secrets(why).text, printable(import.script_name));
 }
 
-/// Returns the one command that starts the ranks; nullptr if the user names the program.
+/// Returns the one command that starts the ranks; nullptr if the user names the program. Fails with
+/// kInvalid if the script has no such command or several.
 Result<const ShellCommand*> launch_of(const ImportRequest& import,
                                       const std::vector<Candidate>& candidates) {
   if (!import.command.empty()) return nullptr;
   if (candidates.empty())
-    return no_program(import, 0, "no line starts a program in a way that dlrun recognises");
+    return no_program_error(import, 0, "no line starts a program in a way that dlrun recognises");
   if (candidates.size() > 1) {
     std::vector<std::string> lines;
     for (const Candidate& one : candidates) lines.push_back(fmt::format("{}", one.command->line));
-    return no_program(
+    return no_program_error(
         import, 0,
         fmt::format("the lines {} start programs, and a spec has one", join(lines, ", ")));
   }
   const ShellCommand* command = candidates.front().command;
   if (command->is_nested)
-    return no_program(import, command->line,
-                      "the program is started in a condition, a loop or a function");
+    return no_program_error(import, command->line,
+                            "the program is started in a condition, a loop or a function");
   return command;
 }
 
@@ -160,7 +161,7 @@ Result<> read_commands(const ImportRequest& import, const std::vector<ShellComma
   for (const ShellCommand& command : commands) {
     if (&command == launch) {
       if (const auto why = import_launch(command, state))
-        return no_program(import, command.line, *why);
+        return no_program_error(import, command.line, *why);
       remark_on_secret_arguments(command, state);
       is_after_launch = true;
     } else if (command.is_nested || command.is_joined || is_after_launch ||
@@ -244,7 +245,7 @@ std::pair<ImportedKey, std::string> remove_key(const ImportRequest& import, std:
 
 /// Moves each key with a secret to the remarks. Returns true if there was one. launch.command keeps
 /// its words, and has a remark already.
-bool remove_secret_values(const ImportRequest& import, ImportState& state) {
+bool remove_keys_with_secrets(const ImportRequest& import, ImportState& state) {
   std::vector<std::string> paths;
   for (const ImportedKey& key : state.keys.all()) {
     const auto name = std::string_view(key.path).substr(key.path.rfind('.') + 1);
@@ -274,8 +275,8 @@ std::vector<Diagnostic> masked_problems(std::vector<Diagnostic> problems) {
 
 /// Moves each key with an error, except launch.command, to the remarks, with the message of the
 /// error. Fails with the problems if there is no such key.
-Result<> remove_refused(const ImportRequest& import, const std::vector<Diagnostic>& problems,
-                        ImportState& state) {
+Result<> remove_refused_keys(const ImportRequest& import, const std::vector<Diagnostic>& problems,
+                             ImportState& state) {
   bool is_changed = false;
   for (const Diagnostic& problem : problems) {
     if (!is_error(problem)) continue;
@@ -312,18 +313,18 @@ Result<ImportedSpec> import_script(const ImportRequest& import) {
   const auto commands = read_shell(import.script);
   DLRUN_TRY_ASSIGN(const ShellCommand* launch, launch_of(import, candidates_in(commands)));
   DLRUN_TRY(read_commands(import, commands, launch, state));
-  if (launch == nullptr) set_command(import.command, preset_of_srun(state), 0, state);
+  if (launch == nullptr) set_command_and_preset(import.command, preset_of_srun(state), 0, state);
   set_defaults(import, state);
   LoadRequest request = import.load;
   while (true) {
     request.text = spec_text(import, state);
     auto loaded = load_spec(request);
     if (loaded) {
-      if (remove_secret_values(import, state)) continue;
+      if (remove_keys_with_secrets(import, state)) continue;
       return ImportedSpec{*request.text, diagnostics_of(import, state.remarks),
                           masked_problems(std::move(loaded->warnings))};
     }
-    DLRUN_TRY(remove_refused(import, loaded.error(), state));
+    DLRUN_TRY(remove_refused_keys(import, loaded.error(), state));
   }
 }
 

@@ -294,12 +294,12 @@ class CommandReader {
       const bool is_block = !has_words || has_function_head_;
       if (is_block) ++depth_;
       command_.is_nested = command_.is_nested || is_block;
-      parentheses_.push_back(is_block);
+      open_parentheses_.push_back(is_block);
     } else if (has_words && (case_depth_ > 0 || command_.words.front().source == "case")) {
       return;  // the end of a pattern of `case`
     } else {
-      const bool is_block = parentheses_.empty() || parentheses_.back();
-      if (!parentheses_.empty()) parentheses_.pop_back();
+      const bool is_block = open_parentheses_.empty() || open_parentheses_.back();
+      if (!open_parentheses_.empty()) open_parentheses_.pop_back();
       command_.is_nested = command_.is_nested || is_block;
       if (is_block) leave_block();
     }
@@ -340,7 +340,7 @@ class CommandReader {
     }
   }
 
-  /// Ends the present command, and stores it if it has a word or an operator.
+  /// Ends the present command, and adds it to commands_ if it has a word or an operator.
   void end_command() {
     if (start_ != std::string_view::npos) {
       const auto before = script_.substr(counted_, start_ - counted_);
@@ -413,7 +413,7 @@ class CommandReader {
   std::size_t line_ = 1, counted_ = 0;  ///< the number of the line at the position `counted_`
   std::size_t depth_ = 0;               ///< of blocks
   std::size_t case_depth_ = 0;          ///< of blocks of `case`, in which a pattern ends with ')'
-  std::vector<bool> parentheses_;       ///< for each open one: true if it begins a subshell
+  std::vector<bool> open_parentheses_;  ///< for each open one: true if it begins a subshell
   bool has_function_head_ = false, is_lost_ = false;
   /// The end marks of here-documents, and true for those whose lines may begin with tabs (<<-).
   std::vector<std::pair<std::string, bool>> here_documents_;

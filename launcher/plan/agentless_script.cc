@@ -53,7 +53,7 @@ export DLRUN_MASTER_ADDR="$SLURM_LAUNCH_NODE_IPADDR"
 
 /// Converts a template to sh text in double quotes. The template's fields must be valid. In the
 /// template, two equal braces stand for one, as in preset files.
-std::string shell_word(std::string_view text, std::string_view nproc_per_node) {
+std::string shell_word_of_template(std::string_view text, std::string_view nproc_per_node) {
   std::string word = "\"";
   for (std::size_t at = 0; at < text.size(); ++at) {
     const char c = text[at];
@@ -75,7 +75,7 @@ std::string shell_word(std::string_view text, std::string_view nproc_per_node) {
 
 }  // namespace
 
-std::string agentless_rank_text(const LaunchPlan& plan) {
+std::string agentless_task_text(const LaunchPlan& plan) {
   std::string nproc = "1";
   ScriptText task;
   for (const auto& option : plan.rank_options) {
@@ -84,14 +84,17 @@ std::string agentless_rank_text(const LaunchPlan& plan) {
   for (const auto& variable : plan.rank_vars) {
     std::string as_template;
     for (const char c : variable.value) as_template += std::string(c == '{' || c == '}' ? 2 : 1, c);
-    task.line("export " + variable.name + "=" + shell_word(as_template, nproc), variable.key);
+    task.line("export " + variable.name + "=" + shell_word_of_template(as_template, nproc),
+              variable.key);
   }
   for (const auto& variable : plan.rank_templates) {
-    task.line("export " + variable.name + "=" + shell_word(variable.value, nproc), variable.key);
+    task.line("export " + variable.name + "=" + shell_word_of_template(variable.value, nproc),
+              variable.key);
   }
   std::string last = "exec";
   for (const auto& option : plan.rank_options) {
-    if (option.option == "--word") last += " " + shell_word(option.value.value_or(""), nproc);
+    if (option.option == "--word")
+      last += " " + shell_word_of_template(option.value.value_or(""), nproc);
   }
   std::string text(kPortChoiceText);
   text += "# launch.agent: false. What each task does before it becomes the program.\n";
@@ -103,7 +106,7 @@ std::string agentless_rank_text(const LaunchPlan& plan) {
 }
 
 std::string agentless_last_line(const LaunchPlan& plan) {
-  const std::string enter = plan.entrance.words.empty() ? "" : " \"${dlrun_enter[@]}\"";
+  const std::string enter = plan.enter_script.words.empty() ? "" : " \"${dlrun_enter[@]}\"";
   return "exec \"${dlrun_step[@]}\"" + enter +
          " sh -c \"$dlrun_task\" sh \"${dlrun_program[@]}\"\n";
 }

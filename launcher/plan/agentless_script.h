@@ -10,7 +10,7 @@ namespace dlrun {
 
 /// Returns the lines that choose rank 0's port, and that set the shell variable `dlrun_task` to the
 /// commands of each task.
-[[nodiscard]] std::string agentless_rank_text(const LaunchPlan& plan);
+[[nodiscard]] std::string agentless_task_text(const LaunchPlan& plan);
 
 /// Returns the script's last line, which executes the step.
 [[nodiscard]] std::string agentless_last_line(const LaunchPlan& plan);

@@ -20,11 +20,12 @@ struct BadNodesExclusion {
   std::string value;
 };
 
-/// Decides which of the remembered nodes to exclude. `script`: its #SBATCH lines may hold --exclude
-/// and --nodelist. The result includes the nodes of the script's --exclude, because --exclude on
-/// sbatch's command line replaces the option in the script. `cluster`: the job's cluster; empty:
-/// unknown. Ignores a node that was remembered on another cluster, unless one of the two clusters
-/// is unknown. Fails with kInvalid if the script's node lists cannot be parsed.
+/// Decides which of the remembered nodes to exclude. `script`: the job's script, whose #SBATCH
+/// lines may have --exclude and --nodelist. The result includes the nodes of the script's
+/// --exclude, because --exclude on sbatch's command line replaces the option in the script.
+/// `cluster`: the job's cluster; empty: unknown. Ignores a node that was remembered on another
+/// cluster, unless one of the two clusters is unknown. Fails with kInvalid if the script's node
+/// lists cannot be parsed.
 [[nodiscard]] Result<BadNodesExclusion> exclude_bad_nodes(const std::vector<BadNode>& remembered,
                                                           std::string_view cluster,
                                                           std::string_view script);

@@ -28,8 +28,10 @@ namespace {
   return {};
 }
 
-/// Returns path relative to folder; "." for the folder itself; nullopt if path is not in folder.
-[[nodiscard]] std::optional<std::string> below(const std::string& path, const std::string& folder) {
+/// Returns the path relative to the folder; "." for the folder itself; nullopt if the path is not
+/// in the folder.
+[[nodiscard]] std::optional<std::string> relative_path_in(const std::string& path,
+                                                          const std::string& folder) {
   const std::string relative = std::filesystem::path(path).lexically_relative(folder).string();
   if (relative.empty() || relative == ".." || relative.starts_with("../")) return std::nullopt;
   return relative;
@@ -43,9 +45,9 @@ namespace {
   std::error_code error;
   const std::string here =
       (std::filesystem::path(start_folder(loaded)) / script).lexically_normal().string();
-  const bool is_mounted =
-      std::any_of(container.mounts.begin(), container.mounts.end(),
-                  [&](const Mount& mount) { return below(here, mount.source).has_value(); });
+  const bool is_mounted = std::any_of(
+      container.mounts.begin(), container.mounts.end(),
+      [&](const Mount& mount) { return relative_path_in(here, mount.source).has_value(); });
   if (!is_mounted && !container.mount_home.value_or(false) &&
       std::filesystem::exists(here, error)) {
     return fmt::format(
@@ -58,13 +60,14 @@ namespace {
       (std::filesystem::path(*container.workdir) / script).lexically_normal().string();
   const Mount* nearest = nullptr;
   for (const Mount& mount : container.mounts) {
-    if (below(inside, mount.target) &&
+    if (relative_path_in(inside, mount.target) &&
         (nearest == nullptr || mount.target.size() > nearest->target.size()))
       nearest = &mount;
   }
   if (nearest == nullptr) return {};
   const auto source =
-      (std::filesystem::path(nearest->source) / *below(inside, nearest->target)).lexically_normal();
+      (std::filesystem::path(nearest->source) / *relative_path_in(inside, nearest->target))
+          .lexically_normal();
   if (std::filesystem::exists(source, error) || error) return {};
   return fmt::format("the script '{}' ({} in the container) does not exist here",
                      printable(source.string()), printable(inside));
@@ -89,6 +92,7 @@ class FileCheck {
   explicit FileCheck(const LoadedSpec& loaded) : loaded_(loaded), spec_(loaded.spec) {}
 
   [[nodiscard]] std::vector<Diagnostic> run() && {
+    check_start_folder();
     check_container();
     check_environment();
     check_program();
@@ -109,47 +113,50 @@ class FileCheck {
     problems_.push_back({severity, where, key + ": " + message, source_line_of(loaded_, where)});
   }
 
-  /// Reports an absolute path that does not exist; other paths are names and are not checked. what:
-  /// the path's role, for the message.
-  void check(const std::string& key, const std::string& path, std::string_view what,
-             Diagnostic::Severity severity = Diagnostic::Severity::kWarning) {
+  /// Reports an absolute path that does not exist; other paths are names and are not checked. role:
+  /// the use of the path, such as "the image", for the message.
+  void report_if_missing(const std::string& key, const std::string& path, std::string_view role,
+                         Diagnostic::Severity severity = Diagnostic::Severity::kWarning) {
     std::error_code error;
     if (path.empty() || path[0] != '/' || std::filesystem::exists(path, error)) return;
     // A path that cannot be read here may exist on the nodes.
     if (error && error != std::errc::no_such_file_or_directory &&
         error != std::errc::not_a_directory)
       return;
-    report(severity, key, fmt::format("{} '{}' does not exist here", what, printable(path)));
+    report(severity, key, fmt::format("{} '{}' does not exist here", role, printable(path)));
   }
 
   /// Warns if notify.command names a program by its path, and there is no such file.
   void check_notify_command() {
     const auto& command = spec_.notify.command;
     if (command.empty() || command.front().find('/') == std::string::npos) return;
-    check("notify.command"_key,
-          (std::filesystem::path(start_folder(loaded_)) / command.front())
-              .lexically_normal()
-              .string(),
-          "the program");
+    report_if_missing("notify.command"_key,
+                      (std::filesystem::path(start_folder(loaded_)) / command.front())
+                          .lexically_normal()
+                          .string(),
+                      "the program");
   }
 
   void check_image(const std::string& image) {
-    check("container.image"_key, image, "the image");
+    report_if_missing("container.image"_key, image, "the image");
     std::error_code error;
     if (image.empty() || image[0] != '/' || !std::filesystem::exists(image, error)) return;
     const auto* backend = find_container_backend(container_runtime(spec_, loaded_.site));
-    const std::string why = backend == nullptr ? "" : why_no_image(image, *backend);
+    const std::string why = backend == nullptr ? "" : why_unusable_as_image(image, *backend);
     if (!why.empty())
       warn("container.image"_key,
            fmt::format("no container can be made of '{}': {}", printable(image), why));
   }
 
-  void check_container() {
+  void check_start_folder() {
     if (start_folder(loaded_) != loaded_.folder)
-      check("slurm.chdir", start_folder(loaded_), "the start folder");
+      report_if_missing("slurm.chdir", start_folder(loaded_), "the start folder");
+  }
+
+  void check_container() {
     for (std::size_t i = 0; i < spec_.container.mounts.size(); ++i) {
-      check(fmt::format("container.mounts[{}]", i), spec_.container.mounts[i].source,
-            "the mount's source");
+      report_if_missing(fmt::format("container.mounts[{}]", i), spec_.container.mounts[i].source,
+                        "the mount's source");
     }
     check_image(spec_.container.image.value_or(""));
     std::error_code ignored;
@@ -159,24 +166,27 @@ class FileCheck {
   }
 
   void check_environment() {
-    check("environment.venv"_key,
-          spec_.environment.venv ? *spec_.environment.venv + "/bin/activate" : "", "the script");
-    check("environment.conda.name"_key, spec_.environment.conda_name.value_or(""), "the prefix");
+    report_if_missing("environment.venv"_key,
+                      spec_.environment.venv ? *spec_.environment.venv + "/bin/activate" : "",
+                      "the script");
+    report_if_missing("environment.conda.name"_key, spec_.environment.conda_name.value_or(""),
+                      "the prefix");
     for (const std::string& path : spec_.environment.modules_use)
-      check("environment.modules.use"_key, path, "the folder");
+      report_if_missing("environment.modules.use"_key, path, "the folder");
   }
 
   void check_program() {
     // dlrun creates the folder if there are downloads.
     if (loaded_.preset.is_trainer && spec_.train.downloads.empty())
-      check("train.data.path"_key, spec_.train.data_path.value_or(""), "the folder");
+      report_if_missing("train.data.path"_key, spec_.train.data_path.value_or(""), "the folder");
     const std::string script = script_of(spec_.launch.command);
     if (!spec_.container.image && !spec_.launch.command.empty()) {
-      check("launch.command"_key, spec_.launch.command[0], "the program");
+      report_if_missing("launch.command"_key, spec_.launch.command[0], "the program");
       if (!script.empty())
-        check("launch.command"_key,
-              (std::filesystem::path(start_folder(loaded_)) / script).lexically_normal().string(),
-              "the script");
+        report_if_missing(
+            "launch.command"_key,
+            (std::filesystem::path(start_folder(loaded_)) / script).lexically_normal().string(),
+            "the script");
     }
     if (spec_.container.image && !script.empty() && script.front() != '/') {
       if (const std::string problem = problem_of_script_in_container(loaded_, script);
@@ -187,11 +197,11 @@ class FileCheck {
 
   /// Returns true if path is a file that dlrun fetches before the job is queued, or the folder that
   /// receives such files.
-  [[nodiscard]] bool is_fetched(const std::string& path) const {
+  [[nodiscard]] bool will_be_fetched(const std::string& path) const {
     const auto is_among = [&](const std::optional<std::string>& folder,
                               const std::vector<Download>& files) {
       if (!folder) return false;
-      const auto name = below(path, *folder);
+      const auto name = relative_path_in(path, *folder);
       return name &&
              (*name == "." ? !files.empty()
                            : std::any_of(files.begin(), files.end(),
@@ -205,8 +215,8 @@ class FileCheck {
     for (std::size_t i = 0; i < spec_.stage.size(); ++i) {
       const StagedData& one = spec_.stage[i];
       const std::string key = fmt::format("stage[{}]", i);
-      if (is_fetched(one.from)) continue;
-      check(key, one.from, "the source", Diagnostic::Severity::kError);
+      if (will_be_fetched(one.from)) continue;
+      report_if_missing(key, one.from, "the source", Diagnostic::Severity::kError);
       std::error_code ignored;
       if (one.unpack && std::filesystem::is_directory(one.from, ignored))
         warn(key, fmt::format("unpack: '{}' is a folder, not an archive", printable(one.from)));

@@ -109,24 +109,24 @@ ComponentPlanner::ComponentPlanner(const LoadedSpec& loaded, const PlanInputs& i
     // On a shared node, a step gets only the CPUs that it requests, so the number is always set.
     spec.resources.cpus_per_task = spec.resources.cpus_per_task.value_or(1);
     spec.resources.nodes = NodeRange{nodes_of(spec), nodes_of(spec)};
-    if (may_have_gpus(spec)) has_gpus_ = true;
+    if (may_have_gpus(spec)) may_have_gpus_ = true;
   }
   requesting_spec_ = make_requesting_spec();
 }
 
 LoadedSpec ComponentPlanner::make_requesting_spec() const {
-  LoadedSpec made = specs_[layout_.component_of_part.front()];
-  made.preset = Preset();
-  made.preset.name = "plain";
-  made.spec.name = loaded_.spec.name;
-  made.spec.launch = Launch{};
-  made.spec.container = ContainerSpec{};
-  made.spec.environment = loaded_.spec.environment;
-  made.spec.sweep = loaded_.spec.sweep;
-  made.spec.health = loaded_.spec.health;
-  made.spec.origins = loaded_.spec.origins;
-  if (layout_.is_hetjob) return made;
-  Resources& r = made.spec.resources;
+  LoadedSpec requesting = specs_[layout_.component_of_part.front()];
+  requesting.preset = Preset();
+  requesting.preset.name = "plain";
+  requesting.spec.name = loaded_.spec.name;
+  requesting.spec.launch = Launch{};
+  requesting.spec.container = ContainerSpec{};
+  requesting.spec.environment = loaded_.spec.environment;
+  requesting.spec.sweep = loaded_.spec.sweep;
+  requesting.spec.health = loaded_.spec.health;
+  requesting.spec.origins = loaded_.spec.origins;
+  if (layout_.is_hetjob) return requesting;
+  Resources& r = requesting.spec.resources;
   const NodeRequest& common = layout_.common_request;
   r.nodes = NodeRange{layout_.nodes, layout_.nodes};
   r.tasks_per_node = 1;
@@ -143,7 +143,7 @@ LoadedSpec ComponentPlanner::make_requesting_spec() const {
   } else if (common.mem_mib) {
     r.mem = slurm_memory(*common.mem_mib);
   }
-  return made;
+  return requesting;
 }
 
 tl::expected<LaunchPlan, std::vector<Diagnostic>> ComponentPlanner::run() && {
@@ -173,29 +173,29 @@ LaunchPlan ComponentPlanner::plan_whole() {
   Planner whole(requesting_spec_, inputs_);
   whole.count_resources();
   whole.check_runs_folder();
-  whole.environment();
+  whole.plan_prologue();
   whole.plan_.secrets = loaded_.spec.environment.secrets;
-  whole.lead_options();
-  whole.notify_options();
-  whole.track_options();
-  whole.directives();
+  whole.add_lead_options();
+  whole.add_notify_options();
+  whole.add_track_options();
+  whole.plan_directives();
   if (!layout_.is_hetjob) {
     for (PlannedOption& directive : whole.plan_.directives) {
       if (is_option_of(kOptionsOfNodes, directive.option)) directive.key = "components";
     }
   }
   if (whole.plan_.server) whole.check_rest_directives();
-  plan_parts(whole.plan_);
-  take_errors(std::move(whole.errors_), "");
+  plan_later_parts(whole.plan_);
+  add_errors(std::move(whole.errors_), "");
   return std::move(whole.plan_);
 }
 
-void ComponentPlanner::plan_parts(LaunchPlan& plan) {
+void ComponentPlanner::plan_later_parts(LaunchPlan& plan) {
   if (!layout_.is_hetjob) return;
   for (std::size_t i = 1; i < layout_.component_of_part.size(); ++i) {
     Planner planner(specs_[layout_.component_of_part[i]], inputs_);
     planner.count_resources();
-    planner.directives();
+    planner.plan_directives();
     std::erase_if(planner.plan_.directives, [](const PlannedOption& directive) {
       return !is_option_of_part(directive.option);
     });
@@ -267,7 +267,7 @@ std::vector<PlannedOption> ComponentPlanner::step_options(std::size_t index) con
   const std::string key_of_gpus = comment_of_key(index, "resources.gpus_per_node"_key);
   if (r.gpus_per_node && r.gpus_per_node->count > 0) {
     add("--gres", "gpu:" + format_gpus(*r.gpus_per_node), key_of_gpus);
-  } else if (has_gpus_) {
+  } else if (may_have_gpus_) {
     add("--gpus-per-node", "0", key_of_gpus);
   }
   if (r.mem) {
@@ -314,14 +314,14 @@ PlannedComponent ComponentPlanner::plan_component(std::size_t index) {
   Planner planner(spec, inputs_);
   planner.count_resources();
   planner.check_dlrun_mounts();
-  planner.environment();
+  planner.plan_prologue();
   move_own_variables(index, planner.plan_);
-  planner.rank_agent();
-  planner.program();
-  if (is_first_main(index)) planner.wandb();
+  planner.plan_rank_agent();
+  planner.plan_program();
+  if (is_first_main(index)) planner.add_wandb_variables();
   planner.plan_step();
   planner.check_pmi();
-  planner.check_save();
+  planner.check_container_save();
   PlannedComponent component{name, lead_options(index), std::move(planner.plan_)};
   if (needs_port(index, component.plan)) component.options.push_back({"--port-count", "1", ""});
   // The first two options are --export and --kill-on-bad-exit.
@@ -331,12 +331,12 @@ PlannedComponent ComponentPlanner::plan_component(std::size_t index) {
   step.insert(step.begin() + 2, own.begin(), own.end());
   for (const PlannedOption& option : component.plan.rank_options) {
     if (option.value == "+++")
-      planner.error(option.key,
-                    fmt::format("{}: dlrun reads the value '+++' as the start of the next "
-                                "component; choose another one",
-                                option.key));
+      planner.add_error(option.key,
+                        fmt::format("{}: dlrun reads the value '+++' as the start of the next "
+                                    "component; choose another one",
+                                    option.key));
   }
-  take_errors(std::move(planner.errors_), fmt::format("component '{}': ", name));
+  add_errors(std::move(planner.errors_), fmt::format("component '{}': ", name));
   return component;
 }
 
@@ -374,20 +374,20 @@ void ComponentPlanner::merge_prologue(LaunchPlan& plan, const PlannedComponent& 
 
 void ComponentPlanner::merge_containers(LaunchPlan& plan) {
   const auto refuse = [&](std::string_view message) {
-    take_errors({{Diagnostic::Severity::kError,
-                  loaded_.spec.origins.contains("components"_key)
-                      ? loaded_.spec.origins.find("components"_key)->second
-                      : Origin{},
-                  std::string(message), ""}},
-                "");
+    add_errors({{Diagnostic::Severity::kError,
+                 loaded_.spec.origins.contains("components"_key)
+                     ? loaded_.spec.origins.find("components"_key)->second
+                     : Origin{},
+                 std::string(message), ""}},
+               "");
   };
   std::set<std::string> commands;
   for (const PlannedComponent& component : plan.components) {
     const LaunchPlan& own_plan = component.plan;
-    if (own_plan.entrance.batch.empty()) continue;
-    commands.insert(own_plan.entrance.batch);
-    plan.entrance.batch = own_plan.entrance.batch;
-    plan.entrance.tells_failures = own_plan.entrance.tells_failures;
+    if (own_plan.enter_script.batch.empty()) continue;
+    commands.insert(own_plan.enter_script.batch);
+    plan.enter_script.batch = own_plan.enter_script.batch;
+    plan.enter_script.reports_failure = own_plan.enter_script.reports_failure;
     if (own_plan.runtime == "enroot" && layout_.is_hetjob)
       refuse(
           "components: without pyxis, enroot makes its containers on the nodes of one part of a "
@@ -403,12 +403,12 @@ void ComponentPlanner::merge_containers(LaunchPlan& plan) {
   plan.container = own_plan.container;
   plan.runtime = own_plan.runtime;
   plan.rank_vars = own_plan.rank_vars;
-  plan.entrance.session = own_plan.entrance.session;
-  plan.entrance.attach = own_plan.entrance.attach;
-  plan.entrance.words = own_plan.entrance.words;
+  plan.enter_script.session = own_plan.enter_script.session;
+  plan.enter_script.attach = own_plan.enter_script.attach;
+  plan.enter_script.words = own_plan.enter_script.words;
 }
 
-void ComponentPlanner::take_errors(std::vector<Diagnostic> errors, std::string_view prefix) {
+void ComponentPlanner::add_errors(std::vector<Diagnostic> errors, std::string_view prefix) {
   for (Diagnostic& error : errors) {
     if (!reported_.emplace(error.where.line, error.message).second) continue;
     error.message.insert(0, prefix);

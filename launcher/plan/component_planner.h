@@ -29,7 +29,7 @@ class ComponentPlanner {
   /// Plans everything that belongs to the whole job: the request, the prologue, lead's options.
   [[nodiscard]] LaunchPlan plan_whole();
   /// Adds the options of sbatch for the parts of a heterogeneous job after the first one.
-  void plan_parts(LaunchPlan& plan);
+  void plan_later_parts(LaunchPlan& plan);
   [[nodiscard]] PlannedComponent plan_component(std::size_t index);
   /// Returns lead's options for a component.
   [[nodiscard]] std::vector<PlannedOption> lead_options(std::size_t index) const;
@@ -56,14 +56,14 @@ class ComponentPlanner {
   [[nodiscard]] std::string comment_of_key(std::size_t index, std::string_view key) const;
   /// Adds the errors to errors_, each once. prefix: the text that is put before each message; ""
   /// for errors of the whole job.
-  void take_errors(std::vector<Diagnostic> errors, std::string_view prefix);
+  void add_errors(std::vector<Diagnostic> errors, std::string_view prefix);
 
   const LoadedSpec& loaded_;
   const PlanInputs& inputs_;
   std::vector<LoadedSpec> specs_;
   ComponentLayout layout_;
-  LoadedSpec requesting_spec_;  ///< of make_requesting_spec()
-  bool has_gpus_ = false;  ///< the job may have GPUs; steps without GPUs must then request 0 GPUs
+  LoadedSpec requesting_spec_;  ///< from make_requesting_spec()
+  bool may_have_gpus_ = false;  ///< if true, steps without GPUs must request 0 GPUs
   std::vector<Diagnostic> errors_;
   /// The lines and the messages of errors_, without the names of components.
   std::set<std::pair<int, std::string>> reported_;

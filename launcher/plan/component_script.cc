@@ -62,7 +62,7 @@ namespace {
   return fmt::format("\n# component {}\n", component.name) +
          options_text(component.options, "dlrun_component_" + suffix, false) +
          options_text(component.plan.step, "dlrun_step_" + suffix, true) +
-         entrance_text(component.plan, "dlrun_enter_" + suffix) +
+         enter_text(component.plan, "dlrun_enter_" + suffix) +
          rank_text(component.plan, "dlrun_rank_" + suffix) +
          program_text(component.plan, "dlrun_program_" + suffix);
 }
@@ -74,7 +74,7 @@ namespace {
     return fmt::format("\"${{dlrun_{}_{}[@]}}\"", array, suffix);
   };
   std::string step = all_of("step");
-  if (!component.plan.entrance.words.empty()) step += " " + all_of("enter");
+  if (!component.plan.enter_script.words.empty()) step += " " + all_of("enter");
   return fmt::format("{} -- {} {} -- {}", all_of("component"), step, all_of("rank"),
                      all_of("program"));
 }

@@ -33,11 +33,11 @@ JobSpec packed_spec(const JobSpec& spec, std::int64_t pack) {
   return packed;
 }
 
-std::vector<PlannedVariable> share_of_point(const LoadedSpec& loaded) {
+std::vector<PlannedVariable> slurm_variables_of_point(const LoadedSpec& loaded) {
   const Resources& r = loaded.spec.resources;
-  std::vector<PlannedVariable> share;
+  std::vector<PlannedVariable> variables;
   const auto add = [&](std::string_view name, std::string value, std::string_view key) {
-    share.push_back({std::string(name), std::move(value), std::string(key)});
+    variables.push_back({std::string(name), std::move(value), std::string(key)});
   };
   const std::string ranks = fmt::format("{}", ranks_per_node(loaded.spec).value_or(1));
   const std::string_view key = r.ntasks           ? "resources.ntasks"_key
@@ -55,7 +55,7 @@ std::vector<PlannedVariable> share_of_point(const LoadedSpec& loaded) {
     }
   }
   if (r.mem) add("SLURM_MEM_PER_NODE", *r.mem, "resources.mem"_key);
-  return share;
+  return variables;
 }
 
 std::string packed_commands(const Packing& packing, std::string_view sweep_line) {
@@ -78,7 +78,7 @@ std::string packed_commands(const Packing& packing, std::string_view sweep_line)
   text.line("export SLURM_EXACT=1");
   text.line(fmt::format("export SLURM_CPUS_ON_NODE=$((SLURM_CPUS_ON_NODE / {}))", packing.pack));
   text.line("export SLURM_JOB_CPUS_PER_NODE=$SLURM_CPUS_ON_NODE");
-  for (const PlannedVariable& variable : packing.share) {
+  for (const PlannedVariable& variable : packing.point_variables) {
     has_memory = has_memory || variable.name == "SLURM_MEM_PER_NODE";
     text.line("export " + variable.name + "=" + shell_quote(variable.value), variable.key);
   }

@@ -16,9 +16,10 @@ namespace dlrun {
 
 /// The distribution of an array's points over its tasks.
 struct Packing {
-  std::size_t pack = 1;                ///< number of points that one task runs
-  std::size_t points = 0;              ///< number of points of the array
-  std::vector<PlannedVariable> share;  ///< of share_of_point(); empty without sweep.pack
+  std::size_t pack = 1;    ///< number of points that one task runs
+  std::size_t points = 0;  ///< number of points of the array
+  /// From slurm_variables_of_point(); empty without sweep.pack.
+  std::vector<PlannedVariable> point_variables;
 
   /// Returns the number of tasks.
   [[nodiscard]] std::size_t tasks() const { return (points + pack - 1) / pack; }
@@ -34,7 +35,7 @@ struct Packing {
 
 /// Returns the variables of Slurm that limit the step of one point to the resources in the spec of
 /// a point.
-[[nodiscard]] std::vector<PlannedVariable> share_of_point(const LoadedSpec& loaded);
+[[nodiscard]] std::vector<PlannedVariable> slurm_variables_of_point(const LoadedSpec& loaded);
 
 /// Renders the commands of a task that starts several points and waits for all of them. sweep_line:
 /// the line that defines the variable dlrun_sweep.

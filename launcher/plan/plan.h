@@ -91,9 +91,9 @@ struct PlannedDependency {
   [[nodiscard]] bool is_job_id() const;
 };
 
-/// The record of bad nodes that runs share (health.known_bad).
-struct KnownBad {
-  std::string file;          ///< the path of the record, absolute
+/// The settings of health.known_bad: the file of bad nodes that several runs share.
+struct KnownBadSettings {
+  std::string file;          ///< the absolute path of the file
   std::int64_t seconds = 0;  ///< how long a node is remembered
 };
 
@@ -114,15 +114,15 @@ struct PlannedComponent;
 struct LaunchPlan {
   Target target = Target::kSlurm;
   std::string name;
-  std::string folder;     ///< where the job starts: slurm.chdir, else the spec's folder
-  bool snapshot = false;  ///< submit and run copy the source tree; the job starts in the copy
+  std::string folder;           ///< where the job starts: slurm.chdir, else the spec's folder
+  bool takes_snapshot = false;  ///< submit and run copy the source tree; the job starts in the copy
   /// The runs folder and the agent's program, absolute. `agent` is empty if launch.agent is false;
   /// the script then does the agent's work in shell.
   std::string runs_dir, agent;
   /// sbatch's options in the script's order; salloc gets most of them, too.
   std::vector<PlannedOption> directives;
   std::vector<PlannedDependency> after;  ///< the spec's `after`; submit looks up the jobs of runs
-  bool output_given = false;             ///< resources.output is set, and names the job's log
+  bool is_output_given = false;          ///< resources.output is set, and names the job's log
   std::optional<std::string> clusters;   ///< the value of -M in every query about the run
   std::optional<RestServer> server;      ///< the slurmrestd to submit to; nullopt: sbatch
   Prologue prologue;
@@ -134,7 +134,8 @@ struct LaunchPlan {
   std::vector<PlannedOption> step;       ///< srun's options, in order
   std::vector<PlannedOption> container;  ///< those of `step` that put a task into the container
   std::string runtime;                   ///< the container's runtime; "none": no container
-  ContainerEntrance entrance;  ///< how a task enters the container if srun's options cannot do it
+  /// How a task enters the container if srun's options cannot do it.
+  ContainerEnterScript enter_script;
   /// Options of the rank agent: --nproc-per-node, --roles, --word TEMPLATE, and others.
   std::vector<PlannedOption> rank_options;
   /// Variables with literal values that the rank agent sets: those with values that the container's
@@ -151,15 +152,15 @@ struct LaunchPlan {
   /// The job runs dlrun-trainer, as its program or for a check of health.preflight. For a job with
   /// components, see uses_trainer().
   bool needs_trainer = false;
-  bool forward_usr1 = false;  ///< checkpoint.signal_before is set
+  bool forwards_usr1 = false;  ///< checkpoint.signal_before is set
   /// Options of lead, such as --retry and --hang-after.
   std::vector<PlannedOption> lead_options;
-  std::optional<KnownBad> known_bad;
+  std::optional<KnownBadSettings> known_bad;
   std::int64_t local_ranks = 1;  ///< number of ranks that `dlrun run` starts: the tasks of one node
   Requested requested;
   /// The programs of a job with components, in the order of lead's command line. `step`,
   /// `rank_options`, `rank_templates` and `program` of the job itself are then empty; `container`,
-  /// `entrance` and `rank_vars` are those of the component on the node of the job script.
+  /// `enter_script` and `rank_vars` are those of the component on the node of the job script.
   std::vector<PlannedComponent> components;
   /// sbatch's options for each part of a heterogeneous job after the first; none for other jobs.
   std::vector<std::vector<PlannedOption>> later_parts;
@@ -209,8 +210,8 @@ struct PlanInputs {
                                          const SiteProfile& site,
                                          const std::filesystem::path& current_dir);
 
-/// Returns the file of bad nodes that all runs of a runs folder share, unless health.known_bad.file
-/// names another file.
+/// Returns the record of bad nodes that all runs of a runs folder share, unless
+/// health.known_bad.file names another file.
 [[nodiscard]] std::string known_bad_file_in(std::string_view runs_dir);
 
 /// Returns the absolute folder in which the job's commands start: slurm.chdir, else the spec's

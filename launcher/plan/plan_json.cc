@@ -59,13 +59,13 @@ using Json = nlohmann::ordered_json;
   return json;
 }
 
-[[nodiscard]] Json entrance_json(const ContainerEntrance& entrance) {
+[[nodiscard]] Json enter_script_json(const ContainerEnterScript& enter_script) {
   Json words = Json::array();
-  for (const ContainerLine& line : entrance.words)
+  for (const ContainerLine& line : enter_script.words)
     words.push_back({{"text", line.text}, {"key", line.key}});
-  return {{"batch", entrance.batch},
-          {"session", entrance.session},
-          {"join", entrance.attach},
+  return {{"batch", enter_script.batch},
+          {"session", enter_script.session},
+          {"join", enter_script.attach},
           {"words", std::move(words)}};
 }
 
@@ -92,7 +92,7 @@ using Json = nlohmann::ordered_json;
                     {"options", options_json(component.options)},
                     {"step", options_json(plan.step)},
                     {"runtime", plan.runtime},
-                    {"entry", entrance_json(plan.entrance)},
+                    {"entry", enter_script_json(plan.enter_script)},
                     {"rank_vars", variables_json(plan.rank_vars)},
                     {"rank_options", options_json(plan.rank_options)},
                     {"rank_templates", variables_json(plan.rank_templates)},
@@ -112,7 +112,7 @@ std::string plan_json(const LaunchPlan& plan) {
       {"name", plan.name},
       {"target", plan.target == Target::kSlurm ? "slurm" : "local"},
       {"folder", plan.folder},
-      {"snapshot", plan.snapshot},
+      {"snapshot", plan.takes_snapshot},
       {"runs_dir", plan.runs_dir},
       {"agent", plan.agent},
       {"clusters", plan.clusters ? Json(*plan.clusters) : Json()},
@@ -121,21 +121,21 @@ std::string plan_json(const LaunchPlan& plan) {
                      : Json()},
       {"directives", options_json(plan.directives)},
       {"after", after},
-      {"output_given", plan.output_given},
+      {"output_given", plan.is_output_given},
       {"prologue", prologue_json(plan.prologue)},
       {"shares_cpus", plan.shares_cpus},
       {"step_vars", variables_json(plan.step_vars)},
       {"step", options_json(plan.step)},
       {"container", options_json(plan.container)},
       {"runtime", plan.runtime},
-      {"entry", entrance_json(plan.entrance)},
+      {"entry", enter_script_json(plan.enter_script)},
       {"rank_vars", variables_json(plan.rank_vars)},
       {"rank_options", options_json(plan.rank_options)},
       {"rank_templates", variables_json(plan.rank_templates)},
       {"secrets", secrets_json(plan.secrets)},
       {"trusted", plan.program_is_bundled},
       {"program", program_json(plan.program)},
-      {"forward_usr1", plan.forward_usr1},
+      {"forward_usr1", plan.forwards_usr1},
       {"lead_options", options_json(plan.lead_options)},
       {"local_ranks", plan.local_ranks},
       {"requested", requested_json(plan.requested)},

@@ -35,7 +35,7 @@ Planner::Planner(const LoadedSpec& loaded, const PlanInputs& inputs)
   plan_.target = inputs.target;
   plan_.name = spec_.name.value_or("job");
   plan_.folder = start_folder(loaded);
-  plan_.snapshot = spec_.code_snapshot.value_or(false);
+  plan_.takes_snapshot = spec_.code_snapshot.value_or(false);
   plan_.runs_dir = inputs.runs_dir;
   // Local runs always use the agent. launch.agent: false is for nodes without dlrun.
   if (inputs.target == Target::kLocal || spec_.launch.agent.value_or(true))
@@ -44,7 +44,7 @@ Planner::Planner(const LoadedSpec& loaded, const PlanInputs& inputs)
   plan_.clusters = spec_.resources.clusters;
   if (spec_.submit.via == "slurmrestd" && inputs.target == Target::kSlurm)
     plan_.server = RestServer{spec_.submit.url.value_or(""), spec_.submit.token_file.value_or("")};
-  plan_.forward_usr1 = spec_.checkpoint.signal_before.has_value();
+  plan_.forwards_usr1 = spec_.checkpoint.signal_before.has_value();
   runtime_ = container_runtime(spec_, site_);
 }
 
@@ -55,25 +55,25 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> Planner::run() && {
   check_dlrun_mounts();
   check_runs_folder();
   if (!errors_.empty()) return tl::unexpected(std::move(errors_));
-  environment();
-  rank_agent();
-  program();
-  lead_options();
-  notify_options();
-  track_options();
-  wandb();
+  plan_prologue();
+  plan_rank_agent();
+  plan_program();
+  add_lead_options();
+  add_notify_options();
+  add_track_options();
+  add_wandb_variables();
   if (inputs_.target == Target::kSlurm) {
-    directives();
+    plan_directives();
     plan_step();
     check_pmi();
-    check_save();
+    check_container_save();
     if (plan_.server) check_rest_directives();
   }
   if (!errors_.empty()) return tl::unexpected(std::move(errors_));
   return std::move(plan_);
 }
 
-void Planner::error(std::string_view key, std::string message) {
+void Planner::add_error(std::string_view key, std::string message) {
   const auto origin = spec_.origins.find(key);
   errors_.push_back(
       {Diagnostic::Severity::kError,
@@ -84,10 +84,10 @@ void Planner::error(std::string_view key, std::string message) {
 
 void Planner::check_runs_folder() {
   if (inputs_.runs_dir.find('\\') == std::string::npos || spec_.resources.output) return;
-  error("resources.output"_key,
-        fmt::format("the runs folder '{}' holds a '\\', which Slurm cannot "
-                    "express in an output path; choose another folder with --runs",
-                    inputs_.runs_dir));
+  add_error("resources.output"_key,
+            fmt::format("the runs folder '{}' holds a '\\', which Slurm cannot "
+                        "express in an output path; choose another folder with --runs",
+                        inputs_.runs_dir));
 }
 
 void Planner::count_resources() {
@@ -121,46 +121,50 @@ void Planner::count_resources() {
 void Planner::check_local() {
   for (std::string_view key : {"after.ok"_key, "after.any"_key, "after.notok"_key}) {
     if (spec_.origins.contains(key))
-      error(key, fmt::format(
-                     "{}: dlrun run starts at once and cannot wait for others; add --set {}=null",
-                     key, key));
+      add_error(
+          key,
+          fmt::format("{}: dlrun run starts at once and cannot wait for others; add --set {}=null",
+                      key, key));
   }
   if (runtime_ != "none") {
-    error("container.image"_key,
-          "container.image: dlrun run starts the ranks on this machine itself, without a "
-          "container; give --set container.image=null to run without a container");
+    add_error("container.image"_key,
+              "container.image: dlrun run starts the ranks on this machine itself, without a "
+              "container; give --set container.image=null to run without a container");
   }
   if (!spec_.environment.uenv_images.empty()) {
-    error("environment.uenv.images"_key,
-          "environment.uenv.images: only Slurm's plugin mounts a uenv; call dlrun run with --set "
-          "environment.uenv=null in a shell that `uenv start` opens");
+    add_error(
+        "environment.uenv.images"_key,
+        "environment.uenv.images: only Slurm's plugin mounts a uenv; call dlrun run with --set "
+        "environment.uenv=null in a shell that `uenv start` opens");
   }
   if (plan_.local_ranks > 1 && preset_.wants_mpi && !preset_.is_trainer) {
-    error("launch.preset"_key,
-          fmt::format("launch.preset: an MPI program needs srun to start it; here "
-                      "each of its {} ranks would run alone, as a world of one rank",
-                      plan_.local_ranks));
+    add_error("launch.preset"_key,
+              fmt::format("launch.preset: an MPI program needs srun to start it; here "
+                          "each of its {} ranks would run alone, as a world of one rank",
+                          plan_.local_ranks));
   }
   if (plan_.local_ranks > 1 && spec_.train.backend == "mpi") {
-    error("train.backend"_key,
-          "train.backend: mpi needs srun to start the ranks; use shm, or auto");
+    add_error("train.backend"_key,
+              "train.backend: mpi needs srun to start the ranks; use shm, or auto");
   }
 }
 
 void Planner::check_existing_allocation() {
   for (std::string_view key : {"after.ok"_key, "after.any"_key, "after.notok"_key}) {
     if (spec_.origins.contains(key))
-      error(key, fmt::format("{0}: a run in an allocation that you already have starts at once and "
-                             "cannot wait for others; add --set {0}=null",
-                             key));
+      add_error(key,
+                fmt::format("{0}: a run in an allocation that you already have starts at once and "
+                            "cannot wait for others; add --set {0}=null",
+                            key));
   }
   if (!spec_.launch.agent.value_or(true))
-    error("launch.agent"_key,
-          "launch.agent: false: only the agent can record a run in an allocation that you already "
-          "have; add --set launch.agent=true");
+    add_error(
+        "launch.agent"_key,
+        "launch.agent: false: only the agent can record a run in an allocation that you already "
+        "have; add --set launch.agent=true");
 }
 
-void Planner::activations() {
+void Planner::plan_activations() {
   const Environment& e = spec_.environment;
   Prologue& p = plan_.prologue;
   p.purge_modules = e.modules_purge.value_or(false);
@@ -177,10 +181,10 @@ void Planner::activations() {
   p.eessi = e.eessi.value_or("");
 }
 
-void Planner::environment() {
+void Planner::plan_prologue() {
   const Environment& e = spec_.environment;
   Prologue& p = plan_.prologue;
-  activations();
+  plan_activations();
   p.setup = e.setup.value_or("");
   p.setup_node = e.setup_node.value_or("");
   const auto is_set_by_user = [&](std::string_view name) {
@@ -238,7 +242,7 @@ void Planner::environment() {
     p.vars.push_back({name, value, "environment.vars"_key, false, Origin::Kind::kFile});
 }
 
-void Planner::profile_options() {
+void Planner::add_profile_options() {
   const ProfileSpec& p = spec_.profile;
   if (!p.tool) return;
   const auto add = [&](std::string_view option, const std::string& value, std::string_view key) {
@@ -250,7 +254,7 @@ void Planner::profile_options() {
   if (p.length) add("--profile-for", *p.length, "profile.for"_key);
 }
 
-void Planner::preflight_options() {
+void Planner::add_preflight_options() {
   constexpr const char* kKey = "health.preflight"_key;
   std::vector<std::string> names;
   for (const PreflightCheck& check : spec_.health.preflight) names.push_back(check.name);
@@ -277,7 +281,7 @@ void Planner::preflight_options() {
     plan_.rank_options.push_back({"--fabric", join(figures, ","), "site " + site_.name});
 }
 
-void Planner::rank_agent() {
+void Planner::plan_rank_agent() {
   const std::string from_preset = "launch.preset: " + preset_.name;
   if (const auto nproc = nproc_per_node(spec_); preset_.is_node_launcher && nproc) {
     plan_.rank_options.push_back({"--nproc-per-node", fmt::format("{}", *nproc),
@@ -296,13 +300,13 @@ void Planner::rank_agent() {
     }
     if (!roles.empty()) plan_.rank_options.push_back({"--roles", join(roles, ","), "launch.roles"});
   }
-  preflight_options();
-  profile_options();
+  add_preflight_options();
+  add_profile_options();
   for (const auto& [name, value] : spec_.environment.vars) {
     if (name == "TMPDIR" && inputs_.target == Target::kSlurm)
       plan_.rank_options.push_back({"--tmpdir", value, "environment.vars"_key});
   }
-  stage_and_output_options();
+  add_stage_and_output_options();
   for (const auto& word : preset_.words)
     plan_.rank_options.push_back({"--word", word, from_preset});
   for (const auto& [name, value] : preset_.env)
@@ -310,7 +314,7 @@ void Planner::rank_agent() {
   plan_.secrets = spec_.environment.secrets;
 }
 
-void Planner::stage_and_output_options() {
+void Planner::add_stage_and_output_options() {
   constexpr std::int64_t kUsualLimitSeconds = 600;
   for (const StagedData& one : spec_.stage) {
     nlohmann::ordered_json item{{"from", one.from}, {"to", one.to}};
@@ -326,7 +330,7 @@ void Planner::stage_and_output_options() {
   }
 }
 
-void Planner::program() {
+void Planner::plan_program() {
   if (!preset_.is_trainer) {
     plan_.program.push_back({spec_.launch.command, "launch.command"_key});
     return;
@@ -336,7 +340,7 @@ void Planner::program() {
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target != KeyTarget::kTrainer) continue;
     auto value = option_text(row, spec_);
-    if (row.path == "train.backend"_key) value = backend();
+    if (row.path == "train.backend"_key) value = trainer_backend();
     if (row.path == "checkpoint.every"_key && value) {
       if (const auto steps = parse_checkpoint_interval(*value)) value = fmt::format("{}", *steps);
     }
@@ -352,7 +356,7 @@ bool Planner::may_use_mpi() const {
   return runtime_ == "none" && spec_.launch.mpi != "none";
 }
 
-std::string Planner::backend() const {
+std::string Planner::trainer_backend() const {
   const std::string asked = spec_.train.backend.value_or("auto");
   if (asked != "auto") return asked;
   if (inputs_.target == Target::kLocal) return plan_.local_ranks > 1 ? "shm" : "single";
@@ -362,11 +366,11 @@ std::string Planner::backend() const {
 }
 
 bool Planner::trainer_wants_mpi() const {
-  const std::string chosen = backend();
+  const std::string chosen = trainer_backend();
   return chosen == "mpi" || (chosen == "auto" && may_use_mpi());
 }
 
-void Planner::lead_options() {
+void Planner::add_lead_options() {
   const auto add = [&](std::string_view option, std::optional<std::string> value,
                        std::string_view key) {
     plan_.lead_options.push_back({std::string(option), std::move(value), std::string(key)});
@@ -377,7 +381,7 @@ void Planner::lead_options() {
   if (spec_.health.idle_gpu_after)
     add("--idle-gpu-after", spec_.health.idle_gpu_after, "health.idle_gpu_after"_key);
   if (spec_.health.idle_gpu == "end") add("--end-idle-gpus", std::nullopt, "health.idle_gpu"_key);
-  if (is_slurm) bad_node_options();
+  if (is_slurm) add_bad_node_options();
   if (inputs_.uses_existing_allocation)
     add("--borrowed", std::nullopt, "the allocation belongs to another script or shell");
   if (spec_.checkpoint.signal_before && is_slurm)
@@ -422,7 +426,7 @@ void Planner::lead_options() {
   if (has_spare) add("--step-nodes", fmt::format("{}", step_nodes_), "resources.spare_nodes"_key);
 }
 
-void Planner::wandb() {
+void Planner::add_wandb_variables() {
   const TrackSpec& t = spec_.track;
   if (!t.wandb_project) return;
   const auto& vars = spec_.environment.vars;
@@ -451,7 +455,7 @@ void Planner::wandb() {
   add("WANDB_MODE", t.wandb_mode, "track.wandb.mode"_key);
 }
 
-void Planner::track_options() {
+void Planner::add_track_options() {
   const TrackSpec& t = spec_.track;
   if (t.tensorboard.value_or(false))
     plan_.lead_options.push_back({"--tensorboard", std::nullopt, "track.tensorboard"_key});
@@ -469,7 +473,7 @@ void Planner::track_options() {
   add("--mlflow-secret", *t.mlflow_secret, "track.mlflow.secret"_key);
 }
 
-void Planner::notify_options() {
+void Planner::add_notify_options() {
   const NotifySpec& n = spec_.notify;
   if (!n.has_webhook() && n.command.empty()) return;
   const auto add = [&](std::string_view option, std::string value, std::string_view key) {
@@ -486,14 +490,14 @@ void Planner::notify_options() {
   for (const std::string& word : n.command) add("--notify-word", word, "notify.command"_key);
 }
 
-void Planner::bad_node_options() {
+void Planner::add_bad_node_options() {
   const HealthSpec& h = spec_.health;
   if (!h.known_bad_file && !h.known_bad_for) return;
   constexpr std::int64_t kWeek = 7 * 24 * 3600;
   const auto seconds =
       h.known_bad_for ? parse_int(*h.known_bad_for) : std::optional<std::int64_t>();
-  plan_.known_bad = KnownBad{h.known_bad_file.value_or(known_bad_file_in(inputs_.runs_dir)),
-                             seconds.value_or(kWeek)};
+  plan_.known_bad = KnownBadSettings{h.known_bad_file.value_or(known_bad_file_in(inputs_.runs_dir)),
+                                     seconds.value_or(kWeek)};
   plan_.lead_options.push_back(
       {"--known-bad", plan_.known_bad->file,
        h.known_bad_file ? "health.known_bad.file"_key : "health.known_bad"});

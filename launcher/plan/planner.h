@@ -22,7 +22,7 @@ class Planner {
 
  private:
   friend class ComponentPlanner;
-  void error(std::string_view key, std::string message);
+  void add_error(std::string_view key, std::string message);
   /// Refuses a runs folder that Slurm cannot express in the path of the log. Accepts all folders if
   /// resources.output sets another path.
   void check_runs_folder();
@@ -33,54 +33,56 @@ class Planner {
   /// Refuses keys that a run in an existing allocation of the user cannot follow.
   void check_existing_allocation();
   /// Fills the modules and environments that the prologue loads.
-  void activations();
-  /// Fills the prologue: activations(), variables, folders and setup lines.
-  void environment();
+  void plan_activations();
+  /// Fills the prologue: plan_activations(), variables, folders and setup lines.
+  void plan_prologue();
   /// Adds the rank agent's options for health.preflight, with the numbers of links and their speeds
   /// that the site file gives. Sets needs_trainer if a check runs dlrun-trainer.
-  void preflight_options();
+  void add_preflight_options();
   /// Adds the rank agent's options for profile.
-  void profile_options();
-  /// Adds the rank agent's options, and the variables and secrets that it sets. wandb() adds more.
-  void rank_agent();
+  void add_profile_options();
+  /// Adds the rank agent's options, and the variables and secrets that it sets.
+  /// add_wandb_variables() adds more variables.
+  void plan_rank_agent();
   /// Adds the rank agent's options --stage and --output, whose values are JSON objects.
-  void stage_and_output_options();
+  void add_stage_and_output_options();
   /// Fills plan_.program.
-  void program();
+  void plan_program();
   /// Returns true if the ranks can use the host's MPI. An image rarely holds the host's libmpi.
   [[nodiscard]] bool may_use_mpi() const;
   /// Returns the trainer's --backend: train.backend, or the choice for its value `auto`.
-  [[nodiscard]] std::string backend() const;
+  [[nodiscard]] std::string trainer_backend() const;
   /// Returns true if the trainer uses MPI, or may choose it when it starts.
   [[nodiscard]] bool trainer_wants_mpi() const;
-  /// Sets lead's options for hangs, idle GPUs, bad nodes, an allocation that the user already has,
+  /// Adds lead's options for hangs, idle GPUs, bad nodes, an allocation that the user already has,
   /// the signal before the time limit, the early end of a sweep's points, rehearsals and restarts.
   /// Sets may_be_requeued_ and continues_with_fewer_nodes_.
-  void lead_options();
+  void add_lead_options();
   /// Adds lead's options for notify, and the name of the secret that they use.
-  void notify_options();
+  void add_notify_options();
   /// Adds lead's options for track.tensorboard and track.mlflow, and the name of the secret that
   /// they use.
-  void track_options();
+  void add_track_options();
   /// Adds the variables WANDB_* of the ranks, except those that the spec sets.
-  void wandb();
+  void add_wandb_variables();
   /// Adds lead's options for health.known_bad: the file, and the time for which a node stays in it.
-  void bad_node_options();
-  /// Adds the directive for a key.
-  void key_directive(const KeyRow& row);
-  void directives();
+  void add_bad_node_options();
+  /// Adds the directive of a key if the key has a value or a default.
+  void add_key_directive(const KeyRow& row);
+  /// Fills plan_.directives, sbatch's options, and plan_.after.
+  void plan_directives();
   /// Adds --chdir, --output and --error.
-  void log_directives();
+  void add_log_directives();
   /// Adds the options for signals, for a requeue and for the loss of a node: --signal, --open-mode,
   /// --requeue, --no-kill, ...
-  void restart_directives();
+  void add_restart_directives();
   /// Refuses directives that no version of slurmrestd's API can express. Later the executor, which
   /// knows the server's version, refuses the directives that this version cannot express.
   void check_rest_directives();
   /// Fills plan_.after, and adds a directive for the dependencies that the spec gives as job ids.
   /// The submission finds the jobs of dependencies that the spec gives as runs; --dependency on the
   /// command line then lists the dependencies of both kinds.
-  void dependencies();
+  void plan_dependencies();
   void add_directive(std::string_view option, std::optional<std::string> value,
                      std::string_view key);
   /// Plans how a task enters the container. Returns the user's options of srun without those that
@@ -89,10 +91,10 @@ class Planner {
   /// Fills plan_.step, srun's options for the ranks.
   void plan_step();
   /// Repeats the job's requests in the step's options, because the allocation may be larger.
-  void step_in_existing_allocation();
+  void repeat_requests_in_step();
   /// Adds the preset's variables for PMIx to a step that uses PMIx. Other steps must not have them:
   /// a hook of enroot reads any PMIX_* variable as the sign of PMIx, and then fails.
-  void step_variables();
+  void add_pmix_variables();
   /// Returns true if srun starts the ranks over PMIx. If the site uses srun's default plugin, which
   /// may or may not be PMIx, returns true only for a job without a container: there, PMIX_*
   /// variables do no harm even without PMIx.
@@ -104,7 +106,9 @@ class Planner {
   void check_pmi();
   /// Refuses container.save if the job may use several nodes: each node would save its container,
   /// and the last file would overwrite the others.
-  void check_save();
+  void check_container_save();
+  /// Returns the inputs of the container's backend: the mounts that dlrun needs, and the names of
+  /// the variables that the container gets.
   [[nodiscard]] ContainerStep container_step() const;
 
   const JobSpec& spec_;

@@ -9,9 +9,9 @@
 namespace dlrun {
 namespace {
 
-/// Renders the definition of the shell function `module`. A batch shell may lack this function,
+/// Adds the definition of the shell function `module`. A batch shell may lack this function,
 /// because only some login shells export it.
-void module_init(ScriptText& text, const Prologue& prologue) {
+void add_module_init(ScriptText& text, const Prologue& prologue) {
   if (!prologue.module_init.empty()) {
     text.line(". " + shell_quote(prologue.module_init), "site: module_init");
     return;
@@ -32,9 +32,9 @@ bool needs_module_function(const Prologue& prologue) {
          !prologue.load_modules.empty() || !prologue.conda_module.empty();
 }
 
-void modules(ScriptText& text, const Prologue& prologue) {
+void add_modules(ScriptText& text, const Prologue& prologue) {
   if (!needs_module_function(prologue)) return;
-  module_init(text, prologue);
+  add_module_init(text, prologue);
   if (prologue.purge_modules) text.line("module purge", "environment.modules.purge"_key);
   for (const std::string& path : prologue.use_modules)
     text.line("module use " + shell_quote(path), "environment.modules.use"_key);
@@ -44,9 +44,9 @@ void modules(ScriptText& text, const Prologue& prologue) {
     text.line("module load " + shell_quote(prologue.conda_module), "environment.conda.module"_key);
 }
 
-/// Renders lines that set dlrun_conda to the program conda. If no conda is found, the variable
+/// Adds lines that set dlrun_conda to the program conda. If no conda is found, the variable
 /// names a file that cannot be executed.
-void search_for_conda(ScriptText& text) {
+void add_conda_search(ScriptText& text) {
   text.line("dlrun_conda=$(type -P conda || true)");
   text.line(
       "for dlrun_conda in \"$dlrun_conda\" \"${CONDA_EXE:-}\" "
@@ -55,11 +55,11 @@ void search_for_conda(ScriptText& text) {
   text.line("done");
 }
 
-/// Renders the activation of the conda environment. Only conda's hook defines the shell function
+/// Adds the activation of the conda environment. Only conda's hook defines the shell function
 /// for `conda activate` in a shell that is not interactive.
-void conda(ScriptText& text, const Prologue& prologue) {
+void add_conda(ScriptText& text, const Prologue& prologue) {
   if (prologue.conda_name.empty()) return;
-  search_for_conda(text);
+  add_conda_search(text);
   text.line("if [[ ! -x $dlrun_conda ]]; then");
   text.line(
       "  echo \"dlrun: $(uname -n) has no conda on the PATH, in \\$CONDA_EXE or in a usual folder; "
@@ -71,26 +71,26 @@ void conda(ScriptText& text, const Prologue& prologue) {
   text.line("conda activate " + shell_quote(prologue.conda_name), "environment.conda");
 }
 
-/// Renders lines that execute the shell code that a tool prints. A failure of the tool ends the
+/// Adds lines that execute the shell code that a tool prints. A failure of the tool ends the
 /// script.
-void eval_output(ScriptText& text, std::string_view command, std::string_view key) {
+void add_eval_of_output(ScriptText& text, std::string_view command, std::string_view key) {
   text.line(fmt::format("dlrun_hook=$({})", command), key);
   text.line("eval \"$dlrun_hook\"");
 }
 
-void spack(ScriptText& text, const Prologue& prologue) {
+void add_spack(ScriptText& text, const Prologue& prologue) {
   if (prologue.spack.empty()) return;
   const bool is_folder = prologue.spack.starts_with('/');
-  eval_output(text,
-              fmt::format("spack env activate --sh {}{}", is_folder ? "--dir " : "",
-                          shell_quote(prologue.spack)),
-              "environment.spack"_key);
+  add_eval_of_output(text,
+                     fmt::format("spack env activate --sh {}{}", is_folder ? "--dir " : "",
+                                 shell_quote(prologue.spack)),
+                     "environment.spack"_key);
 }
 
-/// Renders the activation of the uv environment that a submission has built. The script follows the
+/// Adds the activation of the uv environment that a submission has built. The script follows the
 /// link once, so that a later submission cannot exchange the environment of a running job. The
 /// environment's bin/activate must belong to the user, because the script executes it.
-void uv(ScriptText& text, const Prologue& prologue) {
+void add_uv(ScriptText& text, const Prologue& prologue) {
   if (prologue.uv_project.empty()) return;
   text.line("dlrun_link=" + shell_quote(uv_link(prologue.uv_project)),
             "environment.uv.project"_key);
@@ -105,9 +105,9 @@ void uv(ScriptText& text, const Prologue& prologue) {
   text.line("export UV_PROJECT_ENVIRONMENT=$dlrun_venv UV_NO_SYNC=1", "for `uv run` in the job");
 }
 
-void pixi(ScriptText& text, const Prologue& prologue) {
+void add_pixi(ScriptText& text, const Prologue& prologue) {
   if (prologue.pixi_project.empty()) return;
-  eval_output(
+  add_eval_of_output(
       text,
       fmt::format("cd -- {} && pixi shell-hook --frozen --no-install --shell bash "
                   "--environment {}",
@@ -116,17 +116,17 @@ void pixi(ScriptText& text, const Prologue& prologue) {
   text.line("export PIXI_FROZEN=true", "for `pixi run` in the job");
 }
 
-/// Renders the start of EESSI. EESSI provides modules, so it starts before modules are loaded.
-void eessi(ScriptText& text, const Prologue& prologue) {
+/// Adds the start of EESSI. EESSI provides modules, so it starts before modules are loaded.
+void add_eessi(ScriptText& text, const Prologue& prologue) {
   if (prologue.eessi.empty()) return;
   text.line(". " + shell_quote(eessi_script(prologue.eessi)), "environment.eessi"_key);
 }
 
-/// Renders lines that set NVIDIA_DRIVER_CAPABILITIES. NVIDIA's hook prefers the job's value to the
+/// Adds lines that set NVIDIA_DRIVER_CAPABILITIES. NVIDIA's hook prefers the job's value to the
 /// image's value, so the lines set no value if the image sets one. An image in a registry cannot be
-/// examined; the lines then set the variable to `all`. Renders nothing if the plan names no image
+/// examined; the lines then set the variable to `all`. Adds nothing if the plan names no image
 /// in which to look up the variable (driver_capabilities_image).
-void driver_capabilities(ScriptText& text, const Prologue& prologue) {
+void add_driver_capabilities(ScriptText& text, const Prologue& prologue) {
   if (!prologue.driver_capabilities_image) return;
   const std::string& image = *prologue.driver_capabilities_image;
   if (!image.starts_with('/')) {  // the image's variables cannot be read before it is fetched
@@ -151,20 +151,20 @@ void driver_capabilities(ScriptText& text, const Prologue& prologue) {
 
 std::string render_module_init(const LaunchPlan& plan) {
   ScriptText text;
-  if (needs_module_function(plan.prologue)) module_init(text, plan.prologue);
+  if (needs_module_function(plan.prologue)) add_module_init(text, plan.prologue);
   return text.take();
 }
 
-std::string render_search_for_conda(const LaunchPlan& plan) {
+std::string render_conda_search(const LaunchPlan& plan) {
   ScriptText text;
-  if (!plan.prologue.conda_name.empty()) search_for_conda(text);
+  if (!plan.prologue.conda_name.empty()) add_conda_search(text);
   return text.take();
 }
 
 std::string render_submitting_shell_setup(const LaunchPlan& plan) {
   ScriptText text;
-  eessi(text, plan.prologue);
-  modules(text, plan.prologue);
+  add_eessi(text, plan.prologue);
+  add_modules(text, plan.prologue);
   for (const PlannedVariable& variable : plan.prologue.vars) {
     if (variable.origin_kind == Origin::Kind::kFile || variable.origin_kind == Origin::Kind::kSite)
       text.line("export " + variable.name + "=" + shell_quote(variable.value));
@@ -175,18 +175,18 @@ std::string render_submitting_shell_setup(const LaunchPlan& plan) {
 std::string render_prologue(const LaunchPlan& plan) {
   const Prologue& prologue = plan.prologue;
   ScriptText text;
-  eessi(text, prologue);
-  modules(text, prologue);
-  spack(text, prologue);
-  conda(text, prologue);
+  add_eessi(text, prologue);
+  add_modules(text, prologue);
+  add_spack(text, prologue);
+  add_conda(text, prologue);
   if (!prologue.venv.empty())
     text.line(". " + shell_quote(prologue.venv + "/bin/activate"), "environment.venv"_key);
-  uv(text, prologue);
-  pixi(text, prologue);
+  add_uv(text, prologue);
+  add_pixi(text, prologue);
   for (const PlannedVariable& variable : prologue.vars) {
     text.line("export " + variable.name + "=" + shell_quote(variable.value), variable.key);
   }
-  driver_capabilities(text, prologue);
+  add_driver_capabilities(text, prologue);
   for (const Prologue::Folder& folder : prologue.folders_to_make)
     text.line("mkdir -p -- " + shell_quote(folder.path), folder.key);
   if (!prologue.setup.empty()) {

@@ -57,7 +57,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
          "fi\n";
 }
 
-/// Renders srun's options, one per line, each with its key.
+/// Renders the variables of the step, and srun's options, one per line, each with its key.
 [[nodiscard]] std::string step_text(const LaunchPlan& plan) {
   ScriptText text;
   if (plan.shares_cpus) {
@@ -126,38 +126,38 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
 /// Returns the command line of the lead that starts the ranks, up to the last option for the whole
 /// run.
 [[nodiscard]] std::string lead_words(const LaunchPlan& plan) {
-  return shared_lead_words(plan) + (plan.forward_usr1 ? " --forward-usr1" : "");
+  return shared_lead_words(plan) + (plan.forwards_usr1 ? " --forward-usr1" : "");
 }
 
 [[nodiscard]] std::string lead_text(const LaunchPlan& plan) {
   std::string text = "exec " + lead_words(plan) + " -- ";
   if (plan.target == Target::kSlurm) text += "\"${dlrun_step[@]}\" ";
-  if (!plan.entrance.words.empty()) text += "\"${dlrun_enter[@]}\" ";
+  if (!plan.enter_script.words.empty()) text += "\"${dlrun_enter[@]}\" ";
   return text + "\"${dlrun_rank[@]}\" -- \"${dlrun_program[@]}\"\n";
 }
 
 /// Renders strict mode, the check of the agent, lead's options, and an EXIT trap. If the script
 /// ends before its last line, the trap starts the agent, which reports the failure and records it
 /// in the run. In a script without the agent, the trap only prints a message. The last line is an
-/// exec, which runs no EXIT trap. With forward_usr1, a second trap keeps USR1, Slurm's warning
+/// exec, which runs no EXIT trap. With forwards_usr1, a second trap keeps USR1, Slurm's warning
 /// before the time limit, from ending the script.
-[[nodiscard]] std::string strict_text(const LaunchPlan& plan) {
+[[nodiscard]] std::string preamble_text(const LaunchPlan& plan) {
   std::string text = "set -eo pipefail\n";
   if (plan.agent.empty()) {
     text +=
         "trap 'echo \"dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were "
         "not started\" >&2' EXIT\n";
   } else {
-    const char* why =
-        plan.entrance.tells_failures
+    const char* container_error =
+        plan.enter_script.reports_failure
             ? " ${dlrun_container_error:+--container-error \"$dlrun_container_error\"}"
             : "";
     text += "\n" + agent_lines(plan) + lead_options_text(plan) + "trap " +
             shell_quote(fmt::format("exec {} --never-started \"$?\"{} -- \"$BASH_COMMAND\"",
-                                    shared_lead_words(plan), why)) +
+                                    shared_lead_words(plan), container_error)) +
             " EXIT\n";
   }
-  if (plan.forward_usr1) text += "trap : USR1\n";
+  if (plan.forwards_usr1) text += "trap : USR1\n";
   return text;
 }
 
@@ -195,9 +195,9 @@ constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2
   return head.take();
 }
 
-/// Renders a comment with the runs that the job waits for. Their job ids are known only at
-/// submission, so that the script cannot contain them.
-[[nodiscard]] std::string waits_text(const LaunchPlan& plan) {
+/// Renders a comment with the runs that the job waits for; "" if there are none. The job ids of the
+/// runs are known only at submission, so the script cannot contain them.
+[[nodiscard]] std::string awaited_runs_text(const LaunchPlan& plan) {
   std::vector<std::string> runs;
   for (const PlannedDependency& one : plan.after) {
     if (!one.is_job_id()) runs.push_back(fmt::format("{} {}", one.key, printable(one.run)));
@@ -261,20 +261,20 @@ Result<std::string> render_script(const LaunchPlan& plan) {
   if (!head) return head;
   std::string text = std::move(*head);
   text += "#\n# Rendered by dlrun; edit it as you like. Submit it with sbatch or `dlrun submit`.\n";
-  text += waits_text(plan);
+  text += awaited_runs_text(plan);
   text += kShellcheck;
-  text += strict_text(plan);
+  text += preamble_text(plan);
   if (const std::string prologue = render_prologue(plan); !prologue.empty())
     text += "\n" + prologue;
   text += setup_node_text(plan);
-  if (!plan.entrance.batch.empty()) text += "\n" + plan.entrance.batch;
+  if (!plan.enter_script.batch.empty()) text += "\n" + plan.enter_script.batch;
   if (!plan.components.empty()) return text + "\n" + components_text(plan, lead_words(plan));
   if (plan.agent.empty()) {
-    text += "\n" + step_text(plan) + entrance_text(plan) + program_text(plan) +
-            agentless_rank_text(plan);
+    text +=
+        "\n" + step_text(plan) + enter_text(plan) + program_text(plan) + agentless_task_text(plan);
     return text + agentless_last_line(plan);
   }
-  text += "\n" + step_text(plan) + entrance_text(plan) + rank_text(plan) + program_text(plan);
+  text += "\n" + step_text(plan) + enter_text(plan) + rank_text(plan) + program_text(plan);
   return text + lead_text(plan);
 }
 
@@ -283,7 +283,7 @@ std::string render_local_script(const LaunchPlan& plan) {
       "#!/bin/bash\n# Rendered by dlrun for this machine, without Slurm; edit it as you like. bash "
       "runs it as it is.\n";
   text += kShellcheck;
-  text += strict_text(plan);
+  text += preamble_text(plan);
   if (const std::string prologue = render_prologue(plan); !prologue.empty())
     text += "\n" + prologue;
   text += setup_node_text(plan);
@@ -318,16 +318,17 @@ constexpr const char* kSrunOnFirstNode =
 /// Renders an interactive session. step: the command line that starts the session's script.
 /// inner_options: srun's options for a second step inside the session. container: further options
 /// of that step, which enter the container. before_entry: lines of bash before the plan's
-/// `entrance.words`; unused if `entrance.words` is empty.
-[[nodiscard]] PlannedSession session(const LaunchPlan& plan, const std::vector<std::string>& step,
-                                     const std::vector<std::string>& inner_options,
-                                     const std::vector<PlannedOption>& container,
-                                     std::string_view before_entry,
-                                     const std::vector<std::string>& command,
-                                     const std::string& script_path) {
+/// `enter_script.words`; unused if `enter_script.words` is empty.
+[[nodiscard]] PlannedSession render_session(const LaunchPlan& plan,
+                                            const std::vector<std::string>& step,
+                                            const std::vector<std::string>& inner_options,
+                                            const std::vector<PlannedOption>& container,
+                                            std::string_view before_entry,
+                                            const std::vector<std::string>& command,
+                                            const std::string& script_path) {
   PlannedSession result;
   result.argv = step;
-  const bool enters = !plan.entrance.words.empty();
+  const bool enters = !plan.enter_script.words.empty();
   const bool is_plain_shell = command.empty() && container.empty() && !enters;
   const std::string prologue = render_prologue(plan);
   result.script = "#!/bin/bash\n";
@@ -358,8 +359,8 @@ constexpr const char* kSrunOnFirstNode =
   // The CPUs are those of the step that this script runs in.
   const std::string srun = container.empty() ? "" : "srun --cpus-per-task=\"$SLURM_CPUS_ON_NODE\" ";
   if (enters) {  // no exec, because the script may have to remove a container
-    result.script += fmt::format("{}{}\"${{dlrun_enter[@]}}\" {}\n", before_entry,
-                                 entrance_text(plan), shell_quote_all(last));
+    result.script += fmt::format("{}{}\"${{dlrun_enter[@]}}\" {}\n", before_entry, enter_text(plan),
+                                 shell_quote_all(last));
   } else {
     result.script += "exec " + srun + shell_quote_all(last) + "\n";
   }
@@ -379,7 +380,7 @@ PlannedSession render_interactive(const LaunchPlan& plan, const std::vector<std:
     for (const SecretSource& secret : plan.secrets) *option.value += "," + secret.name;
   }
   PlannedSession result =
-      session(plan, step, words, container, plan.entrance.session, command, script_path);
+      render_session(plan, step, words, container, plan.enter_script.session, command, script_path);
   std::vector<std::string> argv{"salloc"};
   for (std::string& word : salloc_arguments(plan)) argv.push_back(std::move(word));
   result.argv.insert(result.argv.begin(), argv.begin(), argv.end());
@@ -403,14 +404,14 @@ namespace {
 
 }  // namespace
 
-std::vector<std::string> relay_step(const AttachTarget& target, const std::string& agent,
-                                    bool dials_any_user) {
+std::vector<std::string> relay_command(const AttachTarget& target, const std::string& agent,
+                                       bool connects_to_any_user) {
   // Without --unbuffered, srun keeps bytes back until a line is complete.
   std::vector<std::string> step{"srun", "--unbuffered"};
   for (auto& option : place_options(target)) step.push_back(std::move(option));
   step.insert(step.end(), {"--overlap", "--nodes=1", "--ntasks=1", "--mpi=none",
                            "--cpus-per-task=1", "--mem=0", "--quit-on-interrupt", agent, "relay"});
-  if (dials_any_user) step.emplace_back("--any-user");
+  if (connects_to_any_user) step.emplace_back("--any-user");
   return step;
 }
 
@@ -453,7 +454,8 @@ PlannedSession render_attach(const LaunchPlan& plan, const AttachTarget& target,
     const std::string name = named->value->substr(0, named->value->find(':'));
     container = {{"--container-name", name + ":exec", "container.name"_key}};
   }
-  return session(plan, step, words, container, plan.entrance.attach, command, script_path);
+  return render_session(plan, step, words, container, plan.enter_script.attach, command,
+                        script_path);
 }
 
 }  // namespace dlrun

@@ -16,7 +16,7 @@
 namespace dlrun {
 
 /// The program and the subcommand that the last line of a script executes if the job uses the
-/// agent. Lead's options follow.
+/// agent. Lead's options follow them.
 inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 
 /// Renders the job script described in runtime/ENVIRONMENT.md. The result is deterministic, passes
@@ -48,7 +48,7 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 [[nodiscard]] std::string render_module_init(const LaunchPlan& plan);
 /// Renders the lines that look for the program conda and set dlrun_conda to its path; "" if the job
 /// needs no conda. If there is no conda, dlrun_conda names a file that cannot be executed.
-[[nodiscard]] std::string render_search_for_conda(const LaunchPlan& plan);
+[[nodiscard]] std::string render_conda_search(const LaunchPlan& plan);
 
 /// Returns sbatch's directives as arguments of salloc ("--nodes=2"), without those that apply only
 /// to a batch job.
@@ -90,11 +90,11 @@ struct AttachTarget {
                                            bool has_terminal = true);
 
 /// Returns the command that starts the agent's relay on a node of a running job, in a step of one
-/// task that shares the resources of the ranks. dials_any_user: the relay also connects to
+/// task that shares the resources of the ranks. connects_to_any_user: the relay also connects to
 /// programs of other users of the node.
-[[nodiscard]] std::vector<std::string> relay_step(const AttachTarget& target,
-                                                  const std::string& agent,
-                                                  bool dials_any_user = false);
+[[nodiscard]] std::vector<std::string> relay_command(const AttachTarget& target,
+                                                     const std::string& agent,
+                                                     bool connects_to_any_user = false);
 
 /// Renders a command that runs beside the ranks of a running job and speaks a protocol over its
 /// standard input and output. The command gets the job's environment and runs on the node itself,

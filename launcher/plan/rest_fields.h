@@ -61,8 +61,8 @@ struct SbatchOptionRow {
   std::string_view option;
   char letter = 0;  ///< the short form ('N'); 0: none
   bool needs_value = true;
-  RestField in_38;  ///< in v0.0.38
-  RestField in_40;  ///< from v0.0.40 on; rest_field() also knows the versions that differ
+  RestField in_38;  ///< the field in v0.0.38
+  RestField in_40;  ///< the field from v0.0.40 on; rest_field() also knows versions that differ
   /// A variable that sbatch adds to the job's environment for srun, and slurmrestd does not; may be
   /// empty.
   std::string_view variable = {};

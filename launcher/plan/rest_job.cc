@@ -197,7 +197,7 @@ std::optional<std::string> rest_refusal(std::string_view option,
   return reason;
 }
 
-Result<std::string> rest_job(const RestJobInputs& inputs) {
+Result<std::string> rest_job_body(const RestJobInputs& inputs) {
   std::vector<Option> options;
   for (const auto& line : sbatch_lines(inputs.script)) add_options(options, line);
   add_options(options, inputs.options);

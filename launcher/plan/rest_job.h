@@ -39,8 +39,8 @@ struct RestJobInputs {
   const std::map<std::string, std::string>& keys;
 };
 
-/// Returns the body of POST job/submit. Fails with kInvalid if options cannot be sent (the message
-/// names each), or if a text is not UTF-8, which JSON requires.
-[[nodiscard]] Result<std::string> rest_job(const RestJobInputs& inputs);
+/// Returns the body of the request POST job/submit. Fails with kInvalid if options cannot be sent
+/// (the message names each), or if a text is not UTF-8, which JSON requires.
+[[nodiscard]] Result<std::string> rest_job_body(const RestJobInputs& inputs);
 
 }  // namespace dlrun

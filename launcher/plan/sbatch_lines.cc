@@ -79,7 +79,7 @@ bool separates_parts(const std::vector<std::string>& words) {
 
 /// Returns the position of the option's letter in a word such as "-HQa0-1". Only letters of options
 /// without a value may precede it.
-std::optional<std::size_t> letter_in(std::string_view word, std::string_view short_name) {
+std::optional<std::size_t> position_of_letter(std::string_view word, std::string_view short_name) {
   constexpr std::string_view kFlags = "hHIOQsuvVW";
   if (short_name.size() != 2 || !word.starts_with('-') || word.starts_with("--"))
     return std::nullopt;
@@ -111,7 +111,7 @@ std::optional<ScriptOption> sbatch_option(std::string_view script, std::string_v
       const std::string& word = words[i];
       const bool has_next = i + 1 < words.size();
       const std::size_t equals = word.find('=');
-      const auto letter = letter_in(word, short_name);
+      const auto letter = position_of_letter(word, short_name);
       if (letter ? *letter + 1 == word.size() : is_name_of(word, long_name)) {
         if (has_next) value = words[++i];
       } else if (letter) {
@@ -137,7 +137,7 @@ std::optional<std::size_t> line_of_flag(std::string_view script, std::string_vie
                                         std::string_view short_name) {
   for (const auto& [number, words] : numbered_lines(script)) {
     const bool is_given = std::any_of(words.begin(), words.end(), [&](const std::string& word) {
-      return is_name_of(word, long_name) || letter_in(word, short_name);
+      return is_name_of(word, long_name) || position_of_letter(word, short_name);
     });
     if (is_given) return number;
   }
@@ -159,7 +159,7 @@ std::optional<ScriptOption> pbs_option(std::string_view script, std::string_view
   return found;
 }
 
-std::optional<std::size_t> het_line(std::string_view script) {
+std::optional<std::size_t> line_of_part_separator(std::string_view script) {
   for (const auto& [number, words] : numbered_lines(script)) {
     if (separates_parts(words)) return number;
   }

@@ -54,10 +54,11 @@ struct ScriptOption {
 
 /// Returns the number of the first line that separates the parts of a heterogeneous job: "#SBATCH
 /// hetjob", or the former name packjob. Returns nullopt for other jobs.
-[[nodiscard]] std::optional<std::size_t> het_line(std::string_view script);
+[[nodiscard]] std::optional<std::size_t> line_of_part_separator(std::string_view script);
 
-/// Returns a script for each part of a heterogeneous job, in the order of the parts. It has the
-/// #SBATCH lines of the part, and a command that does nothing. Returns one script for other jobs.
+/// Returns a script for each part of a heterogeneous job, in the order of the parts. Each script
+/// has the #SBATCH lines of its part, and a command that does nothing. Returns one script for other
+/// jobs.
 [[nodiscard]] std::vector<std::string> scripts_of_parts(std::string_view script);
 
 }  // namespace dlrun

@@ -21,11 +21,11 @@ constexpr std::size_t kLongestCommandLine = 100;
 
 }  // namespace
 
-std::string entrance_text(const LaunchPlan& plan, std::string_view array) {
-  if (plan.entrance.words.empty()) return "";
+std::string enter_text(const LaunchPlan& plan, std::string_view array) {
+  if (plan.enter_script.words.empty()) return "";
   ScriptText text;
   text.line(fmt::format("{}=(", array));
-  for (const ContainerLine& line : plan.entrance.words) text.line("  " + line.text, line.key);
+  for (const ContainerLine& line : plan.enter_script.words) text.line("  " + line.text, line.key);
   text.line(")");
   return text.take();
 }
@@ -34,7 +34,7 @@ std::string rank_text(const LaunchPlan& plan, std::string_view array) {
   ScriptText text;
   text.line(fmt::format("{}=(", array));
   text.line("  \"$dlrun_agent\" rank");
-  if (plan.program_is_bundled) text.line("  --trusted", "the program is dlrun's own");
+  if (plan.program_is_bundled) text.line("  --bundled", "the program is dlrun's own");
   for (const PlannedOption& option : plan.rank_options) {
     text.line("  " + option.option + " " + shell_quote(option.value.value_or("")), option.key);
   }

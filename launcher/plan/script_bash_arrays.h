@@ -12,8 +12,8 @@ namespace dlrun {
 
 /// Renders the words that precede a command to start it in its container. Returns "" for container
 /// tools that srun starts with options of its own.
-[[nodiscard]] std::string entrance_text(const LaunchPlan& plan,
-                                        std::string_view array = "dlrun_enter");
+[[nodiscard]] std::string enter_text(const LaunchPlan& plan,
+                                     std::string_view array = "dlrun_enter");
 
 /// Renders the command line of the rank agent without the ranks' program.
 [[nodiscard]] std::string rank_text(const LaunchPlan& plan, std::string_view array = "dlrun_rank");

@@ -15,12 +15,12 @@ namespace {
 /// Returns the parts of a heterogeneous job as scripts of their own; the script itself if it has
 /// one part.
 [[nodiscard]] std::vector<std::string> parts_of_script(std::string_view script) {
-  if (!het_line(script)) return {std::string(script)};
+  if (!line_of_part_separator(script)) return {std::string(script)};
   std::vector<std::string> parts{""};
   for (const auto line : split(script, '\n')) {
     const auto words = trim(line);
     if (!words.empty() && !words.starts_with('#')) break;  // sbatch reads no option after this
-    if (het_line(line)) {
+    if (line_of_part_separator(line)) {
       parts.emplace_back();
     } else {
       parts.back() += std::string(line) + "\n";

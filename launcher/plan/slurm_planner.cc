@@ -44,7 +44,7 @@ constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JO
 
 }  // namespace
 
-void Planner::key_directive(const KeyRow& row) {
+void Planner::add_key_directive(const KeyRow& row) {
   const Resources& r = spec_.resources;
   if (row.path == "resources.nodes"_key && !r.nodes && !r.ntasks) {
     add_directive("--nodes", "1", "resources.nodes"_key);
@@ -82,32 +82,33 @@ void Planner::key_directive(const KeyRow& row) {
   }
 }
 
-void Planner::directives() {
+void Planner::plan_directives() {
   for (const KeyRow& row : spec_keys()) {
-    if (row.option.target == KeyTarget::kSbatch && !follows_slurm_options(row)) key_directive(row);
+    if (row.option.target == KeyTarget::kSbatch && !follows_slurm_options(row))
+      add_key_directive(row);
   }
-  dependencies();
+  plan_dependencies();
   for (const SlurmOption& option : spec_.slurm) {
     if (option.name != "chdir") add_directive("--" + option.name, option.value, "slurm");
   }
-  log_directives();
-  restart_directives();
+  add_log_directives();
+  add_restart_directives();
 }
 
-void Planner::log_directives() {
+void Planner::add_log_directives() {
   const Resources& r = spec_.resources;
   const bool is_spec_folder = plan_.folder == spec_folder_;
   add_directive("--chdir", plan_.folder, is_spec_folder ? "the spec's folder" : "slurm.chdir");
-  plan_.output_given = r.output.has_value();
+  plan_.is_output_given = r.output.has_value();
   add_directive("--output",
-                r.output
-                    ? *r.output
-                    : fmt::format("{}/{}-%j.out", percent_escaped(inputs_.runs_dir), plan_.name),
+                r.output ? *r.output
+                         : fmt::format("{}/{}-%j.out", escaped_for_sbatch_pattern(inputs_.runs_dir),
+                                       plan_.name),
                 "resources.output"_key);
   if (r.error) add_directive("--error", *r.error, "resources.error"_key);
 }
 
-void Planner::restart_directives() {
+void Planner::add_restart_directives() {
   if (spec_.resources.signal)
     add_directive("--signal", *spec_.resources.signal, "resources.signal"_key);
   if (spec_.checkpoint.signal_before)
@@ -126,12 +127,12 @@ void Planner::restart_directives() {
 void Planner::check_rest_directives() {
   for (const PlannedOption& directive : plan_.directives) {
     if (const auto why = rest_refusal(directive.option, directive.value, std::nullopt))
-      error(directive.key == "slurm" ? "slurm." + directive.option.substr(2) : directive.key,
-            fmt::format("{}: {}", directive.key, *why));
+      add_error(directive.key == "slurm" ? "slurm." + directive.option.substr(2) : directive.key,
+                fmt::format("{}: {}", directive.key, *why));
   }
 }
 
-void Planner::dependencies() {
+void Planner::plan_dependencies() {
   const auto add = [&](std::string_view type, std::string_view key,
                        const std::vector<std::string>& runs) {
     for (const std::string& run : runs)
@@ -169,11 +170,11 @@ std::vector<UserSrunOption> Planner::plan_container() {
     std::erase(container.exported_names, variable.name);
   }
   plan_.runtime = runtime_;
-  plan_.entrance = backend.entrance(container);
+  plan_.enter_script = backend.enter_script(container);
   // An interactive session finds the secrets in its environment and passes them into the
   // container. The ranks of a job get them from the agent instead.
   for (const SecretSource& secret : plan_.secrets) container.exported_names.push_back(secret.name);
-  plan_.entrance.session = backend.entrance(container).session;
+  plan_.enter_script.session = backend.enter_script(container).session;
   for (ContainerOption& option : backend.step_options(container, user_options)) {
     plan_.container.push_back(
         {std::move(option.option), std::move(option.value), std::move(option.key)});
@@ -188,7 +189,7 @@ void Planner::plan_step() {
   };
   add("--export", "ALL", "what this script exports reaches the ranks");
   add("--kill-on-bad-exit", "1", "a rank that is lost ends the step");
-  if (inputs_.uses_existing_allocation) step_in_existing_allocation();
+  if (inputs_.uses_existing_allocation) repeat_requests_in_step();
   if (continues_with_fewer_nodes_)
     add("--no-kill", std::nullopt, "lead restarts the ranks on the other nodes");
   if (spec_.resources.spare_nodes) {
@@ -217,11 +218,11 @@ void Planner::plan_step() {
     }
   }
   for (const auto& [name, value] : plan_container()) add("--" + name, value, "launch.srun"_key);
-  step_variables();
+  add_pmix_variables();
   plan_.step.insert(plan_.step.end(), plan_.container.begin(), plan_.container.end());
 }
 
-void Planner::step_in_existing_allocation() {
+void Planner::repeat_requests_in_step() {
   const bool has_spare = spec_.resources.spare_nodes.has_value();
   bool has_tasks = has_spare;
   for (const PlannedOption& directive : plan_.directives) {
@@ -241,7 +242,7 @@ void Planner::step_in_existing_allocation() {
         {"--ntasks", fmt::format("{}", *plan_.requested.tasks), "resources.tasks_per_node"_key});
 }
 
-void Planner::step_variables() {
+void Planner::add_pmix_variables() {
   if (!wants_pmix_variables()) return;
   const auto is_set = [this](const std::string& name) {
     const auto& vars = plan_.prologue.vars;
@@ -262,12 +263,12 @@ bool Planner::wants_pmix_variables() const {
 }
 
 void Planner::check_dlrun_mounts() {
-  const auto check = [&](std::string_view key, std::string_view path, std::string_view what,
+  const auto check = [&](std::string_view key, std::string_view path, std::string_view role,
                          std::string_view remedy) {
     const auto at = path.find_first_of(find_container_backend(runtime_)->unmountable_characters());
     if (at == std::string_view::npos) return;
-    error(key, fmt::format("{}: {} '{}' holds '{}' and cannot be mounted into a container{}", key,
-                           what, printable(path), path[at], remedy));
+    add_error(key, fmt::format("{}: {} '{}' holds '{}' and cannot be mounted into a container{}",
+                               key, role, printable(path), path[at], remedy));
   };
   check("container.image"_key, inputs_.runs_dir, "the runs folder",
         "; choose another folder with --runs");
@@ -287,60 +288,63 @@ void Planner::check_pmi() {
       std::find_if(plan_.step.begin(), plan_.step.end(),
                    [](const PlannedOption& option) { return option.option == "--mpi"; });
   if (mpi == plan_.step.end() || mpi->value != "pmi2") return;
-  error("launch.mpi"_key,
-        "launch.mpi: pmi2 does not reach into a container that enroot starts without pyxis; use "
-        "pmix, or none for a program without MPI");
+  add_error(
+      "launch.mpi"_key,
+      "launch.mpi: pmi2 does not reach into a container that enroot starts without pyxis; use "
+      "pmix, or none for a program without MPI");
 }
 
-void Planner::check_save() {
+void Planner::check_container_save() {
   if (!spec_.container.save || plan_.requested.tasks == 1 || plan_.requested.nodes == 1) return;
-  error("container.save"_key,
-        plan_.requested.nodes
-            ? fmt::format(
-                  "container.save: each of the {} nodes would write '{}'; give resources.nodes: 1",
-                  *plan_.requested.nodes, printable(*spec_.container.save))
-            : fmt::format(
-                  "container.save: every node of the job would write '{}'; give resources.nodes: 1",
-                  printable(*spec_.container.save)));
+  add_error(
+      "container.save"_key,
+      plan_.requested.nodes
+          ? fmt::format(
+                "container.save: each of the {} nodes would write '{}'; give resources.nodes: 1",
+                *plan_.requested.nodes, printable(*spec_.container.save))
+          : fmt::format(
+                "container.save: every node of the job would write '{}'; give resources.nodes: 1",
+                printable(*spec_.container.save)));
 }
 
 ContainerStep Planner::container_step() const {
   ContainerStep step{spec_.container, {}, {}, {}, has_gpus(spec_, site_).value_or(true)};
-  const auto mount = [&](const std::string& path) {
+  const auto add_mount = [&](const std::string& path) {
     const bool is_mounted =
         std::any_of(step.dlrun_mounts.begin(), step.dlrun_mounts.end(),
                     [&](const Mount& m) { return is_at_or_below(path, m.target); });
     if (!is_mounted) step.dlrun_mounts.push_back({path, path, {}, true});
   };
-  mount(inputs_.runs_dir);
-  if (!plan_.agent.empty()) mount(plan_.agent.substr(0, plan_.agent.rfind('/')));
-  if (spec_.download.path) mount(*spec_.download.path);
-  for (const StagedData& one : spec_.stage) mount(one.from);
+  add_mount(inputs_.runs_dir);
+  if (!plan_.agent.empty()) add_mount(plan_.agent.substr(0, plan_.agent.rfind('/')));
+  if (spec_.download.path) add_mount(*spec_.download.path);
+  for (const StagedData& one : spec_.stage) add_mount(one.from);
   for (const OutputCopy& one : spec_.outputs) {
-    if (one.to.starts_with('/')) mount(one.to);
+    if (one.to.starts_with('/')) add_mount(one.to);
   }
   if (preset_.is_trainer) {
-    if (spec_.train.data_path) mount(*spec_.train.data_path);
+    if (spec_.train.data_path) add_mount(*spec_.train.data_path);
     if (spec_.checkpoint.dir && spec_.checkpoint.dir->starts_with('/'))
-      mount(*spec_.checkpoint.dir);
+      add_mount(*spec_.checkpoint.dir);
   }
   for (const PlannedVariable& variable : plan_.prologue.vars) {
     // The image's own values of the variables about GPUs must not be replaced.
-    if (!variable.is_about_gpus) step.env_names.push_back(variable.name);
+    if (!variable.is_about_gpus) step.overriding_names.push_back(variable.name);
   }
   if (wants_pmix_variables()) {
-    for (const auto& [name, value] : preset_.pmix_vars) step.env_names.push_back(name);
+    for (const auto& [name, value] : preset_.pmix_vars) step.overriding_names.push_back(name);
   }
-  step.exported_names = step.env_names;
+  step.exported_names = step.overriding_names;
   // Without the agent, a shell inside the container sets the variables of rank_templates.
   if (!plan_.agent.empty()) {
     for (const PlannedVariable& variable : plan_.rank_templates)
-      step.env_names.push_back(variable.name);
+      step.overriding_names.push_back(variable.name);
   }
   if (plan_.agent.empty()) {
-    step.env_names.emplace_back("DLRUN_MASTER_PORT");
+    step.overriding_names.emplace_back("DLRUN_MASTER_PORT");
   } else {
-    step.env_names.insert(step.env_names.end(), kAgentVariables.begin(), kAgentVariables.end());
+    step.overriding_names.insert(step.overriding_names.end(), kAgentVariables.begin(),
+                                 kAgentVariables.end());
   }
   return step;
 }

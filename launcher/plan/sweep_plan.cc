@@ -39,10 +39,11 @@ constexpr std::size_t kMostErrors = 20;
 /// Returns the text that all points of one array have in common: the #SBATCH lines, and the
 /// variables that limit a point to its share of the job (sweep.pack).
 [[nodiscard]] std::string id_of_array(const LaunchPlan& plan,
-                                      const std::vector<PlannedVariable>& share) {
+                                      const std::vector<PlannedVariable>& point_variables) {
   std::string text;
   for (const PlannedOption& option : plan.directives) text += option.word() + "\n";
-  for (const PlannedVariable& variable : share) text += variable.name + "=" + variable.value + "\n";
+  for (const PlannedVariable& variable : point_variables)
+    text += variable.name + "=" + variable.value + "\n";
   return text;
 }
 
@@ -53,8 +54,8 @@ class SweepPlanner {
     request_.text = loaded.text;
   }
 
-  /// Returns the loaded spec of a point; nullptr if it has errors. This object owns the spec; the
-  /// next call may change it.
+  /// Returns the loaded spec of a point; nullptr if it has errors. This object owns the spec. The
+  /// next call may change the spec.
   [[nodiscard]] LoadedSpec* load(const SweepPoint& point, std::size_t number) {
     const std::string id = id_of_loaded_spec(point);
     const auto known = loaded_specs_.find(id);
@@ -139,8 +140,8 @@ class SweepPlanner {
 }
 
 /// Returns an error for each point whose script equals the script of an earlier point.
-[[nodiscard]] Diagnostics repeated_points(const LoadedSpec& loaded,
-                                          const std::vector<PlannedPoint>& points) {
+[[nodiscard]] Diagnostics errors_of_repeated_points(const LoadedSpec& loaded,
+                                                    const std::vector<PlannedPoint>& points) {
   Diagnostics errors;
   std::unordered_map<std::string_view, std::size_t> seen;
   for (std::size_t i = 0; i < points.size() && errors.size() < kMostErrors; ++i) {
@@ -159,7 +160,7 @@ class SweepPlanner {
 }
 
 /// Returns the error for ranges that have fewer different points than sweep.random asks for.
-[[nodiscard]] Diagnostic too_narrow(const LoadedSpec& loaded, std::size_t found) {
+[[nodiscard]] Diagnostic too_narrow_error(const LoadedSpec& loaded, std::size_t found) {
   const auto origin = loaded.spec.origins.find("sweep.random"_key);
   const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
   return {Diagnostic::Severity::kError, where,
@@ -176,17 +177,19 @@ class Arrays {
   Arrays(std::size_t max_tasks, std::size_t pack)
       : max_points_(std::max<std::size_t>(max_tasks, 1) * pack), pack_(pack) {}
 
-  /// Adds the point to an array. plan: the plan of a task. share: Slurm's variables for one of the
-  /// task's points.
-  void place(PlannedPoint& point, const LaunchPlan& plan, std::vector<PlannedVariable> share) {
-    auto [newest, is_new] = newest_arrays_.try_emplace(id_of_array(plan, share), plans_.size());
+  /// Adds the point to an array. plan: the plan of a task. point_variables: Slurm's variables for
+  /// one of the task's points.
+  void place(PlannedPoint& point, const LaunchPlan& plan,
+             std::vector<PlannedVariable> point_variables) {
+    auto [newest, is_new] =
+        newest_arrays_.try_emplace(id_of_array(plan, point_variables), plans_.size());
     if (!is_new && packings_[newest->second].points == max_points_) {
       newest->second = plans_.size();
       is_new = true;
     }
     if (is_new) {
       plans_.push_back(plan);
-      packings_.push_back({pack_, 0, std::move(share)});
+      packings_.push_back({pack_, 0, std::move(point_variables)});
     }
     point.array = newest->second;
     point.index_in_array = packings_[point.array].points++;
@@ -229,7 +232,7 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
   Arrays arrays(limits.max_array_size, sweep.pack);
   auto points = sweep_points(loaded.spec.sweep);
   if (points.size() < count_points(loaded.spec.sweep))
-    return tl::unexpected(Diagnostics{too_narrow(loaded, points.size())});
+    return tl::unexpected(Diagnostics{too_narrow_error(loaded, points.size())});
   sweep.points.reserve(points.size());
   for (std::size_t i = 0; i < points.size() && !planner.has_enough_errors(); ++i) {
     LoadedSpec* point_spec = planner.load(points[i], i);
@@ -259,13 +262,13 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
     if (sweep.pack == 1) {
       arrays.place(point, *plan, {});
     } else if (const auto job = planner.plan_packed(*point_spec, point.values, i, sweep.pack)) {
-      arrays.place(point, *job, share_of_point(*point_spec));
+      arrays.place(point, *job, slurm_variables_of_point(*point_spec));
     }
   }
   if (!planner.errors().empty()) return tl::unexpected(std::move(planner.errors()));
   // A search program may propose a point again.
   if (!loaded.spec.sweep.is_search()) {
-    if (auto repeated = repeated_points(loaded, sweep.points); !repeated.empty())
+    if (auto repeated = errors_of_repeated_points(loaded, sweep.points); !repeated.empty())
       return tl::unexpected(std::move(repeated));
   }
   auto rendered = arrays.render(sweep.max_parallel);

@@ -19,8 +19,8 @@ struct PlannedPoint {
   std::string resolved;    ///< the point's resolved spec, without the sweep
   std::string parameters;  ///< the text of parameters.json; empty: the point needs no such file
   Requested requested;
-  bool uses_trainer = false;
-  std::size_t array = 0;  ///< the array that runs the point
+  bool uses_trainer = false;  ///< the point needs dlrun-trainer
+  std::size_t array = 0;      ///< the index in SweepPlan::arrays of the array that runs the point
   std::size_t index_in_array =
       0;  ///< the number of the point in its array; see SweepRecord::task_of()
 };
@@ -28,9 +28,9 @@ struct PlannedPoint {
 /// One job array. Points with different #SBATCH lines (a sweep over resources) need different
 /// arrays, and an array has at most Slurm's MaxArraySize tasks.
 struct PlannedArray {
-  std::string script;  ///< the text for sbatch: each task starts the script of its point
-  std::size_t tasks = 0;
-  Requested requested;  ///< the resources of one task
+  std::string script;     ///< the text for sbatch: each task starts the script of its point
+  std::size_t tasks = 0;  ///< number of tasks
+  Requested requested;    ///< the resources of one task
 };
 
 /// A planned sweep.

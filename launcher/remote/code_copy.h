@@ -32,9 +32,10 @@ struct CodeToCopy {
                                               const std::filesystem::path& current_dir,
                                               const std::string& spec, const Env& env);
 
-/// A dlrun that was started on the host, by copy_under_lock() or without code.
+/// A dlrun that was started on the host by copy_under_lock(), or by start_on_host() if there is no
+/// code to copy.
 struct StartedProcess {
-  RemoteProcess process;  ///< of copy_under_lock(): holds the mirror's lock and waits for kGo
+  RemoteProcess process;  ///< from copy_under_lock(): holds the mirror's lock and waits for kGo
   std::string file_list;  ///< RemoteRequest::file_list for the frame kGo; may be empty
 };
 

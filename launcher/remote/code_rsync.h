@@ -21,7 +21,7 @@ namespace dlrun {
 
 /// Returns true if the last copy to the host was of exactly the files of `list`, and no deleted
 /// file remains to be removed there. Returns true even if rsync failed after it had begun to copy
-/// these files, so the host must still compare their state (is_current()).
+/// these files, so the host must still compare their state (is_mirror_current()).
 [[nodiscard]] bool last_copy_was_of(const CodeTree& tree, const CodeList& list,
                                     const HostFile& host, const Env& env);
 

@@ -56,8 +56,8 @@ std::string state_of_files(const std::filesystem::path& top,
   return sha256_of_text(text);
 }
 
-bool is_current(const std::filesystem::path& root, const std::string& mirror,
-                std::string_view state) {
+bool is_mirror_current(const std::filesystem::path& root, const std::string& mirror,
+                       std::string_view state) {
   if (state.empty()) return false;
   const auto list = read_untrusted(list_file(root, mirror), kLargestMirrorList, Links::kRefuse);
   if (!list) return false;

@@ -21,10 +21,10 @@ namespace dlrun {
 /// the host, the folder `mirror` in dlrun's folder `root`. state: the result of state_of_files() on
 /// the user's machine. The names of the files come from the list that the last copy has left
 /// beside the mirror. Returns false if there is no list, or if `state` is empty.
-[[nodiscard]] bool is_current(const std::filesystem::path& root, const std::string& mirror,
-                              std::string_view state);
-/// Replaces the list of files that is_current() reads. list: the names with a NUL after each. The
-/// caller must hold the mirror's lock, and the files must be on the host already.
+[[nodiscard]] bool is_mirror_current(const std::filesystem::path& root, const std::string& mirror,
+                                     std::string_view state);
+/// Replaces the list of files that is_mirror_current() reads. list: the names with a NUL after
+/// each. The caller must hold the mirror's lock, and the files must be on the host already.
 [[nodiscard]] Result<> write_file_list(const std::filesystem::path& root, const std::string& mirror,
                                        std::string_view list);
 

@@ -74,7 +74,8 @@ Result<> add_listed(const std::filesystem::path& folder, const std::string& pref
 }
 
 /// Adds the files of `sync.also`: a file, or all files below a folder.
-Result<> add_also(const CodeTree& tree, const HostFile& host, std::vector<std::string>& files) {
+Result<> add_files_of_sync_also(const CodeTree& tree, const HostFile& host,
+                                std::vector<std::string>& files) {
   for (const std::string& name : host.sync_also) {
     std::error_code error;
     const auto path = tree.top / name;
@@ -129,7 +130,7 @@ Result<CodeList> list_code(const CodeTree& tree, const HostFile& host, const Env
   CodeList list;
   std::vector<std::string> names;
   DLRUN_TRY(add_listed(tree.top, "", env, 0, names));
-  DLRUN_TRY(add_also(tree, host, names));
+  DLRUN_TRY(add_files_of_sync_also(tree, host, names));
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   std::vector<std::pair<std::int64_t, std::string>> sizes;

@@ -32,12 +32,12 @@ std::size_t position_of(char option, std::string_view argument) {
 
 }  // namespace
 
-bool takes_terminal(const HostCall& call) {
+bool can_use_terminal(const HostCall& call) {
   return is_one_of(kWithTerminal, call.command);
 }
 
 bool reads_input(const HostCall& call) {
-  return call.spec == "-" || (takes_terminal(call) && call.command != "top");
+  return call.spec == "-" || (can_use_terminal(call) && call.command != "top");
 }
 
 bool returns_users_exit_code(const HostCall& call) {

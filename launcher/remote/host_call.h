@@ -55,7 +55,7 @@ struct ParsedCall {
                                                          const std::string* spec_there);
 
 /// Returns true for the commands that take over the caller's terminal if there is one.
-[[nodiscard]] bool takes_terminal(const HostCall& call);
+[[nodiscard]] bool can_use_terminal(const HostCall& call);
 /// Returns true if the command reads standard input, which cannot be read twice.
 [[nodiscard]] bool reads_input(const HostCall& call);
 /// Returns true if the command exits with the code of the user's own program, which may be 255.

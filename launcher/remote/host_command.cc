@@ -15,9 +15,9 @@ namespace {
 /// Limits in bytes: of the file that -o writes, and of an answer of dlrun on the host.
 constexpr std::size_t kLargestOutput = 256U << 20U, kLargestAnswer = 16U << 20U;
 
-/// Returns true if the command takes over the caller's terminal.
+/// Returns true if the command takes over the caller's terminal: it can use one, and there is one.
 bool uses_terminal(const HostCaller& caller, const HostCall& call) {
-  return takes_terminal(call) && caller.streams.has_terminal;
+  return can_use_terminal(call) && caller.streams.has_terminal;
 }
 
 /// Returns the request to run the command. If `code` is not nullptr, the command starts in

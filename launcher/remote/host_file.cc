@@ -132,15 +132,15 @@ HostFile read_keys(const ConfigFile& file, std::string_view name,
   HostFile host;
   host.name = name;
   host.source = file.source;
-  host.ssh = name;
+  host.ssh_destination = name;
   std::string master = "auto";
   MapReader reader(file, problems);
-  reader.read(file.document.root, {{"ssh", reader.checked(host.ssh, check_alias)},
+  reader.read(file.document.root, {{"ssh", reader.checked(host.ssh_destination, check_alias)},
                                    {"root", reader.checked(host.root, check_root)},
                                    {"dlrun", reader.checked(host.program, check_program)},
                                    {"master", reader.choice(master, {"auto", "existing", "none"})},
                                    {"persist", reader.checked(host.persist, check_duration)},
-                                   {"login_shell", reader.boolean(host.login_shell)},
+                                   {"login_shell", reader.boolean(host.uses_login_shell)},
                                    {"sync", [&](YamlId id) { read_sync(reader, id, host); }}});
   host.master = master == "existing" ? MasterUse::kExisting
                 : master == "none"   ? MasterUse::kNone
@@ -154,7 +154,7 @@ HostFile read_keys(const ConfigFile& file, std::string_view name,
 bool is_private_group(gid_t gid) {
   const auto user = unix_account_of(::geteuid());
   if (!user || user->group != gid) return false;
-  const auto group = group_by_id(gid);
+  const auto group = unix_group_of(gid);
   if (!group || group->name != user->name) return false;
   return std::all_of(group->members.begin(), group->members.end(),
                      [&](const std::string& member) { return member == user->name; });

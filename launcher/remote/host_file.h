@@ -28,12 +28,12 @@ enum class CodeSource {
 struct HostFile {
   std::string name;
   std::string source;            ///< the file's path
-  std::string ssh;               ///< a Host of ~/.ssh/config, or USER@HOST
+  std::string ssh_destination;   ///< a Host of ~/.ssh/config, or USER@HOST
   std::string root = "~/dlrun";  ///< the folder of the mirrors; the host expands ~ and $NAME
   std::string program = "auto";  ///< dlrun's path on the host; "auto": dlrun copies itself there
   MasterUse master = MasterUse::kAuto;
-  std::string persist = "4h";  ///< how long an unused connection stays open
-  bool login_shell = false;    ///< commands start through `bash -l`
+  std::string persist = "4h";     ///< how long an unused connection stays open
+  bool uses_login_shell = false;  ///< commands start through `bash -l`
   CodeSource sync_from = CodeSource::kGit;
   std::vector<std::string> sync_also;     ///< files and folders to copy although git ignores them
   std::vector<std::string> sync_exclude;  ///< patterns of files that are not copied

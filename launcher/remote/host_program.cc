@@ -49,7 +49,7 @@ int add_build_id(struct dl_phdr_info* info, std::size_t, void* to) {
 
 /// Returns a hash of this dlrun and its tools. The hash changes if a missing tool, such as the
 /// trainer, is installed later, so that the host gets this tool too.
-std::string hash_of(const Context& context) {
+std::string hash_of_programs(const Context& context) {
   constexpr std::size_t kDigits = 16;
   std::string build;
   std::error_code error;
@@ -71,7 +71,7 @@ std::string hash_of(const Context& context) {
 
 std::string program_on_host(const Context& context, const HostFile& host) {
   if (host.program != "auto") return host.program;
-  return fmt::format("~/.cache/dlrun/{}/bin/dlrun", hash_of(context));
+  return fmt::format("~/.cache/dlrun/{}/bin/dlrun", hash_of_programs(context));
 }
 
 namespace {
@@ -90,7 +90,7 @@ Result<RemoteProcess> start_on_host(const Ssh& ssh, const std::string& program,
   const std::string word = word_of(request);
   const bool is_sent_as_input = word.size() > kLongestArgument || may_hold_secret(request);
   const auto argv =
-      ssh.command(ssh.arguments_that_start(program, is_sent_as_input ? "-" : word), false);
+      ssh.command_argv(ssh.arguments_that_start(program, is_sent_as_input ? "-" : word), false);
   constexpr std::chrono::seconds kRsyncPatience{600}, kPatience{20};
   const bool is_rsync = request.mode == RemoteMode::kPipe;
   DLRUN_TRY_ASSIGN(auto session,
@@ -105,7 +105,7 @@ Result<RemoteProcess> start_on_host(const Ssh& ssh, const std::string& program,
 Result<int> run_with_terminal(const Ssh& ssh, const std::string& program, RemoteRequest request) {
   request.mode = RemoteMode::kTerminal;
   DLRUN_TRY_ASSIGN(const auto session, ssh.lock_session_slot(false));
-  const auto argv = ssh.command(ssh.arguments_that_start(program, word_of(request)), true);
+  const auto argv = ssh.command_argv(ssh.arguments_that_start(program, word_of(request)), true);
   DLRUN_TRY_ASSIGN(auto process,
                    ForegroundProcess::start(argv, ssh.env(), "", OnSignal::kTermThenKill));
   DLRUN_TRY_ASSIGN(const auto end, process.wait());
@@ -121,11 +121,12 @@ constexpr std::size_t kLargestArchive = 256U << 20U;
 /// without single quotes, '!' and backslashes: the login shell gets it in single quotes, and all
 /// shells then leave it unchanged. Fails with kUnavailable if ssh cannot connect, and with kIo and
 /// the script's standard error if the script fails.
-Result<std::string> run_script(const Ssh& ssh, const std::string& script, std::string_view input) {
+Result<std::string> run_script_on_host(const Ssh& ssh, const std::string& script,
+                                       std::string_view input) {
   const std::string nonce = random_hex(16);
   const std::string marker = fmt::format("echo \"<dlrun {} 0>\"", nonce);
   const auto argv =
-      ssh.command({"sh", "-c", fmt::format("'{0}; {0} >&2; {1}'", marker, script)}, false);
+      ssh.command_argv({"sh", "-c", fmt::format("'{0}; {0} >&2; {1}'", marker, script)}, false);
   const Interrupt interrupt;
   DLRUN_TRY_ASSIGN(auto session, ssh.lock_session_slot(false));
   DLRUN_TRY_ASSIGN(auto process,
@@ -134,13 +135,14 @@ Result<std::string> run_script(const Ssh& ssh, const std::string& script, std::s
   process.send(input);
   process.end_input();
   std::string out, err;
-  const auto into = [](std::string& text) {
+  const auto sink_into = [](std::string& text) {
     return [&text](std::string_view bytes) {
       text += bytes;
       return text.size() < (1U << 20U);
     };
   };
-  DLRUN_TRY_ASSIGN(const auto end, process.follow_to_end(into(out), into(err), interrupt));
+  DLRUN_TRY_ASSIGN(const auto end,
+                   process.follow_to_end(sink_into(out), sink_into(err), interrupt));
   if (end.first_signal != 0) return fail(Errc::kInterrupted, "");
   if (!end.has_begun) return fail(Errc::kUnavailable, "{}", trim(end.printed));
   if (end.exit_code != 0) return fail(Errc::kIo, "{}", trim(err));
@@ -182,7 +184,7 @@ Result<> copy_programs(const Context& context, const Ssh& ssh, const std::string
                 host.name, printable(system), system_here(), host.source);
   }
   DLRUN_TRY_ASSIGN(const auto archive, archive_of(context, ssh.env()));
-  const auto copied = run_script(
+  const auto copied = run_script_on_host(
       ssh,
       fmt::format(
           "umask 077; d=~/.cache/dlrun; mkdir -p $d && t=$(mktemp -d $d/.new.XXXXXX) || "
@@ -205,13 +207,13 @@ Result<bool> ensure_installed(const Context& context, const Ssh& ssh, bool check
   const HostFile& host = ssh.host();
   if (host.program != "auto") return false;
   constexpr std::size_t kLongest = 4096;
-  const std::string hash = hash_of(context);
+  const std::string hash = hash_of_programs(context);
   DLRUN_TRY_ASSIGN(const auto folder, host_records_folder(ssh.env(), host.name));
   const auto record = folder / "installed";
-  const std::string wanted = host.ssh + " " + hash;
+  const std::string wanted = host.ssh_destination + " " + hash;
   if (!checks_again && read_untrusted(record, kLongest, Links::kRefuse).value_or("") == wanted)
     return false;
-  const auto found = run_script(
+  const auto found = run_script_on_host(
       ssh, fmt::format("uname -sm; test -x ~/.cache/dlrun/{}/bin/dlrun && echo there; :", hash),
       "");
   if (!found) return within(host.name, found.error());
@@ -225,7 +227,7 @@ Result<bool> ensure_installed(const Context& context, const Ssh& ssh, bool check
 bool is_this_machine(const Ssh& ssh) {
   if (!find_program("sbatch", ssh.env())) return false;
   Command command;
-  command.argv = {"ssh", "-G", "--", ssh.host().ssh};
+  command.argv = {"ssh", "-G", "--", ssh.host().ssh_destination};
   command.env = ssh.env();
   const auto ended = run_command(command);
   std::array<char, 256> name{};

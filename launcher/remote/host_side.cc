@@ -30,8 +30,9 @@ constexpr std::size_t kLongestWord = 16U << 20U;
 constexpr std::chrono::seconds kGroupGrace{10};
 constexpr std::size_t kMostUnread = 1U << 20U;  ///< bytes that wait for the command to read them
 
-/// Reads the first line of the input byte by byte, because frames follow it.
-Result<std::string> read_word(int fd) {
+/// Reads the first line of the input, the word of the request. Reads byte by byte, because frames
+/// follow the line.
+Result<std::string> read_request_word(int fd) {
   std::string word;
   for (char c = 0; word.size() < kLongestWord;) {
     const ssize_t got = ::read(fd, &c, 1);
@@ -144,8 +145,8 @@ class Waiter {
   Clock::time_point kill_at_;
 };
 
-/// Replaces this process by another program.
-Result<ServedRequest> become(const RemoteRequest& request, const Env& env) {
+/// Replaces this process by the program of the request. Returns only if that fails.
+Result<ServedRequest> exec_program(const RemoteRequest& request, const Env& env) {
   if (request.argv.empty()) return fail(Errc::kInvalid, "--remote: no program is named");
   const auto program = find_program(request.argv[0], env);
   if (!program) {
@@ -208,8 +209,9 @@ Result<ServedRequest> serve_mirror(const RemoteRequest& request, const Env& env,
                                    const HostStreams& streams) {
   DLRUN_TRY_ASSIGN(const auto root, expand_root(request.root, env));
   DLRUN_TRY_ASSIGN(auto lock, MirrorLock::take(root, request.mirror));
-  const std::string answer = mirror_answer(root / request.mirror, request.paths,
-                                           is_current(root, request.mirror, request.code_state));
+  const std::string answer =
+      mirror_answer(root / request.mirror, request.paths,
+                    is_mirror_current(root, request.mirror, request.code_state));
   DLRUN_TRY(write_all(streams.out, answer));
   FrameReader frames;
   for (;;) {
@@ -281,7 +283,7 @@ Result<ServedRequest> fork_for_request(std::string_view word, const Env& env,
                                        const HostStreams& streams) {
   std::string line;
   if (word == "-") {
-    DLRUN_TRY_ASSIGN(line, read_word(streams.in));
+    DLRUN_TRY_ASSIGN(line, read_request_word(streams.in));
     word = line;
   }
   DLRUN_TRY_ASSIGN(auto request, parse_request(word));
@@ -292,7 +294,7 @@ Result<ServedRequest> fork_for_request(std::string_view word, const Env& env,
   const std::string marker = marker_of(request.nonce, DLRUN_VERSION);
   DLRUN_TRY(write_all(streams.err, marker));
   DLRUN_TRY(write_all(streams.out, marker));
-  if (request.mode == RemoteMode::kPipe) return become(request, env);
+  if (request.mode == RemoteMode::kPipe) return exec_program(request, env);
   if (request.mode == RemoteMode::kMirror) return serve_mirror(request, env, streams);
   return fork_for_command(std::move(request), env, streams, {});
 }

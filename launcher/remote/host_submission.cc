@@ -1,6 +1,6 @@
-// Submits on a host exactly once. dlrun makes a token, which names the submission, and writes it to
-// this machine's disk before it sends it. After a cut connection dlrun asks again with the same
-// token.
+// Submits on a host exactly once. dlrun makes a token, which names the submission, and writes the
+// token to this machine's disk before it sends the token. After a cut connection dlrun asks again
+// with the same token.
 
 #include <unistd.h>
 
@@ -103,15 +103,15 @@ class HostSubmission {
           fmt::format("an earlier call of this command got no answer from {}; "
                       "dlrun continues that submission",
                       ssh_.host().name));
-    bool is_sent = unanswered.is_from_earlier_call();
+    bool is_token_sent = unanswered.is_from_earlier_call();
     for (std::size_t attempt = 0;; ++attempt) {
-      auto answer = call_once(interrupt, is_sent);
+      auto answer = make_attempt(interrupt, is_token_sent);
       const bool is_lost =
           !answer ? answer.error().code == Errc::kUnavailable : answer->end.exit_code == kSshFailed;
       const bool is_undecided = answer && answer->end.exit_code == kExitUnavailable;
-      if (!is_lost || (!is_sent && attempt == 0)) {
-        if (!is_sent) unanswered.remove();
-        if (is_sent && answer && !is_undecided) answer->record.emplace(std::move(unanswered));
+      if (!is_lost || (!is_token_sent && attempt == 0)) {
+        if (!is_token_sent) unanswered.remove();
+        if (is_token_sent && answer && !is_undecided) answer->record.emplace(std::move(unanswered));
         return answer;
       }
       if (attempt == kPauses.size() || interrupt.requested())
@@ -135,14 +135,14 @@ class HostSubmission {
   }
 
  private:
-  /// Makes one attempt: copies the code and sends the token. Sets is_sent before the token leaves
-  /// this machine, and resets it if dlrun did not start on the host.
-  Result<Answer> call_once(const Interrupt& interrupt, bool& is_sent) {
-    const bool was_sent = is_sent;
+  /// Makes one attempt: copies the code and sends the token. Sets is_token_sent before the token
+  /// leaves this machine, and resets it if dlrun did not start on the host.
+  Result<Answer> make_attempt(const Interrupt& interrupt, bool& is_token_sent) {
+    const bool was_sent = is_token_sent;
     DLRUN_TRY(ssh_.open());
     request_.nonce = random_hex(16);
     request_.has_input = call_.spec == "-";
-    if (code_ == nullptr) is_sent = true;
+    if (code_ == nullptr) is_token_sent = true;
     const auto start = [&]() -> Result<StartedProcess> {
       if (code_ != nullptr)
         return copy_under_lock(ssh_, program_, *code_, caller_.context.bin_dir / "dlrun",
@@ -153,7 +153,7 @@ class HostSubmission {
     DLRUN_TRY_ASSIGN(auto started_process, start());
     RemoteProcess& process = started_process.process;
     if (code_ != nullptr) {
-      is_sent = true;
+      is_token_sent = true;
       if (git_state_.valid()) request_.git_state = git_state_.get();
       request_.file_list = std::move(started_process.file_list);
       process.send(RemoteFrame{RemoteFrame::Kind::kGo, word_of(request_)});
@@ -166,7 +166,7 @@ class HostSubmission {
     DLRUN_TRY_ASSIGN(answer.end, process.follow_to_end(answer_sink(answer.out),
                                                        answer_sink(answer.err), interrupt));
     if (!answer.end.has_begun && answer.end.exit_code != kSshFailed) {
-      is_sent = was_sent;
+      is_token_sent = was_sent;
       DLRUN_TRY(check_end(call_, ssh_, answer.end));
     }
     return answer;

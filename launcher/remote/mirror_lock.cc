@@ -72,7 +72,7 @@ Result<MirrorAnswer> parse_mirror_answer(const std::string& line) {
   answer.path = json_read::text(*json, "mirror");
   if (!answer.path.starts_with('/'))
     return fail(Errc::kInvalid, "the host's answer names no folder");
-  answer.is_current = json_read::truth(*json, "current");
+  answer.is_current = json_read::boolean(*json, "current");
   if (const auto missing = json->find("missing"); missing != json->end() && missing->is_array()) {
     for (const auto& path : *missing) {
       if (path.is_string()) answer.missing.push_back(path.get<std::string>());

@@ -41,7 +41,7 @@ std::vector<std::string> pull_argv(const FilePull& request) {
   return argv;
 }
 
-Result<std::vector<std::string>> pull(const FilePull& request, const Env& env) {
+Result<std::vector<std::string>> pull_files(const FilePull& request, const Env& env) {
   if (!request.from.starts_with('/'))
     return fail(Errc::kInvalid, "{}: the host names no folder of the run", request.host);
   DLRUN_TRY(make_private_directories(request.to));
@@ -68,7 +68,7 @@ Result<std::vector<std::string>> pull(const FilePull& request, const Env& env) {
   return files;
 }
 
-Result<std::string> folder_name_of(const std::string& id) {
+Result<std::string> copy_folder_name_of(const std::string& id) {
   const auto slash = id.find('/');
   const std::string run = id.substr(0, slash);
   const std::string point = slash == std::string::npos ? "" : id.substr(slash + 1);
@@ -85,7 +85,7 @@ Result<std::string> folder_name_of(const std::string& id) {
   return point.empty() ? run : run + "-" + point;
 }
 
-Result<RunOnHost> find_on_host(const Context& context, const Ssh& ssh, const std::string& run) {
+Result<RunOnHost> find_run_on_host(const Context& context, const Ssh& ssh, const std::string& run) {
   DLRUN_TRY_ASSIGN(const auto answer, ask_host(context, ssh, {"status", run, "--json"}));
   const auto status = json_read::object_of(answer.out);
   if (!status && answer.end.exit_code == kExitNotFound)
@@ -94,7 +94,7 @@ Result<RunOnHost> find_on_host(const Context& context, const Ssh& ssh, const std
     return fail(Errc::kInvalid, "{}: the host's answer about the run is no JSON object: {}",
                 ssh.host().name, trim(answer.err).substr(0, 1000));
   }
-  DLRUN_TRY_ASSIGN(auto folder, folder_name_of(json_read::text(*status, "run")));
+  DLRUN_TRY_ASSIGN(auto folder, copy_folder_name_of(json_read::text(*status, "run")));
   return RunOnHost{json_read::text(*status, "path"), std::move(folder)};
 }
 

@@ -12,6 +12,7 @@
 
 namespace dlrun {
 
+/// The files to copy, and the folder for the copies.
 struct FilePull {
   std::string host;                   ///< the host's name
   std::string from;                   ///< the run's folder there, absolute
@@ -27,21 +28,21 @@ struct FilePull {
 /// Copies the files, and returns those that were new or changed, relative to `to`. Fails with kIo
 /// and rsync's message, with kNotFound if rsync is missing, and with kInvalid if `from` is not
 /// absolute.
-[[nodiscard]] Result<std::vector<std::string>> pull(const FilePull& request, const Env& env);
+[[nodiscard]] Result<std::vector<std::string>> pull_files(const FilePull& request, const Env& env);
 
 /// A run on a host.
 struct RunOnHost {
   std::string path;       ///< the run's folder there
-  std::string copy_name;  ///< the name of the copy's folder here, from folder_name_of()
+  std::string copy_name;  ///< the name of the copy's folder here, from copy_folder_name_of()
 };
 /// Asks the host about a run. Fails with kNotFound if the host has no such run, with kInvalid if
-/// its answer is no JSON object, and as ask_host() and folder_name_of() do.
-[[nodiscard]] Result<RunOnHost> find_on_host(const Context& context, const Ssh& ssh,
-                                             const std::string& run);
+/// its answer is no JSON object, and as ask_host() and copy_folder_name_of() do.
+[[nodiscard]] Result<RunOnHost> find_run_on_host(const Context& context, const Ssh& ssh,
+                                                 const std::string& run);
 
 /// Returns the name of the folder for the copy of a run: the run's id, or "RUN-3" for a sweep's
 /// point "RUN/3". Fails with kInvalid for an id that dlrun would not make, because a hostile host
 /// could send any text.
-[[nodiscard]] Result<std::string> folder_name_of(const std::string& id);
+[[nodiscard]] Result<std::string> copy_folder_name_of(const std::string& id);
 
 }  // namespace dlrun

@@ -37,10 +37,12 @@ struct ProgramOutcome {
 /// How a command on a host ended.
 struct RemoteOutcome {
   bool has_begun = false;  ///< dlrun started on the host
-  int exit_code = 0;       ///< ssh's, so the command's if has_begun; 255: maybe a cut connection
-  std::string version;     ///< the version of dlrun on the host
-  std::string printed;     ///< the output of ssh and of the host's shell before dlrun started
-  int first_signal = 0;    ///< the first signal that was passed to the command, 0: none
+  /// The exit code of ssh. If has_begun is true, it is the exit code of the command; 255 can also
+  /// mean a cut connection.
+  int exit_code = 0;
+  std::string version;   ///< the version of dlrun on the host
+  std::string printed;   ///< the output of ssh and of the host's shell before dlrun started
+  int first_signal = 0;  ///< the first signal that was passed to the command, 0: none
 };
 
 /// Receives pieces of output. A sink that returns false accepts no more, which ends the command.

@@ -24,7 +24,7 @@ enum class RemoteMode {
 
 struct RemoteRequest {
   RemoteMode mode = RemoteMode::kCommand;
-  std::string nonce;       ///< names the marker between the output of the shell and the answer
+  std::string nonce;       ///< in the marker between the output of the shell and the answer
   std::string root;        ///< the folder of mirrors, as the host's file has it
   std::string mirror;      ///< the mirror's name below root; empty: there is none
   std::string subfolder;   ///< the folder below the mirror where the command starts

@@ -26,7 +26,7 @@ constexpr int kCommandSessions = 6, kRsyncSessions = 2;
 
 /// Makes the folder unless it exists. Fails if the folder is not the caller's, or if another user
 /// can enter it.
-Result<> make_folder(const std::filesystem::path& folder) {
+Result<> ensure_private_folder(const std::filesystem::path& folder) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     return fail(Errc::kIo, "cannot make {}: {}", printable(folder.string()), errno_text(errno));
   struct stat status {};
@@ -41,20 +41,20 @@ Result<> make_folder(const std::filesystem::path& folder) {
 /// Makes and returns the folder of the sockets: below $XDG_RUNTIME_DIR, else in `tmp`, else
 /// below ~/.cache. In `tmp`, another user may have made a folder of this name, which the caller
 /// cannot remove. ~/.cache comes last, because not every network file system supports sockets.
-Result<std::filesystem::path> socket_folder(const Env& env, const std::filesystem::path& tmp) {
+Result<std::filesystem::path> make_socket_folder(const Env& env, const std::filesystem::path& tmp) {
   const auto fits = [](const std::filesystem::path& folder) {
     constexpr std::size_t kSocketName = 32;
     return folder.is_absolute() && folder.string().size() + kSocketName < kLongestSocket;
   };
   const std::filesystem::path runtime = env.get_or("XDG_RUNTIME_DIR", "");
   const auto preferred = runtime / "dlrun-ssh";
-  if (fits(preferred) && ::access(runtime.c_str(), W_OK) == 0 && make_folder(preferred))
+  if (fits(preferred) && ::access(runtime.c_str(), W_OK) == 0 && ensure_private_folder(preferred))
     return preferred;
   const auto usual = tmp / fmt::format("dlrun-ssh-{}", ::geteuid());
-  const auto made = make_folder(usual);
+  const auto made = ensure_private_folder(usual);
   if (made) return usual;
   const auto last = std::filesystem::path(env.get_or("HOME", "")) / ".cache/dlrun/ssh";
-  if (fits(last) && make_private_directories(last) && make_folder(last)) {
+  if (fits(last) && make_private_directories(last) && ensure_private_folder(last)) {
     log_info("another folder holds the connections",
              {{"instead_of", usual.string()}, {"folder", last.string()}});
     return last;
@@ -64,12 +64,13 @@ Result<std::filesystem::path> socket_folder(const Env& env, const std::filesyste
               made.error().message);
 }
 
-/// Returns the start of the alias, and a hash of the alias and of the user's home. The home is
-/// included, because ~/.ssh/config defines the alias.
+/// Returns the name of the socket: the start of ssh's destination, and a hash of the destination
+/// and of the user's home. The hash includes the home, because its .ssh/config gives the
+/// destination its meaning.
 std::string socket_name(const HostFile& host, const Env& env) {
   constexpr std::size_t kShown = 16, kHash = 12;
-  const std::string all = host.ssh + '\n' + env.get_or("HOME", "");
-  return host.ssh.substr(0, kShown) + "-" + sha256_of_text(all).substr(0, kHash);
+  const std::string all = host.ssh_destination + '\n' + env.get_or("HOME", "");
+  return host.ssh_destination.substr(0, kShown) + "-" + sha256_of_text(all).substr(0, kHash);
 }
 
 /// Returns the command line of a process, such as "`dlrun host login juwels` (process 4711)", or
@@ -110,7 +111,7 @@ Result<UniqueFd> lock_opening(const Ssh& ssh, std::chrono::seconds patience) {
 }  // namespace
 
 Result<Ssh> Ssh::of_host(HostFile host, Env env, bool can_ask, const std::filesystem::path& tmp) {
-  DLRUN_TRY_ASSIGN(const auto folder, socket_folder(env, tmp));
+  DLRUN_TRY_ASSIGN(const auto folder, make_socket_folder(env, tmp));
   const auto socket = folder / socket_name(host, env);
   // ssh's SendEnv could pass DLRUN_HOST on to the host, which has no file of this name.
   env.unset("DLRUN_HOST");
@@ -127,7 +128,7 @@ bool Ssh::is_open() const {
   return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-std::vector<std::string> Ssh::opener() const {
+std::vector<std::string> Ssh::opener_argv() const {
   std::vector<std::string> argv{"ssh", "-M", "-N", "-f", "-T", "-S", socket_.string()};
   const auto option = [&](std::string text) {
     argv.emplace_back("-o");
@@ -143,7 +144,7 @@ std::vector<std::string> Ssh::opener() const {
   option("ConnectTimeout=30");
   if (!can_ask_) option("BatchMode=yes");
   argv.emplace_back("--");
-  argv.push_back(host_.ssh);
+  argv.push_back(host_.ssh_destination);
   return argv;
 }
 
@@ -159,7 +160,7 @@ Result<> Ssh::open(bool is_login, std::chrono::seconds patience) const {
   DLRUN_TRY_ASSIGN(const auto lock, lock_opening(*this, patience));
   if (is_open()) return {};
   ::unlink(socket_.c_str());  // the socket of a connection that has ended
-  DLRUN_TRY_ASSIGN(const auto ended, run_that_may_ask(opener(), env_, can_ask_));
+  DLRUN_TRY_ASSIGN(const auto ended, run_that_may_ask(opener_argv(), env_, can_ask_));
   if (ended.exit_code == 0 && is_open()) return {};
   return fail(Errc::kUnavailable, "{}", connection_error_text(*this, ended.err));
 }
@@ -190,15 +191,15 @@ Result<UniqueFd> Ssh::lock_session_slot(bool is_rsync, std::chrono::seconds pati
 Result<bool> Ssh::close() const {
   if (!is_open()) return false;
   Command command;
-  command.argv = {"ssh", "-S", socket_.string(), "-O", "exit", "--", host_.ssh};
+  command.argv = {"ssh", "-S", socket_.string(), "-O", "exit", "--", host_.ssh_destination};
   command.env = env_;
   DLRUN_TRY_ASSIGN(const auto ended, run_command(command));
   if (ended.exit_code == 0) return true;
   return fail(Errc::kIo, "{}: the connection could not be closed: {}", host_.name, trim(ended.err));
 }
 
-std::vector<std::string> Ssh::command(const std::vector<std::string>& arguments,
-                                      bool wants_terminal) const {
+std::vector<std::string> Ssh::command_argv(const std::vector<std::string>& arguments,
+                                           bool wants_terminal) const {
   std::vector<std::string> argv{"ssh", wants_terminal ? "-tt" : "-T"};
   const auto option = [&](std::string text) {
     argv.emplace_back("-o");
@@ -223,14 +224,14 @@ std::vector<std::string> Ssh::command(const std::vector<std::string>& arguments,
   option("ClearAllForwardings=yes");
   option("RemoteCommand=none");
   option("PermitLocalCommand=no");
-  argv.insert(argv.end(), {"-e", "none", "--", host_.ssh});
+  argv.insert(argv.end(), {"-e", "none", "--", host_.ssh_destination});
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   return argv;
 }
 
 std::vector<std::string> Ssh::arguments_that_start(const std::string& program,
                                                    const std::string& word) const {
-  if (!host_.login_shell) return {program, "--remote", word};
+  if (!host_.uses_login_shell) return {program, "--remote", word};
   // All shells read a text in single quotes alike if it has only the characters of check_program().
   return {"exec", "bash", "-lc", fmt::format("'exec {} --remote {}'", program, word)};
 }
@@ -251,7 +252,7 @@ std::string connection_error_text(const Ssh& ssh, std::string_view printed) {
         "ask, run `dlrun host login {}` on a terminal first; later commands share that connection",
         host.name);
   }
-  return text + fmt::format("\nTo try the connection without dlrun: ssh {}", host.ssh);
+  return text + fmt::format("\nTo try the connection without dlrun: ssh {}", host.ssh_destination);
 }
 
 }  // namespace dlrun

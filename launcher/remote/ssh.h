@@ -14,7 +14,7 @@
 
 namespace dlrun {
 
-/// The calls of ssh for one host.
+/// Builds the command lines of ssh for one host, and manages the shared connection to the host.
 class Ssh {
  public:
   /// Makes the private folder of the sockets: below $XDG_RUNTIME_DIR, else in `tmp`, else below
@@ -29,8 +29,8 @@ class Ssh {
   /// Returns true if every call opens its own connection and ssh may ask questions. The call must
   /// then stay in the foreground of the terminal.
   [[nodiscard]] bool asks_each_time() const { return can_ask_ && host_.master == MasterUse::kNone; }
-  /// Returns the socket of the shared connection. Its path stays below 90 characters, because ssh
-  /// adds 17 and the kernel takes 107.
+  /// Returns the socket of the shared connection. Its path has fewer than 90 characters,
+  /// because ssh adds 17 characters and the kernel accepts 107 at most.
   [[nodiscard]] const std::filesystem::path& socket() const { return socket_; }
 
   /// Returns true if a shared connection is open.
@@ -58,14 +58,14 @@ class Ssh {
 
   /// Returns the argument vector of the ssh that runs a command line on the host. arguments: made
   /// of characters that no shell changes. wants_terminal: the command gets a terminal there.
-  [[nodiscard]] std::vector<std::string> command(const std::vector<std::string>& arguments,
-                                                 bool wants_terminal) const;
-  /// Returns the arguments of command() that start dlrun on the host. word: the request as one word
-  /// (request.h), or "-" if the request follows on standard input.
+  [[nodiscard]] std::vector<std::string> command_argv(const std::vector<std::string>& arguments,
+                                                      bool wants_terminal) const;
+  /// Returns the arguments of command_argv() that start dlrun on the host. word: the request as one
+  /// word (request.h), or "-" if the request follows on standard input.
   [[nodiscard]] std::vector<std::string> arguments_that_start(const std::string& program,
                                                               const std::string& word) const;
   /// Returns the argument vector of the ssh that opens the shared connection.
-  [[nodiscard]] std::vector<std::string> opener() const;
+  [[nodiscard]] std::vector<std::string> opener_argv() const;
 
  private:
   Ssh(HostFile host, Env env, std::filesystem::path socket, bool can_ask)

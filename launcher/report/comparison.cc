@@ -132,7 +132,7 @@ struct KnownSum {
 
 /// Returns the cost of all runs together: ", which took 12.5 GPU-hours and 4.1 kWh"; "" if no cost
 /// is known.
-std::string total_cost(const std::vector<RunReport>& reports, EnergyKind kind) {
+std::string total_cost_text(const std::vector<RunReport>& reports, EnergyKind kind) {
   KnownSum hours, joules;
   for (const RunReport& report : reports) {
     hours.add(report.use.gpu_hours);
@@ -214,7 +214,7 @@ std::vector<Column> columns_of_runs(const std::vector<RunReport>& reports,
 }
 
 /// Returns the table of runs: state, results, keys that differ, time, ranks and nodes.
-std::string runs_table(const std::vector<RunReport>& reports, const RunColumns& chosen) {
+std::string runs_table_html(const std::vector<RunReport>& reports, const RunColumns& chosen) {
   std::vector<std::vector<std::string>> rows;
   for (std::size_t at = 0; at < reports.size(); ++at) {
     const RunReport& report = reports[at];
@@ -245,7 +245,7 @@ std::string runs_table(const std::vector<RunReport>& reports, const RunColumns& 
   return table_html(columns_of_runs(reports, chosen), rows);
 }
 
-/// Returns why runs did not complete, and the problems of their files.
+/// Returns the reasons why runs did not complete, and the problems of their files.
 std::string problems_html(const std::vector<RunReport>& reports) {
   std::string page;
   std::size_t noted = 0;
@@ -267,7 +267,8 @@ std::string problems_html(const std::vector<RunReport>& reports) {
   return page;
 }
 
-std::string curves_of(const std::vector<RunReport>& reports, const std::vector<std::string>& keys) {
+std::string curves_html(const std::vector<RunReport>& reports,
+                        const std::vector<std::string>& keys) {
   std::vector<const RunReport*> drawn;
   for (std::size_t at = 0; at < reports.size() && is_drawn(at); ++at) drawn.push_back(&reports[at]);
   const std::string curves = charts_html(drawn, legend_names(drawn, keys));
@@ -298,18 +299,18 @@ void sort_best_first(std::vector<RunReport>& reports) {
 }
 
 std::string comparison_page(const std::vector<RunReport>& reports, const std::string& title,
-                            const std::string& made) {
-  std::string page = head(title);
+                            const std::string& made_at) {
+  std::string page = head_html(title);
   const auto keys = keys_that_differ(reports);
   const bool keys_have_own_table =
       keys.size() > kMostKeysInRunsTable && reports.size() <= kChartColours;
   const RunColumns chosen =
       choose_columns(reports, keys_have_own_table ? std::vector<std::string>() : keys);
   page += fmt::format("<h1>{}</h1>\n<p class=\"soft\">{} runs compared{}</p>\n", escape_html(title),
-                      reports.size(), total_cost(reports, chosen.energy));
-  page += "<h2>Runs</h2>\n" + runs_table(reports, chosen);
+                      reports.size(), total_cost_text(reports, chosen.energy));
+  page += "<h2>Runs</h2>\n" + runs_table_html(reports, chosen);
   if (keys_have_own_table) page += "<h2>Keys that differ</h2>\n" + differences_html(reports, keys);
-  return page + problems_html(reports) + curves_of(reports, keys) + foot(made);
+  return page + problems_html(reports) + curves_html(reports, keys) + foot_html(made_at);
 }
 
 }  // namespace dlrun

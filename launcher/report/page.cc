@@ -25,7 +25,7 @@ constexpr std::size_t kRanksShown = 32;
 constexpr std::size_t kSlowShown = 16;
 constexpr std::size_t kEventPinsShown = 100;  // marks of bad events in one attempt's row
 
-std::string utc(double t, bool has_date) {
+std::string utc_text(double t, bool has_date) {
   const auto whole = static_cast<std::time_t>(t);
   std::tm parts{};
   ::gmtime_r(&whole, &parts);
@@ -49,10 +49,10 @@ std::string tick_label(double seconds, double length) {
 
 /// The legend of the timeline. It lists only the colours that the timeline uses.
 struct Legend {
-  bool has_wait = false, has_good = false, has_again = false, has_bad = false, has_open = false,
-       has_pins = false;
+  bool has_wait = false, has_good = false, has_queued_again = false, has_bad = false,
+       has_open = false, has_pins = false;
 
-  [[nodiscard]] std::string text() const {
+  [[nodiscard]] std::string html() const {
     std::string keys;
     const auto add = [&](bool has, std::string_view look, std::string_view words) {
       if (has)
@@ -61,7 +61,8 @@ struct Legend {
     add(has_wait, "box wait", "waiting for all ranks to join");
     add(has_open, "box", "still running, or no end is recorded");
     add(has_good, "box isgood", "ended well");
-    add(has_again, "box isagain", "queued again as planned: time limit, preemption or requeue");
+    add(has_queued_again, "box isagain",
+        "queued again as planned: time limit, preemption or requeue");
     add(has_bad, "box isbad", "ended with an error");
     add(has_pins, "bar", "a warning, a signal or a failure");
     return fmt::format("<p class=\"keys\">{}</p>\n", keys);
@@ -69,7 +70,7 @@ struct Legend {
 };
 
 /// Returns the labels below the timeline of a run that lasted `length` seconds.
-std::string time_scale(double length) {
+std::string time_scale_html(double length) {
   const double unit = length < 180 ? 1 : length < 3 * 3600 ? 60 : length < 3 * 86400 ? 3600 : 86400;
   std::string text = "<div class=\"row\"><span></span><div class=\"scale\">";
   for (const double tick : round_ticks(0, length / unit, 4)) {
@@ -80,7 +81,7 @@ std::string time_scale(double length) {
   return text + "</div></div>\n";
 }
 
-std::string timeline(const RunReport& report) {
+std::string timeline_html(const RunReport& report) {
   const auto& attempts = report.history.attempts();
   if (attempts.empty()) return "";
   const double begin = begin_of(report), length = std::max(end_of(report) - begin, 0.001);
@@ -105,22 +106,22 @@ std::string timeline(const RunReport& report) {
         fine_duration_text(joined - attempt.begun));
     legend.has_wait = true;
     if (attempt.joined) {
-      const bool is_again = attempt.ended && attempt.has_planned_end();
+      const bool is_queued_again = attempt.ended && attempt.has_planned_end();
       const bool is_good =
-          attempt.ended && !is_again &&
+          attempt.ended && !is_queued_again &&
           (attempt.reason == EndReason::kOk || attempt.reason == EndReason::kStoppedEarly ||
            attempt.reason == EndReason::kRehearsed);
-      const bool is_bad = attempt.ended && !is_again && !is_good;
-      legend.has_again = legend.has_again || is_again;
+      const bool is_bad = attempt.ended && !is_queued_again && !is_good;
+      legend.has_queued_again = legend.has_queued_again || is_queued_again;
       legend.has_good = legend.has_good || is_good;
       legend.has_bad = legend.has_bad || is_bad;
       legend.has_open = legend.has_open || !attempt.ended;
       text += fmt::format(
           "<div class=\"span{}\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"{}{}\"></div>",
-          is_again  ? " isagain"
-          : is_good ? " isgood"
-          : is_bad  ? " isbad"
-                    : "",
+          is_queued_again ? " isagain"
+          : is_good       ? " isgood"
+          : is_bad        ? " isbad"
+                          : "",
           percent_at(joined), percent_at(until) - percent_at(joined),
           fine_duration_text(until - joined),
           attempt.reason.empty() ? "" : ", " + escape_html(attempt.reason.text()));
@@ -134,10 +135,10 @@ std::string timeline(const RunReport& report) {
     }
     text += "</div></div>\n";
   }
-  return "<h2>Timeline</h2>\n" + legend.text() + text + time_scale(length) + "</div>\n";
+  return "<h2>Timeline</h2>\n" + legend.html() + text + time_scale_html(length) + "</div>\n";
 }
 
-std::string events_table(const RunReport& report) {
+std::string events_table_html(const RunReport& report) {
   const auto& events = report.history.events();
   if (events.empty()) return "";
   const bool has_days = end_of(report) - begin_of(report) > 86400;
@@ -145,7 +146,8 @@ std::string events_table(const RunReport& report) {
   const std::size_t first = events.size() > kEventsShown ? events.size() - kEventsShown : 0;
   for (std::size_t at = first; at < events.size(); ++at) {
     const ShownEvent& event = events[at];
-    rows.push_back({utc(event.t, has_days), "+" + fine_duration_text(event.t - begin_of(report)),
+    rows.push_back({utc_text(event.t, has_days),
+                    "+" + fine_duration_text(event.t - begin_of(report)),
                     fmt::format("<span class=\"{}\">{}</span>", event.is_bad ? "bad" : "",
                                 escape_html(event.kind)),
                     escape_html(event.text)});
@@ -160,23 +162,23 @@ std::string events_table(const RunReport& report) {
   return text;
 }
 
-std::string slow_ranks(const RunReport& report) {
+std::string slow_ranks_html(const RunReport& report) {
   const std::size_t samples = report.history.samples().size();
   std::vector<const SlowRank*> slow;
   // Leaves out a rank that was slow once, or in less than a tenth of the samples, because that may
   // be chance.
-  for (const auto& [rank, one] : report.history.slow()) {
-    if (one.times >= 2 && one.times * 10 >= samples) slow.push_back(&one);
+  for (const auto& [rank, one] : report.history.slow_ranks()) {
+    if (one.slow_count >= 2 && one.slow_count * 10 >= samples) slow.push_back(&one);
   }
   if (slow.empty()) return "";
   std::sort(slow.begin(), slow.end(),
-            [](const SlowRank* a, const SlowRank* b) { return a->times > b->times; });
+            [](const SlowRank* a, const SlowRank* b) { return a->slow_count > b->slow_count; });
   const std::size_t all = slow.size();
   slow.resize(std::min(all, kSlowShown));
   std::vector<std::vector<std::string>> rows;
   for (const SlowRank* one : slow) {
     rows.push_back({std::to_string(one->rank), escape_html(one->host),
-                    fmt::format("{} of {}", one->times, samples),
+                    fmt::format("{} of {}", one->slow_count, samples),
                     one->work_ms > 0 ? fmt::format("{:.4g} ms", one->work_ms) : "",
                     one->lag > 0 ? fmt::format("{} steps", one->lag) : ""});
   }
@@ -192,7 +194,7 @@ std::string slow_ranks(const RunReport& report) {
                          : "");
 }
 
-std::string ranks_at_last_sample(const RunReport& report) {
+std::string ranks_at_last_sample_html(const RunReport& report) {
   if (!report.ranks || report.ranks->rows.empty()) return "";
   auto sorted = report.ranks->outliers_first();
   const std::size_t all = sorted.size();
@@ -242,7 +244,7 @@ std::string job_text(const RunStatus& status) {
 }
 
 /// Returns the part above the tiles: the state and its reason, and problems of the files.
-std::string introduction(const RunReport& report) {
+std::string introduction_html(const RunReport& report) {
   std::string page;
   page += fmt::format(
       "<h1>{} {}</h1>\n<p class=\"soft\">{}</p>\n",
@@ -269,60 +271,62 @@ std::string introduction(const RunReport& report) {
 }
 
 /// Returns the tiles of the progress of a run without a result.
-std::string progress_tiles(const Progress& progress) {
+std::string progress_tiles_html(const Progress& progress) {
   std::string page;
   if (progress.epoch)
-    page +=
-        tile("epoch", progress.epochs ? fmt::format("{} / {}", *progress.epoch, *progress.epochs)
-                                      : std::to_string(*progress.epoch));
+    page += tile_html("epoch", progress.epochs
+                                   ? fmt::format("{} / {}", *progress.epoch, *progress.epochs)
+                                   : std::to_string(*progress.epoch));
   if (progress.step)
-    page += tile("step", progress.steps ? fmt::format("{} / {}", *progress.step, *progress.steps)
-                                        : std::to_string(*progress.step));
-  if (progress.loss) page += tile("training loss", short_number(*progress.loss));
-  if (progress.accuracy) page += tile("training accuracy", short_number(*progress.accuracy));
+    page +=
+        tile_html("step", progress.steps ? fmt::format("{} / {}", *progress.step, *progress.steps)
+                                         : std::to_string(*progress.step));
+  if (progress.loss) page += tile_html("training loss", short_value_text(*progress.loss));
+  if (progress.accuracy)
+    page += tile_html("training accuracy", short_value_text(*progress.accuracy));
   if (progress.samples_per_s)
-    page += tile("samples per second", short_number(*progress.samples_per_s));
+    page += tile_html("samples per second", short_value_text(*progress.samples_per_s));
   return page;
 }
 
 /// Returns the tiles of the cost of all attempts together.
-std::string cost_tiles(const RunReport& report) {
+std::string cost_tiles_html(const RunReport& report) {
   const RunUse& use = report.use;
-  const bool is_one = report.history.attempts().size() <= 1;
+  const bool has_several_attempts = report.history.attempts().size() > 1;
   const auto name = [&](const char* what) {
-    return is_one ? std::string(what) : fmt::format("{}, all attempts", what);
+    return has_several_attempts ? fmt::format("{}, all attempts", what) : std::string(what);
   };
   std::string page;
   if (use.gpu_hours) {
-    page += tile(name("GPU-hours"), measurement_text(*use.gpu_hours));
+    page += tile_html(name("GPU-hours"), measurement_text(*use.gpu_hours));
   } else if (use.core_hours) {
-    page += tile(name("core-hours"), measurement_text(*use.core_hours));
+    page += tile_html(name("core-hours"), measurement_text(*use.core_hours));
   }
-  if (use.gpu_joules) page += tile("energy of the GPUs", energy_text(*use.gpu_joules));
+  if (use.gpu_joules) page += tile_html("energy of the GPUs", energy_text(*use.gpu_joules));
   if (report.slurm_joules)
-    page += tile("energy, according to Slurm", energy_text(*report.slurm_joules));
+    page += tile_html("energy, according to Slurm", energy_text(*report.slurm_joules));
   return page;
 }
 
-std::string tiles(const RunReport& report) {
+std::string tiles_html(const RunReport& report) {
   const RunRecord& record = report.status.facts.record;
   std::string page = "<div class=\"tiles\">\n";
   for (const auto& name : names_of_results(report.result))
-    page += tile(readable_name(name), readable_value(name, value_of(report.result, name)));
-  if (report.result.empty() && record.progress) page += progress_tiles(*record.progress);
+    page += tile_html(readable_name(name), readable_value(name, value_of(report.result, name)));
+  if (report.result.empty() && record.progress) page += progress_tiles_html(*record.progress);
   if (record.has_events)
-    page += tile(
+    page += tile_html(
         is_inactive(report.status.state) ? "from start to end" : "from start to the last event",
         fine_duration_text(end_of(report) - begin_of(report)));
-  if (record.ranks > 0) page += tile("ranks", std::to_string(record.ranks));
-  page += tile("nodes", nodes_of(report));
+  if (record.ranks > 0) page += tile_html("ranks", std::to_string(record.ranks));
+  page += tile_html("nodes", nodes_of(report));
   if (report.history.attempts().size() > 1)
-    page += tile("attempts", std::to_string(report.history.attempts().size()));
-  return page + cost_tiles(report) + "</div>\n";
+    page += tile_html("attempts", std::to_string(report.history.attempts().size()));
+  return page + cost_tiles_html(report) + "</div>\n";
 }
 
 /// Returns a table of the requested and the used resources, with suggestions for the next spec.
-std::string use_table(const RunReport& report) {
+std::string use_table_html(const RunReport& report) {
   if (!report.asked || report.use.rows.empty()) return "";
   std::vector<std::vector<std::string>> rows;
   for (const ResourceRow& row : report.use.rows) {
@@ -342,21 +346,22 @@ std::string origin_html(const RunReport& report) {
   if (const auto hash = value_of(report.result, "parameters"); !hash.empty())
     facts.emplace_back("trained parameters", hash);
   facts.insert(facts.end(), report.background.begin(), report.background.end());
-  return "<h2>What ran</h2>\n" + list_html(facts) + folded("The effective spec", report.spec) +
-         folded("The script that was submitted", report.script);
+  return "<h2>What ran</h2>\n" + list_html(facts) + folded_html("The effective spec", report.spec) +
+         folded_html("The script that was submitted", report.script);
 }
 
 }  // namespace
 
-std::string report_page(const RunReport& report, const std::string& made) {
-  std::string page = head(report.run.id) + introduction(report) + tiles(report) + timeline(report);
-  page += use_table(report);
+std::string report_page(const RunReport& report, const std::string& made_at) {
+  std::string page = head_html(report.run.id) + introduction_html(report) + tiles_html(report) +
+                     timeline_html(report);
+  page += use_table_html(report);
   const std::string charts = charts_html({&report}, {report.label});
   if (!charts.empty()) page += "<h2>Over time</h2>\n<div class=\"charts\">\n" + charts + "</div>\n";
-  page += slow_ranks(report);
-  page += ranks_at_last_sample(report);
-  if (!report.history.events().empty()) page += "<h2>Events</h2>\n" + events_table(report);
-  return page + origin_html(report) + foot(made);
+  page += slow_ranks_html(report);
+  page += ranks_at_last_sample_html(report);
+  if (!report.history.events().empty()) page += "<h2>Events</h2>\n" + events_table_html(report);
+  return page + origin_html(report) + foot_html(made_at);
 }
 
 }  // namespace dlrun

@@ -73,12 +73,12 @@ std::string readable_value(std::string_view name, const std::string& value) {
   if (!number) return value;
   const NamedUnit* unit = unit_of(name);
   if (unit != nullptr && unit->unit == "bytes" && *number >= 0) return fine_memory_text(*number);
-  const std::string text = short_number(*number);
+  const std::string text = short_value_text(*number);
   if (unit != nullptr) return fmt::format("{} {}", text, unit->unit);
   return name == "seconds" ? text + " s" : text;
 }
 
-std::string head(std::string_view title) {
+std::string head_html(std::string_view title) {
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
@@ -89,13 +89,13 @@ std::string head(std::string_view title) {
       escape_html(title), page_style());
 }
 
-std::string foot(const std::string& made) {
+std::string foot_html(const std::string& made_at) {
   return fmt::format(
       "<footer>made by dlrun {} at {}; times are UTC</footer>\n</main></body></html>\n",
-      DLRUN_VERSION, escape_html(made));
+      DLRUN_VERSION, escape_html(made_at));
 }
 
-std::string tile(std::string_view name, std::string_view value) {
+std::string tile_html(std::string_view name, std::string_view value) {
   return value.empty() ? std::string()
                        : fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n",
                                      escape_html(value), escape_html(name));
@@ -123,7 +123,7 @@ std::string table_html(const std::vector<Column>& columns,
   return text + "</tbody></table></div>\n";
 }
 
-std::string folded(std::string_view title, const std::string& text) {
+std::string folded_html(std::string_view title, const std::string& text) {
   return text.empty() ? std::string()
                       : fmt::format("<details><summary>{}</summary><pre>{}</pre></details>\n",
                                     escape_html(title), escape_html_lines(text));

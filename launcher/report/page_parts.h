@@ -26,17 +26,17 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] std::string_view css_class_of(RunState state);
 
 /// Returns the start of a page, up to its first heading.
-[[nodiscard]] std::string head(std::string_view title);
-/// Returns the end of a page, with dlrun's version. `made`: the present time, in UTC.
-[[nodiscard]] std::string foot(const std::string& made);
+[[nodiscard]] std::string head_html(std::string_view title);
+/// Returns the end of a page, with dlrun's version. made_at: the present time, in UTC.
+[[nodiscard]] std::string foot_html(const std::string& made_at);
 /// Returns a tile: a box that shows a value above its name. Returns an empty text if `value` is
 /// empty.
-[[nodiscard]] std::string tile(std::string_view name, std::string_view value);
+[[nodiscard]] std::string tile_html(std::string_view name, std::string_view value);
 /// Returns a list of names and values.
 [[nodiscard]] std::string list_html(const Pairs& pairs);
 /// Returns a text of several lines that is hidden until the title is clicked; empty if `text` is
 /// empty.
-[[nodiscard]] std::string folded(std::string_view title, const std::string& text);
+[[nodiscard]] std::string folded_html(std::string_view title, const std::string& text);
 /// Returns the last lines that the program printed; empty if there are none.
 [[nodiscard]] std::string last_words_html(const RunReport& report);
 

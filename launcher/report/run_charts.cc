@@ -42,7 +42,7 @@ std::vector<double> attempt_marks(const RunReport& report) {
 class RunCharts {
  public:
   RunCharts(const std::vector<const RunReport*>& reports, const std::vector<std::string>& names)
-      : reports_(reports), names_(names), is_one_(reports.size() == 1), axis_(reports) {}
+      : reports_(reports), names_(names), is_single_run_(reports.size() == 1), axis_(reports) {}
 
   [[nodiscard]] std::string html() const;
 
@@ -50,7 +50,7 @@ class RunCharts {
   /// A chart of a value that a program reports. train and progress are the value's fields in
   /// metrics.jsonl and in the run's record; test is the field of the value on the test data.
   /// nullptr: there is no such field.
-  struct Reported {
+  struct ReportedChart {
     const char* title;
     std::optional<double> MetricsPoint::*train;
     std::optional<double> ProgressPoint::*progress;
@@ -65,15 +65,15 @@ class RunCharts {
                                               std::optional<double> MetricsPoint::*metric,
                                               std::optional<double> ProgressPoint::*progress,
                                               bool over_time) const;
-  [[nodiscard]] std::string reported(const Reported& what) const;
-  [[nodiscard]] std::string throughput() const;
-  [[nodiscard]] std::string sampled(std::string title, std::string subtitle, ChartUnit y_unit,
-                                    std::optional<Spread> SamplesPoint::*field) const;
-  [[nodiscard]] std::string power() const;
+  [[nodiscard]] std::string reported_html(const ReportedChart& shown) const;
+  [[nodiscard]] std::string throughput_html() const;
+  [[nodiscard]] std::string sampled_html(std::string title, std::string subtitle, ChartUnit y_unit,
+                                         std::optional<Spread> SamplesPoint::*field) const;
+  [[nodiscard]] std::string power_html() const;
 
   const std::vector<const RunReport*>& reports_;
   const std::vector<std::string>& names_;  ///< for legends
-  bool is_one_;
+  bool is_single_run_;
   ReportedAxis axis_;
 };
 
@@ -98,62 +98,62 @@ std::vector<ChartPoint> RunCharts::curve(std::size_t at,
   return points;
 }
 
-std::string RunCharts::reported(const Reported& what) const {
+std::string RunCharts::reported_html(const ReportedChart& shown) const {
   Chart chart;
-  chart.title = what.title;
-  chart.may_be_logarithmic = what.may_be_logarithmic;
+  chart.title = shown.title;
+  chart.may_be_logarithmic = shown.may_be_logarithmic;
   chart.x_is_time = axis_.is_time();
   chart.x_unit = axis_.unit();
   for (std::size_t at = 0; at < reports_.size(); ++at) {
-    if (what.train != nullptr)
-      chart.series.push_back({is_one_ ? "training" : names_[at], at,
-                              curve(at, what.train, what.progress, axis_.is_time())});
-    if (what.test == nullptr) continue;
-    auto points = curve(at, what.test, nullptr, axis_.is_time());
+    if (shown.train != nullptr)
+      chart.series.push_back({is_single_run_ ? "training" : names_[at], at,
+                              curve(at, shown.train, shown.progress, axis_.is_time())});
+    if (shown.test == nullptr) continue;
+    auto points = curve(at, shown.test, nullptr, axis_.is_time());
     if (!points.empty())
       chart.series.push_back(
-          {is_one_ ? "test" : names_[at], is_one_ ? 1 : at, std::move(points), true});
+          {is_single_run_ ? "test" : names_[at], is_single_run_ ? 1 : at, std::move(points), true});
   }
-  if (is_one_ && axis_.is_time()) chart.marks = attempt_marks(*reports_[0]);
+  if (is_single_run_ && axis_.is_time()) chart.marks = attempt_marks(*reports_[0]);
   return figure_html(chart);
 }
 
-std::string RunCharts::throughput() const {
+std::string RunCharts::throughput_html() const {
   Chart chart;
   chart.title = "Throughput";
   chart.subtitle = "samples per second, all ranks";
   chart.y_begins_at_zero = chart.x_is_time = true;
   for (std::size_t at = 0; at < reports_.size(); ++at) {
     chart.series.push_back(
-        {is_one_ ? "samples/s" : names_[at], at,
+        {is_single_run_ ? "samples/s" : names_[at], at,
          curve(at, &MetricsPoint::samples_per_s, &ProgressPoint::samples_per_s, true)});
   }
-  if (is_one_) chart.marks = attempt_marks(*reports_[0]);
+  if (is_single_run_) chart.marks = attempt_marks(*reports_[0]);
   return figure_html(chart);
 }
 
-std::string RunCharts::sampled(std::string title, std::string subtitle, ChartUnit y_unit,
-                               std::optional<Spread> SamplesPoint::*field) const {
+std::string RunCharts::sampled_html(std::string title, std::string subtitle, ChartUnit y_unit,
+                                    std::optional<Spread> SamplesPoint::*field) const {
   Chart chart;
   chart.title = std::move(title);
   chart.subtitle = (subtitle.empty() ? "" : std::move(subtitle) + "; ") +
-                   (is_one_ ? "mean of the ranks, and a band from the least to the greatest"
-                            : "mean of the ranks");
+                   (is_single_run_ ? "mean of the ranks, and a band from the least to the greatest"
+                                   : "mean of the ranks");
   chart.y_unit = y_unit;
   chart.y_begins_at_zero = chart.x_is_time = true;
   for (std::size_t at = 0; at < reports_.size(); ++at)
-    add_spread(chart, *reports_[at], names_[at], at, field, is_one_);
-  if (is_one_) chart.marks = attempt_marks(*reports_[0]);
+    add_spread(chart, *reports_[at], names_[at], at, field, is_single_run_);
+  if (is_single_run_) chart.marks = attempt_marks(*reports_[0]);
   return figure_html(chart);
 }
 
-std::string RunCharts::power() const {
+std::string RunCharts::power_html() const {
   Chart chart;
   chart.title = "GPU power";
   chart.subtitle = "watts, all GPUs";
   chart.y_begins_at_zero = chart.x_is_time = true;
   for (std::size_t at = 0; at < reports_.size(); ++at) {
-    ChartSeries series{is_one_ ? "GPU power" : names_[at], at, {}};
+    ChartSeries series{is_single_run_ ? "GPU power" : names_[at], at, {}};
     for (const SamplesPoint& point : reports_[at]->history.samples()) {
       if (point.gpu_watts)
         series.points.push_back(
@@ -161,7 +161,7 @@ std::string RunCharts::power() const {
     }
     chart.series.push_back(std::move(series));
   }
-  if (is_one_) chart.marks = attempt_marks(*reports_[0]);
+  if (is_single_run_) chart.marks = attempt_marks(*reports_[0]);
   return figure_html(chart);
 }
 
@@ -169,24 +169,24 @@ std::string RunCharts::html() const {
   using Metrics = MetricsPoint;
   using Progress = ProgressPoint;
   std::string text;
-  if (is_one_) {
-    text += reported({"Loss", &Metrics::loss, &Progress::loss, &Metrics::test_loss, true});
-    text += reported(
+  if (is_single_run_) {
+    text += reported_html({"Loss", &Metrics::loss, &Progress::loss, &Metrics::test_loss, true});
+    text += reported_html(
         {"Accuracy", &Metrics::accuracy, &Progress::accuracy, &Metrics::test_accuracy, false});
   } else {
-    text += reported({"Training loss", &Metrics::loss, &Progress::loss, nullptr, true});
-    text += reported({"Test loss", nullptr, nullptr, &Metrics::test_loss, true});
-    text +=
-        reported({"Training accuracy", &Metrics::accuracy, &Progress::accuracy, nullptr, false});
-    text += reported({"Test accuracy", nullptr, nullptr, &Metrics::test_accuracy, false});
+    text += reported_html({"Training loss", &Metrics::loss, &Progress::loss, nullptr, true});
+    text += reported_html({"Test loss", nullptr, nullptr, &Metrics::test_loss, true});
+    text += reported_html(
+        {"Training accuracy", &Metrics::accuracy, &Progress::accuracy, nullptr, false});
+    text += reported_html({"Test accuracy", nullptr, nullptr, &Metrics::test_accuracy, false});
   }
-  text += throughput();
-  text += sampled("Work on a step", "milliseconds", ChartUnit::kPlain, &SamplesPoint::work_ms);
-  text += sampled("Processors", "busy cores", ChartUnit::kPlain, &SamplesPoint::cpu);
-  text += sampled("Memory", "resident", ChartUnit::kBytes, &SamplesPoint::rss_bytes);
-  text += sampled("GPU utilisation", "", ChartUnit::kPercent, &SamplesPoint::gpu);
-  text += sampled("GPU memory", "in use", ChartUnit::kBytes, &SamplesPoint::gpu_used_bytes);
-  text += power();
+  text += throughput_html();
+  text += sampled_html("Work on a step", "milliseconds", ChartUnit::kPlain, &SamplesPoint::work_ms);
+  text += sampled_html("Processors", "busy cores", ChartUnit::kPlain, &SamplesPoint::cpu);
+  text += sampled_html("Memory", "resident", ChartUnit::kBytes, &SamplesPoint::rss_bytes);
+  text += sampled_html("GPU utilisation", "", ChartUnit::kPercent, &SamplesPoint::gpu);
+  text += sampled_html("GPU memory", "in use", ChartUnit::kBytes, &SamplesPoint::gpu_used_bytes);
+  text += power_html();
   return text;
 }
 

@@ -84,7 +84,7 @@ RunReport report_of(const ShownRun& shown, const RunStatus& status) {
 class SharedJobs {
  public:
   /// Returns true if the run shares its job.
-  [[nodiscard]] bool has(const std::filesystem::path& run) {
+  [[nodiscard]] bool shares_job(const std::filesystem::path& run) {
     const auto sweep = sweep_of_point(run);
     if (!sweep) return false;
     const auto [known, is_new] = is_packed_.try_emplace(*sweep, false);
@@ -104,13 +104,13 @@ class SharedJobs {
 /// here, or about jobs that several points share, because their energy is not that of one point.
 void add_energy(const Env& env, std::vector<RunReport>& reports) {
   constexpr std::chrono::seconds kLimit{5};
-  SharedJobs shared;
+  SharedJobs shared_jobs;
   // Returns the jobs of a run about which Slurm is asked: all jobs of its chain (retry.chain), else
   // the only one; none if Slurm is not asked about the run.
   const auto jobs_to_ask_about = [&](const RunReport& report) {
     const RunFacts& facts = report.status.facts;
     if (facts.foreign || report.status.job.id.empty() || !is_inactive(report.status.state) ||
-        (facts.submission && facts.submission->server) || shared.has(report.run.path))
+        (facts.submission && facts.submission->server) || shared_jobs.shares_job(report.run.path))
       return std::vector<JobId>();
     auto chain = chain_jobs_of(facts);
     return chain.empty() ? std::vector<JobId>{report.status.job} : chain;
@@ -167,10 +167,10 @@ Result<RunPage> make_run_page(const Env& env, const KnownServers& servers,
 
   if (!page.has_last_known_states) add_energy(env, reports);
   if (has_points) sort_best_first(reports);
-  const std::string made = utc_timestamp(std::chrono::system_clock::now());
+  const std::string made_at = utc_timestamp(std::chrono::system_clock::now());
   page.html = shown_runs.size() == 1
-                  ? report_page(reports.front(), made)
-                  : comparison_page(reports, title_of(shown_runs, names.size() == 1), made);
+                  ? report_page(reports.front(), made_at)
+                  : comparison_page(reports, title_of(shown_runs, names.size() == 1), made_at);
   page.default_file = default_file_for(env, current_dir, names);
   return page;
 }

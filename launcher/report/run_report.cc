@@ -22,11 +22,13 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kFileLimitBytes = 16U << 20U;
 constexpr std::size_t kTextShownBytes = 256U << 10U;
-constexpr std::size_t kLongestFact = 16U << 10U;
+constexpr std::size_t kLongestFactBytes = 16U << 10U;
 constexpr std::size_t kMostKeys = 4096;
-constexpr std::size_t kDeepestKey = 16;
+constexpr std::size_t kMostKeyLevels = 16;
 
-std::string optional_text(const std::filesystem::path& path, RunReport& report) {
+/// Returns the text of a file; empty if the file is missing. Adds a problem to the report, and
+/// returns an empty text, if the file cannot be read.
+std::string text_or_problem(const std::filesystem::path& path, RunReport& report) {
   auto text = read_untrusted(path, kFileLimitBytes, Links::kRefuse);
   if (text) return std::move(*text);
   if (text.error().code != Errc::kNotFound) report.problems.push_back(text.error().message);
@@ -43,7 +45,7 @@ std::string joined(const Json& list, std::string_view separator) {
 }
 
 void add_fact(RunReport& report, std::string_view name, std::string value) {
-  if (value.size() > kLongestFact) value = value.substr(0, kLongestFact) + "... (cut)";
+  if (value.size() > kLongestFactBytes) value = value.substr(0, kLongestFactBytes) + "... (cut)";
   if (!value.empty()) report.background.emplace_back(name, std::move(value));
 }
 
@@ -58,7 +60,7 @@ void add_predictions(RunReport& report) {
 
 void add_provenance(RunReport& report) {
   const auto json =
-      json_read::object_of(optional_text(report.run.path / "provenance.json", report));
+      json_read::object_of(text_or_problem(report.run.path / "provenance.json", report));
   if (!json) return;
   const auto argv = json->find("argv");
   if (argv != json->end()) add_fact(report, "command line", joined(*argv, " "));
@@ -79,7 +81,7 @@ void add_provenance(RunReport& report) {
 
 void add_surroundings(RunReport& report) {
   const auto json =
-      json_read::object_of(optional_text(report.run.path / "surroundings.json", report));
+      json_read::object_of(text_or_problem(report.run.path / "surroundings.json", report));
   if (!json) return;
   add_fact(report, "Slurm", json_read::text(*json, "slurm"));
   add_fact(report, "cluster", json_read::text(*json, "cluster"));
@@ -93,8 +95,9 @@ void add_surroundings(RunReport& report) {
   }
 }
 
-/// Returns the size of the memory of a rank's GPUs, in use or not: the largest among all ranks.
-std::optional<double> gpu_memory_size_of(const std::optional<RankSnapshot>& ranks) {
+/// Returns the size of the memory of a rank's GPUs, whether it is used or not: the largest size
+/// among the ranks. Returns nullopt if no rank has reported a size.
+std::optional<double> largest_gpu_memory_bytes(const std::optional<RankSnapshot>& ranks) {
   std::optional<double> most;
   if (!ranks) return most;
   for (const RankSample& row : ranks->rows) {
@@ -107,7 +110,7 @@ std::optional<double> gpu_memory_size_of(const std::optional<RankSnapshot>& rank
 void add_use(RunReport& report) {
   if (report.status.job.cluster != kLocalCluster) report.asked = asked_resources(report.script);
   report.use =
-      use_of({report.history, report.status, report.asked, gpu_memory_size_of(report.ranks)});
+      use_of({report.history, report.status, report.asked, largest_gpu_memory_bytes(report.ranks)});
 }
 
 /// Returns a value as one line: a list without its brackets, a map as "{name: value, ...}".
@@ -160,7 +163,7 @@ void insert_parameters(RunReport& report,
 
 Result<std::vector<std::pair<std::string, std::string>>> flat_keys(std::string_view resolved_yaml) {
   // dlrun writes no anchors. Without them, all values together are no longer than the text.
-  const YamlLimits limits{.levels = kDeepestKey, .anchors = 0};
+  const YamlLimits limits{.levels = kMostKeyLevels, .anchors = 0};
   const auto yaml = parse_yaml(resolved_yaml, limits);
   if (!yaml)
     return fail(Errc::kInvalid, "resolved.yaml:{}:{}: {}", yaml.error().line, yaml.error().column,
@@ -207,8 +210,8 @@ RunReport read_report(IndexEntry run, RunStatus status) {
   add_provenance(report);
   add_surroundings(report);
   add_predictions(report);
-  report.spec = optional_text(report.run.path / "resolved.yaml", report);
-  report.script = optional_text(report.run.path / "job.sh", report);
+  report.spec = text_or_problem(report.run.path / "resolved.yaml", report);
+  report.script = text_or_problem(report.run.path / "job.sh", report);
   if (auto keys = flat_keys(report.spec)) {
     report.keys = std::move(*keys);
   } else if (!report.spec.empty()) {

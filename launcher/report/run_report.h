@@ -34,7 +34,7 @@ struct RunReport {
   std::optional<AskedResources> asked;  ///< nullopt: the run asked Slurm for nothing
   RunUse use;                           ///< the use of all attempts together
   std::optional<double> slurm_joules;   ///< energy of the nodes, as Slurm's accounting has it
-  std::string spec, script;
+  std::string spec, script;             ///< texts of resolved.yaml and job.sh, cut after 256 KiB
   std::vector<std::string> problems;  ///< sentences about files that are damaged or cannot be read
 };
 
@@ -61,11 +61,11 @@ void insert_parameters(RunReport& report,
 /// Runs without this result come last and keep their order.
 void sort_best_first(std::vector<RunReport>& reports);
 
-/// Returns a self-contained page about one run, without scripts and external resources. `made` is
+/// Returns a self-contained page about one run, without scripts and external resources. made_at is
 /// the present time, in UTC. Escapes all text from the run.
-[[nodiscard]] std::string report_page(const RunReport& report, const std::string& made);
+[[nodiscard]] std::string report_page(const RunReport& report, const std::string& made_at);
 /// Returns a page like report_page() that compares several runs below the title.
 [[nodiscard]] std::string comparison_page(const std::vector<RunReport>& reports,
-                                          const std::string& title, const std::string& made);
+                                          const std::string& title, const std::string& made_at);
 
 }  // namespace dlrun

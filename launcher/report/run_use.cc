@@ -16,17 +16,17 @@ namespace dlrun {
 namespace {
 
 constexpr double kMebi = 1024.0 * 1024;
-constexpr double kGibiMib = 1024;
+constexpr double kMibPerGib = 1024;
 /// A suggested amount is the largest use, multiplied by one of these factors.
 constexpr double kMemoryRoom = 1.3, kCoresRoom = 1.2, kTimeRoom = 1.25;
 /// A smaller amount is suggested only if it is below this fraction of the request.
-constexpr double kWorthwhile = 0.75;
+constexpr double kWorthwhileFraction = 0.75;
 /// GPUs that are busy for less than this percentage of the time wait often.
 constexpr double kBusyGpuPercent = 50;
 /// A run that uses less than this fraction of a GPU's memory could use a larger batch.
 constexpr double kWellFilledGpuFraction = 0.4;
 /// A use above this fraction of the request is close to the limit.
-constexpr double kAlmostAll = 0.9;
+constexpr double kCloseToLimitFraction = 0.9;
 
 /// Returns the time of the last event, report or sample of an attempt.
 double last_time_of(const RunHistory& history, const AttemptHistory& attempt) {
@@ -42,7 +42,7 @@ double last_time_of(const RunHistory& history, const AttemptHistory& attempt) {
   return last;
 }
 
-/// Sets the times and the cost of the attempts.
+/// Sets the times of the attempts, the number of starts, and the hours of GPUs and cores.
 void add_times(const UseFacts& facts, RunUse& use) {
   double start = 0;  // of the job, for the present attempt
   for (const AttemptHistory& attempt : facts.history.attempts()) {
@@ -63,7 +63,7 @@ void add_times(const UseFacts& facts, RunUse& use) {
 }
 
 /// Returns a limit that leaves room above `seconds`: whole 5 minutes, half hours or hours.
-std::int64_t roomy_limit(double seconds) {
+std::int64_t suggested_limit_seconds(double seconds) {
   const double wanted = seconds * kTimeRoom;
   const double step = wanted <= 3600 ? 300 : wanted <= 12 * 3600 ? 1800 : 3600;
   return static_cast<std::int64_t>(std::ceil(wanted / step) * step);
@@ -76,11 +76,11 @@ void add_time_row(const UseFacts& facts, bool advises, RunUse& use) {
   if (facts.asked && facts.asked->requested.time_seconds) {
     const auto limit = static_cast<double>(*facts.asked->requested.time_seconds);
     row.requested = format_time_limit(*facts.asked->requested.time_seconds);
-    const auto suggested = roomy_limit(use.longest_job_seconds);
-    if (advises && static_cast<double>(suggested) < kWorthwhile * limit)
+    const auto suggested = suggested_limit_seconds(use.longest_job_seconds);
+    if (advises && static_cast<double>(suggested) < kWorthwhileFraction * limit)
       row.advice = fmt::format("time: {}; Slurm can start a shorter job earlier",
                                format_time_limit(suggested));
-    if (advises && use.longest_job_seconds > kAlmostAll * limit)
+    if (advises && use.longest_job_seconds > kCloseToLimitFraction * limit)
       row.advice = "this is close to the limit; a longer time is safer";
   }
   use.rows.push_back(std::move(row));
@@ -99,8 +99,8 @@ double ranks_per_node(const UseFacts& facts) {
 
 /// Returns a memory size for a spec, rounded up: whole GiB, or a multiple of 64 MiB below one GiB.
 std::string spec_memory(double mib) {
-  if (mib < kGibiMib) return fmt::format("{:.0f}M", std::ceil(mib / 64) * 64);
-  return fmt::format("{:.0f}G", std::ceil(mib / kGibiMib));
+  if (mib < kMibPerGib) return fmt::format("{:.0f}M", std::ceil(mib / 64) * 64);
+  return fmt::format("{:.0f}G", std::ceil(mib / kMibPerGib));
 }
 
 void add_memory_row(const UseFacts& facts, bool advises, RunUse& use) {
@@ -117,10 +117,10 @@ void add_memory_row(const UseFacts& facts, bool advises, RunUse& use) {
     const AskedResources& asked = *facts.asked;
     row.requested = fine_memory_text(*asked.mem_mib * kMebi);
     const double wanted_mib = std::max(peak / kMebi * kMemoryRoom, 256.0);
-    if (advises && wanted_mib < kWorthwhile * *asked.mem_mib)
+    if (advises && wanted_mib < kWorthwhileFraction * *asked.mem_mib)
       row.advice =
           fmt::format("{}: {}", asked.mem_key, spec_memory(wanted_mib / asked.units_per_node));
-    if (advises && peak > kAlmostAll * *asked.mem_mib * kMebi)
+    if (advises && peak > kCloseToLimitFraction * *asked.mem_mib * kMebi)
       row.advice = "this is close to the limit; more memory is safer";
   }
   use.rows.push_back(std::move(row));
@@ -182,9 +182,9 @@ void add_cores_row(const UseFacts& facts, bool advises, RunUse& use) {
     const auto asked = static_cast<double>(*facts.asked->cpus_per_task);
     row.requested = fmt::format("{:.0f}", asked);
     const double wanted = std::max(std::ceil(peak * kCoresRoom), 1.0);
-    if (advises && wanted < kWorthwhile * asked)
+    if (advises && wanted < kWorthwhileFraction * asked)
       row.advice = fmt::format("cpus_per_task: {:.0f}", wanted);
-    if (advises && *mean > kAlmostAll * asked)
+    if (advises && *mean > kCloseToLimitFraction * asked)
       row.advice = "all cores are busy: more of them may make the run faster";
   }
   use.rows.push_back(std::move(row));
@@ -222,7 +222,7 @@ std::optional<AskedResources> asked_resources(std::string_view script) {
   if (sbatch_lines(script).empty()) return std::nullopt;
   AskedResources asked;
   asked.requested = requested_of_script(script);
-  if (het_line(script)) return asked;
+  if (line_of_part_separator(script)) return asked;
   const Requested& all = asked.requested;
   if (all.cpus && all.tasks && *all.tasks > 0) asked.cpus_per_task = *all.cpus / *all.tasks;
   const auto per_node = [&](const std::optional<std::int64_t>& count) {

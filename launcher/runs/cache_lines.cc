@@ -12,7 +12,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLargestFile = 64U << 20U;
+constexpr std::size_t kLargestCacheBytes = 64U << 20U;
 
 }  // namespace
 
@@ -20,12 +20,12 @@ std::string read_own_cache(const std::filesystem::path& file, std::string_view h
   struct stat info {};
   const auto opened = open_untrusted(file, Links::kRefuse);
   if (!opened || ::fstat(opened->get(), &info) != 0 || info.st_uid != ::geteuid()) return {};
-  auto text = read_untrusted(file, kLargestFile, Links::kRefuse);
+  auto text = read_untrusted(file, kLargestCacheBytes, Links::kRefuse);
   return text && text->starts_with(head) ? std::move(*text) : std::string();
 }
 
-void each_line(std::string_view text, std::string_view head,
-               const std::function<void(std::string_view, std::string_view)>& visit) {
+void for_each_line(std::string_view text, std::string_view head,
+                   const std::function<void(std::string_view, std::string_view)>& visit) {
   text.remove_prefix(std::min(head.size(), text.size()));
   while (!text.empty()) {
     const auto end = text.find('\n');
@@ -51,7 +51,7 @@ bool have_no_separators(std::span<const std::string_view> texts) {
 }
 
 void write_own_cache(const std::filesystem::path& file, std::string_view text) {
-  if (text.size() <= kLargestFile) static_cast<void>(write_file_atomic(file, text));
+  if (text.size() <= kLargestCacheBytes) static_cast<void>(write_file_atomic(file, text));
 }
 
 }  // namespace dlrun

@@ -16,8 +16,8 @@ namespace dlrun {
 [[nodiscard]] std::string read_own_cache(const std::filesystem::path& file, std::string_view head);
 
 /// Calls visit(key, rest of the line) for each whole line of text after head.
-void each_line(std::string_view text, std::string_view head,
-               const std::function<void(std::string_view, std::string_view)>& visit);
+void for_each_line(std::string_view text, std::string_view head,
+                   const std::function<void(std::string_view, std::string_view)>& visit);
 
 /// Returns the first field of line. Removes this field and the tab after it from line. If line has
 /// no tab, all of line is the field.

@@ -15,13 +15,13 @@ constexpr std::string_view kTitle =
 constexpr std::string_view kFactsPrefix = "#: ";
 constexpr std::string_view kSpecLinePrefix = "#| ";
 
-[[nodiscard]] bool is_carried(std::string_view line) {
+[[nodiscard]] bool is_carried_line(std::string_view line) {
   return line == kTitle || line.starts_with(kFactsPrefix) || line.starts_with(kSpecLinePrefix);
 }
 
 }  // namespace
 
-std::string with_spec(std::string_view script, CarriedSpec carried) {
+std::string with_carried_spec(std::string_view script, CarriedSpec carried) {
   nlohmann::ordered_json facts;
   facts["dlrun"] = carried.version;
   facts["folder"] = carried.folder;
@@ -60,12 +60,12 @@ std::optional<CarriedSpec> carried_spec(std::string_view script) {
   return carried;
 }
 
-std::optional<CarriedFault> fault_of_carried(std::string_view script) {
+std::optional<CarriedFault> fault_of_carried_spec(std::string_view script) {
   if (carried_spec(script)) return std::nullopt;
   // Line numbers from 1; 0: there is none.
   std::size_t number = 0, title_line = 0, facts_line = 0, spec_line = 0;
   std::optional<CarriedFault> wrong;
-  bool is_ours = false;
+  bool is_from_dlrun = false;
   std::string_view before;
   for (const auto line : split(script, '\n')) {
     ++number;
@@ -77,12 +77,12 @@ std::optional<CarriedFault> fault_of_carried(std::string_view script) {
     }
     if (line.starts_with(kSpecLinePrefix) && spec_line == 0) {
       spec_line = number;
-      is_ours = before.starts_with(kFactsPrefix);
+      is_from_dlrun = before.starts_with(kFactsPrefix);
     }
     before = line;
   }
-  is_ours = is_ours || (title_line != 0 && (facts_line != 0 || spec_line != 0));
-  if (!is_ours) return std::nullopt;
+  is_from_dlrun = is_from_dlrun || (title_line != 0 && (facts_line != 0 || spec_line != 0));
+  if (!is_from_dlrun) return std::nullopt;
   if (wrong) return wrong;
   if (facts_line == 0)
     return CarriedFault{title_line, "the line that starts with '#: ' is missing after this one"};
@@ -94,10 +94,11 @@ std::optional<CarriedFault> fault_of_carried(std::string_view script) {
 
 namespace {
 
+/// Returns the lines that carry the spec if are_carried is true, otherwise all other lines.
 std::string select_lines(std::string_view script, bool are_carried) {
   std::string text;
   for (const auto line : split(script, '\n')) {
-    if (is_carried(line) == are_carried) text += fmt::format("{}\n", line);
+    if (is_carried_line(line) == are_carried) text += fmt::format("{}\n", line);
   }
   return text;
 }
@@ -110,7 +111,7 @@ bool is_unedited(std::string_view script) {
   if (!carried || title == std::string_view::npos) return false;
   const auto rest = split(script.substr(title + 1), '\n');
   const bool has_more = std::any_of(rest.begin(), rest.end(), [](std::string_view line) {
-    return !line.empty() && !is_carried(line);
+    return !line.empty() && !is_carried_line(line);
   });
   return !has_more && sha256_of_text(script.substr(0, title + 1)) == carried->sha256;
 }
@@ -119,7 +120,7 @@ std::string carried_lines(std::string_view script) {
   return select_lines(script, true);
 }
 
-std::string without_carried(std::string_view script) {
+std::string without_carried_spec(std::string_view script) {
   return select_lines(script, false);
 }
 

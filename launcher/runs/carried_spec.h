@@ -19,7 +19,7 @@ struct CarriedSpec {
 
 /// Returns the script with the carried spec after it. The hash in the added lines is computed from
 /// `script`; carried.sha256 is ignored. The added lines are comments, which no shell executes.
-[[nodiscard]] std::string with_spec(std::string_view script, CarriedSpec carried);
+[[nodiscard]] std::string with_carried_spec(std::string_view script, CarriedSpec carried);
 
 /// Returns the spec that a script carries, even if the user has moved the spec's lines. Returns
 /// nullopt if the script carries no spec or only a part of one.
@@ -32,7 +32,7 @@ struct CarriedFault {
 };
 /// Returns why the carried spec cannot be read. Returns nullopt if the spec is complete or if there
 /// is none; the user's own comments that look similar are ignored.
-[[nodiscard]] std::optional<CarriedFault> fault_of_carried(std::string_view script);
+[[nodiscard]] std::optional<CarriedFault> fault_of_carried_spec(std::string_view script);
 
 /// Returns true if the script carries a spec, all other lines of the script are as they were
 /// rendered, and no line was added.
@@ -41,6 +41,6 @@ struct CarriedFault {
 /// Returns the comment lines that carry the spec, as they are in the script.
 [[nodiscard]] std::string carried_lines(std::string_view script);
 /// Returns the script without the comment lines that carry the spec.
-[[nodiscard]] std::string without_carried(std::string_view script);
+[[nodiscard]] std::string without_carried_spec(std::string_view script);
 
 }  // namespace dlrun

@@ -19,7 +19,7 @@
 namespace dlrun {
 namespace {
 
-/// Removes a number of digits from the front. Returns false if there is no digit.
+/// Removes all digits at the front. Returns false if there are none.
 bool take_digits(std::string_view& text) {
   const auto end = text.find_first_not_of("0123456789");
   const std::size_t count = end == std::string_view::npos ? text.size() : end;
@@ -27,22 +27,22 @@ bool take_digits(std::string_view& text) {
   return count > 0;
 }
 
-bool take_start(std::string_view& text, std::string_view start) {
-  if (!text.starts_with(start)) return false;
-  text.remove_prefix(start.size());
+bool take_prefix(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
   return true;
 }
 
 /// Returns true for PREFIX, digits, SUFFIX.
 bool is_numbered(std::string_view name, std::string_view prefix, std::string_view suffix) {
-  return take_start(name, prefix) && take_digits(name) && name == suffix;
+  return take_prefix(name, prefix) && take_digits(name) && name == suffix;
 }
 
 /// Returns true for local.out, slurm-42.out, slurm-42_7.out and task-7.out.
 bool is_output(std::string_view name) {
   if (name == "local.out" || is_numbered(name, "task-", ".out")) return true;
-  if (!take_start(name, "slurm-") || !take_digits(name)) return false;
-  if (take_start(name, "_") && !take_digits(name)) return false;
+  if (!take_prefix(name, "slurm-") || !take_digits(name)) return false;
+  if (take_prefix(name, "_") && !take_digits(name)) return false;
   return name == ".out";
 }
 
@@ -55,7 +55,8 @@ bool is_autopsy(std::string_view name) {
 }
 
 bool is_profile(std::string_view name) {
-  return take_start(name, "rank-") && take_digits(name) && name.size() > 1 && name.starts_with('.');
+  return take_prefix(name, "rank-") && take_digits(name) && name.size() > 1 &&
+         name.starts_with('.');
 }
 
 /// Returns true for lead.log, rank-0003.log, trainer-0003.log, server-rank-0003.log.
@@ -72,12 +73,12 @@ bool is_debug_log(std::string_view name) {
 
 /// Returns true for attempt-0.json and attempt-0-rank-0003.json.
 bool is_trace(std::string_view name) {
-  if (!take_start(name, "attempt-") || !take_digits(name)) return false;
-  if (take_start(name, "-rank-") && !take_digits(name)) return false;
+  if (!take_prefix(name, "attempt-") || !take_digits(name)) return false;
+  if (take_prefix(name, "-rank-") && !take_digits(name)) return false;
   return name == ".json";
 }
 
-bool is_attempt(std::string_view name) {
+bool is_attempt_folder(std::string_view name) {
   return is_numbered(name, "attempt-", "");
 }
 
@@ -86,13 +87,15 @@ using NameRule = bool (*)(std::string_view);
 /// The identity of a directory; nullopt if it does not exist.
 using Identity = std::optional<std::pair<dev_t, ino_t>>;
 
+/// Visits the diagnostic files in one directory.
 class Finder {
  public:
-  Finder(int directory, const std::string& checkpoints, const DiagnosticVisitor& visitor)
+  Finder(int directory, const std::string& checkpoint_folder, const DiagnosticVisitor& visitor)
       : directory_(directory), visitor_(visitor) {
     struct stat info {};
-    if (!checkpoints.empty() && ::fstatat(directory, checkpoints.c_str(), &info, 0) == 0)
-      checkpoints_ = {info.st_dev, info.st_ino};
+    if (!checkpoint_folder.empty() &&
+        ::fstatat(directory, checkpoint_folder.c_str(), &info, 0) == 0)
+      checkpoint_folder_ = {info.st_dev, info.st_ino};
   }
 
   Result<> find() {
@@ -126,7 +129,8 @@ class Finder {
     UniqueFd below = open_below(parent, name);
     if (!below.is_open() || ::fstat(below.get(), &info) != 0 || info.st_dev != above.st_dev)
       return {};
-    return checkpoints_ == std::pair(info.st_dev, info.st_ino) ? UniqueFd() : std::move(below);
+    return checkpoint_folder_ == std::pair(info.st_dev, info.st_ino) ? UniqueFd()
+                                                                     : std::move(below);
   }
 
   Result<> visit_files(int folder, NameRule rule) {
@@ -144,7 +148,7 @@ class Finder {
   Result<> visit_attempts(int folder, const std::string& where, NameRule rule) {
     DLRUN_TRY_ASSIGN(const auto names, names_in(folder));
     for (const std::string& name : names) {
-      if (!is_attempt(name)) continue;
+      if (!is_attempt_folder(name)) continue;
       const UniqueFd attempt = open(folder, name, where + "/" + name);
       if (!attempt.is_open()) continue;
       DLRUN_TRY(visit_files(attempt.get(), rule));
@@ -163,11 +167,11 @@ class Finder {
 
   int directory_;
   const DiagnosticVisitor& visitor_;
-  Identity checkpoints_;
+  Identity checkpoint_folder_;
 };
 
 /// Returns the word after --checkpoint-dir in the first list of the JSON value that has it.
-std::string word_after_option(const nlohmann::ordered_json& json) {
+std::string value_of_checkpoint_option(const nlohmann::ordered_json& json) {
   constexpr std::string_view kOption = "--checkpoint-dir";
   const nlohmann::ordered_json* before = nullptr;
   for (const auto& value : json) {
@@ -175,7 +179,7 @@ std::string word_after_option(const nlohmann::ordered_json& json) {
         before->get_ref<const std::string&>() == kOption)
       return value.get<std::string>();
     if (value.is_structured()) {
-      if (std::string found = word_after_option(value); !found.empty()) return found;
+      if (std::string found = value_of_checkpoint_option(value); !found.empty()) return found;
     }
     before = &value;
   }
@@ -188,12 +192,12 @@ std::string checkpoint_folder_of(const std::filesystem::path& run) {
   constexpr std::size_t kLimit = 16U << 20U;
   const auto text = read_untrusted(run / "plan.json", kLimit, Links::kRefuse);
   const auto json = text ? json_read::object_of(*text) : std::nullopt;
-  return json ? word_after_option(*json) : std::string();
+  return json ? value_of_checkpoint_option(*json) : std::string();
 }
 
-Result<> find_diagnostics(int directory, const std::string& checkpoints,
-                          const DiagnosticVisitor& visitor) {
-  return Finder(directory, checkpoints, visitor).find();
+Result<> visit_diagnostic_files(int directory, const std::string& checkpoint_folder,
+                                const DiagnosticVisitor& visitor) {
+  return Finder(directory, checkpoint_folder, visitor).find();
 }
 
 }  // namespace dlrun

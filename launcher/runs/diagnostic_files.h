@@ -10,7 +10,7 @@
 
 namespace dlrun {
 
-/// Receives what find_diagnostics() finds.
+/// Receives what visit_diagnostic_files() finds.
 struct DiagnosticVisitor {
   /// A file: its folder and its name.
   std::function<void(int folder, const std::string& name)> file;
@@ -26,9 +26,9 @@ struct DiagnosticVisitor {
 
 /// Visits the diagnostic files in the directory of a run, of an array or of a point. Visits only
 /// regular files with exactly the names that dlrun gives, because a program may keep checkpoints
-/// under any other name. Enters neither mount points nor the checkpoint folder. checkpoints: a path
-/// from the directory, or an absolute one. Fails if a folder cannot be read.
-[[nodiscard]] Result<> find_diagnostics(int directory, const std::string& checkpoints,
-                                        const DiagnosticVisitor& visitor);
+/// under any other name. Enters neither mount points nor the checkpoint folder. checkpoint_folder:
+/// a path from the directory, or an absolute one. Fails if a folder cannot be read.
+[[nodiscard]] Result<> visit_diagnostic_files(int directory, const std::string& checkpoint_folder,
+                                              const DiagnosticVisitor& visitor);
 
 }  // namespace dlrun

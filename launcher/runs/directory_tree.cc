@@ -24,7 +24,7 @@ namespace {
 
 /// The number of levels that a walk enters. Each level keeps a directory open, and a process may
 /// open only about a thousand files.
-constexpr int kDeepest = 64;
+constexpr int kMostLevels = 64;
 constexpr const char* kIsMounted = "it is a mount point";
 constexpr std::uint64_t kBlockBytes = 512;  // the unit of st_blocks on Linux
 
@@ -102,7 +102,7 @@ class TreeMeter {
     const UniqueFd below = info.st_dev == device_ && !is_mount_point(directory, name)
                                ? open_below(directory, name)
                                : UniqueFd();
-    if (!below.is_open() || depth >= kDeepest) {
+    if (!below.is_open() || depth >= kMostLevels) {
       ++size_.unread;
       return;
     }
@@ -142,7 +142,8 @@ class TreeDeleter {
   TreeDeleter(int top, dev_t device) : top_(top), device_(device) {}
 
   void clear_top(const std::string& last) {
-    // Each pass deletes kDeepest levels, and moves what is below them to the top for the next pass.
+    // Each pass deletes kMostLevels levels, and moves what is below them to the top for the next
+    // pass.
     constexpr int kMostPasses = 100'000;
     for (int pass = 0; pass < kMostPasses; ++pass) {
       has_moved_ = false;
@@ -205,7 +206,7 @@ class TreeDeleter {
       add_left(path, kIsMounted);
       return;
     }
-    if (depth >= kDeepest) {
+    if (depth >= kMostLevels) {
       move_to_top(directory, name, path);
       return;
     }
@@ -236,7 +237,7 @@ class TreeDeleter {
       add_bytes(effect_.freed, opened, is_below_checkpoint);
   }
 
-  /// Moves a directory that is more than kDeepest levels below the top up into the top itself.
+  /// Moves a directory that is more than kMostLevels levels below the top up into the top itself.
   void move_to_top(int directory, const std::string& name, const std::string& path) {
     const std::string there = fmt::format(".deep-{}", random_hex(8));
     if (::renameat2(directory, name.c_str(), top_, there.c_str(), RENAME_NOREPLACE) == 0 ||

@@ -25,8 +25,8 @@ std::filesystem::path file_in(const std::filesystem::path& directory) {
 
 EntryCache::EntryCache(const std::filesystem::path& directory) : file_(file_in(directory)) {
   text_ = read_own_cache(file_, kIndexHead);
-  each_line(text_, kIndexHead,
-            [&](std::string_view id, std::string_view line) { known_[id] = {line}; });
+  for_each_line(text_, kIndexHead,
+                [&](std::string_view id, std::string_view line) { known_[id] = {line}; });
 }
 
 std::optional<IndexEntry> EntryCache::find(std::string_view id, ino_t inode) {
@@ -66,7 +66,7 @@ void EntryCache::save() const {
   write_own_cache(file_, text + added_);
 }
 
-void EntryCache::forget(const std::filesystem::path& directory) {
+void EntryCache::delete_file(const std::filesystem::path& directory) {
   static_cast<void>(::unlink(file_in(directory).c_str()));
 }
 

@@ -31,9 +31,9 @@ class EntryCache {
   /// save() drops all other entries.
   void save() const;
 
-  /// Deletes the cache. Call it after entries were created again, because the cache may still have
-  /// an old path for the id of such an entry.
-  static void forget(const std::filesystem::path& directory);
+  /// Deletes the file of the cache. Call it after entries were created again, because the cache may
+  /// still have an old path for the id of such an entry.
+  static void delete_file(const std::filesystem::path& directory);
 
  private:
   std::filesystem::path file_;

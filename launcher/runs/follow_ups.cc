@@ -14,15 +14,15 @@ std::filesystem::path follow_up_path(const std::filesystem::path& run, std::int6
 Result<std::vector<FollowUp>> read_follow_ups(const std::filesystem::path& run,
                                               const Submission& first) {
   std::vector<FollowUp> follow_ups;
-  for (std::int64_t number = 1; number < first.chain; ++number) {
+  for (std::int64_t number = 1; number < first.chain_jobs; ++number) {
     DLRUN_TRY_ASSIGN(auto submission, read_submission(follow_up_path(run, number)));
     if (submission) follow_ups.push_back({number, std::move(*submission)});
   }
   return follow_ups;
 }
 
-std::optional<Owner> foreign_owner_of(const std::filesystem::path& run,
-                                      const std::vector<FollowUp>& follow_ups) {
+std::optional<Owner> foreign_owner_of_follow_ups(const std::filesystem::path& run,
+                                                 const std::vector<FollowUp>& follow_ups) {
   for (const FollowUp& one : follow_ups) {
     if (one.submission.foreign) return one.submission.foreign;
     if (auto owner = foreign_owner(follow_up_path(run, one.number))) return owner;

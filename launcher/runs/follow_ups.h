@@ -31,8 +31,8 @@ struct FollowUp {
 
 /// Returns the other user who owns the folder or the journal of one of the follow-up jobs; nullopt
 /// if the caller owns all of them.
-[[nodiscard]] std::optional<Owner> foreign_owner_of(const std::filesystem::path& run,
-                                                    const std::vector<FollowUp>& follow_ups);
+[[nodiscard]] std::optional<Owner> foreign_owner_of_follow_ups(
+    const std::filesystem::path& run, const std::vector<FollowUp>& follow_ups);
 
 /// Returns true if one of the follow-up jobs has this Slurm job id.
 [[nodiscard]] bool has_follow_up(const std::vector<FollowUp>& follow_ups, std::string_view id);

@@ -32,10 +32,10 @@ Env safe_environment(Env env) {
   return env;
 }
 
-Result<Finished> call(const std::filesystem::path& folder, const Env& env,
-                      const std::vector<std::string>& options,
-                      const std::vector<std::string>& arguments,
-                      std::chrono::milliseconds timeout) {
+Result<FinishedCommand> call_git(const std::filesystem::path& folder, const Env& env,
+                                 const std::vector<std::string>& options,
+                                 const std::vector<std::string>& arguments,
+                                 std::chrono::milliseconds timeout) {
   Command command;
   command.argv = {"git", "-C", folder.string()};
   command.argv.insert(command.argv.end(), safe_options().begin(), safe_options().end());
@@ -52,12 +52,12 @@ Result<Finished> call(const std::filesystem::path& folder, const Env& env,
 Result<std::vector<std::string>> options_without_filters(const std::filesystem::path& folder,
                                                          const Env& env,
                                                          std::chrono::milliseconds timeout) {
-  constexpr std::size_t kMost = 256;
+  constexpr std::size_t kMostFilterSettings = 256;
   DLRUN_TRY_ASSIGN(const auto listed,
-                   call(folder, env, {},
-                        {"config", "--includes", "--name-only", "-z", "--get-regexp",
-                         "^filter\\..*\\.(clean|smudge|process|required)$"},
-                        timeout));
+                   call_git(folder, env, {},
+                            {"config", "--includes", "--name-only", "-z", "--get-regexp",
+                             "^filter\\..*\\.(clean|smudge|process|required)$"},
+                            timeout));
   std::vector<std::string> options;
   if (listed.exit_code == 1) return options;  // there are no filters
   if (listed.exit_code != 0)
@@ -65,7 +65,7 @@ Result<std::vector<std::string>> options_without_filters(const std::filesystem::
   for (const std::string_view name : split(listed.out, '\0')) {
     if (name.empty()) continue;
     // `-c NAME=VALUE` takes the text before the first '=' as the name.
-    if (name.find('=') != std::string_view::npos || options.size() >= 2 * kMost)
+    if (name.find('=') != std::string_view::npos || options.size() >= 2 * kMostFilterSettings)
       return fail(Errc::kInvalid,
                   "the repository defines filters that cannot be switched off: '{}'",
                   printable(name));
@@ -77,12 +77,12 @@ Result<std::vector<std::string>> options_without_filters(const std::filesystem::
 
 }  // namespace
 
-Result<Finished> run_git(const std::filesystem::path& folder, const Env& env,
-                         const std::vector<std::string>& arguments,
-                         std::chrono::milliseconds timeout) {
+Result<FinishedCommand> run_git(const std::filesystem::path& folder, const Env& env,
+                                const std::vector<std::string>& arguments,
+                                std::chrono::milliseconds timeout) {
   const Env safe = safe_environment(env);
   DLRUN_TRY_ASSIGN(const auto options, options_without_filters(folder, safe, timeout));
-  return call(folder, safe, options, arguments, timeout);
+  return call_git(folder, safe, options, arguments, timeout);
 }
 
 }  // namespace dlrun

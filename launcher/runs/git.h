@@ -13,12 +13,12 @@
 
 namespace dlrun {
 
-/// Runs `git -C folder` with `arguments`. Executes and fetches nothing that the
-/// repository names, and takes no lock. Does not pass on variables that make git use another
-/// repository (GIT_DIR and similar). Fails as run_command() does, and with kInvalid if the
-/// repository's filters cannot be switched off by name.
-[[nodiscard]] Result<Finished> run_git(const std::filesystem::path& folder, const Env& env,
-                                       const std::vector<std::string>& arguments,
-                                       std::chrono::milliseconds timeout);
+/// Runs `git -C folder` with `arguments`. Executes and fetches nothing that the repository
+/// names, and takes no lock. Does not pass on variables that make git use another repository
+/// (GIT_DIR and similar). Fails as run_command() does, and with kInvalid if the repository's
+/// filters cannot be switched off by name.
+[[nodiscard]] Result<FinishedCommand> run_git(const std::filesystem::path& folder, const Env& env,
+                                              const std::vector<std::string>& arguments,
+                                              std::chrono::milliseconds timeout);
 
 }  // namespace dlrun

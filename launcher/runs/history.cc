@@ -98,7 +98,7 @@ std::string with_rank(std::string text, std::optional<std::int64_t> rank, const 
 
 std::string event_text(const events::Claimed& claimed) {
   return fmt::format("job {} on {}{}", claimed.job, claimed.host,
-                     claimed.again ? ", which continues the run" : "");
+                     claimed.was_claimed_before ? ", which continues the run" : "");
 }
 std::string event_text(const events::Components& components) {
   std::vector<std::string> names;
@@ -337,11 +337,11 @@ void RunHistory::add_samples(const events::RankStatistics& event, double t, std:
   samples_.push_back(samples_of(event, t, attempt));
   thin_if_full(samples_);
   for (const auto& one : event.slow) {
-    if (slow_.size() >= kSlowRanksLimit && !slow_.contains(one.rank)) continue;
-    SlowRank& known = slow_[one.rank];
+    if (slow_ranks_.size() >= kSlowRanksLimit && !slow_ranks_.contains(one.rank)) continue;
+    SlowRank& known = slow_ranks_[one.rank];
     known.rank = one.rank;
     known.host = short_text(one.host);
-    ++known.times;
+    ++known.slow_count;
     known.work_ms = std::max(known.work_ms, one.work_ms.value_or(0));
     known.lag = std::max(known.lag, one.lag);
   }
@@ -393,7 +393,8 @@ Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
   return true;
 }
 
-std::optional<double> time_until_steps(const RunHistory& history, std::int64_t steps, double now) {
+std::optional<double> seconds_until_steps(const RunHistory& history, std::int64_t steps,
+                                          double now) {
   const auto& points = history.progress();
   const ProgressPoint* last = nullptr;
   const ProgressPoint* first = nullptr;

@@ -44,9 +44,9 @@ struct SamplesPoint {
 struct SlowRank {
   std::int64_t rank = 0;
   std::string host;
-  std::size_t times = 0;  ///< number of `samples` events that list the rank as slow
-  double work_ms = 0;     ///< milliseconds, the largest value seen
-  std::int64_t lag = 0;   ///< steps behind, the largest value seen
+  std::size_t slow_count = 0;  ///< number of `samples` events that list the rank as slow
+  double work_ms = 0;          ///< milliseconds, the largest value seen
+  std::int64_t lag = 0;        ///< steps behind, the largest value seen
 };
 
 /// An event to display: any event except `progress` and `samples`.
@@ -62,9 +62,9 @@ struct ShownEvent {
 struct AttemptHistory {
   std::int64_t number = 0;       ///< from 0
   double begun = 0;              ///< the time of the attempt's first event, normally lead's claim
-  std::optional<double> joined;  ///< all ranks had joined
-  std::optional<double> ended;
-  std::int64_t ranks = 0;  ///< number of ranks
+  std::optional<double> joined;  ///< the time at which all ranks had joined
+  std::optional<double> ended;   ///< the time of the end; nullopt: it has not ended
+  std::int64_t ranks = 0;        ///< number of ranks
   std::string job;         ///< id of the job; empty if lead restarted the ranks within the job
   std::string host;        ///< the host of lead
   std::string hosts;       ///< the node list of the ranks
@@ -99,7 +99,7 @@ class RunHistory {
   [[nodiscard]] const std::vector<ProgressPoint>& progress() const { return progress_; }
   [[nodiscard]] const std::vector<SamplesPoint>& samples() const { return samples_; }
   [[nodiscard]] const std::vector<ShownEvent>& events() const { return events_; }
-  [[nodiscard]] const std::map<std::int64_t, SlowRank>& slow() const { return slow_; }
+  [[nodiscard]] const std::map<std::int64_t, SlowRank>& slow_ranks() const { return slow_ranks_; }
   [[nodiscard]] std::size_t events_left_out() const { return events_left_out_; }
   [[nodiscard]] std::size_t damaged_lines() const { return damaged_lines_; }
   /// Returns the number of bytes at the end that are not a whole line: the line is being written,
@@ -120,7 +120,7 @@ class RunHistory {
   std::vector<ProgressPoint> progress_;
   std::vector<SamplesPoint> samples_;
   std::vector<ShownEvent> events_;
-  std::map<std::int64_t, SlowRank> slow_;
+  std::map<std::int64_t, SlowRank> slow_ranks_;
   std::size_t events_left_out_ = 0, damaged_lines_ = 0;
   off_t offset_ = 0;
   ino_t inode_ = 0;
@@ -134,8 +134,8 @@ class RunHistory {
 
 /// Returns the seconds until `steps` are done at the pace of about the last minute; nullopt if the
 /// pace is not known, or if the program has done more than `steps`. now: seconds since 1970.
-[[nodiscard]] std::optional<double> time_until_steps(const RunHistory& history, std::int64_t steps,
-                                                     double now);
+[[nodiscard]] std::optional<double> seconds_until_steps(const RunHistory& history,
+                                                        std::int64_t steps, double now);
 
 /// One line of metrics.jsonl.
 struct MetricsPoint {

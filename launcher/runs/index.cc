@@ -22,10 +22,10 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kEntryLimit = 64U << 10U;
+constexpr std::size_t kEntryLimitBytes = 64U << 10U;
 
 Result<IndexEntry> read_entry(const std::filesystem::path& file) {
-  const auto text = read_file(file, kEntryLimit);
+  const auto text = read_file(file, kEntryLimitBytes);
   if (!text) return tl::unexpected(text.error());
   const auto json = json_read::object_of(*text);
   IndexEntry entry;
@@ -157,7 +157,7 @@ Result<RunIndex::Additions> RunIndex::add_missing_runs(
     }
   }
   // The cache may have an old path for the id of an added entry.
-  if (result.added > 0) EntryCache::forget(directory_);
+  if (result.added > 0) EntryCache::delete_file(directory_);
   if (error)
     return fail(Errc::kIo, "cannot list {}: {}", printable(absolute.string()), error.message());
   std::sort(result.foreign.begin(), result.foreign.end(), newest_first);

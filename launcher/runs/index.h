@@ -51,9 +51,9 @@ class RunIndex {
     /// Runs of other users in the folder, which are not added; newest first.
     std::vector<IndexEntry> foreign;
   };
-  /// Adds the caller's runs in runs_dir that are missing in the index. dlrun's names of run
-  /// directories have letters, digits, '.', '_' and '-' only; skips directories with other names.
-  /// Fails with kNotFound if runs_dir cannot be listed.
+  /// Adds the caller's runs in runs_dir that are missing in the index. Skips a directory whose name
+  /// has a character other than letters, digits, '.', '_' and '-', because dlrun gives no run such
+  /// a name. Fails with kNotFound if runs_dir cannot be listed.
   [[nodiscard]] Result<Additions> add_missing_runs(const std::filesystem::path& runs_dir) const;
 
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }

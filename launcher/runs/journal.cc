@@ -1,5 +1,6 @@
-// The journal is replaced atomically at each step. find_outcome() finds the job of an interrupted
-// submission by the token: in the claim that the job wrote, else in the comments of Slurm's jobs.
+// The journal is replaced atomically at each step. find_and_record_outcome() finds the job of an
+// interrupted submission by the token: in the claim that the job wrote, else in the comments of
+// Slurm's jobs.
 #include "launcher/runs/journal.h"
 
 #include <fcntl.h>
@@ -182,7 +183,7 @@ Result<std::optional<Submission>> read_submission(const std::filesystem::path& r
   submission.log_pattern = json_read::text(*json, "output");
   submission.error_pattern = json_read::text(*json, "error");
   const auto chain = json_read::integer(*json, "chain").value_or(0);
-  submission.chain = std::clamp<std::int64_t>(chain, 0, kMostChainJobs);
+  submission.chain_jobs = std::clamp<std::int64_t>(chain, 0, kMostChainJobs);
   if (const auto server = json->find("server"); server != json->end() && server->is_object())
     submission.server =
         RestServer{json_read::text(*server, "url"), json_read::text(*server, "token_file")};
@@ -213,7 +214,7 @@ Result<> write_submission(const std::filesystem::path& run, Submission submissio
   if (!submission.error_pattern.empty()) json["error"] = submission.error_pattern;
   if (!submission.chdir.empty()) json["chdir"] = submission.chdir;
   if (!submission.dependency.empty()) json["dependency"] = submission.dependency;
-  if (submission.chain > 0) json["chain"] = submission.chain;
+  if (submission.chain_jobs > 0) json["chain"] = submission.chain_jobs;
   return write_file_atomic(run / "submission.json", json_read::dump(json) + "\n");
 }
 
@@ -257,14 +258,14 @@ std::optional<JobId> job_of_tasks(const std::filesystem::path& array,
 
 }  // namespace
 
-Result<Submission> find_outcome(const std::filesystem::path& run, Submission submission,
-                                Executor& executor) {
+Result<Submission> find_and_record_outcome(const std::filesystem::path& run, Submission submission,
+                                           Executor& executor) {
   if (submission.state != Submission::State::kIntent) return submission;
   if (submission.token.empty()) return submission;  // a point whose array was never submitted
   if (submission.task) {
     Submission of_array = submission;
     of_array.task.reset();
-    auto outcome = find_outcome(run.parent_path(), std::move(of_array), executor);
+    auto outcome = find_and_record_outcome(run.parent_path(), std::move(of_array), executor);
     if (!outcome || outcome->state == Submission::State::kIntent)
       return outcome ? Result<Submission>(submission) : outcome;
     DLRUN_TRY_ASSIGN(auto again, read_submission(run));

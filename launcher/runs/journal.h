@@ -48,7 +48,7 @@ struct Submission {
   std::optional<std::int64_t> task;
   /// The number of jobs that the submission queues for the run, this one included (retry.chain).
   /// 0: the run has one job. follow_ups.h reads the journals of the other jobs.
-  std::int64_t chain = 0;
+  std::int64_t chain_jobs = 0;
   std::optional<Owner> foreign;  ///< another user who wrote the journal; nullopt: the caller
 };
 
@@ -112,7 +112,7 @@ struct Claim {
 /// exists, writes the submission as kSubmitted to the disk and returns it. Returns the submission
 /// unchanged if there is no such job, if the state is not kIntent, or if there is no token yet.
 /// Fails with kUnavailable if the executor does not answer.
-[[nodiscard]] Result<Submission> find_outcome(const std::filesystem::path& run,
-                                              Submission submission, Executor& executor);
+[[nodiscard]] Result<Submission> find_and_record_outcome(const std::filesystem::path& run,
+                                                         Submission submission, Executor& executor);
 
 }  // namespace dlrun

@@ -18,7 +18,7 @@ std::string_view beginning_of(std::string_view line, std::size_t bytes) {
 }  // namespace
 
 std::vector<std::string> last_words(const std::filesystem::path& run, const RunStatus& status) {
-  constexpr std::size_t kLines = 3, kBytes = 4096, kWidth = 200;
+  constexpr std::size_t kLines = 3, kTailBytes = 4096, kLineBytes = 200;
   const RunRecord& record = status.facts.record;
   if (!record.ended || record.end_code == 0 || status.sweep) return {};
   std::optional<std::filesystem::path> path;
@@ -30,12 +30,12 @@ std::vector<std::string> last_words(const std::filesystem::path& run, const RunS
   if (!path) return {};
   LogReader log(*path, status.facts);
   log.start_at_tail(kLines + 1);  // one of these lines may be a message of dlrun
-  const auto text = log.read_more(kBytes);
+  const auto text = log.read_more(kTailBytes);
   if (!text) return {};
   std::vector<std::string> lines;
   for (const auto line : split(*text, '\n')) {
     if (!trim(line).empty() && !line.starts_with("dlrun: "))
-      lines.push_back(printable(beginning_of(line, kWidth)));
+      lines.push_back(printable(beginning_of(line, kLineBytes)));
   }
   if (lines.size() > kLines) lines.erase(lines.begin(), lines.end() - kLines);
   return lines;

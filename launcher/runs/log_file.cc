@@ -95,10 +95,11 @@ std::string absolute_pattern(const std::filesystem::path& directory, const std::
       continue;
     }
     ++i;
-    filled += pattern[i] == 'x' && name ? percent_escaped(*name) : std::string{'%', pattern[i]};
+    filled += pattern[i] == 'x' && name ? escaped_for_sbatch_pattern(*name)
+                                        : std::string{'%', pattern[i]};
   }
   if (filled.starts_with('/')) return std::filesystem::path(filled).lexically_normal().string();
-  return (std::filesystem::path(percent_escaped(directory.string())) / filled)
+  return (std::filesystem::path(escaped_for_sbatch_pattern(directory.string())) / filled)
       .lexically_normal()
       .string();
 }

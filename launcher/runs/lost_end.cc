@@ -26,7 +26,7 @@ Result<RunRecord> write_lost_end(const std::filesystem::path& run, int code,
   const UniqueFd file(::open(
       path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   if (!file.is_open()) return failed();
-  LockWait wait(path);
+  LockWaitLog wait(path);
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) wait.begin();
     if (::flock(file.get(), LOCK_EX) != 0) return failed();

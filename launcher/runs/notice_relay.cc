@@ -35,7 +35,7 @@ std::vector<IndexEntry> runs_with_notices(const std::vector<IndexEntry>& runs) {
       add(run);
       continue;
     }
-    if (const auto points = runs_of(run)) {
+    if (const auto points = single_runs_of(run)) {
       for (const IndexEntry& point : *points) add(point);
     }
   }
@@ -74,8 +74,8 @@ void start_detached(const std::vector<std::string>& arguments, Env env) {
 
 }  // namespace
 
-std::vector<ListedNotice> listed_notices(const std::vector<IndexEntry>& runs) {
-  std::vector<ListedNotice> notices;
+std::vector<NoticeOfRun> read_notices(const std::vector<IndexEntry>& runs) {
+  std::vector<NoticeOfRun> notices;
   for (const IndexEntry& run : runs_with_notices(runs)) {
     for (QueuedNotice& queued : NoticeQueue(run.path).list())
       notices.push_back({run.id, std::move(queued)});
@@ -83,9 +83,9 @@ std::vector<ListedNotice> listed_notices(const std::vector<IndexEntry>& runs) {
   return notices;
 }
 
-nlohmann::ordered_json notices_json(const std::vector<ListedNotice>& notices) {
+nlohmann::ordered_json notices_json(const std::vector<NoticeOfRun>& notices) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const ListedNotice& one : notices) {
+  for (const NoticeOfRun& one : notices) {
     list.push_back({{"run", one.run},
                     {"way", one.queued.way},
                     {"state", one.queued.state},

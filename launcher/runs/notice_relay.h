@@ -16,15 +16,15 @@
 namespace dlrun {
 
 /// A notice in the queue of a run.
-struct ListedNotice {
+struct NoticeOfRun {
   std::string run{};  ///< the run's id
   QueuedNotice queued{};
 };
 
-/// Returns the notices in the queues of these runs and of the points of these sweeps.
-[[nodiscard]] std::vector<ListedNotice> listed_notices(const std::vector<IndexEntry>& runs);
+/// Reads the notices in the queues of these runs and of the points of these sweeps.
+[[nodiscard]] std::vector<NoticeOfRun> read_notices(const std::vector<IndexEntry>& runs);
 /// Returns the JSON of `dlrun notify --json`; cli/OUTPUT.md documents it.
-[[nodiscard]] nlohmann::ordered_json notices_json(const std::vector<ListedNotice>& notices);
+[[nodiscard]] nlohmann::ordered_json notices_json(const std::vector<NoticeOfRun>& notices);
 
 /// Sends the notices that wait in these runs, each at most once, even if other processes send them
 /// at the same time. The report counts all runs together.

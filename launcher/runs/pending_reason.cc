@@ -37,9 +37,8 @@ constexpr std::array<Meaning, 32> kMeanings{{
     {"JobArrayTaskLimit",
      "sweep.max_parallel allows no more points at once; it starts when one ends"},
     {"ReqNodeNotAvail",
-     "a node that it needs is down, drained or reserved; without nodes of its own choice "
-     "(resources.nodelist) it can use others, and before a maintenance a shorter resources.time "
-     "helps"},
+     "a node that it needs is down, drained or reserved; without resources.nodelist it can use "
+     "other nodes; before a maintenance, a shorter resources.time helps"},
     {"Reservation", "it waits for its reservation to begin"},
     {"ReservationDeleted", "its reservation no longer exists; cancel it and submit it without one"},
     {"Licenses", "it waits for licences that other jobs use"},

@@ -32,7 +32,7 @@ std::string user_name() {
   return account ? account->name : std::to_string(::getuid());
 }
 
-nlohmann::ordered_json describe_image(const std::string& image) {
+nlohmann::ordered_json json_of_image(const std::string& image) {
   nlohmann::ordered_json json{
       {"name", image}, {"digest", nullptr}, {"bytes", nullptr}, {"modified", nullptr}};
   struct stat file {};
@@ -109,8 +109,8 @@ Provenance::Provenance(std::filesystem::path source_dir, Env env, std::vector<st
   if (is_in_repository(source_dir_)) {
     git_ = std::async(std::launch::async, git_state_of, source_dir_, std::move(env));
   } else if (!git_state_file.empty()) {
-    constexpr std::size_t kLargestState = 17U << 20U;
-    if (const auto bytes = read_untrusted(git_state_file, kLargestState, Links::kRefuse))
+    constexpr std::size_t kLargestStateBytes = 17U << 20U;
+    if (const auto bytes = read_untrusted(git_state_file, kLargestStateBytes, Links::kRefuse))
       git_state_ = parse_git_state(*bytes);
   }
 }
@@ -130,7 +130,7 @@ Result<> Provenance::write(const std::filesystem::path& run) {
           .string();
   json["argv"] = argv_;
   if (!repeated_run_.empty()) json["repeats"] = repeated_run_;
-  if (!image_.empty()) json["image"] = describe_image(image_);
+  if (!image_.empty()) json["image"] = json_of_image(image_);
   if (git_.valid()) git_state_ = git_.get();
   json["git"] = git_state_ ? json_of_git(*git_state_) : nlohmann::ordered_json(nullptr);
   if (git_state_ && !git_state_->patch.empty())

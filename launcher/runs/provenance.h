@@ -35,8 +35,9 @@ struct GitState {
 /// source_dir is in a git repository.
 class Provenance {
  public:
-  /// argv: the command line of dlrun. git_state_file: a file with the bytes of git_state_bytes(),
-  /// which is read if source_dir is not in a git repository; empty: there is no such file.
+  /// argv: the command line of dlrun. tools_hash: ToolSet::hash. git_state_file: a file with the
+  /// bytes of git_state_bytes(), which is read if source_dir is not in a git repository; empty:
+  /// there is no such file.
   Provenance(std::filesystem::path source_dir, Env env, std::vector<std::string> argv,
              std::string tools_hash, const std::filesystem::path& git_state_file = {});
 

@@ -19,7 +19,9 @@ constexpr double kIdleFraction = 0.25;      ///< a rank below this fraction of t
 /// dlrun looks for idle ranks only if the others work: if the median over all ranks, of the cores
 /// that a rank keeps busy or of the use of its GPUs in percent, is at least this.
 constexpr double kBusyCores = 0.2, kBusyPercent = 40;
-constexpr double kLargeFactor = 1.5, kLargeExcessBytes = 1e9;
+/// A rank uses much memory if it uses more than the median times the factor, and more than the
+/// median plus the excess.
+constexpr double kMuchMemoryFactor = 1.5, kMuchMemoryExcessBytes = 1e9;
 
 template <typename Get>
 std::optional<double> upper_median(const std::vector<RankSample>& rows, Get get) {
@@ -48,8 +50,8 @@ void mark_outliers(std::vector<RankSample>& rows) {
       row.mark = RankMark::kSlow;
     } else if (is_idle(row.gpu_percent, gpu, kBusyPercent) || is_idle(row.cpu, cpu, kBusyCores)) {
       row.mark = RankMark::kIdle;
-    } else if (row.rss_bytes && rss && *row.rss_bytes > kLargeFactor * *rss &&
-               *row.rss_bytes > *rss + kLargeExcessBytes) {
+    } else if (row.rss_bytes && rss && *row.rss_bytes > kMuchMemoryFactor * *rss &&
+               *row.rss_bytes > *rss + kMuchMemoryExcessBytes) {
       row.mark = RankMark::kMuchMemory;
     }
   }

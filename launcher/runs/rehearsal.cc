@@ -25,7 +25,7 @@ RehearsalState state_of_rehearsal(const RunRecord& record) {
 /// nullopt if there are fewer than three such reports. The first steps are slower, because the
 /// program loads data and compiles. Evaluations and checkpoints between these reports count as time
 /// of steps.
-std::optional<double> step_seconds(const std::vector<ProgressPoint>& progress) {
+std::optional<double> mean_seconds_per_step(const std::vector<ProgressPoint>& progress) {
   std::vector<const ProgressPoint*> reports;
   for (const ProgressPoint& point : progress) {
     if (point.step && (reports.empty() || *point.step > *reports.back()->step))
@@ -93,7 +93,7 @@ RehearsalFigures rehearsal_figures(const RunHistory& history,
       take_larger(figures.gpu_total_bytes, row.gpu_total_bytes);
     }
   }
-  figures.seconds_per_step = step_seconds(history.progress());
+  figures.seconds_per_step = mean_seconds_per_step(history.progress());
   if (history.record().progress) figures.steps = history.record().progress->steps;
   return figures;
 }

@@ -67,7 +67,7 @@ std::optional<IndexEntry> run_with_job(const std::vector<IndexEntry>& entries,
   return std::nullopt;
 }
 
-/// Returns true if the start of an id has at least the name and the date of the run with this id.
+/// Returns true if `start`, with which `id` starts, has at least the name and the date of the run.
 bool has_name_and_date(std::string_view start, const std::string& id) {
   constexpr std::size_t kDateSize = std::string_view("-YYYYMMDD").size();
   return start.size() >= name_of_id(id).size() + kDateSize;

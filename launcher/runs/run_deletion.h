@@ -3,26 +3,16 @@
 // that nothing can start in it. The directory is deleted only if its files are still those at the
 // time of that check, so that a run that was used meanwhile stays.
 
-#include <sys/types.h>
-
-#include <filesystem>
 #include <functional>
-#include <optional>
-#include <string>
 
 #include "common/result.h"
+#include "launcher/runs/deletable_run.h"
+#include "launcher/runs/deletion_mark.h"
 #include "launcher/runs/directory_tree.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/status.h"
 
 namespace dlrun {
-
-/// Identifies a directory, even if another one gets its path.
-struct DirectoryIdentity {
-  dev_t device = 0;
-  ino_t inode = 0;
-  bool operator==(const DirectoryIdentity&) const = default;
-};
 
 /// The parts of a run that a deletion removes.
 enum class RunParts {
@@ -39,7 +29,7 @@ struct ExaminedRun {
 /// Checks that the path is the directory of a run of the caller that dlrun may delete. Returns the
 /// identity of the directory and the size of the parts. Fails with kNotFound if the directory does
 /// not exist. Fails with kUsage if the directory does not have a name that dlrun gives to runs, if
-/// the path is a symbolic link, if the directory has no files of a run, or if the run is another
+/// the path is a symbolic link, if the directory has no files of a run, if the run is another
 /// user's (ownership.h), or if the files in the directory do not name this run.
 [[nodiscard]] Result<ExaminedRun> examine_run(const IndexEntry& run, RunParts parts);
 
@@ -58,23 +48,12 @@ using DeletionCheck = std::function<Result<RunState>()>;
                                               const DirectoryIdentity& examined, RunParts parts,
                                               const DeletionCheck& check);
 
-/// The effect of finish_deletions().
-struct FinishedDeletions {
-  TreeDeletion done;
-  bool is_another_at_work = false;  ///< another process is deleting one of the directories
-};
-
-/// Removes a run without a directory from the index, and remembers its name. Before, finishes the
-/// interrupted deletion of the run, if there is one, and returns its effect. Fails with kUsage if
-/// the directory exists, if another dlrun is deleting it, or if the file system of its folder may
-/// not be mounted: the folder is missing, or it is empty although the index has several runs in it.
-[[nodiscard]] Result<TreeDeletion> forget_run(const RunIndex& index, const IndexEntry& run);
-
-/// Deletes what interrupted deletions left in a runs folder. only: the id of one run; empty: all
-/// runs. If a deletion was interrupted before it was final (run_deletion.cc), and the run was used
-/// before, gives the directory its old name instead. Touches only directories of the caller that a
-/// deletion has renamed.
-[[nodiscard]] FinishedDeletions finish_deletions(const std::filesystem::path& runs_dir,
-                                                 const std::string& only = {});
+/// Removes a run without a directory from the index, and remembers its name (deleted_runs.h). First
+/// finishes the interrupted deletion of the run, if there is one, and returns its effect. Fails
+/// with kUsage if the directory exists, if another dlrun is deleting it, or if the file system of
+/// its folder may not be mounted: the folder is missing, or it is empty although the index has
+/// several runs in it.
+[[nodiscard]] Result<TreeDeletion> remove_run_without_directory(const RunIndex& index,
+                                                                const IndexEntry& run);
 
 }  // namespace dlrun

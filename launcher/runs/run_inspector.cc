@@ -100,9 +100,9 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
   facts.foreign = foreign_owner_of_path(run);
   if (!facts.foreign && facts.submission) facts.foreign = facts.submission->foreign;
   if (!facts.foreign && facts.claim) facts.foreign = facts.claim->foreign;
-  if (facts.submission && facts.submission->chain > 0) {
+  if (facts.submission && facts.submission->chain_jobs > 0) {
     DLRUN_TRY_ASSIGN(facts.follow_ups, read_follow_ups(run, *facts.submission));
-    if (!facts.foreign) facts.foreign = foreign_owner_of(run, facts.follow_ups);
+    if (!facts.foreign) facts.foreign = foreign_owner_of_follow_ups(run, facts.follow_ups);
   }
   facts.record = std::move(record);
   if (facts.submission && !facts.record.has_events)
@@ -211,10 +211,10 @@ bool has_handed_over(const RunRecord& record, const JobId& job) {
 /// job comes last in the result, because the reports on the other jobs take precedence.
 std::vector<JobId> open_chain_jobs_of(const RunFacts& facts) {
   auto jobs = chain_jobs_of(facts);
-  const auto holder = std::find_if(jobs.begin(), jobs.end(), [&](const JobId& job) {
+  const auto claiming_job = std::find_if(jobs.begin(), jobs.end(), [&](const JobId& job) {
     return facts.claim && job.id == facts.claim->job.id;
   });
-  if (holder != jobs.end()) jobs.erase(jobs.begin(), holder);
+  if (claiming_job != jobs.end()) jobs.erase(jobs.begin(), claiming_job);
   if (!jobs.empty() && has_handed_over(facts.record, jobs.front()))
     std::rotate(jobs.begin(), jobs.begin() + 1, jobs.end());
   return jobs;
@@ -355,7 +355,7 @@ bool is_lost_submission(const std::filesystem::path& run, const RunStatus& statu
 
 /// Returns the run's status from all its facts. Removes the secrets of a run that is over or whose
 /// submission was lost.
-RunStatus conclude(const std::filesystem::path& run, RunFacts facts) {
+RunStatus assess_and_clean_up(const std::filesystem::path& run, RunFacts facts) {
   if (!facts.record.ended && facts.has_answer &&
       (!facts.report || facts.report->phase == JobPhase::kEnded)) {
     // The job may have ended after its record was read and before Slurm was asked. An end in the
@@ -378,10 +378,10 @@ std::vector<Result<RunStatus>> RunInspector::inspect_single_runs(
   const auto outcome_of = [&](const std::filesystem::path& run,
                               const RunFacts& one) -> Result<Submission> {
     const Submission& submission = *one.submission;
-    if (!submission.task) return find_outcome(run, submission, executor_of(one));
+    if (!submission.task) return find_and_record_outcome(run, submission, executor_of(one));
     const auto known = outcomes.find(run.parent_path());
     if (known == outcomes.end()) {
-      auto outcome = find_outcome(run, submission, executor_of(one));
+      auto outcome = find_and_record_outcome(run, submission, executor_of(one));
       return outcomes.emplace(run.parent_path(), std::move(outcome)).first->second;
     }
     if (!known->second || known->second->state == Submission::State::kIntent) return known->second;
@@ -410,7 +410,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_single_runs(
         continue;
       }
     }
-    find_follow_up_outcomes(run, f);
+    find_and_record_follow_up_outcomes(run, f);
     if (f.why_unreachable.empty()) add_question(questions, f, executor_of(f));
   }
 
@@ -419,7 +419,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_single_runs(
   std::vector<Result<RunStatus>> result;
   for (std::size_t i = 0; i < facts.size(); ++i) {
     if (facts[i]) {
-      result.emplace_back(conclude(runs[i], std::move(*facts[i])));
+      result.emplace_back(assess_and_clean_up(runs[i], std::move(*facts[i])));
     } else {
       result.emplace_back(tl::unexpected(facts[i].error()));
     }
@@ -427,12 +427,13 @@ std::vector<Result<RunStatus>> RunInspector::inspect_single_runs(
   return result;
 }
 
-void RunInspector::find_follow_up_outcomes(const std::filesystem::path& run, RunFacts& facts) {
+void RunInspector::find_and_record_follow_up_outcomes(const std::filesystem::path& run,
+                                                      RunFacts& facts) {
   for (FollowUp& one : facts.follow_ups) {
     if (one.submission.state != Submission::State::kIntent) continue;
     // If Slurm has no such job, the submission has no job id, and no question is asked about it.
-    auto outcome =
-        find_outcome(follow_up_path(run, one.number), one.submission, executor_of(facts));
+    auto outcome = find_and_record_outcome(follow_up_path(run, one.number), one.submission,
+                                           executor_of(facts));
     if (!outcome) {
       facts.why_unreachable = outcome.error().message;
       return;

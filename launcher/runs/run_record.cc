@@ -95,9 +95,9 @@ void begin_attempt(RunRecord& record, std::int64_t attempt) {
   record.joined = false;
   record.collective_checked = false;
   record.staging_nodes = 0;
-  record.missing.clear();
+  record.missing_ranks.clear();
   record.first_failed.reset();
-  record.failed.clear();
+  record.failures.clear();
   record.attempt_reason = {};
   record.end_message_shows_failed_rank = false;
   record.ended = false;
@@ -174,7 +174,7 @@ class EventApplier {
   void operator()(const events::OutputsCopied&) const {}
   void operator()(const events::RanksMissing& missing) const {
     for (const auto rank : missing.ranks) {
-      if (record_.missing.size() < kMostMissing) record_.missing.push_back(rank);
+      if (record_.missing_ranks.size() < kMostMissing) record_.missing_ranks.push_back(rank);
     }
   }
   void operator()(const events::Progress& progress) const {
@@ -201,8 +201,8 @@ class EventApplier {
   void operator()(const events::Signal&) const {}
   void operator()(const events::RankFailed& failed) const {
     if (!record_.first_failed) record_.first_failed = failure_of(failed, component_);
-    if (record_.failed.size() < kMostFailures)
-      record_.failed.push_back(failure_of(failed, component_));
+    if (record_.failures.size() < kMostFailures)
+      record_.failures.push_back(failure_of(failed, component_));
   }
   void operator()(const events::Warning& warning) const {
     const auto source = component_.empty() ? "" : fmt::format("component {}: ", component_);

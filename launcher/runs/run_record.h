@@ -72,11 +72,11 @@ struct RunRecord {
   std::int64_t staging_nodes = 0;   ///< nodes that copy data before the programs start; 0: none
   /// The checks of health.preflight in the latest attempt, such as "gpu,nccl"; empty: none.
   std::string checks;
-  std::vector<std::int64_t> missing;  ///< ranks that did not join in time
+  std::vector<std::int64_t> missing_ranks;  ///< ranks that did not join in time
   std::optional<Progress> progress;
   std::string result;                       ///< a JSON object; empty if the program reported none
   std::optional<RankFailure> first_failed;  ///< in the latest attempt
-  std::vector<RankFailure> failed;          ///< in the latest attempt, in order of time
+  std::vector<RankFailure> failures;        ///< in the latest attempt, in order of time
   std::optional<Autopsy> autopsy;           ///< the autopsy of the latest attempt that hung
   std::vector<RunWarning> warnings;
   std::vector<Restart> restarts;

@@ -51,6 +51,7 @@ struct Tree {
   return end == folder.end();
 }
 
+/// Returns the files and links below folder. Leaves out .git, .dlrun and the folder left_out.
 [[nodiscard]] Result<Tree> plain_tree(const fs::path& folder, const fs::path& left_out) {
   Tree tree{folder, {}};
   std::error_code error;
@@ -70,6 +71,7 @@ struct Tree {
   return tree;
 }
 
+/// Copies the tree, without the folder left_out. The result has no `folder` yet.
 [[nodiscard]] Result<Snapshot> copy_tree(const Tree& tree, const fs::path& left_out,
                                          const fs::path& copy) {
   Snapshot snapshot;

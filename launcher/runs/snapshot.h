@@ -17,9 +17,9 @@ struct Snapshot {
   std::size_t bytes = 0;  ///< size of the copied files
 };
 
-/// Copies the tree around source_dir to RUN/code. In a git repository it copies the tracked
-/// files as they are and the untracked ones that git does not ignore; otherwise everything
-/// below source_dir. Leaves out .git, submodules, runs_dir, and .dlrun (the environments that dlrun
+/// Copies the tree around source_dir to RUN/code. In a git repository, copies the tracked files as
+/// they are, and the untracked files that git does not ignore. Otherwise copies everything below
+/// source_dir. Leaves out .git, submodules, runs_dir, and .dlrun (the environments that dlrun
 /// builds). Keeps symbolic links and modes. Fails with kInvalid above 20,000 files or 256 MiB, and
 /// names the largest file; a failed copy is removed.
 [[nodiscard]] Result<Snapshot> take_snapshot(const std::filesystem::path& source_dir,

@@ -79,10 +79,10 @@ bool tries_collective(std::string_view checks) {
 std::string components_detail(const RunRecord& record) {
   std::vector<std::string> words;
   for (const auto& one : record.components) {
-    const bool is_on_its_way =
+    const bool will_become_ready =
         one.state == ComponentState::kWaiting || one.state == ComponentState::kStarting ||
         one.state == ComponentState::kJoined || one.state == ComponentState::kRestarting;
-    if (is_on_its_way)
+    if (will_become_ready)
       words.push_back(fmt::format("component {} is {}", one.name, word(one.state)));
   }
   return join(words, ", ");
@@ -321,7 +321,7 @@ std::string describe(const RankFailure& failure) {
 
 std::vector<JobId> chain_jobs_of(const RunFacts& facts) {
   std::vector<JobId> jobs;
-  if (!facts.submission || facts.submission->chain == 0) return jobs;
+  if (!facts.submission || facts.submission->chain_jobs == 0) return jobs;
   if (!facts.submission->job.id.empty()) jobs.push_back(facts.submission->job);
   for (const FollowUp& one : facts.follow_ups) {
     if (!one.submission.job.id.empty()) jobs.push_back(one.submission.job);

@@ -202,9 +202,9 @@ class RunInspector {
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_single_runs(
       std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age,
       EndedRuns ended);
-  /// Finds out the outcome of interrupted submissions of follow-up jobs. Sets facts.why_unreachable
-  /// if Slurm does not answer.
-  void find_follow_up_outcomes(const std::filesystem::path& run, RunFacts& facts);
+  /// Calls find_and_record_outcome() for interrupted submissions of follow-up jobs. Sets
+  /// facts.why_unreachable if Slurm does not answer.
+  void find_and_record_follow_up_outcomes(const std::filesystem::path& run, RunFacts& facts);
 
   Env env_;
   KnownServers known_servers_;

@@ -163,7 +163,7 @@ std::filesystem::path current_run_of(const std::filesystem::path& point) {
   return runs_of_point(point).back();
 }
 
-Result<std::vector<IndexEntry>> runs_of(const IndexEntry& run) {
+Result<std::vector<IndexEntry>> single_runs_of(const IndexEntry& run) {
   std::vector<IndexEntry> runs;
   if (!is_sweep(run.path)) {
     runs.push_back(run);

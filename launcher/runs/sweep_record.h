@@ -82,7 +82,7 @@ inline constexpr std::array<std::string_view, 4> kComparedResults{"test_accuracy
 
 /// Returns the runs to which a command's RUN refers: for a sweep the current run of each point,
 /// otherwise the run itself.
-[[nodiscard]] Result<std::vector<IndexEntry>> runs_of(const IndexEntry& run);
+[[nodiscard]] Result<std::vector<IndexEntry>> single_runs_of(const IndexEntry& run);
 
 /// Records that the point, or its current run, was resubmitted as another run.
 [[nodiscard]] Result<> write_successor(const std::filesystem::path& point,

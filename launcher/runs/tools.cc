@@ -62,7 +62,7 @@ Result<> copy_verified(const std::filesystem::path& from, const std::filesystem:
 }
 
 /// Returns true if the file is the caller's complete copy, which nobody else can write.
-bool is_staged(const std::filesystem::path& file) {
+bool is_complete_copy(const std::filesystem::path& file) {
   struct stat info {};
   return ::lstat(file.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == ::geteuid() &&
          (info.st_mode & 0122U) == 0100U;
@@ -154,8 +154,9 @@ Error missing_trainer_error(const std::filesystem::path& trainer, std::string_vi
                       printable(trainer.string()), needed_by)};
 }
 
-Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::path& runs_dir,
-                     const ToolSet& tools, TrainerUse use) {
+Result<> copy_missing_tools(const std::filesystem::path& root,
+                            const std::filesystem::path& runs_dir, const ToolSet& tools,
+                            TrainerUse use) {
   const auto folder = tools_directory(runs_dir, tools);
   for (const auto& made : {folder.parent_path(), folder}) {
     DLRUN_TRY(make_private_directories(made));
@@ -172,7 +173,7 @@ Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::p
   for (const auto& file : tools.files) {
     const auto from = root / file.place;
     const auto to = folder / from.filename();
-    if (is_staged(to)) continue;
+    if (is_complete_copy(to)) continue;
     if (::access(from.c_str(), F_OK) != 0) {
       const bool is_trainer = from.filename() == "dlrun-trainer";
       if (file.place.starts_with("lib/") || (is_trainer && use == TrainerUse::kNone)) continue;

@@ -63,8 +63,9 @@ enum class TrainerUse { kNone, kNeeded };
 /// job does not need it. Fails with kInvalid if a file belongs to another build of dlrun, with
 /// kNotFound if a program is missing, and with kIo if no program in runs_dir can be executed
 /// (noexec) or runs_dir cannot be written.
-[[nodiscard]] Result<> stage_tools(const std::filesystem::path& root,
-                                   const std::filesystem::path& runs_dir, const ToolSet& tools,
-                                   TrainerUse use = TrainerUse::kNeeded);
+[[nodiscard]] Result<> copy_missing_tools(const std::filesystem::path& root,
+                                          const std::filesystem::path& runs_dir,
+                                          const ToolSet& tools,
+                                          TrainerUse use = TrainerUse::kNeeded);
 
 }  // namespace dlrun

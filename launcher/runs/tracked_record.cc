@@ -149,7 +149,7 @@ Result<TrackedRun> sync_record(const Env& env, const IndexEntry& run,
 Result<std::vector<TrackedRun>> sync_records(const Env& env, RunInspector& inspector,
                                              const IndexEntry& run) {
   DLRUN_TRY(require_own(run.id, run.path, "send it to a server"));
-  DLRUN_TRY_ASSIGN(const auto runs, runs_of(run));
+  DLRUN_TRY_ASSIGN(const auto runs, single_runs_of(run));
   std::vector<IndexEntry> recorded;
   std::vector<std::filesystem::path> paths;
   for (const IndexEntry& one : runs) {

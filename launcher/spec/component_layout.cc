@@ -154,8 +154,8 @@ std::optional<std::size_t> find_component(const JobSpec& spec, std::string_view 
 std::string name_in_variables(std::string_view component) {
   std::string text;
   for (const char c : component) {
-    const bool is_small = c >= 'a' && c <= 'z';
-    text += c == '-' ? '_' : is_small ? static_cast<char>(c - 'a' + 'A') : c;
+    const bool is_lowercase = c >= 'a' && c <= 'z';
+    text += c == '-' ? '_' : is_lowercase ? static_cast<char>(c - 'a' + 'A') : c;
   }
   return text;
 }

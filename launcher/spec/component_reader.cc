@@ -96,7 +96,8 @@ std::optional<std::string> ComponentReader::text(Reading& reading, const YamlNod
   return std::nullopt;
 }
 
-std::optional<std::vector<ComponentSpec>> ComponentReader::components(const YamlNode& node) const {
+std::optional<std::vector<ComponentSpec>> ComponentReader::read_components(
+    const YamlNode& node) const {
   const auto refuse_list = [&](const YamlNode& at, std::string_view why) {
     builder.error(layer, at, row.path, fmt::format("components: {}", why));
     return std::nullopt;
@@ -112,7 +113,7 @@ std::optional<std::vector<ComponentSpec>> ComponentReader::components(const Yaml
   std::vector<ComponentSpec> found;
   bool is_fine = true;
   for (std::size_t i = 0; i < node.items.size(); ++i) {
-    auto one = component(layer.document.at(node.items[i]), i);
+    auto one = read_component(layer.document.at(node.items[i]), i);
     if (one) found.push_back(std::move(*one));
     is_fine = is_fine && one.has_value();
   }
@@ -120,8 +121,8 @@ std::optional<std::vector<ComponentSpec>> ComponentReader::components(const Yaml
   return found;
 }
 
-std::optional<ComponentSpec> ComponentReader::component(const YamlNode& item,
-                                                        std::size_t index) const {
+std::optional<ComponentSpec> ComponentReader::read_component(const YamlNode& item,
+                                                             std::size_t index) const {
   Reading reading{
       {}, SpecBuilder(builder.env_, builder.unset_variable_), fmt::format("components[{}]", index)};
   if (item.kind != YamlNode::Kind::kMap) {
@@ -164,7 +165,7 @@ void ComponentReader::read_key(Reading& reading, const YamlNode& name,
   }
   if (std::find(kOwnKeys.begin(), kOwnKeys.end(), name.text) != kOwnKeys.end()) {
     if (value.kind == YamlNode::Kind::kNull) {
-      if (name.text == "name") return;  // component() has reported it
+      if (name.text == "name") return;  // read_component() has reported it
       return builder.warn(
           layer, value,
           fmt::format("{}: {} has no value and counts as not given", reading.title, name.text));

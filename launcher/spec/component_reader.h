@@ -33,7 +33,8 @@ struct ComponentReader {
   const KeyRow& row;  ///< the row of components, for messages
 
   /// Returns nullopt if the list or one of its components is refused.
-  [[nodiscard]] std::optional<std::vector<ComponentSpec>> components(const YamlNode& node) const;
+  [[nodiscard]] std::optional<std::vector<ComponentSpec>> read_components(
+      const YamlNode& node) const;
 
  private:
   /// A component that is being read.
@@ -45,8 +46,8 @@ struct ComponentReader {
   };
 
   void refuse(Reading& reading, const YamlNode& at, std::string_view why) const;
-  [[nodiscard]] std::optional<ComponentSpec> component(const YamlNode& item,
-                                                       std::size_t index) const;
+  [[nodiscard]] std::optional<ComponentSpec> read_component(const YamlNode& item,
+                                                            std::size_t index) const;
   void read_key(Reading& reading, const YamlNode& name, const YamlNode& value) const;
   void read_own_key(Reading& reading, std::string_view name, const YamlNode& value) const;
   void read_ready(Reading& reading, const YamlNode& value) const;

@@ -181,7 +181,7 @@ Preset read_preset(const ConfigFile& file, std::string_view name,
                {"vars", reader.variables(preset.vars, check_variable)},
                {"pmix_vars", reader.variables(preset.pmix_vars, check_variable)}});
   preset.is_node_launcher = tasks == "node";
-  // Only dlrun's own program is trusted; no key of a preset file can make another program trusted.
+  // Only dlrun's own program counts as bundled; no key of a preset file changes this.
   preset.is_trainer = preset.program_is_bundled = program == "trainer";
   return preset;
 }

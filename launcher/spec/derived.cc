@@ -25,7 +25,7 @@ std::optional<std::int64_t> gpus_per_node(const JobSpec& spec) {
 
 namespace {
 
-/// Returns whether the keys request GPUs; nullopt if no key says a number of GPUs.
+/// Returns whether the keys request GPUs; nullopt if no key gives a number of GPUs.
 std::optional<bool> keys_request_gpus(const Resources& r) {
   if (r.gpus) return r.gpus->count > 0;
   if (r.gpus_per_task) return r.gpus_per_task->count > 0;

@@ -48,7 +48,7 @@ constexpr std::size_t kBytesAfterCaret = 40;  ///< a part of kShownBytes, if the
     line = line.substr(0, cut);
     suffix = "...";
   }
-  std::string shown = prefix, under(prefix.size(), ' ');
+  std::string shown = prefix, caret_line(prefix.size(), ' ');
   for (std::size_t i = 0; i < line.size();) {
     std::size_t next = i + 1;
     while (next < line.size() && is_continuation(line[next])) ++next;
@@ -56,12 +56,12 @@ constexpr std::size_t kBytesAfterCaret = 40;  ///< a part of kShownBytes, if the
     const std::string text = character == "\t" ? "\t" : printable(character);
     shown += text;
     if (i < caret)
-      under += character == "\t"
-                   ? "\t"
-                   : std::string(text.size() == character.size() ? 1 : text.size(), ' ');
+      caret_line += character == "\t"
+                        ? "\t"
+                        : std::string(text.size() == character.size() ? 1 : text.size(), ' ');
     i = next;
   }
-  return {shown + suffix, under + "^"};
+  return {shown + suffix, caret_line + "^"};
 }
 
 /// Returns true if the source line may hold a secret.
@@ -110,8 +110,8 @@ std::string format_diagnostic(const Diagnostic& diagnostic) {
   if (must_hide_line(diagnostic)) {
     text += fmt::format("{:>5} | (not shown)\n", diagnostic.where.line);
   } else {
-    const auto [shown, under] = excerpt(diagnostic.line.text, diagnostic.where.column);
-    text += fmt::format("{:>5} | {}\n      | {}\n", diagnostic.where.line, shown, under);
+    const auto [shown, caret_line] = excerpt(diagnostic.line.text, diagnostic.where.column);
+    text += fmt::format("{:>5} | {}\n      | {}\n", diagnostic.where.line, shown, caret_line);
   }
   return text;
 }

@@ -9,7 +9,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kDigits = 64, kLongestName = 200, kLongestUrl = 4096;
+constexpr std::size_t kSha256Digits = 64, kLongestName = 200, kLongestUrl = 4096;
 
 /// The parts of a url that the checks need, as views into the url.
 struct UrlParts {
@@ -69,7 +69,7 @@ struct UrlParts {
 
 }  // namespace
 
-Result<Download> check_download_item(Download download) {
+Result<Download> complete_download_item(Download download) {
   if (download.url.empty())
     return fail(Errc::kInvalid, "url is missing; set it to the address of the file");
   DLRUN_TRY(check_url(download.url));
@@ -79,9 +79,9 @@ Result<Download> check_download_item(Download download) {
   std::transform(
       download.sha256.begin(), download.sha256.end(), download.sha256.begin(),
       [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c; });
-  if (download.sha256.size() != kDigits || !from_hex(download.sha256))
+  if (download.sha256.size() != kSha256Digits || !from_hex(download.sha256))
     return fail(Errc::kInvalid, "sha256 is '{}', expected {} hexadecimal digits",
-                printable(download.sha256), kDigits);
+                printable(download.sha256), kSha256Digits);
   if (download.file.empty()) {
     const std::string_view path = parts_of(download.url).path;
     const std::string_view name = path.substr(path.rfind('/') + 1);

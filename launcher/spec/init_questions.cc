@@ -74,9 +74,9 @@ MaybeQuestion nodes_question(InitAnswers& answers, const SiteProfile&) {
 
 MaybeQuestion gpus_question(InitAnswers& answers, const SiteProfile& site) {
   if (answers.gpus_per_node) return std::nullopt;
-  const Gpus by_default = *answers_with_defaults(answers, site).gpus_per_node;
+  const Gpus default_gpus = *answers_with_defaults(answers, site).gpus_per_node;
   return InitQuestion{"GPUs of each node, or TYPE:N",
-                      format_gpus(by_default),
+                      format_gpus(default_gpus),
                       {},
                       [&answers, &site](const std::string& answer) -> Result<> {
                         DLRUN_TRY_ASSIGN(auto gpus, parse_gpus(answer));

@@ -20,7 +20,7 @@ struct InitQuestion {
   std::vector<std::pair<std::string, std::string>> choices;  ///< names and help texts
   /// Stores a non-empty answer. Fails with the reason if the answer is invalid. The function refers
   /// to the arguments of InitQuestions, which must outlive it.
-  std::function<Result<>(const std::string& answer)> take;
+  std::function<Result<>(const std::string& answer)> store;
 };
 
 /// The questions for the missing answers, in order. A later question can depend on earlier answers.

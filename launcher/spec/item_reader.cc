@@ -22,11 +22,12 @@ std::string_view why_not_settable(std::string_view name) {
     return "cannot be set: dlrun's own variables, and those of its scripts, start with DLRUN_ and "
            "dlrun_";
   constexpr std::string_view kSlurmPrefix = "SLURM_";
-  const bool is_of_job = std::any_of(
-      kPrefixesOfJobVariables.begin(), kPrefixesOfJobVariables.end(), [&](std::string_view what) {
-        return name.starts_with(kSlurmPrefix) && name.substr(kSlurmPrefix.size()).starts_with(what);
+  const bool describes_job = std::any_of(
+      kPrefixesOfJobVariables.begin(), kPrefixesOfJobVariables.end(), [&](std::string_view prefix) {
+        return name.starts_with(kSlurmPrefix) &&
+               name.substr(kSlurmPrefix.size()).starts_with(prefix);
       });
-  if (is_of_job)
+  if (describes_job)
     return "cannot be set: Slurm sets it to describe the job; use resources, launch or slurm";
   return {};
 }
@@ -80,7 +81,7 @@ Result<Mount> ItemReader::completed(Mount mount) const {
   if (mount.target[0] != '/')
     return fail(Errc::kInvalid, "the target '{}' must start with '/'", printable(mount.target));
   for (const std::string& flag : mount.flags) {
-    const auto known = mount_flags();
+    const auto known = allowed_mount_flags();
     if (std::find(known.begin(), known.end(), flag) == known.end()) {
       return fail(Errc::kInvalid, "'{}' is not a mount flag; expected one of {}", printable(flag),
                   fmt::join(known, " "));
@@ -171,7 +172,7 @@ Result<Download> ItemReader::read_download(const YamlNode& item,
                   printable(name->text));
     }
   }
-  auto checked = check_download_item(std::move(download));
+  auto checked = complete_download_item(std::move(download));
   if (!checked) return checked;
   for (const Download& other : before) {
     if (other.file == checked->file)

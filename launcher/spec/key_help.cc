@@ -91,7 +91,7 @@ std::optional<std::string_view> similar_key(std::string_view path) {
   return std::nullopt;
 }
 
-std::string_view instead_of_key(std::string_view name) {
+std::string_view replacement_for_key(std::string_view name) {
   for (const std::string_view mail :
        {"mail", "email", "mail_type", "mail-type", "mail_user", "mail-user"}) {
     if (name == mail) return "slurm: {mail-type: ALL, mail-user: me@example.org}";
@@ -125,8 +125,8 @@ std::optional<std::string_view> key_of_other_word(std::string_view word) {
   return std::nullopt;
 }
 
-std::string no_such_key(std::string_view path) {
-  if (const auto instead = instead_of_key(path); !instead.empty()) {
+std::string no_such_key_message(std::string_view path) {
+  if (const auto instead = replacement_for_key(path); !instead.empty()) {
     return fmt::format("there is no key '{}'; write `{}` (see `dlrun explain slurm`)",
                        printable(path), instead);
   }

@@ -36,10 +36,10 @@ struct KeyDescription {
 
 /// Returns the text to write instead of a key that users may expect but that does not exist, such
 /// as "mail"; "" for any other name.
-[[nodiscard]] std::string_view instead_of_key(std::string_view name);
+[[nodiscard]] std::string_view replacement_for_key(std::string_view name);
 
 /// Returns the error for an unknown key: "there is no key 'resources.node'; did you mean
 /// 'resources.nodes'?"
-[[nodiscard]] std::string no_such_key(std::string_view path);
+[[nodiscard]] std::string no_such_key_message(std::string_view path);
 
 }  // namespace dlrun

@@ -28,7 +28,7 @@ namespace {
 using Diagnostics = std::vector<Diagnostic>;
 
 /// The message of a YAML problem whose own message would quote a secret.
-constexpr std::string_view kNoYaml =
+constexpr std::string_view kHiddenYamlProblem =
     "this is not YAML that dlrun can read; put the value in quotes (its text is not shown)";
 
 [[nodiscard]] Diagnostic error_about(const Origin& where, std::string message) {
@@ -94,7 +94,7 @@ void apply_set(SpecBuilder& builder, const std::string& argument, const std::str
           {Diagnostic::Severity::kError,
            {Origin::Kind::kSetOption, argument, problem.line,
             problem.column + (problem.line == 1 ? source.column_shift : 0)},
-           problem.shows_text && line.is_hidden ? std::string(kNoYaml) : problem.message,
+           problem.shows_text && line.is_hidden ? std::string(kHiddenYamlProblem) : problem.message,
            line});
     }
     document = std::move(*parsed);
@@ -112,7 +112,7 @@ void apply_set(SpecBuilder& builder, const std::string& argument, const std::str
 
 /// Applies SBATCH_ACCOUNT, SBATCH_PARTITION and SBATCH_QOS, which sbatch would read itself. Inside
 /// a job, ignores these variables, because they describe that job.
-void apply_environment(SpecBuilder& builder, const Env& env, const std::string& current_dir) {
+void apply_sbatch_variables(SpecBuilder& builder, const Env& env, const std::string& current_dir) {
   if (env.has("SLURM_JOB_ID")) return;
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kDefaults{
       {{"SBATCH_ACCOUNT", "resources.account"_key},
@@ -132,7 +132,7 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
 /// Chooses the site, which is the spec's site, else $DLRUN_SITE, else the site of the cluster, else
 /// 'generic', and applies the site's defaults. If the site does not exist, reports an error and
 /// returns a site without limits.
-[[nodiscard]] Site apply_chosen_site(SpecBuilder& builder, const LoadRequest& request) {
+[[nodiscard]] Site choose_and_apply_site(SpecBuilder& builder, const LoadRequest& request) {
   std::string name = "generic";
   Origin origin{};
   if (builder.spec().site || !request.env.get_or("DLRUN_SITE", "").empty()) {
@@ -149,8 +149,8 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
     // A job for another cluster (-M) uses that cluster's site.
     const std::string clusters = builder.spec().resources.clusters.value_or("");
     Diagnostics problems;
-    name = match_site(clusters.empty() ? request.cluster_name : clusters, request.config_dirs,
-                      problems)
+    name = site_name_of_cluster(clusters.empty() ? request.cluster_name : clusters,
+                                request.config_dirs, problems)
                .value_or(name);
     for (Diagnostic& problem : problems) builder.report(std::move(problem));
   }
@@ -181,7 +181,7 @@ void refuse_secrets_in_values(SpecBuilder& builder, const LoadRequest& request,
        {&builder.spec().notify.webhook_secret, &builder.spec().track.mlflow_secret}) {
     if (*name) names.push_back(**name);
   }
-  const auto check = [&](std::string_view text, const Origin& where) {
+  const auto refuse_if_secret_used = [&](std::string_view text, const Origin& where) {
     for (const std::string& name : names) {
       if (uses_variable(text, name)) {
         builder.report(error_about(
@@ -192,16 +192,17 @@ void refuse_secrets_in_values(SpecBuilder& builder, const LoadRequest& request,
     }
   };
   if (names.empty()) return;
-  const auto check_file = [&](const std::string& name, const std::string& text) {
+  const auto refuse_in_file = [&](const std::string& name, const std::string& text) {
     const auto document = parse_yaml(text);
     if (!document) return;
     for (const YamlNode& node : document->nodes)
-      check(node.text, {Origin::Kind::kFile, name, node.line, node.column});
+      refuse_if_secret_used(node.text, {Origin::Kind::kFile, name, node.line, node.column});
   };
-  check_file(loaded.file, loaded.text);
-  for (const SpecFile& base : loaded.bases) check_file(base.name, base.text);
-  for (const std::string& set : request.sets)
-    check(set, {Origin::Kind::kSetOption, set, 1, static_cast<int>(set.find('=')) + 2});
+  refuse_in_file(loaded.file, loaded.text);
+  for (const SpecFile& base : loaded.bases) refuse_in_file(base.name, base.text);
+  for (const std::string& set : request.set_arguments)
+    refuse_if_secret_used(set,
+                          {Origin::Kind::kSetOption, set, 1, static_cast<int>(set.find('=')) + 2});
 }
 
 /// Sets the name to the file's name without its ending if the spec gives none. Reports an error if
@@ -233,7 +234,7 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
     const bool quotes_secret = problem.shows_text && shown_line(file.text, problem.line).is_hidden;
     builder.report({Diagnostic::Severity::kError,
                     {Origin::Kind::kFile, file.name, problem.line, problem.column},
-                    quotes_secret ? std::string(kNoYaml) : problem.message,
+                    quotes_secret ? std::string(kHiddenYamlProblem) : problem.message,
                     {problem.line > 0 ? line_of(file.text, problem.line) : ""}});
     return false;
   }
@@ -357,7 +358,7 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
 
   SpecBuilder builder(request.env);
   if (request.point) apply_point(builder, *request.point);
-  for (auto set = request.sets.rbegin(); set != request.sets.rend(); ++set)
+  for (auto set = request.set_arguments.rbegin(); set != request.set_arguments.rend(); ++set)
     apply_set(builder, *set, current_dir);
   YamlLimits left;
   if (apply_file(builder, {request.file, loaded.text}, folder, left) &&
@@ -371,8 +372,8 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
       return load_spec(with_point);
     }
     refuse_secrets_in_values(builder, request, loaded);
-    apply_environment(builder, request.env, current_dir);
-    Site site = apply_chosen_site(builder, request);
+    apply_sbatch_variables(builder, request.env, current_dir);
+    Site site = choose_and_apply_site(builder, request);
     loaded.site_file = {site.profile.source, std::move(site.text)};
     loaded.site = std::move(site.profile);
     if (builder.spec().components.empty()) {
@@ -387,7 +388,7 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
     fill_and_check(builder, loaded, request.point.value_or(SweepPoint{}));
   }
   Diagnostics all = std::move(builder.diagnostics());
-  add_source_lines(all, loaded);
+  set_shown_lines(all, loaded);
   sort_by_position(all, loaded);
   if (std::any_of(all.begin(), all.end(), is_error)) return tl::unexpected(std::move(all));
   loaded.warnings = std::move(all);
@@ -433,7 +434,7 @@ std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& poin
   loaded.templates.components = loaded.spec.components;
   fill_and_check(builder, loaded, point);
   Diagnostics all = std::move(builder.diagnostics());
-  add_source_lines(all, loaded);
+  set_shown_lines(all, loaded);
   return all;
 }
 
@@ -445,8 +446,8 @@ bool affects_other_layers(std::string_view key) {
                       [&](std::string_view prefix) { return key.starts_with(prefix); });
 }
 
-std::vector<std::string> spec_config_names(std::string_view folder,
-                                           const std::vector<std::filesystem::path>& dirs) {
+std::vector<std::string> site_or_preset_names(std::string_view folder,
+                                              const std::vector<std::filesystem::path>& dirs) {
   return config_names(folder, dirs);
 }
 

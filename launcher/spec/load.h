@@ -26,7 +26,7 @@ struct LoadRequest {
   /// Arguments of --set such as "resources.nodes=4"; later ones win. A value that starts with a
   /// quote, '[' or '{' is YAML; any other value is plain text. An empty value, `null` and `~`
   /// remove the value of the key.
-  std::vector<std::string> sets;
+  std::vector<std::string> set_arguments;
   Env env;  ///< for ${VAR}, DLRUN_SITE and the defaults from SBATCH_* (see load_spec())
   /// The absolute folder from which `file`, and relative paths in --set, start.
   std::filesystem::path current_dir;
@@ -112,11 +112,11 @@ struct EffectiveValue {
 
 /// Returns the values that a component does not inherit from the spec, with keys such as
 /// "components.server.nodes".
-[[nodiscard]] std::vector<EffectiveValue> values_of_component(const ComponentSpec& component);
+[[nodiscard]] std::vector<EffectiveValue> own_values_of_component(const ComponentSpec& component);
 
 /// Returns the names of all sites ("sites") or presets ("presets"): those in dirs first, then the
 /// built-in ones; sorted within each group.
-[[nodiscard]] std::vector<std::string> spec_config_names(
+[[nodiscard]] std::vector<std::string> site_or_preset_names(
     std::string_view folder, const std::vector<std::filesystem::path>& dirs);
 
 /// Returns the run's resolved.yaml: every value that was set, with its origin as a comment.

@@ -67,7 +67,7 @@ SourceLine source_line_of(const LoadedSpec& loaded, const Origin& where) {
   return text ? shown_line(*text, where.line) : SourceLine{};
 }
 
-void add_source_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded) {
+void set_shown_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded) {
   add_line_texts(diagnostics, loaded);
   hide_secret_lines(diagnostics, loaded);
 }

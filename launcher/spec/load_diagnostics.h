@@ -7,9 +7,9 @@
 
 namespace dlrun {
 
-/// Adds the source line to diagnostics that have only an origin. Hides each source line that may
-/// hold a secret.
-void add_source_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded);
+/// Sets the source line of the diagnostics that have only an origin. Hides each source line that
+/// may hold a secret, also in diagnostics that have a line already.
+void set_shown_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded);
 
 /// Sorts by source: first the spec, then its bases, then all other sources by their kind. Within
 /// these groups, sorts by line and column.

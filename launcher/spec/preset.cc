@@ -20,7 +20,7 @@ constexpr std::array kFields{
     TemplateField{"master_port", false, "$DLRUN_MASTER_PORT"},
     TemplateField{"master", false, "$DLRUN_MASTER_ADDR:$DLRUN_MASTER_PORT"},
     TemplateField{"port"},
-    // "1" only marks the field as known without the agent. agentless_rank_text() replaces the field
+    // "1" only marks the field as known without the agent. agentless_task_text() replaces the field
     // by the plan's --nproc-per-node (1 if the plan has none).
     TemplateField{"nproc_per_node", false, "1"},
     TemplateField{"addresses"},

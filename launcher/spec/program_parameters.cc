@@ -47,7 +47,7 @@ class Filler {
     }
   }
 
-  [[nodiscard]] std::vector<Diagnostic> take() { return std::move(errors_); }
+  [[nodiscard]] std::vector<Diagnostic> take_errors() { return std::move(errors_); }
 
  private:
   void refuse(const Origin& where, std::string message) {
@@ -204,7 +204,7 @@ std::vector<Diagnostic> fill_templates(JobSpec& spec, const SweptTemplates& temp
     return key.starts_with("launch.command"_key) || key.starts_with("environment.vars"_key);
   });
   if (!may_be_used) filler.refuse_unused(is_trainer);
-  return filler.take();
+  return filler.take_errors();
 }
 
 }  // namespace dlrun

@@ -48,26 +48,26 @@ Result<RestAddress> parse_rest_url(std::string_view url) {
   if (!url.starts_with("unix:") && url.find('@') != std::string_view::npos)
     return fail(Errc::kInvalid, "the address has a user name; remove the part before @");
   constexpr std::string_view kUnix = "unix:", kHttp = "http://", kHttps = "https://";
-  constexpr std::size_t kLongestSocket = 107;  // the size of sun_path, less its final NUL
+  constexpr std::size_t kLongestSocketPath = 107;  // the size of sun_path, less its final NUL
   if (url.starts_with(kUnix)) {
     const std::string_view path = url.substr(kUnix.size());
-    if (!path.starts_with('/') || path.size() > kLongestSocket)
+    if (!path.starts_with('/') || path.size() > kLongestSocketPath)
       return fail(Errc::kInvalid,
                   "'{}': unix: is followed by a socket's absolute path of at most {} bytes",
-                  printable(url), kLongestSocket);
+                  printable(url), kLongestSocketPath);
     return RestAddress{"http://localhost", std::string(path)};
   }
-  std::string_view rest = url;
-  if (rest.ends_with('/')) rest.remove_suffix(1);
-  if (rest.starts_with(kHttps) && is_authority(rest.substr(kHttps.size())))
-    return RestAddress{std::string(rest), {}};
-  if (rest.starts_with(kHttp) && is_authority(rest.substr(kHttp.size()))) {
-    if (!is_loopback(rest.substr(kHttp.size())))
+  std::string_view address = url;
+  if (address.ends_with('/')) address.remove_suffix(1);
+  if (address.starts_with(kHttps) && is_authority(address.substr(kHttps.size())))
+    return RestAddress{std::string(address), {}};
+  if (address.starts_with(kHttp) && is_authority(address.substr(kHttp.size()))) {
+    if (!is_loopback(address.substr(kHttp.size())))
       return fail(Errc::kInvalid,
                   "'{}': http:// to another machine would send the token in the clear; give "
                   "https://, or a tunnel's end on 127.0.0.1",
                   printable(url));
-    return RestAddress{std::string(rest), {}};
+    return RestAddress{std::string(address), {}};
   }
   return fail(Errc::kInvalid,
               "'{}' is not unix:/PATH, http://127.0.0.1:PORT or https://HOST[:PORT]",

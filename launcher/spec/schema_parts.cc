@@ -62,9 +62,9 @@ ValueJson schema_of_format(const KeyRow& row) {
       }
       return any_of({{{"enum", words}}, variable()});
     }
-    case Format::kInside:
+    case Format::kContainerPath:
       return any_of({text(R"(^/[^\u0000-\u001f\u007f]*$)"), variable()});
-    case Format::kTime:
+    case Format::kTimeLimit:
       return any_of({whole_number(1, 0), text(kTimePattern), variable()});
     case Format::kDuration:
       return any_of({whole_number(0, 0), text(kDurationPattern), variable()});
@@ -72,7 +72,7 @@ ValueJson schema_of_format(const KeyRow& row) {
       return any_of({whole_number(0, 0), text(kMemoryPattern), variable()});
     case Format::kInterval:
       return any_of({text(kIntervalPattern), variable()});
-    case Format::kHosts:
+    case Format::kNodeList:
       return any_of({scalar(kHostsPattern), variable()});
     case Format::kCount:
       return any_of({whole_number(1, 1e9), text(kWholeNumberPattern), variable()});
@@ -83,7 +83,7 @@ ValueJson schema_of_format(const KeyRow& row) {
 ValueJson swept_name() {
   ValueJson names = ValueJson::array();
   for (const KeyRow& row : spec_keys()) {
-    if (why_not_swept(row.path).empty()) names.push_back(row.path);
+    if (why_not_sweepable(row.path).empty()) names.push_back(row.path);
   }
   ValueJson taken = ValueJson::array();
   for (std::string_view name : names_in_section("")) taken.push_back(name);

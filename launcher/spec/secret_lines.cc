@@ -115,7 +115,7 @@ constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no na
 class KeyFollower {
  public:
   /// Returns the rule for the next line, from the keys that enclose it.
-  [[nodiscard]] HidingRule next(std::string_view line) {
+  [[nodiscard]] HidingRule rule_of_next_line(std::string_view line) {
     const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
     const bool is_empty = line.find_first_not_of(" \t") == std::string_view::npos;
     if (is_empty || (block_key_indent_ && indent > *block_key_indent_)) return current_rule();
@@ -124,8 +124,8 @@ class KeyFollower {
     if (is_block_style && line[indent] == '#') return {};
     if (is_block_style) enter(line, indent, keys_);
     // A quote or bracket that is never closed must not make the follower miss the keys after it.
-    enter(line, indent, all_keys_);
-    const HidingRule rule = current_rule().with(innermost_rule(all_keys_));
+    enter(line, indent, keys_by_indent_);
+    const HidingRule rule = current_rule().with(innermost_rule(keys_by_indent_));
     read(line, indent);
     return rule;
   }
@@ -240,7 +240,7 @@ class KeyFollower {
   }
 
   std::vector<Key> keys_;
-  std::vector<Key> all_keys_;  ///< as if no quote and no bracket spanned several lines
+  std::vector<Key> keys_by_indent_;  ///< as if no quote and no bracket spanned several lines
   std::vector<Bracket> brackets_;
   char quote_ = '\0';
   /// The indentation of the key of a '|' or '>' text.
@@ -303,7 +303,7 @@ SecretLines::SecretLines(std::string_view text) : text_(text) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    rules_.push_back(follower.next(line));
+    rules_.push_back(follower.rule_of_next_line(line));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
 }

@@ -174,18 +174,18 @@ std::string_view without_name_and_quotes(std::string_view word) {
 /// The words of a command before the one that is read, without quotes.
 struct WordsBefore {
   std::string_view last, second_last;
-  /// `wandb login` is among the words, and only options of `wandb login` come after it.
-  bool has_login = false;
+  /// `wandb login` is among the words, and only its options come after it: the key may follow.
+  bool awaits_login_key = false;
   bool has_curl = false;  ///< curl is among the words
 
   /// Returns true if the word is the argument of `wandb login`, which is the key.
   [[nodiscard]] bool is_key_of_login(std::string_view word) const {
-    return has_login && !word.starts_with('-') && last != "--host" && word != "<<<";
+    return awaits_login_key && !word.starts_with('-') && last != "--host" && word != "<<<";
   }
 
   void add(std::string_view word) {
-    if (is_key_of_login(word)) has_login = false;
-    if (word == "login" && last.ends_with("wandb")) has_login = true;
+    if (is_key_of_login(word)) awaits_login_key = false;
+    if (word == "login" && last.ends_with("wandb")) awaits_login_key = true;
     if (word == "curl" || word.ends_with("/curl")) has_curl = true;
     second_last = last;
     last = word;

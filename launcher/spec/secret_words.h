@@ -29,10 +29,10 @@ struct MaskedText {
 ///   `setenv HF_TOKEN abc`;
 /// - the value of an option that is named like a secret: `--token VALUE`, `--api-key=VALUE`;
 /// - the key of `wandb login`, and the password of `curl -u user:PASSWORD`;
-/// - the value of a header `Authorization: Bearer`;
+/// - the value of a header `Authorization: Bearer` (or `Token`, or `Basic`);
 /// - passwords in addresses: `https://user:PASSWORD@host`;
 /// - tokens in the form of a known service, anywhere in a word.
-/// A masked value that has less than six characters, or is a number or a variable, does not set
+/// A masked value that has fewer than six characters, or is a number or a variable, does not set
 /// has_secret. names: further variables whose values are masked; these do not set has_secret
 /// either.
 [[nodiscard]] MaskedText without_secrets(std::string_view text,

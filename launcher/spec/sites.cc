@@ -23,8 +23,8 @@
 namespace dlrun {
 namespace {
 
-/// The YAML nodes of the file's maps that hold keys of a spec.
-struct DefaultIds {
+/// The ids of the YAML maps in a site's file that hold keys of a spec.
+struct SpecMapIds {
   std::optional<YamlId> site;
   std::vector<YamlId> servers;  ///< each one has the form of a spec's `submit` section
   std::map<std::string, YamlId, std::less<>> partitions;
@@ -67,7 +67,7 @@ class ClusterPattern {
   return {};
 }
 
-[[nodiscard]] MapReader::Reader fabric_into(MapReader& reader, SiteFabric& fabric) {
+[[nodiscard]] MapReader::Reader fabric_reader(MapReader& reader, SiteFabric& fabric) {
   return [&reader, &fabric](YamlId id) {
     reader.read(id, {{"infiniband_ports", reader.number(fabric.infiniband_ports)},
                      {"infiniband_gbps", reader.number(fabric.infiniband_gbps)},
@@ -95,7 +95,7 @@ class ClusterPattern {
                                          DLRUN_TRY(parse_time_limit(text));
                                          return {};
                                        })},
-               {"fabric", fabric_into(reader, partition.fabric)},
+               {"fabric", fabric_reader(reader, partition.fabric)},
                {"defaults", [&](YamlId at) { defaults = at; }}});
   if (!time.empty()) {
     if (const auto limit = parse_time_limit(time)) partition.max_time_seconds = *limit;
@@ -128,7 +128,7 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
 }
 
 [[nodiscard]] SiteProfile read_site(const ConfigFile& file, std::string_view name,
-                                    DefaultIds& defaults, std::vector<Diagnostic>& problems) {
+                                    SpecMapIds& defaults, std::vector<Diagnostic>& problems) {
   SiteProfile site;
   site.name = name;
   site.source = file.source;
@@ -152,7 +152,7 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
        {"interface", reader.text(site.interface)},
        {"default_partition", reader.text(site.default_partition)},
        {"max_gpus_per_node", reader.number(site.max_gpus_per_node)},
-       {"fabric", fabric_into(reader, site.fabric)},
+       {"fabric", fabric_reader(reader, site.fabric)},
        {"partitions", [&](YamlId id) { reader.each(id, partition); }},
        {"environment", reader.variables(environment)},
        {"slurmrestd", [&](YamlId id) { read_servers(reader, file, id, defaults.servers); }},
@@ -162,8 +162,8 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
 }
 
 /// Returns the value at the path below a map; nullopt if there is none.
-[[nodiscard]] std::optional<YamlId> child(const YamlDocument& document, YamlId id,
-                                          std::initializer_list<std::string_view> path) {
+[[nodiscard]] std::optional<YamlId> value_at(const YamlDocument& document, YamlId id,
+                                             std::initializer_list<std::string_view> path) {
   for (std::string_view name : path) {
     const YamlNode& map = document.at(id);
     if (map.kind != YamlNode::Kind::kMap) return std::nullopt;
@@ -179,7 +179,7 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
 
 /// Checks every map of defaults by applying it to an empty spec.
 [[nodiscard]] std::vector<Diagnostic> problems_of_defaults(const ConfigFile& file,
-                                                           const DefaultIds& defaults) {
+                                                           const SpecMapIds& defaults) {
   const Env none;  // the variables are checked when a job uses the default
   const SpecSource source{Origin::Kind::kSite, file.source, file.text, "/", 0};
   std::vector<Diagnostic> problems;
@@ -193,11 +193,11 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
   return problems;
 }
 
-/// Returns the site in a file, with `problems` and those of its facts and defaults.
-[[nodiscard]] Site checked_site(const ConfigFile& file, std::string_view name,
-                                std::vector<Diagnostic> problems) {
+/// Reads the site in a file. The site gets `problems` and the problems of its facts and defaults.
+[[nodiscard]] Site site_with_problems(const ConfigFile& file, std::string_view name,
+                                      std::vector<Diagnostic> problems) {
   Site site;
-  DefaultIds defaults;
+  SpecMapIds defaults;
   site.problems = std::move(problems);
   site.profile = read_site(file, name, defaults, site.problems);
   for (Diagnostic& problem : problems_of_defaults(file, defaults))
@@ -242,7 +242,7 @@ std::optional<Site> find_site(std::string_view name,
   if (!is_slug(name)) return std::nullopt;
   std::vector<Diagnostic> problems;
   const auto file = find_config("sites", name, dirs, problems);
-  if (file) return checked_site(*file, name, std::move(problems));
+  if (file) return site_with_problems(*file, name, std::move(problems));
   if (problems.empty()) return std::nullopt;
   Site broken;
   broken.profile.name = name;
@@ -255,7 +255,7 @@ Site parse_site_file(std::string source, std::string text) {
   const std::string name = std::filesystem::path(source).stem().string();
   auto document = parse_yaml(text);
   if (document)
-    return checked_site(
+    return site_with_problems(
         {Origin::Kind::kSite, std::move(source), std::move(text), std::move(*document)}, name, {});
   const YamlProblem& problem = document.error();
   Site broken;
@@ -276,7 +276,7 @@ std::vector<RestServer> servers_of_site(std::string_view name,
   std::vector<Diagnostic> ignored;
   const auto file = find_config("sites", name, dirs, ignored);
   if (!file || file->text.find("url") == std::string::npos) return servers;
-  DefaultIds ids;
+  SpecMapIds ids;
   static_cast<void>(read_site(*file, name, ids, ignored));
   const SpecSource source{Origin::Kind::kSite, file->source, file->text, "/", 0};
   const auto add = [&](YamlId id, std::string_view path, std::string version = {},
@@ -290,7 +290,7 @@ std::vector<RestServer> servers_of_site(std::string_view name,
   };
   for (const YamlId id : ids.servers) {
     const auto text_of = [&](const char* key) {
-      const auto value = child(file->document, id, {key});
+      const auto value = value_at(file->document, id, {key});
       return value ? file->document.at(*value).text : std::string();
     };
     add(id, "submit", text_of("version"), text_of("user"));
@@ -300,9 +300,9 @@ std::vector<RestServer> servers_of_site(std::string_view name,
   return servers;
 }
 
-std::optional<std::string> match_site(std::string_view cluster_name,
-                                      const std::vector<std::filesystem::path>& dirs,
-                                      std::vector<Diagnostic>& problems) {
+std::optional<std::string> site_name_of_cluster(std::string_view cluster_name,
+                                                const std::vector<std::filesystem::path>& dirs,
+                                                std::vector<Diagnostic>& problems) {
   for (Diagnostic& problem : unsearchable_folders("sites", dirs))
     problems.push_back(std::move(problem));
   if (cluster_name.empty()) return std::nullopt;
@@ -320,10 +320,10 @@ std::optional<std::string> match_site(std::string_view cluster_name,
     const auto file = find_config("sites", name, dirs, file_problems);
     bool is_skipped = !file;
     if (file) {
-      DefaultIds defaults;
+      SpecMapIds defaults;
       const SiteProfile site = read_site(*file, name, defaults, file_problems);
       is_skipped = site.cluster_patterns.empty() &&
-                   child(file->document, file->document.root, {"clusters"}).has_value();
+                   value_at(file->document, file->document.root, {"clusters"}).has_value();
       if (std::any_of(site.cluster_patterns.begin(), site.cluster_patterns.end(), matches_cluster))
         return name;
     }
@@ -340,7 +340,7 @@ std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,
                                const std::vector<std::filesystem::path>& dirs,
                                const std::string& current_dir) {
   Site site;
-  DefaultIds defaults;
+  SpecMapIds defaults;
   const auto file = is_slug(name) ? find_config("sites", name, dirs, site.problems) : std::nullopt;
   site.profile.name = name;
   if (file) {
@@ -354,9 +354,9 @@ std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,
   const SpecSource source{Origin::Kind::kSite, file->source, file->text, current_dir, 0};
   builder.exclude_alternatives();
   // The partition comes first, because its defaults are stronger than the site's.
-  const auto partition_id = defaults.site
-                                ? child(file->document, *defaults.site, {"resources", "partition"})
-                                : std::nullopt;
+  const auto partition_id =
+      defaults.site ? value_at(file->document, *defaults.site, {"resources", "partition"})
+                    : std::nullopt;
   if (partition_id)
     builder.apply_at(file->document, *partition_id, "resources.partition"_key, source);
   const std::string partition =
@@ -386,13 +386,14 @@ std::vector<Site> all_sites(const std::vector<std::filesystem::path>& dirs) {
   return sites;
 }
 
-Result<Site> site_of_word(const std::string& word, const std::filesystem::path& folder,
-                          const std::vector<std::filesystem::path>& dirs) {
-  if (word.find('/') == std::string::npos && !word.ends_with(".yaml"))
-    return require_site(word, dirs);
+Result<Site> site_of_name_or_file(const std::string& name_or_file,
+                                  const std::filesystem::path& folder,
+                                  const std::vector<std::filesystem::path>& dirs) {
+  if (name_or_file.find('/') == std::string::npos && !name_or_file.ends_with(".yaml"))
+    return require_site(name_or_file, dirs);
   constexpr std::size_t kLargest = 1U << 20U;
-  DLRUN_TRY_ASSIGN(auto content, read_file(folder / word, kLargest));
-  return parse_site_file(word, std::move(content));
+  DLRUN_TRY_ASSIGN(auto content, read_file(folder / name_or_file, kLargest));
+  return parse_site_file(name_or_file, std::move(content));
 }
 
 }  // namespace dlrun

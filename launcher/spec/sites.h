@@ -44,12 +44,11 @@ struct Site {
 /// Returns all sites, sorted by their names.
 [[nodiscard]] std::vector<Site> all_sites(const std::vector<std::filesystem::path>& dirs);
 
-/// Returns the site in the file `word`, relative to `folder`, if `word` has a '/' or ends with
-/// .yaml; fails as read_file() does. Otherwise returns the site of this name as require_site()
-/// does.
-[[nodiscard]] Result<Site> site_of_word(const std::string& word,
-                                        const std::filesystem::path& folder,
-                                        const std::vector<std::filesystem::path>& dirs);
+/// Returns a site by its name, as require_site() does. If `name_or_file` has a '/' or ends with
+/// .yaml, returns the site in this file, relative to `folder`; fails as read_file() does.
+[[nodiscard]] Result<Site> site_of_name_or_file(const std::string& name_or_file,
+                                                const std::filesystem::path& folder,
+                                                const std::vector<std::filesystem::path>& dirs);
 
 /// Returns the site in the text of a file. source: the file's path; the site's name is the file's
 /// name without .yaml. If the text is not valid YAML, returns a site without facts and with
@@ -63,13 +62,13 @@ struct Site {
 [[nodiscard]] std::vector<RestServer> servers_of_site(
     std::string_view name, const std::vector<std::filesystem::path>& dirs, const Env& env);
 
-/// Returns the first site with a `clusters` entry that matches cluster_name; nullopt if there is
-/// none, or if cluster_name is empty. Skips files that cannot be read. Adds warnings to `problems`:
-/// the folders that cannot be searched, and the problems of the user's site files that were read
-/// before the site was found.
-[[nodiscard]] std::optional<std::string> match_site(std::string_view cluster_name,
-                                                    const std::vector<std::filesystem::path>& dirs,
-                                                    std::vector<Diagnostic>& problems);
+/// Returns the name of the first site with a `clusters` entry that matches cluster_name; nullopt if
+/// there is none, or if cluster_name is empty. Skips files that cannot be read. Adds warnings to
+/// `problems`: the folders that cannot be searched, and the problems of the user's site files that
+/// were read before the site was found.
+[[nodiscard]] std::optional<std::string> site_name_of_cluster(
+    std::string_view cluster_name, const std::vector<std::filesystem::path>& dirs,
+    std::vector<Diagnostic>& problems);
 
 /// Applies the site's defaults to builder, after all stronger layers, and returns the site. The
 /// defaults of the job's partition override the site's other defaults. A default is ignored if the

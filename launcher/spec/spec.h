@@ -287,7 +287,8 @@ struct JobSpec {
   Origins origins;
 };
 
-/// The sign that a service is ready. Without http and tcp: all its ranks have joined.
+/// The condition under which a service is ready. Without http and tcp, a service is ready when all
+/// its ranks have joined.
 struct ReadySpec {
   std::optional<std::string> http;  ///< a GET of this path at the service's port gets status 200
   bool tcp = false;                 ///< the service's port accepts connections
@@ -297,7 +298,7 @@ struct ReadySpec {
 /// One of several programs of a job.
 struct ComponentSpec {
   std::string name;
-  bool is_service = false;  ///< ended once all components that are not services are done
+  bool is_service = false;  ///< the job ends it once all components that are no services are done
   std::optional<ReadySpec> ready;
   std::optional<std::int64_t> retry_max;
   std::vector<std::string> after;  ///< names of components

@@ -219,8 +219,9 @@ void SpecBuilder::apply_at(const YamlDocument& document, YamlId id, std::string_
   key.line = 1;
   key.column = 1 - source.column_shift;  // the start of the argument
   key.text = last_name(path);
-  unknown_key(layer, key, dot == std::string_view::npos ? "" : std::string(path.substr(0, dot)),
-              std::string(path));
+  report_unknown_key(layer, key,
+                     dot == std::string_view::npos ? "" : std::string(path.substr(0, dot)),
+                     std::string(path));
 }
 
 std::optional<std::pair<std::string, Origin>> SpecBuilder::take_base() {
@@ -257,7 +258,7 @@ void SpecBuilder::walk_section(const Layer& layer, const YamlNode& map,
         set_section(layer, *value, path);
       }
     } else {
-      unknown_key(layer, *key, section, path);
+      report_unknown_key(layer, *key, section, path);
     }
   }
 }
@@ -299,8 +300,8 @@ void SpecBuilder::set_key(const Layer& layer, const KeyRow& row, const YamlNode&
   set_value(*this, layer.document, layer.source, row, value);
 }
 
-void SpecBuilder::unknown_key(const Layer& layer, const YamlNode& key, const std::string& section,
-                              const std::string& path) {
+void SpecBuilder::report_unknown_key(const Layer& layer, const YamlNode& key,
+                                     const std::string& section, const std::string& path) {
   std::string hint;
   const auto names = names_in_section(section);
   const auto other = key_of_other_word(key.text);
@@ -318,7 +319,7 @@ void SpecBuilder::unknown_key(const Layer& layer, const YamlNode& key, const std
   }
   if (find_key(path) != nullptr || is_section(path))
     hint = "; in a file keys are nested: {section: {key: value}}";
-  if (const auto instead = instead_of_key(key.text); section.empty() && !instead.empty())
+  if (const auto instead = replacement_for_key(key.text); section.empty() && !instead.empty())
     hint = fmt::format("; write `{}`", instead);
   if (key.text == "<<") hint = "; merge keys are not part of YAML 1.2";
   error(layer, key, path,
@@ -339,7 +340,7 @@ Result<std::string> checked_amount(Format format, std::string value) {
                     printable(value));
       return value;
     }
-    case Format::kTime: {
+    case Format::kTimeLimit: {
       const auto seconds = parse_time_limit(value);
       if (!seconds) return tl::unexpected(seconds.error());
       return *seconds ? format_time_limit(**seconds) : "UNLIMITED";
@@ -348,7 +349,7 @@ Result<std::string> checked_amount(Format format, std::string value) {
       DLRUN_TRY_ASSIGN(const auto seconds, parse_duration(value));
       return fmt::format("{}", seconds);
     }
-    case Format::kHosts:
+    case Format::kNodeList:
       DLRUN_TRY(check_hostlist(value));
       return value;
     case Format::kMemory:
@@ -434,19 +435,19 @@ Result<std::string> SpecBuilder::checked_text(const Layer& layer, const KeyRow& 
       return absolute_path(value, layer.source.base_dir, env_);
     case Format::kPathPattern: {
       warn_of_dollar(value);
-      auto path = absolute_path(value, percent_escaped(layer.source.base_dir), env_);
+      auto path = absolute_path(value, escaped_for_sbatch_pattern(layer.source.base_dir), env_);
       if (path && path->find('\\') != std::string::npos)
         return fail(Errc::kInvalid, "Slurm cannot express a '\\' in this path");
       return path;
     }
-    case Format::kInside:
+    case Format::kContainerPath:
       if (value[0] == '/') return value;
       return fail(Errc::kInvalid, "'{}' is a path inside the container and must start with '/'",
                   printable(value));
     case Format::kCount:
-    case Format::kTime:
+    case Format::kTimeLimit:
     case Format::kDuration:
-    case Format::kHosts:
+    case Format::kNodeList:
     case Format::kMemory:
     case Format::kInterval:
       return checked_amount(row.format, std::move(value));

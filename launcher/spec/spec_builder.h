@@ -76,8 +76,8 @@ class SpecBuilder {
   void set_section(const Layer& layer, const YamlNode& value, const std::string& section);
   void set_key(const Layer& layer, const KeyRow& row, const YamlNode& value,
                const std::string& path);
-  void unknown_key(const Layer& layer, const YamlNode& key, const std::string& section,
-                   const std::string& path);
+  void report_unknown_key(const Layer& layer, const YamlNode& key, const std::string& section,
+                          const std::string& path);
 
   /// Returns the map's keys and values. Reports and omits malformed and repeated keys.
   [[nodiscard]] std::vector<std::pair<const YamlNode*, const YamlNode*>> entries(

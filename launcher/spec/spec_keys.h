@@ -18,24 +18,25 @@ namespace dlrun {
 
 /// How the text of a value is checked and changed, beyond the type of its field.
 enum class Format {
-  kText,          ///< one line without control characters
-  kLines,         ///< any text without NUL: shell lines, words of a command, values of variables
-  kSlug,          ///< [A-Za-z0-9._-], at most 64, starting with a letter, digit or _
-  kChoice,        ///< one of `choices`
-  kPath,          ///< a path, made absolute from SpecSource::base_dir; a leading ~ is $HOME
-  kMaybePath,     ///< a path if it has a '/', else a name
-  kImage,         ///< a path if it starts with /, ./, ../ or ~/, else an image in a registry
-  kPathPattern,   ///< a path in which % starts one of Slurm's patterns
-  kInside,        ///< an absolute path inside the container
-  kTime,          ///< a time limit
-  kDuration,      ///< a length of time: 90 (seconds), 120s, 2m
-  kMemory,        ///< a memory size in Slurm's units
-  kInterval,      ///< 500 steps, 1 epoch
-  kCount,         ///< a whole number from 1 to 1000000000
-  kHosts,         ///< Slurm's node list: n[1-3],n7
-  kTextOrSwitch,  ///< true: the bare option; otherwise the option with this value
+  kText,           ///< one line without control characters
+  kLines,          ///< any text without NUL: shell lines, words of a command, values of variables
+  kSlug,           ///< [A-Za-z0-9._-], at most 64, starting with a letter, digit or _
+  kChoice,         ///< one of `choices`
+  kPath,           ///< a path, made absolute from SpecSource::base_dir; a leading ~ is $HOME
+  kMaybePath,      ///< a path if it has a '/', else a name
+  kImage,          ///< a path if it starts with /, ./, ../ or ~/, else an image in a registry
+  kPathPattern,    ///< a path in which % starts one of Slurm's patterns
+  kContainerPath,  ///< an absolute path inside the container
+  kTimeLimit,      ///< a time limit
+  kDuration,       ///< a length of time: 90 (seconds), 120s, 2m
+  kMemory,         ///< a memory size in Slurm's units
+  kInterval,       ///< 500 steps, 1 epoch
+  kCount,          ///< a whole number from 1 to 1000000000
+  kNodeList,       ///< Slurm's node list: n[1-3],n7
+  kTextOrSwitch,   ///< true: the bare option; otherwise the option with this value
 };
 
+/// A function that returns the member of a spec that a key sets.
 template <typename T>
 using Access = T& (*)(JobSpec&);
 

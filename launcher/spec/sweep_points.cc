@@ -14,9 +14,9 @@ namespace {
 /// Draws random numbers that are the same with every standard library. The standard defines the
 /// sequence of std::mt19937_64, but not the algorithms of the distributions; these are implemented
 /// here.
-class Draw {
+class RandomNumbers {
  public:
-  explicit Draw(std::uint64_t seed) : engine_(seed) {}
+  explicit RandomNumbers(std::uint64_t seed) : engine_(seed) {}
 
   /// Returns a number from 0 to count - 1, each with the same probability. Rejects draws from the
   /// end of the engine's range, which would otherwise favour small numbers.
@@ -37,14 +37,14 @@ class Draw {
 
 /// Draws a whole number, or a number with six significant digits, so that people can read and type
 /// it. Keeps all digits if the rounded number would be outside the range.
-[[nodiscard]] std::string draw_number(Draw& draw, const SweptRange& range) {
+[[nodiscard]] std::string draw_number(RandomNumbers& numbers, const SweptRange& range) {
   if (range.is_whole && !range.is_log) {
     const auto min = static_cast<std::int64_t>(range.min),
                max = static_cast<std::int64_t>(range.max);
     return std::to_string(
-        min + static_cast<std::int64_t>(draw.index(static_cast<std::uint64_t>(max - min) + 1)));
+        min + static_cast<std::int64_t>(numbers.index(static_cast<std::uint64_t>(max - min) + 1)));
   }
-  const double at = draw.fraction();
+  const double at = numbers.fraction();
   const double number =
       range.is_log
           ? std::exp(std::log(range.min) + at * (std::log(range.max) - std::log(range.min)))
@@ -69,14 +69,15 @@ class Draw {
 }
 
 [[nodiscard]] std::vector<SweepPoint> random_combinations(const SweepSpec& sweep,
-                                                          std::uint64_t count, Draw& draw) {
+                                                          std::uint64_t count,
+                                                          RandomNumbers& numbers) {
   // Floyd's algorithm: draws `count` different indexes out of `all` without a list of all indexes;
   // each set has the same probability.
   const std::uint64_t all = count_possible_points(sweep);
   std::set<std::uint64_t> taken;
   std::vector<SweepPoint> points;
   for (std::uint64_t last = all - count; last < all; ++last) {
-    std::uint64_t index = draw.index(last + 1);
+    std::uint64_t index = numbers.index(last + 1);
     if (!taken.insert(index).second) taken.insert(index = last);
     points.push_back(combination(sweep, index));
   }
@@ -84,7 +85,7 @@ class Draw {
 }
 
 [[nodiscard]] std::vector<SweepPoint> random_points(const SweepSpec& sweep, std::uint64_t count,
-                                                    Draw& draw) {
+                                                    RandomNumbers& numbers) {
   std::set<std::string> taken;
   std::vector<SweepPoint> points;
   const std::uint64_t tries = 20 * count + 100;
@@ -92,9 +93,9 @@ class Draw {
     SweepPoint point;
     for (const SweptKey& key : sweep.parameters) {
       if (key.range) {
-        point.push_back({key.key, draw_number(draw, *key.range), key.where});
+        point.push_back({key.key, draw_number(numbers, *key.range), key.where});
       } else {
-        point.push_back(key.values[draw.index(key.values.size())]);
+        point.push_back(key.values[numbers.index(key.values.size())]);
       }
     }
     if (taken.insert(describe(point)).second) points.push_back(std::move(point));
@@ -135,11 +136,12 @@ std::vector<SweepPoint> sweep_points(const SweepSpec& sweep) {
   if (!sweep.points.empty()) return sweep.points;
   if (sweep.is_search()) return {sample_point(sweep)};
   if (sweep.random) {
-    Draw draw(static_cast<std::uint64_t>(sweep.seed.value_or(1)));
+    RandomNumbers numbers(static_cast<std::uint64_t>(sweep.seed.value_or(1)));
     const auto count = static_cast<std::uint64_t>(*sweep.random);
     const bool has_range = std::any_of(sweep.parameters.begin(), sweep.parameters.end(),
                                        [](const SweptKey& key) { return key.range.has_value(); });
-    return has_range ? random_points(sweep, count, draw) : random_combinations(sweep, count, draw);
+    return has_range ? random_points(sweep, count, numbers)
+                     : random_combinations(sweep, count, numbers);
   }
   std::vector<SweepPoint> points;
   const std::uint64_t all = count_possible_points(sweep);

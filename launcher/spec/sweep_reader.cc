@@ -42,7 +42,7 @@ namespace {
 
 }  // namespace
 
-std::string why_not_swept(std::string_view path) {
+std::string why_not_sweepable(std::string_view path) {
   using Reason = std::pair<std::string_view, std::string_view>;
   constexpr std::array<Reason, 12> kNotSwept{{
       {"name", "all points of a sweep have one name"},
@@ -65,7 +65,7 @@ std::string why_not_swept(std::string_view path) {
         "'{}' is a section of the spec: write a key of the section, or choose another name for "
         "your own parameter",
         path);
-  if (row == nullptr) return no_such_key(path);
+  if (row == nullptr) return no_such_key_message(path);
   if (!row->is_supported()) return fmt::format("{} is not supported yet", path);
   if (path.starts_with("sweep.")) return "a sweep cannot sweep over itself";
   if (path.starts_with("notify.") || path.starts_with("track."))
@@ -87,7 +87,7 @@ void SweepReader::refuse(const YamlNode& at, std::string_view why) const {
 }
 
 bool SweepReader::accept_key(const YamlNode& name) const {
-  const std::string why = why_not_swept(name.text);
+  const std::string why = why_not_sweepable(name.text);
   if (!why.empty()) refuse(name, why);
   return why.empty();
 }

@@ -13,7 +13,7 @@ namespace dlrun {
 
 /// Returns the reason why a sweep cannot set this key; empty if a sweep can. A sweep can set an
 /// entry of a map with arbitrary names ("environment.vars.X"), but not the whole map.
-[[nodiscard]] std::string why_not_swept(std::string_view path);
+[[nodiscard]] std::string why_not_sweepable(std::string_view path);
 
 /// Reads a sweep's keys and values. The functions report problems to builder, and then return
 /// nullopt.

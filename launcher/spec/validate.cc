@@ -41,7 +41,7 @@ std::vector<Diagnostic> Validator::run() && {
   check_exclusive_keys();
   if (has("components"_key)) {
     check_components();
-    return std::move(found_);
+    return std::move(findings_);
   }
   if (has("hetjob"_key))
     error("hetjob"_key, "hetjob: components is missing; set it to the programs of the job");
@@ -69,17 +69,18 @@ std::vector<Diagnostic> Validator::run() && {
   check_data();
   check_sweep();
   check_submit();
-  return std::move(found_);
+  return std::move(findings_);
 }
 
-void Validator::add(Diagnostic::Severity severity, std::string_view key, std::string message) {
+void Validator::add_finding(Diagnostic::Severity severity, std::string_view key,
+                            std::string message) {
   if (refused_.contains(key)) return;
   const auto origin = spec_.origins.find(key);
-  found_.push_back({severity,
-                    origin != spec_.origins.end() ? origin->second : fallback_,
-                    std::move(message),
-                    {},
-                    std::string(key)});
+  findings_.push_back({severity,
+                       origin != spec_.origins.end() ? origin->second : fallback_origin_,
+                       std::move(message),
+                       {},
+                       std::string(key)});
 }
 
 void Validator::check_exclusive_keys() {
@@ -276,11 +277,12 @@ void Validator::check_sweep() {
     if (!key.range || spec_.sweep.random || spec_.sweep.is_search()) continue;
     is_endless = true;
     if (!refused_.contains("sweep.random"_key))
-      found_.push_back({Diagnostic::Severity::kError, key.where,
-                        fmt::format("sweep.parameters: '{}' has a range; set sweep.random to the "
-                                    "number of points to draw, or give a list",
-                                    key.key),
-                        ""});
+      findings_.push_back(
+          {Diagnostic::Severity::kError, key.where,
+           fmt::format("sweep.parameters: '{}' has a range; set sweep.random to the "
+                       "number of points to draw, or give a list",
+                       key.key),
+           ""});
   }
   if (is_endless) return;
   const std::uint64_t all = count_possible_points(spec_.sweep);
@@ -366,10 +368,10 @@ void Validator::check_pack() {
 void Validator::check_swept_trainer_keys() {
   if (runs_trainer(loaded_) || sweeps_over(spec_.sweep, "launch.preset"_key)) return;
   std::set<std::string> reported;
-  const auto check = [&](const std::string& key, const Origin& where) {
+  const auto refuse_trainer_key = [&](const std::string& key, const Origin& where) {
     if (!key.starts_with("train.") || !reported.insert(key).second) return;
     const std::string name = key.substr(key.rfind('.') + 1);
-    found_.push_back(
+    findings_.push_back(
         {Diagnostic::Severity::kError, where,
          fmt::format("the sweep's key '{0}' is for the preset 'trainer', but the preset is '{1}', "
                      "so all points would be the same; sweep over '{2}' and write {{{2}}} in "
@@ -377,9 +379,9 @@ void Validator::check_swept_trainer_keys() {
                      key, preset_.name, name),
          ""});
   };
-  for (const SweptKey& key : spec_.sweep.parameters) check(key.key, key.where);
+  for (const SweptKey& key : spec_.sweep.parameters) refuse_trainer_key(key.key, key.where);
   for (const SweepPoint& point : spec_.sweep.points) {
-    for (const SweptValue& value : point) check(value.key, value.where);
+    for (const SweptValue& value : point) refuse_trainer_key(value.key, value.where);
   }
 }
 

@@ -35,7 +35,9 @@ constexpr std::array<std::string_view, 18> kRefusedStepOptions{
   });
 }
 
-[[nodiscard]] std::string names_of(const JobSpec& spec, const std::vector<std::size_t>& indices) {
+/// Returns the names of components for a message: "'server' and 'client'".
+[[nodiscard]] std::string quoted_names_of(const JobSpec& spec,
+                                          const std::vector<std::size_t>& indices) {
   std::vector<std::string> names;
   for (const std::size_t index : indices)
     names.push_back(fmt::format("'{}'", spec.components[index].name));
@@ -44,18 +46,18 @@ constexpr std::array<std::string_view, 18> kRefusedStepOptions{
 
 }  // namespace
 
-void Validator::add_of_component(Diagnostic::Severity severity, std::size_t index,
-                                 std::string_view key, std::string_view message) {
+void Validator::add_component_finding(Diagnostic::Severity severity, std::size_t index,
+                                      std::string_view key, std::string_view message) {
   const ComponentSpec& component = spec_.components[index];
   const Origins& origins = component.own.origins;
   auto origin = origins.find(key);
   if (origin == origins.end()) origin = origins.find(fmt::format("component.{}", key));
   if (origin == origins.end()) origin = origins.find("component");
-  found_.push_back({severity,
-                    origin == origins.end() ? fallback_ : origin->second,
-                    fmt::format("component '{}': {}", component.name, message),
-                    {},
-                    "components"_key});
+  findings_.push_back({severity,
+                       origin == origins.end() ? fallback_origin_ : origin->second,
+                       fmt::format("component '{}': {}", component.name, message),
+                       {},
+                       "components"_key});
 }
 
 void Validator::check_components() {
@@ -137,8 +139,8 @@ void Validator::check_keys_and_role(std::size_t index, const LoadedSpec& single)
         index, "resources.nodes"_key,
         fmt::format("nodes is {}; a component needs one number of nodes", format_nodes(*nodes)));
   if (!single.spec.resources.cpus_per_task)
-    add_of_component(Diagnostic::Severity::kWarning, index, "cpus_per_task",
-                     "cpus_per_task is not given: each of its ranks has one CPU");
+    add_component_finding(Diagnostic::Severity::kWarning, index, "cpus_per_task",
+                          "cpus_per_task is not given: each of its ranks has one CPU");
   if (component.is_service) return;
   if (component.ready && (component.ready->http || component.ready->tcp))
     refuse_component(index, "ready",
@@ -165,7 +167,7 @@ void Validator::check_command_and_port(std::size_t index, const LoadedSpec& sing
         "or take the address of a service from DLRUN_COMPONENT_NAME_ADDR");
   const bool checks_port = component.ready && (component.ready->http || component.ready->tcp);
   if (component.is_service && checks_port && !has_field && !has_port_field(single.preset.words))
-    add_of_component(
+    add_component_finding(
         Diagnostic::Severity::kWarning, index, "ready",
         fmt::format("ready checks the port that dlrun reserves, but launch.command does not "
                     "contain {{port}}; the program must take the port from DLRUN_COMPONENT_{}_ADDR",
@@ -301,7 +303,7 @@ void Validator::check_nodelist_of_components(const ComponentLayout& layout) {
 
 void Validator::check_shared_nodes(const std::vector<LoadedSpec>& specs, const NodeGroup& group) {
   if (group.components.size() < 2) return;
-  const std::string names = names_of(spec_, group.components);
+  const std::string names = quoted_names_of(spec_, group.components);
   for (const std::size_t member : group.components) {
     if (!request_of(specs[member].spec).mem_mib)
       refuse_component(member, "mem",
@@ -339,7 +341,7 @@ void Validator::check_shared_nodes(const std::vector<LoadedSpec>& specs, const N
 
 void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
   std::set<std::pair<std::string, std::string>> seen;
-  for (const Diagnostic& one : found_) seen.emplace(describe(one.where), one.message);
+  for (const Diagnostic& one : findings_) seen.emplace(describe(one.where), one.message);
   const auto take = [&](std::vector<Diagnostic> found, std::string_view prefix) {
     for (Diagnostic& one : found) {
       // A warning about a key of `train` says that the component does not use the key. The
@@ -348,14 +350,14 @@ void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
       if (is_of_trainer && runs_trainer(loaded_)) continue;
       if (!seen.emplace(describe(one.where), one.message).second) continue;
       one.message.insert(0, prefix);
-      found_.push_back(std::move(one));
+      findings_.push_back(std::move(one));
     }
   };
   for (std::size_t i = 0; i < specs.size(); ++i) {
     Validator single(specs[i], refused_);
     const Origins& own = spec_.components[i].own.origins;
     if (const auto place = own.find("component"); place != own.end())
-      single.fallback_ = place->second;
+      single.fallback_origin_ = place->second;
     single.check_exclusive_keys();
     single.check_ntasks();
     single.check_gpus();
@@ -365,7 +367,7 @@ void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
     single.check_preset();
     single.check_data();
     single.warn_of_secret_variables();
-    take(std::move(single.found_), fmt::format("component '{}': ", spec_.components[i].name));
+    take(std::move(single.findings_), fmt::format("component '{}': ", spec_.components[i].name));
   }
   // The checks of restarts and of nodes are about the whole job. Some of them ask whether the job
   // has GPUs, so a component with GPUs stands for the job.
@@ -375,7 +377,7 @@ void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
   any.spec.health = spec_.health;
   Validator whole(any, refused_);
   whole.check_retry_and_health();
-  take(std::move(whole.found_), "");
+  take(std::move(whole.findings_), "");
   check_environment(std::all_of(specs.begin(), specs.end(), [](const LoadedSpec& job) {
     return container_runtime(job.spec, job.site) != "none";
   }));
@@ -388,7 +390,7 @@ void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
                                         });
   Validator profiled(*largest, refused_);
   profiled.check_profile();
-  take(std::move(profiled.found_), "");
+  take(std::move(profiled.findings_), "");
 }
 
 }  // namespace dlrun

@@ -52,7 +52,7 @@ void Validator::check_node_disk() {
                                             });
                        });
   };
-  const auto check = [&](const std::string& key, std::string_view path) {
+  const auto warn_unless_mounted = [&](const std::string& key, std::string_view path) {
     const auto variable = path.substr(1, path.find('/') - 1);
     if (is_mounted(variable)) return;
     warn(key,
@@ -62,9 +62,9 @@ void Validator::check_node_disk() {
                      key, variable, variable));
   };
   for (std::size_t i = 0; i < spec_.stage.size(); ++i)
-    check(fmt::format("stage[{}]", i), spec_.stage[i].to);
+    warn_unless_mounted(fmt::format("stage[{}]", i), spec_.stage[i].to);
   for (std::size_t i = 0; i < spec_.outputs.size(); ++i)
-    check(fmt::format("outputs[{}]", i), spec_.outputs[i].from);
+    warn_unless_mounted(fmt::format("outputs[{}]", i), spec_.outputs[i].from);
 }
 
 }  // namespace dlrun

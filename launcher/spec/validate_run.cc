@@ -59,8 +59,8 @@ void Validator::check_container() {
              runtime));
   }
   for (const ContainerProblem& problem : backend->problems(c)) {
-    add(problem.is_warning ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError,
-        problem.key, problem.message);
+    add_finding(problem.is_warning ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError,
+                problem.key, problem.message);
   }
 }
 

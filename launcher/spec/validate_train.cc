@@ -89,7 +89,7 @@ void Validator::check_launch() {
     }
   }
   check_train_backend();
-  check_optimization();
+  check_trainer_settings();
   check_train_data();
   check_patches_and_augment();
   if (preset_.is_trainer && !spec_.train.downloads.empty()) check_train_downloads();
@@ -113,7 +113,7 @@ void Validator::check_train_backend() {
   }
 }
 
-void Validator::check_optimization() {
+void Validator::check_trainer_settings() {
   if (!spec_.train.layers.empty() && (spec_.train.model || !spec_.train.hidden.empty())) {
     error("train.layers"_key,
           "train.layers describes the whole network; remove train.model and train.hidden");

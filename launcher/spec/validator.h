@@ -29,12 +29,12 @@ class Validator {
 
  private:
   void error(std::string_view key, std::string message) {
-    add(Diagnostic::Severity::kError, key, std::move(message));
+    add_finding(Diagnostic::Severity::kError, key, std::move(message));
   }
   void warn(std::string_view key, std::string message) {
-    add(Diagnostic::Severity::kWarning, key, std::move(message));
+    add_finding(Diagnostic::Severity::kWarning, key, std::move(message));
   }
-  void add(Diagnostic::Severity severity, std::string_view key, std::string message);
+  void add_finding(Diagnostic::Severity severity, std::string_view key, std::string message);
   /// Returns true if the spec sets the key, even if its value was refused.
   [[nodiscard]] bool has(std::string_view key) const {
     return spec_.origins.contains(key) || refused_.contains(key);
@@ -93,10 +93,10 @@ class Validator {
   /// job that need the components' values.
   void check_each_component(const std::vector<LoadedSpec>& specs);
   /// Adds a finding about a component's key, such as "after".
-  void add_of_component(Diagnostic::Severity severity, std::size_t index, std::string_view key,
-                        std::string_view message);
+  void add_component_finding(Diagnostic::Severity severity, std::size_t index, std::string_view key,
+                             std::string_view message);
   void refuse_component(std::size_t index, std::string_view key, std::string_view message) {
-    add_of_component(Diagnostic::Severity::kError, index, key, message);
+    add_component_finding(Diagnostic::Severity::kError, index, key, message);
   }
 
   // validate_run.cc: container, environment, agent, retry, health, profile, notify and track
@@ -136,8 +136,9 @@ class Validator {
   void check_preset();
   void check_launch();
   void check_train_backend();
-  /// Checks the keys of the network, the optimizer, the precision and CUDA graphs.
-  void check_optimization();
+  /// Checks the keys of the network, the optimizer, the precision and CUDA graphs, and
+  /// checkpoint.resume.
+  void check_trainer_settings();
   void check_train_data();
   /// Checks the dataset `patches` and train.augment.
   void check_patches_and_augment();
@@ -150,8 +151,8 @@ class Validator {
   const std::string& file_;
   const std::set<std::string, std::less<>>& refused_;
   /// The place of findings about keys that the spec does not set.
-  Origin fallback_{Origin::Kind::kFile, file_, 0, 0};
-  std::vector<Diagnostic> found_;
+  Origin fallback_origin_{Origin::Kind::kFile, file_, 0, 0};
+  std::vector<Diagnostic> findings_;
 };
 
 }  // namespace dlrun

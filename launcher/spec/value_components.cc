@@ -46,7 +46,7 @@ struct FlowValue {
 
 [[nodiscard]] std::string flow_names(const std::vector<std::string>& names) {
   std::string text = "[";
-  for (const std::string& name : names) text += (text.size() == 1 ? "" : ", ") + yaml_string(name);
+  for (const std::string& name : names) text += (text.size() == 1 ? "" : ", ") + quoted_yaml(name);
   return text + "]";
 }
 
@@ -83,7 +83,7 @@ struct FlowValue {
 
 /// Returns all values that a component gives. The component's name comes first.
 [[nodiscard]] std::vector<FlowValue> all_values(const ComponentSpec& component) {
-  std::vector<FlowValue> values{{{"name"}, yaml_string(component.name), "component.name"}};
+  std::vector<FlowValue> values{{{"name"}, quoted_yaml(component.name), "component.name"}};
   const auto add = [&](std::vector<std::string> names, std::string yaml) {
     std::string path = "component." + names.front();
     values.push_back({std::move(names), std::move(yaml), std::move(path)});
@@ -92,19 +92,19 @@ struct FlowValue {
   for (FlowValue& value : values_of_spec_keys(component)) values.push_back(std::move(value));
   if (component.ready) {
     const ReadySpec& ready = *component.ready;
-    if (ready.http) add({"ready", "http"}, yaml_string(*ready.http));
+    if (ready.http) add({"ready", "http"}, quoted_yaml(*ready.http));
     if (ready.tcp) add({"ready", "tcp"}, "true");
     if (ready.timeout_s) add({"ready", "timeout"}, fmt::format("{}", *ready.timeout_s));
   }
   if (component.retry_max) add({"retry", "max"}, fmt::format("{}", *component.retry_max));
   if (!component.after.empty()) add({"after"}, flow_names(component.after));
-  if (!component.shares.empty()) add({"shares"}, yaml_string(component.shares));
+  if (!component.shares.empty()) add({"shares"}, quoted_yaml(component.shares));
   return values;
 }
 
 }  // namespace
 
-std::vector<EffectiveValue> values_of_component(const ComponentSpec& component) {
+std::vector<EffectiveValue> own_values_of_component(const ComponentSpec& component) {
   std::vector<EffectiveValue> values;
   const Origins& origins = component.own.origins;
   for (const FlowValue& value : all_values(component)) {
@@ -118,7 +118,7 @@ std::vector<EffectiveValue> values_of_component(const ComponentSpec& component) 
 using Components = ValueType<std::vector<ComponentSpec>>;
 
 void Components::set(const ValueReader& in, Access<std::vector<ComponentSpec>> member) {
-  if (auto components = ComponentReader{in.builder, in.layer, in.row}.components(in.node))
+  if (auto components = ComponentReader{in.builder, in.layer, in.row}.read_components(in.node))
     in.put(member, Result<std::vector<ComponentSpec>>(std::move(*components)));
 }
 

@@ -48,7 +48,7 @@ MaybeText StageList::yaml(const std::vector<StagedData>& value) {
   std::string all = "[";
   for (const StagedData& one : value) {
     all += fmt::format("{}{{\"from\": {}, \"to\": {}{}}}", all.size() == 1 ? "" : ", ",
-                       yaml_string(one.from), yaml_string(one.to),
+                       quoted_yaml(one.from), quoted_yaml(one.to),
                        one.unpack ? ", \"unpack\": true" : "");
   }
   return all + "]";
@@ -84,7 +84,7 @@ MaybeText OutputList::yaml(const std::vector<OutputCopy>& value) {
   std::string all = "[";
   for (const OutputCopy& one : value) {
     all += fmt::format("{}{{\"from\": {}, \"to\": {}{}{}}}", all.size() == 1 ? "" : ", ",
-                       yaml_string(one.from), yaml_string(one.to), time("every", one.every_s),
+                       quoted_yaml(one.from), quoted_yaml(one.to), time("every", one.every_s),
                        time("limit", one.limit_s));
   }
   return all + "]";

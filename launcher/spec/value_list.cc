@@ -27,7 +27,7 @@ template <typename Item, typename Write>
 }
 
 [[nodiscard]] std::string flow_words(const std::vector<std::string>& words) {
-  return flow_list(words, yaml_string).value_or("[]");
+  return flow_list(words, quoted_yaml).value_or("[]");
 }
 
 [[nodiscard]] ValueJson list_of(ValueJson item) {
@@ -90,7 +90,7 @@ MaybeText TextList::option_text(const std::vector<std::string>& value) {
 }
 
 MaybeText TextList::yaml(const std::vector<std::string>& value) {
-  return flow_list(value, yaml_string);
+  return flow_list(value, quoted_yaml);
 }
 
 // Mounts
@@ -123,7 +123,7 @@ std::string Mounts::description(const KeyRow&) {
 MaybeText Mounts::yaml(const std::vector<Mount>& value) {
   return flow_list(value, [](const Mount& mount) {
     return fmt::format("{{\"source\": {}, \"target\": {}, \"flags\": {}}}",
-                       yaml_string(mount.source), yaml_string(mount.target),
+                       quoted_yaml(mount.source), quoted_yaml(mount.target),
                        flow_words(mount.flags));
   });
 }
@@ -153,9 +153,9 @@ std::string Secrets::description(const KeyRow&) {
 
 MaybeText Secrets::yaml(const std::vector<SecretSource>& value) {
   return flow_list(value, [](const SecretSource& secret) {
-    return secret.file.empty() ? yaml_string(secret.name)
+    return secret.file.empty() ? quoted_yaml(secret.name)
                                : fmt::format("{{\"name\": {}, \"file\": {}}}",
-                                             yaml_string(secret.name), yaml_string(secret.file));
+                                             quoted_yaml(secret.name), quoted_yaml(secret.file));
   });
 }
 
@@ -187,8 +187,8 @@ std::string Downloads::description(const KeyRow&) {
 
 MaybeText Downloads::yaml(const std::vector<Download>& value) {
   return flow_list(value, [](const Download& one) {
-    return fmt::format("{{\"url\": {}, \"sha256\": {}, \"file\": {}{}}}", yaml_string(one.url),
-                       yaml_string(one.sha256), yaml_string(one.file),
+    return fmt::format("{{\"url\": {}, \"sha256\": {}, \"file\": {}{}}}", quoted_yaml(one.url),
+                       quoted_yaml(one.sha256), quoted_yaml(one.file),
                        one.bytes ? fmt::format(", \"bytes\": {}", *one.bytes) : "");
   });
 }
@@ -232,8 +232,8 @@ std::string Checks::description(const KeyRow& /*row*/) {
 
 MaybeText Checks::yaml(const std::vector<PreflightCheck>& value) {
   return flow_list(value, [](const PreflightCheck& check) {
-    return check.line.empty() ? yaml_string(check.name)
-                              : fmt::format("{{\"run\": {}}}", yaml_string(check.line));
+    return check.line.empty() ? quoted_yaml(check.name)
+                              : fmt::format("{{\"run\": {}}}", quoted_yaml(check.line));
   });
 }
 
@@ -279,7 +279,7 @@ MaybeText SweptKeys::yaml(const std::vector<SweptKey>& value) {
   if (value.empty()) return std::nullopt;
   std::string text = "{";
   for (const SweptKey& key : value) {
-    text += fmt::format("{}{}: ", text.size() == 1 ? "" : ", ", yaml_string(key.key));
+    text += fmt::format("{}{}: ", text.size() == 1 ? "" : ", ", quoted_yaml(key.key));
     text +=
         key.range
             ? fmt::format("{{min: {}, max: {}, log: {}}}", range_limit(key, key.range->min),
@@ -310,7 +310,7 @@ MaybeText Points::yaml(const std::vector<SweepPoint>& value) {
   return flow_list(value, [](const SweepPoint& point) {
     std::string text = "{";
     for (const SweptValue& one : point)
-      text += fmt::format("{}{}: {}", text.size() == 1 ? "" : ", ", yaml_string(one.key), one.text);
+      text += fmt::format("{}{}: {}", text.size() == 1 ? "" : ", ", quoted_yaml(one.key), one.text);
     return text + "}";
   });
 }

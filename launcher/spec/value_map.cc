@@ -118,7 +118,8 @@ void refuse_entry(const ValueReader& in, std::string_view name, const YamlNode& 
                   std::string_view why) {
   // If somebody writes HF_TOKEN=VALUE in the place of a name, the message must not show the value.
   const std::string shown = shown_argument(name);
-  in.refuse_as(at, in.entry_key(name), fmt::format("{}: '{}' {}", in.row.path, shown, why));
+  in.refuse_with_message(at, in.entry_key(name),
+                         fmt::format("{}: '{}' {}", in.row.path, shown, why));
 }
 
 /// Reads an option from the node of its value. The option has no value if the node is null or true.
@@ -202,7 +203,7 @@ std::string Variables::description(const KeyRow&) {
 
 NamedValues Variables::entries(const NamedValues& value) {
   NamedValues entries;
-  for (const auto& [name, text] : value) entries.emplace_back(name, yaml_string(text));
+  for (const auto& [name, text] : value) entries.emplace_back(name, quoted_yaml(text));
   return entries;
 }
 
@@ -248,7 +249,7 @@ std::string Options::description(const KeyRow&) {
 NamedValues Options::entries(const std::vector<SlurmOption>& value) {
   NamedValues entries;
   for (const SlurmOption& option : value)
-    entries.emplace_back(option.name, option.value ? yaml_string(*option.value) : "true");
+    entries.emplace_back(option.name, option.value ? quoted_yaml(*option.value) : "true");
   return entries;
 }
 

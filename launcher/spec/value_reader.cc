@@ -16,10 +16,10 @@ void ValueReader::refuse_value(const YamlNode& at, const std::string& path,
     builder.refused_.emplace(path);
     return;
   }
-  refuse_as(at, path, fmt::format("{}: {}", path, why.message));
+  refuse_with_message(at, path, fmt::format("{}: {}", path, why.message));
 }
 
-Result<> ValueReader::check_range(double number, std::string_view text) const {
+Result<> ValueReader::check_limits(double number, std::string_view text) const {
   if ((row.min == 0 && row.max == 0) || (number >= row.min && number <= row.max)) return {};
   return fail(Errc::kInvalid, "{} is not between {} and {}", text, row.min, row.max);
 }

@@ -39,7 +39,7 @@ struct ValueReader {
   /// Reports why the value is refused. at: the node that is wrong; nullptr: the value's node.
   void refuse(const Error& why, const YamlNode* at = nullptr) const;
   /// Reports an error about a key or an entry. message: the complete text.
-  void refuse_as(const YamlNode& at, std::string_view path, std::string message) const {
+  void refuse_with_message(const YamlNode& at, std::string_view path, std::string message) const {
     builder.error(layer, at, path, std::move(message));
   }
   /// Reports why a value inside the node is refused. path: the value's key, or the map's key and
@@ -50,7 +50,7 @@ struct ValueReader {
     builder.warn(layer, at, std::move(message));
   }
   /// Fails with kInvalid if the number is outside the row's limits.
-  [[nodiscard]] Result<> check_range(double number, std::string_view text) const;
+  [[nodiscard]] Result<> check_limits(double number, std::string_view text) const;
 
   /// Sets the member, unless a stronger layer has decided the key. Reports the error if value has
   /// one.

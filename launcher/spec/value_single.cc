@@ -26,7 +26,7 @@ template <typename Number>
   for (const auto& [name, value] : in.entries()) {
     const auto text = in.scalar(*value, "a single value");
     if (name->text != "type" && name->text != "count") {
-      in.refuse_as(
+      in.refuse_with_message(
           *name, in.row.path,
           fmt::format("unknown key '{}' in {}; it has type and count", name->text, in.row.path));
     } else if (!text) {
@@ -71,9 +71,9 @@ std::string_view format_in_words(Format format) {
       return "name of an image in a registry, or a path if it starts with '/', './', '../' or '~/'";
     case Format::kPathPattern:
       return "path with Slurm's % patterns, relative to the folder of the file that contains it";
-    case Format::kInside:
+    case Format::kContainerPath:
       return "absolute path inside the container";
-    case Format::kTime:
+    case Format::kTimeLimit:
       return "time limit";
     case Format::kDuration:
       return "duration: seconds, or 90s, 10m, 1h30m, 2d";
@@ -83,7 +83,7 @@ std::string_view format_in_words(Format format) {
       return "interval: '500 steps' or '1 epoch'";
     case Format::kCount:
       return "whole number";
-    case Format::kHosts:
+    case Format::kNodeList:
       return "node list: n1,n[3-7]";
     case Format::kTextOrSwitch:
       return "true, false or text";
@@ -155,7 +155,7 @@ void Whole::set(const ValueReader& in, Access<std::optional<std::int64_t>> membe
   if (!number)
     return in.refuse(
         {Errc::kInvalid, fmt::format("expected a whole number, not '{}'", printable(*text))});
-  if (const auto fine = in.check_range(static_cast<double>(*number), *text); !fine)
+  if (const auto fine = in.check_limits(static_cast<double>(*number), *text); !fine)
     return in.refuse(fine.error());
   in.put(member, Result<std::int64_t>(*number));
 }
@@ -181,7 +181,7 @@ void Real::set(const ValueReader& in, Access<std::optional<double>> member) {
   if (!number)
     return in.refuse(
         {Errc::kInvalid, fmt::format("expected a number, not '{}'", printable(*text))});
-  if (const auto fine = in.check_range(*number, *text); !fine) return in.refuse(fine.error());
+  if (const auto fine = in.check_limits(*number, *text); !fine) return in.refuse(fine.error());
   in.put(member, Result<double>(*number));
 }
 

@@ -9,7 +9,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::int64_t kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
-constexpr std::int64_t kLongest = 3650 * kDay;
+constexpr std::int64_t kLongestTimeSeconds = 3650 * kDay;
 constexpr std::int64_t kMostNodes = 1'000'000, kMostGpus = 1'000'000;
 
 /// Parses at most 9 digits without a sign, so that sums of products cannot overflow.
@@ -79,7 +79,7 @@ Result<std::optional<std::int64_t>> parse_time_limit(std::string_view text) {
                 printable(text));
   if (*seconds <= 0)
     return fail(Errc::kInvalid, "'{}' is zero, which Slurm reads as no limit", printable(text));
-  if (*seconds > kLongest)
+  if (*seconds > kLongestTimeSeconds)
     return fail(Errc::kInvalid, "'{}' is more than ten years", printable(text));
   return seconds;
 }
@@ -97,7 +97,7 @@ Result<std::int64_t> parse_duration(std::string_view text) {
   if (!seconds)
     return fail(Errc::kInvalid, "'{}' is not a duration; write 90s, 10m, 1h30m or 2d",
                 printable(text));
-  if (*seconds > kLongest)
+  if (*seconds > kLongestTimeSeconds)
     return fail(Errc::kInvalid, "'{}' is more than ten years", printable(text));
   return *seconds;
 }

@@ -45,9 +45,9 @@ class MeteredText : public std::streambuf {
   /// Records that the parser has sent an event about this place.
   void record_event(YamlPlace where) {
     queued_ = 0;
-    last_ = where;
+    last_event_ = where;
   }
-  [[nodiscard]] YamlPlace place_of_last_event() const { return last_; }
+  [[nodiscard]] YamlPlace place_of_last_event() const { return last_event_; }
 
  protected:
   std::streamsize xsgetn(char* to, std::streamsize count) override {
@@ -56,14 +56,15 @@ class MeteredText : public std::streambuf {
         std::count_if(to, to + given, [](char c) { return c == '[' || c == '{' || c == ','; }));
     if (queued_ <= most_) return given;
     throw Refusal{yaml_problem(
-        last_, fmt::format("a value that starts here or later holds more than {} of '[', '{{' and "
-                           "',', which is the limit",
-                           most_))};
+        last_event_,
+        fmt::format("a value that starts here or later holds more than {} of '[', '{{' and "
+                    "',', which is the limit",
+                    most_))};
   }
 
  private:
   std::size_t most_, queued_ = 0;
-  YamlPlace last_{1, 1};
+  YamlPlace last_event_{1, 1};
 };
 
 /// Converts yaml-cpp's events into calls of the tree. yaml-cpp accepts some texts that YAML does
@@ -102,7 +103,7 @@ class EventReader final : public YAML::EventHandler {
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto at = begin_node(mark);
-    require(tree_.alias(anchor, alias_name(at), source_.place(at)));
+    require(tree_.add_alias(anchor, alias_name(at), source_.place(at)));
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -118,7 +119,7 @@ class EventReader final : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto at = at_mark(mark);
     const auto tag = is_inside(at) ? source_.tag(at) : std::string_view();
-    if (!tag.empty()) return add_tagged_nothing(mark, tag, anchor);
+    if (!tag.empty()) return add_empty_tagged_text(mark, tag, anchor);
     const std::string_view word = null_word(at);
     if (!word.empty()) return add_null(begin_node(mark), word, anchor);
     const char next = source_.rest(at).empty() ? '\n' : source_.rest(at).front();
@@ -131,7 +132,7 @@ class EventReader final : public YAML::EventHandler {
       throw Refusal{yaml_problem(source_.place(at), "expected a key before ':'")};
     if (is_key_or_item() && is_in_brackets() && next == ',')
       throw Refusal{yaml_problem(source_.place(at), "expected a value before ','")};
-    add_empty(at, anchor);
+    add_null_for_missing(at, anchor);
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -154,14 +155,14 @@ class EventReader final : public YAML::EventHandler {
   /// A sequence or map that is not closed yet.
   struct Level {
     bool is_map, is_in_brackets;
-    YamlSource::At begin;    ///< the place of its first item or key, or of its bracket
-    YamlSource::At key;      ///< the place of a map's newest key
-    std::size_t children{};  ///< number of keys and values, or of items
+    YamlSource::Position begin;  ///< the place of its first item or key, or of its bracket
+    YamlSource::Position key;    ///< the place of a map's newest key
+    std::size_t children{};      ///< number of keys and values, or of items
   };
 
   /// Returns the position of an event's mark, and records the event in text_.
-  [[nodiscard]] YamlSource::At at_mark(const YAML::Mark& mark) {
-    const auto at = source_.at(mark.pos, mark.line, mark.column);
+  [[nodiscard]] YamlSource::Position at_mark(const YAML::Mark& mark) {
+    const auto at = source_.position_of_mark(mark.pos, mark.line, mark.column);
     text_.record_event(source_.place(at));
     return at;
   }
@@ -173,7 +174,7 @@ class EventReader final : public YAML::EventHandler {
     return !levels_.empty() && (!levels_.back().is_map || levels_.back().children % 2 == 0);
   }
   [[nodiscard]] bool is_value() const { return !levels_.empty() && !is_key_or_item(); }
-  [[nodiscard]] YamlNode node_at(YamlNode::Kind kind, const YamlSource::At& at) const {
+  [[nodiscard]] YamlNode node_at(YamlNode::Kind kind, const YamlSource::Position& at) const {
     const auto where = source_.place(at);
     YamlNode node;
     node.kind = kind;
@@ -183,7 +184,7 @@ class EventReader final : public YAML::EventHandler {
   }
 
   /// Counts the node at this place as a child of the innermost collection.
-  void count_child(const YamlSource::At& at) {
+  void count_child(const YamlSource::Position& at) {
     if (levels_.empty()) return;
     Level& level = levels_.back();
     if (level.is_map && level.children % 2 == 0) level.key = at;
@@ -192,7 +193,7 @@ class EventReader final : public YAML::EventHandler {
   /// Returns the place of a node that is written in the text, and counts the node. Refuses a node
   /// that is indented by a tab, or not indented more than its key. is_list: the node is a list
   /// whose items start with '-'; these may start in the column of the key.
-  YamlSource::At begin_node(const YAML::Mark& mark, bool is_list = false) {
+  YamlSource::Position begin_node(const YAML::Mark& mark, bool is_list = false) {
     const auto at = at_mark(mark);
     if (!is_in_brackets() && source_.is_first_on_line(at)) {
       if (const auto tab = source_.tab_before(at))
@@ -207,13 +208,14 @@ class EventReader final : public YAML::EventHandler {
     return at;
   }
 
-  [[nodiscard]] std::string alias_name(const YamlSource::At& at) const {
+  [[nodiscard]] std::string alias_name(const YamlSource::Position& at) const {
     const std::string_view rest = source_.rest(at).substr(1);
     return source_.restored(std::string(rest.substr(0, rest.find_first_of(" \t\n,[]{}"))));
   }
   /// Returns the tag of a node; empty if the text has none. For a node without a tag, yaml-cpp
   /// reports the tag "!" if the node is a text in quotes, otherwise "?".
-  [[nodiscard]] std::string given_tag(const std::string& tag, const YamlSource::At& at) const {
+  [[nodiscard]] std::string given_tag(const std::string& tag,
+                                      const YamlSource::Position& at) const {
     // yaml-cpp loses an empty tag, "!<>", and reports only the '!' of "!x" and of !"x" as the tag.
     const std::string_view given = source_.tag(at);
     if (given.starts_with("!<>") || (tag == "!" && !given.empty() && given != "!"))
@@ -224,7 +226,7 @@ class EventReader final : public YAML::EventHandler {
   /// Checks and completes the value of a text in quotes. yaml-cpp accepts the end of the file as a
   /// closing quote, accepts the escape \', which YAML does not have, and keeps at most one or two
   /// line breaks at the end.
-  void check_and_complete_quoted(const YamlSource::Quoted& quoted, const YamlSource::At& at,
+  void check_and_complete_quoted(const YamlSource::Quoted& quoted, const YamlSource::Position& at,
                                  std::string& value) const {
     if (!quoted.has_end) {
       throw Refusal{yaml_problem(source_.place(at),
@@ -248,13 +250,13 @@ class EventReader final : public YAML::EventHandler {
 
   /// Returns true if a node at this place can be the next child of the innermost collection. For a
   /// missing value, yaml-cpp reports the place of the next token, such as the next key.
-  [[nodiscard]] bool is_inside(const YamlSource::At& at) const {
+  [[nodiscard]] bool is_inside(const YamlSource::Position& at) const {
     const bool is_key = is_key_or_item() && levels_.back().is_map;
     return levels_.empty() || is_key || levels_.back().is_in_brackets ||
            at.column() > levels_.back().begin.column();
   }
   /// Returns the written form of a null, such as "~"; empty if the value is missing.
-  [[nodiscard]] std::string_view null_word(const YamlSource::At& mark) const {
+  [[nodiscard]] std::string_view null_word(const YamlSource::Position& mark) const {
     const auto at = source_.past_properties(mark);
     if (!is_inside(mark) || !is_inside(at)) return {};
     constexpr std::array<std::string_view, 4> kWords{"~", "null", "Null", "NULL"};
@@ -263,14 +265,14 @@ class EventReader final : public YAML::EventHandler {
     }
     return {};
   }
-  void add_null(const YamlSource::At& at, std::string_view word, YAML::anchor_t anchor) {
+  void add_null(const YamlSource::Position& at, std::string_view word, YAML::anchor_t anchor) {
     YamlNode node = node_at(YamlNode::Kind::kNull, at);
     node.text = word;
     node.is_plain = true;
     require(tree_.add(std::move(node), anchor, {}));
   }
   /// Adds an empty text for a tag without a value. At the end of the file, yaml-cpp loses the tag.
-  void add_tagged_nothing(const YAML::Mark& mark, std::string_view tag, YAML::anchor_t anchor) {
+  void add_empty_tagged_text(const YAML::Mark& mark, std::string_view tag, YAML::anchor_t anchor) {
     constexpr std::string_view kYaml = "tag:yaml.org,2002:";
     const auto at = begin_node(mark);
     require(tree_.add(
@@ -279,7 +281,7 @@ class EventReader final : public YAML::EventHandler {
   }
   /// Adds a null for a missing value. The place of the null is the mark if it is in brackets, else
   /// the place after the ':' or '-' that precedes the missing value.
-  void add_empty(const YamlSource::At& mark, YAML::anchor_t anchor) {
+  void add_null_for_missing(const YamlSource::Position& mark, YAML::anchor_t anchor) {
     auto at = mark;
     if (anchor == 0 && !levels_.empty() && !is_in_brackets()) {
       const Level& level = levels_.back();
@@ -410,7 +412,7 @@ std::optional<YamlProblem> EventReader::problem_of_collection(const std::string&
 }
 
 YamlProblem EventReader::problem_of(const YAML::Exception& error) {
-  const auto at = source_.at(error.mark.pos, error.mark.line, error.mark.column);
+  const auto at = source_.position_of_mark(error.mark.pos, error.mark.line, error.mark.column);
   const auto where = source_.place(at);
   const auto is = [&](std::string_view message) { return error.msg == message; };
   if (dynamic_cast<const YAML::DeepRecursion*>(&error) != nullptr) return tree_.too_deep(where);
@@ -422,7 +424,7 @@ YamlProblem EventReader::problem_of(const YAML::Exception& error) {
                              "needs a space before its ':'",
                              name, name));
     }
-    return tree_.alias(0, name, where).error();
+    return tree_.add_alias(0, name, where).error();
   }
   const bool is_about_indentation = [&] {
     const std::array kMessages{YAML::ErrorMsg::MAP_VALUE,   YAML::ErrorMsg::MAP_KEY,

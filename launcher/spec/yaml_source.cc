@@ -15,7 +15,7 @@ constexpr std::string_view kNextLine = "\xC2\x85";  ///< U+0085, a line break in
 /// Stands for a '?' inside words while yaml-cpp reads the text, because yaml-cpp would take that
 /// '?' for an indicator. No UTF-8 text and no escape has this byte.
 constexpr char kQuestionSubstitute = '\xF9';
-constexpr std::size_t kBlock = 256;  ///< bytes per item of continuation_bytes_
+constexpr std::size_t kIndexBlockBytes = 256;  ///< bytes per item of continuation_bytes_
 
 [[nodiscard]] bool continues_character(char c) {
   return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
@@ -99,7 +99,7 @@ tl::expected<YamlSource, YamlProblem> YamlSource::prepare(std::string_view text)
       prepared += '\n';
     } else if (c == '?' && is_among_words(prepared)) {
       prepared += kQuestionSubstitute;
-      source.replaced_question_marks_ = true;
+      source.has_question_substitutes_ = true;
     } else {
       prepared += character;
       is_ascii = is_ascii && length == 1;
@@ -109,7 +109,7 @@ tl::expected<YamlSource, YamlProblem> YamlSource::prepare(std::string_view text)
   if (!is_ascii) {
     std::size_t seen = 0;
     for (std::size_t i = 0; i < prepared.size(); ++i) {
-      if (i % kBlock == 0) source.continuation_bytes_.push_back(seen);
+      if (i % kIndexBlockBytes == 0) source.continuation_bytes_.push_back(seen);
       if (continues_character(prepared[i])) ++seen;
     }
   }
@@ -128,7 +128,7 @@ void YamlSource::drop_last_indentation() {
 }
 
 std::string YamlSource::restored(std::string value) const {
-  if (replaced_question_marks_) std::replace(value.begin(), value.end(), kQuestionSubstitute, '?');
+  if (has_question_substitutes_) std::replace(value.begin(), value.end(), kQuestionSubstitute, '?');
   // yaml-cpp 0.7 turns the escapes \N and \_ into the single bytes 85 and A0, which are not UTF-8.
   const bool may_hold_bytes = value.find_first_of("\x85\xA0") != std::string::npos;
   if (!may_hold_bytes || is_utf8(value)) return value;
@@ -142,8 +142,8 @@ std::string YamlSource::restored(std::string value) const {
   return result;
 }
 
-YamlSource::At YamlSource::at(int offset, int line, int column) const {
-  At at;
+YamlSource::Position YamlSource::position_of_mark(int offset, int line, int column) const {
+  Position at;
   at.offset = std::min(static_cast<std::size_t>(std::max(offset, 0)), text_.size());
   at.line = std::max(line, 0);
   at.line_start = at.offset - std::min(at.offset, static_cast<std::size_t>(std::max(column, 0)));
@@ -155,12 +155,12 @@ YamlSource::At YamlSource::at(int offset, int line, int column) const {
   return at;
 }
 
-YamlPlace YamlSource::place(const At& at) const {
+YamlPlace YamlSource::place(const Position& at) const {
   const auto continuation_bytes_before = [&](std::size_t offset) {
-    const std::size_t block = std::min(offset / kBlock, continuation_bytes_.size() - 1);
+    const std::size_t block = std::min(offset / kIndexBlockBytes, continuation_bytes_.size() - 1);
     return continuation_bytes_[block] +
            static_cast<std::size_t>(std::count_if(
-               text_.begin() + static_cast<std::ptrdiff_t>(block * kBlock),
+               text_.begin() + static_cast<std::ptrdiff_t>(block * kIndexBlockBytes),
                text_.begin() + static_cast<std::ptrdiff_t>(offset), continues_character));
   };
   std::size_t column = at.column();
@@ -169,17 +169,17 @@ YamlPlace YamlSource::place(const At& at) const {
   return {at.line + 1, static_cast<int>(column) + 1};
 }
 
-std::string_view YamlSource::rest(const At& at) const {
+std::string_view YamlSource::rest(const Position& at) const {
   return std::string_view(text_).substr(at.offset);
 }
 
-bool YamlSource::is_document_start(const At& at) const {
+bool YamlSource::is_document_start(const Position& at) const {
   const std::string_view following = rest(at);
   return at.column() == 0 && following.starts_with("---") &&
          (following.size() == 3 || is_blank(following[3]) || following[3] == '\n');
 }
 
-const YamlSource::Margin& YamlSource::margin(const At& at) {
+const YamlSource::Margin& YamlSource::margin(const Position& at) {
   if (margin_.line_start == at.line_start) return margin_;
   std::size_t end = at.line_start;
   const auto is_indicator = [&] {
@@ -191,18 +191,18 @@ const YamlSource::Margin& YamlSource::margin(const At& at) {
   return margin_;
 }
 
-std::optional<YamlSource::At> YamlSource::tab_before(const At& at) {
+std::optional<YamlSource::Position> YamlSource::tab_before(const Position& at) {
   const Margin& found = margin(at);
   if (found.tab >= at.offset) return std::nullopt;
-  return At{found.tab, at.line_start, at.line};
+  return Position{found.tab, at.line_start, at.line};
 }
 
-bool YamlSource::is_first_on_line(const At& at) {
+bool YamlSource::is_first_on_line(const Position& at) {
   return margin(at).end >= at.offset;
 }
 
-YamlSource::At YamlSource::position_of(std::size_t offset, const At& before) const {
-  At at{offset, before.line_start, before.line};
+YamlSource::Position YamlSource::position_of(std::size_t offset, const Position& before) const {
+  Position at{offset, before.line_start, before.line};
   const std::string_view between =
       std::string_view(text_).substr(before.offset, offset - before.offset);
   if (const auto last_break = between.rfind('\n'); last_break != std::string_view::npos) {
@@ -212,7 +212,7 @@ YamlSource::At YamlSource::position_of(std::size_t offset, const At& before) con
   return at;
 }
 
-YamlSource::At YamlSource::past_properties(At at) const {
+YamlSource::Position YamlSource::past_properties(Position at) const {
   std::size_t offset = at.offset;
   while (offset < text_.size() && (text_[offset] == '&' || text_[offset] == '!'))
     offset = past_space(end_of_property(offset));
@@ -231,7 +231,7 @@ std::size_t YamlSource::past_space(std::size_t offset) const {
   }
 }
 
-std::string_view YamlSource::tag(const At& at) const {
+std::string_view YamlSource::tag(const Position& at) const {
   std::size_t offset = at.offset;
   if (offset < text_.size() && text_[offset] == '&') {
     offset = std::min(text_.find_first_not_of(" \t", end_of_property(offset)), text_.size());
@@ -240,7 +240,7 @@ std::string_view YamlSource::tag(const At& at) const {
   return std::string_view(text_).substr(offset, end_of_property(offset) - offset);
 }
 
-std::optional<YamlSource::Quoted> YamlSource::quoted(const At& at) const {
+std::optional<YamlSource::Quoted> YamlSource::quoted(const Position& at) const {
   std::size_t end = past_properties(at).offset;
   if (end == text_.size() || (text_[end] != '"' && text_[end] != '\'')) return std::nullopt;
   const char quote = text_[end++];
@@ -267,7 +267,7 @@ std::optional<YamlSource::Quoted> YamlSource::quoted(const At& at) const {
   return result;
 }
 
-std::optional<YamlSource::At> YamlSource::past_key(At at) const {
+std::optional<YamlSource::Position> YamlSource::past_key(Position at) const {
   at = past_properties(at);
   std::size_t end = at.offset;
   const auto is_inside = [&] { return end < text_.size() && text_[end] != '\n'; };
@@ -285,11 +285,12 @@ std::optional<YamlSource::At> YamlSource::past_key(At at) const {
     while (is_inside() && !is_colon()) ++end;
     if (!is_inside()) return std::nullopt;
   }
-  return At{end + 1, at.line_start, at.line};
+  return Position{end + 1, at.line_start, at.line};
 }
 
-std::optional<YamlSource::At> YamlSource::past_dash_before(const At& at, std::size_t column) const {
-  At line = at;
+std::optional<YamlSource::Position> YamlSource::past_dash_before(const Position& at,
+                                                                 std::size_t column) const {
+  Position line = at;
   for (std::size_t end = at.offset;; end = line.line_start - 1) {
     if (end < line.line_start) {  // continue on the line before
       const auto previous_break = end == 0 ? std::string::npos : text_.rfind('\n', end - 1);
@@ -307,9 +308,9 @@ std::optional<YamlSource::At> YamlSource::past_dash_before(const At& at, std::si
   }
 }
 
-tl::expected<void, YamlProblem> YamlSource::check_directives(const At& document) const {
+tl::expected<void, YamlProblem> YamlSource::check_directives(const Position& document) const {
   bool has_directive = false;
-  At line;
+  Position line;
   for (; line.offset < document.offset; ++line.line) {
     line.line_start = line.offset;
     const auto end = std::min(text_.find('\n', line.offset), text_.size());
@@ -337,7 +338,7 @@ tl::expected<void, YamlProblem> YamlSource::check_directives(const At& document)
   return {};
 }
 
-std::optional<YamlSource::At> YamlSource::last_directive() const {
+std::optional<YamlSource::Position> YamlSource::last_directive() const {
   const auto before = text_.rfind("\n%");
   if (before == std::string::npos) return std::nullopt;
   return position_of(before + 1, {});

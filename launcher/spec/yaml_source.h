@@ -23,7 +23,7 @@ namespace dlrun {
 class YamlSource {
  public:
   /// A position in text(). Bytes and lines are counted from 0.
-  struct At {
+  struct Position {
     std::size_t offset = 0, line_start = 0;
     int line = 0;
     [[nodiscard]] std::size_t column() const { return offset - line_start; }  ///< bytes, from 0
@@ -46,44 +46,46 @@ class YamlSource {
   [[nodiscard]] std::string restored(std::string value) const;
 
   /// Returns the position of one of the parser's marks.
-  [[nodiscard]] At at(int offset, int line, int column) const;
+  [[nodiscard]] Position position_of_mark(int offset, int line, int column) const;
   /// Returns the end of text().
-  [[nodiscard]] At end() const { return position_of(text_.size(), {}); }
-  [[nodiscard]] YamlPlace place(const At& at) const;
+  [[nodiscard]] Position end() const { return position_of(text_.size(), {}); }
+  /// Returns the line and column of a position.
+  [[nodiscard]] YamlPlace place(const Position& at) const;
   /// Returns the text from this position to its end.
-  [[nodiscard]] std::string_view rest(const At& at) const;
+  [[nodiscard]] std::string_view rest(const Position& at) const;
 
   /// Returns true if the '---' before a document starts at this position.
-  [[nodiscard]] bool is_document_start(const At& at) const;
+  [[nodiscard]] bool is_document_start(const Position& at) const;
 
   /// Returns the first tab in the margin of the line of `at`, if the tab precedes this position.
   /// The margin is the white space before the first word. It includes a '-' or '?' that starts an
   /// item or a key.
-  [[nodiscard]] std::optional<At> tab_before(const At& at);
+  [[nodiscard]] std::optional<Position> tab_before(const Position& at);
   /// Returns true if only the margin precedes `at` on its line.
-  [[nodiscard]] bool is_first_on_line(const At& at);
+  [[nodiscard]] bool is_first_on_line(const Position& at);
 
   /// Returns the position where the value starts, after the anchor and the tag at this position.
-  [[nodiscard]] At past_properties(At at) const;
+  [[nodiscard]] Position past_properties(Position at) const;
   /// Returns the tag at this position, or after an anchor at this position on the same line, as
   /// written in the file. Returns an empty text if there is no tag.
-  [[nodiscard]] std::string_view tag(const At& at) const;
+  [[nodiscard]] std::string_view tag(const Position& at) const;
   /// Returns the text in quotes that starts at this position; nullopt if another value starts at
   /// this position.
-  [[nodiscard]] std::optional<Quoted> quoted(const At& at) const;
+  [[nodiscard]] std::optional<Quoted> quoted(const Position& at) const;
   /// Returns the position after the ':' of the key that starts at this position. Returns nullopt if
   /// the key is not a plain text or a text in quotes on one line.
-  [[nodiscard]] std::optional<At> past_key(At at) const;
+  [[nodiscard]] std::optional<Position> past_key(Position at) const;
   /// Searches backwards from `at` for a line that is neither blank nor only a comment. Returns the
   /// position after the '-' in this column (bytes, from 0) of that line; nullopt if the line has no
   /// '-' there, or if there is no such line.
-  [[nodiscard]] std::optional<At> past_dash_before(const At& at, std::size_t column) const;
+  [[nodiscard]] std::optional<Position> past_dash_before(const Position& at,
+                                                         std::size_t column) const;
 
   /// Fails if a directive before this position is neither %TAG nor %YAML 1.1 or 1.2, or if no '---'
   /// follows the directives.
-  [[nodiscard]] tl::expected<void, YamlProblem> check_directives(const At& document) const;
+  [[nodiscard]] tl::expected<void, YamlProblem> check_directives(const Position& document) const;
   /// Returns the last line that starts with '%'; nothing if there is none.
-  [[nodiscard]] std::optional<At> last_directive() const;
+  [[nodiscard]] std::optional<Position> last_directive() const;
 
  private:
   /// The start of a line, up to its first word; see tab_before().
@@ -100,12 +102,12 @@ class YamlSource {
   /// Returns the offset after white space, line breaks and comments.
   [[nodiscard]] std::size_t past_space(std::size_t offset) const;
   /// Returns the position of offset. `before` is the position of the same or an earlier offset.
-  [[nodiscard]] At position_of(std::size_t offset, const At& before) const;
-  const Margin& margin(const At& at);
+  [[nodiscard]] Position position_of(std::size_t offset, const Position& before) const;
+  const Margin& margin(const Position& at);
 
   std::string text_;
   /// text_ has substitutes for some '?'. restored() turns them back.
-  bool replaced_question_marks_ = false;
+  bool has_question_substitutes_ = false;
   /// The number of UTF-8 continuation bytes before each block of text_; empty if text_ is ASCII.
   std::vector<std::size_t> continuation_bytes_;
   Margin margin_;  ///< the result of the last margin(), because a long line can hold many nodes

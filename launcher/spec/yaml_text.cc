@@ -20,7 +20,7 @@ std::string_view break_escape(std::string_view text) {
 
 }  // namespace
 
-std::string yaml_string(std::string_view text) {
+std::string quoted_yaml(std::string_view text) {
   std::string result = "\"";
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -52,7 +52,7 @@ std::string yaml_text(std::string_view text) {
   const bool is_bare = !text.empty() && text[0] != '-' && text[0] != '.' &&
                        std::all_of(text.begin(), text.end(), is_plain) && text != "null" &&
                        text != "Null" && text != "NULL";
-  return is_bare ? std::string(text) : yaml_string(text);
+  return is_bare ? std::string(text) : quoted_yaml(text);
 }
 
 }  // namespace dlrun

@@ -6,9 +6,9 @@
 
 namespace dlrun {
 
-/// Returns the text as a double-quoted scalar on one line. Writes ${ as $${, so that loading a spec
+/// Returns the text in double quotes on one line. Writes ${ as $${, so that loading a spec
 /// does not replace it by a variable.
-[[nodiscard]] std::string yaml_string(std::string_view text);
+[[nodiscard]] std::string quoted_yaml(std::string_view text);
 
 /// Returns the text without quotes if it consists of safe characters and is not null; otherwise in
 /// double quotes. Numbers and booleans have no quotes: a spec's key, not YAML, decides the type.

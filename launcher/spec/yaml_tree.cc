@@ -53,14 +53,14 @@ tl::expected<void, YamlProblem> YamlTree::open(YamlNode node, Anchor anchor, std
 }
 
 void YamlTree::close() {
-  const Open closed = open_.back();
+  const OpenCollection closed = open_.back();
   open_.pop_back();
   if (closed.anchor != 0) anchors_[closed.anchor].is_open = false;
   if (!open_.empty()) grow(open_.back().id, extents_[closed.id]);
 }
 
-tl::expected<void, YamlProblem> YamlTree::alias(Anchor anchor, std::string_view name,
-                                                YamlPlace where) {
+tl::expected<void, YamlProblem> YamlTree::add_alias(Anchor anchor, std::string_view name,
+                                                    YamlPlace where) {
   if (anchor == 0 || anchor >= anchors_.size()) {
     return tl::unexpected(problem_that_shows_text(
         where, fmt::format("alias '*{}' has no anchor '&{}' before it", name, name)));
@@ -72,8 +72,8 @@ tl::expected<void, YamlProblem> YamlTree::alias(Anchor anchor, std::string_view 
   }
   const Extent extent = extents_[found.id];
   if (open_.size() + extent.levels > limits_.levels) return tl::unexpected(too_deep(where));
-  total_ += extent.nodes;
-  if (total_ > limits_.nodes) return tl::unexpected(too_many(where));
+  total_nodes_ += extent.nodes;
+  if (total_nodes_ > limits_.nodes) return tl::unexpected(too_many(where));
   attach(found.id, extent);
   return {};
 }
@@ -86,7 +86,7 @@ tl::expected<void, YamlProblem> YamlTree::count_anchor_name(std::string_view nam
 }
 
 YamlDocument YamlTree::take() && {
-  return {std::move(nodes_), root_, total_};
+  return {std::move(nodes_), root_, total_nodes_};
 }
 
 YamlProblem YamlTree::too_deep(YamlPlace where) const {
@@ -100,7 +100,7 @@ YamlProblem YamlTree::too_many(YamlPlace where) const {
 }
 
 tl::expected<void, YamlProblem> YamlTree::attach_new(YamlNode node, Extent extent) {
-  if (++total_ > limits_.nodes) return tl::unexpected(too_many({node.line, node.column}));
+  if (++total_nodes_ > limits_.nodes) return tl::unexpected(too_many({node.line, node.column}));
   newest_ = static_cast<YamlId>(nodes_.size());
   nodes_.push_back(std::move(node));
   extents_.push_back(extent);

@@ -42,8 +42,8 @@ class YamlTree {
   void close();
   /// Adds the node of the anchor once more. Fails if no such anchor precedes the alias, or if the
   /// alias is inside the anchor's node. name: the alias's name, for messages.
-  [[nodiscard]] tl::expected<void, YamlProblem> alias(Anchor anchor, std::string_view name,
-                                                      YamlPlace where);
+  [[nodiscard]] tl::expected<void, YamlProblem> add_alias(Anchor anchor, std::string_view name,
+                                                          YamlPlace where);
   /// Counts an anchor's name. A name counts once, even if the text defines it several times. Fails
   /// if the text has too many names.
   [[nodiscard]] tl::expected<void, YamlProblem> count_anchor_name(std::string_view name,
@@ -61,7 +61,7 @@ class YamlTree {
     YamlId id = 0;
     bool is_open = false;  ///< the node is a collection that is not closed yet
   };
-  struct Open {
+  struct OpenCollection {
     YamlId id;
     Anchor anchor;
   };
@@ -80,8 +80,8 @@ class YamlTree {
   std::vector<Extent> extents_;    ///< of each node; complete for closed nodes
   std::vector<Anchored> anchors_;  ///< of each anchor
   std::set<std::string, std::less<>> anchor_names_;
-  std::vector<Open> open_;
-  std::size_t total_ = 0;
+  std::vector<OpenCollection> open_;
+  std::size_t total_nodes_ = 0;
   YamlId root_ = 0, newest_ = 0;
 };
 

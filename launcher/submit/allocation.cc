@@ -118,7 +118,8 @@ Result<Allocation> find_allocation(const Context& context, const std::string& jo
   return parse_allocation(listed, details, job, ::geteuid());
 }
 
-std::vector<Diagnostic> misfits(const Experiment& experiment, const Allocation& allocation) {
+std::vector<Diagnostic> unfulfilled_requests(const Experiment& experiment,
+                                             const Allocation& allocation) {
   std::vector<Diagnostic> found;
   const LoadedSpec& loaded = experiment.loaded;
   const Resources& r = loaded.spec.resources;

@@ -43,10 +43,10 @@ inline constexpr std::string_view kAllocationFormat = "%A|%U|%T|%D|%C|%P|%e|%N";
 /// with kUsage if `job` is not a job id, and with kUnavailable if Slurm does not answer.
 [[nodiscard]] Result<Allocation> find_allocation(const Context& context, const std::string& job);
 
-/// Returns an error with its place for each request of the experiment that the allocation cannot
-/// fulfil.
-[[nodiscard]] std::vector<Diagnostic> misfits(const Experiment& experiment,
-                                              const Allocation& allocation);
+/// Returns an error for each request of the experiment that the allocation cannot fulfil. The error
+/// has the place of the request in the spec.
+[[nodiscard]] std::vector<Diagnostic> unfulfilled_requests(const Experiment& experiment,
+                                                           const Allocation& allocation);
 
 /// Sets the variables that a job script finds in its allocation.
 void set_allocation_variables(Env& env, const LaunchPlan& plan, const Allocation& allocation,

@@ -41,20 +41,20 @@ Result<> start_script(const Context& context, const Job& job, const Allocation& 
   return process.let_run();
 }
 
-/// Returns the id of the job that has the allocation: wish.job, or else the job of this shell.
+/// Returns the id of the job that has the allocation: choices.job, or else the job of this shell.
 /// Returns "" for a dry run if this shell is in no allocation; any other run then fails with
-/// kUsage. Fails with kUsage, too, if wish.job is set and the call comes with a token from another
-/// machine.
-Result<std::string> allocation_job_id(Context& context, const AllocationRunWish& wish) {
-  if (!wish.job) {
+/// kUsage. Fails with kUsage, too, if choices.job is set and the call comes with a token from
+/// another machine.
+Result<std::string> allocation_job_id(Context& context, const AllocationRunChoices& choices) {
+  if (!choices.job) {
     auto job = context.env.get_or("SLURM_JOB_ID", "");
-    if (!job.empty() || wish.is_dry_run) return job;
+    if (!job.empty() || choices.is_dry_run) return job;
     return fail(Errc::kUsage,
                 "--here: this shell is not in an allocation (SLURM_JOB_ID is not set): call salloc "
                 "first, or name a running job of yours: dlrun submit --in JOBID");
   }
   DLRUN_TRY_ASSIGN(const auto token, take_submission_token(context.env));
-  if (!token) return *wish.job;
+  if (!token) return *choices.job;
   return fail(
       Errc::kUsage,
       "--in: cannot be used with -H: after a cut connection, the repeated command could start "
@@ -68,11 +68,13 @@ Result<RunDirectory> record_and_start(const Context& context, Reporter& reporter
   const Experiment& experiment = *job.experiment;
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
   DLRUN_TRY(build_environments(context, reporter, experiment));
-  DLRUN_TRY(place_tools(context, reporter, job.runs_dir, experiment.plan.uses_trainer()));
+  DLRUN_TRY(
+      check_place_and_stage_tools(context, reporter, job.runs_dir, experiment.plan.uses_trainer()));
   DLRUN_TRY_ASSIGN(auto run, record_run(context, reporter, job));
   std::string folder = experiment.plan.folder;
-  if (experiment.plan.snapshot) {
-    DLRUN_TRY_ASSIGN(folder, snapshot_for(context, experiment.plan.folder, job.runs_dir, run));
+  if (experiment.plan.takes_snapshot) {
+    DLRUN_TRY_ASSIGN(folder,
+                     copy_code_into_run(context, experiment.plan.folder, job.runs_dir, run));
   }
   auto started = start_script(context, job, allocation, run, folder);
   if (!started) {
@@ -96,23 +98,23 @@ Result<> check_fit(const Experiment& experiment, const Allocation& allocation) {
                 "sweep, or remove it with --set sweep=null",
                 printable(experiment.loaded.file), count_points(experiment.loaded.spec.sweep));
   }
-  auto problems = misfits(experiment, allocation);
+  auto problems = unfulfilled_requests(experiment, allocation);
   if (problems.empty()) return {};
   return fail(Errc::kInvalid, std::move(problems));
 }
 
 Result<AllocationResult> start_in_allocation(Context& context, Reporter& reporter,
                                              RunInspector& inspector, SpecOptions options,
-                                             const AllocationRunWish& wish,
+                                             const AllocationRunChoices& choices,
                                              Provenance& provenance) {
-  DLRUN_TRY_ASSIGN(auto job_id, allocation_job_id(context, wish));
+  DLRUN_TRY_ASSIGN(auto job_id, allocation_job_id(context, choices));
   options.uses_existing_allocation = true;
-  DLRUN_TRY_ASSIGN(auto experiment, prepare(context, reporter, options, Target::kSlurm));
-  if (wish.point) {
-    DLRUN_TRY_ASSIGN(experiment, prepare_point(reporter, std::move(experiment), *wish.point));
+  DLRUN_TRY_ASSIGN(auto experiment, prepare_experiment(context, reporter, options, Target::kSlurm));
+  if (choices.point) {
+    DLRUN_TRY_ASSIGN(experiment, prepare_point(reporter, std::move(experiment), *choices.point));
   }
   DLRUN_TRY_ASSIGN(auto script, render_script(experiment.plan));
-  if (wish.is_dry_run) return AllocationScript{std::move(job_id), std::move(script)};
+  if (choices.is_dry_run) return AllocationScript{std::move(job_id), std::move(script)};
   DLRUN_TRY_ASSIGN(const auto allocation, find_allocation(context, job_id));
   DLRUN_TRY(check_fit(experiment, allocation));
   Job job = job_of_experiment(std::move(experiment), std::move(script));

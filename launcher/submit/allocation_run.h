@@ -17,7 +17,7 @@
 namespace dlrun {
 
 /// The options of a run in an allocation, except those that change the spec (SpecOptions).
-struct AllocationRunWish {
+struct AllocationRunChoices {
   std::optional<std::string> job;  ///< the id of the allocation's job; nullopt: this shell's job
   std::optional<std::size_t> point{};  ///< for a sweep, the point that runs
   bool is_dry_run = false;             ///< only returns the script
@@ -44,14 +44,14 @@ using AllocationResult = std::variant<AllocationScript, StartedRun>;
 /// starts the run's script on this machine, from where srun starts the ranks in the allocation. The
 /// script outlives this process. The run's journal names the script's process as the job, so that
 /// `dlrun cancel` ends the run and not the allocation. The output goes to local.out in the run.
-/// With wish.is_dry_run, only returns the script. Fails with kUsage if wish.job is not set and this
-/// shell is not in an allocation, except with wish.is_dry_run. Fails with kUsage, too, if wish.job
-/// is set and the call comes with a token (held_token.h) from another machine, because that machine
-/// might repeat the call.
+/// With choices.is_dry_run, only returns the script. Fails with kUsage if choices.job is not set
+/// and this shell is not in an allocation, except with choices.is_dry_run. Fails with kUsage, too,
+/// if choices.job is set and the call comes with a token (held_token.h) from another machine,
+/// because that machine might repeat the call.
 [[nodiscard]] Result<AllocationResult> start_in_allocation(Context& context, Reporter& reporter,
                                                            RunInspector& inspector,
                                                            SpecOptions options,
-                                                           const AllocationRunWish& wish,
+                                                           const AllocationRunChoices& choices,
                                                            Provenance& provenance);
 
 /// Each function returns the JSON of `dlrun run --here --json` and `dlrun submit --in --json`;

@@ -123,8 +123,8 @@ Result<LaunchPlan> plan_of_run(const Context& context, Reporter& reporter,
   return std::move(prepared.plan);
 }
 
-Result<AttachTarget> job_target(const Env& env, const IndexEntry& run, const RunStatus& status,
-                                const std::string& node) {
+Result<AttachTarget> target_without_cpus(const Env& env, const IndexEntry& run,
+                                         const RunStatus& status, const std::string& node) {
   if (status.is_last_known) return fail(Errc::kUnavailable, "{}", status.facts.why_unreachable);
   auto target = target_of(run, status, node);
   if (!target) return target;
@@ -134,7 +134,7 @@ Result<AttachTarget> job_target(const Env& env, const IndexEntry& run, const Run
 
 Result<AttachTarget> target_with_cpus(const Env& env, const IndexEntry& run,
                                       const RunStatus& status, const std::string& node) {
-  auto target = job_target(env, run, status, node);
+  auto target = target_without_cpus(env, run, status, node);
   if (target) target->cpus = cpus_of(env, *target);
   return target;
 }
@@ -145,7 +145,8 @@ std::filesystem::path runs_folder_of(const std::filesystem::path& run) {
 
 Result<std::filesystem::path> stage_agent(const Context& context,
                                           const std::filesystem::path& runs_dir) {
-  DLRUN_TRY(stage_tools(context.bin_dir.parent_path(), runs_dir, context.tools, TrainerUse::kNone));
+  DLRUN_TRY(copy_missing_tools(context.bin_dir.parent_path(), runs_dir, context.tools,
+                               TrainerUse::kNone));
   return tools_directory(runs_dir, context.tools) / "dlrun-agent";
 }
 
@@ -162,13 +163,13 @@ namespace {
 /// Runs the session and waits for its end.
 Result<ForegroundEnd> run_beside(const Context& context, Reporter& reporter, const IndexEntry& run,
                                  const RunStatus& status, const LaunchPlan& plan,
-                                 const AttachTarget& target, const SessionWish& wish) {
+                                 const AttachTarget& target, const SessionChoices& choices) {
   const auto runs_dir = runs_folder_of(run.path);
   if (const auto warning = warning_about_runs_folder(runs_dir)) reporter.warning(*warning);
   DLRUN_TRY_ASSIGN(const auto folder, SessionFolder::make(runs_dir));
   const auto script = folder.path() / "session.sh";
   const auto session =
-      render_attach(plan, target, wish.command, script.string(), wish.has_terminal);
+      render_attach(plan, target, choices.command, script.string(), choices.has_terminal);
   DLRUN_TRY(write_file_atomic(script, with_begun_mark(session.script, folder), 0700));
   DLRUN_TRY_ASSIGN(
       auto child,
@@ -185,16 +186,18 @@ Result<ForegroundEnd> run_beside(const Context& context, Reporter& reporter, con
 }  // namespace
 
 Result<SessionResult> attach_to(const Context& context, Reporter& reporter, const std::string& text,
-                                const std::string& node, const SessionWish& wish) {
+                                const std::string& node, const SessionChoices& choices) {
   DLRUN_TRY_ASSIGN(const auto run, find_run_to_enter(context, text, "attach to one of its points"));
-  if (!wish.is_dry_run) DLRUN_TRY(refuse_shell_without_terminal(wish));
+  if (!choices.is_dry_run) DLRUN_TRY(refuse_shell_without_terminal(choices));
   DLRUN_TRY_ASSIGN(const auto status,
                    RunInspector(context.env, known_servers(context)).inspect(run.path));
   DLRUN_TRY_ASSIGN(const auto target, target_with_cpus(context.env, run, status, node));
   DLRUN_TRY_ASSIGN(const auto plan, plan_of_run(context, reporter, run.path));
-  if (wish.is_dry_run)
-    return SessionResult(render_attach(plan, target, wish.command, "SCRIPT", wish.has_terminal));
-  DLRUN_TRY_ASSIGN(const auto end, run_beside(context, reporter, run, status, plan, target, wish));
+  if (choices.is_dry_run)
+    return SessionResult(
+        render_attach(plan, target, choices.command, "SCRIPT", choices.has_terminal));
+  DLRUN_TRY_ASSIGN(const auto end,
+                   run_beside(context, reporter, run, status, plan, target, choices));
   return SessionResult(end);
 }
 

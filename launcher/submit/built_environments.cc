@@ -65,14 +65,14 @@ Result<BuildLock> BuildLock::take(const fs::path& file, const std::function<void
   if (::fstat(fd.get(), &info) != 0 || info.st_uid != ::geteuid() || (info.st_mode & 022U) != 0)
     return fail(Errc::kInvalid, "{}: belongs to another user, or others can write it; remove it",
                 printable(file.string()));
-  constexpr auto kMoment = std::chrono::milliseconds(500);
+  constexpr auto kSilentWait = std::chrono::milliseconds(500);  // before on_wait() is called
   const auto began = std::chrono::steady_clock::now();
   bool is_announced = false;
   for (;;) {
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return BuildLock(std::move(fd), true);
     if (errno != EWOULDBLOCK && errno != EINTR) return BuildLock(std::move(fd), false);
     if (is_unwanted()) return fail(Errc::kInterrupted, "interrupted; nothing was submitted");
-    if (!is_announced && std::chrono::steady_clock::now() >= began + kMoment) {
+    if (!is_announced && std::chrono::steady_clock::now() >= began + kSilentWait) {
       is_announced = true;
       on_wait();
     }
@@ -107,12 +107,12 @@ fs::path BuiltEnvironments::new_path(const std::string& hash) const {
   return folder_ / fmt::format("{}-{}", short_hash(hash), random_hex(kRandomDigits / 2));
 }
 
-Result<> BuiltEnvironments::finish(const fs::path& version) const {
+Result<> BuiltEnvironments::finish_and_make_current(const fs::path& version) const {
   DLRUN_TRY(write_file_atomic(version / kFinishedMark, ""));
-  return select(version);
+  return make_current(version);
 }
 
-Result<> BuiltEnvironments::select(const fs::path& version) const {
+Result<> BuiltEnvironments::make_current(const fs::path& version) const {
   const auto temporary = folder_ / ("current-" + random_hex(8));
   std::error_code error;
   fs::create_directory_symlink(version.filename(), temporary, error);

@@ -50,9 +50,9 @@ class BuiltEnvironments {
   /// Returns the path for a new version, which does not exist yet.
   [[nodiscard]] std::filesystem::path new_path(const std::string& hash) const;
   /// Marks a version as finished, and makes it the current one.
-  [[nodiscard]] Result<> finish(const std::filesystem::path& version) const;
+  [[nodiscard]] Result<> finish_and_make_current(const std::filesystem::path& version) const;
   /// Makes a finished version the current one.
-  [[nodiscard]] Result<> select(const std::filesystem::path& version) const;
+  [[nodiscard]] Result<> make_current(const std::filesystem::path& version) const;
   /// Removes versions that a killed dlrun has left unfinished. The caller holds the lock.
   void remove_unfinished() const;
 

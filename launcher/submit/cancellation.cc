@@ -24,7 +24,7 @@ Result<> refuse_shared_job(const IndexEntry& run, const RunStatus& status) {
 }
 
 /// Cancels the job unless it has ended. Returns true if it was cancelled.
-Result<bool> cancel_if_alive(Executor& executor, const JobId& job, std::string_view token) {
+Result<bool> cancel_unless_ended(Executor& executor, const JobId& job, std::string_view token) {
   DLRUN_TRY_ASSIGN(const auto answer, executor.query({&job, 1}, {}));
   if (answer.reports.empty() || answer.reports.front().phase == JobPhase::kEnded) return false;
   const auto done = executor.cancel(job, token);
@@ -44,7 +44,7 @@ Result<Cancelled> cancel_chain(RunInspector& inspector, const IndexEntry& run,
   for (const JobId& job : jobs) {
     // The query comes right before each cancellation, because a job may end while others are
     // cancelled.
-    const auto done = cancel_if_alive(executor, job, token_of(status.facts));
+    const auto done = cancel_unless_ended(executor, job, token_of(status.facts));
     if (!done) {
       cancelled.failure = within(fmt::format("{}: job {}", run.id, job.id), done.error()).value();
       return cancelled;

@@ -101,7 +101,7 @@ Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
   if (auto place = check_place(context, reporter, job.runs_dir); !place) {
     // If the folder comes from the site's file, it may be missing here, because this machine need
     // not belong to the site.
-    const bool is_folder_of_site = !options.runs && !context.env.has("DLRUN_RUNS") &&
+    const bool is_folder_of_site = !options.runs_dir && !context.env.has("DLRUN_RUNS") &&
                                    !job.experiment->loaded.site.runs_dir.empty();
     if (!is_folder_of_site) return tl::unexpected(place.error());
     if (report.has_slurm) reporter.warning(place.error().message);

@@ -29,7 +29,7 @@ enum class NextStep : unsigned {
 struct Checked {
   std::size_t warnings = 0;  ///< number of warnings about files and tools that the job needs
   std::vector<std::string> to_fetch;  ///< kCheckReport: the files that a submission would download
-  std::vector<LogFolders> log_folders;  ///< the folders of the logs, which may be missing
+  std::vector<LogFolderFindings> log_folders;  ///< one entry for each checked script
 };
 
 /// Makes all checks that the next step needs, in the order of the list, and reports their findings.
@@ -42,7 +42,7 @@ struct Checked {
 
 /// Returns an array's #SBATCH options without the number of tasks. Slurm gives the same verdict on
 /// arrays with equal options.
-[[nodiscard]] std::string options_besides_array(const std::string& script);
+[[nodiscard]] std::string options_without_array(const std::string& script);
 
 /// Returns the scripts on which Slurm's verdict may differ: the job's, or one for each distinct set
 /// of options of a sweep's arrays.

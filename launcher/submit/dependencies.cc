@@ -129,7 +129,7 @@ std::string hint_without_dependency(const Origin& where, const std::string& key)
 }
 
 /// Returns the job ids in "afterok:12:13_4+5,afterany:14?singleton".
-std::vector<std::string> ids_of(std::string_view dependency) {
+std::vector<std::string> job_ids_in(std::string_view dependency) {
   std::vector<std::string> ids;
   std::string id;
   char before = 0, before_id = 0;
@@ -161,7 +161,7 @@ void warn_of_unknown_jobs(Reporter& reporter, RunInspector& inspector, const Loa
   };
   std::vector<Named> named;
   if (dependency_of_given_script) {
-    for (auto& id : ids_of(*dependency_of_given_script))
+    for (auto& id : job_ids_in(*dependency_of_given_script))
       named.push_back({"--dependency", std::move(id)});
   } else {
     for (const PlannedDependency& one : plan.after) {

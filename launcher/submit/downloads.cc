@@ -90,7 +90,7 @@ Result<> fetch_into_folder(Reporter& reporter, const LoadedSpec& loaded,
   const Interrupt interrupt;
   std::string what;  // shown beside the progress
   DownloadOptions options;
-  options.go_on = [&](const DownloadProgress& progress) {
+  options.on_progress = [&](const DownloadProgress& progress) {
     reporter.progress(folder, what, progress);
     return !interrupt.requested();
   };
@@ -99,7 +99,7 @@ Result<> fetch_into_folder(Reporter& reporter, const LoadedSpec& loaded,
   if (!downloader) return with_place(loaded, std::string(group.path_key), downloader.error());
   const auto missing = find_missing(loaded, group, [&](const Download& one) {
     what = fmt::format("{} is here and is being checked", printable(one.file));
-    return downloader->has(one);
+    return downloader->verify_existing(one);
   });
   reporter.progress_ended();
   if (!missing) return tl::unexpected(missing.error());

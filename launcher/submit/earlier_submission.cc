@@ -34,14 +34,14 @@ Result<> delete_unrecorded(const Context& context, HeldToken& token) {
   if (const auto index = RunIndex::of_user(context.env))
     std::filesystem::remove(index->directory() / run.filename(), ignored);
   std::filesystem::remove_all(run, ignored);
-  return token.set_run({}, true);
+  return token.store_run({}, true);
 }
 
 /// Submits the arrays that Slurm does not have, and returns the sweep.
 Result<Submitted> continue_sweep(const Context& context, Reporter& reporter,
                                  RunInspector& inspector, const RunDirectory& run) {
-  const auto sent =
-      submit_missing(context, reporter, inspector, {run.id, run.name, run.path, run.created});
+  const auto sent = submit_missing_points(context, reporter, inspector,
+                                          {run.id, run.name, run.path, run.created});
   // kUsage means that Slurm has all points already.
   if (!sent && sent.error().code != Errc::kUsage) return tl::unexpected(sent.error());
   DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
@@ -81,7 +81,8 @@ Result<std::optional<Submitted>> complete_earlier_submission(const Context& cont
     return std::optional<Submitted>();
   }
   if (journal->state == Submission::State::kIntent) {
-    auto outcome = find_outcome(run.path, *journal, inspector.executor_of(journal->server));
+    auto outcome =
+        find_and_record_outcome(run.path, *journal, inspector.executor_of(journal->server));
     if (!outcome)
       return fail(Errc::kUnavailable,
                   "{}: Slurm does not answer now, so it is unknown whether Slurm has the job: {}",

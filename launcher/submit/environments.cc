@@ -33,7 +33,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The start of the line with which the shell of check_environments() reports a missing tool.
-constexpr std::string_view kMissingTool = "dlrun: missing: ";
+constexpr std::string_view kMissingToolPrefix = "dlrun: missing: ";
 constexpr std::size_t kProjectFileLimitBytes = 64U << 20U;
 
 /// A tool, and the key that needs it.
@@ -116,7 +116,8 @@ Result<> check_tools(const Context& context, const Experiment& experiment, Modul
     return {};
   std::string script = "set -eo pipefail\n" + render_submitting_shell_setup(experiment.plan);
   for (const EnvironmentTool& tool : tools)
-    script += fmt::format("type -P {0} >/dev/null || echo '{1}{0}'\n", tool.program, kMissingTool);
+    script +=
+        fmt::format("type -P {0} >/dev/null || echo '{1}{0}'\n", tool.program, kMissingToolPrefix);
   Command command;
   command.argv = {"bash", "-c", std::move(script)};
   command.env = variables_of_tools(context, loaded);
@@ -126,7 +127,7 @@ Result<> check_tools(const Context& context, const Experiment& experiment, Modul
                 "the modules of the spec cannot be loaded here, so dlrun cannot look for {}: {}",
                 tools.front().program, last_lines(done.err));
   for (const EnvironmentTool& tool : tools) {
-    const std::string line = fmt::format("{}{}\n", kMissingTool, tool.program);
+    const std::string line = fmt::format("{}{}\n", kMissingToolPrefix, tool.program);
     if (done.out.find(line) == std::string::npos) continue;
     problems.push_back(problem_of_key(
         loaded, tool.key,
@@ -255,7 +256,7 @@ class EnvironmentBuilder {
       if (variable.name.starts_with("UV_"))
         hash.update(fmt::format("\n{}={}", variable.name, variable.value));
     }
-    return hash.hex();
+    return hash.final_hex();
   }
 
   Result<> build_uv() {
@@ -281,7 +282,7 @@ class EnvironmentBuilder {
     }
     DLRUN_TRY_ASSIGN(const auto hash, uv_hash(project));
     if (versions.is_current(hash)) return {};
-    if (const auto known = versions.find(hash)) return versions.select(*known);
+    if (const auto known = versions.find(hash)) return versions.make_current(*known);
     if (build_lock.is_exclusive()) versions.remove_unfinished();
     const fs::path version = versions.new_path(hash);
     reporter_.note(fmt::format("uv builds the environment of {}; log: {}",
@@ -292,7 +293,7 @@ class EnvironmentBuilder {
     if (built && !fs::exists(version / "bin" / "activate", error))
       built = fail(Errc::kInvalid, "uv made no environment in {}; all output: {}",
                    printable(version.string()), printable(log.string()));
-    if (built) built = versions.finish(version);
+    if (built) built = versions.finish_and_make_current(version);
     if (!built) fs::remove_all(version, error);
     return built;
   }

@@ -97,7 +97,7 @@ LoadRequest request_for(const Context& context, const std::string& file) {
 /// "-".
 Result<LoadRequest> request_of_options(const Context& context, const SpecOptions& options) {
   LoadRequest request = request_for(context, options.file);
-  request.sets = options.sets;
+  request.set_arguments = options.set_arguments;
   request.env = context.env;
   request.cluster_name = configured_cluster_name(context.env);
   if (options.file == "-") {
@@ -115,7 +115,7 @@ Result<LoadRequest> request_of_options(const Context& context, const SpecOptions
 /// Refuses an empty file and a script whose first line is not '#!...'. Parsing these files as YAML
 /// would give a confusing error. Accepts a script with this line.
 Result<> refuse_empty_or_bare_script(const std::string& file, std::string_view text,
-                                     bool has_sets) {
+                                     bool has_set_arguments) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (is_script(text)) return {};
   if (text.starts_with(kByteOrderMark) && is_script(text.substr(kByteOrderMark.size()))) {
@@ -135,7 +135,7 @@ Result<> refuse_empty_or_bare_script(const std::string& file, std::string_view t
         "{}:1: {}: the first line of a job script names its interpreter, such as #!/bin/bash",
         printable(file), trim(text).empty() ? "is empty" : "the line with '#!' is missing");
   }
-  if (is_empty && !has_sets)
+  if (is_empty && !has_set_arguments)
     return fail(Errc::kInvalid, "{}: is empty; `dlrun init` writes a first spec", printable(file));
   return {};
 }
@@ -173,21 +173,23 @@ Error script_is_no_spec(const std::string& file) {
                       printable(file))};
 }
 
-Result<Experiment> prepare(const Context& context, Reporter& reporter, const SpecOptions& options,
-                           Target target) {
+Result<Experiment> prepare_experiment(const Context& context, Reporter& reporter,
+                                      const SpecOptions& options, Target target) {
   DLRUN_TRY_ASSIGN(auto request, request_of_options(context, options));
   if (!request.text) {  // read only once, because it may be a pipe
     if (auto text = read_file(context.current_dir / options.file, YamlLimits{}.bytes))
       request.text = std::move(*text);
   }
   if (request.text)
-    DLRUN_TRY(refuse_empty_or_bare_script(request.file, *request.text, !options.sets.empty()));
+    DLRUN_TRY(
+        refuse_empty_or_bare_script(request.file, *request.text, !options.set_arguments.empty()));
   auto loaded = load_spec(request);
   if (!loaded && request.text && has_other_interpreter(*request.text))
     return tl::unexpected(script_is_no_spec(request.file));
   if (!loaded) return fail(Errc::kInvalid, std::move(loaded.error()));
   PlanInputs inputs;
-  inputs.runs_dir = runs_directory(options.runs, context.env, loaded->site, context.current_dir);
+  inputs.runs_dir =
+      runs_directory(options.runs_dir, context.env, loaded->site, context.current_dir);
   const auto tools = tools_directory(inputs.runs_dir, context.tools);
   inputs.agent_path = tools / "dlrun-agent";
   inputs.trainer_path = tools / "dlrun-trainer";
@@ -230,7 +232,7 @@ Result<Experiment> prepare_point(Reporter& reporter, Experiment experiment, std:
 Result<Experiment> prepare_spec_or_point(const Context& context, Reporter& reporter,
                                          const SpecOptions& options, Target target,
                                          const std::optional<std::size_t>& point) {
-  DLRUN_TRY_ASSIGN(auto experiment, prepare(context, reporter, options, target));
+  DLRUN_TRY_ASSIGN(auto experiment, prepare_experiment(context, reporter, options, target));
   if (!point) return experiment;
   return prepare_point(reporter, std::move(experiment), *point);
 }
@@ -264,12 +266,12 @@ std::vector<Diagnostic> check_files_and_image(const Context& context, const Load
   return found;
 }
 
-Result<> place_tools(const Context& context, Reporter& reporter, const std::string& runs_dir,
-                     bool uses_trainer) {
+Result<> check_place_and_stage_tools(const Context& context, Reporter& reporter,
+                                     const std::string& runs_dir, bool uses_trainer) {
   DLRUN_TRY(check_runs_place(runs_dir));
   if (const auto warning = warning_about_runs_folder(runs_dir)) reporter.warning(*warning);
-  return stage_tools(context.bin_dir.parent_path(), runs_dir, context.tools,
-                     uses_trainer ? TrainerUse::kNeeded : TrainerUse::kNone);
+  return copy_missing_tools(context.bin_dir.parent_path(), runs_dir, context.tools,
+                            uses_trainer ? TrainerUse::kNeeded : TrainerUse::kNone);
 }
 
 }  // namespace dlrun

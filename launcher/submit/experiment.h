@@ -16,9 +16,9 @@ namespace dlrun {
 
 /// The spec that the user names on the command line, and the options that override its values.
 struct SpecOptions {
-  std::string file;                 ///< "-" is standard input
-  std::vector<std::string> sets;    ///< --set
-  std::optional<std::string> runs;  ///< --runs
+  std::string file;                        ///< "-" is standard input
+  std::vector<std::string> set_arguments;  ///< --set
+  std::optional<std::string> runs_dir;     ///< --runs
   /// The job runs in an allocation that the user already has (run --here, submit --in).
   bool uses_existing_allocation = false;
   std::int64_t rehearsal_s = 0;  ///< the seconds of a rehearsal; 0: the job is no rehearsal
@@ -37,14 +37,14 @@ struct Experiment {
 /// Loads the spec and makes the plan. Reports the warnings. Fails with kInvalid and the problems of
 /// the spec or the plan, with kNotFound if there is no such file, and with kIo if standard input
 /// cannot be read.
-[[nodiscard]] Result<Experiment> prepare(const Context& context, Reporter& reporter,
-                                         const SpecOptions& options, Target target);
+[[nodiscard]] Result<Experiment> prepare_experiment(const Context& context, Reporter& reporter,
+                                                    const SpecOptions& options, Target target);
 
 /// Returns the error (kInvalid) about a script that is given where a spec is expected. file: the
 /// script, as the user has named it.
 [[nodiscard]] Error script_is_no_spec(const std::string& file);
 
-/// Does the same as prepare(), and then as prepare_point() if `point` is set (--point).
+/// Does the same as prepare_experiment(), and then as prepare_point() if `point` is set (--point).
 [[nodiscard]] Result<Experiment> prepare_spec_or_point(const Context& context, Reporter& reporter,
                                                        const SpecOptions& options, Target target,
                                                        const std::optional<std::size_t>& point);
@@ -74,8 +74,8 @@ struct Experiment {
 
 /// Copies the agent, the trainer and their modules next to the runs if they are missing there.
 /// Warns if other users could replace them. uses_trainer: the job cannot run without the trainer.
-/// Fails as check_runs_place() and stage_tools() do.
-[[nodiscard]] Result<> place_tools(const Context& context, Reporter& reporter,
-                                   const std::string& runs_dir, bool uses_trainer);
+/// Fails as check_runs_place() and copy_missing_tools() do.
+[[nodiscard]] Result<> check_place_and_stage_tools(const Context& context, Reporter& reporter,
+                                                   const std::string& runs_dir, bool uses_trainer);
 
 }  // namespace dlrun

@@ -51,7 +51,7 @@ namespace {
 
 /// Replaces the place of each problem by the flag that sets the wrong value. The file is not
 /// written yet, so its line numbers would mean nothing to the user.
-void name_flags(std::vector<Diagnostic>& found) {
+void replace_places_by_flags(std::vector<Diagnostic>& found) {
   for (Diagnostic& one : found) {
     const std::string flag = flag_of(one.key);
     if (flag.empty() || one.where.kind != Origin::Kind::kFile) continue;
@@ -73,8 +73,8 @@ void name_flags(std::vector<Diagnostic>& found) {
 
 /// Loads the text as a spec. Reports all problems, and fails with kInvalid if one is an error, such
 /// as an answer that exceeds the site's limits.
-[[nodiscard]] Result<> check_text(const Context& context, Reporter& reporter,
-                                  const std::string& text, const std::string& file) {
+[[nodiscard]] Result<> check_spec_text(const Context& context, Reporter& reporter,
+                                       const std::string& text, const std::string& file) {
   LoadRequest request = request_to_load(context, file);
   request.text = text;
   const auto loaded = load_spec(request);
@@ -83,7 +83,7 @@ void name_flags(std::vector<Diagnostic>& found) {
     return {};
   }
   auto wrong = loaded.error();
-  name_flags(wrong);
+  replace_places_by_flags(wrong);
   reporter.diagnostics(wrong);
   return fail(Errc::kInvalid, "nothing is written: the answers do not form a valid spec");
 }
@@ -144,7 +144,7 @@ Result<std::string> make_first_spec(const Context& context, Reporter& reporter, 
           printable(program));
   }
   std::string text = init_spec_text(answers_with_defaults(std::move(answers), site), site);
-  DLRUN_TRY(check_text(context, reporter, text, file));
+  DLRUN_TRY(check_spec_text(context, reporter, text, file));
   return text;
 }
 

@@ -15,16 +15,16 @@
 namespace dlrun {
 namespace {
 
-constexpr std::chrono::seconds kPatience{120};
+constexpr std::chrono::seconds kLongestLockWait{120};
 constexpr std::size_t kTokenDigits = 32, kLongestPath = 8192;
 
 constexpr std::string_view kCreated = "created ", kExisted = "existed ";
 
-/// Waits for the lock. Returns false if another process still holds it after kPatience. On a file
-/// system without locks, returns true at once.
+/// Waits for the lock. Returns false if another process still holds it after kLongestLockWait. On a
+/// file system without locks, returns true at once.
 bool wait_for_lock(int fd, const std::filesystem::path& file) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  LockWait log(file);
+  const auto deadline = std::chrono::steady_clock::now() + kLongestLockWait;
+  LockWaitLog log(file);
   while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return true;
     if (std::chrono::steady_clock::now() >= deadline) return false;
@@ -73,7 +73,7 @@ Result<std::optional<HeldToken>> take_submission_token(Env& env) {
   return std::optional(std::move(held));
 }
 
-Result<> HeldToken::set_run(const std::filesystem::path& run, bool has_created) {
+Result<> HeldToken::store_run(const std::filesystem::path& run, bool has_created) {
   static_assert(kCreated.size() == kExisted.size());
   DLRUN_TRY(
       write_file_atomic(file_, std::string(has_created ? kCreated : kExisted) + run.string()));

@@ -30,7 +30,7 @@ class HeldToken {
   /// Stores on the disk which run is the token's. Call it before anything is submitted. An empty
   /// path removes the stored path. has_created: false for a sweep that existed before and is
   /// resubmitted.
-  [[nodiscard]] Result<> set_run(const std::filesystem::path& run, bool has_created);
+  [[nodiscard]] Result<> store_run(const std::filesystem::path& run, bool has_created);
 
  private:
   HeldToken(std::string token, std::filesystem::path file, UniqueFd lock)

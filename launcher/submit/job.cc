@@ -23,7 +23,7 @@ namespace dlrun {
 namespace {
 
 /// Returns the run's folder, escaped for an output pattern.
-Result<std::string> pattern_of(const std::filesystem::path& run) {
+Result<std::string> folder_as_pattern(const std::filesystem::path& run) {
   const std::string path = run.string();
   if (std::any_of(path.begin(), path.end(), [](char c) { return c == '\\' || is_control(c); })) {
     return fail(Errc::kInvalid,
@@ -31,12 +31,12 @@ Result<std::string> pattern_of(const std::filesystem::path& run) {
                 "{}; choose another runs folder with --runs",
                 printable(path));
   }
-  return percent_escaped(path);
+  return escaped_for_sbatch_pattern(path);
 }
 
 /// Refuses a script that makes several jobs or none, and a script that carries a damaged spec.
 Result<> check_script(const SpecOptions& options, std::string_view text) {
-  if (!options.sets.empty()) {
+  if (!options.set_arguments.empty()) {
     return fail(Errc::kUsage, "{}: is a job script: --set changes keys of a spec; edit the script",
                 printable(options.file));
   }
@@ -47,11 +47,11 @@ Result<> check_script(const SpecOptions& options, std::string_view text) {
         "submitted: submit the spec",
         printable(options.file));
   }
-  if (auto refused = refusals_of(text); !refused.empty()) {
+  if (auto refused = refused_option_messages(text); !refused.empty()) {
     for (std::string& one : refused) one = fmt::format("{}:{}", options.file, one);
     return fail(Errc::kUsage, "{}", join(refused, "\n"));
   }
-  if (const auto fault = fault_of_carried(text)) {
+  if (const auto fault = fault_of_carried_spec(text)) {
     return fail(Errc::kUsage,
                 "{}:{}: the spec that the script carries cannot be read: {}. Render it again; or "
                 "delete its last lines, which start with '#:' and '#|', to submit the script alone",
@@ -65,8 +65,8 @@ Result<Job> job_of_script_file(const Context& context, Reporter& reporter,
   DLRUN_TRY(check_script(options, text));
   ScriptRequests requests =
       parse_script_requests(text, std::filesystem::path(options.file).filename().string());
-  if (requests.runs_dir.empty() || options.runs) {
-    DLRUN_TRY_ASSIGN(requests.runs_dir, runs_directory_here(context, reporter, options.runs,
+  if (requests.runs_dir.empty() || options.runs_dir) {
+    DLRUN_TRY_ASSIGN(requests.runs_dir, runs_directory_here(context, reporter, options.runs_dir,
                                                             requests.clusters.value_or("")));
   }
   Job job = job_of_script_text(Job::Source::kScript, std::move(text), std::move(requests),
@@ -134,7 +134,7 @@ Job job_of_experiment(Experiment experiment, std::string script) {
 
 Result<Job> job_of_spec_file(const Context& context, Reporter& reporter,
                              const SpecOptions& options) {
-  DLRUN_TRY_ASSIGN(auto experiment, prepare(context, reporter, options, Target::kSlurm));
+  DLRUN_TRY_ASSIGN(auto experiment, prepare_experiment(context, reporter, options, Target::kSlurm));
   DLRUN_TRY_ASSIGN(auto script, render_script(experiment.plan));
   return job_of_experiment(std::move(experiment), std::move(script));
 }
@@ -167,9 +167,9 @@ std::filesystem::path source_folder(const Context& context, const std::string& f
 std::string image_in_script(const Experiment& experiment, std::string_view script) {
   const std::string image = experiment.loaded.spec.container.image.value_or("");
   if (is_unedited(script)) return image;
-  const std::string text = without_carried(script);
-  const bool is_named =
-      text.find(image) != std::string::npos || text.find(pyxis_image(image)) != std::string::npos;
+  const std::string text = without_carried_spec(script);
+  const bool is_named = text.find(image) != std::string::npos ||
+                        text.find(pyxis_image_name(image)) != std::string::npos;
   return is_named ? image : "";
 }
 
@@ -192,7 +192,7 @@ Result<std::vector<std::string>> sbatch_arguments(const SbatchSettings& settings
   if (settings.log_pattern) {
     if (settings.chdir) line.push_back("--output=" + *settings.log_pattern);
   } else {
-    DLRUN_TRY_ASSIGN(const auto folder, pattern_of(run));
+    DLRUN_TRY_ASSIGN(const auto folder, folder_as_pattern(run));
     const bool is_follow_up = settings.chain && settings.chain->is_follow_up();
     line.push_back(fmt::format("--output={}/{}", folder,
                                settings.is_packed  ? std::string("task-%a.out")

@@ -18,8 +18,8 @@ namespace dlrun {
 
 /// A job's place in the chain of a run's jobs (retry.chain).
 struct ChainPlace {
-  std::int64_t jobs = 0;    ///< number of jobs that the submission queues for the run
-  std::int64_t number = 0;  ///< the number of this job in the chain, from 0
+  std::int64_t job_count = 0;  ///< number of jobs that the submission queues for the run
+  std::int64_t number = 0;     ///< the number of this job in the chain, from 0
   // The next two are set for a follow-up job only: a job after the first one.
   std::string run_token;  ///< the token of the run; the job's comment has a token of its own
   std::string first_job;  ///< the id of the first job, to whose log all jobs write
@@ -43,8 +43,8 @@ struct SbatchSettings {
   std::optional<std::string> job_name;
   std::optional<std::string> chdir;       ///< the folder where the job starts; overrides the script
   std::optional<std::string> dependency;  ///< sbatch's --dependency
-  /// Slurm cancels the job if the dependency can no longer be fulfilled; the script does not say
-  /// it.
+  /// sbatch gets --kill-on-invalid-dep, which the script does not have: Slurm cancels the job if
+  /// the dependency can no longer be fulfilled.
   bool ends_with_invalid_dependency = false;
   /// sbatch's --exclude, if health.known_bad adds nodes to it
   std::optional<std::string> exclude;
@@ -69,9 +69,9 @@ struct Job {
   std::string file;         ///< the name of the spec's or the script's file, for messages
   ScriptRequests requests;  ///< what the script asks Slurm for
   SbatchSettings settings;
-  std::string image;                  ///< the container's image, for the record; may be empty
-  std::filesystem::path source_dir;   ///< the folder of the code, which code.snapshot copies
-  std::optional<KnownBad> known_bad;  ///< the file of bad nodes, which the job avoids
+  std::string image;                 ///< the container's image, for the record; may be empty
+  std::filesystem::path source_dir;  ///< the folder of the code, which code.snapshot copies
+  std::optional<KnownBadSettings> known_bad;  ///< the file of bad nodes, which the job avoids
   /// kSpec: the spec. kScript: the spec that the script carries. kRun: the recorded spec, if the
   /// script alone does not describe the whole job.
   std::optional<Experiment> experiment;

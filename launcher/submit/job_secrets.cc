@@ -11,9 +11,9 @@
 namespace dlrun {
 namespace {
 
-/// Returns the value of a secret that lead reads: the spec's notify.webhook_url if it is that
-/// secret, else the value from its entry in environment.secrets, else the environment variable of
-/// its name.
+/// Returns the value of a secret that lead reads. The secret kWebhookUrlSecret has the spec's
+/// notify.webhook.url as its value if that key is set. Any other value comes from the secret's
+/// entry in environment.secrets, or else from the environment variable of its name.
 Result<SecretValue> lead_secret(const Context& context, const LoadedSpec& loaded,
                                 const std::string& name) {
   if (name == kWebhookUrlSecret && loaded.spec.notify.webhook_url)

@@ -31,9 +31,12 @@ Result<> remove_unknown_nodes(const Context& context, const std::string& cluster
   return {};
 }
 
-Result<BadNodesExclusion> decide(const Context& context, const KnownBad& known_bad,
-                                 std::string_view script, const std::optional<std::string>& cluster,
-                                 bool asks_slurm) {
+/// Decides which bad nodes the job excludes, and makes the value of --exclude.
+Result<BadNodesExclusion> decide_exclusion(const Context& context,
+                                           const KnownBadSettings& known_bad,
+                                           std::string_view script,
+                                           const std::optional<std::string>& cluster,
+                                           bool asks_slurm) {
   DLRUN_TRY_ASSIGN(auto remembered, read_bad_nodes(known_bad.file, now()));
   if (asks_slurm && !remembered.empty())
     DLRUN_TRY(remove_unknown_nodes(context, cluster.value_or(""), remembered));
@@ -43,13 +46,11 @@ Result<BadNodesExclusion> decide(const Context& context, const KnownBad& known_b
 
 }  // namespace
 
-std::optional<std::string> exclude_known_bad(const Context& context, Reporter& reporter,
-                                             const std::optional<KnownBad>& known_bad,
-                                             std::string_view script,
-                                             const std::optional<std::string>& cluster,
-                                             bool asks_slurm) {
+std::optional<std::string> exclude_value_with_bad_nodes(
+    const Context& context, Reporter& reporter, const std::optional<KnownBadSettings>& known_bad,
+    std::string_view script, const std::optional<std::string>& cluster, bool asks_slurm) {
   if (!known_bad) return std::nullopt;
-  const auto decided = decide(context, *known_bad, script, cluster, asks_slurm);
+  const auto decided = decide_exclusion(context, *known_bad, script, cluster, asks_slurm);
   if (!decided) {
     reporter.warning(
         fmt::format("health.known_bad: no node is excluded: {}", decided.error().message));
@@ -71,15 +72,15 @@ std::optional<std::string> exclude_known_bad(const Context& context, Reporter& r
   return decided->value;
 }
 
-std::optional<KnownBad> known_bad_of_run(const std::filesystem::path& run) {
+std::optional<KnownBadSettings> known_bad_settings_of_run(const std::filesystem::path& run) {
   constexpr std::size_t kLimit = 16U << 20U;
   const auto text = read_untrusted(run / "plan.json", kLimit, Links::kRefuse);
   const auto plan = text ? json_read::object_of(*text) : std::nullopt;
   if (!plan) return std::nullopt;
   const auto known_bad = plan->find("known_bad");
   if (known_bad == plan->end() || !known_bad->is_object()) return std::nullopt;
-  KnownBad read{json_read::text(*known_bad, "file"),
-                json_read::integer(*known_bad, "seconds").value_or(0)};
+  KnownBadSettings read{json_read::text(*known_bad, "file"),
+                        json_read::integer(*known_bad, "seconds").value_or(0)};
   return read.file.starts_with('/') ? std::optional(std::move(read)) : std::nullopt;
 }
 

@@ -20,12 +20,13 @@ namespace dlrun {
 ///
 /// cluster: the job's --clusters (-M). asks_slurm: true asks Slurm which of the bad nodes exist,
 /// because sbatch refuses to exclude a node that does not exist.
-[[nodiscard]] std::optional<std::string> exclude_known_bad(
-    const Context& context, Reporter& reporter, const std::optional<KnownBad>& known_bad,
+[[nodiscard]] std::optional<std::string> exclude_value_with_bad_nodes(
+    const Context& context, Reporter& reporter, const std::optional<KnownBadSettings>& known_bad,
     std::string_view script, const std::optional<std::string>& cluster, bool asks_slurm);
 
-/// Returns the `known_bad` of the run's plan.json: the file in which the run records bad nodes.
-/// Returns nullopt if the plan has none.
-[[nodiscard]] std::optional<KnownBad> known_bad_of_run(const std::filesystem::path& run);
+/// Returns the `known_bad` of the run's plan.json: the file in which the run records bad nodes, and
+/// how long it remembers them. Returns nullopt if the plan has none.
+[[nodiscard]] std::optional<KnownBadSettings> known_bad_settings_of_run(
+    const std::filesystem::path& run);
 
 }  // namespace dlrun

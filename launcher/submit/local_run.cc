@@ -62,11 +62,13 @@ Result<std::pair<RunDirectory, ForegroundEnd>> record_and_run(const Context& con
   const Experiment& experiment = *job.experiment;
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
   DLRUN_TRY(build_environments(context, reporter, experiment));
-  DLRUN_TRY(place_tools(context, reporter, job.runs_dir, experiment.plan.uses_trainer()));
+  DLRUN_TRY(
+      check_place_and_stage_tools(context, reporter, job.runs_dir, experiment.plan.uses_trainer()));
   DLRUN_TRY_ASSIGN(auto run, record_run(context, reporter, job));
   std::string folder = experiment.plan.folder;
-  if (experiment.plan.snapshot) {
-    DLRUN_TRY_ASSIGN(folder, snapshot_for(context, experiment.plan.folder, job.runs_dir, run));
+  if (experiment.plan.takes_snapshot) {
+    DLRUN_TRY_ASSIGN(folder,
+                     copy_code_into_run(context, experiment.plan.folder, job.runs_dir, run));
   }
   Submission submission;
   submission.token = random_hex(16);
@@ -100,12 +102,13 @@ Result<std::pair<RunDirectory, ForegroundEnd>> record_and_run(const Context& con
 }  // namespace
 
 Result<LocalResult> run_on_this_machine(const Context& context, Reporter& reporter,
-                                        const SpecOptions& options, const LocalWish& wish) {
+                                        const SpecOptions& options,
+                                        const LocalRunChoices& choices) {
   // git inspects the code in the background while dlrun plans.
   Provenance provenance(folder_of(context, options.file), context.env, context.argv,
                         context.tools.hash);
-  DLRUN_TRY_ASSIGN(auto prepared,
-                   prepare_spec_or_point(context, reporter, options, Target::kLocal, wish.point));
+  DLRUN_TRY_ASSIGN(auto prepared, prepare_spec_or_point(context, reporter, options, Target::kLocal,
+                                                        choices.point));
   if (prepared.is_sweep()) {
     return fail(Errc::kUsage,
                 "{}: is a sweep of {} points, and this machine has no queue for them; --point N "
@@ -113,12 +116,12 @@ Result<LocalResult> run_on_this_machine(const Context& context, Reporter& report
                 printable(prepared.loaded.file), count_points(prepared.loaded.spec.sweep));
   }
   std::string script = render_local_script(prepared.plan);
-  if (wish.is_dry_run) return LocalResult(LocalScript{std::move(script)});
+  if (choices.is_dry_run) return LocalResult(LocalScript{std::move(script)});
   RunInspector inspector(context.env, known_servers(context));
   Job job = job_of_experiment(std::move(prepared), std::move(script));
   DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, NextStep::kDirectStart));
   DLRUN_TRY_ASSIGN(const auto run_and_end,
-                   record_and_run(context, reporter, job, provenance, wish.prints_to_stderr));
+                   record_and_run(context, reporter, job, provenance, choices.prints_to_stderr));
   DLRUN_TRY_ASSIGN(auto status, inspector.inspect(run_and_end.first.path));
   return LocalResult(LocalRun{run_and_end.first, run_and_end.second, std::move(status)});
 }

@@ -17,7 +17,7 @@
 namespace dlrun {
 
 /// The options of a local run, except those that change the spec (SpecOptions).
-struct LocalWish {
+struct LocalRunChoices {
   std::optional<std::size_t> point{};  ///< for a sweep, the point that runs
   bool is_dry_run = false;             ///< only returns the script
   bool prints_to_stderr = false;       ///< the ranks' output goes to standard error
@@ -38,11 +38,11 @@ struct LocalRun {
 using LocalResult = std::variant<LocalScript, LocalRun>;
 
 /// Plans and checks the job, fetches its downloads, builds its environments, records the run and
-/// waits for its end. With wish.is_dry_run, only returns the script. Fails with kUsage for a sweep
-/// without wish.point.
+/// waits for its end. With choices.is_dry_run, only returns the script. Fails with kUsage for a
+/// sweep without choices.point.
 [[nodiscard]] Result<LocalResult> run_on_this_machine(const Context& context, Reporter& reporter,
                                                       const SpecOptions& options,
-                                                      const LocalWish& wish);
+                                                      const LocalRunChoices& choices);
 
 /// Returns the JSON of `dlrun run --dry-run --json`; cli/OUTPUT.md documents it.
 [[nodiscard]] nlohmann::ordered_json submission_json(const LocalScript& script);

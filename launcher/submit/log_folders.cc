@@ -31,8 +31,8 @@ std::string line_at(std::string_view text, std::size_t line) {
   return line >= 1 && line <= lines.size() ? std::string(lines[line - 1]) : std::string();
 }
 
-PathSource source_of_path(const LogScript& script, const std::string& key, std::string_view option,
-                          std::size_t line) {
+PathSource source_of_path(const ScriptForLogCheck& script, const std::string& key,
+                          std::string_view option, std::size_t line) {
   if (script.spec != nullptr) {
     const auto origin = script.spec->spec.origins.find(key);
     const Origin where = origin != script.spec->spec.origins.end() ? origin->second : Origin{};
@@ -45,7 +45,7 @@ PathSource source_of_path(const LogScript& script, const std::string& key, std::
 }
 
 /// Replaces %u by the user's name.
-std::string with_user(std::string_view pattern) {
+std::string with_user_name(std::string_view pattern) {
   const auto user = unix_account_of(::getuid());
   std::string filled;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
@@ -54,7 +54,7 @@ std::string with_user(std::string_view pattern) {
     filled += pattern[++i];
     if (pattern[i] != 'u' || !user) continue;
     filled.resize(filled.size() - 2);
-    filled += percent_escaped(user->name);
+    filled += escaped_for_sbatch_pattern(user->name);
   }
   return filled;
 }
@@ -91,7 +91,7 @@ std::optional<Obstacle> find_obstacle(const std::filesystem::path& folder) {
 }
 
 /// Checks one folder and appends the findings to `result`. pattern: the folder as sbatch reads it.
-void check_folder(const PathSource& source, const std::string& pattern, LogFolders& result) {
+void check_folder(const PathSource& source, const std::string& pattern, LogFolderFindings& result) {
   const auto add = [&](Diagnostic::Severity severity, const std::string& message) {
     result.problems.push_back({severity, source.where, source.name + ": " + message, source.line});
   };
@@ -112,9 +112,9 @@ void check_folder(const PathSource& source, const std::string& pattern, LogFolde
   const std::filesystem::path folder =
       expand_output_pattern(pattern, "", "").value_or(pattern);  // only %% is left to replace
   const std::string shown = printable(folder.string());
-  const auto problem = find_obstacle(folder);
+  const auto obstacle = find_obstacle(folder);
   std::error_code error;
-  if (!problem) {
+  if (!obstacle) {
     const bool is_there = std::filesystem::exists(folder, error);
     const bool is_known =
         std::find(result.missing.begin(), result.missing.end(), folder) != result.missing.end();
@@ -122,7 +122,7 @@ void check_folder(const PathSource& source, const std::string& pattern, LogFolde
     return;
   }
   // An obstacle at the root means that this machine lacks the whole file system.
-  if (problem->at == problem->at.root_path()) {
+  if (obstacle->at == obstacle->at.root_path()) {
     add(Diagnostic::Severity::kWarning,
         fmt::format("the folder '{}' does not exist here; unless the nodes have it, the job ends "
                     "before its script begins",
@@ -131,30 +131,30 @@ void check_folder(const PathSource& source, const std::string& pattern, LogFolde
   }
   add(Diagnostic::Severity::kError,
       fmt::format("the folder '{}' cannot be made: {}: {}; {}", shown,
-                  printable(problem->at.string()), errno_text(problem->error), kConsequence));
+                  printable(obstacle->at.string()), errno_text(obstacle->error), kConsequence));
 }
 
 }  // namespace
 
-LogFolders find_log_folders(const LogScript& script) {
+LogFolderFindings check_log_folders(const ScriptForLogCheck& script) {
   struct Row {
     const char *key, *long_name, *short_name;
   };
   constexpr std::array<Row, 2> kRows{
       {{"resources.output"_key, "--output", "-o"}, {"resources.error"_key, "--error", "-e"}}};
-  LogFolders result;
+  LogFolderFindings result;
   const std::string name = sbatch_value(script.text, "--job-name", "-J").value_or(script.job_name);
   for (const Row& row : kRows) {
     const auto given = sbatch_option(script.text, row.long_name, row.short_name);
     if (!given || (row.key == kRows[0].key && !script.has_own_output)) continue;
     const std::filesystem::path pattern = absolute_pattern(script.start_folder, given->value, name);
-    const std::string folder = with_user(pattern.parent_path().string());
+    const std::string folder = with_user_name(pattern.parent_path().string());
     check_folder(source_of_path(script, row.key, row.long_name, given->line), folder, result);
   }
   return result;
 }
 
-Result<> report_log_folders(Reporter& reporter, const LogFolders& folders) {
+Result<> report_log_folder_findings(Reporter& reporter, const LogFolderFindings& folders) {
   const bool is_refused = std::any_of(
       folders.problems.begin(), folders.problems.end(),
       [](const Diagnostic& one) { return one.severity == Diagnostic::Severity::kError; });
@@ -163,7 +163,7 @@ Result<> report_log_folders(Reporter& reporter, const LogFolders& folders) {
   return {};
 }
 
-Result<> make_log_folders(const LogFolders& folders) {
+Result<> make_missing_log_folders(const LogFolderFindings& folders) {
   for (const auto& folder : folders.missing) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);

@@ -12,13 +12,14 @@
 
 namespace dlrun {
 
-struct LogFolders {
+/// The result of check_log_folders().
+struct LogFolderFindings {
   std::vector<std::filesystem::path> missing;  ///< missing folders that probably can be created
   std::vector<Diagnostic> problems;            ///< errors and warnings, with their places
 };
 
 /// The job script whose --output and --error are checked.
-struct LogScript {
+struct ScriptForLogCheck {
   std::string_view text;
   std::filesystem::path start_folder;
   std::string file;  ///< the script's name in messages
@@ -33,13 +34,14 @@ struct LogScript {
 /// for a folder whose name contains the job's id, because this folder cannot exist before the job
 /// does. Adds a warning for other patterns that only Slurm can replace, and for an absolute path
 /// that may exist on the nodes only.
-[[nodiscard]] LogFolders find_log_folders(const LogScript& script);
+[[nodiscard]] LogFolderFindings check_log_folders(const ScriptForLogCheck& script);
 
 /// Reports the findings if all are warnings. Fails with kInvalid and all findings if one is an
 /// error.
-[[nodiscard]] Result<> report_log_folders(Reporter& reporter, const LogFolders& folders);
+[[nodiscard]] Result<> report_log_folder_findings(Reporter& reporter,
+                                                  const LogFolderFindings& folders);
 
 /// Creates the missing folders with the user's umask. Fails with kIo and names the folder.
-[[nodiscard]] Result<> make_log_folders(const LogFolders& folders);
+[[nodiscard]] Result<> make_missing_log_folders(const LogFolderFindings& folders);
 
 }  // namespace dlrun

@@ -16,7 +16,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::chrono::seconds kToolLimit{30};
+constexpr std::chrono::seconds kToolTimeLimit{30};
 
 /// Returns the first of the keys that the spec or the site sets, else the last one.
 std::string first_given(const LoadedSpec& loaded, const std::vector<std::string>& keys) {
@@ -26,16 +26,16 @@ std::string first_given(const LoadedSpec& loaded, const std::vector<std::string>
   return keys.back();
 }
 
-class ToolSearch {
+class ToolCheck {
  public:
-  ToolSearch(const Context& context, const Experiment& experiment)
+  ToolCheck(const Context& context, const Experiment& experiment)
       : context_(context), loaded_(experiment.loaded), plan_(experiment.plan) {}
 
   [[nodiscard]] std::vector<Diagnostic> run() && {
-    find_module_command();
-    find_conda();
-    find_container_tool();
-    find_pyxis();
+    check_module_command();
+    check_conda();
+    check_container_tool();
+    check_pyxis();
     return std::move(warnings_);
   }
 
@@ -52,19 +52,19 @@ class ToolSearch {
   }
 
   /// Runs shell lines in the submitter's environment without the secrets of the job.
-  [[nodiscard]] std::optional<Finished> run_bash(std::string lines) const {
+  [[nodiscard]] std::optional<FinishedCommand> run_bash(std::string lines) const {
     Command command;
     command.argv = {"bash", "-c", std::move(lines)};
     command.env = context_.env;
     for (const SecretSource& secret : loaded_.spec.environment.secrets)
       command.env.unset(secret.name);
-    command.timeout = kToolLimit;
+    command.timeout = kToolTimeLimit;
     auto done = run_command(command);
     return done ? std::optional(std::move(*done)) : std::nullopt;
   }
 
   /// Warns if the job loads modules and this machine does not have the command `module`.
-  void find_module_command() {
+  void check_module_command() {
     const std::string lines = render_module_init(plan_);
     if (lines.empty()) return;
     const auto done = run_bash(lines + "type module >/dev/null 2>&1\n");
@@ -83,16 +83,16 @@ class ToolSearch {
            !prologue.eessi.empty() || !prologue.setup.empty();
   }
 
-  void find_conda() {
+  void check_conda() {
     if (plan_.prologue.conda_name.empty() || may_bring_programs()) return;
-    const auto done = run_bash(render_search_for_conda(plan_) + "[[ -x $dlrun_conda ]]\n");
+    const auto done = run_bash(render_conda_search(plan_) + "[[ -x $dlrun_conda ]]\n");
     if (!done || done->exit_code == 0) return;
     warn("environment.conda.name"_key,
          "no conda is found here: neither on the PATH, nor in $CONDA_EXE, nor in a usual folder of "
          "the home directory. Set environment.conda.module to the module that brings conda");
   }
 
-  void find_container_tool() {
+  void check_container_tool() {
     const auto* backend = find_container_backend(plan_.runtime);
     if (backend == nullptr || may_bring_programs()) return;
     const auto versions = backend->version_commands();
@@ -106,12 +106,12 @@ class ToolSearch {
 
   /// Warns if srun here has no option of pyxis. The nodes' srun reads the same plugstack.conf on
   /// most clusters.
-  void find_pyxis() {
+  void check_pyxis() {
     if (plan_.runtime != "pyxis" || plan_.server || plan_.clusters) return;
     Command command;
     command.argv = {"srun", "--help"};
     command.env = scrubbed_for_slurm(context_.env, munge_is_available());
-    command.timeout = kToolLimit;
+    command.timeout = kToolTimeLimit;
     if (!find_program("srun", command.env)) return;
     const auto help = run_command(command);
     if (!help || help->exit_code != 0 ||
@@ -130,8 +130,9 @@ class ToolSearch {
 
 }  // namespace
 
-std::vector<Diagnostic> missing_tools(const Context& context, const Experiment& experiment) {
-  return ToolSearch(context, experiment).run();
+std::vector<Diagnostic> warnings_about_missing_tools(const Context& context,
+                                                     const Experiment& experiment) {
+  return ToolCheck(context, experiment).run();
 }
 
 }  // namespace dlrun

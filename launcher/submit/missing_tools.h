@@ -14,7 +14,7 @@ namespace dlrun {
 /// code. Therefore does not look for conda and the container tool if modules, EESSI or
 /// environment.setup may bring them. Starts bash and srun, each for at most 30 s, and only for a
 /// spec with modules, conda or a container.
-[[nodiscard]] std::vector<Diagnostic> missing_tools(const Context& context,
-                                                    const Experiment& experiment);
+[[nodiscard]] std::vector<Diagnostic> warnings_about_missing_tools(const Context& context,
+                                                                   const Experiment& experiment);
 
 }  // namespace dlrun

@@ -23,7 +23,7 @@ std::vector<std::filesystem::path> config_folders(const Context& context) {
 std::optional<std::string> site_of_cluster(const Context& context, Reporter& reporter,
                                            const std::string& cluster) {
   std::vector<Diagnostic> problems;
-  auto matched = match_site(cluster, config_folders(context), problems);
+  auto matched = site_name_of_cluster(cluster, config_folders(context), problems);
   reporter.diagnostics(problems);
   const std::string named = context.env.get_or("DLRUN_SITE", "");
   return named.empty() ? std::move(matched) : named;

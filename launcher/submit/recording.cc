@@ -28,6 +28,8 @@ namespace {
 
 using NamedText = std::pair<const char*, std::string_view>;
 
+/// Creates a run's directory with these files, and adds the run to the index. Removes the run if a
+/// file cannot be written.
 Result<RunDirectory> record(const Context& context, Reporter& reporter, const std::string& runs_dir,
                             const std::string& name, std::span<const NamedText> files,
                             HeldToken* token) {
@@ -47,7 +49,7 @@ Result<RunDirectory> record(const Context& context, Reporter& reporter, const st
   }
   // A later call with the same token finds the run, however much of the run has been written.
   if (token != nullptr) {
-    if (auto named = token->set_run(run->path, true); !named) {
+    if (auto named = token->store_run(run->path, true); !named) {
       std::error_code ignored;
       std::filesystem::remove_all(run->path, ignored);
       return tl::unexpected(named.error());
@@ -173,8 +175,8 @@ Result<RunDirectory> record_sweep(const Context& context, Reporter& reporter,
   return run;
 }
 
-Result<std::size_t> record_more(const std::filesystem::path& path, const SweepPlan& more,
-                                const std::vector<SecretValue>& secrets) {
+Result<std::size_t> record_more_points(const std::filesystem::path& path, const SweepPlan& more,
+                                       const std::vector<SecretValue>& secrets) {
   DLRUN_TRY_ASSIGN(auto record, read_sweep(path));
   const std::size_t first_array = record.arrays;
   add_points(record, more);
@@ -205,8 +207,8 @@ Result<RunDirectory> record_new(const Context& context, Reporter& reporter, cons
 }
 
 /// Records the files of the run that the job repeats.
-Result<RunDirectory> record_again(const Context& context, Reporter& reporter, const Job& job,
-                                  HeldToken* token) {
+Result<RunDirectory> record_repeated_run(const Context& context, Reporter& reporter, const Job& job,
+                                         HeldToken* token) {
   constexpr std::array kFiles = {"spec.yaml", "resolved.yaml", "plan.json", "job.sh",
                                  "parameters.json"};
   constexpr std::size_t kLimit = 16U << 20U;
@@ -229,12 +231,14 @@ Result<RunDirectory> record_again(const Context& context, Reporter& reporter, co
 
 Result<RunDirectory> record_run(const Context& context, Reporter& reporter, const Job& job,
                                 HeldToken* token) {
-  return job.source == Job::Source::kRun ? record_again(context, reporter, job, token)
+  return job.source == Job::Source::kRun ? record_repeated_run(context, reporter, job, token)
                                          : record_new(context, reporter, job, token);
 }
 
-Result<std::string> snapshot_for(const Context& context, const std::filesystem::path& source_dir,
-                                 const std::filesystem::path& runs_dir, const RunDirectory& run) {
+Result<std::string> copy_code_into_run(const Context& context,
+                                       const std::filesystem::path& source_dir,
+                                       const std::filesystem::path& runs_dir,
+                                       const RunDirectory& run) {
   const auto snapshot = take_snapshot(source_dir, run.path, runs_dir, context.env);
   if (snapshot) return snapshot->folder.string();
   undo_recording(context, run);

@@ -12,9 +12,9 @@ namespace dlrun {
 
 /// Adds the points of `more` to the recorded sweep at `path`. Returns the number of their first
 /// array. Fails as read_sweep() does, and with kIo if a file cannot be written.
-[[nodiscard]] Result<std::size_t> record_more(const std::filesystem::path& path,
-                                              const SweepPlan& more,
-                                              const std::vector<SecretValue>& secrets);
+[[nodiscard]] Result<std::size_t> record_more_points(const std::filesystem::path& path,
+                                                     const SweepPlan& more,
+                                                     const std::vector<SecretValue>& secrets);
 
 /// Creates the run's directory and adds the run to the index. A failure to add it to the index is a
 /// warning, because the run can be found by its path. After any other failure, removes the run.
@@ -41,9 +41,9 @@ namespace dlrun {
 
 /// code.snapshot: copies the source tree into the run. Returns the folder in the copy where the job
 /// starts. Deletes the run on failure.
-[[nodiscard]] Result<std::string> snapshot_for(const Context& context,
-                                               const std::filesystem::path& source_dir,
-                                               const std::filesystem::path& runs_dir,
-                                               const RunDirectory& run);
+[[nodiscard]] Result<std::string> copy_code_into_run(const Context& context,
+                                                     const std::filesystem::path& source_dir,
+                                                     const std::filesystem::path& runs_dir,
+                                                     const RunDirectory& run);
 
 }  // namespace dlrun

@@ -87,7 +87,8 @@ Diagnostic error_at(const LoadedSpec& loaded, const Origins& origins,
 }
 
 /// Asks Slurm about each part of a heterogeneous job. Returns a diagnostic for each refused part.
-std::vector<Diagnostic> refused_parts(const Context& context, const Job& job, Executor& executor) {
+std::vector<Diagnostic> diagnostics_of_refused_parts(const Context& context, const Job& job,
+                                                     Executor& executor) {
   const LoadedSpec& loaded = job.experiment->loaded;
   const auto scripts = scripts_of_parts(job.script);
   const auto component_of_part =
@@ -116,8 +117,8 @@ std::vector<Diagnostic> refused_parts(const Context& context, const Job& job, Ex
 Error explained_refusal(const Context& context, const Job& job, Executor& executor, Error error) {
   if (error.code != Errc::kRefused || job.source != Job::Source::kSpec || !job.experiment)
     return error;
-  if (het_line(job.script)) {
-    error.diagnostics = refused_parts(context, job, executor);
+  if (line_of_part_separator(job.script)) {
+    error.diagnostics = diagnostics_of_refused_parts(context, job, executor);
   } else if (const RefusalRow* const row = row_of(error.refusal)) {
     const LoadedSpec& loaded = job.experiment->loaded;
     Diagnostic found = error_at(loaded, loaded.spec.origins, {row->key},

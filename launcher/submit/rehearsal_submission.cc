@@ -89,28 +89,29 @@ void record_rehearsal_in_run(Reporter& reporter, const RunDirectory& rehearsal,
     note.time_s = *time;
   if (const auto written = write_rehearsal_note(run.path, note); !written)
     reporter.warning(
-        fmt::format("the run does not name its rehearsal, so that status shows no "
+        fmt::format("the run does not name its rehearsal, so `dlrun status` shows no "
                     "predictions: {}",
                     written.error().message));
 }
 
 }  // namespace
 
-Result<RehearsalWish> parse_rehearsal(std::string_view text) {
+Result<RehearsalChoices> parse_rehearsal(std::string_view text) {
   const auto at = text.find('@');
   const auto seconds = parse_duration(text.substr(0, at));
-  RehearsalWish wish;
-  wish.seconds = seconds.value_or(0);
-  if (at != std::string_view::npos) wish.partition = std::string(text.substr(at + 1));
+  RehearsalChoices choices;
+  choices.seconds = seconds.value_or(0);
+  if (at != std::string_view::npos) choices.partition = std::string(text.substr(at + 1));
   const bool is_valid_partition =
-      !wish.partition || (!wish.partition->empty() &&
-                          std::all_of(wish.partition->begin(), wish.partition->end(),
-                                      [](char c) { return c > ' ' && c < 0x7f && c != ','; }));
-  if (wish.seconds < kShortestSeconds || wish.seconds > kLongestSeconds || !is_valid_partition)
+      !choices.partition || (!choices.partition->empty() &&
+                             std::all_of(choices.partition->begin(), choices.partition->end(),
+                                         [](char c) { return c > ' ' && c < 0x7f && c != ','; }));
+  if (choices.seconds < kShortestSeconds || choices.seconds > kLongestSeconds ||
+      !is_valid_partition)
     return fail(Errc::kUsage,
                 "--rehearse '{}': expected a time from 10s to 24h, such as 2m, or 2m@PARTITION",
                 printable(text));
-  return wish;
+  return choices;
 }
 
 std::optional<std::string> short_partition(const SiteProfile& site, const JobSpec& spec,
@@ -139,7 +140,7 @@ std::optional<std::string> short_partition(const SiteProfile& site, const JobSpe
 
 Result<std::vector<std::string>> changes_for_rehearsal(const LoadedSpec& loaded,
                                                        std::string_view name,
-                                                       const RehearsalWish& wish) {
+                                                       const RehearsalChoices& choices) {
   DLRUN_TRY(check_can_rehearse(loaded));
   const JobSpec& spec = loaded.spec;
   const Resources& r = spec.resources;
@@ -148,10 +149,10 @@ Result<std::vector<std::string>> changes_for_rehearsal(const LoadedSpec& loaded,
   const bool fits_one_node = per_node >= kRanks;
   const std::int64_t rehearsal_per_node = fits_one_node ? kRanks : 1;
   const std::int64_t rehearsal_nodes = fits_one_node ? 1 : std::min(nodes, kRanks);
-  auto limit = wish.seconds + kStartSeconds;
-  const auto partition = wish.partition
-                             ? wish.partition
-                             : short_partition(loaded.site, spec, wish.seconds, rehearsal_per_node);
+  auto limit = choices.seconds + kStartSeconds;
+  const auto partition =
+      choices.partition ? choices.partition
+                        : short_partition(loaded.site, spec, choices.seconds, rehearsal_per_node);
   const auto profile = loaded.site.partitions.find(partition.value_or(""));
   if (profile != loaded.site.partitions.end() && profile->second.max_time_seconds)
     limit = std::min(limit, *profile->second.max_time_seconds);
@@ -183,20 +184,21 @@ Result<std::vector<std::string>> changes_for_rehearsal(const LoadedSpec& loaded,
   return changes;
 }
 
-Result<SubmittedChain> submit_rehearsed(Context& context, Reporter& reporter,
-                                        RunInspector& inspector, const SpecOptions& options,
-                                        const RehearsalWish& wish) {
+Result<SubmittedChain> submit_run_and_rehearsal(Context& context, Reporter& reporter,
+                                                RunInspector& inspector, const SpecOptions& options,
+                                                const RehearsalChoices& choices) {
   DLRUN_TRY(refuse_remote_call(context, "--rehearse"));
   if (options.file == "-")
     return fail(Errc::kUsage, "--rehearse: reads the spec twice; give a file instead of -");
   DLRUN_TRY_ASSIGN(auto job, job_of_spec_file(context, reporter, options));
   const JobSpec spec = job.experiment->loaded.spec;
   DLRUN_TRY_ASSIGN(const auto changes,
-                   changes_for_rehearsal(job.experiment->loaded, job.name, wish));
-  SpecOptions smaller = options;
-  smaller.sets.insert(smaller.sets.end(), changes.begin(), changes.end());
-  smaller.rehearsal_s = wish.seconds;
-  DLRUN_TRY_ASSIGN(auto rehearsal, job_of_spec_file(context, reporter, smaller));
+                   changes_for_rehearsal(job.experiment->loaded, job.name, choices));
+  SpecOptions rehearsal_options = options;
+  rehearsal_options.set_arguments.insert(rehearsal_options.set_arguments.end(), changes.begin(),
+                                         changes.end());
+  rehearsal_options.rehearsal_s = choices.seconds;
+  DLRUN_TRY_ASSIGN(auto rehearsal, job_of_spec_file(context, reporter, rehearsal_options));
   SubmittedChain chain;
   DLRUN_TRY_ASSIGN(auto first, submit_planned(context, reporter, inspector, std::move(rehearsal)));
   chain.submitted.push_back(std::move(first));
@@ -218,12 +220,12 @@ Result<SubmittedChain> submit_rehearsed(Context& context, Reporter& reporter,
 
 std::string command_that_submits_run(const SpecOptions& options, const Submitted& rehearsal) {
   std::vector<std::string> words{"dlrun", "submit", options.file};
-  for (const std::string& set : options.sets) words.insert(words.end(), {"--set", set});
+  for (const std::string& set : options.set_arguments) words.insert(words.end(), {"--set", set});
   std::vector<std::string> runs_before;
   if (rehearsal.job.experiment) runs_before = rehearsal.job.experiment->loaded.spec.after.ok;
   runs_before.push_back(rehearsal.run.handle());
   words.insert(words.end(), {"--set", fmt::format("after.ok=[{}]", join(runs_before, ", "))});
-  if (options.runs) words.insert(words.end(), {"--runs", *options.runs});
+  if (options.runs_dir) words.insert(words.end(), {"--runs", *options.runs_dir});
   return shell_quote_all(words);
 }
 

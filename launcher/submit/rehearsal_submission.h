@@ -14,13 +14,13 @@
 namespace dlrun {
 
 /// The value of the option --rehearse.
-struct RehearsalWish {
+struct RehearsalChoices {
   std::int64_t seconds = 0;              ///< the programs run for this time
   std::optional<std::string> partition;  ///< nullopt: short_partition() chooses
 };
 
 /// Parses "2m" or "2m@PARTITION". Fails with kUsage. The time is from 10 seconds to a day.
-[[nodiscard]] Result<RehearsalWish> parse_rehearsal(std::string_view text);
+[[nodiscard]] Result<RehearsalChoices> parse_rehearsal(std::string_view text);
 
 /// Returns the partition with the shortest time limit, among the site's partitions that can run the
 /// rehearsal: with enough time, CPUs and memory as far as the site file gives them, and with GPUs
@@ -34,16 +34,15 @@ struct RehearsalWish {
 /// Returns the changes of the spec for the rehearsal, in the form of --set. name: the name of the
 /// run. Fails with kUsage if the spec has a sweep, components or launch.agent: false, or does not
 /// say how many ranks a node has.
-[[nodiscard]] Result<std::vector<std::string>> changes_for_rehearsal(const LoadedSpec& loaded,
-                                                                     std::string_view name,
-                                                                     const RehearsalWish& wish);
+[[nodiscard]] Result<std::vector<std::string>> changes_for_rehearsal(
+    const LoadedSpec& loaded, std::string_view name, const RehearsalChoices& choices);
 
 /// Submits the rehearsal, and the run that waits for it. The first entry of the chain is the
 /// rehearsal. Plans both jobs before it submits the first. Fails as submit_spec_chain() does.
-[[nodiscard]] Result<SubmittedChain> submit_rehearsed(Context& context, Reporter& reporter,
-                                                      RunInspector& inspector,
-                                                      const SpecOptions& options,
-                                                      const RehearsalWish& wish);
+[[nodiscard]] Result<SubmittedChain> submit_run_and_rehearsal(Context& context, Reporter& reporter,
+                                                              RunInspector& inspector,
+                                                              const SpecOptions& options,
+                                                              const RehearsalChoices& choices);
 
 /// Returns the command with which the user can still submit the run, if only its rehearsal could be
 /// submitted. The command has the given options. Its run waits for the rehearsal and for the runs

@@ -21,14 +21,15 @@ Result<std::filesystem::path> remembered_nodes_file(const Context& context, Repo
                                                     const SpecOptions& options) {
   if (!file.empty()) return (context.current_dir / file).lexically_normal();
   if (options.file.empty()) {
-    DLRUN_TRY_ASSIGN(const auto runs, runs_directory_here(context, reporter, options.runs));
+    DLRUN_TRY_ASSIGN(const auto runs, runs_directory_here(context, reporter, options.runs_dir));
     std::error_code error;
     if (std::filesystem::exists(runs, error) && !std::filesystem::is_directory(runs, error))
       return fail(Errc::kNotFound, "{}: is not a folder, so it holds no file of bad nodes",
                   printable(runs));
     return known_bad_file_in(runs);
   }
-  DLRUN_TRY_ASSIGN(const auto prepared, prepare(context, reporter, options, Target::kSlurm));
+  DLRUN_TRY_ASSIGN(const auto prepared,
+                   prepare_experiment(context, reporter, options, Target::kSlurm));
   if (prepared.plan.known_bad) return prepared.plan.known_bad->file;
   return fail(Errc::kUsage,
               "{}: its runs do not remember bad nodes; set health.known_bad, for example to 7d",

@@ -58,7 +58,8 @@ Result<std::string> difference_of(const Env& env, std::string rendered,
 }  // namespace
 
 std::string script_with_spec(const Experiment& prepared, const std::string& script) {
-  return with_spec(script, {resolved_yaml(prepared.loaded), DLRUN_VERSION, prepared.loaded.folder,
+  return with_carried_spec(script,
+                           {resolved_yaml(prepared.loaded), DLRUN_VERSION, prepared.loaded.folder,
                             prepared.plan.runs_dir, prepared.plan.agent, ""});
 }
 

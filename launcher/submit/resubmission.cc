@@ -22,9 +22,9 @@ namespace {
 /// hand start there.
 std::filesystem::path submit_directory_of(const Context& context,
                                           const std::filesystem::path& run) {
-  constexpr std::size_t kEnough = 1U << 20U;
+  constexpr std::size_t kLimit = 1U << 20U;
   std::string directory;
-  if (const auto text = read_untrusted(run / "provenance.json", kEnough, Links::kRefuse)) {
+  if (const auto text = read_untrusted(run / "provenance.json", kLimit, Links::kRefuse)) {
     if (const auto json = json_read::object_of(*text))
       directory = json_read::text(*json, "directory");
   }
@@ -35,7 +35,8 @@ std::filesystem::path submit_directory_of(const Context& context,
 
 /// Returns the folder in the run's copy of the code where the script starts again; nullopt without
 /// code.snapshot. Fails with kNotFound if the copy is gone.
-Result<std::optional<std::string>> copy_of_code(const IndexEntry& run, const RunFacts& facts) {
+Result<std::optional<std::string>> folder_in_code_copy(const IndexEntry& run,
+                                                       const RunFacts& facts) {
   if (!facts.submission || facts.submission->chdir.empty()) return std::optional<std::string>();
   const std::string& folder = facts.submission->chdir;
   std::error_code error;
@@ -77,7 +78,7 @@ Result<Job> job_of_run(const Context& context, const IndexEntry& run, const RunF
     return fail(text.error().code, "{}: has no script to submit again: {}", run.id,
                 text.error().message);
   }
-  DLRUN_TRY_ASSIGN(auto copy, copy_of_code(run, facts));
+  DLRUN_TRY_ASSIGN(auto code_folder, folder_in_code_copy(run, facts));
   ScriptRequests requests = parse_script_requests(*text, run.name);
   // The new run of a point gets its own name. With the sweep's name, the new run would be the
   // newest of that name, and the name would no longer find the sweep.
@@ -93,9 +94,9 @@ Result<Job> job_of_run(const Context& context, const IndexEntry& run, const RunF
                                submit_directory_of(context, run.path));
   job.file = (run.path / "job.sh").string();
   job.earlier_run = run.path;
-  job.settings.chdir = std::move(copy);
+  job.settings.chdir = std::move(code_folder);
   if (facts.submission) job.settings.server = facts.submission->server;
-  job.known_bad = known_bad_of_run(run.path);
+  job.known_bad = known_bad_settings_of_run(run.path);
   DLRUN_TRY_ASSIGN(job.experiment,
                    recorded_experiment_if_needed(context, run.path, !job.requests.secrets.empty()));
   return job;
@@ -171,10 +172,11 @@ Result<> check_ended(const IndexEntry& run, const RunStatus& status, bool force)
 
 /// Returns the submission of an earlier call with this token; nullopt if Slurm has no such job.
 /// is_point: `run` is a sweep's point, in which the path of the new run is then recorded.
-Result<std::optional<Submitted>> earlier_resubmission(const Context& context, Reporter& reporter,
-                                                      RunInspector& inspector,
-                                                      const IndexEntry& run, bool is_point,
-                                                      HeldToken* token) {
+Result<std::optional<Submitted>> complete_earlier_resubmission(const Context& context,
+                                                               Reporter& reporter,
+                                                               RunInspector& inspector,
+                                                               const IndexEntry& run, bool is_point,
+                                                               HeldToken* token) {
   if (token == nullptr) return std::optional<Submitted>();
   DLRUN_TRY_ASSIGN(auto earlier, complete_earlier_submission(context, reporter, inspector, *token));
   std::error_code error;
@@ -187,10 +189,10 @@ Result<std::optional<Submitted>> earlier_resubmission(const Context& context, Re
 Result<Submitted> resubmit_sweep(const Context& context, Reporter& reporter,
                                  RunInspector& inspector, const IndexEntry& run, HeldToken* token) {
   DLRUN_TRY_ASSIGN(auto earlier,
-                   earlier_resubmission(context, reporter, inspector, run, false, token));
+                   complete_earlier_resubmission(context, reporter, inspector, run, false, token));
   if (earlier) return std::move(*earlier);
-  if (token != nullptr) DLRUN_TRY(token->set_run(run.path, false));
-  return submit_missing(context, reporter, inspector, run);
+  if (token != nullptr) DLRUN_TRY(token->store_run(run.path, false));
+  return submit_missing_points(context, reporter, inspector, run);
 }
 
 }  // namespace
@@ -231,8 +233,8 @@ Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspec
     run.path = current_run_of(run.path);  // read again under the lock
     DLRUN_TRY(require_own(run.id, run.path, "submit it again"));
   }
-  DLRUN_TRY_ASSIGN(auto earlier, earlier_resubmission(context, reporter, inspector, run,
-                                                      locked.has_value(), token));
+  DLRUN_TRY_ASSIGN(auto earlier, complete_earlier_resubmission(context, reporter, inspector, run,
+                                                               locked.has_value(), token));
   if (earlier) return std::move(*earlier);
   DLRUN_TRY_ASSIGN(const auto status, inspector.inspect(run.path));
   DLRUN_TRY(check_ended(run, status, force));

@@ -146,7 +146,7 @@ ScriptRequests requests_of_plan(const LaunchPlan& plan) {
   requests.name = plan.name;
   requests.job_name = value_of("--job-name").value_or(plan.name);
   requests.is_named = true;
-  if (plan.output_given) requests.output = value_of("--output");
+  if (plan.is_output_given) requests.output = value_of("--output");
   requests.error = value_of("--error");
   requests.runs_dir = plan.runs_dir;
   requests.clusters = plan.clusters;
@@ -190,7 +190,7 @@ ScriptRequests parse_script_requests(std::string_view text, std::string_view fil
   return requests;
 }
 
-std::vector<std::string> refusals_of(std::string_view text) {
+std::vector<std::string> refused_option_messages(std::string_view text) {
   std::vector<std::pair<std::size_t, std::string>> found;
   const auto refuse = [&](std::size_t line, std::string what) {
     found.emplace_back(line, fmt::format("{}: {}", line, what));
@@ -209,7 +209,7 @@ std::vector<std::string> refusals_of(std::string_view text) {
     if (const auto array = pbs_option(text, flag))
       refuse_array(*array, fmt::format("#PBS {} ", flag));
   }
-  if (const auto line = het_line(text); line && !starts_components(text)) {
+  if (const auto line = line_of_part_separator(text); line && !starts_components(text)) {
     refuse(*line,
            "a heterogeneous job is several jobs, and a run is the record of one. Use a spec "
            "with `components`, which dlrun starts as one run. Plain `sbatch` accepts the script as "

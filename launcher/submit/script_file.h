@@ -56,6 +56,6 @@ struct ScriptRequests {
 /// such as "7: --wait cannot be given: ..." for line 7. dlrun refuses options that make several
 /// jobs, submit nothing, or wait. If the script starts dlrun's agent or carries a spec, dlrun also
 /// refuses options that hide the run's environment variables from the job.
-[[nodiscard]] std::vector<std::string> refusals_of(std::string_view text);
+[[nodiscard]] std::vector<std::string> refused_option_messages(std::string_view text);
 
 }  // namespace dlrun

@@ -30,14 +30,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-/// The interval at which dlrun looks whether the record of a point has an end.
+/// The interval at which dlrun checks whether the record of a point has an end.
 constexpr std::chrono::milliseconds kLookEvery{500};
 /// The interval at which Slurm is asked about points whose records have no end.
 constexpr std::chrono::seconds kAskSlurmEvery{10};
 /// The time for which points that Slurm refuses are submitted again. Many refusals, such as those
 /// of a limit on queued jobs, end by themselves.
 constexpr std::chrono::minutes kRefusedLimit{10};
-constexpr std::int64_t kAnswerSeconds = 60;  ///< the default of sweep.ask_timeout
+constexpr std::int64_t kDefaultAnswerSeconds = 60;  ///< the default of sweep.ask_timeout
 
 /// A point whose result the search program does not have yet.
 struct OpenPoint {
@@ -87,14 +87,14 @@ class Search {
 
   Result<Searched> run(const IndexEntry* earlier) {
     if (earlier != nullptr) DLRUN_TRY(take_over(*earlier));
-    const auto seconds = parse_int(sweep_.ask_timeout.value_or("")).value_or(kAnswerSeconds);
+    const auto seconds = parse_int(sweep_.ask_timeout.value_or("")).value_or(kDefaultAnswerSeconds);
     DLRUN_TRY_ASSIGN(program_,
                      SearchProgram::start(sweep_.ask, context_.env, job_.experiment->loaded.folder,
                                           std::chrono::seconds(seconds)));
     // A signal between two questions ends the search like one that arrives while dlrun waits.
     const Interrupt interrupt;
     auto outcome = program_->send(start_message(sweep_));
-    if (outcome) outcome = tell_ends();
+    if (outcome) outcome = tell_results();
     if (outcome) outcome = ask_and_submit(interrupt);
     if (!outcome && interrupt.requested())
       return tl::unexpected(with_advice({Errc::kInterrupted, "interrupted"}));
@@ -185,7 +185,7 @@ class Search {
     has_all_points_ = has_all_points_ || next_ >= most;
     while (!has_all_points_ && !is_waiting_ && batch.size() < wanted) {
       DLRUN_TRY_ASSIGN(const auto line, program_->ask({{"ask", next_ + batch.size()}}));
-      auto answer = read_proposal(line, sweep_);
+      auto answer = parse_proposal(line, sweep_);
       if (!answer)
         return fail(Errc::kInvalid, "sweep.ask: {} answered '{}' (line {} of its output): {}",
                     printable(sweep_.ask[0]), printable(line.substr(0, 200)),
@@ -215,13 +215,13 @@ class Search {
     DLRUN_TRY_ASSIGN(auto planned, plan(batch));
     // A later point may need the trainer even if the first one did not.
     if (run_ && planned.uses_trainer())
-      DLRUN_TRY(place_tools(context_, reporter_, job_.runs_dir, true));
+      DLRUN_TRY(check_place_and_stage_tools(context_, reporter_, job_.runs_dir, true));
     const std::size_t first_array = array_count_;
     array_count_ += planned.arrays.size();
     std::vector<std::pair<std::size_t, std::size_t>> places;
     for (const PlannedPoint& point : planned.points)
       places.emplace_back(first_array + point.array, point.index_in_array);
-    const auto sent = run_ ? submit_more(context_, inspector_, *run_, job_.settings, planned)
+    const auto sent = run_ ? submit_more_points(context_, inspector_, *run_, job_.settings, planned)
                            : submit_first(std::move(planned));
     if (!sent && !has_recorded(next_ + batch.size())) return sent;
     for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -248,8 +248,8 @@ class Search {
   /// kRefusedLimit: the program then gets their state.
   Result<> submit_unsent() {
     if (!unsent_ || !unsent_->backoff.is_due()) return {};
-    const auto sent = submit_missing(context_, reporter_, inspector_,
-                                     {run_->id, run_->name, run_->path, run_->created});
+    const auto sent = submit_missing_points(context_, reporter_, inspector_,
+                                            {run_->id, run_->name, run_->path, run_->created});
     // kUsage means that Slurm has all points: an earlier attempt succeeded, but its answer was
     // lost.
     if (sent || sent.error().code == Errc::kUsage) {
@@ -301,7 +301,7 @@ class Search {
       if (!has_recorded_end && Clock::now() < last_query + kAskSlurmEvery) continue;
       last_query = Clock::now();
       const std::size_t before = open_.size();
-      DLRUN_TRY(tell_ends());
+      DLRUN_TRY(tell_results());
       if (refusal_ && open_.empty()) return tl::unexpected(std::move(*refusal_));
       if (open_.size() == before) continue;
       refusal_.reset();
@@ -311,7 +311,7 @@ class Search {
   }
 
   /// Sends the program the results of the points that have ended, and removes them from open_.
-  Result<> tell_ends() {
+  Result<> tell_results() {
     std::vector<std::filesystem::path> paths;
     for (const OpenPoint& point : open_) paths.push_back(current_run_of(point.path));
     const auto states = inspector_.inspect_all(paths);

@@ -88,7 +88,7 @@ constexpr std::size_t kLongestLine = 1U << 20U;  ///< bytes
   return SweptValue{key.key, std::move(*text), key.where};
 }
 
-[[nodiscard]] Result<SweepPoint> read_point(const Json& json, const SweepSpec& sweep) {
+[[nodiscard]] Result<SweepPoint> parse_point(const Json& json, const SweepSpec& sweep) {
   if (!json.is_object())
     return fail(Errc::kInvalid, "\"point\" is not an object of names and values");
   for (const auto& [name, value] : json.items()) {
@@ -188,18 +188,18 @@ void close_others_at_exec() {
 
 }  // namespace
 
-Result<Proposal> read_proposal(std::string_view line, const SweepSpec& sweep) {
+Result<Proposal> parse_proposal(std::string_view line, const SweepSpec& sweep) {
   const auto json = json_read::object_of(line);
   if (!json) return fail(Errc::kInvalid, "{}", why_no_object(line));
-  if (json->size() == 1 && json_read::truth(*json, "wait"))
+  if (json->size() == 1 && json_read::boolean(*json, "wait"))
     return Proposal{Proposal::Kind::kWait, {}};
-  if (json->size() == 1 && json_read::truth(*json, "done"))
+  if (json->size() == 1 && json_read::boolean(*json, "done"))
     return Proposal{Proposal::Kind::kDone, {}};
   const auto point = json->find("point");
   if (json->size() != 1 || point == json->end())
     return fail(Errc::kInvalid,
                 "expected {{\"point\": {{...}}}}, {{\"wait\": true}} or {{\"done\": true}}");
-  DLRUN_TRY_ASSIGN(auto values, read_point(*point, sweep));
+  DLRUN_TRY_ASSIGN(auto values, parse_point(*point, sweep));
   return Proposal{Proposal::Kind::kPoint, std::move(values)};
 }
 

@@ -34,7 +34,7 @@ struct Proposal {
 
 /// Parses an answer of the search program. Fails with kInvalid if the line is not an answer, or if
 /// the point does not fit the sweep's parameters.
-[[nodiscard]] Result<Proposal> read_proposal(std::string_view line, const SweepSpec& sweep);
+[[nodiscard]] Result<Proposal> parse_proposal(std::string_view line, const SweepSpec& sweep);
 
 /// Returns the first message to the search program: {"start": {"parameters": {...}}}.
 [[nodiscard]] nlohmann::ordered_json start_message(const SweepSpec& sweep);

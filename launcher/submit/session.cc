@@ -66,10 +66,10 @@ Result<SessionEnd> run_session(const Context& context, Reporter& reporter, const
 }
 
 /// Returns the error of a salloc that got no allocation.
-Error no_allocation(const Context& context, const Job& job, const SessionEnd& session) {
+Error no_allocation_error(const Context& context, const Job& job, const SessionEnd& session) {
   // No job has the comment "-". This search only shows whether Slurm answers.
-  const auto reachable = make_slurm_cli(context.env)->find("-", job.settings.clusters.value_or(""));
-  if (!reachable && reachable.error().code == Errc::kUnavailable) return reachable.error();
+  const auto answer = make_slurm_cli(context.env)->find("-", job.settings.clusters.value_or(""));
+  if (!answer && answer.error().code == Errc::kUnavailable) return answer.error();
   return {Errc::kRefused, fmt::format("Slurm gave no allocation (salloc ended with code {})",
                                       session.end.exit_code)};
 }
@@ -79,7 +79,7 @@ Error no_allocation(const Context& context, const Job& job, const SessionEnd& se
 Result<SessionResult> run_interactive(const Context& context, Reporter& reporter,
                                       const SpecOptions& options,
                                       const std::optional<std::size_t>& point,
-                                      const SessionWish& wish) {
+                                      const SessionChoices& choices) {
   DLRUN_TRY_ASSIGN(auto prepared,
                    prepare_spec_or_point(context, reporter, options, Target::kSlurm, point));
   if (prepared.is_sweep()) {
@@ -90,34 +90,34 @@ Result<SessionResult> run_interactive(const Context& context, Reporter& reporter
   Job job = job_of_experiment(std::move(prepared), std::move(script));
   RunInspector inspector(context.env, known_servers(context));
   DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, NextStep::kSessionPlan));
-  if (wish.is_dry_run) {
+  if (choices.is_dry_run) {
     return SessionResult(
-        render_interactive(job.experiment->plan, wish.command, "SCRIPT", wish.has_terminal));
+        render_interactive(job.experiment->plan, choices.command, "SCRIPT", choices.has_terminal));
   }
-  DLRUN_TRY(refuse_shell_without_terminal(wish));
+  DLRUN_TRY(refuse_shell_without_terminal(choices));
   DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, NextStep::kSession));
   DLRUN_TRY_ASSIGN(const auto session,
-                   run_session(context, reporter, job, wish.command, wish.has_terminal));
+                   run_session(context, reporter, job, choices.command, choices.has_terminal));
   const ForegroundEnd& end = session.end;
   if (!session.has_begun && (end.first_signal != 0 || end.signal != 0))
     return fail(Errc::kInterrupted,
                 "interrupted before Slurm granted the allocation; nothing is queued");
   if (!session.has_begun && end.exit_code != 0)
-    return tl::unexpected(no_allocation(context, job, session));
+    return tl::unexpected(no_allocation_error(context, job, session));
   return SessionResult(end);
 }
 
-Result<> refuse_shell_without_terminal(const SessionWish& wish) {
-  if (wish.has_terminal || !wish.command.empty()) return {};
+Result<> refuse_shell_without_terminal(const SessionChoices& choices) {
+  if (choices.has_terminal || !choices.command.empty()) return {};
   return fail(
       Errc::kUsage,
       "a shell needs a terminal on standard input; without one give a command: -- COMMAND...");
 }
 
-int exit_code_of_session(const SessionWish& wish, const ForegroundEnd& end) {
+int exit_code_of_session(const SessionChoices& choices, const ForegroundEnd& end) {
   if (end.first_signal != 0) return kExitInterrupted;
   // A shell ends with the exit code of its last command, which says nothing about dlrun.
-  return wish.command.empty() ? kExitOk : end.exit_code;
+  return choices.command.empty() ? kExitOk : end.exit_code;
 }
 
 }  // namespace dlrun

@@ -16,7 +16,7 @@ namespace dlrun {
 
 /// The options of a session, except those that change the spec (SpecOptions). attach_to() takes
 /// them, too.
-struct SessionWish {
+struct SessionChoices {
   std::vector<std::string> command;  ///< empty: a shell
   bool has_terminal = false;         ///< standard input is a terminal
   bool is_dry_run = false;           ///< only returns the call
@@ -34,13 +34,13 @@ using SessionResult = std::variant<PlannedSession, ForegroundEnd>;
 [[nodiscard]] Result<SessionResult> run_interactive(const Context& context, Reporter& reporter,
                                                     const SpecOptions& options,
                                                     const std::optional<std::size_t>& point,
-                                                    const SessionWish& wish);
+                                                    const SessionChoices& choices);
 
 /// Fails with kUsage if the session would be a shell without a terminal.
-[[nodiscard]] Result<> refuse_shell_without_terminal(const SessionWish& wish);
+[[nodiscard]] Result<> refuse_shell_without_terminal(const SessionChoices& choices);
 
 /// Returns dlrun's exit code after a session: 130 if dlrun got a signal during the session, 0 after
 /// a shell, else the exit code of the command.
-[[nodiscard]] int exit_code_of_session(const SessionWish& wish, const ForegroundEnd& end);
+[[nodiscard]] int exit_code_of_session(const SessionChoices& choices, const ForegroundEnd& end);
 
 }  // namespace dlrun

@@ -19,7 +19,7 @@
 namespace dlrun {
 namespace {
 
-[[nodiscard]] Result<Finished> ask(const Env& env, std::vector<std::string> argv) {
+[[nodiscard]] Result<FinishedCommand> ask(const Env& env, std::vector<std::string> argv) {
   Command command;
   command.argv = std::move(argv);
   command.env = env;
@@ -74,7 +74,7 @@ void check_mpi(const LoadedSpec& loaded, const Env& env, std::vector<Diagnostic>
   const auto answer = ask(env, {"srun", "--mpi=list"});
   if (!answer || answer->exit_code != 0) return;
   ClusterFacts facts;
-  read_mpi_list(facts, answer->out + answer->err);
+  add_mpi_plugins(facts, answer->out + answer->err);
   const auto has = [&](const std::vector<std::string>& names) {
     return std::find(names.begin(), names.end(), mpi) != names.end();
   };

@@ -60,7 +60,8 @@ Json job_json(const Env& env, const Submitted& submitted) {
   Json out;
   set_run(out, submitted.run);
   out["job"] = submission.job.id;
-  out["follow_ups"] = submission.chain > 0 ? job_ids_json(submitted.follow_ups) : Json(nullptr);
+  out["follow_ups"] =
+      submission.chain_jobs > 0 ? job_ids_json(submitted.follow_ups) : Json(nullptr);
   out["cluster"] = text_or_null(submission.job.cluster);
   RunFacts facts;
   facts.submission = submission;
@@ -75,7 +76,7 @@ Json submitted_sweep_json(const Env& env, const Submitted& submitted) {
   const Submission& first = submitted.submissions.front();
   Json out;
   set_run(out, submitted.run);
-  out["jobs"] = jobs_of(submitted);
+  out["jobs"] = job_ids_of(submitted);
   out["cluster"] = text_or_null(first.job.cluster);
   const auto report = report_of_new_job(env, first);
   out["start"] = start_json(report);
@@ -127,12 +128,12 @@ Json submission_json(const DryRun& dry_run) {
   return out;
 }
 
-Json submission_json(const Verdict& verdict) {
+Json submission_json(const TestOnlyAnswer& result) {
   Json out;
   out["run"] = nullptr;
-  out["name"] = verdict.job.name;
-  out["slurm"] = verdict.answer;
-  set_hours(out, verdict.job, verdict.sweep ? &*verdict.sweep : nullptr);
+  out["name"] = result.job.name;
+  out["slurm"] = result.answer;
+  set_hours(out, result.job, result.sweep ? &*result.sweep : nullptr);
   return out;
 }
 

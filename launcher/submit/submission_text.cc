@@ -65,7 +65,7 @@ std::string jobs_text(const Submitted& submitted) {
     const JobId& job = submitted.submissions.front().job;
     return fmt::format("as job {}{}", job.id, job.cluster.empty() ? "" : " on " + job.cluster);
   }
-  std::vector<std::string> jobs = jobs_of(submitted);
+  std::vector<std::string> jobs = job_ids_of(submitted);
   const std::size_t all = jobs.size();
   constexpr std::size_t kShown = 8;
   if (all > kShown) jobs.resize(kShown);
@@ -92,7 +92,7 @@ SubmissionFacts facts_about(const Env& env, const Submitted& submitted) {
 std::string queued_text(const Submitted& submitted) {
   const RunDirectory& run = submitted.run;
   if (submitted.points) {
-    const auto jobs = jobs_of(submitted);
+    const auto jobs = job_ids_of(submitted);
     return fmt::format("the sweep {} is submitted, as job{} {}; `dlrun status {}` shows it", run.id,
                        jobs.size() == 1 ? "" : "s", join(jobs, " "), run.handle());
   }

@@ -23,7 +23,8 @@ bool is_outcome_unknown(const Error& error) {
 /// Returns the intent to submit a job, without its command line.
 Submission intent_of(const SbatchSettings& settings, const std::string& token) {
   Submission submission;
-  if (settings.chain && !settings.chain->is_follow_up()) submission.chain = settings.chain->jobs;
+  if (settings.chain && !settings.chain->is_follow_up())
+    submission.chain_jobs = settings.chain->job_count;
   submission.token = token.empty() ? random_hex(16) : token;
   submission.job.cluster = settings.clusters.value_or("");
   submission.server = settings.server;
@@ -40,11 +41,11 @@ Submission intent_of(const SbatchSettings& settings, const std::string& token) {
 Result<Submission> find_outcome_after(const Error& error, const std::filesystem::path& journal,
                                       const Submission& submission, Executor& executor) {
   constexpr std::chrono::seconds kPause{2};
-  auto outcome = find_outcome(journal, submission, executor);
+  auto outcome = find_and_record_outcome(journal, submission, executor);
   if (!error.is_unconfirmed || !outcome || outcome->state == Submission::State::kSubmitted)
     return outcome;
   std::this_thread::sleep_for(kPause);
-  return find_outcome(journal, submission, executor);
+  return find_and_record_outcome(journal, submission, executor);
 }
 
 }  // namespace

@@ -60,9 +60,9 @@ Provenance provenance_of(Context& context, const std::string& file) {
 }
 
 Result<SubmitResult> submit_spec(Context& context, Reporter& reporter, RunInspector& inspector,
-                                 const SpecOptions& options, const SubmitWish& wish,
+                                 const SpecOptions& options, const SubmitChoices& choices,
                                  Provenance& provenance) {
-  const SubmitMode mode = wish.mode;
+  const SubmitMode mode = choices.mode;
   DLRUN_TRY_ASSIGN(auto held_token, take_submission_token(context.env));
   if (held_token) {
     DLRUN_TRY_ASSIGN(auto earlier,
@@ -72,11 +72,11 @@ Result<SubmitResult> submit_spec(Context& context, Reporter& reporter, RunInspec
   DLRUN_TRY_ASSIGN(auto job, job_of_file(context, reporter, options));
   DLRUN_TRY_ASSIGN(auto sweep, plan_arrays(context, job, mode != SubmitMode::kDryRun));
   if (job.is_search() && mode == SubmitMode::kSubmit) {
-    DLRUN_TRY(check_search(held_token.has_value(), wish.watches));
-    return run_or_continue_search(context, reporter, inspector, std::move(job), wish.continued,
+    DLRUN_TRY(check_search(held_token.has_value(), choices.watches));
+    return run_or_continue_search(context, reporter, inspector, std::move(job), choices.continued,
                                   provenance);
   }
-  if (!wish.continued.empty())
+  if (!choices.continued.empty())
     return fail(Errc::kUsage,
                 "--continue: needs a spec with sweep.ask, and cannot be combined with --dry-run or "
                 "--test-only");
@@ -86,7 +86,7 @@ Result<SubmitResult> submit_spec(Context& context, Reporter& reporter, RunInspec
   if (mode == SubmitMode::kDryRun) return dry_run_of(std::move(job), std::move(sweep));
   if (mode == SubmitMode::kTestOnly) {
     DLRUN_TRY_ASSIGN(auto answer, ask_slurm(context, inspector, job, job.script));
-    return Verdict{std::move(job), std::move(sweep), std::move(answer)};
+    return TestOnlyAnswer{std::move(job), std::move(sweep), std::move(answer)};
   }
   HeldToken* const token = held_token ? &*held_token : nullptr;
   DLRUN_TRY_ASSIGN(auto submitted, sweep_plan != nullptr

@@ -22,7 +22,7 @@ enum class SubmitMode {
 };
 
 /// The options of `dlrun submit`, except those that change the spec (SpecOptions).
-struct SubmitWish {
+struct SubmitChoices {
   SubmitMode mode = SubmitMode::kSubmit;
   bool watches = false;   ///< --watch: follow the job; an error for a search
   std::string continued;  ///< the search to continue, as the user names it; empty: none
@@ -37,14 +37,14 @@ struct DryRun {
   std::vector<std::string> sbatch_options;
 };
 
-/// kTestOnly: Slurm's answer.
-struct Verdict {
+/// kTestOnly: the job, and Slurm's answer about it.
+struct TestOnlyAnswer {
   Job job;                         ///< for a sweep, its first array
   std::optional<SweepPlan> sweep;  ///< nullopt for a single job
   std::string answer;
 };
 
-using SubmitResult = std::variant<Submitted, Searched, DryRun, Verdict>;
+using SubmitResult = std::variant<Submitted, Searched, DryRun, TestOnlyAnswer>;
 
 /// Returns the provenance of a submission. git inspects the code in the background. Code that was
 /// copied over ssh has no .git; the file that kGitStateVariable names then has git's state. Removes
@@ -53,17 +53,18 @@ using SubmitResult = std::variant<Submitted, Searched, DryRun, Verdict>;
 
 /// Submits a spec or a script, runs the search of a spec with sweep.ask, or only tries a submission
 /// out. If the environment has a token and an earlier call with this token submitted the job,
-/// returns that submission. Fails with kUsage if wish.continued is another user's run, and if it is
-/// set but no search would run: the spec has no sweep.ask, or wish.mode is not kSubmit.
+/// returns that submission. Fails with kUsage if choices.continued is another user's run, and if it
+/// is set but no search would run: the spec has no sweep.ask, or choices.mode is not kSubmit.
 [[nodiscard]] Result<SubmitResult> submit_spec(Context& context, Reporter& reporter,
                                                RunInspector& inspector, const SpecOptions& options,
-                                               const SubmitWish& wish, Provenance& provenance);
+                                               const SubmitChoices& choices,
+                                               Provenance& provenance);
 
 /// Each function returns the JSON of `dlrun submit --json`; cli/OUTPUT.md documents it. The first
 /// function asks Slurm once for the expected start of the job.
 [[nodiscard]] nlohmann::ordered_json submission_json(const Env& env, const Submitted& submitted);
 [[nodiscard]] nlohmann::ordered_json submission_json(const Searched& searched);
 [[nodiscard]] nlohmann::ordered_json submission_json(const DryRun& dry_run);
-[[nodiscard]] nlohmann::ordered_json submission_json(const Verdict& verdict);
+[[nodiscard]] nlohmann::ordered_json submission_json(const TestOnlyAnswer& result);
 
 }  // namespace dlrun

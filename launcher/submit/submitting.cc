@@ -21,7 +21,7 @@ namespace dlrun {
 namespace {
 
 /// Returns the run of the job: the run that an earlier call with the same token recorded, or else a
-/// new one.
+/// new one. If the earlier run has a copy of the code, sets job.settings.chdir to the folder in it.
 Result<RunDirectory> find_or_record_run(const Context& context, Reporter& reporter, Job& job,
                                         HeldToken* token) {
   if (token == nullptr || token->run().empty()) return record_run(context, reporter, job, token);
@@ -36,10 +36,11 @@ bool is_absent(const std::string& path) {
   return ::access(path.c_str(), F_OK) != 0;
 }
 
-/// Returns true if the job cannot run without the installed trainer. A given script may start the
-/// copy of an earlier version, which needs no installation as long as the copy exists. The spec
-/// that a script carries says whether an unedited script starts a copy. For any other given script,
-/// only its own lines say so.
+/// Returns true if the job cannot run without the installed trainer. A script that the user gave
+/// may start its own copy of dlrun-trainer, for example one of an earlier version. Such a job needs
+/// the installed trainer only if that copy is gone. For an unedited script, the spec that the
+/// script carries says whether the script starts a copy. For any other script, only its lines say
+/// so.
 bool needs_trainer(const Job& job) {
   const bool plan_uses_trainer = job.experiment && job.experiment->plan.uses_trainer();
   if (!job.has_given_script()) return plan_uses_trainer;
@@ -52,7 +53,7 @@ bool needs_trainer(const Job& job) {
 
 }  // namespace
 
-std::vector<std::string> jobs_of(const Submitted& submitted) {
+std::vector<std::string> job_ids_of(const Submitted& submitted) {
   std::vector<std::string> jobs;
   for (const Submission& array : submitted.submissions) jobs.push_back(array.job.id);
   return jobs;
@@ -80,12 +81,15 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
     DLRUN_TRY(build_environments(context, reporter, *job.experiment));
   }
   const bool is_agentless = plan != nullptr && plan->agent.empty();
-  if (!is_agentless) DLRUN_TRY(place_tools(context, reporter, job.runs_dir, needs_trainer(job)));
-  for (const LogFolders& logs : checked.log_folders) DLRUN_TRY(make_log_folders(logs));
+  if (!is_agentless)
+    DLRUN_TRY(check_place_and_stage_tools(context, reporter, job.runs_dir, needs_trainer(job)));
+  for (const LogFolderFindings& logs : checked.log_folders)
+    DLRUN_TRY(make_missing_log_folders(logs));
   const bool was_recorded_before = token != nullptr && !token->run().empty();
   DLRUN_TRY_ASSIGN(auto run, find_or_record_run(context, reporter, job, token));
-  if (plan != nullptr && plan->snapshot && !was_recorded_before) {
-    DLRUN_TRY_ASSIGN(job.settings.chdir, snapshot_for(context, job.source_dir, job.runs_dir, run));
+  if (plan != nullptr && plan->takes_snapshot && !was_recorded_before) {
+    DLRUN_TRY_ASSIGN(job.settings.chdir,
+                     copy_code_into_run(context, job.source_dir, job.runs_dir, run));
   }
   // If this call is interrupted, a later call with the same token reads the settings and submits
   // the missing jobs of the chain.

@@ -32,7 +32,7 @@ struct Submitted {
   std::optional<Error> failure;  ///< why the sweep's other arrays were not submitted
 };
 /// Returns the ids of the jobs in `submissions`.
-[[nodiscard]] std::vector<std::string> jobs_of(const Submitted& submitted);
+[[nodiscard]] std::vector<std::string> job_ids_of(const Submitted& submitted);
 
 /// Returns the submission of an earlier call with this token. Returns nullopt if Slurm has no such
 /// job; token.run() is then the run in which submit_job() continues, or empty. For a sweep,
@@ -65,17 +65,18 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
                                              HeldToken* token = nullptr);
 
 /// Adds the planned points to a recorded sweep and submits their arrays. settings: those of the
-/// sweep's first submission. Fails as record_more() and submit_once() do. After a failure of
-/// submit_once(), the points stay part of the sweep, and submit_missing() submits them.
-[[nodiscard]] Result<> submit_more(const Context& context, RunInspector& inspector,
-                                   const RunDirectory& run, const SbatchSettings& settings,
-                                   const SweepPlan& more);
+/// sweep's first submission. Fails as record_more_points() and submit_once() do. After a failure of
+/// submit_once(), the points stay part of the sweep, and submit_missing_points() submits them.
+[[nodiscard]] Result<> submit_more_points(const Context& context, RunInspector& inspector,
+                                          const RunDirectory& run, const SbatchSettings& settings,
+                                          const SweepPlan& more);
 
 /// Submits the points of a recorded sweep that Slurm does not have, because they were never sent or
 /// were refused. Fails with kUsage if there are none, with kRefused if another dlrun is submitting
 /// them, and with kUnavailable if it is unknown whether Slurm has one of the points.
-[[nodiscard]] Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
-                                               RunInspector& inspector, const IndexEntry& run);
+[[nodiscard]] Result<Submitted> submit_missing_points(const Context& context, Reporter& reporter,
+                                                      RunInspector& inspector,
+                                                      const IndexEntry& run);
 
 /// Submits the script of a run again as a new run, or the missing points of a sweep. named: the run
 /// as the user named it. force: submits the run even if it has not ended; otherwise fails with

@@ -72,7 +72,7 @@ Result<> test_and_order(const Context& context, Reporter& reporter,
   // Key: options. Value: true if --test-only cannot judge an array with these options.
   std::map<std::string, bool> is_undecided;
   for (const ArrayToSend& one : arrays) {
-    const std::string options = options_besides_array(one.script);
+    const std::string options = options_without_array(one.script);
     if (is_undecided.contains(options)) continue;
     DLRUN_TRY_ASSIGN(
         const auto request,
@@ -88,7 +88,7 @@ Result<> test_and_order(const Context& context, Reporter& reporter,
     is_undecided[options] = !verdict;
   }
   std::stable_partition(arrays.begin(), arrays.end(), [&](const ArrayToSend& one) {
-    return is_undecided[options_besides_array(one.script)];
+    return is_undecided[options_without_array(one.script)];
   });
   return {};
 }
@@ -164,19 +164,19 @@ std::string ranges_of(const std::set<std::size_t>& tasks) {
 }
 
 /// The points that Slurm does not have, as arrays to submit.
-struct Missing {
+struct MissingPoints {
   std::vector<ArrayToSend> arrays;
   std::vector<std::filesystem::path> points;
   std::string last_active_job;  ///< the job of the last array that Slurm has and that has not ended
 };
 
-Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
-                             RunInspector& inspector) {
+Result<MissingPoints> find_missing_points(const IndexEntry& run, const SweepRecord& sweep,
+                                          RunInspector& inspector) {
   std::vector<std::filesystem::path> current;
   for (const auto& point : sweep.points)
     current.push_back(current_run_of(point_path(run.path, point)));
   const auto states = inspector.inspect_all(current);
-  Missing missing;
+  MissingPoints missing;
   // Keys: the arrays.
   std::map<std::size_t, std::set<std::size_t>> missing_tasks, all_tasks;
   std::map<std::size_t, std::size_t> first_points;
@@ -245,12 +245,14 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
   DLRUN_TRY(build_environments(context, reporter, experiment));
   if (!plan.agent.empty())
-    DLRUN_TRY(place_tools(context, reporter, plan.runs_dir, sweep.uses_trainer()));
-  for (const LogFolders& folders : checked.log_folders) DLRUN_TRY(make_log_folders(folders));
+    DLRUN_TRY(check_place_and_stage_tools(context, reporter, plan.runs_dir, sweep.uses_trainer()));
+  for (const LogFolderFindings& folders : checked.log_folders)
+    DLRUN_TRY(make_missing_log_folders(folders));
   DLRUN_TRY_ASSIGN(auto run,
                    record_sweep(context, reporter, experiment, sweep, job.settings.secrets, token));
-  if (plan.snapshot) {
-    DLRUN_TRY_ASSIGN(job.settings.chdir, snapshot_for(context, plan.folder, plan.runs_dir, run));
+  if (plan.takes_snapshot) {
+    DLRUN_TRY_ASSIGN(job.settings.chdir,
+                     copy_code_into_run(context, plan.folder, plan.runs_dir, run));
   }
   Sent sent;
   Result<> done;
@@ -282,10 +284,11 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
   return submitted;
 }
 
-Result<> submit_more(const Context& context, RunInspector& inspector, const RunDirectory& run,
-                     const SbatchSettings& settings, const SweepPlan& more) {
+Result<> submit_more_points(const Context& context, RunInspector& inspector,
+                            const RunDirectory& run, const SbatchSettings& settings,
+                            const SweepPlan& more) {
   const auto lock = SubmissionLock::take_if_free(run.path);
-  DLRUN_TRY_ASSIGN(const auto first_array, record_more(run.path, more, settings.secrets));
+  DLRUN_TRY_ASSIGN(const auto first_array, record_more_points(run.path, more, settings.secrets));
   std::vector<ArrayToSend> arrays;
   for (std::size_t i = 0; i < more.arrays.size(); ++i)
     arrays.push_back({first_array + i, more.arrays[i].script, std::nullopt, ""});
@@ -298,9 +301,9 @@ namespace {
 
 /// Sets the secrets, which submit.json does not store, and the jobs that the sweep waits for now.
 /// Fetches missing downloads and builds missing environments.
-Result<> complete_settings(const Context& context, Reporter& reporter, RunInspector& inspector,
-                           const std::filesystem::path& sweep, const std::filesystem::path& point,
-                           SbatchSettings& settings) {
+Result<> prepare_resubmission(const Context& context, Reporter& reporter, RunInspector& inspector,
+                              const std::filesystem::path& sweep,
+                              const std::filesystem::path& point, SbatchSettings& settings) {
   DLRUN_TRY_ASSIGN(const auto script,
                    read_untrusted(point / "job.sh", kScriptLimit, Links::kRefuse));
   const auto names = parse_script_requests(script, "job.sh").secrets;
@@ -320,14 +323,14 @@ Result<> complete_settings(const Context& context, Reporter& reporter, RunInspec
 
 }  // namespace
 
-Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
-                                 RunInspector& inspector, const IndexEntry& entry) {
+Result<Submitted> submit_missing_points(const Context& context, Reporter& reporter,
+                                        RunInspector& inspector, const IndexEntry& entry) {
   const RunDirectory run{entry.id, entry.name, entry.path, entry.created};
   DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
   // The lock is taken before the missing points are determined, so that of two concurrent
   // resubmissions only one proceeds.
   DLRUN_TRY_ASSIGN(const auto lock, SubmissionLock::take(run.path));
-  DLRUN_TRY_ASSIGN(auto missing, find_missing(entry, sweep, inspector));
+  DLRUN_TRY_ASSIGN(auto missing, find_missing_points(entry, sweep, inspector));
   if (missing.points.empty()) {
     return fail(Errc::kUsage,
                 "{0}: all its points were submitted: `dlrun resubmit {0}/N` submits one point "
@@ -335,8 +338,8 @@ Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
                 run.id, printable((run.path / "resolved.yaml").string()));
   }
   DLRUN_TRY_ASSIGN(auto settings, read_sbatch_settings(run.path));
-  DLRUN_TRY(
-      complete_settings(context, reporter, inspector, run.path, missing.points.front(), settings));
+  DLRUN_TRY(prepare_resubmission(context, reporter, inspector, run.path, missing.points.front(),
+                                 settings));
   Executor& executor = inspector.executor_of(settings.server);
   DLRUN_TRY(test_and_order(context, reporter, run.path, missing.arrays, settings, executor));
   for (const auto& point : missing.points) {

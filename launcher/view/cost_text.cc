@@ -8,7 +8,7 @@ namespace dlrun {
 namespace {
 
 /// Returns true if a point sets a key of `resources`, so that the costs of the points differ.
-bool chooses_resources(const SweepPlan& sweep) {
+bool sets_resources(const SweepPlan& sweep) {
   return std::any_of(sweep.keys.begin(), sweep.keys.end(),
                      [](const std::string& key) { return key.starts_with("resources."); });
 }
@@ -29,7 +29,7 @@ std::string points_and_cost_text(const SweepPlan& sweep) {
   std::string text = sweep.is_search ? "the program chooses the points"
                                      : fmt::format("{} point{}", count, count == 1 ? "" : "s");
   if (sweep.max_parallel) text += fmt::format(", {} at once", *sweep.max_parallel);
-  if (sweep.is_search && chooses_resources(sweep)) return text;
+  if (sweep.is_search && sets_resources(sweep)) return text;
   if (sweep.arrays.size() > 1) text += fmt::format(", in {} arrays", sweep.arrays.size());
   const auto gpus = sum_of_hours(sweep, gpu_hours), cores = sum_of_hours(sweep, core_hours);
   if (gpus && *gpus > 0) text += fmt::format("; at most {:.1f} GPU-hours", *gpus);

@@ -15,14 +15,14 @@ class LineLabeler {
   /// Returns the complete lines, each with the label. A carriage return, as in progress bars, ends
   /// a line, too. Stores an incomplete last line until the next call, so that the lines of two logs
   /// never mix.
-  [[nodiscard]] std::string pass(std::string_view bytes);
+  [[nodiscard]] std::string label_lines(std::string_view bytes);
   /// Returns the incomplete last line as a line; "" if there is none.
   [[nodiscard]] std::string finish();
 
  private:
   std::string label_;
-  std::string waiting_;           ///< the incomplete last line
-  bool is_after_return_ = false;  ///< a carriage return has just ended a line
+  std::string incomplete_line_;            ///< the last line until its end arrives
+  bool is_after_carriage_return_ = false;  ///< a carriage return has just ended a line
 };
 
 }  // namespace dlrun

@@ -102,7 +102,7 @@ std::string steps_text(const Progress& progress) {
 
 std::string time_left_text(const RunPicture& picture, const Progress& progress) {
   if (is_inactive(picture.status.state) || !progress.steps) return "";
-  const auto left = time_until_steps(picture.history, *progress.steps, picture.now);
+  const auto left = seconds_until_steps(picture.history, *progress.steps, picture.now);
   return left ? duration_text(*left) : "";
 }
 
@@ -133,7 +133,7 @@ LabelledLines resource_lines(const RunPicture& picture) {
   return lines;
 }
 
-EndedShare share_of_ended_points(const SweepCounts& counts) {
+EndedPoints count_ended_points(const SweepCounts& counts) {
   const std::size_t ended = counts.completed + counts.unsuccessful() + counts.cancelled;
   return {counts.points > 0 ? static_cast<double>(ended) / static_cast<double>(counts.points) : 0,
           fmt::format("{} of {} points are over", ended, counts.points)};

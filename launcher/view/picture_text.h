@@ -44,13 +44,13 @@ namespace dlrun {
 /// Returns the ranks' use of processors, memory and GPUs in the latest attempt.
 [[nodiscard]] LabelledLines resource_lines(const RunPicture& picture);
 
-/// How many points of a sweep have ended.
-struct EndedShare {
+/// The points of a sweep that have ended: how many they are.
+struct EndedPoints {
   double fraction = 0;  ///< of all points, from 0 to 1
   std::string text;     ///< "3 of 8 points are over"
 };
 /// Counts the points that have completed, failed or were cancelled.
-[[nodiscard]] EndedShare share_of_ended_points(const SweepCounts& counts);
+[[nodiscard]] EndedPoints count_ended_points(const SweepCounts& counts);
 
 /// Returns at most `most` points to show, in their order. If there are more points, chooses running
 /// points first, then failed, pending, others, completed.

@@ -35,16 +35,16 @@ std::string mark_text(const RankSample& row) {
 
 /// The columns that the table may lack.
 struct OptionalColumns {
-  bool gpu = false, gpu_memory = false, step = false, work = false;
+  bool has_gpu = false, has_gpu_memory = false, has_step = false, has_work = false;
 };
 
 OptionalColumns columns_with_values(const std::vector<RankSample>& rows) {
   OptionalColumns columns;
   for (const RankSample& row : rows) {
-    columns.gpu = columns.gpu || row.gpu_percent.has_value();
-    columns.gpu_memory = columns.gpu_memory || row.gpu_used_bytes.has_value();
-    columns.step = columns.step || row.step.has_value();
-    columns.work = columns.work || row.work_ms.has_value();
+    columns.has_gpu = columns.has_gpu || row.gpu_percent.has_value();
+    columns.has_gpu_memory = columns.has_gpu_memory || row.gpu_used_bytes.has_value();
+    columns.has_step = columns.has_step || row.step.has_value();
+    columns.has_work = columns.has_work || row.work_ms.has_value();
   }
   return columns;
 }
@@ -55,11 +55,12 @@ std::vector<std::string> cells_of(const RankSample& row, const OptionalColumns& 
   std::vector<std::string> cells{std::to_string(row.rank), cut(printable(row.node), kNodeWidth)};
   cells.push_back(row.cpu ? cores_text(*row.cpu) : "-");
   cells.push_back(row.rss_bytes ? memory_text(*row.rss_bytes) : "-");
-  if (columns.gpu) cells.push_back(row.gpu_percent ? whole_percent_text(*row.gpu_percent) : "-");
-  if (columns.gpu_memory) cells.push_back(memory_of_gpus(row));
+  if (columns.has_gpu)
+    cells.push_back(row.gpu_percent ? whole_percent_text(*row.gpu_percent) : "-");
+  if (columns.has_gpu_memory) cells.push_back(memory_of_gpus(row));
   const auto& step = row.rank == 0 && newest_step ? newest_step : row.step;
-  if (columns.step) cells.push_back(step ? std::to_string(*step) : "-");
-  if (columns.work) cells.push_back(row.work_ms ? fmt::format("{:.4g} ms", *row.work_ms) : "-");
+  if (columns.has_step) cells.push_back(step ? std::to_string(*step) : "-");
+  if (columns.has_work) cells.push_back(row.work_ms ? fmt::format("{:.4g} ms", *row.work_ms) : "-");
   cells.push_back(mark_text(row));
   return cells;
 }
@@ -71,10 +72,10 @@ RankRows rank_rows(const RankSnapshot& ranks, const std::optional<std::int64_t>&
   const OptionalColumns columns = columns_with_values(ranks.rows);
   RankRows table;
   table.titles = {"RANK", "NODE", "CPU", "MEMORY"};
-  if (columns.gpu) table.titles.emplace_back("GPU");
-  if (columns.gpu_memory) table.titles.emplace_back("GPU MEMORY");
-  if (columns.step) table.titles.emplace_back("STEP");
-  if (columns.work) table.titles.emplace_back("WORK/STEP");
+  if (columns.has_gpu) table.titles.emplace_back("GPU");
+  if (columns.has_gpu_memory) table.titles.emplace_back("GPU MEMORY");
+  if (columns.has_step) table.titles.emplace_back("STEP");
+  if (columns.has_work) table.titles.emplace_back("WORK/STEP");
   table.titles.emplace_back("");
   auto sorted = ranks.outliers_first();
   sorted.resize(std::min(most, sorted.size()));

@@ -16,7 +16,7 @@
 #include "launcher/runs/existing_folders.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/status.h"
-#include "launcher/runs/summaries.h"
+#include "launcher/runs/summary_cache.h"
 #include "launcher/spec/value_syntax.h"
 #include "launcher/view/run_text.h"
 #include "launcher/view/status_json.h"
@@ -83,15 +83,15 @@ Result<Filters> parse_filters(const ListRequest& request) {
 struct Listed {
   const IndexEntry* entry = nullptr;
   std::optional<struct stat> events_stat;  ///< of events.jsonl; nullopt: there is none, or not read
-  std::optional<RunSummaries::Row> row;    ///< a cached row; add_state() sets it if none is cached
+  std::optional<SummaryCache::Row> row;    ///< a cached row; add_status() sets it if none is cached
   bool is_last_known = false;              ///< the controller did not answer; see RunStatus
 };
 
 /// Makes one list. The arguments and the entries must outlive this object.
 class ListMaker {
  public:
-  ListMaker(const ListRequest& request, const Filters& filters, RunSummaries& summaries)
-      : request_(request), filters_(filters), summaries_(summaries) {}
+  ListMaker(const ListRequest& request, const Filters& filters, SummaryCache& summary_cache)
+      : request_(request), filters_(filters), summary_cache_(summary_cache) {}
 
   void choose(const std::vector<IndexEntry>& own, const std::vector<IndexEntry>& foreign);
   void inspect(RunInspector& inspector, RunList& list);
@@ -105,11 +105,11 @@ class ListMaker {
   [[nodiscard]] bool is_full(std::size_t shown) const {
     return request_.limit > 0 && shown >= request_.limit;
   }
-  void add_state(Listed& listed, const RunStatus& status, RunList& list);
+  void add_status(Listed& listed, const RunStatus& status, RunList& list);
 
   const ListRequest& request_;
   const Filters& filters_;
-  RunSummaries& summaries_;
+  SummaryCache& summary_cache_;
   std::vector<Listed> listed_;
   std::size_t hidden_ = 0;
 };
@@ -133,9 +133,9 @@ void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<Ind
     if (!events_stat && !stat_of(entry.path.native())) continue;  // the run's directory was deleted
     // If the caller owns the file and its row is cached, skip the check of the folder, which takes
     // time.
-    std::optional<RunSummaries::Row> row;
+    std::optional<SummaryCache::Row> row;
     if (events_stat && events_stat->st_uid == caller && !request_.wants_json)
-      row = summaries_.find(entry, *events_stat);
+      row = summary_cache_.find(entry, *events_stat);
     // Skip a run whose path leads to another user's folder.
     if (!row && foreign_owner_of_path(entry.path)) continue;
     listed_.push_back({&entry, events_stat, std::move(row)});
@@ -150,7 +150,9 @@ void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<Ind
   }
 }
 
-void ListMaker::add_state(Listed& listed, const RunStatus& status, RunList& list) {
+/// Makes the row of an inspected run, and caches it if the run has ended. For JSON, adds the status
+/// to the list instead.
+void ListMaker::add_status(Listed& listed, const RunStatus& status, RunList& list) {
   if (is_unreachable(status)) list.unreachable_reason = status.facts.why_unreachable;
   if (request_.wants_json) {
     if (!filters_.fit_state(status.state)) return;
@@ -162,11 +164,11 @@ void ListMaker::add_state(Listed& listed, const RunStatus& status, RunList& list
     return;
   }
   listed.is_last_known = status.is_last_known;
-  listed.row = RunSummaries::Row{status.job.cluster == kLocalCluster ? "here" : status.job.id,
+  listed.row = SummaryCache::Row{status.job.cluster == kLocalCluster ? "here" : status.job.id,
                                  status.state, shortened(summary_text(status), kSummaryColumns)};
   const bool is_settled = !status.facts.foreign && status.facts.record.ended && is_over(status);
   if (listed.events_stat && is_settled)
-    summaries_.add(*listed.entry, *listed.events_stat, *listed.row);
+    summary_cache_.add(*listed.entry, *listed.events_stat, *listed.row);
 }
 
 /// Inspects, with one query, all runs that have no cached row, and fills the list.
@@ -178,11 +180,11 @@ void ListMaker::inspect(RunInspector& inspector, RunList& list) {
   const auto states = inspector.inspect_all(paths);
   auto state = states.begin();
   for (Listed& one : listed_) {
-    if (one.events_stat) list.with_events.push_back(*one.entry);
+    if (one.events_stat) list.runs_with_events.push_back(*one.entry);
     if (!one.row) {
       const auto& found = *state++;
       if (found) {
-        add_state(one, *found, list);
+        add_status(one, *found, list);
       } else {
         list.unreadable.push_back(fmt::format("{}: {}", one.entry->id, found.error().message));
       }
@@ -197,7 +199,7 @@ void ListMaker::inspect(RunInspector& inspector, RunList& list) {
     }
   }
   list.hidden = hidden_;
-  summaries_.save();
+  summary_cache_.save();
 }
 
 }  // namespace
@@ -216,8 +218,8 @@ Result<RunList> list_runs(const Env& env, const KnownServers& servers, const Lis
   }
   DLRUN_TRY_ASSIGN(auto listing, index.list());
   list.unreadable = std::move(listing.damaged);
-  RunSummaries summaries = RunSummaries::in(index);
-  ListMaker maker(wanted, filters, summaries);
+  SummaryCache summary_cache = SummaryCache::in(index);
+  ListMaker maker(wanted, filters, summary_cache);
   maker.choose(listing.entries, foreign);
   RunInspector inspector(env, servers);
   maker.inspect(inspector, list);

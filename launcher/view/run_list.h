@@ -1,6 +1,6 @@
 #pragma once
 // Lists runs, newest first. One query to Slurm serves all of them. Runs that have ended need no
-// query, because their rows are cached (summaries.h).
+// query, because their rows are cached (summary_cache.h).
 
 #include <cstddef>
 #include <filesystem>
@@ -39,7 +39,7 @@ struct RunList {
   std::vector<ListedRun> rows;  ///< the runs to show; empty with wants_json
   /// The user's runs in the requested folder that have an events.jsonl and fit the filters; the
   /// filter of states is ignored.
-  std::vector<IndexEntry> with_events;
+  std::vector<IndexEntry> runs_with_events;
   nlohmann::ordered_json json = nlohmann::ordered_json::array();  ///< as in `dlrun status --json`
   std::size_t added = 0;   ///< runs that were added to the index
   std::size_t hidden = 0;  ///< runs beyond the limit

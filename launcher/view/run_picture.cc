@@ -11,9 +11,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kPointsRead = 64;  // running points whose files one update reads
+constexpr std::size_t kMostPointsRead = 64;  // running points whose files one update reads
 
-void take_record(PointPicture& point, const RunRecord& record) {
+void set_progress_and_result(PointPicture& point, const RunRecord& record) {
   point.progress = record.progress;
   point.result = record.result;
 }
@@ -44,7 +44,7 @@ Result<SweepPicture> take_sweep_picture(RunInspector& inspector, const IndexEntr
     point.state = states[at]->state;
     point.is_last_known = states[at]->is_last_known;
     point.detail = states[at]->detail;
-    take_record(point, states[at]->facts.record);
+    set_progress_and_result(point, states[at]->facts.record);
   }
   picture.overall = sum_up_points(states);
   return picture;
@@ -54,10 +54,10 @@ bool update_points(std::vector<PointPicture>& points) {
   bool has_ended = false;
   std::size_t points_read = 0;
   for (PointPicture& point : points) {
-    if (point.state != RunState::kRunning || ++points_read > kPointsRead) continue;
+    if (point.state != RunState::kRunning || ++points_read > kMostPointsRead) continue;
     const auto record = read_events(point.path);
     if (!record) continue;
-    take_record(point, *record);
+    set_progress_and_result(point, *record);
     has_ended = has_ended || record->ended;
   }
   return has_ended;
@@ -91,7 +91,7 @@ Json picture_json(const RunPicture& picture, std::size_t most_ranks) {
   const auto& progress = picture.status.facts.record.progress;
   json["seconds_left"] =
       progress && progress->steps && !is_inactive(picture.status.state)
-          ? value_or_null(time_until_steps(picture.history, *progress->steps, picture.now))
+          ? value_or_null(seconds_until_steps(picture.history, *progress->steps, picture.now))
           : Json(nullptr);
   json["sampled"] = picture.ranks ? text_or_null(picture.ranks->time) : Json(nullptr);
   Json ranks = Json::array();

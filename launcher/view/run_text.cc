@@ -19,8 +19,9 @@ std::string of_total(std::string_view what, std::int64_t value,
   return total ? fmt::format("{} {}/{}", what, value, *total) : fmt::format("{} {}", what, value);
 }
 
-/// Returns as many whole entries of a result as fit. The entries by which runs are compared come
-/// first. Leaves out the hash of the parameters, which `status` shows.
+/// Returns as many whole entries of a result as fit into kSummaryColumns, and at least one. The
+/// entries by which runs are compared come first. Leaves out the hash of the parameters, which
+/// `status` shows.
 std::string short_result(const std::string& result) {
   auto json = json_read::object_of(result);
   if (!json) return {};

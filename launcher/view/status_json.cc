@@ -133,7 +133,7 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["rehearsal"] = predictions_json(predictions_for(run.path));
   json["autopsy"] = record.autopsy ? autopsy_json(*record.autopsy) : Json(nullptr);
   json["last_words"] = last_words(run.path, status);
-  json["missing_ranks"] = record.missing;
+  json["missing_ranks"] = record.missing_ranks;
   json["ended"] = text_or_null(record.end_time);
   json["point_counts"] = status.sweep ? counts_json(*status.sweep) : Json(nullptr);
   json["warnings"] = warnings_json(record);

@@ -77,10 +77,10 @@ void add_failure(LabelledLines& lines, const IndexEntry& run, const RunStatus& s
     add_line(lines, "stacks",
              (run.path / "autopsy" / fmt::format("attempt-{}", record.autopsy->attempt)).string());
   }
-  if (!record.missing.empty()) {
+  if (!record.missing_ranks.empty()) {
     add_line(lines, "missing",
-             fmt::format("{} {}", record.missing.size() == 1 ? "rank" : "ranks",
-                         number_ranges(record.missing)));
+             fmt::format("{} {}", record.missing_ranks.size() == 1 ? "rank" : "ranks",
+                         number_ranges(record.missing_ranks)));
   }
 }
 
@@ -102,8 +102,8 @@ void add_warnings(LabelledLines& lines, const RunRecord& record) {
 void add_paths(LabelledLines& lines, const IndexEntry& run, const RunStatus& status) {
   const RunRecord& record = status.facts.record;
   if (status.sweep) add_line(lines, "points", fmt::format("dlrun sweep {}", run.id));
-  // Lead creates the log of a local run. If the setup fails, lead does not start, and
-  // there is no log.
+  // Lead creates the log of a local run. If the setup fails, lead does not start, and there is no
+  // log.
   std::error_code ignored;
   if (const auto log = job_log(run.path, status.facts);
       log && (status.job.cluster != kLocalCluster || std::filesystem::exists(*log, ignored)))

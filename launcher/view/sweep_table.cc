@@ -57,7 +57,7 @@ Json latest_values(const RunRecord& record) {
 
 /// Sets the result of a row: that of the current run, or else that of the latest earlier run that
 /// has one. runs: the runs of the point, oldest first.
-void take_result(Row& row, const std::vector<std::filesystem::path>& runs) {
+void set_result(Row& row, const std::vector<std::filesystem::path>& runs) {
   row.result = json_read::object_of(row.status->facts.record.result).value_or(Json(nullptr));
   for (auto run = std::next(runs.rbegin()); run != runs.rend() && row.result.is_null(); ++run) {
     const auto record = read_events(*run);
@@ -69,7 +69,7 @@ void take_result(Row& row, const std::vector<std::filesystem::path>& runs) {
 }
 
 /// Sets the values of a row in the table.
-void take_shown(Row& row) {
+void set_shown(Row& row) {
   const bool has_current_result = row.result_of.empty() && !row.result.is_null();
   row.shown = has_current_result ? row.result : latest_values(row.status->facts.record);
   if (!row.shown.is_null() || row.result.is_null()) return;
@@ -162,8 +162,8 @@ std::vector<Row> rows_of(const SweepRecord& sweep, const States& states,
     row.point = &sweep.points[i];
     if (states[i]) {
       row.status = &*states[i];
-      take_result(row, runs[i]);
-      take_shown(row);
+      set_result(row, runs[i]);
+      set_shown(row);
     } else {
       row.error = states[i].error().message;
     }
@@ -225,7 +225,7 @@ Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers, cons
                                const SweepTableRequest& request) {
   if (!is_sweep(run.path))
     return fail(Errc::kUsage, "{}: is not a sweep; use `dlrun status {}`", run.id,
-                printable(shell_quote(request.named)));
+                printable(shell_quote(request.run_argument)));
   DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
   std::vector<std::filesystem::path> paths;
   std::vector<std::vector<std::filesystem::path>> runs;

@@ -19,8 +19,8 @@
 namespace dlrun {
 
 struct SweepTableRequest {
-  std::string named;  ///< the run as the user named it, which a message repeats
-  std::string sort;   ///< the result or the key to sort by; empty: the first of kComparedResults
+  std::string run_argument;  ///< the run as the user named it, which a message repeats
+  std::string sort;  ///< the result or the key to sort by; empty: the first of kComparedResults
   bool is_ascending = false, is_descending = false;  ///< neither: the best point comes first
   std::optional<std::size_t> limit;                  ///< the most rows; nullopt: all
   bool wants_json = false;                           ///< returns the points as JSON instead of rows

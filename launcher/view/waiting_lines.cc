@@ -21,7 +21,7 @@ constexpr std::chrono::seconds kSqueueTimeLimit{2};
 /// Returns a line for each of the user's runs among the jobs of a dependency.
 std::vector<std::string> lines_of_dependency(const Env& env, std::string_view dependency) {
   std::vector<std::string> lines;
-  auto jobs = jobs_of_dependency(dependency);
+  auto jobs = job_ids_of_dependency(dependency);
   jobs.resize(std::min(jobs.size(), kJobsLookedUp));
   for (const std::string& job : jobs) {
     if (lines.size() == kRunsNamed) break;
@@ -33,7 +33,7 @@ std::vector<std::string> lines_of_dependency(const Env& env, std::string_view de
 
 }  // namespace
 
-std::vector<std::string> jobs_of_dependency(std::string_view dependency) {
+std::vector<std::string> job_ids_of_dependency(std::string_view dependency) {
   std::vector<std::string> jobs;
   std::string_view rest = dependency;
   while (!rest.empty()) {

@@ -14,7 +14,7 @@ namespace dlrun {
 
 /// Returns the job ids in a dependency as sbatch takes it, each once: 12 and 13_4 in
 /// "afterok:12:13_4+10,singleton".
-[[nodiscard]] std::vector<std::string> jobs_of_dependency(std::string_view dependency);
+[[nodiscard]] std::vector<std::string> job_ids_of_dependency(std::string_view dependency);
 
 /// Returns "3 of the 12 pending jobs of partition gpu come before it"; "" if none does.
 [[nodiscard]] std::string queue_place_text(const QueuePlace& place);

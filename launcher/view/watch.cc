@@ -41,7 +41,7 @@ class LogFollower {
         options_(options),
         rank_(rank),
         listener_(listener),
-        labels_(rank && options.ranks.size() > 1 ? label_of_rank(*rank) : "") {}
+        labeler_(rank && options.ranks.size() > 1 ? label_of_rank(*rank) : "") {}
 
   /// Passes on the new bytes. Returns true if there were any.
   Result<bool> follow(const RunFacts& facts) {
@@ -50,7 +50,7 @@ class LogFollower {
       const bool is_first = !reader_;
       if (reader_) {
         if (auto rest = drain(); !rest) return rest;
-        if (auto last = pass(labels_.finish()); !last) return tl::unexpected(last.error());
+        if (auto last = pass(labeler_.finish()); !last) return tl::unexpected(last.error());
         listener_.on_next_log();
       }
       reader_.emplace(std::move(*path), facts);
@@ -59,7 +59,7 @@ class LogFollower {
     return drain();
   }
   /// Passes on an incomplete last line.
-  Result<> finish() { return pass(labels_.finish()); }
+  Result<> finish() { return pass(labeler_.finish()); }
 
  private:
   Result<> pass(std::string_view bytes) {
@@ -83,7 +83,8 @@ class LogFollower {
       DLRUN_TRY_ASSIGN(const auto bytes, reader_->read_more());
       if (bytes.empty()) break;
       any = true;
-      if (auto passed = pass(labels_.pass(bytes)); !passed) return tl::unexpected(passed.error());
+      if (auto passed = pass(labeler_.label_lines(bytes)); !passed)
+        return tl::unexpected(passed.error());
     }
     if (any && !listener_.on_log_batch_end()) return fail(Errc::kIo, "");
     return any;
@@ -93,7 +94,7 @@ class LogFollower {
   const WatchOptions& options_;
   std::optional<std::int64_t> rank_;
   WatchListener& listener_;
-  LineLabeler labels_;
+  LineLabeler labeler_;
   std::optional<LogReader> reader_;
 };
 
@@ -101,6 +102,7 @@ class LogFollower {
 class EventsStamp {
  public:
   explicit EventsStamp(std::filesystem::path file) : file_(std::move(file)) {}
+  /// Returns true if the size of the file has changed since the last call.
   bool has_changed() {
     struct stat info {};
     if (::stat(file_.c_str(), &info) != 0 || info.st_size == size_) return false;
@@ -197,7 +199,7 @@ Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
 Result<> refuse_to_wait_for_foreign(const IndexEntry& run) {
   const auto owner = foreign_owner(run.path);
   if (!owner) return {};
-  DLRUN_TRY_ASSIGN(const auto parts, runs_of(run));  // a sweep's points, or the run
+  DLRUN_TRY_ASSIGN(const auto parts, single_runs_of(run));  // a sweep's points, or the run
   const bool has_ended = std::all_of(parts.begin(), parts.end(), [](const IndexEntry& one) {
     return read_events(one.path).value_or(RunRecord{}).ended;
   });

@@ -29,8 +29,8 @@ struct WatchOptions {
   std::optional<std::chrono::seconds> remind_every;
 };
 
-/// Receives the log of a run, and news: why the run waits, or why the controller cannot be reached.
-/// The thread that called watch_run() calls the functions.
+/// Receives the log of a run, and news about the run. The thread that called watch_run() calls the
+/// functions.
 class WatchListener {
  public:
   WatchListener() = default;
@@ -45,8 +45,10 @@ class WatchListener {
   [[nodiscard]] virtual bool on_log_batch_end() = 0;
   /// Called between two logs: the next bytes belong to another log.
   virtual void on_next_log() = 0;
-  /// Receives the reason why the run waits, or why the controller cannot be reached: when the text
-  /// changes, and again after WatchOptions::remind_every.
+  /// Receives one line of text: why the run waits, on which nodes it runs, how many points of a
+  /// sweep have ended, or why the controller cannot be reached. Called when the text changes.
+  /// Called again after WatchOptions::remind_every if the run waits or the controller cannot be
+  /// reached.
   virtual void on_news(const IndexEntry& run, const std::string& news) = 0;
 };
 

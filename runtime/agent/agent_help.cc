@@ -69,7 +69,7 @@ options of one component of a job with several programs:
   --ready-tcp             it is ready when rank 0's port accepts connections
   --ready-timeout SECONDS time in which it must be ready (600)
   --component-retry N     restarts of this service without the other components (0)
-  --port-count N          number of ports that rank 0 holds for {port} in PROGRAM: 0 or 1 (0)
+  --port-count N          number of ports that rank 0 reserves for {port} in PROGRAM: 0 or 1 (0)
 rank runs the program of one task:
   --env NAME=TEMPLATE     variable for the program; dlrun fills in {rank} {world_size}
                           {local_rank} {local_world_size} {node_rank} {nnodes} {addr}
@@ -81,7 +81,7 @@ rank runs the program of one task:
   --secret NAME           variable for the program, from the secrets file of the run
   --preflight CHECKS      checks before the program starts: gpu,disk,clock,binding,fabric,nccl (or
                           rccl, gloo); a node that fails one ends the attempt
-  --preflight-run LINE    shell line that checks the node; another code than 0 makes it unfit
+  --preflight-run LINE    shell line that checks the node; a code other than 0 makes the node unfit
   --fabric FIGURES        figures of the site for the check fabric: infiniband_ports=4,
                           infiniband_gbps=200, gpu_link=nvlink, all_reduce=90, node_all_reduce=200
   --profile TOOL          run the program under nsys, py-spy or perf; result in the run's profile/
@@ -89,11 +89,12 @@ rank runs the program of one task:
   --profile-delay SECS    time from the start of the program to that of the profile (0)
   --profile-for SECS      length of the profile (to the end of the program)
   --tmpdir DIR            TMPDIR that the user asked for; Slurm sets /tmp if it cannot write there
-  --stage JSON            data that the agent of the lowest rank copies to the node at first:
+  --stage JSON            data that the agent of the lowest rank copies to the node before any
+                          program starts:
                           {"from": PATH, "to": "$VARIABLE/PATH", "unpack": true}
   --output JSON           folder whose files the agent of the lowest rank copies from the node:
                           {"from": "$VARIABLE/PATH", "to": PATH, "every_s": N, "limit_s": N}
-  --trusted               give the program access to the store
+  --bundled               the program is dlrun's own: give it access to the store
 relay connects `dlrun forward` to ports of the node, over standard input and output.
   --any-user              connect to programs of other users of the node, too
 sshd serves one ssh connection over standard input and output, with the node's own sshd:

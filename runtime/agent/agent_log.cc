@@ -30,7 +30,7 @@ AgentLog::AgentLog(const Env& env, const std::filesystem::path& run, std::string
 
 Result<> AgentLog::open(const Env& env, const std::filesystem::path& run, std::string program,
                         std::string_view file_name) {
-  DLRUN_TRY_ASSIGN(const auto setting, log_setting_of_job(env, run, file_name));
+  DLRUN_TRY_ASSIGN(const auto setting, prepare_job_log(env, run, file_name));
   if (setting.level == LogLevel::kOff || setting.file.empty())
     return open_log(std::move(program), setting, env);
   // Other processes may append to the same file: the autopsy of this rank, and all processes of the

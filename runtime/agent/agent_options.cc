@@ -83,7 +83,7 @@ Result<Invocation> parse_relay(const std::vector<std::string>& arguments) {
   for (std::size_t at = 1; at < arguments.size(); ++at) {
     if (arguments[at] != "--any-user")
       return fail(Errc::kUsage, "relay: takes --any-user, not '{}'", printable(arguments[at]));
-    options.dials_any_user = true;
+    options.connects_to_any_user = true;
   }
   return options;
 }

@@ -27,7 +27,7 @@ Attempt::Attempt(AttemptOptions options, AttemptOutlet& outlet, Clock::time_poin
   members_.size = options_.ranks;
 }
 
-bool Attempt::wants(int rank) const {
+bool Attempt::may_join(int rank) const {
   return is_in<Joining>() && !members_.by_rank.contains(rank) &&
          (members_.size == 0 || rank < members_.size);
 }
@@ -35,7 +35,7 @@ bool Attempt::wants(int rank) const {
 void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
   // Adds every unfit node, even if an earlier one has already ended the attempt: the next attempt
   // then avoids all of them.
-  if (!hello.unfit.empty() && end_.reason != EndReason::kNotFit) add_lost_node(hello.host);
+  if (!hello.complaint.empty() && end_.reason != EndReason::kNotFit) add_lost_node(hello.host);
   auto* const joining = in<Joining>();
   if (joining == nullptr || members_.by_rank.contains(rank)) return;
   if (members_.size == 0) members_.size = hello.world.size;
@@ -47,14 +47,14 @@ void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
                                   hello.world.rank, hello.world.size, rank, members_.size)},
                      true, now);
   }
-  joining->fitness.add_result(rank, hello.host, hello.world.local_size, hello.unfit, now);
+  joining->fitness.add_result(rank, hello.host, hello.world.local_size, hello.complaint, now);
   if (joining->fitness.has_complaint()) return judge_fitness(joining->fitness, now);
   if (hello.stages) {
     joining->staging.insert(rank);
     ++joining->staging_nodes;
   }
   if (hello.collect_limit.count() > 0) outputs_.add(rank, hello.collect_limit);
-  ++joining->joined;
+  ++joining->joined_count;
   if (hello.stages && !options_.broadcasts_files) outlet_.send(rank, to_rank::Stage{});
   start_if_ready(now);
 }
@@ -69,11 +69,11 @@ void Attempt::start_if_ready(Clock::time_point now) {
                                 .seconds = seconds_since_start(now)});
   auto& running = phase_.emplace<Running>(Running{.hang = HangWatch(options_.hang_after)});
   end_.has_run = true;
-  if (!options_.tries_collective) on_programs_start(running, now);
+  if (!options_.tries_collective) start_watches(running, now);
   send_start();
 }
 
-void Attempt::on_programs_start(phase::Running& running, Clock::time_point now) {
+void Attempt::start_watches(phase::Running& running, Clock::time_point now) {
   if (options_.rehearsal) running.rehearsal_ends_at = now + *options_.rehearsal;
   if (!options_.is_service) running.hang.on_start(now);
 }
@@ -109,7 +109,7 @@ void Attempt::on_exit(int rank, RankEnd end, Clock::time_point now) {
   if (outputs_.is_waiting()) {
     unconfirmed_.push_back(rank);
   } else {
-    outlet_.send(rank, to_rank::Noted{});
+    outlet_.send(rank, to_rank::ExitConfirmed{});
   }
   auto* const member = members_.find(rank);
   if (member == nullptr || member->end) return;
@@ -149,7 +149,7 @@ void Attempt::on_lost(int rank, std::string_view why, Clock::time_point now) {
 void Attempt::begin_ending(Clock::time_point now, int step_signal) {
   if (is_in<Ending>() || is_in<Over>()) return;
   const auto* const joining = in<Joining>();
-  const bool stops_step = joining != nullptr && joining->joined == 0 && !step_end_;
+  const bool stops_step = joining != nullptr && joining->joined_count == 0 && !step_end_;
   phase_ = Ending{.since = now, .stop_stage = stops_step ? 1 : 0};
   outlet_.broadcast(to_rank::End{step_signal});
   if (stops_step) outlet_.stop_step(false);
@@ -315,7 +315,7 @@ std::optional<Attempt::Clock::time_point> Attempt::next_deadline() const {
          (ending->stop_stage < 1 ? kStepStoppedAfter : kStepKilledAfter));
     at(ending->signalled_at, kLeftBehindAfter);
   }
-  if (outputs_.is_waiting() && (members_.ended > 0 || is_ending())) at(outputs_.next_look());
+  if (outputs_.is_waiting() && (members_.ended_count > 0 || is_ending())) at(outputs_.next_look());
   if (step_end_) at(step_end_->at + kConnectionsLag);
   at(progress_.progress().next_deadline());
   at(progress_.result().next_deadline());

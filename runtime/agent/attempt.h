@@ -111,16 +111,16 @@ class Attempt {
   /// outlet must outlive the attempt.
   Attempt(AttemptOptions options, AttemptOutlet& outlet, Clock::time_point now);
 
-  /// Returns true if a connection of this rank may be accepted: ranks are still joining, the rank
-  /// is within the world, and it has not said hello yet.
-  [[nodiscard]] bool wants(int rank) const;
+  /// Returns true if the rank may join: ranks are still joining, the rank is within the world, and
+  /// it has not said hello yet.
+  [[nodiscard]] bool may_join(int rank) const;
   /// Handles the hello of a rank. If its rank or world size differs from the one that lead expects,
   /// the rank fails, and with it the attempt. Starts the programs once all ranks have joined and
   /// all nodes have their data.
   void on_hello(int rank, const Hello& hello, Clock::time_point now);
   /// Notes that the rank's check of collectives has opened its device and waits for the other
   /// ranks.
-  void on_arrival_at_check(int rank);
+  void on_check_opened_device(int rank);
   /// Notes that the rank's check of collectives passed. Its program starts now.
   void on_checked(int rank, Clock::time_point now);
   /// Handles a failed check of collectives. is_own: true if the rank itself failed, false if the
@@ -263,10 +263,10 @@ class Attempt {
   void start_if_ready(Clock::time_point now);
   /// Starts the watches of the programs: the time of a rehearsal, and the search for hangs. Checks
   /// of collectives must be over.
-  void on_programs_start(phase::Running& running, Clock::time_point now);
+  void start_watches(phase::Running& running, Clock::time_point now);
   [[nodiscard]] bool all_have_joined() const {
     const auto* const joining = in<Joining>();
-    return joining != nullptr && members_.size > 0 && joining->joined >= members_.size;
+    return joining != nullptr && members_.size > 0 && joining->joined_count >= members_.size;
   }
   /// Called when all ranks have joined, and again whenever a node has copied its data. Announces
   /// once that nodes still copy data, and begins to send files to them if the options want that.
@@ -369,9 +369,9 @@ class Attempt {
   std::optional<LeadStop> last_lead_stop_;
 
   CollectBoard outputs_;
-  /// Ranks whose exit record lead confirms (to_rank::Noted) once the outputs are copied.
+  /// Ranks whose exit record lead confirms (to_rank::ExitConfirmed) once the outputs are copied.
   std::vector<int> unconfirmed_;
-  bool are_outputs_recorded_ = false;
+  bool are_outputs_recorded_ = false;  ///< the last copy of the outputs is recorded
 
   ProgressRecorder progress_;
   ContainerMessages container_messages_;

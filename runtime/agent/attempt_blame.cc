@@ -18,18 +18,18 @@ constexpr std::size_t kLaterFailuresLimit = 64;
 
 /// The likelihood that the end of a rank is the reason for the attempt's end. Higher values are
 /// more likely.
-enum class Weight {
+enum class Likelihood {
   kConsequence,  ///< the end of another rank caused this one
   kUnclear,      ///< possibly a consequence: a program may exit or abort because a peer is gone
   kCause,
 };
 
-Weight weight(const RankEnd& end) {
-  if (end.blamed_rank) return *end.blamed_rank < 0 ? Weight::kConsequence : Weight::kCause;
+Likelihood likelihood(const RankEnd& end) {
+  if (end.blamed_rank) return *end.blamed_rank < 0 ? Likelihood::kConsequence : Likelihood::kCause;
   constexpr std::array kOwnFaults{SIGKILL, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGXCPU};
   const bool is_own_fault =
       std::find(kOwnFaults.begin(), kOwnFaults.end(), end.signal) != kOwnFaults.end();
-  return is_own_fault || !end.error.empty() ? Weight::kCause : Weight::kUnclear;
+  return is_own_fault || !end.error.empty() ? Likelihood::kCause : Likelihood::kUnclear;
 }
 
 std::string how_ended(const RankEnd& end) {
@@ -66,7 +66,7 @@ void Attempt::fail_rank(int rank, RankEnd end, bool cause_is_known, Clock::time_
 void Attempt::announce_now_or_later(const FailedRank& failed, bool cause_is_known,
                                     Clock::time_point now) {
   if (!cause_is_known) return announce_later(now + kCauseWait);
-  const bool is_clear = members_.size == 1 || weight(failed.end) == Weight::kCause;
+  const bool is_clear = members_.size == 1 || likelihood(failed.end) == Likelihood::kCause;
   is_clear && !lead_was_just_stopped(now) ? announce() : announce_later(now + kCulpritWait);
 }
 
@@ -85,23 +85,24 @@ bool Attempt::waits_for_step_report() const {
 
 void Attempt::reconsider(FailedRank failed, bool cause_is_known, Clock::time_point now) {
   const auto& end = failed.end;
-  const bool is_own =
-      cause_is_known && end.is_own.value_or(end.signal != SIGTERM && end.signal != SIGKILL);
+  const bool ended_by_itself =
+      cause_is_known &&
+      end.ended_by_itself.value_or(end.signal != SIGTERM && end.signal != SIGKILL);
   const bool may_be_another = is_in_doubt() && !waits_for_step_report();
   // Lead kills no agent this soon after the first failure. An agent that is lost now is therefore
   // no consequence of that failure, but may be its cause.
-  const auto new_weight = !cause_is_known ? Weight::kCause
-                          : is_own        ? weight(end)
-                                          : Weight::kConsequence;
-  const bool explains = may_be_another && new_weight > weight(end_.first_failed->end);
+  const auto new_likelihood = !cause_is_known   ? Likelihood::kCause
+                              : ended_by_itself ? likelihood(end)
+                                                : Likelihood::kConsequence;
+  const bool explains = may_be_another && new_likelihood > likelihood(end_.first_failed->end);
   if (explains) {
     std::swap(*end_.first_failed, failed);
     end_.code = end_.first_failed->end.code;
     if (!cause_is_known) announce_later(now + kCauseWait);
-    if (cause_is_known && new_weight == Weight::kCause) announce();
+    if (cause_is_known && new_likelihood == Likelihood::kCause) announce();
   }
   auto& later = in<Ending>()->later_failures;
-  if ((explains || is_own) && later.size() < kLaterFailuresLimit)
+  if ((explains || ended_by_itself) && later.size() < kLaterFailuresLimit)
     later.push_back(std::move(failed));
 }
 

@@ -70,7 +70,8 @@ void Attempt::advance_collecting(Clock::time_point now) {
                                          .bytes = outputs_.bytes(),
                                          .seconds = time.count()});
   }
-  for (const int rank : std::exchange(unconfirmed_, {})) outlet_.send(rank, to_rank::Noted{});
+  for (const int rank : std::exchange(unconfirmed_, {}))
+    outlet_.send(rank, to_rank::ExitConfirmed{});
 }
 
 }  // namespace dlrun::agent

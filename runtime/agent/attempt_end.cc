@@ -34,7 +34,7 @@ events::AttemptEnd recorded_end(const AttemptEnd& end, double seconds) {
   events::AttemptEnd recorded{.code = end.code, .reason = end.reason};
   if (end.cause != Cause::kNone) recorded.cause = end.cause;
   if (end.first_failed) recorded.first_failed = event_of(*end.first_failed);
-  if (end.is_whole_node_silent) recorded.silent = end.suspects;
+  if (end.is_whole_node_silent) recorded.suspect_nodes = end.suspects;
   recorded.lost_nodes = end.lost_nodes;
   recorded.seconds = seconds;
   return recorded;

@@ -46,15 +46,15 @@ void Attempt::add_lost_node(const std::string& host) {
   if (std::find(lost.begin(), lost.end(), host) == lost.end()) lost.push_back(host);
 }
 
-void Attempt::on_arrival_at_check(int rank) {
-  if (auto* const running = in<Running>()) running->arrived.insert(rank);
+void Attempt::on_check_opened_device(int rank) {
+  if (auto* const running = in<Running>()) running->ranks_with_open_device.insert(rank);
 }
 
 void Attempt::on_checked(int rank, Clock::time_point now) {
   auto* const running = in<Running>();
   if (running == nullptr || members_.find(rank) == nullptr) return;
-  if (++running->checked != members_.size) return;
-  on_programs_start(*running, now);
+  if (++running->checked_count != members_.size) return;
+  start_watches(*running, now);
   outlet_.record(
       events::CollectivesChecked{.ranks = members_.size, .seconds = seconds_since_start(now)});
 }
@@ -72,7 +72,7 @@ void Attempt::on_check_failed(int rank, std::string_view words, bool is_own,
   }
   int first = -1;
   for (const auto& [number, other] : members_.by_rank) {
-    if (running->arrived.contains(number)) continue;
+    if (running->ranks_with_open_device.contains(number)) continue;
     if (first < 0) first = number;
     add_lost_node(other.hello.host);
   }
@@ -106,7 +106,7 @@ void Attempt::on_stop_early(const std::string& sentence, Clock::time_point now) 
 }
 
 void Attempt::on_heard(int rank, Clock::time_point now) {
-  if (auto* const member = members_.find(rank)) member->heard = now;
+  if (auto* const member = members_.find(rank)) member->heard_at = now;
 }
 
 void Attempt::on_output(Clock::time_point now) {
@@ -116,7 +116,7 @@ void Attempt::on_output(Clock::time_point now) {
 void Attempt::on_lead_stopped(Clock::duration time, Clock::time_point now) {
   last_lead_stop_ = {time, now};
   if (auto* const running = in<Running>()) running->hang.on_lead_stopped(time);
-  for (auto& [rank, member] : members_.by_rank) member.heard += time;
+  for (auto& [rank, member] : members_.by_rank) member.heard_at += time;
 }
 
 void Attempt::on_stopped_program(int rank, std::chrono::seconds stopped, Clock::time_point now) {
@@ -148,7 +148,7 @@ void Attempt::look_at_running(Clock::time_point now) {
   if (auto sentence = running->hang.hang_message(now)) {
     // A stopped process explains the hang. Its agent reports it every second.
     const auto& stopped = running->stopped;
-    const bool is_stopped = stopped.rank >= 0 && now < stopped.heard + kStoppedReportAge;
+    const bool is_stopped = stopped.rank >= 0 && now < stopped.heard_at + kStoppedReportAge;
     is_stopped ? end_for_stopped_program(stopped, now) : end_for_hang(std::move(*sentence), now);
   } else {
     running->hang_since.reset();

@@ -88,7 +88,7 @@ void judge_zero_codes(Judgement& judged, const EndFacts& facts) {
   }
 }
 
-/// Returns the cause of the end, for the decision on a retry. blame_slurm() has run before.
+/// Returns the cause of the end, for the decision on a retry. Call blame_slurm() before.
 Cause cause_of(const AttemptEnd& end, const EndFacts& facts) {
   const auto& signs = facts.signs;
   if (signs.is_given_up || end.reason == EndReason::kNotFit || end.reason == EndReason::kIdleGpus)
@@ -111,9 +111,9 @@ Cause cause_of(const AttemptEnd& end, const EndFacts& facts) {
   return Cause::kFailure;
 }
 
-/// Names the suspect nodes: those whose agents disappeared without an exit record, and the node of
-/// the process that hangs.
-void name_suspects(AttemptEnd& end, const EndFacts& facts) {
+/// Sets the suspect nodes: those whose agents disappeared without an exit record, and the node of
+/// the process that hangs. Also sets is_whole_node_silent and heard_hosts.
+void set_suspects(AttemptEnd& end, const EndFacts& facts) {
   for (const auto& [host, left] : facts.remaining_ranks) {
     if (left > 0) end.heard_hosts.insert(host);
   }
@@ -160,7 +160,7 @@ Judgement judge(EndFacts facts) {
   end.is_timeout = end.is_timeout || end.cause == Cause::kTimeout;
   end.had_grace = facts.signs.is_preemption_near;
   end.was_warned = facts.signs.is_preemption_near || facts.signs.is_limit_near;
-  name_suspects(end, facts);
+  set_suspects(end, facts);
   return judged;
 }
 

@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 /// Ranks connect and say hello. The first rank of each node copies data if the spec has `stage`.
 struct Joining {
-  int joined = 0;  ///< number of ranks whose hello is accepted
+  int joined_count = 0;  ///< number of ranks whose hello is accepted
   NodeFitness fitness{};
   std::set<int> staging{};         ///< ranks that still copy the data of their nodes
   std::int64_t staging_nodes = 0;  ///< nodes that copy data, or have copied them
@@ -29,9 +29,9 @@ struct Joining {
 
 /// The last report that the program of a rank is stopped (SIGSTOP).
 struct Stopped {
-  int rank = -1;                ///< -1: no rank has reported a stopped program
-  std::chrono::seconds time{};  ///< how long the program has been stopped
-  Clock::time_point heard{};    ///< when the report came
+  int rank = -1;                 ///< -1: no rank has reported a stopped program
+  std::chrono::seconds time{};   ///< how long the program has been stopped
+  Clock::time_point heard_at{};  ///< when the report came
 };
 /// All ranks have joined. They check collectives if health.preflight contains nccl, rccl or gloo,
 /// and run their programs.
@@ -42,10 +42,10 @@ struct Running {
   std::optional<Clock::time_point> hang_looked_at{};  ///< when the hang was last examined
   Stopped stopped{};
   NodeFitness fitness{};  ///< results of the check of collectives
-  /// Ranks that have opened their GPU or CPU backend for the check. Each one then waits for the
-  /// other ranks.
-  std::set<int> arrived{};
-  int checked = 0;                   ///< number of ranks whose check has passed
+  /// Ranks whose check has opened its device: a GPU or the CPU. Each check then waits for the other
+  /// ranks.
+  std::set<int> ranks_with_open_device{};
+  int checked_count = 0;             ///< number of ranks whose check has passed
   std::vector<std::string> table{};  ///< pages of the address table, made on the first request
   /// When the attempt ends at the latest. Set only if the time limit is near and a requeued job, or
   /// the next job of the chain, can continue the run.

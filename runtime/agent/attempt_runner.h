@@ -20,10 +20,10 @@
 #include "runtime/agent/background_file.h"
 #include "runtime/agent/component_options.h"
 #include "runtime/agent/file_broadcast.h"
-#include "runtime/agent/gate.h"
 #include "runtime/agent/idle_gpus.h"
 #include "runtime/agent/later_attempt_watch.h"
 #include "runtime/agent/messages.h"
+#include "runtime/agent/rank_connections.h"
 #include "runtime/agent/rewritten_file.h"
 #include "runtime/agent/run_attempt.h"
 #include "runtime/agent/sample_board.h"
@@ -39,16 +39,18 @@ namespace dlrun::agent {
 /// the runner.
 struct ComponentContext {
   const ComponentOptions& options;
-  Gate& gate;
+  RankConnections& connections;
   const std::vector<std::string>& addresses;  ///< lead's addresses
   int held_port = 0;          ///< the port of rank 0 in the component's last start; 0: first start
   bool is_first_main = true;  ///< its progress is the progress of the run
   std::function<std::vector<ComponentPlace>()> places{};  ///< see AttemptOutlet
 };
 
-/// Leads one attempt, or one start of a component: connects the event loop, the gate, the step and
-/// the signals with Attempt, which makes the decisions.
-class AttemptRunner final : public AttemptOutlet, public GateHandler, public StepHandler {
+/// Leads one attempt, or one start of a component: connects the event loop, the connections of the
+/// ranks, the step and the signals with Attempt, which makes the decisions.
+class AttemptRunner final : public AttemptOutlet,
+                            public RankConnectionsHandler,
+                            public StepHandler {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -76,7 +78,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   Result<AttemptEnd> run();
 
   // The course of a component, which ComponentsRunner drives. run() uses the same functions.
-  /// Records the start and starts the step. Needs a gate.
+  /// Records the start and starts the step. Needs connections_.
   void begin();
   void on_signal(int signal);
   /// Collects child processes that have ended.
@@ -110,13 +112,13 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   }
   void send_text(int rank, std::string_view payload) override {
     if (const auto found = peer_of_rank_.find(rank); found != peer_of_rank_.end())
-      gate_->send(found->second, payload);
+      connections_->send(found->second, payload);
   }
   void broadcast(const MessageToRank& message) override {
     const auto payload = text_of(json_of(message));
     std::vector<PeerId> peers;  // a copy, because send() may erase entries of peer_of_rank_
     for (const auto& [rank, peer] : peer_of_rank_) peers.push_back(peer);
-    for (const auto peer : peers) gate_->send(peer, payload);
+    for (const auto peer : peers) connections_->send(peer, payload);
   }
   void record(const RunEvent& event) override {
     if (is_superseded_) return;
@@ -139,7 +141,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   }
   void begin_file_broadcast() override;
 
-  // GateHandler
+  // RankConnectionsHandler
   bool on_peer(PeerId peer, const Claim& claim) override;
   void on_message(PeerId peer, std::string_view payload) override;
   void on_lost(PeerId peer, std::string_view why) override;
@@ -167,7 +169,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
 
  private:
   /// Opens the listening socket of a job with one program.
-  Result<> open_gate();
+  Result<> start_listening();
   /// Returns the name of the component; empty if the job has one program.
   [[nodiscard]] std::string component_name() const {
     return component_ ? component_->options.name : std::string();
@@ -191,16 +193,18 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void ask_for_time_left();
   /// Returns the files to send to the nodes. Only the first attempt sends files: a later attempt
   /// finds the staged data, or has lost nodes, to which sbcast would still send.
-  [[nodiscard]] std::vector<Broadcast> files_to_broadcast() const;
-  void on_file_broadcast_end(const BroadcastResult& result);
+  [[nodiscard]] std::vector<FileBroadcast> files_to_broadcast() const;
+  void on_file_broadcast_end(const FileBroadcastResult& result);
   /// Asks the controller whether the nodes that srun named have failed, and reports the failed ones
   /// to the attempt.
   void confirm_node_failure(Clock::time_point now);
-  void on_limit_known(const Result<JobFacts>& facts);
+  /// Decides whether a USR1 was the warning of the time limit. If Slurm has not answered, the USR1
+  /// counts as the warning.
+  void on_time_left(const Result<JobFacts>& facts);
   void close_local_log();
   void open_tensorboard();
   void close_tensorboard();
-  void answer(const std::vector<StoreTable::Answer>& answers);
+  void send_replies(const std::vector<StoreTable::Answer>& answers);
 
   /// The sender of a message, and the time when it arrived.
   struct Sender {
@@ -227,7 +231,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
 
   void tick(Clock::time_point now);
   /// Tells the attempt if this process was stopped since the last call, and for how long.
-  void note_sleep(Clock::time_point now);
+  void note_lead_stop(Clock::time_point now);
   /// Prints and records failures to write the record and the log.
   void report_write_failures();
   void write_samples(Clock::time_point now, bool is_last);
@@ -252,21 +256,21 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   std::vector<std::string> addresses_;
   Key secret_{};
   std::unique_ptr<BackgroundFile> local_log_;
-  std::unique_ptr<Gate> own_gate_;  ///< nullptr for a component
-  Gate* gate_ = nullptr;
+  std::unique_ptr<RankConnections> own_connections_;  ///< nullptr for a component
+  RankConnections* connections_ = nullptr;
   std::unique_ptr<Attempt> attempt_;
   std::unique_ptr<LaterAttemptWatch> later_attempt_watch_;
   std::unique_ptr<StopEarly> stop_early_;
   std::unique_ptr<TensorboardLog> tensorboard_;  ///< nullptr: not wanted, or it cannot be written
   std::unique_ptr<Step> step_;
   BackgroundCall<Result<JobFacts>> job_query_;
-  std::vector<Broadcast> broadcasts_;  ///< files to send to the nodes before they stage
-  BackgroundCall<BroadcastResult> file_broadcast_;
+  std::vector<FileBroadcast> files_to_broadcast_;  ///< files to send to the nodes before they stage
+  BackgroundCall<FileBroadcastResult> file_broadcast_;
   int end_signals_ = 0;  ///< number of signals that asked for the end
   SampleBoard samples_{Clock::now()};
   IdleGpus idle_gpus_{options_.idle_gpu_after};
   std::unordered_map<int, std::string> host_of_rank_;
-  bool have_programs_started_ = false;
+  bool programs_have_started_ = false;
   RewrittenFile ranks_file_{run_.directory /
                             (!component_ || component_->is_first_main
                                  ? std::string("ranks.json")
@@ -281,7 +285,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   BackgroundCall<Result<std::vector<std::string>>> node_query_;
   Clock::time_point next_question_{};  ///< when the controller may be asked again about nodes
   Clock::time_point next_beat_{};      ///< when the ranks get the next heartbeat
-  Clock::time_point last_awake_ = Clock::now();  ///< the last message or tick, for note_sleep()
+  Clock::time_point last_awake_ = Clock::now();  ///< the last message or tick, for note_lead_stop()
   std::size_t beats_heard_ = 0;                  ///< heartbeats of ranks in this round of the loop
   Clock::time_point last_tick_{};                ///< the last call of tick()
   bool owes_tick_ = false;  ///< events were handled, and no tick has followed yet

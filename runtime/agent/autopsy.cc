@@ -59,8 +59,9 @@ std::vector<ProcessFacts> read_processes(const std::vector<pid_t>& pids) {
 int run_autopsy(const AutopsyOptions& options, const Env& env) {
   // The autopsy adds lines to the log of the rank's agent. An error is ignored here, because the
   // agent has reported the same error.
-  if (const auto log = log_setting_of_job(env, env.get_or("DLRUN_RUN", ""),
-                                          rank_log_name(component_of(env), "rank", options.rank)))
+  if (const auto log =
+          prepare_job_log(env, env.get_or("DLRUN_RUN", ""),
+                          rank_debug_log_name(component_of(env), "rank", options.rank)))
     std::ignore = open_log(fmt::format("autopsy {}", options.rank), *log, env);
   std::string text;
   std::vector<std::string> frames;

@@ -212,7 +212,7 @@ bool BackgroundFile::push(std::string record, bool is_durable) {
   return true;
 }
 
-bool BackgroundFile::is_half_empty() const {
+bool BackgroundFile::is_less_than_half_full() const {
   const std::lock_guard lock(shared_->mutex);
   return shared_->queued_bytes < shared_->queue_limit_bytes / 2;
 }

@@ -63,7 +63,7 @@ class BackgroundFile {
   /// Returns true while the queue is less than half full. Callers push a record that may be dropped
   /// only if this is true. The other half of the queue then stays free for important records while
   /// the disk hangs.
-  [[nodiscard]] bool is_half_empty() const;
+  [[nodiscard]] bool is_less_than_half_full() const;
 
   /// Queues text. If the queue is full, drops the text and counts its bytes. A file of kText or
   /// kSharedText then gets a line about the loss in its place.

@@ -12,7 +12,7 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::size_t kListLimit = 64U << 10U;
+constexpr std::size_t kCpuListLimitBytes = 64U << 10U;
 
 /// Returns the GPUs that the rank uses.
 std::vector<GpuReading> gpus_of_rank(std::vector<GpuReading> visible, const Env& env,
@@ -92,7 +92,8 @@ std::vector<std::string> binding_problems(const Env& env, const World& world,
   for (const GpuReading& gpu : gpus_of_rank(visible, env, world)) {
     const std::string name = pci_device_name(gpu.bus_id);
     if (name.empty() || name.find('/') != std::string::npos) continue;
-    const auto text = read_untrusted(devices / name / "local_cpulist", kListLimit, Links::kFollow);
+    const auto text =
+        read_untrusted(devices / name / "local_cpulist", kCpuListLimitBytes, Links::kFollow);
     const auto near = text ? parse_processors(*text) : std::nullopt;
     if (!near) continue;  // a container without this part of /sys
     if (auto problem = binding_problem(gpu.index, *near, allowed))

@@ -20,15 +20,15 @@ std::vector<int> CollectBoard::take_due(const Members& members,
     const auto found = members.by_rank.find(rank);
     if (copier.is_done || found == members.by_rank.end()) continue;
     const auto& member = found->second;
-    const bool is_late = copier.asked && now >= *copier.asked + copier.limit + kOutputsMargin;
+    const bool is_late = copier.asked_at && now >= *copier.asked_at + copier.limit + kOutputsMargin;
     // A silent agent may come back, but the step must end.
-    const bool is_silent = now >= member.heard + kLease && (copier.asked || asks_anyway);
+    const bool is_silent = now >= member.heard_at + kLease && (copier.asked_at || asks_anyway);
     // The program of this rank has not ended in time, so the step must be killed.
     const bool is_stuck = !member.end && ends_since && now >= *ends_since + kStepKilledAfter;
     if (!member.is_connected || is_over || is_late || is_silent || is_stuck) {
       copier.is_done = true;
-    } else if (!copier.asked && member.end && (left[member.hello.host] == 0 || asks_anyway)) {
-      copier.asked = now;
+    } else if (!copier.asked_at && member.end && (left[member.hello.host] == 0 || asks_anyway)) {
+      copier.asked_at = now;
       if (!began_) began_ = now;
       due.push_back(rank);
     }

@@ -40,6 +40,7 @@ class CollectBoard {
                                           Clock::time_point now);
   /// Returns when take_due() is to be called next.
   [[nodiscard]] Clock::time_point next_look() const { return next_look_; }
+  /// Notes that the rank has copied, or has given up, and adds what it copied to the sums.
   void on_collected(int rank, std::int64_t files, std::int64_t bytes, Clock::time_point now);
   /// Sets the time at which take_due() gives up all copies, because the time limit of the job is
   /// near.
@@ -60,7 +61,7 @@ class CollectBoard {
 
   struct Copier {
     std::chrono::seconds limit{};
-    std::optional<Clock::time_point> asked{};
+    std::optional<Clock::time_point> asked_at{};
     bool is_done = false;
   };
   std::map<int, Copier> copiers_;  ///< by rank

@@ -105,7 +105,7 @@ void CollectiveCheck::tick(Clock::time_point now) {
   if (now >= *stopped_since_ + kStoppedLimit) give_up("its check is stopped (SIGSTOP)");
 }
 
-std::optional<to_lead::CheckFailed> CollectiveCheck::finish(int status) const {
+std::optional<to_lead::CheckFailed> CollectiveCheck::result(int status) const {
   if (failure_) return failure_;
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::nullopt;
   return failure(backend_,

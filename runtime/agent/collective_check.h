@@ -33,7 +33,7 @@ class CollectiveCheck {
 
   /// Starts the process that tests the backend that `checks.collective` names. The process gets
   /// env and a connection to lead's store. to_lead gets the process's requests to the store, and
-  /// the message DeviceOpenedByCheck. finish() returns the result. Fails as StoreRelay::create()
+  /// the message DeviceOpenedByCheck. result() returns the result. Fails as StoreRelay::create()
   /// and start_program() do. The loop must outlive the check.
   [[nodiscard]] static Result<std::unique_ptr<CollectiveCheck>> start(
       EventLoop& loop, const NodeChecks& checks, Env env,
@@ -55,7 +55,7 @@ class CollectiveCheck {
   void tick(Clock::time_point now);
   /// Returns the failure after the process has ended; nullopt if the check has passed. status: from
   /// waitpid().
-  [[nodiscard]] std::optional<to_lead::CheckFailed> finish(int status) const;
+  [[nodiscard]] std::optional<to_lead::CheckFailed> result(int status) const;
   /// Returns the message about a failed check, or about a check that could not start. words: the
   /// reason, with or without the name of the backend before it. is_own: see to_lead::CheckFailed.
   [[nodiscard]] static to_lead::CheckFailed failure(const std::string& backend,

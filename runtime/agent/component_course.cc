@@ -27,9 +27,9 @@ bool allows_restart(EndReason reason) {
   }
 }
 
-/// Adds the texts of `news` that `all` lacks.
-void add_missing(std::vector<std::string>& all, const std::vector<std::string>& news) {
-  for (const auto& text : news) {
+/// Adds the texts of `more` that `all` lacks.
+void add_missing(std::vector<std::string>& all, const std::vector<std::string>& more) {
+  for (const auto& text : more) {
     if (std::find(all.begin(), all.end(), text) == all.end()) all.push_back(text);
   }
 }
@@ -37,7 +37,7 @@ void add_missing(std::vector<std::string>& all, const std::vector<std::string>& 
 /// Merges facts of one component's end into `all`, the end of the attempt: the lost nodes and
 /// had_grace, and, if the attempt has failed, the facts about suspect nodes. Components may share
 /// nodes.
-void add_nodes(AttemptEnd& all, const AttemptEnd& one) {
+void merge_end(AttemptEnd& all, const AttemptEnd& one) {
   add_missing(all.lost_nodes, one.lost_nodes);
   all.had_grace = all.had_grace || one.had_grace;
   if (all.code == 0) return;
@@ -242,7 +242,7 @@ AttemptEnd ComponentCourse::attempt_end() const {
   end.step = first.end ? first.end->step : std::nullopt;
   end.has_run = first.end && first.end->has_run;
   for (const auto& one : components_) {
-    if (one.end) add_nodes(end, *one.end);
+    if (one.end) merge_end(end, *one.end);
   }
   // A node is not silent if another component still heard from it.
   end.is_whole_node_silent =

@@ -59,7 +59,8 @@ bool ComponentsRunner::is_first_main(const Slot& slot) const {
 
 Result<> ComponentsRunner::prepare() {
   DLRUN_TRY_ASSIGN(auto listener, listen_on_free_port(false));
-  gate_ = std::make_unique<Gate>(context_.loop, *this, std::move(listener), Secrets{});
+  connections_ =
+      std::make_unique<RankConnections>(context_.loop, *this, std::move(listener), Secrets{});
   addresses_ = lead_addresses(false);
   slots_.reserve(context_.options.components.size());
   for (const auto& component : context_.options.components) {
@@ -157,7 +158,7 @@ void ComponentsRunner::take_signals() {
 
 void ComponentsRunner::carry_out(const std::vector<ComponentCourse::Order>& orders) {
   for (const auto& order : orders) {
-    has_changed_ = true;
+    is_file_outdated_ = true;
     if (order.kind == ComponentCourse::Order::Kind::kStart) {
       start(order.at);
     } else {
@@ -180,7 +181,7 @@ void ComponentsRunner::start(std::size_t index) {
       context_.child_not_to_kill, context_.ends_before_limit, [](const AttemptEnd&) {}});
   slot.runner = std::make_unique<AttemptRunner>(
       *slot.context, ComponentContext{.options = slot.options,
-                                      .gate = *gate_,
+                                      .connections = *connections_,
                                       .addresses = addresses_,
                                       .held_port = slot.place ? slot.place->port : 0,
                                       .is_first_main = is_first_main(slot),
@@ -190,7 +191,7 @@ void ComponentsRunner::start(std::size_t index) {
 
 void ComponentsRunner::tick() {
   const auto now = Clock::now();
-  gate_->tick(now);
+  connections_->tick(now);
   const bool is_superseded = later_attempt_watch_.is_superseded();
   for (std::size_t index = 0; index < slots_.size(); ++index) {
     auto& slot = slots_[index];
@@ -219,8 +220,8 @@ bool ComponentsRunner::awaits_signals(Clock::time_point now) {
 void ComponentsRunner::follow_component(std::size_t index, Clock::time_point now) {
   auto& slot = slots_[index];
   const auto& attempt = slot.runner->attempt();
-  check_join(index, now);
-  if (slot.probe) check_probe(index, now);
+  follow_join(index, now);
+  if (slot.probe) follow_readiness(index, now);
   // If the programs were told that the time limit or a preemption is near, other main components
   // may still be saving their checkpoints. Nothing is decided yet in this case: course_.on_over()
   // decides after this component has ended.
@@ -239,7 +240,7 @@ void ComponentsRunner::follow_component(std::size_t index, Clock::time_point now
   on_over(index);
 }
 
-void ComponentsRunner::check_join(std::size_t index, Clock::time_point now) {
+void ComponentsRunner::follow_join(std::size_t index, Clock::time_point now) {
   auto& slot = slots_[index];
   if (slot.has_joined) return;
   auto place = slot.runner->attempt().place();
@@ -248,7 +249,7 @@ void ComponentsRunner::check_join(std::size_t index, Clock::time_point now) {
   slot.place = std::move(*place);
   slot.has_joined = true;
   slot.joined_at = now;
-  has_changed_ = true;
+  is_file_outdated_ = true;
   course_.on_joined(index);
   if (slot.options.ready.kind == ReadyCheck::Kind::kJoined) return announce_ready(index, now);
   slot.probe = std::make_unique<ReadyProbe>(
@@ -256,7 +257,7 @@ void ComponentsRunner::check_join(std::size_t index, Clock::time_point now) {
       slot.options.ready);
 }
 
-void ComponentsRunner::check_probe(std::size_t index, Clock::time_point now) {
+void ComponentsRunner::follow_readiness(std::size_t index, Clock::time_point now) {
   auto& slot = slots_[index];
   auto& attempt = slot.runner->attempt();
   if (!attempt.goes_on()) return slot.probe.reset();
@@ -276,7 +277,7 @@ void ComponentsRunner::announce_ready(std::size_t index, Clock::time_point now) 
   const auto& slot = slots_[index];
   const auto time = std::chrono::duration_cast<milliseconds>(now - slot.began);
   course_.on_ready(index);
-  has_changed_ = true;
+  is_file_outdated_ = true;
   record(
       events::ComponentReady{
           .addr = Endpoint{slot.place->addr, static_cast<std::uint16_t>(slot.place->port)}.text(),
@@ -292,7 +293,7 @@ void ComponentsRunner::on_over(std::size_t index) {
   drop_peers(index);
   const auto end = slot.runner->attempt().end();
   course_.on_over(index, end);
-  has_changed_ = true;
+  is_file_outdated_ = true;
   if (course_.state(index) != ComponentState::kRestarting) return;
   const int left = slot.options.retries - course_.restarts(index);
   record(events::ComponentRestart{.code = end.code, .left = left}, slot.options.name);
@@ -314,7 +315,7 @@ void ComponentsRunner::drop_peers(std::size_t index) {
   }
   for (const auto peer : peers) {
     slot_of_peer_.erase(peer);
-    gate_->close(peer);
+    connections_->close(peer);
   }
 }
 
@@ -384,7 +385,7 @@ void ComponentsRunner::write_components_file() {
     context_.err.push(fmt::format("dlrun: {}; programs cannot read it\n", failure->message));
     record(events::Warning{.message = failure->message});
   }
-  if (!std::exchange(has_changed_, false) || is_superseded_) return;
+  if (!std::exchange(is_file_outdated_, false) || is_superseded_) return;
   Json components = Json::array();
   for (std::size_t index = 0; index < slots_.size(); ++index)
     components.push_back(component_json(index));
@@ -402,7 +403,7 @@ milliseconds ComponentsRunner::next_wait() const {
   const auto until = [&](Clock::time_point when) {
     wait = std::clamp(std::chrono::ceil<milliseconds>(when - Clock::now()), milliseconds(0), wait);
   };
-  if (const auto next = gate_->next_deadline()) until(*next);
+  if (const auto next = connections_->next_deadline()) until(*next);
   if (signalled_at_ && Clock::now() < *signalled_at_ + kSignalSpread)
     until(*signalled_at_ + kSignalSpread);
   return wait;

@@ -14,9 +14,9 @@
 
 #include "runtime/agent/attempt_runner.h"
 #include "runtime/agent/component_course.h"
-#include "runtime/agent/gate.h"
 #include "runtime/agent/later_attempt_watch.h"
 #include "runtime/agent/messages.h"
+#include "runtime/agent/rank_connections.h"
 #include "runtime/agent/ready_probe.h"
 #include "runtime/agent/rewritten_file.h"
 #include "runtime/agent/run_attempt.h"
@@ -26,7 +26,7 @@ namespace dlrun::agent {
 /// Does the same as run_attempt(), for a job with components.
 [[nodiscard]] Result<AttemptEnd> run_components(const AttemptContext& context);
 
-class ComponentsRunner final : public GateHandler {
+class ComponentsRunner final : public RankConnectionsHandler {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -34,7 +34,8 @@ class ComponentsRunner final : public GateHandler {
 
   Result<AttemptEnd> run();
 
-  // GateHandler. Each call goes to the component of the peer; on_too_few_descriptors() goes to all.
+  // RankConnectionsHandler. Each call goes to the component of the peer; on_too_few_descriptors()
+  // goes to all.
   bool on_peer(PeerId peer, const Claim& claim) override;
   void on_message(PeerId peer, std::string_view payload) override;
   void on_lost(PeerId peer, std::string_view why) override;
@@ -59,7 +60,7 @@ class ComponentsRunner final : public GateHandler {
     std::optional<Clock::time_point> ended_at{};
   };
 
-  /// Opens the gate and makes the command lines of all components.
+  /// Opens the listening socket and makes the command lines of all components.
   Result<> prepare();
   [[nodiscard]] LeadOptions options_for(const ComponentOptions& component) const;
   [[nodiscard]] bool is_first_main(const Slot& slot) const;
@@ -69,17 +70,19 @@ class ComponentsRunner final : public GateHandler {
   void carry_out(const std::vector<ComponentCourse::Order>& orders);
   /// Returns true during the first half second (kSignalSpread) after a signal has ended a
   /// component. A signal to the job reaches the other components a moment later. Lead waits for
-  /// this time before it stops them itself: the signal, and not lead, then ends them.
+  /// this time before it stops them itself: the signal, and not lead, then ends them. The first
+  /// call after the end of that component sets the beginning of this time.
   [[nodiscard]] bool awaits_signals(Clock::time_point now);
   void start(std::size_t index);
   void tick();
   /// Passes the changes of a running component on to course_.
   void follow_component(std::size_t index, Clock::time_point now);
-  /// Handles the moment when all ranks of the component have joined and have their data.
-  void check_join(std::size_t index, Clock::time_point now);
+  /// Passes the join of the component on to course_, once: all its ranks have joined and have their
+  /// data.
+  void follow_join(std::size_t index, Clock::time_point now);
   /// Asks whether the component is ready. If it is not ready within the time limit of `ready`, its
   /// present start fails.
-  void check_probe(std::size_t index, Clock::time_point now);
+  void follow_readiness(std::size_t index, Clock::time_point now);
   void announce_ready(std::size_t index, Clock::time_point now);
   void on_over(std::size_t index);
   /// After a success, waits for sruns that still run although their ranks have ended. See
@@ -100,12 +103,12 @@ class ComponentsRunner final : public GateHandler {
   ComponentCourse course_;
   Clock::time_point began_ = Clock::now();
   std::vector<std::string> addresses_;
-  std::unique_ptr<Gate> gate_;
+  std::unique_ptr<RankConnections> connections_;
   std::vector<Slot> slots_;  ///< in the order of the options; never resized after prepare()
   std::unordered_map<PeerId, std::size_t> slot_of_peer_;
   LaterAttemptWatch later_attempt_watch_;
   RewrittenFile file_;
-  bool has_changed_ = true;  ///< components.json is out of date
+  bool is_file_outdated_ = true;  ///< components.json is out of date
   bool is_superseded_ = false;
   /// When lead first saw that a signal had ended a component.
   std::optional<Clock::time_point> signalled_at_;

@@ -30,7 +30,7 @@ std::string value_of(std::string_view text, std::string_view key) {
 }
 
 /// Converts a local time such as "2026-11-21T16:15:12" to seconds since the epoch.
-std::optional<std::int64_t> time_of(const std::string& text) {
+std::optional<std::int64_t> epoch_seconds_of(const std::string& text) {
   std::tm time{};
   if (::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time) == nullptr) return std::nullopt;
   time.tm_isdst = -1;
@@ -40,7 +40,7 @@ std::optional<std::int64_t> time_of(const std::string& text) {
 
 /// Converts a memory size of scontrol, such as "500M" or "1.50G", to MiB; 0 if the text is no
 /// memory size.
-std::int64_t memory_of(const std::string& text) {
+std::int64_t mib_of(const std::string& text) {
   constexpr double kMost = 1e12;
   const auto unit = text.find_first_not_of("0123456789.");
   const auto number = parse_double(std::string_view(text).substr(0, unit));
@@ -55,8 +55,8 @@ std::int64_t memory_of(const std::string& text) {
 
 }  // namespace
 
-JobFacts parse_job(std::string_view scontrol, std::int64_t now) {
-  const std::string text = fields_of_jobs(scontrol);
+JobFacts parse_job(std::string_view scontrol_output, std::int64_t now) {
+  const std::string text = fields_of_jobs(scontrol_output);
   JobFacts facts;
   facts.state = value_of(text, "JobState");
   facts.reason = value_of(text, "Reason");
@@ -71,10 +71,11 @@ JobFacts parse_job(std::string_view scontrol, std::int64_t now) {
   facts.restarts = static_cast<int>(std::clamp<std::int64_t>(restarts, 0, 1 << 30));
   const auto per_cpu = value_of(text, "MinMemoryCPU");
   facts.has_memory_per_cpu = !per_cpu.empty();
-  facts.memory_mib = memory_of(per_cpu.empty() ? value_of(text, "MinMemoryNode") : per_cpu);
+  facts.memory_mib = mib_of(per_cpu.empty() ? value_of(text, "MinMemoryNode") : per_cpu);
   const auto preempted = value_of(text, "PreemptTime");
   facts.is_preempted = !preempted.empty() && preempted != "None";
-  if (const auto end = time_of(value_of(text, "EndTime"))) facts.seconds_to_limit = *end - now;
+  if (const auto end = epoch_seconds_of(value_of(text, "EndTime")))
+    facts.seconds_to_limit = *end - now;
   return facts;
 }
 
@@ -138,7 +139,7 @@ SlurmController::SlurmController(Env env, std::string job)
   env_.remove_matching({"SINFO_*", "SQUEUE_*", "SCANCEL_*"}, {});
 }
 
-Result<std::string> SlurmController::ask(std::vector<std::string> argv) const {
+Result<std::string> SlurmController::run_slurm_command(std::vector<std::string> argv) const {
   const auto name = argv.front();
   Command command;
   command.argv = std::move(argv);
@@ -160,7 +161,7 @@ Result<std::string> SlurmController::ask(std::vector<std::string> argv) const {
 }
 
 Result<JobFacts> SlurmController::job() const {
-  const auto text = ask({"scontrol", "show", "job", job_});
+  const auto text = run_slurm_command({"scontrol", "show", "job", job_});
   if (!text) return tl::unexpected<Error>(text.error());
   return parse_job(*text, std::time(nullptr));
 }
@@ -172,7 +173,8 @@ Result<std::vector<std::string>> SlurmController::excluded_nodes() const {
 }
 
 Result<std::vector<std::string>> SlurmController::bad_nodes(const std::string& nodes) const {
-  const auto text = ask({"sinfo", "--noheader", "--Node", "--format=%N %T", "--nodes=" + nodes});
+  const auto text =
+      run_slurm_command({"sinfo", "--noheader", "--Node", "--format=%N %T", "--nodes=" + nodes});
   if (!text) return tl::unexpected<Error>(text.error());
   return parse_bad_nodes(*text);
 }
@@ -188,9 +190,10 @@ Result<std::vector<std::string>> SlurmController::lost_nodes(const std::string& 
 bool SlurmController::requeues_by_itself(bool was_preempted) const {
   const auto facts = job();
   if (!facts || !(facts->is_preempted || was_preempted)) return false;
-  const auto config = ask({"scontrol", "show", "config"});
+  const auto config = run_slurm_command({"scontrol", "show", "config"});
   if (!config) return false;
-  const auto partition = ask({"scontrol", "show", "partition", "--oneliner", facts->partition});
+  const auto partition =
+      run_slurm_command({"scontrol", "show", "partition", "--oneliner", facts->partition});
   return requeues_preempted(*config, partition ? std::string_view(*partition) : std::string_view());
 }
 
@@ -198,16 +201,16 @@ Result<> SlurmController::requeue(const std::vector<std::string>& excluded,
                                   const std::optional<JobMemory>& memory) const {
   Result<std::vector<std::string>> all;
   if (!excluded.empty()) all = excluded_nodes();
-  if (const auto done = ask({"scontrol", "requeue", job_}); !done)
+  if (const auto done = run_slurm_command({"scontrol", "requeue", job_}); !done)
     return tl::unexpected<Error>(done.error());
   // Slurm changes the memory and the excluded nodes only of a pending job. The requeue has just
   // made the job pending, so this must be done now, before Slurm ends this process.
   if (memory) {
-    const auto done = ask(
+    const auto done = run_slurm_command(
         {"scontrol", "update", "JobId=" + job_,
          fmt::format("{}={}", memory->is_per_cpu ? "MinMemoryCPU" : "MinMemoryNode", memory->mib)});
     if (!done) {
-      std::ignore = ask({"scancel", job_});
+      std::ignore = run_slurm_command({"scancel", job_});
       return fail(Errc::kRefused, "Slurm refuses {} MiB for the job, which is now cancelled: {}",
                   memory->mib, done.error().message);
     }
@@ -221,22 +224,23 @@ Result<> SlurmController::requeue(const std::vector<std::string>& excluded,
     return {};
   }
   all->insert(all->begin(), excluded.begin(), excluded.end());
-  const auto done =
-      ask({"scontrol", "update", "JobId=" + job_, "ExcNodeList=" + compress_hostlist(*all)});
+  const auto done = run_slurm_command(
+      {"scontrol", "update", "JobId=" + job_, "ExcNodeList=" + compress_hostlist(*all)});
   if (!done) return tl::unexpected<Error>(done.error());
   return {};
 }
 
 Result<std::string> SlurmController::dependencies_of_pending_jobs() const {
   // Without --all squeue leaves out the jobs of hidden partitions.
-  return ask({"squeue", "--me", "--all", "--noheader", "--states=PENDING", "--format=%E"});
+  return run_slurm_command(
+      {"squeue", "--me", "--all", "--noheader", "--states=PENDING", "--format=%E"});
 }
 
 Result<> SlurmController::cancel_pending(const std::vector<std::string>& jobs) const {
   if (jobs.empty()) return {};
   std::vector<std::string> argv = {"scancel", "--state=PENDING"};
   argv.insert(argv.end(), jobs.begin(), jobs.end());
-  const auto done = ask(std::move(argv));
+  const auto done = run_slurm_command(std::move(argv));
   if (!done) return tl::unexpected<Error>(done.error());
   return {};
 }

@@ -39,7 +39,7 @@ struct JobMemory {
 
 /// Parses the output of `scontrol show job`. now: seconds since the epoch. Times in the text are in
 /// the local time zone.
-[[nodiscard]] JobFacts parse_job(std::string_view scontrol, std::int64_t now);
+[[nodiscard]] JobFacts parse_job(std::string_view scontrol_output, std::int64_t now);
 
 /// Returns true if Slurm itself requeues a job that ends in the grace time of its preemption,
 /// whatever its exit code. Slurm does so from 24.05 on, if the preemption mode is REQUEUE.
@@ -63,7 +63,7 @@ struct JobMemory {
 /// than 0 for another reason, and otherwise as run_command() does.
 class SlurmController {
  public:
-  static constexpr std::chrono::milliseconds kLimit{5000};
+  static constexpr std::chrono::milliseconds kLimit{5000};  ///< for each Slurm command
 
   /// job: Slurm's job id; for an array task ARRAYJOB_TASK, because a bare id means all tasks.
   SlurmController(Env env, std::string job);
@@ -78,11 +78,11 @@ class SlurmController {
   /// not answer. was_preempted: the job was preempted in an earlier start; Slurm remembers that
   /// across requeues.
   [[nodiscard]] bool requeues_by_itself(bool was_preempted = false) const;
-  /// Requeues the job. Slurm then ends the running job. excluded: nodes that the job must not
-  /// get, in addition to those that it excludes already; if Slurm does not say which these are, the
-  /// job's list stays as it is. memory: the job's new memory; nullopt:
-  /// unchanged. If Slurm refuses the new memory, cancels the job, which would run out of its memory
-  /// again, and fails with kRefused.
+  /// Requeues the job. Slurm then ends the present start of the job. excluded: nodes that the job
+  /// must not get, in addition to those that it excludes already; if Slurm does not say which these
+  /// are, the job's list stays as it is. memory: the job's new memory; nullopt: unchanged. If Slurm
+  /// refuses the new memory, cancels the job, which would run out of its memory again, and fails
+  /// with kRefused.
   [[nodiscard]] Result<> requeue(const std::vector<std::string>& excluded,
                                  const std::optional<JobMemory>& memory) const;
   /// Returns the dependencies of the user's pending jobs: the output of `squeue --format=%E`.
@@ -93,7 +93,7 @@ class SlurmController {
  private:
   /// Returns the nodes that the job must not get.
   [[nodiscard]] Result<std::vector<std::string>> excluded_nodes() const;
-  [[nodiscard]] Result<std::string> ask(std::vector<std::string> argv) const;
+  [[nodiscard]] Result<std::string> run_slurm_command(std::vector<std::string> argv) const;
 
   Env env_;
   std::string job_;

@@ -37,7 +37,7 @@ Result<ItemJson> object_of_option(std::string_view option, std::string_view text
 Result<StageItem> StageItem::parse(std::string_view text) {
   DLRUN_TRY_ASSIGN(const auto object, object_of_option("--stage", text));
   StageItem item{json_read::text(object, "from"), json_read::text(object, "to"),
-                 json_read::truth(object, "unpack"), json_read::truth(object, "in_container"),
+                 json_read::boolean(object, "unpack"), json_read::boolean(object, "in_container"),
                  json_read::text(object, "broadcast")};
   if (!item.from.starts_with('/'))
     return fail(Errc::kUsage, "--stage: '{}' is not an absolute path", printable(item.from));
@@ -79,11 +79,12 @@ Result<NodePlace> node_place(std::string_view text, const Env& env) {
     return fail(Errc::kInvalid, "'{}' does not begin with a variable of the node, such as $TMPDIR/",
                 printable(text));
   const auto rest = std::filesystem::path(text.substr(name.size() + 2));
-  const bool leaves = rest.is_absolute() || rest.empty() ||
-                      std::any_of(rest.begin(), rest.end(), [](const std::filesystem::path& part) {
-                        return part == ".." || part == "." || part.empty();
-                      });
-  if (leaves)
+  const bool is_not_below =
+      rest.is_absolute() || rest.empty() ||
+      std::any_of(rest.begin(), rest.end(), [](const std::filesystem::path& part) {
+        return part == ".." || part == "." || part.empty();
+      });
+  if (is_not_below)
     return fail(Errc::kInvalid, "'{}' is not a place below ${}", printable(text), printable(name));
   const auto value = env.get_or(name, name == kTmpdir ? kUsualTmpdir : "");
   if (value.empty() || value.front() != '/')

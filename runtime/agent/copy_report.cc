@@ -10,7 +10,7 @@ namespace dlrun::agent {
 namespace {
 
 constexpr std::size_t kProblemsLimit = 8;
-constexpr std::size_t kLongestProblem = 1024;
+constexpr std::size_t kProblemLimitBytes = 1024;
 
 std::int64_t amount_of(const nlohmann::ordered_json& object, const char* key) {
   return std::max<std::int64_t>(json_read::integer(object, key).value_or(0), 0);
@@ -29,9 +29,9 @@ std::string CopyReport::line() const {
       all_problems.push_back("and " + std::to_string(problems.size() - kProblemsLimit) + " more");
       break;
     }
-    all_problems.push_back(problem.substr(0, kLongestProblem));
+    all_problems.push_back(problem.substr(0, kProblemLimitBytes));
   }
-  object["error"] = error.substr(0, 4 * kLongestProblem);
+  object["error"] = error.substr(0, 4 * kProblemLimitBytes);
   return json_read::dump(object);
 }
 

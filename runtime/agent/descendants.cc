@@ -123,10 +123,10 @@ bool kernel_lists_children() {
 }
 
 /// Finds the living descendants by walking down from this process.
-std::vector<ProcessState> walk_down(pid_t without) {
+std::vector<ProcessState> walk_down(pid_t excluded) {
   std::vector<ProcessState> living;
   std::vector<pid_t> parents{::getpid()};
-  std::unordered_set<pid_t> seen{::getpid(), without};
+  std::unordered_set<pid_t> seen{::getpid(), excluded};
   for (std::size_t at = 0; at < parents.size(); ++at) {
     for (const pid_t child : children_of(parents[at])) {
       if (!seen.insert(child).second) continue;
@@ -141,10 +141,10 @@ std::vector<ProcessState> walk_down(pid_t without) {
 
 /// Finds the living descendants without the kernel's lists of children, by looking at every process
 /// of the machine.
-std::vector<ProcessState> scan_all(pid_t without) {
+std::vector<ProcessState> scan_all(pid_t excluded) {
   std::unordered_map<pid_t, std::vector<ProcessState>> children;
   for (const pid_t pid : numbers_in("/proc")) {
-    if (pid <= 1 || pid == without) continue;
+    if (pid <= 1 || pid == excluded) continue;
     const auto state = state_of(pid);
     if (state && state->is_alive()) children[state->parent].push_back(*state);
   }
@@ -157,9 +157,9 @@ std::vector<ProcessState> scan_all(pid_t without) {
   return found;
 }
 
-std::vector<ProcessState> living_descendants(pid_t without) {
+std::vector<ProcessState> living_descendants(pid_t excluded) {
   if (!has_children()) return {};
-  return kernel_lists_children() ? walk_down(without) : scan_all(without);
+  return kernel_lists_children() ? walk_down(excluded) : scan_all(excluded);
 }
 
 }  // namespace

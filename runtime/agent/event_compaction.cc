@@ -34,7 +34,7 @@ class Survey {
  public:
   void add_line(std::string_view line, off_t at) {
     const auto kind = kind_of_line(line);
-    const auto time = time_of_line(line);
+    const auto time = time_ms_of_line(line);
     if (time && !first_time_) first_time_ = time;
     if (time) last_time_ = std::max(last_time_, *time);
     if (class_of(kind) == EventClass::kRemark) remark_bytes_ += line.size() + 1;
@@ -96,7 +96,7 @@ class Survey {
   [[nodiscard]] std::int64_t slot_of(std::string_view line, std::int64_t slots) const {
     const std::int64_t begin = first_time_.value_or(0);
     const std::int64_t length = std::max<std::int64_t>(last_time_ - begin, 0) / slots + 1;
-    return (time_of_line(line).value_or(begin) - begin) / length;
+    return (time_ms_of_line(line).value_or(begin) - begin) / length;
   }
 
   std::optional<std::int64_t> first_time_;

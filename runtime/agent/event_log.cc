@@ -22,22 +22,22 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::size_t kLongestText = 4096;
-constexpr std::size_t kListLimitBytes = 64U << 10U;
+constexpr std::size_t kEventTextLimitBytes = 4096;
+constexpr std::size_t kEventListLimitBytes = 64U << 10U;
 /// The size of the queue. While it is full, all events are dropped.
 constexpr std::size_t kEventQueueLimitBytes = 16U << 20U;
 
 /// Returns the value with long texts and lists cut; a cut value ends in "...".
 nlohmann::ordered_json shortened(const nlohmann::ordered_json& value) {
-  if (value.is_string() && value.get_ref<const std::string&>().size() > kLongestText)
-    return value.get_ref<const std::string&>().substr(0, kLongestText) + "...";
+  if (value.is_string() && value.get_ref<const std::string&>().size() > kEventTextLimitBytes)
+    return value.get_ref<const std::string&>().substr(0, kEventTextLimitBytes) + "...";
   if (!value.is_array()) return value;
   auto list = nlohmann::ordered_json::array();
   std::size_t bytes = 0;
   for (const auto& one : value) {
     auto item = shortened(one);
     bytes += item.is_string() ? item.get_ref<const std::string&>().size() : sizeof(std::int64_t);
-    if (bytes > kListLimitBytes) {
+    if (bytes > kEventListLimitBytes) {
       list.push_back("...");
       break;
     }
@@ -112,7 +112,7 @@ void EventLog::record(const RunEvent& event, const std::string& component) {
   for (auto& value : object) value = shortened(value);
   const bool is_droppable = class_of(event) == EventClass::kDroppable;
   if (!is_droppable) log_event(object);
-  if (is_droppable && !file_->is_half_empty()) return;
+  if (is_droppable && !file_->is_less_than_half_full()) return;
   std::ignore = file_->push(to_checked_line(object), !is_droppable);
 }
 

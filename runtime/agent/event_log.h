@@ -34,10 +34,10 @@ class EventLog {
 
   /// Sets the attempt of the events that are recorded later.
   void set_attempt(int attempt) { attempt_ = attempt; }
-  /// Calls `observer` with every event that is recorded later, its attempt, and the component that
-  /// the event is about (see record()).
   using Observer =
       std::function<void(const RunEvent& event, int attempt, const std::string& component)>;
+  /// Calls `observer` with every event that is recorded later, its attempt, and the component that
+  /// the event is about (see record()).
   void observe(Observer observer) { observer_ = std::move(observer); }
   /// Queues an event with its time and attempt. Never blocks. Events of class kDroppable are not
   /// synced to the disk, and are dropped while at least half of the queue is full. All other events

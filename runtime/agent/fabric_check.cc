@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kAttributeLimit = 4096;
+constexpr std::size_t kAttributeLimitBytes = 4096;
 
 /// One port of an adapter, as sysfs describes it.
 struct InfinibandPort {
@@ -27,7 +27,7 @@ struct InfinibandPort {
 
 /// Returns the value of a sysfs file without its number: "ACTIVE" for "4: ACTIVE".
 std::string attribute(const fs::path& file) {
-  const auto text = read_untrusted(file, kAttributeLimit, Links::kFollow).value_or("");
+  const auto text = read_untrusted(file, kAttributeLimitBytes, Links::kFollow).value_or("");
   const auto colon = text.find(':');
   return std::string(trim(colon == std::string::npos ? text : text.substr(colon + 1)));
 }

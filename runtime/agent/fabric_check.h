@@ -21,7 +21,7 @@ struct FabricFigures {
   std::optional<std::int64_t> infiniband_ports{};  ///< least number of active ports of a node
   std::optional<std::int64_t> infiniband_gbps{};   ///< least rate of each active port, in Gb/s
   bool needs_nvlink = false;                       ///< NVLink must connect all GPUs of a node
-  /// Bus bandwidth of all-reduce in GB/s: among all ranks, and among the ranks of a node.
+  /// Least bus bandwidth of all-reduce in GB/s: among all ranks, and among the ranks of a node.
   std::optional<std::int64_t> all_reduce{}, node_all_reduce{};
 
   /// Parses a list such as "infiniband_ports=4,gpu_link=nvlink". The names are those of the site

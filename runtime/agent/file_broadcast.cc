@@ -18,11 +18,11 @@ constexpr std::int64_t kSlowestBytesPerSecond = 10 << 20;
 
 }  // namespace
 
-std::vector<Broadcast> planned_file_broadcasts(const std::vector<StageItem>& items, const Env& env,
-                                               std::int64_t nodes) {
+std::vector<FileBroadcast> planned_file_broadcasts(const std::vector<StageItem>& items,
+                                                   const Env& env, std::int64_t nodes) {
   const auto least = parse_int(env.get_or("DLRUN_SBCAST_NODES", "")).value_or(kLeastBroadcastNodes);
   if (least < 1 || nodes < least || nodes < 2 || !find_program("sbcast", env)) return {};
-  std::vector<Broadcast> files;
+  std::vector<FileBroadcast> files;
   for (std::size_t i = 0; i < items.size(); ++i) {
     // sbcast writes outside of containers. An agent inside a container would not find the file.
     if (items[i].in_container) continue;
@@ -41,9 +41,9 @@ std::vector<Broadcast> planned_file_broadcasts(const std::vector<StageItem>& ite
   return files;
 }
 
-BroadcastResult broadcast_files(const std::vector<Broadcast>& files, std::size_t item_count,
-                                const Env& env) {
-  BroadcastResult result{std::vector<std::string>(item_count), {}};
+FileBroadcastResult broadcast_files(const std::vector<FileBroadcast>& files, std::size_t item_count,
+                                    const Env& env) {
+  FileBroadcastResult result{std::vector<std::string>(item_count), {}};
   for (const auto& file : files) {
     Command command;
     // Without --force sbcast does not write to a file that exists, such as a link of another user.

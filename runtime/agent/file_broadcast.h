@@ -26,7 +26,7 @@ inline constexpr std::string_view kBroadcastPrefix = ".dlrun-sbcast-";
 inline constexpr std::size_t kBroadcastDigits = 16;
 
 /// One file to broadcast.
-struct Broadcast {
+struct FileBroadcast {
   std::size_t item = 0;  ///< index of the item in `stage`
   std::string from;
   std::filesystem::path to;  ///< a new file in the folder that the item's variable names
@@ -37,10 +37,10 @@ struct Broadcast {
 /// Leaves out folders, files for places in containers, and files for places on network file
 /// systems. env: lead's environment. If a variable has another value on another node, the agent of
 /// that node does not find the broadcast file and copies the source itself.
-[[nodiscard]] std::vector<Broadcast> planned_file_broadcasts(const std::vector<StageItem>& items,
-                                                             const Env& env, std::int64_t nodes);
+[[nodiscard]] std::vector<FileBroadcast> planned_file_broadcasts(
+    const std::vector<StageItem>& items, const Env& env, std::int64_t nodes);
 
-struct BroadcastResult {
+struct FileBroadcastResult {
   /// For each item of `stage`, the path of the broadcast copy on the nodes; empty if the item is
   /// not broadcast. After a problem the copy is missing or incomplete.
   std::vector<std::string> copies;
@@ -49,7 +49,7 @@ struct BroadcastResult {
 
 /// Runs sbcast for each file, one after the other. item_count: the number of items of `stage`.
 /// Blocks: for each file at most one minute, plus the time that its bytes need at 10 MiB/s.
-[[nodiscard]] BroadcastResult broadcast_files(const std::vector<Broadcast>& files,
-                                              std::size_t item_count, const Env& env);
+[[nodiscard]] FileBroadcastResult broadcast_files(const std::vector<FileBroadcast>& files,
+                                                  std::size_t item_count, const Env& env);
 
 }  // namespace dlrun::agent

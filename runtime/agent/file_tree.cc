@@ -50,10 +50,10 @@ bool has_vanished(int error) {
 
 /// Adds everything below the folder `relative` of top.
 Result<> add_folder(const fs::path& top, const std::string& relative, int depth,
-                    UnreadableFolder unreadable, FileTree& tree) {
+                    UnreadableEntry unreadable, FileTree& tree) {
   const auto skip_or_fail = [&](const fs::path& path, int number) -> Result<> {
     auto problem = fmt::format("{}: {}", printable(path.string()), errno_text(number));
-    if (unreadable == UnreadableFolder::kFail) return fail(Errc::kIo, "{}", problem);
+    if (unreadable == UnreadableEntry::kFail) return fail(Errc::kIo, "{}", problem);
     tree.unread.push_back(std::move(problem));
     return {};
   };
@@ -155,7 +155,7 @@ Result<> copy_bytes(int in, int out, const fs::path& source, const fs::path& tar
 
 }  // namespace
 
-Result<FileTree> list_tree(const fs::path& top, UnreadableFolder unreadable) {
+Result<FileTree> list_tree(const fs::path& top, UnreadableEntry unreadable) {
   struct stat info {};
   if (::lstat(top.c_str(), &info) != 0)
     return fail(errno == ENOENT || errno == ENOTDIR ? Errc::kNotFound : Errc::kIo, "{}: {}",
@@ -181,7 +181,7 @@ std::string digest_of(const FileTree& tree) {
                             is_file ? entry.stamp.bytes : 0, is_file ? entry.stamp.mtime_ns : 0,
                             entry.path.size(), entry.path, entry.link.size(), entry.link));
   }
-  return hash.hex();
+  return hash.final_hex();
 }
 
 bool link_stays_inside(std::string_view path, std::string_view target) {

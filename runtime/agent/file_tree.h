@@ -32,20 +32,21 @@ struct TreeEntry {
 };
 
 struct FileTree {
-  std::vector<TreeEntry> entries;  ///< sorted by path, so that a folder precedes its contents
-  std::int64_t files = 0,
-               bytes = 0;  ///< number and size of the regular files, or of the single file
+  std::vector<TreeEntry> entries;     ///< sorted by path, so that a folder precedes its contents
+  std::int64_t files = 0;             ///< number of the regular files; 1 for a single file
+  std::int64_t bytes = 0;             ///< size of these files together
   std::vector<std::string> unread{};  ///< sentences about folders and files that were skipped
 };
 
-enum class UnreadableFolder { kFail, kSkip };
+/// The reaction of list_tree() to an entry below its top that cannot be read.
+enum class UnreadableEntry { kFail, kSkip };
 
 /// Lists a file, or a folder with everything below it. An entry that vanishes meanwhile is left
 /// out. Fails with kNotFound if top does not exist, with kInvalid if folders are nested too deeply,
 /// and with kIo if top cannot be examined, or if unreadable is kFail and something below top cannot
 /// be read.
 [[nodiscard]] Result<FileTree> list_tree(const std::filesystem::path& top,
-                                         UnreadableFolder unreadable = UnreadableFolder::kFail);
+                                         UnreadableEntry unreadable = UnreadableEntry::kFail);
 
 /// Returns a hash (SHA-256 in hex) of all paths, kinds and targets of links, and of the sizes and
 /// times of files.

@@ -14,7 +14,7 @@ inline constexpr std::chrono::milliseconds kSilentAfter{7500};
 /// Silence of lead after which the agent ends the program.
 inline constexpr std::chrono::milliseconds kLease{10'000};
 /// Time for lead to confirm the exit record of a rank.
-inline constexpr std::chrono::milliseconds kExitNotedWithin{12'000};
+inline constexpr std::chrono::milliseconds kExitConfirmedWithin{12'000};
 
 /// Time for which lead and the agents still wait for the copies of outputs after the time limits of
 /// these outputs.
@@ -29,7 +29,8 @@ inline constexpr std::chrono::milliseconds kStepKilledAfter{3000};
 
 static_assert(kBeatEvery < kBeatLateAfter && kBeatEvery * 2 < kSilentAfter);
 static_assert(kBeatEvery * 3 < kLease, "two lost heartbeats must not end a program");
-static_assert(kLease < kExitNotedWithin, "a lead that comes back must still get the exit record");
+static_assert(kLease < kExitConfirmedWithin,
+              "a lead that comes back must still get the exit record");
 static_assert(kKilledAfterTerm < kStepStoppedAfter,
               "the agents end their programs before the step is stopped");
 static_assert(kStepStoppedAfter < kStepKilledAfter);

@@ -68,7 +68,7 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
   // facts about the allocation do not explain the script's end.
   const bool asks_slurm = !options.local_ranks && !options.uses_existing_allocation;
   const auto log = asks_slurm ? tail_of_job_log() : std::string();
-  ScriptAtExit script{.code = *options.script_code_before_ranks,
+  ScriptAtExit script{.code = *options.never_started_code,
                       .at = printable(join(options.command, " ")),
                       .facts = {},
                       .restarts = restart_count_of(env),
@@ -78,8 +78,8 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
       script.facts = std::move(*facts);
   }
   auto [end, may_be_queued_again] = judge_script_end(script);
-  if (!options.container_message.empty() && !end.is_slurms_doing && !end.is_cancelled) {
-    const auto failure = judge_creation(options.container_message);
+  if (!options.container_error.empty() && !end.is_slurms_doing && !end.is_cancelled) {
+    const auto failure = judge_creation(options.container_error);
     end.cause = failure.cause;
     end.message = fmt::format("the container could not be made: {}; the ranks were not started",
                               failure.sentence);
@@ -104,7 +104,8 @@ RestartedBy restarted_by(const ClaimedRun& run) {
 }
 
 /// Checks the restart budget after Slurm or the run's chain has started the run again without a
-/// request of lead. Returns an exit code if the run must end here.
+/// request of lead. Records the restart if the retry options allow it. If they refuse it, records
+/// the end of the run and returns the exit code.
 std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& run,
                                  RecordedHistory& recorded, const LeadOutputs& outputs) {
   auto& events = outputs.events;
@@ -173,7 +174,7 @@ std::optional<int> end_unbegun(const ClaimedRun& run, const LeadOutputs& outputs
   return outputs.close(1);
 }
 
-/// Reports problems that were found before the first attempt, and in spite of which the run starts.
+/// Reports the problems that lead has found before the first attempt. The run starts nevertheless.
 void report_start_problems(const RunLeader& leader, EventLog& events,
                            const Result<std::unique_ptr<Notifier>>& notifier) {
   const auto warn = [&](const std::string& message) {
@@ -202,7 +203,7 @@ int run_lead(const LeadOptions& options, const Env& env) {
   const bool has_notifier = notifier && *notifier != nullptr;
   const pid_t child_not_to_kill =
       has_notifier ? (*notifier)->helper()
-      : options.script_code_before_ranks
+      : options.never_started_code
           ? -1
           : start_recording_surroundings(run->directory, run->attempt, env);
   const AgentLog log(env, run->directory, "lead", "lead.log");
@@ -240,11 +241,11 @@ int run_lead(const LeadOptions& options, const Env& env) {
                                  .cluster = identity->cluster,
                                  .host = own_host(),
                                  .pid = ::getpid(),
-                                 .again = run->was_claimed_before});
+                                 .was_claimed_before = run->was_claimed_before});
   RunLeader leader(options, env, *identity, *run, outputs, child_not_to_kill,
                    std::move(recorded.history));
   report_start_problems(leader, *events, notifier);
-  if (options.script_code_before_ranks)
+  if (options.never_started_code)
     return end_without_step(options, env, *identity, run->directory, outputs);
   return leader.run();
 }

@@ -7,7 +7,7 @@
 // - rank: one task of the job. An agent (`dlrun-agent rank`) starts the task's program.
 // - attempt: one start of all ranks. A run that restarts has several attempts (attempt.h, retry.h).
 // - step: the processes of one attempt: srun, or the agents that lead itself starts (step.h).
-// - gate: lead's listening socket and the authenticated connections of the ranks (gate.h).
+// - rank connections: lead's listening socket and the connections to it (rank_connections.h).
 // - record: events.jsonl, the durable log of the run. Lead is its only writer (event_log.h).
 // - autopsy: saving all stacks before a hung attempt is ended (autopsy.h).
 
@@ -65,7 +65,7 @@ struct LeadOptions {
   /// The time after which a rehearsal ends its programs and is successful (submit --rehearse).
   std::optional<std::chrono::seconds> rehearsal{};
   StopRule stop_early{};  ///< the rule by which this point of a sweep may end early
-  /// The program is bundled with dlrun (`rank --trusted`) and reports progress from its first step
+  /// The program is bundled with dlrun (`rank --bundled`) and reports progress from its first step
   /// on.
   bool program_is_bundled = false;
   /// The ranks' `--preflight` option: the checks that run before the programs start. Empty: none.
@@ -75,10 +75,10 @@ struct LeadOptions {
   std::vector<StageItem> stage{};
   /// Exit code of a job script that ended before it started the ranks. If set, there is no step,
   /// and `command` is the command at which the script ended.
-  std::optional<int> script_code_before_ranks;
-  /// With script_code_before_ranks: the container tool's message when the container could not be
+  std::optional<int> never_started_code;
+  /// With never_started_code: the container tool's message when the container could not be
   /// made. Empty: the container is not the reason.
-  std::string container_message;
+  std::string container_error;
   /// The srun command line; with `local_ranks` the `dlrun-agent rank` command line. Empty if the
   /// job has components.
   std::vector<std::string> command;

@@ -34,9 +34,9 @@ class LeadConnection {
   void receive();
 
   /// Returns true if connect() has succeeded, even if the connection has been closed since.
-  [[nodiscard]] bool is_made() const { return link_.has_value(); }
+  [[nodiscard]] bool has_connected() const { return link_.has_value(); }
   [[nodiscard]] bool is_open() const { return link_ && link_->is_open(); }
-  /// Returns this rank's address. Like why_closed(), call it only if is_made().
+  /// Returns this rank's address. Like why_closed(), call it only if has_connected().
   [[nodiscard]] std::string own_address() const { return link_->own_address(); }
   [[nodiscard]] const std::string& why_closed() const { return link_->why_closed(); }
 

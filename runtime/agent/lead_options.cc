@@ -15,7 +15,7 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::size_t kLongestPath = 1024;  ///< longest path of --ready-http, in bytes
+constexpr std::size_t kHttpPathLimitBytes = 1024;  ///< longest path of --ready-http, in bytes
 
 std::vector<Option> options_of_run(LeadOptions& lead) {
   return {{"--runs", text_into("--runs", lead.runs), {}},
@@ -50,11 +50,11 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
                return fail(Errc::kUsage, "--never-started '{}' is not an exit code",
                            printable(value));
              }
-             lead.script_code_before_ranks = static_cast<int>(*code);
+             lead.never_started_code = static_cast<int>(*code);
              return {};
            },
            {}},
-          {"--container-error", text_into("--container-error", lead.container_message), {}},
+          {"--container-error", text_into("--container-error", lead.container_error), {}},
           {"--tensorboard", {}, [&lead] { lead.writes_tensorboard = true; }},
           {"--forward-usr1", {}, [&lead] { lead.forwards_usr1 = true; }},
           {"--borrowed", {}, [&lead] { lead.uses_existing_allocation = true; }}};
@@ -170,11 +170,11 @@ Result<ComponentRole> parse_role(std::string_view text) {
 Result<std::string> parse_http_path(std::string_view text) {
   const bool is_clean =
       std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
-  if (text.empty() || text[0] != '/' || !is_clean || text.size() > kLongestPath) {
+  if (text.empty() || text[0] != '/' || !is_clean || text.size() > kHttpPathLimitBytes) {
     return fail(Errc::kUsage,
                 "--ready-http '{}' is not a path such as /health: '/', then at most {} characters "
                 "of ASCII without spaces",
-                printable(text), kLongestPath - 1);
+                printable(text), kHttpPathLimitBytes - 1);
   }
   return std::string(text);
 }
@@ -234,7 +234,7 @@ Result<RankFacts> facts_of_ranks(const std::vector<std::string>& command) {
   RankFacts facts;
   const auto rank_word = std::find(command.begin(), command.end(), "rank");
   const auto program = std::find(rank_word, command.end(), "--");
-  facts.program_is_bundled = std::find(rank_word, program, "--trusted") != program;
+  facts.program_is_bundled = std::find(rank_word, program, "--bundled") != program;
   if (const auto checks = std::find(rank_word, program, "--preflight"); program - checks > 1)
     facts.checks = checks[1];
   for (auto at = std::find(rank_word, program, "--stage"); program - at > 1;
@@ -277,7 +277,7 @@ Result<> parse_components(const std::vector<std::string>& arguments,
     begin = end + 1;
   }
   DLRUN_TRY(check_components(lead.components));
-  if (lead.local_ranks || lead.script_code_before_ranks || lead.retry.min_nodes > 0 ||
+  if (lead.local_ranks || lead.never_started_code || lead.retry.min_nodes > 0 ||
       lead.retry.step_nodes > 0) {
     return fail(Errc::kUsage,
                 "--local, --never-started, --min-nodes and --step-nodes do not work with "

@@ -18,12 +18,12 @@ using std::chrono::milliseconds;
 // repeats a dropped SYN only after one second, and then at growing intervals, so a new connection
 // succeeds sooner. Lead may also be slow, so each try has a longer limit than the previous one.
 constexpr milliseconds kSynLimit{400};
-constexpr milliseconds kFirstTryLimit{1000};  // first try of an endpoint, from SYN to lead's proof
+constexpr milliseconds kFirstTryLimit{1000};  // first try of an endpoint, from SYN to lead's MAC
 constexpr milliseconds kLongestTryLimit{4000};
 constexpr milliseconds kAskEvery{200};  ///< interval of the calls of should_stop
 constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{1000};
-constexpr std::size_t kHeldLimitBytes = 16U << 20U;
+constexpr std::size_t kUnsentLimitBytes = 16U << 20U;
 
 /// Waits until the socket is ready. Fails with kTimeout or kInterrupted.
 Result<> wait_for(int socket, short events, Clock::time_point until,
@@ -176,7 +176,7 @@ void Link::send(std::string_view payload) {
   if (!socket_.is_open()) return;
   out_ += channel_.seal(payload);
   flush();
-  if (out_.size() > kHeldLimitBytes) close("lead does not read the data sent to it");
+  if (out_.size() > kUnsentLimitBytes) close("lead does not read the data sent to it");
 }
 
 void Link::flush() {

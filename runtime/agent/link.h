@@ -26,7 +26,7 @@ class LinkTry {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Starts to connect. limit: time from now in which lead's proof must arrive. source: the local
+  /// Starts to connect. limit: time from now in which lead's MAC must arrive. source: the local
   /// address of the connection; nullopt: the kernel chooses it. Fails as begin_connect() does.
   [[nodiscard]] static Result<LinkTry> begin(const Endpoint& endpoint, const Key& secret,
                                              const Claim& claim, std::chrono::milliseconds limit,
@@ -40,8 +40,8 @@ class LinkTry {
   [[nodiscard]] Clock::time_point until() const;
 
   /// Does what is possible without blocking. Call it when the socket is ready. Returns the link
-  /// once lead has proven itself, and nullopt while more bytes are needed. Must not be called again
-  /// after it has returned a link or a failure.
+  /// once lead has shown that it knows the secret, and nullopt while more bytes are needed. Must
+  /// not be called again after it has returned a link or a failure.
   [[nodiscard]] Result<std::optional<Link>> advance();
 
  private:

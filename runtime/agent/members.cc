@@ -30,18 +30,18 @@ std::set<int> Members::live_ranks() const {
 void Members::join(int rank, const to_lead::Hello& hello,
                    std::chrono::steady_clock::time_point now) {
   by_rank[rank] = Member{hello, true, std::nullopt, now};
-  ++live;
+  ++live_count;
 }
 
 void Members::disconnect(Member& member) {
-  if (member.is_connected && !member.end) --live;
+  if (member.is_connected && !member.end) --live_count;
   member.is_connected = false;
 }
 
 void Members::set_end(Member& member, RankEnd end) {
-  if (member.is_connected && !member.end) --live;
+  if (member.is_connected && !member.end) --live_count;
   member.end = std::move(end);
-  ++ended;
+  ++ended_count;
 }
 
 Silence find_silence(const Members& members, std::chrono::steady_clock::time_point now) {
@@ -49,19 +49,19 @@ Silence find_silence(const Members& members, std::chrono::steady_clock::time_poi
   std::map<std::string, std::chrono::steady_clock::time_point> heard_from;
   for (const auto& [rank, member] : members.by_rank) {
     auto& heard = heard_from[member.hello.host];
-    heard = std::max(heard, member.heard);
+    heard = std::max(heard, member.heard_at);
   }
   Silence silence;
   std::set<std::string> hosts;
   bool is_any_heard = false;
   for (const auto& [rank, member] : members.by_rank) {
     if (member.end || !member.is_connected) continue;
-    is_any_heard = is_any_heard || now < member.heard + kSilentAfter;
-    silence.is_any_late = silence.is_any_late || (now >= member.heard + kBeatLateAfter &&
-                                                  now < member.heard + kSilentAfter);
-    if (now < member.heard + kSilentAfter) continue;
+    is_any_heard = is_any_heard || now < member.heard_at + kSilentAfter;
+    silence.is_any_late = silence.is_any_late || (now >= member.heard_at + kBeatLateAfter &&
+                                                  now < member.heard_at + kSilentAfter);
+    if (now < member.heard_at + kSilentAfter) continue;
     silence.ranks.push_back(rank);
-    silence.since = std::max(silence.since, member.heard);
+    silence.since = std::max(silence.since, member.heard_at);
     hosts.insert(member.hello.host);
   }
   if (!is_any_heard && hosts.size() > 1) silence.ranks.clear();

@@ -17,7 +17,7 @@ struct Member {
   to_lead::Hello hello{};
   bool is_connected = false;
   std::optional<RankEnd> end{};
-  std::chrono::steady_clock::time_point heard{};  ///< when its last message arrived
+  std::chrono::steady_clock::time_point heard_at{};  ///< when its last message arrived
 };
 
 /// The end of a task that the step reported.
@@ -29,20 +29,20 @@ struct TaskEnd {
 struct Members {
   int size = 0;  ///< number of ranks of the world; 0 until it is known
   std::map<int, Member> by_rank{};
-  int ended = 0;  ///< number of ranks that have ended
-  int live = 0;   ///< number of ranks that are connected and have not ended
+  int ended_count = 0;  ///< number of ranks that have ended
+  int live_count = 0;   ///< number of ranks that are connected and have not ended
   std::map<int, TaskEnd> task_ends{};
   std::set<int> lost{};  ///< ranks whose agents disappeared without an exit record
 
   [[nodiscard]] Member* find(int rank);
   /// Returns the host of a rank; empty if it is not known.
   [[nodiscard]] std::string host_of(int rank) const;
-  [[nodiscard]] bool all_ended() const { return size > 0 && ended >= size; }
+  [[nodiscard]] bool all_ended() const { return size > 0 && ended_count >= size; }
   /// Returns the ranks that are connected and have not ended.
   [[nodiscard]] std::set<int> live_ranks() const;
-  [[nodiscard]] bool has_live() const { return live > 0; }
-  // The next three functions keep `ended` and `live` up to date. Each end and each lost connection
-  // asks for these counts; counting all ranks each time would take quadratic time.
+  [[nodiscard]] bool has_live() const { return live_count > 0; }
+  // The next three functions keep `ended_count` and `live_count` up to date. Each end and each lost
+  // connection asks for these counts; counting all ranks each time would take quadratic time.
   void join(int rank, const to_lead::Hello& hello, std::chrono::steady_clock::time_point now);
   void disconnect(Member& member);
   void set_end(Member& member, RankEnd end);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostTextBytes = 4096;
 constexpr std::size_t kGpusLimit = 64;
-constexpr std::int64_t kLongestCollecting = 30 * 24 * 3600;
+constexpr std::int64_t kLongestCollectingSeconds = 30 * 24 * 3600;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
 
 std::int64_t clamped(const Json& message, const char* key, std::int64_t fallback,
@@ -139,7 +139,7 @@ Json Hello::json() const {
                  {"local_size", world.local_size},
                  {"node_rank", world.node_rank},
                  {"nnodes", world.nnodes}}}};
-  if (!unfit.empty()) message["unfit"] = unfit;
+  if (!complaint.empty()) message["unfit"] = complaint;
   if (time) message["time"] = time->count();
   if (stages) message["stages"] = true;
   if (collect_limit.count() > 0) message["collects"] = collect_limit.count();
@@ -156,12 +156,12 @@ Result<Hello> Hello::of(const Json& message) {
               .addr = json_read::text(message, "addr"),
               .pid = number_in(message, "pid"),
               .port = number_in(message, "port"),
-              .unfit = json_read::text(message, "unfit")};
+              .complaint = json_read::text(message, "unfit")};
   if (const auto time = json_read::integer(message, "time"))
     hello.time = std::chrono::milliseconds(*time);
-  hello.stages = json_read::truth(message, "stages");
+  hello.stages = json_read::boolean(message, "stages");
   hello.collect_limit =
-      std::chrono::seconds(clamped(message, "collects", 0, 0, kLongestCollecting));
+      std::chrono::seconds(clamped(message, "collects", 0, 0, kLongestCollectingSeconds));
   const auto& w = hello.world;
   const bool is_consistent = w.rank >= 0 && w.rank < w.size && w.local_rank >= 0 &&
                              w.local_rank < w.local_size && w.node_rank >= 0 &&
@@ -175,7 +175,7 @@ Result<Hello> Hello::of(const Json& message) {
 
 Json Beat::json() const {
   auto message = json_of_type<Beat>();
-  if (printed) message["printed"] = true;
+  if (has_printed) message["printed"] = true;
   if (cpu) message["cpu"] = *cpu;
   if (rss_bytes) message["rss"] = *rss_bytes;
   if (step) message["step"] = *step;
@@ -185,7 +185,7 @@ Json Beat::json() const {
   return message;
 }
 Beat Beat::of(const Json& message) {
-  Beat beat{.printed = json_read::truth(message, "printed"),
+  Beat beat{.has_printed = json_read::boolean(message, "printed"),
             .cpu = amount(message, "cpu"),
             .step = json_read::integer(message, "step"),
             .gpus = gpus_in(message, "gpus"),
@@ -238,7 +238,7 @@ Json CheckFailed::json() const {
 }
 CheckFailed CheckFailed::of(const Json& message) {
   return {json_read::text(message, "words").substr(0, kMostTextBytes),
-          json_read::truth(message, "is_own")};
+          json_read::boolean(message, "is_own")};
 }
 
 Json Staged::json() const {
@@ -288,7 +288,7 @@ TableRequest TableRequest::of(const Json& message) {
 
 Json Exit::json() const {
   Json message{{"type", kType}, {"code", end.code}, {"signal", end.signal}, {"error", end.error}};
-  if (end.is_own) message["own"] = *end.is_own;
+  if (end.ended_by_itself) message["own"] = *end.ended_by_itself;
   if (end.lead_was_unheard) message["unheard"] = true;
   if (end.blamed_rank) message["of"] = *end.blamed_rank;
   return message;
@@ -297,9 +297,9 @@ Exit Exit::of(const Json& message) {
   RankEnd end{.code = static_cast<int>(clamped(message, "code", kExitInternal, 0, 255)),
               .signal = static_cast<int>(clamped(message, "signal", 0, 0, 64)),
               .error = json_read::text(message, "error").substr(0, kMostTextBytes),
-              .lead_was_unheard = json_read::truth(message, "unheard")};
+              .lead_was_unheard = json_read::boolean(message, "unheard")};
   if (const auto own = message.find("own"); own != message.end() && own->is_boolean())
-    end.is_own = own->get<bool>();
+    end.ended_by_itself = own->get<bool>();
   if (message.contains("of"))
     end.blamed_rank = static_cast<int>(clamped(message, "of", -1, -1, 1 << 24));
   return {end};
@@ -324,7 +324,7 @@ Start Start::of(const Json& message) {
   Start start{.addr = json_read::text(message, "addr"),
               .master_addr = json_read::text(message, "master_addr"),
               .master_port = static_cast<int>(clamped(message, "master_port", 0, 0, 65535)),
-              .marks_stderr = json_read::truth(message, "marked")};
+              .marks_stderr = json_read::boolean(message, "marked")};
   const auto list = message.find("components");
   if (list == message.end() || !list->is_array()) return start;
   for (const auto& place : *list) {
@@ -338,7 +338,7 @@ Json Beat::json() const {
 }
 
 Json SignalAnswer::json() const {
-  return {{"type", kType}, {"signal", signal}, {"word", word.text()}};
+  return {{"type", kType}, {"signal", signal}, {"word", decision.text()}};
 }
 SignalAnswer SignalAnswer::of(const Json& message) {
   return {static_cast<int>(clamped(message, "signal", 0, 0, 64)),
@@ -357,14 +357,14 @@ End End::of(const Json& message) {
 }
 
 Json Stage::json() const {
-  return {{"type", kType}, {"broadcast", broadcast}};
+  return {{"type", kType}, {"broadcast", broadcast_copies}};
 }
 Stage Stage::of(const Json& message) {
   Stage stage;
   const auto found = message.find("broadcast");
   if (found == message.end() || !found->is_array()) return stage;
   for (const auto& path : *found)
-    stage.broadcast.push_back(path.is_string() ? path.get<std::string>() : std::string());
+    stage.broadcast_copies.push_back(path.is_string() ? path.get<std::string>() : std::string());
   return stage;
 }
 
@@ -389,14 +389,14 @@ Json Reply::json() const {
 }
 Reply Reply::of(const Json& message) {
   return {.id = id_of(message),
-          .ok = json_read::truth(message, "ok"),
+          .ok = json_read::boolean(message, "ok"),
           .error = text_in(message, "error"),
           .code = text_in(message, "code"),
           .value = text_in(message, "value")};
 }
 
-Json Noted::json() const {
-  return json_of_type<Noted>();
+Json ExitConfirmed::json() const {
+  return json_of_type<ExitConfirmed>();
 }
 
 }  // namespace to_rank

@@ -37,7 +37,7 @@ struct RankEnd {
   int signal = 0;
   std::string error;  ///< explanation, if code and signal are not enough
   /// True if the program ended before lead or the agent ordered it to end. nullopt: unknown.
-  std::optional<bool> is_own = {};
+  std::optional<bool> ended_by_itself = {};
   /// The rank that the program names as the cause. -1: another rank, but the program does not know
   /// which.
   std::optional<int> blamed_rank = {};
@@ -74,8 +74,8 @@ struct Hello {
   int port = 0;  ///< port that the agent holds for the rank's program; 0: none
   /// Unix time on the rank's node. Set if the clocks are to be compared.
   std::optional<std::chrono::milliseconds> time{};
-  std::string unfit{};  ///< why the rank's node failed its checks; empty: it passed
-  bool stages = false;  ///< the rank copies data to its node, and sends Staged when it is done
+  std::string complaint{};  ///< why the rank's node failed its checks; empty: it passed
+  bool stages = false;      ///< the rank copies data to its node, and sends Staged when it is done
   /// The longest time that the rank may need to copy its node's outputs; 0: it copies none.
   std::chrono::seconds collect_limit{};
 
@@ -87,7 +87,7 @@ struct Hello {
 /// A heartbeat, with the values that are new since the last heartbeat.
 struct Beat {
   static constexpr std::string_view kType = "beat";
-  bool printed = false;         ///< the program has printed since the last heartbeat
+  bool has_printed = false;     ///< the program has printed since the last heartbeat
   std::optional<double> cpu{};  ///< busy cores
   std::optional<std::uint64_t> rss_bytes{};
   std::optional<std::int64_t> step{};
@@ -103,7 +103,7 @@ struct Beat {
 /// The program is stopped (SIGSTOP). Sent every second while this lasts, from 3 s on.
 struct Stopped {
   static constexpr std::string_view kType = "stopped";
-  std::chrono::seconds time{};  ///< how long it has been stopped
+  std::chrono::seconds time{};  ///< how long the program has been stopped
 
   [[nodiscard]] Json json() const;
   [[nodiscard]] static Stopped of(const Json& message);
@@ -221,7 +221,7 @@ struct TableRequest {
   [[nodiscard]] static TableRequest of(const Json& message);
 };
 
-/// The program has ended. The agent waits for to_rank::Noted before it exits.
+/// The program has ended. The agent waits for to_rank::ExitConfirmed before it exits.
 struct Exit {
   static constexpr std::string_view kType = "exit";
   RankEnd end{};
@@ -262,7 +262,7 @@ struct Beat {
 struct SignalAnswer {
   static constexpr std::string_view kType = "word";
   int signal = 0;
-  Word<SignalDecision> word{};
+  Word<SignalDecision> decision{};
 
   [[nodiscard]] Json json() const;
   [[nodiscard]] static SignalAnswer of(const Json& message);
@@ -290,9 +290,9 @@ struct End {
 /// The first rank of a node copies the data of its node now.
 struct Stage {
   static constexpr std::string_view kType = "stage";
-  /// For each item, the path of the copy that lead has broadcast to the nodes. A missing or empty
-  /// path means that lead has not broadcast the item.
-  std::vector<std::string> broadcast{};
+  /// For each item, the path of the copy that lead has sent to the nodes. A missing or empty path
+  /// means that lead has not sent the item.
+  std::vector<std::string> broadcast_copies{};
 
   [[nodiscard]] Json json() const;
   [[nodiscard]] static Stage of(const Json& message);
@@ -335,11 +335,11 @@ struct TablePage {
 
 /// Lead has received the exit record, and the agent may exit. If the job has outputs, lead sends
 /// this message only once all nodes have copied their outputs.
-struct Noted {
+struct ExitConfirmed {
   static constexpr std::string_view kType = "noted";
 
   [[nodiscard]] Json json() const;
-  [[nodiscard]] static Noted of(const Json&) { return {}; }
+  [[nodiscard]] static ExitConfirmed of(const Json&) { return {}; }
 };
 
 }  // namespace to_rank
@@ -351,7 +351,7 @@ using MessageToLead =
                  to_lead::Get, to_lead::Progress, to_lead::TableRequest, to_lead::Exit>;
 using MessageToRank = std::variant<to_rank::Start, to_rank::Beat, to_rank::SignalAnswer,
                                    to_rank::Autopsy, to_rank::End, to_rank::Stage, to_rank::Collect,
-                                   to_rank::Reply, to_rank::TablePage, to_rank::Noted>;
+                                   to_rank::Reply, to_rank::TablePage, to_rank::ExitConfirmed>;
 
 [[nodiscard]] Json json_of(const MessageToLead& message);
 [[nodiscard]] Json json_of(const MessageToRank& message);

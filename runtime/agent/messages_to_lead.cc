@@ -41,7 +41,7 @@ void AttemptRunner::on_node_failure(std::string_view nodes) {
 bool AttemptRunner::on_peer(PeerId peer, const Claim& claim) {
   const bool is_of_this_step = !step_name_ || *step_name_ == claim.step;
   if (claim.job != identity_.job || claim.component != component_name() ||
-      claim.attempt != run_.attempt || !is_of_this_step || !attempt_->wants(claim.rank) ||
+      claim.attempt != run_.attempt || !is_of_this_step || !attempt_->may_join(claim.rank) ||
       peer_of_rank_.contains(claim.rank)) {
     return false;
   }
@@ -58,8 +58,8 @@ void AttemptRunner::on_lost(PeerId peer, std::string_view why) {
   log_debug("a rank's connection is closed", {{"rank", rank}, {"why", why}});
   rank_of_peer_.erase(found);
   peer_of_rank_.erase(rank);
-  store_.drop(rank);
-  note_sleep(Clock::now());
+  store_.drop_requests_of(rank);
+  note_lead_stop(Clock::now());
   attempt_->on_lost(rank, why, Clock::now());
 }
 
@@ -68,12 +68,12 @@ void AttemptRunner::on_message(PeerId peer, std::string_view payload) {
   if (found == rank_of_peer_.end()) return;
   const int rank = found->second;
   const auto now = Clock::now();
-  note_sleep(now);
+  note_lead_stop(now);
   attempt_->on_heard(rank, now);
   auto message = parse_to_lead(payload);
   if (!message) {
     say(fmt::format("rank {}: {}", rank, message.error().message));
-    return gate_->close(peer);
+    return connections_->close(peer);
   }
   if (*message) std::visit([&](auto& one) { handle({rank, peer, now}, one); }, **message);
 }
@@ -87,7 +87,7 @@ void AttemptRunner::handle(const Sender& from, to_lead::Hello& hello) {
     const auto here = std::chrono::duration_cast<milliseconds>(
         std::chrono::system_clock::now().time_since_epoch());
     if (const auto problem = clock_problem(*hello.time, here))
-      hello.unfit += (hello.unfit.empty() ? "" : "; ") + *problem;
+      hello.complaint += (hello.complaint.empty() ? "" : "; ") + *problem;
   }
   log_debug("a rank has joined", {{"rank", from.rank}, {"host", hello.host}, {"addr", hello.addr}});
   samples_.add(hello.world, hello.host);
@@ -100,7 +100,7 @@ void AttemptRunner::handle(const Sender& from, const to_lead::Beat& beat) {
   samples_.add_beat(from.rank, beat, from.now);
   if (const auto host = host_of_rank_.find(from.rank); host != host_of_rank_.end())
     idle_gpus_.add_beat(from.rank, host->second, beat, from.now);
-  if (beat.printed) attempt_->on_output(from.now);
+  if (beat.has_printed) attempt_->on_output(from.now);
 }
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Stopped& stopped) {
@@ -120,7 +120,7 @@ void AttemptRunner::handle(const Sender& from, const to_lead::Warning& warning) 
 }
 
 void AttemptRunner::handle(const Sender& from, const to_lead::DeviceOpenedByCheck&) {
-  attempt_->on_arrival_at_check(from.rank);
+  attempt_->on_check_opened_device(from.rank);
 }
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Checked&) {
@@ -140,13 +140,13 @@ void AttemptRunner::handle(const Sender& from, const to_lead::Collected& collect
 }
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Put& put) {
-  answer(store_.put(from.rank, put.id, put.key, put.value));
+  send_replies(store_.put(from.rank, put.id, put.key, put.value));
 }
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Get& get) {
   const milliseconds wait(
       std::clamp<std::int64_t>(get.wait_ms.value_or(kDefaultWait.count()), 0, kWaitLimit.count()));
-  answer(store_.get(from.rank, get.id, get.key, wait, from.now));
+  send_replies(store_.get(from.rank, get.id, get.key, wait, from.now));
 }
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Progress& progress) {
@@ -167,7 +167,7 @@ void AttemptRunner::handle(const Sender& from, to_lead::Exit& exit) {
   attempt_->on_exit(from.rank, std::move(exit.end), from.now);
 }
 
-void AttemptRunner::answer(const std::vector<StoreTable::Answer>& answers) {
+void AttemptRunner::send_replies(const std::vector<StoreTable::Answer>& answers) {
   for (const auto& [rank, id, value] : answers) {
     to_rank::Reply reply{.id = id, .ok = value.has_value()};
     if (!value) {

@@ -26,7 +26,7 @@ struct MetricsLine {
   std::vector<Scalar> scalars{};
 };
 
-/// Returns true if the program writes metrics.jsonl. dlrun's trainer (`rank --trusted`) does,
+/// Returns true if the program writes metrics.jsonl. dlrun's trainer (`rank --bundled`) does,
 /// unless somebody has added `--metrics FILE` to its command line. command: the srun command line.
 [[nodiscard]] bool writes_metrics(bool program_is_bundled, const std::vector<std::string>& command);
 

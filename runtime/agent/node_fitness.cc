@@ -19,20 +19,20 @@ std::string without_details(std::string_view words) {
 }  // namespace
 
 void NodeFitness::add_result(int rank, const std::string& host, int local_size,
-                             std::string_view unfit, Clock::time_point now) {
+                             std::string_view complaint, Clock::time_point now) {
   const auto [found, is_new] = nodes_.try_emplace(host, Node{local_size, {}});
   auto& node = found->second;
   if (!is_new && node.is_fit()) --fit_;
   --node.awaited;
-  if (!unfit.empty() && node.complaint.empty()) {
-    node.complaint = unfit;
+  if (!complaint.empty() && node.complaint.empty()) {
+    node.complaint = complaint;
     ++unfit_;
     has_other_complaint_ = has_other_complaint_ ||
-                           (first_ && without_details(first_->words) != without_details(unfit));
+                           (first_ && without_details(first_->words) != without_details(complaint));
   }
   if (node.is_fit()) ++fit_;
-  if (unfit.empty() || first_) return;
-  first_ = Complaint{rank, host, std::string(unfit)};
+  if (complaint.empty() || first_) return;
+  first_ = Complaint{rank, host, std::string(complaint)};
   since_ = now;
 }
 

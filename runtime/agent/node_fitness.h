@@ -26,9 +26,9 @@ class NodeFitness {
 
   /// Adds the result of a rank's checks: from its hello, or a failed check of collectives. Text in
   /// square brackets is a detail: complaints that differ only in details are about the same
-  /// failure. local_size: number of ranks on its node. unfit: the failed check; empty if all checks
-  /// passed.
-  void add_result(int rank, const std::string& host, int local_size, std::string_view unfit,
+  /// failure. local_size: number of ranks on its node. complaint: the failed check; empty if all
+  /// checks passed.
+  void add_result(int rank, const std::string& host, int local_size, std::string_view complaint,
                   Clock::time_point now);
   [[nodiscard]] bool has_complaint() const { return first_.has_value(); }
   /// Returns the verdict; kOpen if no check has failed. nodes: number of nodes in the world.

@@ -46,7 +46,7 @@ struct ConfigFile {
   std::string path;  ///< a path with which other processes of the user can open the file
 };
 
-Result<ConfigFile> config_file(const SshdConfig& config) {
+Result<ConfigFile> make_config_file(const SshdConfig& config) {
   ConfigFile file;
   file.memory.reset(::memfd_create("sshd_config", MFD_CLOEXEC));
   if (!file.memory.is_open()) return fail(Errc::kIo, "memfd_create: {}", errno_text(errno));
@@ -59,14 +59,14 @@ Result<ConfigFile> config_file(const SshdConfig& config) {
 /// none.
 Result<ConfigFile> accepted_config(const std::string& sshd, const SshdOptions& options,
                                    const Env& env) {
-  DLRUN_TRY_ASSIGN(auto full, config_file(sshd_config(options.folder, env, false)));
+  DLRUN_TRY_ASSIGN(auto full, make_config_file(sshd_config(options.folder, env, false)));
   Command check;
   check.argv = {sshd, "-t", "-f", full.path};
   check.env = env;
   const auto checked = run_command(check);
   if (checked && checked->exit_code == 0) return full;
   // sshd before 8.7 misreads quotes. The plain configuration has none.
-  DLRUN_TRY_ASSIGN(auto plain, config_file(sshd_config(options.folder, env, true)));
+  DLRUN_TRY_ASSIGN(auto plain, make_config_file(sshd_config(options.folder, env, true)));
   check.argv.back() = plain.path;
   DLRUN_TRY_ASSIGN(const auto again, run_command(check));
   if (again.exit_code == 0) return plain;

@@ -28,8 +28,8 @@ namespace dlrun::agent {
 namespace {
 
 /// A line of at most this number of bytes is written to a pipe whole or not at all (PIPE_BUF).
-constexpr std::size_t kLongestPipeLine = 4096;
-constexpr std::size_t kLongestSentence = 1000, kShortSentence = 150;
+constexpr std::size_t kPipeLineLimitBytes = 4096;
+constexpr std::size_t kNoticeTextLimitBytes = 1000, kShortNoticeTextLimitBytes = 150;
 
 std::string progress_text(const events::Progress& progress) {
   std::vector<std::string> parts;
@@ -107,7 +107,7 @@ std::optional<Notice> NoticeMaker::make(std::string_view occasion, std::string m
   notice.job = job_;
   notice.cluster = cluster_;
   notice.attempt = attempt;
-  notice.message = cut_text(message, kLongestSentence);
+  notice.message = cut_text(message, kNoticeTextLimitBytes);
   notice.progress = progress_;
   if (failed_ && occasion != "completed") {
     if (failed_->rank >= 0) notice.rank = failed_->rank;
@@ -168,7 +168,7 @@ std::optional<Notice> NoticeMaker::on_event(const RunEvent& event, int attempt,
 }
 
 void Notifier::pass(const std::string& line) {
-  const bool is_short = line.size() <= kLongestPipeLine;
+  const bool is_short = line.size() <= kPipeLineLimitBytes;
   if (!is_short || ::write(pipe_.get(), line.data(), line.size()) < 0) ++lost_;
 }
 
@@ -184,9 +184,9 @@ void Notifier::on_event(const RunEvent& event, int attempt, const std::string& c
   if (!notice) return;
   notice->time = utc_timestamp(now);
   auto line = json_read::dump(notice->to_json()) + "\n";
-  if (line.size() > kLongestPipeLine) {
-    notice->message = cut_text(notice->message, kShortSentence);
-    notice->node = cut_text(notice->node, kShortSentence);
+  if (line.size() > kPipeLineLimitBytes) {
+    notice->message = cut_text(notice->message, kShortNoticeTextLimitBytes);
+    notice->node = cut_text(notice->node, kShortNoticeTextLimitBytes);
     line = json_read::dump(notice->to_json()) + "\n";
   }
   pass(line);
@@ -200,7 +200,7 @@ void Notifier::on_report(const Json& report, std::chrono::system_clock::time_poi
   // A final report may have no step of its own. Its values then belong to the last reported step,
   // even if the report of that step was left out (ReportPace).
   if (const auto position = position_of(report)) step_ = *position;
-  if (scalars.empty() || !pace_.takes(is_final, now)) return;
+  if (scalars.empty() || !pace_.admit(is_final, now)) return;
   // A name has at most 64 characters, so a line with this number of values fits into a pipe.
   constexpr std::size_t kValuesPerLine = 40;
   for (std::size_t first = 0; first < scalars.size(); first += kValuesPerLine) {
@@ -217,7 +217,7 @@ void Notifier::on_report(const Json& report, std::chrono::system_clock::time_poi
 std::optional<std::string> Notifier::finish() {
   if (!pipe_.is_open()) return std::nullopt;
   pipe_.reset();
-  if (!ends_within(helper_, kFinishLimit)) {
+  if (!reap_within(helper_, kFinishLimit)) {
     return fmt::format(
         "the last messages of the run (notify, track) are still being sent after {} s; `dlrun "
         "notify` and `dlrun track sync` send those that are left",
@@ -270,7 +270,7 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
     const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     ::dup2(read_end.get(), STDIN_FILENO);
     ::dup2(null.get(), STDOUT_FILENO);
-    if (!options.script_code_before_ranks)
+    if (!options.never_started_code)
       std::ignore = start_recording_surroundings(run.directory, run.attempt, env);
     std::ignore =
         become_program({"/proc/self/exe", "notify", "--run", run.directory.string()}, env);

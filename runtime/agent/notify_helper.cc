@@ -34,7 +34,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kLongestLine = 64U << 10U;
+constexpr std::size_t kInputLineLimitBytes = 64U << 10U;
 /// Time after the end of the input in which the helper still starts to send a notice.
 constexpr std::chrono::seconds kLastStartLimit{4};
 constexpr std::chrono::milliseconds kChildrenLimit{3000};
@@ -53,7 +53,7 @@ class InputLines {
         text_.erase(0, end + 1);
         return line;
       }
-      if (text_.size() > kLongestLine) text_.clear();
+      if (text_.size() > kInputLineLimitBytes) text_.clear();
       std::array<char, 4096> buffer;
       const auto got = ::read(STDIN_FILENO, buffer.data(), buffer.size());
       if (got < 0 && errno == EINTR) continue;
@@ -173,7 +173,7 @@ HelperTargets targets_of(const nlohmann::ordered_json& object) {
   targets.token = json_read::text(object, "token");
   if (const auto mlflow = object.find("mlflow"); mlflow != object.end() && mlflow->is_object())
     targets.mlflow = MlflowRun::of_json(*mlflow);
-  targets.has_metrics = json_read::truth(object, "has_metrics");
+  targets.has_metrics = json_read::boolean(object, "has_metrics");
   const auto words = object.find("command");
   if (words == object.end() || !words->is_array()) return targets;
   for (const auto& word : *words) {

@@ -1,8 +1,8 @@
 #pragma once
 // `dlrun-agent notify`, a helper process of lead. It sends the notices of one run, and the run's
-// values to an MLflow server. The helper writes each notice and each value into the
-// run's folder (common/notice_queue.h, common/mlflow.h) before it sends them. If it cannot send
-// them, another process can do so later. The helper ends soon after lead.
+// values to an MLflow server. The helper writes each notice and each value into the run's folder
+// (common/notice_queue.h, common/mlflow.h) before it sends them. If the helper cannot send them,
+// another process can do so later. The helper ends soon after lead.
 
 #include <cstdint>
 #include <filesystem>

@@ -51,7 +51,7 @@ class OutputCopier {
 
   Result<> run() {
     DLRUN_TRY(check_owner());
-    auto listed = list_tree(from_, UnreadableFolder::kSkip);
+    auto listed = list_tree(from_, UnreadableEntry::kSkip);
     if (!listed && listed.error().code == Errc::kNotFound) {
       if (options_.is_last)
         report_.problems.push_back(
@@ -93,7 +93,7 @@ class OutputCopier {
     return {};
   }
 
-  /// Copies one entry, unless its copy is up to date; of a folder, makes only the folder itself.
+  /// Copies one entry, unless its copy is up to date. For a folder, makes only the folder itself.
   /// Fails only if no other file can be copied either.
   Result<> copy_if_changed(const TreeEntry& entry) {
     const auto target = entry.path.empty() ? to_ / from_.filename() : to_ / entry.path;

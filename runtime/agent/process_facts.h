@@ -1,5 +1,5 @@
 #pragma once
-// Finds out, from /proc, where each thread of a hung process waits.
+// Reads from /proc where each thread of a hung process waits.
 
 #include <sys/types.h>
 

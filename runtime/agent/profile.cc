@@ -81,9 +81,9 @@ std::vector<std::string> argv_under_profiler(const ProfileOptions& options,
   return words;
 }
 
-Result<std::vector<std::string>> profile_command(const ProfileOptions& options, const Env& env,
-                                                 const std::filesystem::path& folder, int rank,
-                                                 const std::vector<std::string>& argv) {
+Result<std::vector<std::string>> prepare_profiling(const ProfileOptions& options, const Env& env,
+                                                   const std::filesystem::path& folder, int rank,
+                                                   const std::vector<std::string>& argv) {
   const auto profiler = find_program(options.tool, env);
   if (!profiler)
     return fail(Errc::kNotFound,

@@ -37,7 +37,7 @@ struct ProfileOptions {
 /// argv_under_profiler() for the program argv. folder: empty if there is no run directory. Fails
 /// with kNotFound if the job does not have the profiler or a run directory, and with kIo if the
 /// folder cannot be made.
-[[nodiscard]] Result<std::vector<std::string>> profile_command(
+[[nodiscard]] Result<std::vector<std::string>> prepare_profiling(
     const ProfileOptions& options, const Env& env, const std::filesystem::path& folder, int rank,
     const std::vector<std::string>& argv);
 

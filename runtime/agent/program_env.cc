@@ -26,7 +26,7 @@ std::string with_port(std::string word, int port) {
 
 /// Sets the variables with the component's name, and with the places of the components that have
 /// joined.
-void add_components(Env& env, const TemplateValues& fields) {
+void set_component_variables(Env& env, const TemplateValues& fields) {
   env.remove_matching({"DLRUN_COMPONENT*"}, {});
   if (fields.component.empty()) return;
   env.set("DLRUN_COMPONENT", fields.component);
@@ -58,7 +58,7 @@ Result<Env> program_env(const Env& own, const RankOptions& options, const Templa
   // All attempts use the same folder of checkpoints, so it is directly in the run directory.
   if (const auto run = own.get("DLRUN_RUN"))
     env.set("DLRUN_CHECKPOINT_DIR", std::string(*run) + "/ckpt");
-  add_components(env, fields);
+  set_component_variables(env, fields);
   // Slurm gives a step without GPUs no list of GPUs. Programs would then use all GPUs that they
   // find.
   if (env.has("DLRUN_HIDES_GPUS")) {

@@ -13,7 +13,7 @@
 #include "runtime/agent/event_loop.h"
 #include "runtime/agent/gpu_probe.h"
 #include "runtime/agent/messages.h"
-#include "runtime/agent/usage.h"
+#include "runtime/agent/process_usage.h"
 #include "runtime/bootstrap/world.h"
 
 namespace dlrun::agent {
@@ -35,7 +35,7 @@ class ProgramMeter {
   void on_reaped(pid_t pid, int status);
 
  private:
-  UsageMeter usage_;
+  ProcessUsageMeter usage_;
   GpuScope gpu_scope_ = GpuScope::kNone;
   std::unique_ptr<GpuProbe> gpus_;  ///< nullptr if this rank reports no GPU
   std::optional<std::string> visible_devices_;

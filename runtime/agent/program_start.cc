@@ -27,15 +27,15 @@ namespace {
 std::optional<rlimit> file_limit_before;
 
 /// A running program, for its line in the log.
-struct Logged {
+struct LoggedProgram {
   std::vector<std::string> argv;
   std::chrono::steady_clock::time_point since;
   LogLevel level = LogLevel::kInfo;
 };
 
 /// Returns the programs that were started while the log was on, by process id.
-std::map<pid_t, Logged>& logged_programs() {
-  static std::map<pid_t, Logged> programs;
+std::map<pid_t, LoggedProgram>& logged_programs() {
+  static std::map<pid_t, LoggedProgram> programs;
   return programs;
 }
 
@@ -43,8 +43,8 @@ void log_program_start(const Program& program, pid_t pid) {
   const LogLevel level = program.is_routine ? LogLevel::kDebug : LogLevel::kInfo;
   if (!is_logged(level)) return;
   log_debug("a command starts", {{"argv", program.argv}, {"pid", pid}});
-  logged_programs().insert_or_assign(pid,
-                                     Logged{program.argv, std::chrono::steady_clock::now(), level});
+  logged_programs().insert_or_assign(
+      pid, LoggedProgram{program.argv, std::chrono::steady_clock::now(), level});
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
@@ -161,7 +161,7 @@ void log_program_end(pid_t pid, int status) {
             {"seconds", std::chrono::steady_clock::now() - program.since}});
 }
 
-bool ends_within(pid_t child, std::chrono::milliseconds limit) {
+bool reap_within(pid_t child, std::chrono::milliseconds limit) {
   const auto until = std::chrono::steady_clock::now() + limit;
   while (::waitpid(child, nullptr, WNOHANG) == 0) {
     if (std::chrono::steady_clock::now() >= until) return false;

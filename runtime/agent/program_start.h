@@ -41,8 +41,8 @@ struct Program {
 /// called from the same thread.
 void log_program_end(pid_t pid, int status);
 
-/// Waits at most limit for a child process to end. Returns false if it still runs.
-[[nodiscard]] bool ends_within(pid_t child, std::chrono::milliseconds limit);
+/// Waits at most limit for a child process to end, and reaps it. Returns false if it still runs.
+[[nodiscard]] bool reap_within(pid_t child, std::chrono::milliseconds limit);
 
 /// Replaces this process by the program. Returns only on failure.
 [[nodiscard]] Error become_program(const std::vector<std::string>& argv, const Env& env);

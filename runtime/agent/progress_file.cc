@@ -24,36 +24,36 @@ constexpr int kBadLooksLimit = 5;
 /// A field of `progress` (ENVIRONMENT.md).
 struct ReportField {
   std::string_view name;
-  std::string_view is;  ///< the type of the field, for messages
+  std::string_view type;  ///< for messages
   bool (*fits)(const Json& value);
 };
 
-bool is_count(const Json& value) {
+bool is_whole_number(const Json& value) {
   return value.is_number_integer();
 }
-bool is_number(const Json& value) {
+bool is_number_or_null(const Json& value) {
   return value.is_number() || value.is_null();
 }
 bool is_boolean(const Json& value) {
   return value.is_boolean();
 }
 
-constexpr std::array<ReportField, 10> kFields{{{"step", "a whole number", is_count},
-                                               {"steps", "a whole number", is_count},
-                                               {"epoch", "a whole number", is_count},
-                                               {"epochs", "a whole number", is_count},
-                                               {"checkpoint", "a whole number", is_count},
-                                               {"loss", "a number", is_number},
-                                               {"accuracy", "a number", is_number},
-                                               {"samples_per_s", "a number", is_number},
-                                               {"work_ms", "a number", is_number},
+constexpr std::array<ReportField, 10> kFields{{{"step", "a whole number", is_whole_number},
+                                               {"steps", "a whole number", is_whole_number},
+                                               {"epoch", "a whole number", is_whole_number},
+                                               {"epochs", "a whole number", is_whole_number},
+                                               {"checkpoint", "a whole number", is_whole_number},
+                                               {"loss", "a number", is_number_or_null},
+                                               {"accuracy", "a number", is_number_or_null},
+                                               {"samples_per_s", "a number", is_number_or_null},
+                                               {"work_ms", "a number", is_number_or_null},
                                                {"final", "true or false", is_boolean}}};
 
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/// Replaces numbers that JSON does not allow by null. Programs print them nevertheless: Python's
+/// Replaces each number that JSON does not allow by null. Programs print such numbers: Python's
 /// json.dump writes NaN and -Infinity, printf writes nan and inf.
 std::string without_non_finite(std::string_view text) {
   std::string made;
@@ -101,7 +101,7 @@ std::optional<std::string> progress_problem(std::string_view text) {
     if (found == report.end()) continue;
     has_any = true;
     if (!field.fits(*found))
-      return fmt::format("in '{}' \"{}\" is not {}", quoted, field.name, field.is);
+      return fmt::format("in '{}' \"{}\" is not {}", quoted, field.name, field.type);
   }
   if (!has_any) return fmt::format("'{}' has no step, epoch or loss", quoted);
   return std::nullopt;

@@ -27,9 +27,9 @@ Nonce random_nonce() {
   return nonce;
 }
 
-/// Computes keyed BLAKE2b-256 over the concatenated parts. Callers choose the parts so that the
-/// concatenation is unambiguous.
-Mac keyed(const Key& key, std::initializer_list<std::string_view> parts) {
+/// Computes keyed BLAKE2b-256 over the concatenated parts. Callers choose the parts so that
+/// the concatenation is unambiguous.
+Mac keyed_hash(const Key& key, std::initializer_list<std::string_view> parts) {
   crypto_generichash_state state;
   crypto_generichash_init(&state, key.data(), key.size(), kMacBytes);
   for (const auto part : parts) {
@@ -65,17 +65,17 @@ std::size_t read_little_endian(std::string_view bytes) {
 
 // The input of each MAC and key of the handshake begins with a label for its purpose, so that the
 // result is not valid for another purpose.
-Mac rank_proof(const Key& secret, const Nonce& lead, const Nonce& rank, std::string_view claim) {
-  return keyed(secret, {"dlrun rank proof", view(lead), view(rank), claim});
+Mac rank_mac(const Key& secret, const Nonce& lead, const Nonce& rank, std::string_view claim) {
+  return keyed_hash(secret, {"dlrun rank proof", view(lead), view(rank), claim});
 }
-Mac lead_proof(const Key& secret, const Nonce& lead, const Nonce& rank, std::string_view claim) {
-  return keyed(secret, {"dlrun lead proof", view(rank), view(lead), claim});
+Mac lead_mac(const Key& secret, const Nonce& lead, const Nonce& rank, std::string_view claim) {
+  return keyed_hash(secret, {"dlrun lead proof", view(rank), view(lead), claim});
 }
 Key key_to_lead(const Key& secret, const Nonce& lead, const Nonce& rank, std::string_view claim) {
-  return keyed(secret, {"dlrun key to lead", view(lead), view(rank), claim});
+  return keyed_hash(secret, {"dlrun key to lead", view(lead), view(rank), claim});
 }
 Key key_to_rank(const Key& secret, const Nonce& lead, const Nonce& rank, std::string_view claim) {
-  return keyed(secret, {"dlrun key to rank", view(lead), view(rank), claim});
+  return keyed_hash(secret, {"dlrun key to rank", view(lead), view(rank), claim});
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ std::string to_text(const Key& key) {
 }
 
 std::string derived_word(const Key& key, std::string_view purpose) {
-  return to_hex(keyed(key, {"word ", purpose})).substr(0, 16);
+  return to_hex(keyed_hash(key, {"word ", purpose})).substr(0, 16);
 }
 
 std::optional<Key> key_of_text(std::string_view hex) {
@@ -133,7 +133,7 @@ Result<Claim> Claim::parse(std::string_view text) {
 }
 
 std::string Channel::seal(std::string_view payload) {
-  const auto mac = keyed(outgoing_, {little_endian(sent_++), payload});
+  const auto mac = keyed_hash(outgoing_, {little_endian(sent_++), payload});
   std::string frame = little_endian(static_cast<std::uint32_t>(payload.size()));
   frame.reserve(frame.size() + kMacBytes + payload.size());
   frame += view_mac(mac);
@@ -150,7 +150,7 @@ Result<std::optional<std::string>> Channel::unseal(std::string& buffer) {
   }
   if (buffer.size() < 4 + kMacBytes + length) return std::nullopt;
   const auto payload = std::string_view(buffer).substr(4 + kMacBytes, length);
-  const auto mac = keyed(incoming_, {little_endian(received_++), payload});
+  const auto mac = keyed_hash(incoming_, {little_endian(received_++), payload});
   if (!fits(mac, std::string_view(buffer).substr(4, kMacBytes))) {
     return fail(Errc::kInvalid, "a frame whose MAC does not fit");
   }
@@ -165,8 +165,8 @@ std::string LeadHandshake::greeting() const {
   return fmt::format("{}{}", kGreeting, view(nonce_));
 }
 
-Result<std::optional<LeadHandshake::Proven>> LeadHandshake::advance(std::string& buffer,
-                                                                    const Secrets& secrets) const {
+Result<std::optional<LeadHandshake::Authenticated>> LeadHandshake::advance(
+    std::string& buffer, const Secrets& secrets) const {
   constexpr std::size_t kHead = kNonceBytes + 2;
   if (buffer.size() < kHead) return std::nullopt;
   const auto length = read_little_endian(std::string_view(buffer).substr(kNonceBytes, 2));
@@ -175,9 +175,9 @@ Result<std::optional<LeadHandshake::Proven>> LeadHandshake::advance(std::string&
   Nonce rank;
   std::copy_n(buffer.begin(), kNonceBytes, rank.begin());
   const std::string text = buffer.substr(kHead, length);
-  const auto proof = std::string_view(buffer).substr(kHead + length, kMacBytes);
+  const auto mac = std::string_view(buffer).substr(kHead + length, kMacBytes);
   const auto known = std::find_if(secrets.begin(), secrets.end(), [&](const auto& one) {
-    return fits(rank_proof(one.second, nonce_, rank, text), proof);
+    return fits(rank_mac(one.second, nonce_, rank, text), mac);
   });
   if (known == secrets.end())
     return fail(Errc::kInvalid, "the peer does not know the attempt's secret");
@@ -189,8 +189,8 @@ Result<std::optional<LeadHandshake::Proven>> LeadHandshake::advance(std::string&
                 component, printable(claim->component));
   }
   buffer.erase(0, kHead + length + kMacBytes);
-  return Proven{
-      std::move(*claim), std::string(view_mac(lead_proof(secret, nonce_, rank, text))),
+  return Authenticated{
+      std::move(*claim), std::string(view_mac(lead_mac(secret, nonce_, rank, text))),
       Channel(key_to_rank(secret, nonce_, rank, text), key_to_lead(secret, nonce_, rank, text))};
 }
 
@@ -208,15 +208,15 @@ Result<std::optional<std::string>> RankHandshake::answer(std::string& buffer) {
   if (buffer.size() < kGreetingBytes) return std::nullopt;
   std::copy_n(buffer.begin() + kGreeting.size(), kNonceBytes, theirs_.begin());
   buffer.erase(0, kGreetingBytes);
-  const auto proof = rank_proof(secret_, theirs_, mine_, claim_);
+  const auto mac = rank_mac(secret_, theirs_, mine_, claim_);
   return fmt::format("{}{}{}{}", view(mine_),
                      little_endian(static_cast<std::uint16_t>(claim_.size())), claim_,
-                     view_mac(proof));
+                     view_mac(mac));
 }
 
 Result<std::optional<Channel>> RankHandshake::finish(std::string& buffer) const {
   if (buffer.size() < kMacBytes) return std::nullopt;
-  if (!fits(lead_proof(secret_, theirs_, mine_, claim_),
+  if (!fits(lead_mac(secret_, theirs_, mine_, claim_),
             std::string_view(buffer).substr(0, kMacBytes))) {
     return fail(Errc::kInvalid, "the program at this address does not know this attempt's secret");
   }

@@ -106,7 +106,7 @@ class LeadHandshake {
 
   [[nodiscard]] std::string greeting() const;
 
-  struct Proven {
+  struct Authenticated {
     Claim claim;
     std::string answer;  ///< bytes to send before the first frame
     Channel channel;
@@ -114,8 +114,8 @@ class LeadHandshake {
   /// Removes the rank's part of the handshake from the front of buffer and verifies it. Returns
   /// nullopt if more bytes are needed. Fails with kInvalid if the claim is too long or malformed,
   /// if the MAC fits no secret, or if the secret belongs to another component than the claim.
-  [[nodiscard]] Result<std::optional<Proven>> advance(std::string& buffer,
-                                                      const Secrets& secrets) const;
+  [[nodiscard]] Result<std::optional<Authenticated>> advance(std::string& buffer,
+                                                             const Secrets& secrets) const;
 
  private:
   Nonce nonce_;

@@ -1,4 +1,4 @@
-// The steps of a rank: connect to lead, say hello, wait until all ranks have joined, check
+// The phases of a rank: connect to lead, say hello, wait until all ranks have joined, check
 // collectives, start the program, and relay messages in both directions.
 #include "runtime/agent/rank.h"
 
@@ -132,7 +132,7 @@ Result<> RankRunner::connect_and_say_hello() {
                        .addr = lead_.own_address(),
                        .pid = ::getpid(),
                        .port = held_.port,
-                       .unfit = dlrun::join(node_problems_, "; ")};
+                       .complaint = dlrun::join(node_problems_, "; ")};
   hello.stages = stages_here();
   if (collects_here()) hello.collect_limit = collect_limit();
   if (options_.checks.clock) {
@@ -140,7 +140,7 @@ Result<> RankRunner::connect_and_say_hello() {
     hello.time = std::chrono::duration_cast<milliseconds>(now);
   }
   lead_.send(hello);
-  // Messages that arrived together with lead's proof are in the buffer already, so the socket does
+  // Messages that arrived together with lead's MAC are in the buffer already, so the socket does
   // not become readable for them.
   lead_.receive();
   return {};
@@ -161,7 +161,7 @@ void RankRunner::on_start(const std::string& addr, const std::string& master_add
   fields_.master_addr = master_addr;
   fields_.master_port = master_port;
   if (!needs_addresses(options_)) return start_check_or_program();
-  if (lead_.is_made()) {
+  if (lead_.has_connected()) {
     table_.emplace(world_.size);
     return lead_.send(to_lead::TableRequest{0});
   }
@@ -179,7 +179,7 @@ void RankRunner::handle(const to_rank::TablePage& page) {
   if (const auto added = table_->add(page.page); !added)
     return give_up(kExitInternal, added.error().message);
   if (!table_->is_whole())
-    return lead_.send(to_lead::TableRequest{static_cast<std::int64_t>(table_->next())});
+    return lead_.send(to_lead::TableRequest{static_cast<std::int64_t>(table_->next_rank())});
   fields_.addresses = table_->table();
   table_.reset();
   start_check_or_program();
@@ -187,7 +187,7 @@ void RankRunner::handle(const to_rank::TablePage& page) {
 
 void RankRunner::start_check_or_program() {
   state_.on_start();
-  if (options_.checks.collective.empty() || !lead_.is_made()) return start_program();
+  if (options_.checks.collective.empty() || !lead_.has_connected()) return start_program();
   if (const auto started = start_collective_check(); !started) {
     state_.on_check_end(
         CollectiveCheck::failure(options_.checks.collective, started.error().message, true),
@@ -207,7 +207,7 @@ Result<> RankRunner::start_collective_check() {
 }
 
 void RankRunner::start_program() {
-  if (const auto found = find_staged_data(); !found)
+  if (const auto found = check_staged_data(); !found)
     return give_up(kExitStaging, found.error().message);
   if (const auto started = launch_program(); !started)
     give_up(exit_code_of(started.error()), started.error().message);
@@ -225,11 +225,11 @@ Result<> RankRunner::launch_program() {
   DLRUN_TRY(add_secrets(program.env, options_.secrets, fields_.run));
   if (options_.profile.includes(world_.rank)) {
     DLRUN_TRY_ASSIGN(program.argv,
-                     profile_command(options_.profile, program.env, folder_of_attempt("profile"),
-                                     world_.rank, program.argv));
+                     prepare_profiling(options_.profile, program.env, folder_of_attempt("profile"),
+                                       world_.rank, program.argv));
     program.may_be_traced = true;
   }
-  if (options_.program_is_bundled && lead_.is_made()) {
+  if (options_.program_is_bundled && lead_.has_connected()) {
     auto store = StoreRelay::create(
         loop_, [this](const MessageToLead& message) { on_program_message(message); });
     if (!store) return tl::unexpected<Error>(std::move(store.error()));
@@ -238,7 +238,7 @@ Result<> RankRunner::launch_program() {
     program.env.set("DLRUN_STORE", fmt::format("fd:{}", program.inherited_fd));
   }
   // Rank 0 reports for all ranks. The trainer uses the store instead of the file.
-  if (world_.rank == 0 && lead_.is_made() && !store_) {
+  if (world_.rank == 0 && lead_.has_connected() && !store_) {
     auto file = ProgressFile::create();
     if (!file) return tl::unexpected<Error>(std::move(file.error()));
     program.env.set("DLRUN_PROGRESS", file->path());
@@ -250,7 +250,7 @@ Result<> RankRunner::launch_program() {
   program_ = *pid;
   state_.on_program_start();
   output_.begin();
-  if (lead_.is_made()) meter_.begin(loop_, env_, world_);
+  if (lead_.has_connected()) meter_.begin(loop_, env_, world_);
   schedule_outputs(Clock::now());
   return {};
 }
@@ -285,7 +285,7 @@ void RankRunner::on_progress(const to_lead::Progress& progress) {
 }
 
 void RankRunner::send_beat(Clock::time_point now) {
-  to_lead::Beat beat{.printed = output_.take_has_printed()};
+  to_lead::Beat beat{.has_printed = output_.take_has_printed()};
   if (program_ > 0) meter_.add_news(beat, now);
   lead_.send(beat);
 }
@@ -490,7 +490,7 @@ int run_rank(const RankOptions& options, const Env& env) {
       return refuse(*world, added.error(), kExitUsage);
     const auto argv = program_argv(options, fields);
     const AgentLog log(env, env.get_or("DLRUN_RUN", ""), fmt::format("rank {}", world->rank),
-                       rank_log_name(component_of(env), "rank", world->rank));
+                       rank_debug_log_name(component_of(env), "rank", world->rank));
     log_info("this process becomes the command", {{"argv", argv}});
     log.flush();
     const auto error = become_program(argv, *of_program);
@@ -500,7 +500,7 @@ int run_rank(const RankOptions& options, const Env& env) {
   const auto guarded = fork_into_guard_and_agent(exit_code);
   if (!guarded) return exit_code;  // this process is the guard, and the agent has ended
   const AgentLog log(env, env.get_or("DLRUN_RUN", ""), fmt::format("rank {}", world->rank),
-                     rank_log_name(component_of(env), "rank", world->rank));
+                     rank_debug_log_name(component_of(env), "rank", world->rank));
   ignore_write_signals();
   if (auto ready = init_crypto(); !ready) return refuse(*world, ready.error(), kExitInternal);
   adopt_orphans();

@@ -30,11 +30,11 @@ std::chrono::seconds RankRunner::collect_limit() const {
   return time;
 }
 
-void RankRunner::start_staging(const std::vector<std::string>& broadcast) {
+void RankRunner::start_staging(const std::vector<std::string>& broadcast_copies) {
   std::vector<std::string> arguments{"stage", "--nnodes", std::to_string(world_.nnodes), "--"};
   for (std::size_t i = 0; i < options_.stage.size(); ++i) {
     auto item = options_.stage[i];
-    item.broadcast_copy = i < broadcast.size() ? broadcast[i] : "";
+    item.broadcast_copy = i < broadcast_copies.size() ? broadcast_copies[i] : "";
     arguments.push_back(item.json());
   }
   if (const auto started = staging_.start(env_, arguments); !started)
@@ -60,11 +60,11 @@ void RankRunner::hold_staged_data() {
   }
   awaits_locks_ = false;
   log_info("staged", {{"files", staged_.files}, {"bytes", staged_.bytes}});
-  if (!lead_.is_made()) return start_without_lead();
+  if (!lead_.has_connected()) return start_without_lead();
   lead_.send(to_lead::Staged{staged_.files, staged_.bytes});
 }
 
-Result<> RankRunner::find_staged_data() const {
+Result<> RankRunner::check_staged_data() const {
   for (const auto& item : options_.stage) {
     DLRUN_TRY_ASSIGN(const auto place, node_place(item.to, env_));
     std::error_code error;
@@ -163,7 +163,7 @@ void RankRunner::tick_copies(Clock::time_point now) {
 
 void RankRunner::handle(const to_rank::Stage& message) {
   if (stages_here() && state_.awaits_start() && !staging_.is_running() && staged_.held.empty())
-    start_staging(message.broadcast);
+    start_staging(message.broadcast_copies);
 }
 
 void RankRunner::handle(const to_rank::Collect& message) {

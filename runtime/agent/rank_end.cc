@@ -68,7 +68,7 @@ void RankRunner::reap() {
     if (pid == program_) {
       on_program_end(status);
     } else if (check_ && pid == check_->pid()) {
-      const auto failure = check_->finish(status);
+      const auto failure = check_->result(status);
       check_.reset();
       state_.on_check_end(failure, Clock::now());
     } else if (const auto message = autopsy_.on_reaped(pid)) {

@@ -97,7 +97,7 @@ std::vector<Option> options_of_rank(RankOptions& rank) {
            {}},
           {"--stage", item_into(StageItem::parse, rank.stage), {}},
           {"--output", item_into(OutputItem::parse, rank.outputs), {}},
-          {"--trusted", {}, [&rank] { rank.program_is_bundled = true; }}};
+          {"--bundled", {}, [&rank] { rank.program_is_bundled = true; }}};
 }
 
 }  // namespace

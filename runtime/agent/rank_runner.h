@@ -1,6 +1,6 @@
 #pragma once
 // The agent of one task: connects the event loop, lead, the program and its processes with
-// RankState, which makes the decisions. rank.cc implements the steps from joining to running;
+// RankState, which makes the decisions. rank.cc implements the phases from joining to running;
 // rank_end.cc handles signals and processes; rank_copies.cc copies data to and from the node. One
 // thread, one event loop.
 
@@ -64,8 +64,8 @@ class RankRunner final : public RankOutlet {
 
  private:
   // The functions below are in the order of a rank's life: join, start, run, end.
-  /// Fills fields_ and holds the program's port. Prints a message and returns false if the program
-  /// needs a port and none is free.
+  /// Fills fields_, sets a missing TMPDIR and holds the program's port. Prints a message and
+  /// returns false if the program needs a port and none is free.
   [[nodiscard]] bool prepare();
   /// Checks the node, connects to lead and says hello. Returns an exit code if the rank ends here.
   [[nodiscard]] std::optional<int> join_lead();
@@ -96,13 +96,13 @@ class RankRunner final : public RankOutlet {
   void handle(const to_rank::Start& start);
   void handle(const to_rank::Beat&) {}
   void handle(const to_rank::SignalAnswer& answer) {
-    state_.on_answer(answer.word.value(), Clock::now());
+    state_.on_answer(answer.decision.value(), Clock::now());
   }
   void handle(const to_rank::Autopsy&) { begin_autopsy(); }
   void handle(const to_rank::End& end);
   void handle(const to_rank::Reply& reply);
   void handle(const to_rank::TablePage& page);
-  void handle(const to_rank::Noted&) { state_.on_noted(); }
+  void handle(const to_rank::ExitConfirmed&) { state_.on_exit_confirmed(); }
   void handle(const to_rank::Stage& message);
   void handle(const to_rank::Collect& message);
   /// Returns true if this rank copies the data of `stage` to its node.
@@ -116,14 +116,14 @@ class RankRunner final : public RankOutlet {
   /// Returns the longest time for copying all outputs once.
   [[nodiscard]] std::chrono::seconds collect_limit() const;
   /// broadcast: see to_rank::Stage.
-  void start_staging(const std::vector<std::string>& broadcast = {});
+  void start_staging(const std::vector<std::string>& broadcast_copies = {});
   void on_staged(CopyReport report);
   /// Locks the staged data, and then tells lead that this node is ready. Without lead, starts the
   /// program instead. Tries again at the next tick while another run locks the data.
   void hold_staged_data();
   /// Checks that this rank sees the data that the first rank of its node has staged. Fails with
   /// kNotFound if it does not. Other failures are those of node_place().
-  Result<> find_staged_data() const;
+  Result<> check_staged_data() const;
   void schedule_outputs(Clock::time_point now);
   /// Notes that the programs were ended this long ago, so that their newest files may be torn.
   void note_torn_outputs(std::chrono::milliseconds since_end);
@@ -175,8 +175,8 @@ class RankRunner final : public RankOutlet {
   CopyProcess staging_, collecting_;
   CopyReport staged_;                  ///< the report of the staging
   std::vector<UniqueFd> stage_locks_;  ///< locks of the staged data
-  bool awaits_locks_ =
-      false;  ///< true from the end of the copying until all staged data are locked
+  /// True from the end of the copying until all staged data are locked.
+  bool awaits_locks_ = false;
 
   struct Outputs {
     bool program_has_started = false;

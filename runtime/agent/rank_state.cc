@@ -93,11 +93,11 @@ void RankState::record_exit(int code, int signal, std::string_view error, Clock:
   RankEnd end{.code = code,
               .signal = signal,
               .error = std::string(error),
-              .is_own = !end_.is_requested || end_.was_exiting,
+              .ended_by_itself = !end_.is_requested || end_.was_exiting,
               .lead_was_unheard = !end_.own_reason.empty()};
   if (blame_ && !end_.is_requested && code != 0 && signal == 0) {
     end.blamed_rank = blame_->rank;
-    end.error = blame_->words;
+    end.error = blame_->reason;
   }
   outlet_.send(to_lead::Exit{std::move(end)});
 }
@@ -110,7 +110,7 @@ void RankState::begin_end(bool term_is_under_way, bool is_exiting, Clock::time_p
     return record_exit(128 + SIGTERM, SIGTERM, {}, now);
   if (is_ending()) return;
   term_is_under_way = term_is_under_way || signals_.has_come(SIGTERM);
-  end_.term_at = now + (term_is_under_way ? kTermUnderWay : milliseconds(0));
+  end_.term_at = now + (term_is_under_way ? kTermArrivesWithin : milliseconds(0));
   end_.kill_at = now + kKilledAfterTerm;
   send_signals(now);
 }
@@ -206,7 +206,7 @@ bool RankState::is_done(const Output& output, Clock::time_point now) const {
   if (output.is_held && !has_passed(kOutputWait)) return false;
   if (!output.is_at_end && now < gone_at.value_or(exit_->at) + kPipesWait) return false;
   if (!output.log_is_drained && !has_passed(kLogWait)) return false;
-  return is_noted_ || !lead_.is_open || has_passed(noted_within_);
+  return is_exit_confirmed_ || !lead_.is_open || has_passed(confirmed_within_);
 }
 
 }  // namespace dlrun::agent

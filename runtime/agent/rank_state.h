@@ -49,7 +49,7 @@ class RankState {
   /// Time for lead's reply about a signal.
   static constexpr std::chrono::milliseconds kAnswerWait{2000};
   /// Time for a signal to reach all nodes of a step, which do not get it at the same moment.
-  static constexpr std::chrono::milliseconds kTermUnderWay{200};
+  static constexpr std::chrono::milliseconds kTermArrivesWithin{200};
   /// Interval between two looks at the program.
   static constexpr std::chrono::milliseconds kLookEvery{1000};
   /// Time for which the program must be stopped before lead gets a report.
@@ -87,7 +87,7 @@ class RankState {
 
   /// Notes that the program has named the rank that makes it fail, and the reason. rank: -1 if the
   /// program does not know the rank.
-  void on_blame(int rank, std::string words) { blame_ = {rank, std::move(words)}; }
+  void on_blame(int rank, std::string reason) { blame_ = {rank, std::move(reason)}; }
   /// Handles the result of RankOutlet::look_at_program().
   void on_look(bool is_stopped);
   /// Handles a signal that the agent received. Returns false if it is a copy of an earlier one.
@@ -105,14 +105,14 @@ class RankState {
   }
   /// Notes that the connection to lead is closed. Ends the program. is_exiting: see on_end().
   void on_lead_closed(std::string_view why, bool is_exiting, Clock::time_point now);
-  /// Handles the end of the guard, with which the task has ended for srun. Kills all processes of
-  /// the rank.
+  /// Handles the end of the guard: for srun, the task has then ended. Kills all processes of the
+  /// rank.
   void on_guard_gone(Clock::time_point now);
   /// Handles the program's end. code: 128 + signal if a signal ended it. If this was SIGTERM, lead
   /// hears of the end up to SignalRelay::kTreeWait later, in case the agent gets the signal, too.
   void on_program_end(int code, int signal, Clock::time_point now);
   /// Notes that lead has the exit record.
-  void on_noted() { is_noted_ = true; }
+  void on_exit_confirmed() { is_exit_confirmed_ = true; }
   /// Handles the result of RankOutlet::kill_processes(). found_any: a living process was found.
   void on_killed(bool found_any, bool has_children, Clock::time_point now);
 
@@ -125,7 +125,7 @@ class RankState {
   /// Makes the rank wait longer for lead's confirmation of the exit record. Slurm ends a step soon
   /// after a task has failed. Lead therefore confirms an exit record only when all nodes have
   /// copied their outputs, and the rank must wait for the confirmation.
-  void wait_longer_for_confirmation(std::chrono::milliseconds time) { noted_within_ += time; }
+  void wait_longer_for_confirmation(std::chrono::milliseconds time) { confirmed_within_ += time; }
   /// Returns true if no process of the program is left, or if one has been left for too long.
   [[nodiscard]] bool processes_are_gone(Clock::time_point now) const {
     return end_.tree_gone_at || (exit_ && now >= exit_->at + kTreeLimit);
@@ -198,7 +198,7 @@ class RankState {
 
   struct Blame {
     int rank = -1;
-    std::string words;
+    std::string reason;
   };
   std::optional<Blame> blame_;
 
@@ -229,9 +229,9 @@ class RankState {
     Clock::time_point at{};
   };
   std::optional<Exit> exit_;
-  bool is_noted_ = false;  ///< lead has the exit record
+  bool is_exit_confirmed_ = false;  ///< lead has the exit record
   /// Longest wait for lead's confirmation of the exit record, from the exit record on.
-  std::chrono::milliseconds noted_within_ = kExitNotedWithin;
+  std::chrono::milliseconds confirmed_within_ = kExitConfirmedWithin;
 };
 
 }  // namespace dlrun::agent

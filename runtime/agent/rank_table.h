@@ -31,7 +31,7 @@ class TableReader {
   [[nodiscard]] Result<> add(const nlohmann::ordered_json& page);
   [[nodiscard]] bool is_whole() const { return table_.size() == size_; }
   /// Returns the first rank of the next page.
-  [[nodiscard]] std::size_t next() const { return table_.size(); }
+  [[nodiscard]] std::size_t next_rank() const { return table_.size(); }
   [[nodiscard]] const std::vector<Endpoint>& table() const { return table_; }
 
  private:

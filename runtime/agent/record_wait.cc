@@ -16,7 +16,7 @@ constexpr milliseconds kLookAtRecordEvery{50};
 constexpr int kSignalsNeeded = 2;  ///< number of signals that end the wait
 
 /// Reads the pending signals from the signalfd and returns how many of them ask for the end.
-int count_end_signals(int signal_fd) {
+int take_end_signals(int signal_fd) {
   int count = 0;
   signalfd_siginfo info{};
   while (::read(signal_fd, &info, sizeof info) == sizeof info) {
@@ -40,7 +40,7 @@ bool wait_for_record(const RecordWait& wait) {
                       "yet; two signals (TERM, Ctrl-C) end the wait\n",
                       wait.events.path()));
     }
-    end_signals += count_end_signals(wait.signal_fd);
+    end_signals += take_end_signals(wait.signal_fd);
     if (waited < wait.limit && end_signals < kSignalsNeeded) continue;
     wait.err.push(fmt::format(
         "dlrun: {} is still not written{}: the run's record lacks its last lines\n",

@@ -44,7 +44,7 @@ class NodeSide final : public RelayHandler {
   Result<> serve(int signal_fd) {
     for (;;) {
       std::vector<pollfd> others{{signal_fd, POLLIN, 0}};
-      for (const auto& [channel, dialer] : dialers_) others.push_back({dialer.fd(), POLLOUT, 0});
+      for (const auto& [channel, dialing] : dialings_) others.push_back({dialing.fd(), POLLOUT, 0});
       DLRUN_TRY_ASSIGN(const bool goes_on, mux_.run_once(others, next_wait(Clock::now())));
       if (!goes_on || others.front().revents != 0) return {};
       if (Clock::now() >= mux_.last_heard() + kRelaySilence)
@@ -55,11 +55,11 @@ class NodeSide final : public RelayHandler {
   }
 
   void on_open(std::uint32_t channel, std::uint16_t port) override {
-    dialers_.emplace(channel,
-                     Dialing{RelayDialer(port, addresses_to_dial(), Clock::now(), owner_of_)});
+    dialings_.emplace(channel,
+                      Dialing{RelayDialer(port, addresses_to_dial(), Clock::now(), owner_of_)});
     dial(Clock::now());
   }
-  void on_reset(std::uint32_t channel, std::string_view) override { dialers_.erase(channel); }
+  void on_reset(std::uint32_t channel, std::string_view) override { dialings_.erase(channel); }
   void on_opened(std::uint32_t) override {}   // only this end sends kOpened
   void on_waiting(std::uint32_t) override {}  // only this end sends kWaiting
 
@@ -73,14 +73,14 @@ class NodeSide final : public RelayHandler {
   /// Returns the time until the next try, or until the silence of the other end is too long.
   [[nodiscard]] milliseconds next_wait(Clock::time_point now) const {
     auto until = std::max(now, mux_.last_heard() + kRelaySilence);
-    for (const auto& [channel, dialing] : dialers_)
+    for (const auto& [channel, dialing] : dialings_)
       until = std::min(until, std::max(now, dialing.dialer.next_deadline()));
     return std::chrono::ceil<milliseconds>(until - now);
   }
 
   /// Continues all connections that no program has accepted yet.
   void dial(Clock::time_point now) {
-    for (auto at = dialers_.begin(); at != dialers_.end();) {
+    for (auto at = dialings_.begin(); at != dialings_.end();) {
       auto& [channel, dialing] = *at;
       const auto state = dialing.dialer.advance(now);
       if (state == RelayDialer::State::kConnected) mux_.attach(channel, dialing.dialer.take());
@@ -98,12 +98,12 @@ class NodeSide final : public RelayHandler {
       const bool is_over = state == RelayDialer::State::kConnected ||
                            state == RelayDialer::State::kGivenUp ||
                            state == RelayDialer::State::kForeign;
-      at = is_over ? dialers_.erase(at) : std::next(at);
+      at = is_over ? dialings_.erase(at) : std::next(at);
     }
   }
 
   RelayDialer::OwnerOf owner_of_;
-  std::map<std::uint32_t, Dialing> dialers_;
+  std::map<std::uint32_t, Dialing> dialings_;
   RelayMux mux_;
 };
 
@@ -122,7 +122,7 @@ Result<> run_relay(const RelayOptions& options) {
   const UniqueFd signals = catch_stop_signals();
   if (!signals.is_open()) return fail(Errc::kIo, "signalfd: {}", errno_text(errno));
   make_raw(STDOUT_FILENO);
-  return NodeSide(options.dials_any_user ? nullptr : owner_of_tcp_peer).serve(signals.get());
+  return NodeSide(options.connects_to_any_user ? nullptr : owner_of_tcp_peer).serve(signals.get());
 }
 
 }  // namespace dlrun::agent

@@ -8,7 +8,7 @@
 namespace dlrun::agent {
 
 struct RelayOptions {
-  bool dials_any_user = false;  ///< also connects to programs of other users of the node
+  bool connects_to_any_user = false;  ///< also connects to programs of other users of the node
 };
 
 /// Serves until standard input ends, or until SIGTERM, SIGINT or SIGHUP. Fails with kInvalid if the

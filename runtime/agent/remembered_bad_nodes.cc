@@ -18,9 +18,9 @@ std::vector<std::string> bad_nodes_of(const AttemptEnd& end) {
   return {nodes.begin(), nodes.end()};
 }
 
-std::string remember(const KnownBadOptions& options, const JobIdentity& identity,
-                     const std::string& run, const std::vector<std::string>& nodes,
-                     const std::string& reason) {
+std::string remember_as_bad(const KnownBadOptions& options, const JobIdentity& identity,
+                            const std::string& run, const std::vector<std::string>& nodes,
+                            const std::string& reason) {
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   std::vector<BadNode> bad;
   for (const auto& node : nodes)

@@ -21,9 +21,10 @@ namespace dlrun::agent {
 /// Appends nodes to the file, on another thread. Waits at most kRememberTimeLimit, even if the file
 /// system hangs. run, reason: the run and the reason that the file gives for these nodes. Returns a
 /// sentence for the user: the nodes that were remembered, or the error.
-[[nodiscard]] std::string remember(const KnownBadOptions& options, const JobIdentity& identity,
-                                   const std::string& run, const std::vector<std::string>& nodes,
-                                   const std::string& reason);
+[[nodiscard]] std::string remember_as_bad(const KnownBadOptions& options,
+                                          const JobIdentity& identity, const std::string& run,
+                                          const std::vector<std::string>& nodes,
+                                          const std::string& reason);
 
 inline constexpr std::chrono::seconds kRememberTimeLimit{5};
 

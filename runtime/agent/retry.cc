@@ -95,7 +95,7 @@ class HistoryReader {
                    [&](const events::AttemptEnd& end) { take(end); },
                    [&](const events::Ended& end) {
                      read_.last.run_has_ended = true;
-                     read_.last.is_requeued_after_end = end.requeued;
+                     read_.last.is_requeued_after_end = end.is_requeued_after_end;
                      read_.last.run_is_completed = end.state == EndState::kCompleted;
                      if (read_.last.run_is_completed || end.code != 0)
                        read_.last.code = clamped_code(end.code);
@@ -136,7 +136,7 @@ class HistoryReader {
     last.code = clamped_code(end.code);
     last.cause = end.cause.value().value_or(Cause::kNone);
     if (last.cause == Cause::kPreemption) read_.history.add_preemption();
-    had_silent_nodes_ = end.silent.has_value();
+    had_silent_nodes_ = end.suspect_nodes.has_value();
     // The signal came without a reason, but Slurm has started the job again, as after a preemption.
     if (last.cause == Cause::kNone && end.reason == EndReason::kSignalled)
       last.cause = Cause::kPreemption;
@@ -206,7 +206,7 @@ RetryDecision decide_retry(const RetryOptions& options, const RetryHistory& hist
                     options.max == 1 ? std::string("once") : fmt::format("{} times", options.max))};
   return {true,
           left - 1,
-          history.has_reported() && history.fruitless_attempts() + 1 >= options.no_progress,
+          history.has_reported_step() && history.fruitless_attempts() + 1 >= options.no_progress,
           {}};
 }
 

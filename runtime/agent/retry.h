@@ -59,7 +59,7 @@ class RetryHistory {
   /// attempt before them.
   [[nodiscard]] int fruitless_attempts() const { return fruitless_; }
   /// Returns true if an attempt has reported a step.
-  [[nodiscard]] bool has_reported() const { return best_step_.has_value(); }
+  [[nodiscard]] bool has_reported_step() const { return best_step_.has_value(); }
   [[nodiscard]] bool was_preempted() const { return was_preempted_; }
   [[nodiscard]] const std::set<std::string>& bad_nodes() const { return bad_nodes_; }
 

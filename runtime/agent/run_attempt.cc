@@ -41,7 +41,7 @@ constexpr std::size_t kGatherFrom = 1000;
 constexpr std::size_t kFewReady = 32;
 constexpr milliseconds kGatherTime{2};
 /// If this process has handled neither a message nor a tick for longer, it was stopped.
-constexpr milliseconds kAsleep{2000};
+constexpr milliseconds kAsleepAfter{2000};
 /// Slurm may send USR1 earlier than requested, by up to this time, because Slurm checks time limits
 /// only twice a minute, and rounds times.
 constexpr std::chrono::seconds kSignalEarlyBy{90};
@@ -50,7 +50,7 @@ constexpr std::chrono::seconds kRequeueReserve{15};
 constexpr milliseconds kLastRanksJsonLimit{1000};  ///< time to write the last ranks.json
 constexpr std::chrono::seconds kStepEndLimit{90};  ///< longest wait for srun after a success
 /// Pause before lead asks the controller again if it has not answered about failed nodes.
-constexpr milliseconds kAskAgain{2000};
+constexpr milliseconds kAskAgainAfter{2000};
 constexpr std::size_t kOwnFiles = 64;  ///< open files of lead besides the connections of ranks
 constexpr std::size_t kLocalLogQueueBytes = 4U << 20U;
 /// Time to read the rest of metrics.jsonl and to write the rest of the event file at the end of an
@@ -85,11 +85,12 @@ bool tries_collective(const LeadOptions& options) {
 
 }  // namespace
 
-Result<> AttemptRunner::open_gate() {
+Result<> AttemptRunner::start_listening() {
   auto listener = listen_on_free_port(options_.local_ranks.has_value());
   if (!listener) return tl::unexpected<Error>(std::move(listener.error()));
-  own_gate_ = std::make_unique<Gate>(loop_, *this, std::move(*listener), Secrets{});
-  gate_ = own_gate_.get();
+  own_connections_ =
+      std::make_unique<RankConnections>(loop_, *this, std::move(*listener), Secrets{});
+  connections_ = own_connections_.get();
   addresses_ = lead_addresses(options_.local_ranks.has_value());
   return {};
 }
@@ -104,7 +105,7 @@ AttemptOptions AttemptRunner::attempt_options() const {
           true,
           options_.retry.is_enabled() && options_.retry.on.contains(Cause::kTimeout),
           marks_stderr(),
-          !broadcasts_.empty(),
+          !files_to_broadcast_.empty(),
           component_.has_value(),
           is_service(),
           options_.rehearsal};
@@ -117,12 +118,12 @@ std::filesystem::path AttemptRunner::log_folder() const {
 
 void AttemptRunner::begin() {
   if (component_) {
-    gate_ = &component_->gate;
+    connections_ = &component_->connections;
     addresses_ = component_->addresses;
   }
   secret_ = random_key();
-  gate_->set_secret(component_name(), secret_);
-  broadcasts_ = files_to_broadcast();
+  connections_->set_secret(component_name(), secret_);
+  files_to_broadcast_ = files_to_broadcast();
   attempt_ = std::make_unique<Attempt>(attempt_options(), *this, Clock::now());
   const auto env = step_env();
   record(events::Started{
@@ -142,7 +143,7 @@ void AttemptRunner::begin() {
 }
 
 Result<AttemptEnd> AttemptRunner::run() {
-  DLRUN_TRY(open_gate());
+  DLRUN_TRY(start_listening());
   begin();
   const auto signals = loop_.watch(signal_fd_, EPOLLIN, [this](std::uint32_t) { take_signals(); });
   if (!options_.local_ranks)
@@ -185,7 +186,7 @@ Env AttemptRunner::step_env() const {
                       {});
   if (component_) set_component_env(env, component_->options, component_->held_port);
   std::vector<std::string> lead;
-  for (const auto& ip : addresses_) lead.push_back(Endpoint{ip, gate_->port()}.text());
+  for (const auto& ip : addresses_) lead.push_back(Endpoint{ip, connections_->port()}.text());
   env.set("DLRUN_JOB", identity_.job);
   env.set("DLRUN_RUN", run_.directory.string());
   env.set("DLRUN_ATTEMPT", std::to_string(run_.attempt));
@@ -294,7 +295,7 @@ void AttemptRunner::ask_for_time_left() {
     job_query_.ask([controller = *controller_] { return controller.job(); });
 }
 
-void AttemptRunner::on_limit_known(const Result<JobFacts>& facts) {
+void AttemptRunner::on_time_left(const Result<JobFacts>& facts) {
   const std::int64_t before = options_.retry.signal_before_s;
   const auto left = facts && facts->seconds_to_limit ? *facts->seconds_to_limit : before;
   log_info("looked at the time limit after a signal", {{"seconds_left", left}, {"before", before}});
@@ -311,21 +312,21 @@ void AttemptRunner::on_limit_known(const Result<JobFacts>& facts) {
                              Clock::now());
 }
 
-std::vector<Broadcast> AttemptRunner::files_to_broadcast() const {
+std::vector<FileBroadcast> AttemptRunner::files_to_broadcast() const {
   const auto nodes = parse_int(env_.get_or("SLURM_JOB_NUM_NODES", "")).value_or(1);
   if (options_.local_ranks || run_.attempt > 0 || options_.stage.empty()) return {};
   return planned_file_broadcasts(options_.stage, env_, nodes);
 }
 
 void AttemptRunner::begin_file_broadcast() {
-  for (const auto& file : broadcasts_)
+  for (const auto& file : files_to_broadcast_)
     say(fmt::format("staging: sbcast sends {} to all nodes", printable(file.from)));
-  file_broadcast_.ask([files = broadcasts_, items = options_.stage.size(), env = env_] {
+  file_broadcast_.ask([files = files_to_broadcast_, items = options_.stage.size(), env = env_] {
     return broadcast_files(files, items, env);
   });
 }
 
-void AttemptRunner::on_file_broadcast_end(const BroadcastResult& result) {
+void AttemptRunner::on_file_broadcast_end(const FileBroadcastResult& result) {
   for (const auto& problem : result.problems) {
     say(problem);
     record(events::Warning{.message = problem});
@@ -338,7 +339,7 @@ void AttemptRunner::confirm_node_failure(Clock::time_point now) {
     if (!*lost) {  // the controller did not answer: ask again later
       reported_nodes_ =
           std::exchange(asked_nodes_, {}) + (reported_nodes_.empty() ? "" : "," + reported_nodes_);
-      next_question_ = now + kAskAgain;
+      next_question_ = now + kAskAgainAfter;
     } else if ((*lost)->empty()) {
       const auto message = fmt::format(
           "srun says that {} failed, but Slurm's controller says that the job still has it; the "
@@ -358,8 +359,8 @@ void AttemptRunner::confirm_node_failure(Clock::time_point now) {
       [controller = *controller_, nodes = asked_nodes_] { return controller.lost_nodes(nodes); });
 }
 
-void AttemptRunner::note_sleep(Clock::time_point now) {
-  if (now - last_awake_ > kAsleep) {
+void AttemptRunner::note_lead_stop(Clock::time_point now) {
+  if (now - last_awake_ > kAsleepAfter) {
     attempt_->on_lead_stopped(now - last_awake_, now);
     idle_gpus_.on_lead_stopped(now - last_awake_);
   }
@@ -375,12 +376,12 @@ void AttemptRunner::tick_or_postpone() {
 }
 
 void AttemptRunner::tick(Clock::time_point now) {
-  note_sleep(now);
-  if (own_gate_) own_gate_->tick(now);
-  answer(store_.expire(now));
+  note_lead_stop(now);
+  if (own_connections_) own_connections_->tick(now);
+  send_replies(store_.expire(now));
   if (step_) step_->tick();
   confirm_node_failure(now);
-  if (const auto facts = job_query_.take()) on_limit_known(*facts);
+  if (const auto facts = job_query_.take()) on_time_left(*facts);
   if (const auto sent = file_broadcast_.take()) on_file_broadcast_end(*sent);
   if (now >= next_beat_) {
     next_beat_ = now + kBeatEvery;
@@ -390,8 +391,8 @@ void AttemptRunner::tick(Clock::time_point now) {
   if (later_attempt_watch_ && later_attempt_watch_->is_superseded()) end_superseded(now);
   write_samples(now, false);
   if (tensorboard_) tensorboard_->tick();
-  if (attempt_->end().has_run && !have_programs_started_) {
-    have_programs_started_ = true;
+  if (attempt_->end().has_run && !programs_have_started_) {
+    programs_have_started_ = true;
     idle_gpus_.on_start(now);
   }
   if (const auto idle = idle_gpus_.take_message(now))
@@ -427,7 +428,7 @@ void AttemptRunner::write_samples(Clock::time_point now, bool is_last) {
     ranks_file_.put(samples_.take_ranks_json(run_.attempt,
                                              utc_timestamp(std::chrono::system_clock::now()), now));
   }
-  if (samples_.is_record_due(now)) {
+  if (samples_.is_event_due(now)) {
     if (const auto samples = samples_.take_event(now)) record(*samples);
   }
   if (is_last) std::ignore = ranks_file_.drain(kLastRanksJsonLimit);
@@ -449,7 +450,7 @@ milliseconds AttemptRunner::next_wait() const {
       wait = std::clamp(std::chrono::ceil<milliseconds>(*when - now), milliseconds(0), wait);
   };
   wake_at(attempt_->next_deadline());
-  if (own_gate_) wake_at(own_gate_->next_deadline());
+  if (own_connections_) wake_at(own_connections_->next_deadline());
   wake_at(store_.next_deadline());
   return wait;
 }

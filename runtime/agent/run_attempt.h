@@ -1,6 +1,6 @@
 #pragma once
-// Runs one attempt: connects the event loop, the gate, the step and the signals with Attempt, which
-// makes the decisions.
+// Runs one attempt: connects the event loop, the connections of the ranks, the step and the
+// signals with Attempt, which makes the decisions.
 
 #include <sys/types.h>
 

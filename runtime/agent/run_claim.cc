@@ -130,7 +130,7 @@ Result<RunHolder> read_run_holder(const fs::path& path) {
   return holder;
 }
 
-/// The file with the claim of the job that takes the run over from the job with this number.
+/// Returns the path of the claim of the job that takes the run over from the job with this number.
 fs::path takeover_path(const fs::path& directory, int number) {
   return directory / fmt::format("claim.after-{}", number);
 }

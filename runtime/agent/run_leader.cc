@@ -48,9 +48,10 @@ constexpr milliseconds kLastOutputLimit{5000};
 constexpr milliseconds kSurroundingsLimit{3000};
 /// Time for Slurm to report that a silent node is down (SlurmdTimeout: five minutes).
 constexpr seconds kVerdictLimit{330};
-constexpr seconds kAskSlurmAgain{2};
-constexpr milliseconds kSrunHelperEnd{1000};  ///< time for srun's helper to end after SIGKILL
-constexpr seconds kDiskFullLimit{60};         ///< time for a full disk to have room again
+constexpr seconds kAskSlurmEvery{2};
+/// Time for srun's helper to end after SIGKILL.
+constexpr milliseconds kSrunHelperEndsWithin{1000};
+constexpr seconds kDiskFullLimit{60};  ///< time for a full disk to have room again
 constexpr milliseconds kDiskTriedEvery{500};
 /// Time to wait for Slurm's signal after Slurm refused lead's requeue. Slurm refuses the requeue if
 /// it is already requeueing the job.
@@ -119,7 +120,7 @@ void record_end(EventLog& events, const std::filesystem::path& run, const Attemp
                                                           : EndState::kFailed,
                               .code = end.code,
                               .message = end.message,
-                              .requeued = end.is_requeued_after_end});
+                              .is_requeued_after_end = end.is_requeued_after_end});
   remove_secrets(run);
 }
 
@@ -258,7 +259,7 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
     }
     return {};
   }
-  if (existing_allocation_prevents_restart(plan, end) || !plan_more_memory(plan, end)) return {};
+  if (refuse_new_allocation(plan, end) || !plan_more_memory(plan, end)) return {};
   // Slurm itself carries out a user's requeue, and may have begun already.
   if (plan.cause == Cause::kRequeue) return {.next = Next::kSlurm, .cause = plan.cause};
   for (const auto& node : plan.bad_nodes) history_.add_bad_node(node);
@@ -270,12 +271,12 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
   if (has_later_attempt())
     return plan;  // Slurm has started the run elsewhere, and its lead owns the record
   plan.next = slurm_requeues ? Next::kSlurm
-              : plan.memory
-                  ? Next::kRequeue
-                  : where_to(is_hang_of_nodes ? Cause::kNodeFailure : plan.cause, plan.bad_nodes);
+              : plan.memory  ? Next::kRequeue
+                             : choose_next(is_hang_of_nodes ? Cause::kNodeFailure : plan.cause,
+                                          plan.bad_nodes);
   if (plan.next == Next::kEnd) {
-    end.message += fmt::format("; it does not start again: {}", why_no_place(plan.cause));
-    say(fmt::format("the run does not start again: {}", why_no_place(plan.cause)));
+    end.message += fmt::format("; it does not start again: {}", why_not_continued(plan.cause));
+    say(fmt::format("the run does not start again: {}", why_not_continued(plan.cause)));
     return plan;
   }
   history_.add_restart();
@@ -312,7 +313,7 @@ std::vector<std::string> RunLeader::ask_for_bad_nodes(AttemptEnd& end) {
     if (bad && !bad->empty()) return *bad;
     if (!bad && end.is_whole_node_silent) kill_srun_leftovers();
     if (Clock::now() >= until || has_later_attempt()) return {};
-    if (const auto signal = signal_within(outputs_.signal_fd, kAskSlurmAgain)) {
+    if (const auto signal = signal_within(outputs_.signal_fd, kAskSlurmEvery)) {
       end.is_cancelled = true;
       end.code = 128 + *signal;
       return {};
@@ -323,7 +324,7 @@ std::vector<std::string> RunLeader::ask_for_bad_nodes(AttemptEnd& end) {
 void RunLeader::kill_srun_leftovers() const {
   for (const pid_t pid : descendants_without(child_not_to_kill_)) {
     ::kill(pid, SIGKILL);
-    std::ignore = ends_within(pid, kSrunHelperEnd);
+    std::ignore = reap_within(pid, kSrunHelperEndsWithin);
   }
 }
 
@@ -353,7 +354,7 @@ void RunLeader::announce_restart(const Plan& plan, const RetryDecision& decision
                       : ""));
 }
 
-bool RunLeader::existing_allocation_prevents_restart(const Plan& plan, AttemptEnd& end) const {
+bool RunLeader::refuse_new_allocation(const Plan& plan, AttemptEnd& end) const {
   if (!options_.uses_existing_allocation) return false;
   const bool needs_requeue = plan.cause == Cause::kTimeout || plan.cause == Cause::kPreemption ||
                              plan.cause == Cause::kRequeue ||
@@ -368,7 +369,7 @@ bool RunLeader::existing_allocation_prevents_restart(const Plan& plan, AttemptEn
   return true;
 }
 
-RunLeader::Next RunLeader::where_to(Cause cause, const std::vector<std::string>& bad_nodes) {
+RunLeader::Next RunLeader::choose_next(Cause cause, const std::vector<std::string>& bad_nodes) {
   if (options_.local_ranks) return Next::kStep;
   if (cause == Cause::kTimeout || cause == Cause::kPreemption) {
     if (!run_.number_in_chain) return Next::kRequeue;
@@ -400,7 +401,7 @@ std::optional<std::string> RunLeader::next_in_chain() const {
       later_jobs(run_.directory, *run_.number_in_chain, options_.retry.chain), env_);
 }
 
-std::string_view RunLeader::why_no_place(Cause cause) const {
+std::string_view RunLeader::why_not_continued(Cause cause) const {
   const bool needs_later_job = cause == Cause::kTimeout || cause == Cause::kPreemption;
   return run_.number_in_chain && needs_later_job
              ? "no further job of its chain is queued (retry.chain)"
@@ -448,8 +449,8 @@ void RunLeader::remember_bad_nodes(const AttemptEnd& end,
     if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
   }
   if (nodes.empty()) return;
-  say(remember(options_.known_bad, identity_, run_.directory.filename().string(), nodes,
-               end.message));
+  say(remember_as_bad(options_.known_bad, identity_, run_.directory.filename().string(), nodes,
+                      end.message));
 }
 
 bool RunLeader::plan_more_memory(Plan& plan, AttemptEnd& end) const {
@@ -509,7 +510,7 @@ int RunLeader::leave(int code) {
   outputs_.end_notices();
   // With a notifier, the spared child is the notifier's helper, for which end_notices() has waited.
   if (child_not_to_kill_ > 0 && outputs_.notifier == nullptr)
-    std::ignore = ends_within(child_not_to_kill_, kSurroundingsLimit);
+    std::ignore = reap_within(child_not_to_kill_, kSurroundingsLimit);
   return outputs_.close(code);
 }
 

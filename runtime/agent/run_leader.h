@@ -92,7 +92,8 @@ class RunLeader {
   [[nodiscard]] Plan plan_after(AttemptEnd& end);
   /// Asks Slurm for the cause of the end if the signals did not show it.
   [[nodiscard]] Cause cause_according_to_slurm(AttemptEnd& end) const;
-  /// Returns the nodes that Slurm considers bad. Waits for Slurm's verdict if a node is silent.
+  /// Returns the nodes that Slurm considers bad. Waits for Slurm's verdict if a node is silent. If
+  /// a signal ends this wait, returns no nodes and marks `end` as cancelled.
   [[nodiscard]] std::vector<std::string> ask_for_bad_nodes(AttemptEnd& end);
   /// Call it while the controller cannot be reached. Kills the processes that srun has left behind:
   /// srun's helper process would cancel the step as soon as it reaches the controller again. By
@@ -104,14 +105,14 @@ class RunLeader {
   void announce_restart(const Plan& plan, const RetryDecision& decision);
   /// Returns true, and adds the reason to end.message, if the present allocation belongs to another
   /// script or shell, and the run could continue only in a new one.
-  [[nodiscard]] bool existing_allocation_prevents_restart(const Plan& plan, AttemptEnd& end) const;
+  [[nodiscard]] bool refuse_new_allocation(const Plan& plan, AttemptEnd& end) const;
   /// Returns how the run continues after this cause; kEnd if it cannot continue. Changes the
   /// command if the next attempt runs on fewer nodes of the allocation (RetryOptions::min_nodes).
-  [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
+  [[nodiscard]] Next choose_next(Cause cause, const std::vector<std::string>& bad_nodes);
   /// Returns the next job of the run's chain (retry.chain); nullopt if no later one may still run.
   [[nodiscard]] std::optional<std::string> next_in_chain() const;
-  /// Returns why where_to() has found no place for another attempt.
-  [[nodiscard]] std::string_view why_no_place(Cause cause) const;
+  /// Returns why choose_next() has returned kEnd.
+  [[nodiscard]] std::string_view why_not_continued(Cause cause) const;
   /// Cancels the later jobs of the run's chain, now that the run is over. A job that cannot be
   /// cancelled, or for which another job waits, ends at once when it starts.
   void cancel_later_jobs() const;

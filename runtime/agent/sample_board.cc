@@ -13,14 +13,14 @@ using Clock = SampleBoard::Clock;
 using std::chrono::seconds;
 
 constexpr seconds kLeastPause{4};
-constexpr seconds kLongestSnapshotPause{20};
-constexpr seconds kLongestRecordPause{60};
+constexpr seconds kLongestRanksJsonPause{20};
+constexpr seconds kLongestEventPause{60};
 /// The interval of ranks.json in seconds is the number of ranks divided by this number, within the
 /// limits above. With 10,000 ranks lead writes about 600 KiB every 20 s.
-constexpr std::size_t kSnapshotPauseDivisor = 500;
+constexpr std::size_t kRanksJsonPauseDivisor = 500;
 /// The interval of `samples` events is the attempt's duration so far divided by this number, within
 /// the limits above.
-constexpr int kRecordPauseDivisor = 100;
+constexpr int kEventPauseDivisor = 100;
 constexpr std::size_t kSlowNamed = 5;  ///< number of slow ranks that an event names
 /// A rank is slow if its own work on a step takes 1.3 times the median, and 1 ms more than the
 /// median. Other ranks then wait for it.
@@ -148,14 +148,14 @@ std::optional<double> SampleBoard::power_of_gpus() const {
 }
 
 bool SampleBoard::is_ranks_json_due(Clock::time_point now) const {
-  const seconds by_size(static_cast<std::int64_t>(ranks_.size() / kSnapshotPauseDivisor));
+  const seconds by_size(static_cast<std::int64_t>(ranks_.size() / kRanksJsonPauseDivisor));
   return ranks_json_has_news_ &&
-         now >= written_at_ + std::clamp(by_size, kLeastPause, kLongestSnapshotPause);
+         now >= written_at_ + std::clamp(by_size, kLeastPause, kLongestRanksJsonPause);
 }
 
-bool SampleBoard::is_record_due(Clock::time_point now) const {
-  const auto pause = std::clamp<Clock::duration>((now - began_at_) / kRecordPauseDivisor,
-                                                 kLeastPause, kLongestRecordPause);
+bool SampleBoard::is_event_due(Clock::time_point now) const {
+  const auto pause = std::clamp<Clock::duration>((now - began_at_) / kEventPauseDivisor,
+                                                 kLeastPause, kLongestEventPause);
   return event_has_news_ && now >= recorded_at_ + pause;
 }
 

@@ -39,7 +39,7 @@ class SampleBoard {
   [[nodiscard]] bool is_ranks_json_due(Clock::time_point now) const;
   /// Returns true when a `samples` event is to be recorded: every 4 to 60 s. The interval grows
   /// with the attempt's duration, so that the record of a month stays small.
-  [[nodiscard]] bool is_record_due(Clock::time_point now) const;
+  [[nodiscard]] bool is_event_due(Clock::time_point now) const;
 
   /// Returns the content of ranks.json, and begins the interval until the next one. Leaves out
   /// ranks that have not reported any value yet.

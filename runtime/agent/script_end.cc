@@ -14,7 +14,7 @@ namespace {
 
 /// Returns true if the job still runs. The script then ended by itself, or by a signal that only
 /// the script got.
-bool goes_on(const JobFacts& facts) {
+bool still_runs(const JobFacts& facts) {
   constexpr std::array<std::string_view, 5> kAlive{"RUNNING", "SIGNALING", "SUSPENDED", "STOPPED",
                                                    "RESIZING"};
   return std::find(kAlive.begin(), kAlive.end(), facts.state) != kAlive.end();
@@ -105,7 +105,7 @@ std::optional<ScriptEnd> end_by_slurm(const ScriptAtExit& script) {
   const auto reason = last_reason(script.log);
   const bool is_requeued = script.facts && script.facts->restarts > script.restarts;
   const bool slurm_ends_job =
-      script.facts ? is_requeued || !goes_on(*script.facts) : !reason.empty();
+      script.facts ? is_requeued || !still_runs(*script.facts) : !reason.empty();
   if (!slurm_ends_job) return std::nullopt;
 
   ScriptEnd result;

@@ -15,7 +15,7 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::size_t kLargestFile = 8U << 20U;
+constexpr std::size_t kLargestFileBytes = 8U << 20U;
 
 /// Reads the file; nullopt if it does not exist.
 [[nodiscard]] Result<std::optional<std::string>> read_private(const std::filesystem::path& path) {
@@ -31,8 +31,8 @@ constexpr std::size_t kLargestFile = 8U << 20U;
   if ((info.st_mode & 077U) != 0)
     return fail(Errc::kInvalid, "{}: is open to others (mode {:o}); it must be 0600", path.string(),
                 info.st_mode & 0777U);
-  if (info.st_size > static_cast<off_t>(kLargestFile))
-    return fail(Errc::kInvalid, "{}: larger than {} bytes", path.string(), kLargestFile);
+  if (info.st_size > static_cast<off_t>(kLargestFileBytes))
+    return fail(Errc::kInvalid, "{}: larger than {} bytes", path.string(), kLargestFileBytes);
   std::string text(static_cast<std::size_t>(info.st_size), '\0');
   std::size_t size = 0;
   while (size < text.size()) {

@@ -311,8 +311,9 @@ Result<> take_broadcast(const std::string& broadcast, const TreeEntry& source,
 
 /// Lists the new copy. Fails with kRefused if the source no longer has this digest, and with kIo if
 /// the copy is not complete.
-Result<FileTree> list_copy(const StageItem& item, const fs::path& from, const FileTree& source,
-                           const std::string& digest, const fs::path& part) {
+Result<FileTree> list_and_check_copy(const StageItem& item, const fs::path& from,
+                                     const FileTree& source, const std::string& digest,
+                                     const fs::path& part) {
   const auto again = list_tree(from);
   if (!again || digest_of(*again) != digest)
     return fail(Errc::kRefused, "the source changed while it was copied; start the run again");
@@ -348,7 +349,7 @@ Result<> stage_anew(const StageItem& item, const fs::path& from, const FileTree&
       : is_broadcast ? take_broadcast(item.broadcast_copy, source.entries.front(), place.part)
                      : copy_tree(from, source, place.part);
   const auto copy =
-      made.and_then([&] { return list_copy(item, from, source, digest, place.part); });
+      made.and_then([&] { return list_and_check_copy(item, from, source, digest, place.part); });
   if (!copy) {
     std::ignore = remove_tree(place.part);
     return tl::unexpected<Error>(copy.error());

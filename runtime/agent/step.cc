@@ -21,17 +21,18 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::size_t kKeptSrunLines = 12;    ///< of srun itself, for the message about its end
-constexpr std::size_t kKeptLineBytes = 1024;  ///< of one of these lines
+/// Number of srun's own last lines that are kept for the message about its end.
+constexpr std::size_t kKeptSrunLines = 12;
+constexpr std::size_t kKeptLineBytes = 1024;  ///< kept from the beginning of each such line
 /// Time for a process to end after SIGKILL. The kernel may delay its end.
 constexpr std::chrono::milliseconds kKillLimit{2000};
 
-struct Ended {
+struct ProcessEnd {
   int code = 0;  ///< exit code; 128 + signal if a signal ended the process
   int signal = 0;
 };
 
-Ended ended_of(int status) {
+ProcessEnd process_end_of(int status) {
   if (WIFSIGNALED(status)) return {128 + WTERMSIG(status), WTERMSIG(status)};
   return {WEXITSTATUS(status), 0};
 }
@@ -59,7 +60,7 @@ class SrunStep final : public Step {
   ~SrunStep() override {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);
-    std::ignore = ends_within(pid_, kKillLimit);
+    std::ignore = reap_within(pid_, kKillLimit);
   }
 
   void reap() override {
@@ -70,7 +71,7 @@ class SrunStep final : public Step {
     context_.err.push(reader_.take_rest());
     std::string words;
     for (const auto& line : last_srun_lines_) words += (words.empty() ? "" : "; ") + line;
-    const auto ended = ended_of(status);
+    const auto ended = process_end_of(status);
     if (ended.signal != 0 && !is_stop_called_) context_.handler.on_srun_killed(ended.signal);
     context_.handler.on_step_end(ended.code, words);
   }
@@ -169,7 +170,7 @@ class LocalStep final : public Step {
     const auto until = std::chrono::steady_clock::now() + kKillLimit;
     for (const auto& [pid, rank] : ranks_) {
       const auto left = until - std::chrono::steady_clock::now();
-      std::ignore = ends_within(pid, std::chrono::duration_cast<std::chrono::milliseconds>(left));
+      std::ignore = reap_within(pid, std::chrono::duration_cast<std::chrono::milliseconds>(left));
     }
   }
 
@@ -179,7 +180,7 @@ class LocalStep final : public Step {
       const auto found = ranks_.find(pid);
       if (found == ranks_.end()) continue;  // an adopted orphan
       log_program_end(pid, status);
-      const auto ended = ended_of(status);
+      const auto ended = process_end_of(status);
       if (ended.code != 0 && code_ == 0) code_ = ended.code;
       const int rank = found->second;
       ranks_.erase(found);

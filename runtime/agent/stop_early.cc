@@ -26,8 +26,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
-constexpr const char* kFile = "reports.jsonl";
-constexpr std::size_t kFileLimit = 1U << 20U;
+constexpr const char* kReportsFile = "reports.jsonl";
+constexpr std::size_t kReportsFileLimitBytes = 1U << 20U;
 constexpr milliseconds kCompareEvery{3000};
 /// Added to kCompareEvery for each other point. It limits the load of a large sweep on the file
 /// system.
@@ -72,7 +72,8 @@ constexpr milliseconds kLastWriteLimit{1000};
     const std::vector<std::filesystem::path>& points) {
   std::vector<Trajectory> found;
   for (const auto& point : points) {
-    const auto file = read_file_and_owner(point / kFile, kFileLimit, Links::kRefuse);
+    const auto file =
+        read_file_and_owner(point / kReportsFile, kReportsFileLimitBytes, Links::kRefuse);
     if (file && file->owner == ::geteuid()) found.push_back(read_trajectory(file->text));
   }
   return found;
@@ -168,7 +169,7 @@ struct StopEarly::Shared {
   bool is_over = false;                // guarded by mutex; true once the last reports are written
 
   void write(const std::string& lines) const {
-    const UniqueFd fd(::open((run / kFile).c_str(),
+    const UniqueFd fd(::open((run / kReportsFile).c_str(),
                              O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (fd.is_open()) std::ignore = write_all(fd.get(), lines);
   }

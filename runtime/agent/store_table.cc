@@ -76,7 +76,7 @@ std::optional<StoreTable::Clock::time_point> StoreTable::next_deadline() const {
   return by_deadline_.begin()->first;
 }
 
-void StoreTable::drop(int rank) {
+void StoreTable::drop_requests_of(int rank) {
   const auto found = by_rank_.find(rank);
   if (found == by_rank_.end()) return;
   const auto dropped = found->second;  // a copy, because forget() removes the waiters

@@ -44,7 +44,7 @@ class StoreTable {
 
   /// Returns the answer at once if the key exists, if it is empty or too long (kInvalid), if wait
   /// is zero (kNotFound), or if too many requests wait (kRefused). Otherwise put() or expire()
-  /// returns it later, unless drop() removes the request.
+  /// returns it later, unless drop_requests_of() removes the request.
   [[nodiscard]] std::vector<Answer> get(int rank, std::uint64_t id, std::string_view key,
                                         std::chrono::milliseconds wait, Clock::time_point now);
 
@@ -55,7 +55,7 @@ class StoreTable {
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
 
   /// Removes the waiting requests of a rank that is gone.
-  void drop(int rank);
+  void drop_requests_of(int rank);
 
  private:
   struct Waiter {

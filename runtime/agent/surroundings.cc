@@ -71,7 +71,7 @@ std::optional<std::string> slurm_version() {
   return std::string(trim(line.data()));
 }
 
-void record(const fs::path& run, int attempt, const Env& env) {
+void write_surroundings(const fs::path& run, int attempt, const Env& env) {
   const auto text_or_null = [&env](const char* name) {
     const auto value = env.get(name);
     return value && !value->empty() ? Json(std::string(*value)) : Json(nullptr);
@@ -113,7 +113,7 @@ pid_t start_recording_surroundings(const fs::path& run, int attempt, const Env& 
   // Close the inherited outputs, so that readers of lead's output do not wait for this process.
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null.get(), fd);
-  record(run, attempt, env);
+  write_surroundings(run, attempt, env);
   ::_exit(0);
 }
 

@@ -79,20 +79,20 @@ void TensorboardLog::on_report(const Json& report, std::chrono::system_clock::ti
   if (metrics_) return;
   auto scalars = scalars_of(report);
   if (scalars.empty()) return;
-  if (!pace_.takes(ProgressRecorder::is_result(report), now)) return;
+  if (!pace_.admit(ProgressRecorder::is_result(report), now)) return;
   // A final report may have no step of its own. Its values then belong to the last reported step.
   if (const auto position = position_of(report)) begin_step(*position, seconds_of(wall));
-  if (file_->is_half_empty()) push(std::move(scalars), seconds_of(wall));
+  if (file_->is_less_than_half_full()) push(std::move(scalars), seconds_of(wall));
 }
 
 void TensorboardLog::on_statistics(const events::RankStatistics& statistics,
                                    std::chrono::system_clock::time_point wall) {
   // Before the first report the step is unknown, and TensorBoard would draw all values at step 0.
-  if (step_ && file_->is_half_empty()) push(scalars_of(statistics), seconds_of(wall));
+  if (step_ && file_->is_less_than_half_full()) push(scalars_of(statistics), seconds_of(wall));
 }
 
 void TensorboardLog::tick() {
-  while (metrics_ && file_->is_half_empty()) {
+  while (metrics_ && file_->is_less_than_half_full()) {
     auto lines = metrics_->take(kLinesAtOnce);
     if (lines.empty()) return;
     for (MetricsLine& line : lines) {
@@ -110,7 +110,7 @@ bool TensorboardLog::drain(std::chrono::milliseconds limit) {
   };
   if (metrics_) metrics_->finish();
   while (metrics_ && metrics_->wait(until)) {
-    if (!file_->is_half_empty()) std::ignore = file_->drain(time_left());
+    if (!file_->is_less_than_half_full()) std::ignore = file_->drain(time_left());
     tick();
   }
   const bool has_all = !metrics_ || metrics_->is_complete();

@@ -116,7 +116,7 @@ TextMarks marks_of(const Key& secret) {
 }
 
 std::string TextMarker::mark(std::string_view text) const {
-  const auto limit = kLineBytes - marks_.head.size() - marks_.tail.size() - 1;
+  const auto limit = kMarkedLineLimitBytes - marks_.head.size() - marks_.tail.size() - 1;
   std::string out;
   while (!text.empty()) {
     auto piece = text.substr(0, limit);
@@ -142,7 +142,7 @@ std::string TextMarker::add(std::string_view bytes, Clock::time_point now) {
   if (end == std::string_view::npos) {
     if (open_.empty()) open_since_ = now;
     open_ += bytes;
-    return open_.size() >= kLineBytes ? take_rest() : std::string();
+    return open_.size() >= kMarkedLineLimitBytes ? take_rest() : std::string();
   }
   open_ += bytes.substr(0, end + 1);
   auto out = take_rest();

@@ -37,7 +37,7 @@ struct TextMarks {
 class TextMarker {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::size_t kLineBytes = 1000;  ///< longest marked line, with its newline
+  static constexpr std::size_t kMarkedLineLimitBytes = 1000;  ///< with the newline
   static constexpr std::chrono::milliseconds kOpenLimit{300};
 
   explicit TextMarker(TextMarks marks) : marks_(std::move(marks)) {}

@@ -21,7 +21,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-constexpr std::size_t kLineLimit = 1U << 20U;
+constexpr std::size_t kLineLimitBytes = 1U << 20U;
 
 std::string hex_of(std::string_view bytes) {
   return to_hex(std::span(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()));
@@ -68,7 +68,7 @@ Result<std::unique_ptr<AgentStore>> AgentStore::open(UniqueFd socket, millisecon
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_TYPE, &type, &length) != 0 || type != SOCK_STREAM) {
     return fail(Errc::kInvalid,
                 "store: descriptor {} is not a stream socket; it comes from `dlrun-agent rank "
-                "--trusted` and must be inherited",
+                "--bundled` and must be inherited",
                 socket.get());
   }
   if (::fcntl(socket.get(), F_SETFD, FD_CLOEXEC) != 0)
@@ -125,7 +125,7 @@ Result<std::string> AgentStore::receive_line(milliseconds limit) {
     const ssize_t got =
         ready < 0 ? -1 : ::recv(socket_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (got <= 0 || received_.size() > kLineLimit) {
+    if (got <= 0 || received_.size() > kLineLimitBytes) {
       const int error = errno;
       socket_.reset();
       if (got < 0)
@@ -135,16 +135,16 @@ Result<std::string> AgentStore::receive_line(milliseconds limit) {
         return fail(Errc::kUnavailable,
                     "store: the agent closed the connection; the attempt is ending");
       return fail(Errc::kInternal, "store: the agent answered with a line of more than {} bytes",
-                  kLineLimit);
+                  kLineLimitBytes);
     }
     received_.append(chunk.data(), static_cast<std::size_t>(got));
   }
 }
 
 Result<> AgentStore::put(std::string_view key, std::string_view value) {
-  if (value.size() > kStoreValueLimit) {
+  if (value.size() > kStoreValueLimitBytes) {
     return fail(Errc::kInvalid, "store: the value of '{}' has {} bytes, at most {} are allowed",
-                printable(key), value.size(), kStoreValueLimit);
+                printable(key), value.size(), kStoreValueLimitBytes);
   }
   const nlohmann::json request{{"op", "put"}, {"key", key}, {"value", hex_of(value)}};
   const std::lock_guard lock(mutex_);

@@ -1,5 +1,5 @@
 #pragma once
-// The client of the agent's store. Uses the socket that `dlrun-agent rank --trusted` passes to its
+// The client of the agent's store. Uses the socket that `dlrun-agent rank --bundled` passes to its
 // program (ENVIRONMENT.md, "The store").
 
 #include <chrono>

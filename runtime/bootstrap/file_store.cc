@@ -29,18 +29,19 @@ Result<std::unique_ptr<FileStore>> FileStore::open(std::filesystem::path folder)
 }
 
 Result<std::filesystem::path> FileStore::path_of(std::string_view key) const {
-  constexpr std::size_t kLongestKey = 120;  // the key in hex, twice as long, stays below NAME_MAX
-  if (key.empty() || key.size() > kLongestKey) {
+  // The key in hex, twice as long, stays below NAME_MAX.
+  constexpr std::size_t kLongestKeyBytes = 120;
+  if (key.empty() || key.size() > kLongestKeyBytes) {
     return fail(Errc::kInvalid, "store: the key '{}' has {} bytes; 1 to {} are allowed",
-                printable(key), key.size(), kLongestKey);
+                printable(key), key.size(), kLongestKeyBytes);
   }
   return folder_ / to_hex(std::span(reinterpret_cast<const std::uint8_t*>(key.data()), key.size()));
 }
 
 Result<> FileStore::put(std::string_view key, std::string_view value) {
-  if (value.size() > kStoreValueLimit) {
+  if (value.size() > kStoreValueLimitBytes) {
     return fail(Errc::kInvalid, "store: the value of '{}' has {} bytes, at most {} are allowed",
-                printable(key), value.size(), kStoreValueLimit);
+                printable(key), value.size(), kStoreValueLimitBytes);
   }
   const auto path = path_of(key);
   if (!path) return tl::unexpected(path.error());
@@ -53,7 +54,7 @@ Result<> FileStore::put(std::string_view key, std::string_view value) {
   ::unlink(temporary.c_str());
   if (linked == 0) return {};
   if (error != EEXIST) return fail(Errc::kIo, "store: {}: {}", path->string(), errno_text(error));
-  DLRUN_TRY_ASSIGN(const auto old, read_file(*path, kStoreValueLimit));
+  DLRUN_TRY_ASSIGN(const auto old, read_file(*path, kStoreValueLimitBytes));
   if (old != value)
     return fail(Errc::kRefused, "store: '{}' holds another value already", printable(key));
   return {};
@@ -63,7 +64,7 @@ Result<std::string> FileStore::get(std::string_view key, milliseconds wait) {
   DLRUN_TRY_ASSIGN(const auto path, path_of(key));
   const auto deadline = steady_clock::now() + wait;
   for (milliseconds pause{1};; pause = std::min(pause * 2, milliseconds{50})) {
-    auto value = read_file(path, kStoreValueLimit);
+    auto value = read_file(path, kStoreValueLimitBytes);
     if (value || value.error().code != Errc::kNotFound) return value;
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
     if (left <= milliseconds::zero()) {

@@ -5,9 +5,9 @@
 namespace dlrun {
 
 Result<> MemoryStore::put(std::string_view key, std::string_view value) {
-  if (value.size() > kStoreValueLimit) {
+  if (value.size() > kStoreValueLimitBytes) {
     return fail(Errc::kInvalid, "store: the value of '{}' has {} bytes, at most {} are allowed",
-                printable(key), value.size(), kStoreValueLimit);
+                printable(key), value.size(), kStoreValueLimitBytes);
   }
   {
     const std::lock_guard lock(mutex_);

@@ -55,14 +55,14 @@ class Question {
 
   /// Sends the question and waits for its answer. Returns nullopt after the deadline.
   static std::optional<pmix_status_t> ask(const std::shared_ptr<Question>& question) {
-    auto share = std::make_unique<std::shared_ptr<Question>>(question);
+    auto reference = std::make_unique<std::shared_ptr<Question>>(question);
     Question& self = *question;
     const pmix_status_t asked = PMIx_Get_nb(&self.owner_, self.key_.c_str(), &self.timeout_, 1,
-                                            &Question::arrive, share.get());
+                                            &Question::on_answer, reference.get());
     if (asked != PMIX_SUCCESS) return asked;
-    (void)share.release();  // arrive() owns it now
+    (void)reference.release();  // on_answer() owns it now
     std::unique_lock lock(self.mutex_);
-    self.arrived_.wait_until(lock, self.deadline_, [&] { return self.status_.has_value(); });
+    self.answered_.wait_until(lock, self.deadline_, [&] { return self.status_.has_value(); });
     return self.status_;
   }
 
@@ -71,10 +71,10 @@ class Question {
 
  private:
   /// Receives the answer. PMIx calls this function on its own thread, and owns `value`.
-  static void arrive(pmix_status_t status, pmix_value_t* value, void* data) {
-    const std::unique_ptr<std::shared_ptr<Question>> share(
+  static void on_answer(pmix_status_t status, pmix_value_t* value, void* data) {
+    const std::unique_ptr<std::shared_ptr<Question>> reference(
         static_cast<std::shared_ptr<Question>*>(data));
-    Question& self = **share;
+    Question& self = **reference;
     {
       const std::lock_guard lock(self.mutex_);
       if (status == PMIX_SUCCESS && (value == nullptr || value->type != PMIX_BYTE_OBJECT))
@@ -83,7 +83,7 @@ class Question {
         self.value_.assign(value->data.bo.bytes, value->data.bo.size);
       self.status_ = status;
     }
-    self.arrived_.notify_one();
+    self.answered_.notify_one();
   }
 
   pmix_proc_t owner_;
@@ -91,7 +91,7 @@ class Question {
   steady_clock::time_point deadline_;
   pmix_info_t timeout_{};
   std::mutex mutex_;
-  std::condition_variable arrived_;
+  std::condition_variable answered_;
   std::optional<pmix_status_t> status_;  ///< guarded by mutex_
   std::string value_;                    ///< guarded by mutex_
 };

@@ -16,7 +16,7 @@ namespace dlrun {
 namespace {
 
 // The key in hex, twice as long, and its prefix stay below PMIX_MAX_KEYLEN.
-constexpr std::size_t kKeyLimit = 240;
+constexpr std::size_t kKeyLimitBytes = 240;
 
 /// Encodes any key as a C string that differs from PMIx's own keys.
 std::string pmix_key(std::string_view key) {
@@ -81,9 +81,9 @@ Result<std::unique_ptr<PmixStore>> PmixStore::open(const World& world) {
 }
 
 Result<int> PmixStore::owner_of(std::string_view key) const {
-  if (key.empty() || key.size() > kKeyLimit) {
+  if (key.empty() || key.size() > kKeyLimitBytes) {
     return fail(Errc::kInvalid, "store: the key '{}' has {} bytes; 1 to {} are allowed",
-                printable(key), key.size(), kKeyLimit);
+                printable(key), key.size(), kKeyLimitBytes);
   }
   const auto end = key.find_last_not_of("0123456789");
   const auto digits = key.substr(end == std::string_view::npos ? 0 : end + 1);

@@ -17,7 +17,7 @@
 
 namespace dlrun {
 
-inline constexpr std::size_t kStoreValueLimit = 500'000;  ///< largest size of a value, in bytes
+inline constexpr std::size_t kStoreValueLimitBytes = 500'000;  ///< largest size of a value
 
 class Store {
  public:

@@ -169,8 +169,9 @@ class Communicator {
   /// call.
   [[nodiscard]] virtual Result<Request> start_all_reduce(Buffer data, ReduceOp op) = 0;
 
-  /// Lets running requests advance. This call is cheap and never blocks. Only backends without a
-  /// thread or device of their own (mpi) need it: call it repeatedly during a long computation.
+  /// Lets running requests advance. This call is cheap and never blocks. Only mpi needs it,
+  /// because MPI works on requests only inside its calls: call it repeatedly during a long
+  /// computation.
   virtual void advance_requests() {}
 
   /// Copies the root's data to every rank.

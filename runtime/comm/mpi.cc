@@ -22,9 +22,8 @@ namespace dlrun {
 
 namespace {
 
-// Number of elements of a piece. MPI 3 counts elements with int, so longer buffers are sent in
-// pieces.
-constexpr std::size_t kPiece = std::size_t{1} << 30U;
+// MPI 3 counts elements with int, so longer buffers are sent in pieces of this size.
+constexpr std::size_t kPieceElements = std::size_t{1} << 30U;
 
 // A waiting rank polls a request without pauses for kPollFor, which is longer than an all-reduce of
 // a few megabytes, and then with pauses of kPollPause.
@@ -162,7 +161,7 @@ class MpiLifetime {
   void abandon() { is_abandoned_ = true; }
 
  private:
-  enum class Owner { kThis, kProgram };  ///< calls MPI_Init and MPI_Finalize
+  enum class Owner { kThis, kProgram };  ///< the caller of MPI_Init and MPI_Finalize
   explicit MpiLifetime(Owner owner) : owner_(owner) {}
 
   /// Restricts Open MPI to shared memory, plus TCP for ranks in separate containers. Otherwise
@@ -297,7 +296,7 @@ class MpiCommunicator final : public Communicator {
   static Result<> in_pieces(Buffer data, Function&& call) {
     auto* at = static_cast<std::byte*>(data.data);
     for (std::size_t done = 0; done < data.count;) {
-      const std::size_t count = std::min(kPiece, data.count - done);
+      const std::size_t count = std::min(kPieceElements, data.count - done);
       DLRUN_TRY(call(static_cast<void*>(at + done * size_of(data.type)), static_cast<int>(count)));
       done += count;
     }

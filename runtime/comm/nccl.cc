@@ -75,12 +75,12 @@ std::string name_in_library(std::string_view call) {
   return fmt::format("{}{}", kDeviceFunctionPrefix, call.substr(kPrefix.size()));
 }
 
-Result<> cuda(cudaError_t code, const char* call) {
+Result<> check_cuda(cudaError_t code, const char* call) {
   if (code == cudaSuccess) return {};
   return fail(Errc::kInternal, "{}: {}", name_in_library(call), cudaGetErrorString(code));
 }
 
-Result<> nccl(ncclResult_t code, ncclComm_t comm, const char* call) {
+Result<> check_nccl(ncclResult_t code, ncclComm_t comm, const char* call) {
   if (code == ncclSuccess || code == ncclInProgress) return {};
   const char* const detail = ncclGetLastError(comm);
   return fail(
@@ -94,8 +94,8 @@ Result<> nccl(ncclResult_t code, ncclComm_t comm, const char* call) {
 Result<> wait_for_call(ncclComm_t comm, steady_clock::time_point deadline, const char* call) {
   while (true) {
     ncclResult_t state = ncclSuccess;
-    DLRUN_TRY(nccl(ncclCommGetAsyncError(comm, &state), comm, "ncclCommGetAsyncError"));
-    if (state != ncclInProgress) return nccl(state, comm, call);
+    DLRUN_TRY(check_nccl(ncclCommGetAsyncError(comm, &state), comm, "ncclCommGetAsyncError"));
+    if (state != ncclInProgress) return check_nccl(state, comm, call);
     if (steady_clock::now() > deadline)
       return fail(Errc::kTimeout, "{} did not end in time; a rank is missing or cannot be reached",
                   call);
@@ -110,7 +110,8 @@ using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, EventDeleter>;
 
 Result<Event> make_event() {
   cudaEvent_t event = nullptr;
-  DLRUN_TRY(cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate"));
+  DLRUN_TRY(
+      check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate"));
   return Event(event);
 }
 
@@ -131,10 +132,11 @@ class WatchedNcclCollectives final : public WatchedCollectives {
 
   Result<> check_device() override {
     ncclResult_t state = ncclSuccess;
-    DLRUN_TRY(nccl(ncclCommGetAsyncError(comm_, &state), comm_, "ncclCommGetAsyncError"));
-    DLRUN_TRY(nccl(state, comm_, "a collective failed on the device"));
+    DLRUN_TRY(check_nccl(ncclCommGetAsyncError(comm_, &state), comm_, "ncclCommGetAsyncError"));
+    DLRUN_TRY(check_nccl(state, comm_, "a collective failed on the device"));
     const cudaError_t code = stream_ == nullptr ? cudaSuccess : cudaStreamQuery(stream_);
-    return code == cudaErrorNotReady ? Result<>() : cuda(code, "a collective failed on the device");
+    return code == cudaErrorNotReady ? Result<>()
+                                     : check_cuda(code, "a collective failed on the device");
   }
   bool is_busy() override { return cudaStreamQuery(stream_) == cudaErrorNotReady; }
   void abort_all() override { ncclCommAbort(comm_); }
@@ -167,7 +169,7 @@ class NcclCommunicator final : public Communicator {
     // Limit both waits: another rank may never take part in a collective, or may never call
     // ncclCommFinalize, which is a collective, too.
     if (watch_.wait_until_settled(std::min<milliseconds>(timeout_, kLeaveWithin))) {
-      auto finalized = nccl(ncclCommFinalize(comm_), comm_, "ncclCommFinalize");
+      auto finalized = check_nccl(ncclCommFinalize(comm_), comm_, "ncclCommFinalize");
       if (finalized)
         finalized = wait_for_call(comm_, steady_clock::now() + kLeaveWithin, "ncclCommFinalize");
       if (finalized) {
@@ -184,7 +186,8 @@ class NcclCommunicator final : public Communicator {
 
   /// Does the part of construction that can fail.
   Result<> prepare() {
-    DLRUN_TRY(cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate"));
+    DLRUN_TRY(
+        check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate"));
     for (Event* event : {&before_, &after_}) {
       DLRUN_TRY_ASSIGN(*event, make_event());
     }
@@ -218,7 +221,7 @@ class NcclCommunicator final : public Communicator {
       return ncclAllReduce(data.data, data.data, data.count, nccl_type(data.type), nccl_op(op),
                            comm_, stream_);
     }));
-    DLRUN_TRY(cuda(cudaEventRecord(done.get(), stream_), "cudaEventRecord"));
+    DLRUN_TRY(check_cuda(cudaEventRecord(done.get(), stream_), "cudaEventRecord"));
     return Request(std::make_unique<Pending>(*this, std::move(done)));
   }
 
@@ -252,8 +255,8 @@ class NcclCommunicator final : public Communicator {
     Pending(NcclCommunicator& owner, Event done) : owner_(owner), done_(std::move(done)) {}
     Result<> finish() override {
       DLRUN_TRY(owner_.watch_.check_not_aborted());
-      return cuda(cudaStreamWaitEvent(owner_.compute_stream_, done_.get(), 0),
-                  "cudaStreamWaitEvent");
+      return check_cuda(cudaStreamWaitEvent(owner_.compute_stream_, done_.get(), 0),
+                        "cudaStreamWaitEvent");
     }
 
    private:
@@ -277,28 +280,28 @@ class NcclCommunicator final : public Communicator {
                      : is_in_place  ? staging_
                                     : static_cast<std::byte*>(staging_) + input_bytes;
     if (stages_input) {
-      DLRUN_TRY(cuda(cudaMemcpyAsync(staging_, input.data, input.size_bytes(),
-                                     cudaMemcpyHostToDevice, stream_),
-                     "cudaMemcpyAsync"));
+      DLRUN_TRY(check_cuda(cudaMemcpyAsync(staging_, input.data, input.size_bytes(),
+                                           cudaMemcpyHostToDevice, stream_),
+                           "cudaMemcpyAsync"));
     }
     DLRUN_TRY(launch(call, [&] { return function(from, to); }));
     if (stages_output) {
-      DLRUN_TRY(cuda(
+      DLRUN_TRY(check_cuda(
           cudaMemcpyAsync(output.data, to, output.size_bytes(), cudaMemcpyDeviceToHost, stream_),
           "cudaMemcpyAsync"));
     }
-    DLRUN_TRY(cuda(cudaEventRecord(after_.get(), stream_), "cudaEventRecord"));
+    DLRUN_TRY(check_cuda(cudaEventRecord(after_.get(), stream_), "cudaEventRecord"));
     if (stages_input || stages_output) return wait_on_host();
-    return cuda(cudaStreamWaitEvent(compute_stream_, after_.get(), 0), "cudaStreamWaitEvent");
+    return check_cuda(cudaStreamWaitEvent(compute_stream_, after_.get(), 0), "cudaStreamWaitEvent");
   }
 
   /// Queues a collective after all work that is already queued on the compute stream.
   template <typename Function>
   Result<> launch(const char* call, Function&& function) {
-    DLRUN_TRY(cuda(cudaEventRecord(before_.get(), compute_stream_), "cudaEventRecord"));
-    DLRUN_TRY(cuda(cudaStreamWaitEvent(stream_, before_.get(), 0), "cudaStreamWaitEvent"));
+    DLRUN_TRY(check_cuda(cudaEventRecord(before_.get(), compute_stream_), "cudaEventRecord"));
+    DLRUN_TRY(check_cuda(cudaStreamWaitEvent(stream_, before_.get(), 0), "cudaStreamWaitEvent"));
     return watch_.start_collective([&]() -> Result<> {
-      DLRUN_TRY(nccl(function(), comm_, call));
+      DLRUN_TRY(check_nccl(function(), comm_, call));
       return wait_for_call(comm_, steady_clock::now() + timeout_, call);
     });
   }
@@ -310,7 +313,7 @@ class NcclCommunicator final : public Communicator {
         const cudaError_t state = cudaEventQuery(after_.get());
         if (state != cudaErrorNotReady) {
           DLRUN_TRY(watch_.check_not_aborted());
-          return cuda(state, "cudaEventQuery");
+          return check_cuda(state, "cudaEventQuery");
         }
         std::this_thread::yield();
       } while (steady_clock::now() < until);
@@ -322,9 +325,9 @@ class NcclCommunicator final : public Communicator {
   Result<> grow_staging(std::size_t bytes) {
     if (bytes <= staging_bytes_) return {};
     if (staging_ != nullptr)
-      DLRUN_TRY(cuda(cudaFree(std::exchange(staging_, nullptr)), "cudaFree"));
+      DLRUN_TRY(check_cuda(cudaFree(std::exchange(staging_, nullptr)), "cudaFree"));
     staging_bytes_ = 0;
-    DLRUN_TRY(cuda(cudaMalloc(&staging_, bytes), "cudaMalloc"));
+    DLRUN_TRY(check_cuda(cudaMalloc(&staging_, bytes), "cudaMalloc"));
     staging_bytes_ = bytes;
     return {};
   }
@@ -376,7 +379,7 @@ Result<int> choose_device(const World& world) {
                 "local rank {} has no GPU: this process sees {}; {} needs one GPU for each rank",
                 world.local_rank, count, kBackendName);
   }
-  DLRUN_TRY(cuda(cudaSetDevice(device), "cudaSetDevice"));
+  DLRUN_TRY(check_cuda(cudaSetDevice(device), "cudaSetDevice"));
   return device;
 }
 
@@ -384,7 +387,7 @@ Result<ncclUniqueId> exchange_id(const CommunicatorOptions& options) {
   ncclUniqueId id{};
   const std::string key = fmt::format("{}/{}/id", kBackendName, options.prefix);
   if (options.world.rank == 0) {
-    DLRUN_TRY(nccl(ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId"));
+    DLRUN_TRY(check_nccl(ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId"));
     if (options.world.size > 1)
       DLRUN_TRY(options.store->put(key, std::string_view(id.internal, sizeof id.internal)));
     return id;
@@ -415,7 +418,7 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
   ncclComm_t comm = nullptr;
   const ncclResult_t started =
       ncclCommInitRankConfig(&comm, options.world.size, id, options.world.rank, &config);
-  auto connected = nccl(started, comm, "ncclCommInitRank");
+  auto connected = check_nccl(started, comm, "ncclCommInitRank");
   if (connected)
     connected = wait_for_call(comm, steady_clock::now() + options.timeout, "ncclCommInitRank");
   if (!connected) {

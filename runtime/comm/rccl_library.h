@@ -1,8 +1,8 @@
 #pragma once
 // RCCL and HIP, loaded at run time, so that the build needs no ROCm and one build serves nodes with
 // GPUs of AMD and of NVIDIA. This file declares the functions of RCCL since 2.14 (ROCm 5.5) and of
-// HIP under the names that nccl.cc uses. If the build finds RCCL's header,
-// rccl_library.cc compares the constants with it.
+// HIP under the names that nccl.cc uses. If the build finds RCCL's header, rccl_library.cc compares
+// the constants with this header.
 //
 // Sources: rccl/src/nccl.h.in; hip/hip_runtime_api.h and hip/driver_types.h of ROCm 5.5 to 6.4.
 

@@ -43,9 +43,9 @@ constexpr std::uint32_t kBuffers = 3;
 /// Target for the size of all slots together, and the bounds of one buffer, in bytes. Buffers are
 /// small enough for a core's cache, and large enough to make the cost of synchronisation
 /// negligible.
-constexpr std::size_t kAllSlots = std::size_t{32} << 20U;
-constexpr std::size_t kLargestChunk = std::size_t{512} << 10U;
-constexpr std::size_t kSmallestChunk = std::size_t{16} << 10U;
+constexpr std::size_t kAllSlotsBytes = std::size_t{32} << 20U;
+constexpr std::size_t kLargestChunkBytes = std::size_t{512} << 10U;
+constexpr std::size_t kSmallestChunkBytes = std::size_t{16} << 10U;
 /// How long a waiting rank polls before it sleeps. Measured on two cores with two other busy
 /// processes: with 100 us of polling, ranks train at half the speed, and with 2 ms at a tenth of
 /// the speed. On an idle machine the time of polling makes no difference.
@@ -179,7 +179,7 @@ struct alignas(64) ShmSegment::Head {
 };
 
 /// One rank's counters, in a cache line of their own.
-struct alignas(64) ShmSegment::Line {
+struct alignas(64) ShmSegment::RankCounters {
   /// The last published step; 0 before joining. Other ranks sleep until it changes.
   std::atomic<std::uint64_t> step;
   std::atomic<std::uint32_t> sleepers;  ///< number of ranks that sleep on `step`
@@ -190,12 +190,14 @@ struct alignas(64) ShmSegment::Line {
 
 ShmLayout ShmLayout::of(int ranks, std::size_t page_bytes) {
   const auto n = static_cast<std::size_t>(ranks);
-  const std::size_t wanted = std::clamp(kAllSlots / (kBuffers * n), kSmallestChunk, kLargestChunk);
+  const std::size_t wanted =
+      std::clamp(kAllSlotsBytes / (kBuffers * n), kSmallestChunkBytes, kLargestChunkBytes);
   ShmLayout layout;
   // A buffer has at least 64 bytes for each rank, because a reduce-scatter divides the buffer among
   // the ranks.
   layout.chunk_bytes = round_up(std::max(wanted, n * 64), page_bytes);
-  layout.slots_begin = round_up(ShmSegment::kHeadBytes + ShmSegment::kLineBytes * n, page_bytes);
+  layout.slots_begin =
+      round_up(ShmSegment::kHeadBytes + ShmSegment::kRankCountersBytes * n, page_bytes);
   layout.slot_bytes = kBuffers * layout.chunk_bytes;
   layout.end = layout.slots_begin + layout.slot_bytes * n;
   return layout;
@@ -212,9 +214,9 @@ ShmSegment::~ShmSegment() {
   if (base_ != nullptr) ::munmap(base_, layout_.end);
 }
 
-ShmSegment::Line& ShmSegment::line(int rank) const {
-  return *std::launder(
-      reinterpret_cast<Line*>(base_ + kHeadBytes + kLineBytes * static_cast<std::size_t>(rank)));
+ShmSegment::RankCounters& ShmSegment::counters_of(int rank) const {
+  return *std::launder(reinterpret_cast<RankCounters*>(
+      base_ + kHeadBytes + kRankCountersBytes * static_cast<std::size_t>(rank)));
 }
 
 std::byte* ShmSegment::buffer(int rank, std::uint64_t step) const {
@@ -260,7 +262,7 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
 /// Runs the first step: ranks exchange the sets of processors they may use, to decide whether to
 /// poll.
 Result<> ShmSegment::meet() {
-  static_assert(sizeof(ProcessorSet) <= kSmallestChunk);
+  static_assert(sizeof(ProcessorSet) <= kSmallestChunkBytes);
   const std::uint64_t step = next_step();
   const ProcessorSet own = own_processors();
   std::memcpy(buffer(rank_, step), &own, sizeof own);
@@ -315,7 +317,7 @@ Result<> ShmSegment::map() {
   if (!own.is_open())
     return fail(Errc::kIo, "the shared memory cannot be opened: {}", errno_text(errno));
   memory_ = std::move(own);
-  static_assert(sizeof(Head) <= kHeadBytes && sizeof(Line) <= kLineBytes);
+  static_assert(sizeof(Head) <= kHeadBytes && sizeof(RankCounters) <= kRankCountersBytes);
   const std::size_t bytes = layout_.end;
   const auto no_room = [&] {
     return fail(
@@ -413,13 +415,13 @@ Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {
 
 void ShmSegment::announce_call(std::uint64_t signature) {
   ++calls_;
-  line(rank_).signatures[calls_ % 2].store(signature, std::memory_order_relaxed);
+  counters_of(rank_).signatures[calls_ % 2].store(signature, std::memory_order_relaxed);
   is_compared_ = false;
 }
 
 void ShmSegment::publish() {
   ++step_;
-  Line& own = line(rank_);
+  RankCounters& own = counters_of(rank_);
   // The accesses are sequentially consistent, as in await_rank(): either this rank sees the
   // sleeper, or the sleeper sees the step.
   own.step.store(step_);
@@ -427,7 +429,7 @@ void ShmSegment::publish() {
 }
 
 bool ShmSegment::has_reached(int rank, std::uint64_t step) const {
-  return line(rank).step.load(std::memory_order_acquire) >= step;
+  return counters_of(rank).step.load(std::memory_order_acquire) >= step;
 }
 
 Result<> ShmSegment::await() {
@@ -448,7 +450,7 @@ Result<> ShmSegment::await_rank(int rank) {
       pause_briefly();
     }
   }
-  Line& peer = line(rank);
+  RankCounters& peer = counters_of(rank);
   peer.sleepers.fetch_add(1);
   Result<> result;
   while (true) {
@@ -472,11 +474,12 @@ Result<> ShmSegment::await_rank(int rank) {
 }
 
 Result<> ShmSegment::compare_calls() const {
-  const std::uint64_t own = line(rank_).signatures[calls_ % 2].load(std::memory_order_relaxed);
+  const std::uint64_t own =
+      counters_of(rank_).signatures[calls_ % 2].load(std::memory_order_relaxed);
   std::string others;
   int count = 0;
   for (int peer = 0; peer < size_; ++peer) {
-    if (line(peer).signatures[calls_ % 2].load(std::memory_order_relaxed) == own) continue;
+    if (counters_of(peer).signatures[calls_ % 2].load(std::memory_order_relaxed) == own) continue;
     others += fmt::format("{}{}", count == 0 ? "" : ", ", peer);
     ++count;
   }
@@ -521,7 +524,7 @@ void ShmSegment::declare_lost(std::uint32_t encoded_rank) {
 }
 
 void ShmSegment::wake_all() const {
-  for (int peer = 0; peer < size_; ++peer) futex_wake(line(peer).step);
+  for (int peer = 0; peer < size_; ++peer) futex_wake(counters_of(peer).step);
 }
 
 void ShmSegment::leave() {

@@ -32,7 +32,8 @@ namespace dlrun {
 /// boundary, because each rank allocates its own slot, and extend() maps memory after `end`.
 struct ShmLayout {
   std::size_t chunk_bytes = 0;  ///< size of one buffer
-  /// Offset of the first slot. The bytes below this offset (Head, Lines) are written by all ranks.
+  /// Offset of the first slot. All ranks write the bytes below this offset: Head, and the
+  /// RankCounters of each rank.
   std::size_t slots_begin = 0;
   std::size_t slot_bytes = 0;  ///< size of one rank's slot
   std::size_t end = 0;         ///< offset of the end of the last slot
@@ -44,8 +45,8 @@ struct ShmLayout {
 class ShmSegment {
  public:
   static constexpr std::size_t kHeadBytes = 64;  ///< bytes reserved for Head
-  /// Bytes reserved for each rank's Line, which other ranks read while they wait.
-  static constexpr std::size_t kLineBytes = 64;
+  /// Bytes reserved for each rank's RankCounters, which other ranks read while they wait.
+  static constexpr std::size_t kRankCountersBytes = 64;
 
   /// Connects the ranks and blocks until all are present. The first step has the number
   /// steps_before + 1; steps_before must be equal on all ranks. Fails with kInvalid (ranks on
@@ -99,7 +100,7 @@ class ShmSegment {
 
  private:
   struct Head;
-  struct Line;
+  struct RankCounters;
 
   ShmSegment(const CommunicatorOptions& options, UniqueFd memory);
 
@@ -113,7 +114,7 @@ class ShmSegment {
   /// Passes the memory on to the other ranks. Only rank 0 calls this function.
   [[nodiscard]] Result<> hand_out(const CommunicatorOptions& options);
   [[nodiscard]] Result<> meet();
-  [[nodiscard]] Line& line(int rank) const;
+  [[nodiscard]] RankCounters& counters_of(int rank) const;
   [[nodiscard]] bool has_reached(int rank, std::uint64_t step) const;
   [[nodiscard]] Result<> await_rank(int rank);
   [[nodiscard]] Result<> compare_calls() const;

@@ -25,9 +25,9 @@ struct FlagValue {
   std::string placeholder;  ///< for --help; empty if the flag has no value (set ignores the text)
   std::function<Result<>(O&, std::string_view)> set;
   /// Returns the value as text. The ranks compare the texts of the flags of TrainOptions: different
-  /// texts mean different options. If O is another type, or if Flag::may_differ is true, `show` is
-  /// not called and may be empty.
-  std::function<std::string(const O&)> show;
+  /// texts mean different options. If O is another type, or if Flag::may_differ is true, `to_text`
+  /// is not called and may be empty.
+  std::function<std::string(const O&)> to_text;
 };
 
 template <typename O>
@@ -52,8 +52,8 @@ struct FlagChoice {
   }
 
 /// Parses a whole number in [low, high]. Fails with kUsage.
-[[nodiscard]] inline Result<std::int64_t> whole_number(std::string_view value, std::int64_t low,
-                                                       std::int64_t high) {
+[[nodiscard]] inline Result<std::int64_t> parse_whole_number(std::string_view value,
+                                                             std::int64_t low, std::int64_t high) {
   const auto number = parse_int(value);
   if (!number || *number < low || *number > high) {
     return fail(Errc::kUsage, "expected a whole number from {} to {}, got '{}'", low, high,
@@ -67,7 +67,7 @@ template <typename O, typename Field>
 [[nodiscard]] FlagValue<O> whole(Field field, std::int64_t low, std::int64_t high) {
   return {"N",
           [=](O& options, std::string_view value) -> Result<> {
-            DLRUN_TRY_ASSIGN(const auto parsed, whole_number(value, low, high));
+            DLRUN_TRY_ASSIGN(const auto parsed, parse_whole_number(value, low, high));
             auto& target = field(options);
             target = static_cast<std::remove_reference_t<decltype(target)>>(parsed);
             return {};
@@ -119,7 +119,7 @@ template <typename O, typename Field, typename Choices>
 
 /// Makes a flag's value: one of the texts in "a|b|c", stored as text.
 template <typename O, typename Field>
-[[nodiscard]] FlagValue<O> text_in(Field field, std::string_view texts) {
+[[nodiscard]] FlagValue<O> one_of_texts(Field field, std::string_view texts) {
   return {std::string(texts),
           [=](O& options, std::string_view value) -> Result<> {
             for (const std::string_view text : split(texts, '|')) {
@@ -193,9 +193,9 @@ template <typename O>
   return {};
 }
 
-/// Returns the table's lines of --help.
+/// Returns the lines of --help for the flags of `table`.
 template <typename O>
-[[nodiscard]] std::string describe(const std::vector<Flag<O>>& table) {
+[[nodiscard]] std::string help_lines(const std::vector<Flag<O>>& table) {
   std::string text;
   for (const Flag<O>& flag : table) {
     const std::string& placeholder = flag.value.placeholder;

@@ -88,7 +88,7 @@ Result<std::unique_ptr<Kernels<float>>> make_kernels(const Options& options, con
 }
 
 /// Trains a model as one of the job's ranks.
-Result<> run(const Options& options, const Env& env, DistributedJob& job) {
+Result<> train_model(const Options& options, const Env& env, DistributedJob& job) {
   Communicator& communicator = job.communicator();
   const World& world = job.world();
   // Call after each operation that can fail on a single rank: all ranks then return the same
@@ -99,7 +99,7 @@ Result<> run(const Options& options, const Env& env, DistributedJob& job) {
   };
   DataOptions data_options = options.data;
   data_options.rank = world.rank;
-  data_options.size = world.size;
+  data_options.ranks = world.size;
   const auto start = std::chrono::steady_clock::now();
   auto data = load_data(data_options);
   log_info("reading the data has ended", {{"source", data ? data->source : data.error().message},
@@ -123,7 +123,7 @@ Result<> run(const Options& options, const Env& env, DistributedJob& job) {
 
   Trainer trainer(options.train, *data,
                   Session{communicator, **kernels, *reporter, job.host(),
-                          [&env] { return check_attempt(env); }, &save_requested});
+                          [&env] { return check_attempt_owns_run(env); }, &save_requested});
   DLRUN_TRY_ASSIGN(auto outcome, trainer.run());
   return communicator.barrier();
 }
@@ -132,9 +132,9 @@ Result<> run(const Options& options, const Env& env, DistributedJob& job) {
 void open_trainer_log(const Env& env) {
   const auto world = read_world(env, ProcessKind::kProgram);
   if (!world) return;  // the caller reads the world again and reports this error
-  const auto setting =
-      log_setting_of_job(env, env.get_or("DLRUN_RUN", ""),
-                         rank_log_name(env.get_or("DLRUN_COMPONENT", ""), "trainer", world->rank));
+  const auto setting = prepare_job_log(
+      env, env.get_or("DLRUN_RUN", ""),
+      rank_debug_log_name(env.get_or("DLRUN_COMPONENT", ""), "trainer", world->rank));
   const auto opened = setting ? open_log(fmt::format("trainer {}", world->rank), *setting, env)
                               : Result<>(tl::unexpected(setting.error()));
   if (!opened)
@@ -229,7 +229,7 @@ int main_of_training(const std::vector<std::string>& args) {
   log_info("the ranks are connected", {{"backend", job->communicator().name()},
                                        {"device", options->device},
                                        {"seconds", std::chrono::steady_clock::now() - start}});
-  if (auto done = run(*options, env, *job); !done) {
+  if (auto done = train_model(*options, env, *job); !done) {
     report_failed_rank(*job, done.error());
     return report_error(done.error(), rank_prefix(env));
   }

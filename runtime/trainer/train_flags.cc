@@ -12,7 +12,7 @@ namespace {
 
 using O = TrainOptions;
 
-constexpr std::int64_t kMostTraced = 100'000;  // steps; each needs about a kilobyte of memory
+constexpr std::int64_t kMostTracedSteps = 100'000;  // each needs about a kilobyte of memory
 constexpr std::int64_t kLargestSize = 1 << 20;
 constexpr double kLargestNumber = 1e9;
 constexpr double kBelowOne = 0.999999999;
@@ -35,10 +35,10 @@ constexpr std::array<FlagChoice<Sharding>, 3> kShardings{
     {{"sample", Sharding::kSample}, {"file", Sharding::kFile}, {"epoch", Sharding::kEpoch}}};
 
 Result<> set_hidden(O& options, std::string_view value) {
-  options.hidden.clear();
+  options.hidden_widths.clear();
   for (const std::string_view part : split(value, ',')) {
-    DLRUN_TRY_ASSIGN(const auto width, whole_number(part, 1, kLargestSize));
-    options.hidden.push_back(static_cast<std::size_t>(width));
+    DLRUN_TRY_ASSIGN(const auto width, parse_whole_number(part, 1, kLargestSize));
+    options.hidden_widths.push_back(static_cast<std::size_t>(width));
   }
   return {};
 }
@@ -49,15 +49,16 @@ Result<> set_layers(O& options, std::string_view value) {
   return {};
 }
 
-Result<> set_lr_steps(O& options, std::string_view value) {
-  options.lr_steps.clear();
+Result<> set_lr_step_epochs(O& options, std::string_view value) {
+  options.lr_step_epochs.clear();
   for (const std::string_view part : split(value, ',')) {
-    DLRUN_TRY_ASSIGN(const auto epoch, whole_number(part, 1, kMostEpochs));
-    if (!options.lr_steps.empty() && static_cast<double>(epoch) <= options.lr_steps.back()) {
+    DLRUN_TRY_ASSIGN(const auto epoch, parse_whole_number(part, 1, kMostEpochs));
+    if (!options.lr_step_epochs.empty() &&
+        static_cast<double>(epoch) <= options.lr_step_epochs.back()) {
       return fail(Errc::kUsage, "expected ascending epochs, got {} after {:g}", epoch,
-                  options.lr_steps.back());
+                  options.lr_step_epochs.back());
     }
-    options.lr_steps.push_back(static_cast<double>(epoch));
+    options.lr_step_epochs.push_back(static_cast<double>(epoch));
   }
   return {};
 }
@@ -78,11 +79,11 @@ FlagValue<O> list(std::string_view placeholder, Field field,
 /// Flags of the network and its loss.
 std::vector<Flag<O>> model_flags() {
   return {
-      {"--model", text_in<O>(DLRUN_FIELD(model), model_names()),
+      {"--model", one_of_texts<O>(DLRUN_FIELD(model), model_names()),
        "mlp: dense layers with ReLU; cnn: 3x3 convolutions of 32 and 64, maxpool, dropout, dense "
        "128; resnet18: for images of 25 to 32 pixels; resnet50, efficientnet-b0: for images of any "
        "size (mlp)"},
-      {"--hidden", list("N[,N...]", DLRUN_FIELD(hidden), set_hidden),
+      {"--hidden", list("N[,N...]", DLRUN_FIELD(hidden_widths), set_hidden),
        "widths of mlp's hidden layers (512)"},
       {"--layers", list("LAYER[,LAYER...]", DLRUN_FIELD(layers), set_layers),
        "your own model: 'conv2d 16 5 stride 2,relu,maxpool 2,dropout 0.5,dense 10'"},
@@ -94,7 +95,7 @@ std::vector<Flag<O>> model_flags() {
 /// Flags of the update rule.
 std::vector<Flag<O>> optimizer_flags() {
   return {
-      {"--optimizer", text_in<O>(DLRUN_FIELD(optimizer.name), optimizer_names()),
+      {"--optimizer", one_of_texts<O>(DLRUN_FIELD(optimizer.name), optimizer_names()),
        "update rule (adam)"},
       {"--momentum", number<O>(DLRUN_FIELD(optimizer.momentum), 0, 1),
        "sgd, nesterov, lars: momentum (0.9); rmsprop: momentum (0)"},
@@ -123,7 +124,7 @@ std::vector<Flag<O>> exchange_flags() {
       {"--local-steps", whole<O>(DLRUN_FIELD(local_steps), 0, kMostSamples),
        "post-local SGD: each rank uses its own gradients, and the ranks average their parameters "
        "every N steps; 0: the ranks average the gradients of each step (0)"},
-      {"--local-after", number<O>(DLRUN_FIELD(local_after), 0, kLargestNumber),
+      {"--local-after", number<O>(DLRUN_FIELD(epochs_before_local_steps), 0, kLargestNumber),
        "with --local-steps: number of epochs before the local steps begin (0)"},
       {"--compression", one_of<O>(DLRUN_FIELD(bucket_options.compression), kCompressions),
        "ranks send and add gradients in 16 bits (none)"},
@@ -133,7 +134,7 @@ std::vector<Flag<O>> exchange_flags() {
 }
 
 /// Flags of the learning rate.
-std::vector<Flag<O>> rate_flags() {
+std::vector<Flag<O>> learning_rate_flags() {
   return {
       {"--lr", number<O>(DLRUN_FIELD(learning_rate), 0, kLargestNumber),
        "learning rate, before --lr-scaling (0.001)"},
@@ -141,7 +142,7 @@ std::vector<Flag<O>> rate_flags() {
        "growth of the learning rate with the number of ranks (none)"},
       {"--lr-decay", one_of<O>(DLRUN_FIELD(lr_decay), kLrDecays),
        "decay of the learning rate over the run (linear)"},
-      {"--lr-steps", list("N[,N...]", DLRUN_FIELD(lr_steps), set_lr_steps),
+      {"--lr-steps", list("N[,N...]", DLRUN_FIELD(lr_step_epochs), set_lr_step_epochs),
        "--lr-decay step: epochs after which the learning rate falls, ascending"},
       {"--lr-step-factor", number<O>(DLRUN_FIELD(lr_step_factor), 0, 1),
        "--lr-decay step: factor of the learning rate at each step (0.1)"},
@@ -179,9 +180,9 @@ std::vector<Flag<O>> loop_flags() {
        "steps between checkpoints; 0: one at the end of each epoch (0)"},
       {"--checkpoint-keep", whole<O>(DLRUN_FIELD(checkpoint_keep), 0, kMostEpochs),
        "number of newest checkpoints to keep; 0: save none (3)"},
-      {"--resume", without_argument<O>(DLRUN_FIELD(resume)),
+      {"--resume", without_argument<O>(DLRUN_FIELD(should_resume)),
        "continue from the newest valid checkpoint (a later attempt of a run always does)"},
-      {"--trace-steps", whole<O>(DLRUN_FIELD(trace_steps), 0, kMostTraced),
+      {"--trace-steps", whole<O>(DLRUN_FIELD(trace_steps), 0, kMostTracedSteps),
        "writes a timeline of the first N steps into trace/ of the run's directory (without a "
        "run: of the working directory), for ui.perfetto.dev or chrome://tracing (0)"},
   };
@@ -193,7 +194,7 @@ const std::vector<Flag<TrainOptions>>& train_flags() {
   static const std::vector<Flag<O>> kFlags = [] {
     std::vector<Flag<O>> all;
     for (auto&& part :
-         {model_flags(), optimizer_flags(), exchange_flags(), rate_flags(), loop_flags()})
+         {model_flags(), optimizer_flags(), exchange_flags(), learning_rate_flags(), loop_flags()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

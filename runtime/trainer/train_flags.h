@@ -13,7 +13,7 @@ constexpr std::int64_t kMostSamples = 0xffff'ffff;
 constexpr std::int64_t kMostEpochs = 1'000'000;
 
 /// Returns the table of the flags that set TrainOptions. The trainer checks that the values of all
-/// flags are equal on all ranks, except flags with may_differ.
+/// flags are equal on all ranks, except those of flags with Flag::may_differ.
 [[nodiscard]] const std::vector<Flag<TrainOptions>>& train_flags();
 
 }  // namespace dlrun::trainer

@@ -18,7 +18,7 @@ namespace {
 constexpr std::array<FlagChoice<Precision>, 2> kPrecisions{
     {{name_of(Precision::kFloat32), Precision::kFloat32},
      {name_of(Precision::kBfloat16), Precision::kBfloat16}}};
-constexpr std::array<FlagChoice<bool>, 2> kTruths{{{"true", true}, {"false", false}}};
+constexpr std::array<FlagChoice<bool>, 2> kBooleans{{{"true", true}, {"false", false}}};
 
 /// Converts a flag of TrainOptions to a flag of Options, which contains TrainOptions.
 Flag<Options> flag_of_options(const Flag<TrainOptions>& flag) {
@@ -35,7 +35,7 @@ std::vector<Flag<Options>> make_flags() {
   using O = Options;
   std::vector<Flag<O>> flags{
       {"--dataset",
-       text_in<O>(DLRUN_FIELD(data.dataset), "idx|mnist|cifar10|arrays|digits|patches"),
+       one_of_texts<O>(DLRUN_FIELD(data.dataset), "idx|mnist|cifar10|arrays|digits|patches"),
        "format of the files in --data; patches are always generated in memory, digits only "
        "without --data (digits)"},
       {"--data",
@@ -57,14 +57,14 @@ std::vector<Flag<Options>> make_flags() {
   };
   for (const Flag<TrainOptions>& flag : train_flags()) flags.push_back(flag_of_options(flag));
   const Flag<O> others[] = {
-      {"--backend", text_in<O>(DLRUN_FIELD(backend), "auto|mpi|gloo|shm|nccl|single"),
+      {"--backend", one_of_texts<O>(DLRUN_FIELD(backend), "auto|mpi|gloo|shm|nccl|single"),
        "library by which ranks communicate (auto)"},
-      {"--device", text_in<O>(DLRUN_FIELD(device), "cpu|cuda"),
+      {"--device", one_of_texts<O>(DLRUN_FIELD(device), "cpu|cuda"),
        "device that trains the model (cpu)"},
       {"--precision", one_of<O>(DLRUN_FIELD(precision), kPrecisions),
        "with --device cuda: type to which the inputs of products and convolutions are rounded; the "
        "rest is float32 (float32)"},
-      {"--cuda-graphs", one_of<O>(DLRUN_FIELD(has_cuda_graphs), kTruths),
+      {"--cuda-graphs", one_of<O>(DLRUN_FIELD(has_cuda_graphs), kBooleans),
        "with --device cuda and one rank: launches all operations of a step at once; results have "
        "the same bits (false)"},
       {"--threads", whole<O>(DLRUN_FIELD(threads), 1, 1024), "CPU threads of each rank (1)"},
@@ -101,17 +101,17 @@ const std::vector<Flag<DigitsOptions>>& digits_flags() {
 
 Result<Options> parse_options(std::span<const std::string> args, const Env& env) {
   Options options;
-  const std::string run = env.get_or("DLRUN_RUN", "");
+  const std::string run_dir = env.get_or("DLRUN_RUN", "");
   options.train.checkpoint_dir = "ckpt";
-  if (!run.empty()) options.metrics = std::filesystem::path(run) / "metrics.jsonl";
+  if (!run_dir.empty()) options.metrics = std::filesystem::path(run_dir) / "metrics.jsonl";
   const std::int64_t attempt = parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0);
-  options.train.resume = attempt > 0;
+  options.train.should_resume = attempt > 0;
   options.train.trace_prefix =
-      std::filesystem::path(run) / "trace" / fmt::format("attempt-{}", attempt);
+      std::filesystem::path(run_dir) / "trace" / fmt::format("attempt-{}", attempt);
   DLRUN_TRY(parse_into(options, args, flags()));
   options.data.seed = options.train.seed;
   // An absolute path replaces the run directory.
-  options.train.checkpoint_dir = std::filesystem::path(run) / options.train.checkpoint_dir;
+  options.train.checkpoint_dir = std::filesystem::path(run_dir) / options.train.checkpoint_dir;
   if (options.device == "cpu" && options.backend == "nccl") {
     return fail(Errc::kUsage,
                 "--backend nccl needs --device cuda: NCCL reads the memory of GPUs only");
@@ -131,13 +131,14 @@ Result<Options> parse_options(std::span<const std::string> args, const Env& env)
                 "--shard file needs --dataset arrays, and takes whole files: no --train-samples");
   }
   if (!options.train.layers.empty() &&
-      (options.train.model != "mlp" || options.train.hidden != TrainOptions().hidden)) {
+      (options.train.model != "mlp" ||
+       options.train.hidden_widths != TrainOptions().hidden_widths)) {
     return fail(Errc::kUsage, "--layers describes the whole model; remove --model and --hidden");
   }
-  if ((options.train.lr_decay == LrDecay::kStep) == options.train.lr_steps.empty()) {
+  if ((options.train.lr_decay == LrDecay::kStep) == options.train.lr_step_epochs.empty()) {
     return fail(Errc::kUsage, "--lr-decay step and --lr-steps EPOCHS go together");
   }
-  if (options.train.local_after > 0 && options.train.local_steps == 0) {
+  if (options.train.epochs_before_local_steps > 0 && options.train.local_steps == 0) {
     return fail(Errc::kUsage, "--local-after needs --local-steps, the steps between averages");
   }
   return options;
@@ -161,12 +162,12 @@ std::string help_text() {
          "       dlrun-trainer preflight            check that the ranks' collectives work\n\n"
          "Defaults in parentheses. Ranks find each other as runtime/ENVIRONMENT.md says; SIGUSR1 "
          "saves a checkpoint.\n\n" +
-         describe(flags());
+         help_lines(flags());
 }
 
 std::string digits_help_text() {
   return "usage: dlrun-trainer digits --out DIR [OPTIONS]\n\nDefaults in parentheses.\n\n" +
-         describe(digits_flags());
+         help_lines(digits_flags());
 }
 
 }  // namespace dlrun::trainer

@@ -23,13 +23,13 @@ namespace {
 using dlrun::crash::LazyDisk;
 
 template <typename Function>
-Function real(const char* name) {
+Function real_function(const char* name) {
   return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
 }
-#define DLRUN_REAL(name) real<decltype(&::name)>(#name)
+#define DLRUN_REAL(name) real_function<decltype(&::name)>(#name)
 
-/// Returns the target of /proc/self/fd/FD: the file's current path. A file without a name has
-/// another text, which no LazyDisk covers. Empty if fd is not open.
+/// Returns the target of /proc/self/fd/FD: the file's current path. For a file without a name the
+/// target is another text, which no LazyDisk covers. Returns "" if fd is not open.
 std::string path_of(int fd) {
   std::array<char, 4096> path{};
   const ssize_t length =
@@ -77,7 +77,7 @@ mode_t mode_of(int flags, va_list arguments) {
 
 /// Reports a sync to the LazyDisk and not to the kernel, because the files of these tests need not
 /// survive a real crash.
-int sync_as(const char* name, int fd) {
+int record_sync(const char* name, int fd) {
   if (::fcntl(fd, F_GETFD) < 0) return -1;
   const std::string path = LazyDisk::current() != nullptr ? path_of(fd) : std::string();
   const CoveringDisk disk(path);
@@ -160,11 +160,11 @@ int ftruncate(int fd, off_t length) noexcept {
 }
 
 int fsync(int fd) {
-  return sync_as("fsync", fd);
+  return record_sync("fsync", fd);
 }
 
 int fdatasync(int fd) {
-  return sync_as("fdatasync", fd);
+  return record_sync("fdatasync", fd);
 }
 
 int mkdir(const char* path, mode_t mode) noexcept {

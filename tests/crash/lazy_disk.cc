@@ -25,7 +25,7 @@ std::string bytes_in(const fs::path& file) {
 
 /// Returns the subsets of `count` changes that crashes() tries: none, all, each single one, all but
 /// one, and each prefix.
-std::vector<std::vector<bool>> choices(std::size_t count) {
+std::vector<std::vector<bool>> subsets(std::size_t count) {
   std::set<std::vector<bool>> all{std::vector<bool>(count, false), std::vector<bool>(count, true)};
   for (std::size_t i = 0; i < count; ++i) {
     for (const bool kept : {false, true}) {
@@ -54,8 +54,8 @@ const std::string& UnreadableFile::path() {
   return the_unreadable_path;
 }
 
-void write_image(const Image& image, const fs::path& target) {
-  for (const auto& [path, bytes] : image) {  // a folder comes before its content
+void write_disk_state(const DiskState& state, const fs::path& target) {
+  for (const auto& [path, bytes] : state) {  // a folder comes before its content
     if (bytes) {
       std::ofstream(target / path, std::ios::binary) << *bytes;
     } else {
@@ -129,9 +129,9 @@ int LazyDisk::node_of(const FolderEntry& entry) const {
 }
 
 bool LazyDisk::record_and_allow_ordering_call(std::string_view call, const std::string& path) {
-  static const std::regex kRandom("\\.[0-9a-f]{12}\\.");
+  static const std::regex kRandomPart("\\.[0-9a-f]{12}\\.");
   const std::string name =
-      std::regex_replace(fs::path(path).lexically_relative(folder_).string(), kRandom, ".*.");
+      std::regex_replace(fs::path(path).lexically_relative(folder_).string(), kRandomPart, ".*.");
   const std::string ordering_call = fmt::format("{} {}", call, name);
   const auto before = std::count_if(
       ordering_calls_.begin(), ordering_calls_.end(),
@@ -269,17 +269,17 @@ std::string LazyDisk::bytes_after_crash(const std::string& synced_bytes,
   return {};
 }
 
-void LazyDisk::add_to_image(const std::vector<Node>& nodes, int node, const std::string& path,
-                            Image& image) {
+void LazyDisk::add_to_state(const std::vector<Node>& nodes, int node, const std::string& path,
+                            DiskState& state) {
   const Node& listed = nodes[static_cast<std::size_t>(node)];
-  if (!path.empty()) image[path] = listed.is_folder ? std::nullopt : std::optional(listed.bytes);
+  if (!path.empty()) state[path] = listed.is_folder ? std::nullopt : std::optional(listed.bytes);
   for (const auto& [name, inner] : listed.names)
-    add_to_image(nodes, inner, path.empty() ? name : path + "/" + name, image);
+    add_to_state(nodes, inner, path.empty() ? name : path + "/" + name, state);
 }
 
 std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
   std::vector<Crash> crashes;
-  std::set<std::pair<std::set<std::string>, Image>> seen;
+  std::set<std::pair<std::set<std::string>, DiskState>> seen;
   std::vector<Node> synced_nodes = initial_;  // with the synced names and bytes
   std::map<int, std::string> written;         // unsynced bytes of nodes
   std::vector<Step> changes;                  // unsynced changes of names
@@ -304,7 +304,7 @@ std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
       if (step.act == Act::kAddName || step.act == Act::kRemoveName || step.act == Act::kMove)
         changes.push_back(step);
     }
-    for (const std::vector<bool>& choice : choices(changes.size())) {
+    for (const std::vector<bool>& choice : subsets(changes.size())) {
       for (const Fate fate : {Fate::kLost, Fate::kHalf, Fate::kZeros, Fate::kKept}) {
         std::vector<Node> nodes = synced_nodes;
         for (const auto& [node, bytes] : written) {
@@ -314,17 +314,17 @@ std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
         for (std::size_t i = 0; i < changes.size(); ++i) {
           if (choice[i]) apply(nodes, changes[i]);
         }
-        Image image;
-        add_to_image(nodes, 0, "", image);
-        if (!seen.emplace(marks, image).second) continue;
+        DiskState state;
+        add_to_state(nodes, 0, "", state);
+        if (!seen.emplace(marks, state).second) continue;
         constexpr const char* kFates[] = {"lost", "half present", "zeros", "present"};
         std::string description = fmt::format(
-            "after {} (call {} of {}); unsynced bytes: {}; unsynced changes of names, 1 "
+            "after {} (step {} of {}); unsynced bytes: {}; unsynced changes of names, 1 "
             "kept, 0 lost:",
             count == 0 ? "nothing" : steps_[count - 1].description, count, steps_.size(),
             kFates[static_cast<int>(fate)]);
         for (const bool is_kept : choice) description += is_kept ? " 1" : " 0";
-        crashes.push_back({std::move(image), marks, std::move(description)});
+        crashes.push_back({std::move(state), marks, std::move(description)});
       }
     }
   }

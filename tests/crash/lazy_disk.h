@@ -27,10 +27,10 @@ namespace dlrun::crash {
 
 /// The state after a crash: maps each path below the folder to the file's bytes, or to nullopt for
 /// a folder.
-using Image = std::map<std::string, std::optional<std::string>>;
+using DiskState = std::map<std::string, std::optional<std::string>>;
 
-/// Creates the files of `image` in the empty folder `target`.
-void write_image(const Image& image, const std::filesystem::path& target);
+/// Creates the files of `state` in the empty folder `target`.
+void write_disk_state(const DiskState& state, const std::filesystem::path& target);
 
 /// While this object exists, read() of the file at `path` fails with EIO.
 class UnreadableFile {
@@ -63,7 +63,7 @@ class LazyDisk {
   [[nodiscard]] const std::vector<std::string>& ordering_calls() const { return ordering_calls_; }
 
   struct Crash {
-    Image image;
+    DiskState state;
     std::set<std::string> marks;  ///< the marks set before the crash
     std::string description;      ///< the last call before the crash, and the data that survived
   };
@@ -115,8 +115,8 @@ class LazyDisk {
   [[nodiscard]] int node_at(const std::string& path) const { return node_of(entry_of(path)); }
   void add(Step step);
   static void apply(std::vector<Node>& nodes, const Step& step);
-  static void add_to_image(const std::vector<Node>& nodes, int node, const std::string& path,
-                           Image& image);
+  static void add_to_state(const std::vector<Node>& nodes, int node, const std::string& path,
+                           DiskState& state);
   [[nodiscard]] static std::string bytes_after_crash(const std::string& synced_bytes,
                                                      const std::string& unsynced_bytes, Fate fate);
 

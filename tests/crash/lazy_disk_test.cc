@@ -21,7 +21,7 @@ std::set<std::string> states_after(const LazyDisk& disk, const std::string& mark
   for (const LazyDisk::Crash& crash : disk.crashes()) {
     if (!crash.marks.contains(mark)) continue;
     std::string text;
-    for (const auto& [path, bytes] : crash.image) text += path + (bytes ? "=" + *bytes : "/") + " ";
+    for (const auto& [path, bytes] : crash.state) text += path + (bytes ? "=" + *bytes : "/") + " ";
     all.insert(text);
   }
   return all;

@@ -19,7 +19,7 @@ struct Outcome {
   std::vector<std::string> faults;
 };
 
-Outcome outcome_of(const Writer& writer, std::optional<std::size_t> skip) {
+Outcome simulate_crashes(const Writer& writer, std::optional<std::size_t> skip) {
   const std::size_t max_faults = skip ? 1 : 3;  // after a skip, one fault is enough
   const TemporaryDirectory parent;
   const fs::path folder = parent / "disk";
@@ -36,7 +36,7 @@ Outcome outcome_of(const Writer& writer, std::optional<std::size_t> skip) {
   for (const LazyDisk::Crash& crash : disk.crashes()) {
     ++outcome.crashes;
     const TemporaryDirectory after_crash;
-    write_image(crash.image, after_crash.path());
+    write_disk_state(crash.state, after_crash.path());
     const std::string fault = writer.fault_of(after_crash.path(), crash.marks);
     if (fault.empty()) continue;
     outcome.faults.push_back(crash.description + ": " + fault);
@@ -48,7 +48,7 @@ Outcome outcome_of(const Writer& writer, std::optional<std::size_t> skip) {
 }  // namespace
 
 void check_writer(const Writer& writer, const std::vector<UnneededGuard>& unneeded) {
-  const Outcome unskipped = outcome_of(writer, std::nullopt);  // no guard is skipped
+  const Outcome unskipped = simulate_crashes(writer, std::nullopt);  // no guard is skipped
   for (const std::string& fault : unskipped.faults) FAIL_CHECK(fault);
   CHECK(unskipped.crashes > unskipped.guards.size());
   REQUIRE_FALSE(unskipped.guards.empty());
@@ -57,7 +57,7 @@ void check_writer(const Writer& writer, const std::vector<UnneededGuard>& unneed
     const bool is_listed =
         std::any_of(unneeded.begin(), unneeded.end(),
                     [&](const UnneededGuard& known) { return guard == known.guard; });
-    const bool is_needed = !outcome_of(writer, i).faults.empty();
+    const bool is_needed = !simulate_crashes(writer, i).faults.empty();
     if (!is_needed && !is_listed)
       FAIL_CHECK("the reader finds no fault if this guard is skipped: ", guard);
     if (is_needed && is_listed)

@@ -26,7 +26,7 @@
 #include "runtime/agent/run_claim.h"
 #include "runtime/trainer/checkpoint/checkpoint.h"
 #include "tests/crash/writer.h"
-#include "tests/file_server.h"
+#include "tests/python_server.h"
 
 namespace dlrun::crash {
 namespace {
@@ -34,14 +34,14 @@ namespace {
 namespace fs = std::filesystem;
 using Marks = std::set<std::string>;
 
-constexpr std::size_t kLimit = 1U << 20U;
+constexpr std::size_t kMaxTextBytes = 1U << 20U;
 
 std::string text_of(const fs::path& file) {
-  const auto text = read_file(file, kLimit);
+  const auto text = read_file(file, kMaxTextBytes);
   return text ? *text : "(" + text.error().message + ")";
 }
 
-/// Fails the test if a step before the recording fails.
+/// Fails the test if `result` is an error.
 template <typename T>
 void must(const Result<T>& result) {
   if (!result) FAIL(result.error().message);
@@ -229,7 +229,7 @@ TEST_CASE("crash: an index entry is complete or missing, and remains after succe
 }
 
 TEST_CASE("crash: a download is complete or missing, and remains after success is reported") {
-  const FileServer server;
+  const PythonServer server;
   const std::string text(20'000, 'd');
   server.serve("f", text);
   const Download download{server.url("f"), sha256_of_text(text), "f", {}};
@@ -311,10 +311,10 @@ trainer::TrainingState state_at(std::uint64_t step) {
   state.position = {step, 0, step};
   state.seed = 1;
   state.optimizer = "adam";
-  state.state_names = kStates;
+  state.optimizer_array_names = kStates;
   state.parameters.assign(8, static_cast<float>(step));
   state.running_statistics.assign(2, static_cast<float>(step));
-  state.states = {std::vector<float>(8, static_cast<float>(step))};
+  state.optimizer_arrays = {std::vector<float>(8, static_cast<float>(step))};
   return state;
 }
 
@@ -342,7 +342,7 @@ Writer checkpoint_writer(std::size_t keep) {
             if (want.position.step < reported_step) return "the newest checkpoint is gone";
             if ((*loaded)->parameters != want.parameters ||
                 (*loaded)->running_statistics != want.running_statistics ||
-                (*loaded)->states != want.states)
+                (*loaded)->optimizer_arrays != want.optimizer_arrays)
               return "it holds something else";
             const std::string latest = text_of(folder / "runs/mnist-1/checkpoints/latest");
             if (reported_step > 0 && latest < fmt::format("step-{:08}\n", reported_step))

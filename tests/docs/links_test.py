@@ -20,7 +20,7 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\[\]]*\])*\]\(([^()\s]+)\)")
 # scripts/site_hooks.py makes these pages of the site.
-MADE = re.compile(r"(source/.*|reference/commands\.md)$")
+GENERATED_PAGE = re.compile(r"(source/.*|reference/commands\.md)$")
 
 
 def pages():
@@ -77,7 +77,7 @@ class Links(unittest.TestCase):
         listed = names_in(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
         self.assertEqual(sorted(listed), sorted(set(listed)), "a page is listed twice")
         for name in listed:
-            if not MADE.match(name):
+            if not GENERATED_PAGE.match(name):
                 self.assertTrue((ROOT / "docs" / name).is_file(), f"docs/{name} does not exist")
         docs = {str(page.relative_to(ROOT / "docs")) for page in pages()
                 if page.is_relative_to(ROOT / "docs")}

@@ -38,14 +38,14 @@ import tempfile
 from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-FILES = pathlib.Path(__file__).resolve().parent / "files"
+FILES_FOLDER = pathlib.Path(__file__).resolve().parent / "files"
 LIMIT_S = 120  # for all commands of a page
 FILE_NAME = re.compile(r"# ((?:~/)?[\w.][\w./-]*\.(?:yaml|py|sh|sbatch|toml))(?: .*)?")
 MARK = re.compile(r"<!-- (.*?) -->")
 MARK_LINE = re.compile(r"(<!-- .*? -->)+")
-# The commands of Slurm. They are hidden, so that dlrun asks no Slurm of this machine.
-SLURM = {"sbatch", "srun", "salloc", "squeue", "scontrol", "sinfo", "sacct", "scancel", "sacctmgr",
-         "sshare", "sprio", "sattach", "sbcast", "sstat"}
+# These commands are hidden, so that dlrun asks no Slurm of this machine.
+SLURM_COMMANDS = {"sbatch", "srun", "salloc", "squeue", "scontrol", "sinfo", "sacct", "scancel",
+                  "sacctmgr", "sshare", "sprio", "sattach", "sbcast", "sstat"}
 
 
 class PageError(Exception):
@@ -58,7 +58,7 @@ class Command:
     text: str
     expected_code: int = 0
     why_not_run: str = ""
-    output: list = field(default_factory=list)  # lines that its output must contain
+    expected_lines: list = field(default_factory=list)  # lines that its output must contain
 
 
 @dataclass
@@ -108,7 +108,7 @@ def commands_of(lines, start):
             commands.append(Command(number, line[2:]))
         else:
             if commands:
-                commands[-1].output.append(line)
+                commands[-1].expected_lines.append(line)
             continue
         continues = line.endswith("\\")
     return commands
@@ -139,8 +139,8 @@ def add_block(page, language, lines, start, marks):
         command.expected_code = marks.get("exits", 0)
         command.why_not_run = " ".join(marks.get("not run", []))
         if "output" not in marks:
-            command.output = []
-    if "output" in marks and not any(command.output for command in found):
+            command.expected_lines = []
+    if "output" in marks and not any(command.expected_lines for command in found):
         raise PageError(f"{where}: this block shows no output to compare")
     page.commands += found
 
@@ -189,14 +189,15 @@ def script_of(page):
         name = f"{page.name}:{command.line} {command.text}".replace("\n", " ")
         lines.append(f"eval {shlex.quote(command.text)} >\"$HOME/.output\" 2>&1")
         lines.append(f"check $? {command.expected_code} {shlex.quote(name)}")
-        lines += [f"shows {shlex.quote(line)} {shlex.quote(name)}" for line in command.output]
+        lines += [f"shows {shlex.quote(line)} {shlex.quote(name)}"
+                  for line in command.expected_lines]
     return "\n".join(lines + ['exit "$failed"']) + "\n"
 
 
 def prepare(page, folder):
     """Writes the files of the page and commands.sh to the folder, which is the reader's home."""
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(FILES, folder, dirs_exist_ok=True)
+    shutil.copytree(FILES_FOLDER, folder, dirs_exist_ok=True)
     for name, text in page.files.items():
         file = folder / name.removeprefix("~/")
         if not file.resolve().is_relative_to(folder.resolve()):
@@ -206,13 +207,13 @@ def prepare(page, folder):
     (folder / "commands.sh").write_text(script_of(page), encoding="utf-8")
 
 
-def commands_folder(dlrun):
+def make_commands_folder(dlrun):
     """Returns a new folder with dlrun and all commands of this machine except those of Slurm."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dlrun-commands-"))
     for source in ("/usr/bin", "/bin"):
         for file in pathlib.Path(source).iterdir():
             link = folder / file.name
-            if file.name not in SLURM and not link.is_symlink():
+            if file.name not in SLURM_COMMANDS and not link.is_symlink():
                 link.symlink_to(file)
     for name, target in (("dlrun", dlrun), ("python", folder / "python3")):
         (folder / name).unlink(missing_ok=True)
@@ -245,7 +246,7 @@ def run_page(page, commands_dir):
 
 
 def run(dlrun, names):
-    commands_dir = commands_folder(pathlib.Path(dlrun).resolve())
+    commands_dir = make_commands_folder(pathlib.Path(dlrun).resolve())
     try:
         pages = [read_page(name) for name in names or all_pages()]
         runnable = [page for page in pages if not page.needs_slurm

@@ -23,13 +23,13 @@ class Pages(unittest.TestCase):
         page_commands.ROOT = pathlib.Path(folder.name)
         self.addCleanup(setattr, page_commands, "ROOT", self.root)
 
-    def page(self, text):
+    def write_and_read_page(self, text):
         (page_commands.ROOT / "page.md").write_text(text, encoding="utf-8")
         return page_commands.read_page("page.md")
 
-    def results(self, text):
+    def run_page(self, text):
         """Runs the page, and returns the exit code and the lines that commands.sh printed."""
-        page = self.page(text)
+        page = self.write_and_read_page(text)
         home = page_commands.ROOT / "home"
         page_commands.prepare(page, home)
         environment = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
@@ -38,43 +38,45 @@ class Pages(unittest.TestCase):
         return ended.returncode, ended.stdout.splitlines()
 
     def test_commands_have_their_line_numbers_and_output_is_no_command(self):
-        page = self.page("# T\n\n```console\n$ true\nsome output\n$ echo a \\\n    b\n```\n")
+        page = self.write_and_read_page(
+            "# T\n\n```console\n$ true\nsome output\n$ echo a \\\n    b\n```\n")
         self.assertEqual([(c.line, c.text) for c in page.commands],
                          [(4, "true"), (6, "echo a \\\n    b")])
 
     def test_commands_share_a_shell_and_each_code_is_compared(self):
-        code, lines = self.results(
+        code, lines = self.run_page(
             "```console\n$ export A=1; mkdir d; cd d\n$ test $A = 1 -a -d ../d\n```\n"
             "<!-- exits with 3 -->\n```console\n$ (exit 3)\n```\n")
         self.assertEqual((code, [line.split()[0] for line in lines]), (0, ["ok"] * 3))
-        code, lines = self.results("```console\n$ echo why; false\n$ true\n```\n")
+        code, lines = self.run_page("```console\n$ echo why; false\n$ true\n```\n")
         self.assertEqual(code, 1)
         self.assertEqual(lines, ["not ok page.md:2 echo why; false: exit code 1, expected 0",
                                  "#   why", "ok page.md:3 true"])
-        self.assertEqual(self.results("<!-- exits with 2 -->\n```console\n$ true\n```\n")[0], 1)
+        self.assertEqual(self.run_page("<!-- exits with 2 -->\n```console\n$ true\n```\n")[0], 1)
 
     def test_output_is_compared_only_on_request(self):
         block = "```console\n$ echo one; echo two\none\nthree\n```\n"
-        self.assertEqual(self.results(block)[0], 0)
-        code, lines = self.results("<!-- output is compared -->\n" + block)
+        self.assertEqual(self.run_page(block)[0], 0)
+        code, lines = self.run_page("<!-- output is compared -->\n" + block)
         self.assertEqual(code, 1)
         self.assertIn("not ok page.md:3 echo one; echo two: its output has no line: three", lines)
-        self.assertEqual(self.results("<!-- output is compared -->\n" +
-                                      block.replace("three", "two"))[0], 0)
+        self.assertEqual(self.run_page("<!-- output is compared -->\n" +
+                                       block.replace("three", "two"))[0], 0)
 
     def test_a_block_with_the_mark_not_run_is_not_run(self):
-        page = self.page("<!-- not run: it waits -->\n```console\n$ sleep inf\n```\n")
+        page = self.write_and_read_page(
+            "<!-- not run: it waits -->\n```console\n$ sleep inf\n```\n")
         self.assertEqual(page.commands[0].why_not_run, "it waits")
         self.assertNotIn("sleep", page_commands.script_of(page))
 
     def test_files_of_the_page_are_written(self):
-        code, _ = self.results(
+        code, _ = self.run_page(
             "```yaml\n# a.yaml\nname: a\n```\n<!-- file: b.txt -->\n```text\nb\n```\n"
             "```yaml\n# ~/.config/c.yaml\nc: 1\n```\n"
             "<!-- before this, the test executes: grep -q b b.txt -->\n"
             "```console\n$ grep name a.yaml && test -f ~/.config/c.yaml\n```\n")
         self.assertEqual(code, 0)
-        page = self.page("<!-- file: ../../evil -->\n```text\nx\n```\n")
+        page = self.write_and_read_page("<!-- file: ../../evil -->\n```text\nx\n```\n")
         with self.assertRaisesRegex(page_commands.PageError, "outside"):
             page_commands.prepare(page, page_commands.ROOT / "home")
 
@@ -92,15 +94,15 @@ class Pages(unittest.TestCase):
                 ("```bash\n$ dlrun ls\n```\n", "stand in blocks"),
                 ("```console\n$ x\n", "ends in a block")):
             with self.assertRaisesRegex(page_commands.PageError, message, msg=text):
-                self.page(text)
+                self.write_and_read_page(text)
 
     def test_slurm_is_hidden_from_pages_that_do_not_need_it(self):
-        folder = page_commands.commands_folder(pathlib.Path("/bin/true"))
+        folder = page_commands.make_commands_folder(pathlib.Path("/bin/true"))
         self.addCleanup(subprocess.run, ["rm", "-r", folder], check=True)
         self.assertTrue((folder / "dlrun").exists() and (folder / "bash").exists())
-        for name in page_commands.SLURM:
+        for name in page_commands.SLURM_COMMANDS:
             self.assertFalse((folder / name).is_symlink(), name)
-        self.assertTrue(self.page("<!-- page needs Slurm -->\n").needs_slurm)
+        self.assertTrue(self.write_and_read_page("<!-- page needs Slurm -->\n").needs_slurm)
 
 
 if __name__ == "__main__":

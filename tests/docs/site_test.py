@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MKDOCS = sys.argv[1] if len(sys.argv) > 1 else "mkdocs"
 
 
-class Parts(html.parser.HTMLParser):
+class PageParts(html.parser.HTMLParser):
     """Collects the links of a page, what it loads, its anchors and its text outside code."""
 
     def __init__(self, text):
@@ -57,7 +57,7 @@ class Site(unittest.TestCase):
         cls.site = pathlib.Path(cls.folder.name).resolve() / "site"
         cls.built = subprocess.run([MKDOCS, "build", "--strict", "--site-dir", cls.site], cwd=ROOT,
                                    check=False, capture_output=True, text=True)
-        cls.pages = {page: Parts(page.read_text(encoding="utf-8"))
+        cls.pages = {page: PageParts(page.read_text(encoding="utf-8"))
                      for page in sorted(cls.site.rglob("*.html")) if page.name != "404.html"}
 
     @classmethod

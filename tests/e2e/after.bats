@@ -22,7 +22,9 @@ YAML
 state() { dl status "$1" --json | jq -r .state; }
 is_state() { [[ $(state "$1") == "$2" ]]; }
 job() { dl status "$1" --json | jq -r .job; }
-says_what_it_waits_for() { [[ $(dl status second) == *"job $(job first) is the run first-"* ]]; }
+second_says_what_it_waits_for() {
+    [[ $(dl status second) == *"job $(job first) is the run first-"* ]]
+}
 dependency() {
     scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Dependency=\([^ ]*\).*/\1/p'
 }
@@ -32,7 +34,7 @@ dependency() {
     dl submit second.yaml --set 'after.ok=[first]'
     [[ $(dependency second) == "afterok:$(job first)"* ]]
     is_state second pending
-    wait_until 30 says_what_it_waits_for
+    wait_until 30 second_says_what_it_waits_for
     [ "$(dl status second --json | jq -r .slurm_reason)" = Dependency ]
     # A resubmission waits again.
     dl cancel second

@@ -30,7 +30,7 @@ submit_lead_job() {
 sbatch_options=()
 
 has_event() { grep -q "\"event\":\"$1\"" "$run_dir/events.jsonl"; }
-event() { grep "\"event\":\"$1\"" "$run_dir/events.jsonl" | tail -n 1; }
+last_event() { grep "\"event\":\"$1\"" "$run_dir/events.jsonl" | tail -n 1; }
 all_are_up() { [ "$(cat "$dir"/up-* 2>/dev/null | wc -l)" -eq 8 ]; }
 
 # Writes the ranks' program `counter`, which counts its signals until the file `stop` exists.
@@ -66,8 +66,8 @@ end_run() {
             sleep 0.5
             end_run
             [ "$(print_counts)" = "8 usr1 1 term 0" ]
-            [[ $(event signal) == *'"signal":"SIGUSR1"'*'"word":"checkpoint"'* ]]
-            [[ $(event ended) == *'"state":"completed"'* ]]
+            [[ $(last_event signal) == *'"signal":"SIGUSR1"'*'"word":"checkpoint"'* ]]
+            [[ $(last_event ended) == *'"state":"completed"'* ]]
         done
     done
 }
@@ -80,7 +80,7 @@ end_run() {
     wait_until 10 has_event signal
     end_run
     [ "$(print_counts)" = "8 usr1 0 term 0" ]
-    [[ $(event signal) == *'"word":"none"'* ]]
+    [[ $(last_event signal) == *'"word":"none"'* ]]
 }
 
 @test "with --forward-usr1, TERM to the step alone, as in a preemption, asks for a checkpoint" {
@@ -94,7 +94,7 @@ end_run() {
         sleep 0.5
         end_run
         [[ $(print_counts) == "8 usr1 1 term "[01] ]]
-        [[ $(event ended) == *'"state":"completed"'* ]]
+        [[ $(last_event ended) == *'"state":"completed"'* ]]
     done
 }
 
@@ -116,7 +116,7 @@ end_run() {
         [ "$took_ms" -le 2000 ]
         [ "$(cat "$dir"/term-* | sort -u)" = 1 ]
         wait_until 10 has_event ended
-        [[ $(event ended) == *'"state":"cancelled","code":143'* ]]
+        [[ $(last_event ended) == *'"state":"cancelled","code":143'* ]]
     done
 }
 
@@ -133,7 +133,7 @@ end_run() {
         return_to "$tracker"
         wait_until 100 has_event ended # slurmctld checks time limits every half minute.
         message='the job reached its time limit (resources.time); ended by SIGTERM'
-        [[ $(event ended) == *'"state":"timeout"'*"$message"* ]]
+        [[ $(last_event ended) == *'"state":"timeout"'*"$message"* ]]
         wait_until 20 grep -q "dlrun: the job reached its time limit" "$dir/out"
     done
 }
@@ -141,7 +141,7 @@ end_run() {
 @test "a step that cannot be launched ends the job with 77 and srun's message" {
     submit_lead_job '' '-n 4000' true
     wait_until 20 has_event ended
-    [[ $(event ended) == *'"code":77'*'More processors requested'* ]]
+    [[ $(last_event ended) == *'"code":77'*'More processors requested'* ]]
     message='dlrun: the step could not be launched (exit code 1): .*srun: error: .*More processors'
     grep -q "$message" "$dir/out"
     wait_until 10 job_failed_with 77
@@ -171,7 +171,7 @@ job_failed_with() {
     echo "$output"
     [ "$status" -eq 0 ]
     message='"message":"the job was cancelled; the step could not be launched'
-    [[ $(event ended) == *'"state":"cancelled","code":143,'"$message"* ]]
+    [[ $(last_event ended) == *'"state":"cancelled","code":143,'"$message"* ]]
 }
 
 @test "a command that is not on the node ends the job with 127, and a line names host and PATH" {
@@ -186,7 +186,8 @@ job_failed_with() {
     # shellcheck disable=SC2016
     submit_lead_job '' '' bash -c '[ $DLRUN_RANK = 5 ] && exit 3; sleep 60'
     wait_until 20 has_event ended
-    [[ $(event attempt_end) == *'"first_failed":{"rank":5,"host":"n3","code":3,"signal":""}'* ]]
+    [[ $(last_event attempt_end) \
+        == *'"first_failed":{"rank":5,"host":"n3","code":3,"signal":""}'* ]]
     wait_until 10 job_failed_with 3
 }
 
@@ -200,7 +201,7 @@ job_failed_with() {
     wait_until 30 all_are_up
     as_user scontrol requeue "$job"
     wait_until 60 grep -q '"state":"completed"' "$run_dir/events.jsonl"
-    [[ $(event claimed) == *'"attempt":1'*'"again":true'* ]]
+    [[ $(last_event claimed) == *'"attempt":1'*'"again":true'* ]]
     [ "$(cat "$run_dir/attempt")" = 1 ]
     [ "$(cat "$run_dir/logs/attempt-0/rank-0003.log")" = "attempt 0" ]
     [ "$(cat "$run_dir/logs/attempt-1/rank-0003.log")" = "attempt 1" ]
@@ -236,7 +237,7 @@ SH
     chmod 755 "$dir/slow"
     submit_lead_job '--join-timeout 3' "$dir/slow" true
     wait_until 30 has_event ended
-    [[ $(event missing) == *'"ranks":[4,5]'* ]]
+    [[ $(last_event missing) == *'"ranks":[4,5]'* ]]
     grep -q 'dlrun: 2 of 8 ranks did not connect to lead within 3.* s: ranks 4-5; missing on n3 (all)' \
         "$dir/out"
     wait_until 10 job_failed_with 76
@@ -249,7 +250,7 @@ SH
         submit_lead_job '' --mpi=pmix "$DLRUN_TESTBED_PREFIX/bin/mpi_chain"
         wait_until 60 has_event ended
         cat "$dir/out"
-        [[ $(event ended) == *'"message":"all 8 ranks ended with 0"'* ]]
+        [[ $(last_event ended) == *'"message":"all 8 ranks ended with 0"'* ]]
         [ "$(grep -c '^rank [0-7] of 8 on n[1-4]: [1-8]$' "$dir/out")" -eq 8 ]
     done
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Jobs in containers with apptainer, the runtime of most built-in sites that name one. The apptainer
-# is the installed one or the testbed's stand-in.
+# Jobs in containers with apptainer. Most of the built-in sites that name a container runtime name
+# apptainer. The program is the installed one or the testbed's stand-in.
 # timeout: 200
 
 load helpers
@@ -8,7 +8,7 @@ load containers
 load secrets
 
 setup() {
-    write_boxed_job apptainer 1 1
+    write_container_job apptainer 1 1
     echo "# $(as_user apptainer --version)" >&3
 }
 
@@ -51,7 +51,7 @@ setup() {
 }
 
 @test "an MPI program of 2 nodes x 2 ranks runs in the container, with the image's libraries" {
-    mpi_chain_on_two_nodes
+    run_mpi_chain_on_two_nodes
 }
 
 @test "an image that cannot be opened fails the job with apptainer's message and code" {
@@ -71,7 +71,7 @@ setup() {
     echo "$output"
     [ "$status" -eq 3 ]
     [[ $output == *ID=dlrun-test*job* ]]
-    attach_enters_the_image
+    check_attach_in_container
 }
 
 @test "secrets reach only the program in the container, also in an interactive session" {

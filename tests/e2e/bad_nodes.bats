@@ -9,7 +9,7 @@ load helpers
 setup() { dir=$(fresh_dir); }
 write_spec() { as_user tee "$dir/$1.yaml" >/dev/null; }
 json() { dl status "$1" --json 2>/dev/null; }
-event() { jq -c "select(.event == \"$1\")" "$(json "$2" | jq -r .path)/events.jsonl"; }
+events() { jq -c "select(.event == \"$1\")" "$(json "$2" | jq -r .path)/events.jsonl"; }
 nodes_of() { scontrol show job --oneliner "$1" | sed -n 's/.* NodeList=\([^ ]*\).*/\1/p'; }
 
 # write_failing_spec NAME NODES: writes NAME.yaml, whose job cannot write its TMPDIR on n1 and
@@ -110,9 +110,9 @@ YAML
     echo "$output"
     [ "$status" -eq 0 ]
     job=$(json spare | jq -r .job)
-    has_joined() { [[ -n $(event joined spare) ]]; }
+    has_joined() { [[ -n $(events joined spare) ]]; }
     wait_until 30 has_joined
-    used=$(event joined spare | jq -r .hosts)
+    used=$(events joined spare | jq -r .hosts)
     echo "used: $used; allocated: $(nodes_of "$job")"
     [[ $(nodes_of "$job") == 'n[1-3]' ]]
     "$testbed/fault" kill n2

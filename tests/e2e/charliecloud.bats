@@ -8,7 +8,7 @@ load containers
 load secrets
 
 setup() {
-    write_boxed_job charliecloud 1 1
+    write_container_job charliecloud 1 1
     echo "# ch-run $(as_user ch-run --version 2>&1)" >&3
     # The image is a folder, as on a cluster where the user has unpacked it.
     folder=$dir/image
@@ -74,7 +74,7 @@ supports_write_fake() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
 }
 
 @test "an MPI program of 2 nodes x 2 ranks runs in the container, with the image's libraries" {
-    mpi_chain_on_two_nodes "$dir/mpi"
+    run_mpi_chain_on_two_nodes "$dir/mpi"
 }
 
 @test "ch-run itself mounts a squashfs image, with the mount points that the image has" {
@@ -106,7 +106,7 @@ supports_write_fake() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
     echo "$output"
     [ "$status" -eq 3 ]
     [[ $output == *ID=dlrun-test*job* ]]
-    attach_enters_the_image
+    check_attach_in_container
 }
 
 @test "secrets reach only the program in the container, also in an interactive session" {

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034 # the tests use the variables
 # Functions for tests of jobs with components. The jobs come from scripts that the tests write, not
-# from specs. A test builds the command of lead with `component`, one call for each component, and
-# submits the script with `submit_components`.
+# from specs. A test builds the command of lead with `add_component`, one call for each component,
+# and submits the script with `submit_components`.
 
 agent=$DLRUN_TESTBED_PREFIX/bin/dlrun-agent
 
@@ -11,9 +11,9 @@ lead_options=()        # options of lead for the whole run
 sbatch_options=(-N3)   # of the job, or of the first part of a heterogeneous job
 second_part_options=() # of sbatch for the second part of a heterogeneous job
 
-# component NAME FIRST_NODE NODES RANKS GPUS OPTIONS... -- PROGRAM...: adds a component. FIRST_NODE
-# is an index, or hK for part K (from 0) of a heterogeneous job. GPUs are per node.
-component() {
+# add_component NAME FIRST_NODE NODES RANKS GPUS OPTIONS... -- PROGRAM...: adds a component.
+# FIRST_NODE is an index, or hK for part K (from 0) of a heterogeneous job. GPUs are per node.
+add_component() {
     local name=$1 first_node=$2 nodes=$3 ranks=$4 gpus=$5 words=()
     shift 5
     while [[ $1 != -- ]]; do words+=("$1") && shift; done
@@ -66,13 +66,13 @@ is_in_state() { [[ $(state_of "$1") == "$2" ]]; }
 job_ended_with() {
     scontrol show job --oneliner "$job" | head -n 1 | grep -q " ExitCode=$1 "
 }
-# process_of COMPONENT RANK: prints the process id of the program of this rank, which the program
+# pid_of COMPONENT RANK: prints the process id of the program of this rank, which the program
 # has written into pid-COMPONENT-RANK.
-process_of() { cat "$dir/pid-$1-$2"; }
+pid_of() { cat "$dir/pid-$1-$2"; }
 
-# Prints the command line of a server for HTTP, which serves $dir/www on the port that dlrun
-# reserves for the component ({port}). Each start of the server adds a line to the file
-# server-starts: this port, and the GPUs that the server sees.
+# Prints the shell program of an HTTP server, which serves $dir/www on the port that dlrun reserves
+# for the component ({port}). Each start of the server adds a line to the file server-starts: this
+# port, and the GPUs that the server sees.
 server_program() {
     # shellcheck disable=SC2016 # expanded on the node
     echo 'echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"
@@ -90,8 +90,8 @@ all_have_started() { [ "$(cat "$dir"/pid-* 2>/dev/null | wc -l)" -eq 3 ]; }
 # start_server_and_trainer: submits a job with a service of one rank on n1, which never ends by
 # itself, and a main component of two ranks; waits until all ranks have started
 start_server_and_trainer() {
-    component server 0 1 1 0 --role service -- bash -c "${usr1_recorder//stop/never}" "$dir"
-    component trainer 1 2 2 0 -- bash -c "$usr1_recorder" "$dir"
+    add_component server 0 1 1 0 --role service -- bash -c "${usr1_recorder//stop/never}" "$dir"
+    add_component trainer 1 2 2 0 -- bash -c "$usr1_recorder" "$dir"
     submit_components
     wait_until 30 all_have_started
 }

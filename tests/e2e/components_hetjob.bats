@@ -12,11 +12,11 @@ request_two_parts() { sbatch_options=(-N2) second_part_options=(-N1); }
 @test "the components of a heterogeneous job find each other, and have nodes of their own" {
     request_two_parts
     # shellcheck disable=SC2016
-    component trainer h0 2 2 2 --after server -- bash -c \
+    add_component trainer h0 2 2 2 --after server -- bash -c \
         'echo "$CUDA_VISIBLE_DEVICES $DLRUN_COMPONENT_SERVER_HOSTS $SLURM_JOB_ID" \
                 >"$0/seen-$DLRUN_RANK"
             curl -fsS --max-time 10 "http://$DLRUN_COMPONENT_SERVER_ADDR/"' "$dir"
-    component server h1 1 1 0 --role service --ready-http / --port-count 1 \
+    add_component server h1 1 1 0 --role service --ready-http / --port-count 1 \
         -- bash -c "$(server_program)" "$dir"
     submit_components
     wait_until 40 has_event ended
@@ -36,8 +36,8 @@ request_two_parts() { sbatch_options=(-N2) second_part_options=(-N1); }
 
 @test "scancel of the second part alone ends the job, and the record names the part's component" {
     request_two_parts
-    component trainer h0 2 2 0 -- sleep 300
-    component server h1 1 1 0 --role service -- sleep 300
+    add_component trainer h0 2 2 0 -- sleep 300
+    add_component server h1 1 1 0 --role service -- sleep 300
     submit_components
     wait_until 40 has_event joined server
     wait_until 20 has_event joined trainer
@@ -50,8 +50,8 @@ request_two_parts() { sbatch_options=(-N2) second_part_options=(-N1); }
 
 @test "scancel of the job cancels all parts" {
     request_two_parts
-    component trainer h0 2 2 0 -- sleep 300
-    component server h1 1 1 0 --role service -- sleep 300
+    add_component trainer h0 2 2 0 -- sleep 300
+    add_component server h1 1 1 0 --role service -- sleep 300
     submit_components
     wait_until 40 has_event joined server
     wait_until 20 has_event joined trainer

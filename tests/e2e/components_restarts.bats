@@ -22,9 +22,9 @@ load components
 @test "if a main component fails and lead has --retry, all components start again in the allocation" {
     # shellcheck disable=SC2034 # components.bash uses it
     lead_options=(--retry 1 --retry-on failure)
-    component server 0 1 1 0 --role service -- bash -c "$usr1_recorder" "$dir"
+    add_component server 0 1 1 0 --role service -- bash -c "$usr1_recorder" "$dir"
     # shellcheck disable=SC2016
-    component trainer 1 1 1 0 -- bash -c 'exit $((5 - 5 * DLRUN_ATTEMPT))'
+    add_component trainer 1 1 1 0 -- bash -c 'exit $((5 - 5 * DLRUN_ATTEMPT))'
     submit_components
     wait_until 60 has_event ended
     cat "$dir/out"

@@ -12,7 +12,7 @@ load components
     cat "$dir/out"
     [[ $(events ended) == *'"state":"cancelled","code":143'* ]]
     [ "$(events component_end | jq -r .reason | sort -u)" = signalled ]
-    all_are_gone() { ! kill -0 "$(process_of server 0)" && ! kill -0 "$(process_of trainer 1)"; }
+    all_are_gone() { ! kill -0 "$(pid_of server 0)" && ! kill -0 "$(pid_of trainer 1)"; }
     wait_until 10 all_are_gone
 }
 

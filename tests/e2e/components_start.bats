@@ -7,10 +7,10 @@ load helpers
 load components
 
 @test "a trainer starts when its node's server is ready, and the trainer's end stops the server" {
-    component server 0 1 1 2 --role service --ready-http /health --port-count 1 \
+    add_component server 0 1 1 2 --role service --ready-http /health --port-count 1 \
         -- bash -c "$(server_program)" "$dir"
     # shellcheck disable=SC2016
-    component trainer 0 2 4 2 --after server \
+    add_component trainer 0 2 4 2 --after server \
         -- bash -c 'echo "$DLRUN_RANK $CUDA_VISIBLE_DEVICES $DLRUN_COMPONENT_SERVER_HOSTS" \
                 >"$0/trainer-$DLRUN_RANK"
             curl -fsS --max-time 10 "http://$DLRUN_COMPONENT_SERVER_ADDR/health"' "$dir"
@@ -37,11 +37,11 @@ load components
 
 @test "a component without GPUs sees none, and knows its name and the file of all components" {
     # shellcheck disable=SC2016
-    component evaluator 0 1 1 0 -- bash -c \
+    add_component evaluator 0 1 1 0 -- bash -c \
         'echo "$DLRUN_COMPONENT [$CUDA_VISIBLE_DEVICES]" >"$0/seen"
             jq -r ".components[].name" "$DLRUN_RUN/components.json" >>"$0/seen"' "$dir"
     # shellcheck disable=SC2016
-    component trainer 1 2 2 1 -- bash -c 'echo "[$CUDA_VISIBLE_DEVICES]"' "$dir"
+    add_component trainer 1 2 2 1 -- bash -c 'echo "[$CUDA_VISIBLE_DEVICES]"' "$dir"
     submit_components
     wait_until 30 has_event ended
     cat "$dir/out"
@@ -51,9 +51,9 @@ load components
 }
 
 @test "a server is ready when its port accepts connections, and if it never does, the job fails" {
-    component server 0 1 1 0 --role service --ready-tcp --port-count 1 \
+    add_component server 0 1 1 0 --role service --ready-tcp --port-count 1 \
         -- bash -c "sleep 1; $(server_program)" "$dir"
-    component trainer 1 1 1 0 --after server -- true
+    add_component trainer 1 1 1 0 --after server -- true
     submit_components
     wait_until 30 has_event ended
     [[ $(events ended) == *'"code":0'* ]]
@@ -61,9 +61,9 @@ load components
 
     # shellcheck disable=SC2034 # components.bash uses it
     component_arguments=()
-    component server 0 1 1 0 --role service --ready-tcp --port-count 1 --ready-timeout 2 \
+    add_component server 0 1 1 0 --role service --ready-tcp --port-count 1 --ready-timeout 2 \
         -- sleep 300
-    component trainer 1 1 1 0 --after server -- true
+    add_component trainer 1 1 1 0 --after server -- true
     submit_components
     wait_until 30 has_event ended
     cat "$dir/out"
@@ -76,7 +76,7 @@ load components
 }
 
 @test "a component that needs more nodes than the job has is refused before anything starts" {
-    component trainer 2 2 2 0 -- true
+    add_component trainer 2 2 2 0 -- true
     submit_components
     wait_until 30 has_event ended
     [[ $(events ended | jq -r .message) == "component 'trainer' needs the nodes 3 to 4"* ]]

@@ -6,7 +6,7 @@
 load helpers
 load containers
 
-setup() { write_boxed_job pyxis 1 1; }
+setup() { write_container_job pyxis 1 1; }
 
 set_runtime() { sed -i "s/runtime: .*/runtime: $1/" "$dir/job.yaml"; }
 containers_of() { as_user_on_node "$1" env PATH="$PATH" enroot list; }
@@ -26,7 +26,7 @@ has_a_container() { containers_of n1 | grep -q ^dlrun-; }
         echo "$output"
         [[ $status == 0 && $output == *ID=dlrun-test* ]]
         sed -i 's/preset: plain/preset: mpi/' "$dir/job.yaml"
-        attach_enters_the_image
+        check_attach_in_container
         sed -i 's/preset: mpi/preset: plain/' "$dir/job.yaml"
         rm "$dir/data/go" "$dir/data/began"
     done

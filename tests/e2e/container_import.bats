@@ -10,7 +10,7 @@ load containers
 setup_file() {
     make_root "$BATS_FILE_TMPDIR/root"
     case ${DLRUN_TESTBED_CONTAINERS:-} in
-    stand-in) export host=reg.example ;;
+    stand-in) export registry=reg.example ;;
     installed)
         local program
         for program in docker-registry skopeo umoci; do
@@ -26,27 +26,28 @@ teardown_file() {
     [[ ! -e $BATS_FILE_TMPDIR/registry.pid ]] || kill "$(<"$BATS_FILE_TMPDIR/registry.pid")"
 }
 
-# start_registry: starts a registry without TLS on a free port of loopback; sets host to HOST:PORT
+# start_registry: starts a registry without TLS on a free port of loopback; sets registry to its
+# HOST:PORT
 start_registry() {
     local port
     port=$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0))
 print(s.getsockname()[1])')
-    export host=127.0.0.1:$port
+    export registry=127.0.0.1:$port
     cat >"$BATS_FILE_TMPDIR/registry.yml" <<YAML
 version: 0.1
 storage: {filesystem: {rootdirectory: $BATS_FILE_TMPDIR/storage}}
-http: {addr: $host}
+http: {addr: $registry}
 YAML
     docker-registry serve "$BATS_FILE_TMPDIR/registry.yml" >"$BATS_FILE_TMPDIR/registry.log" 2>&1 3>&- &
     echo $! >"$BATS_FILE_TMPDIR/registry.pid"
-    curl -sS --retry 20 --retry-connrefused --retry-delay 1 -o /dev/null "http://$host/v2/"
+    curl -sS --retry 20 --retry-connrefused --retry-delay 1 -o /dev/null "http://$registry/v2/"
 }
 
 # push IMAGE TAG DIR: puts a root file system into the registry
 push() {
     local store=$DLRUN_TESTBED_DIR/containers/registry layout
     if [[ $DLRUN_TESTBED_CONTAINERS == stand-in ]]; then
-        make_image "$3" "$store/$host+${1//\//+}+$2.sqsh"
+        make_image "$3" "$store/$registry+${1//\//+}+$2.sqsh"
         return
     fi
     layout=$(mktemp -d "$BATS_FILE_TMPDIR/layout.XXXXXX")
@@ -55,16 +56,16 @@ push() {
     umoci insert --image "$layout/image:$2" "$3" /
     umoci config --image "$layout/image:$2" --config.env PATH=/bin --config.cmd sh
     skopeo --insecure-policy copy --quiet --format v2s2 --dest-tls-verify=false \
-        "oci:$layout/image:$2" "docker://$host/$1:$2"
+        "oci:$layout/image:$2" "docker://$registry/$1:$2"
 }
 
 # bats ignores a skip in setup_file, so each test checks.
 setup() {
     require_containers
-    if [[ $BATS_TEST_DESCRIPTION != *unreachable* && -z ${host:-} ]]; then
+    if [[ $BATS_TEST_DESCRIPTION != *unreachable* && -z ${registry:-} ]]; then
         skip "an installed enroot needs docker-registry, skopeo and umoci here"
     fi
-    name="${host:-}#team/tiny:1"
+    name="${registry:-}#team/tiny:1"
     dir=$(fresh_dir)
     cat >"$dir/job.yaml" <<YAML
 name: boxed
@@ -86,7 +87,8 @@ digest_of_tiny() {
     if [[ $DLRUN_TESTBED_CONTAINERS == stand-in ]]; then
         digest=$(sha256sum <"$1")
     else
-        digest=$(skopeo inspect --tls-verify=false --format '{{.Digest}}' "docker://$host/team/tiny:1")
+        digest=$(skopeo inspect --tls-verify=false --format '{{.Digest}}' \
+            "docker://$registry/team/tiny:1")
         digest=${digest#sha256:}
     fi
     echo "${digest%% *}"
@@ -100,7 +102,7 @@ digest_of_tiny() {
     file=$(sed -n '/^{/,/^}/p' <<<"$output" | jq -r .file)
     digest=$(digest_of_tiny "$file")
     [ "$file" = "$dir/images/$digest.sqsh" ]
-    run dl container import "docker://$host/team/tiny:1"
+    run dl container import "docker://$registry/team/tiny:1"
     [ "$status" -eq 0 ]
     [[ $output == *"$file"*"already here"* ]]
     [[ $output != *"Creating squashfs"* ]]
@@ -127,17 +129,17 @@ digest_of_tiny() {
 
 @test "a name whose image has changed in the registry is imported again" {
     push team/moving latest "$BATS_FILE_TMPDIR/root"
-    first=$(dl container import "$host#team/moving" 2>/dev/null)
+    first=$(dl container import "$registry#team/moving" 2>/dev/null)
     cp -a "$BATS_FILE_TMPDIR/root" "$BATS_TEST_TMPDIR/root"
     touch "$BATS_TEST_TMPDIR/root/new"
     push team/moving latest "$BATS_TEST_TMPDIR/root"
-    second=$(dl container import "$host#team/moving" 2>/dev/null)
+    second=$(dl container import "$registry#team/moving" 2>/dev/null)
     [ "$first" != "$second" ]
     [ -e "$first" ] && [ -e "$second" ]
 }
 
 @test "an image that the registry lacks leaves no file and exits with 6" {
-    run dl container import "$host#no/such"
+    run dl container import "$registry#no/such"
     echo "$output"
     [ "$status" -eq 6 ]
     [[ $output == *404* ]]

@@ -1,20 +1,21 @@
 # shellcheck shell=bash
 # For test files whose jobs run in containers. The images are small and made here, so no download is
-# needed. setup_file creates $images/tiny.sqsh, the image of write_boxed_job.
+# needed. setup_file creates $images/tiny.sqsh, the image of write_container_job.
 #
-#   write_boxed_job RUNTIME NODES TASKS
+#   write_container_job RUNTIME NODES TASKS
 #                            sets dir to a new directory with job.yaml, whose container has the
 #                            image tiny.sqsh, and with data/file and "odd ä", which a job may mount
 #   inside LINE [ARGUMENTS]  submits job.yaml with this line of shell; prints the output of rank 0
 #                            in the container, or, after a failure, the job's messages
 #   has_lines LINE...        succeeds if $output has each of these as a whole line
-#   attach_enters_the_image  checks that a command beside a running job's ranks sees the image and
+#   check_attach_in_container
+#                            checks that a command beside a running job's ranks sees the image and
 #                            the job's mount, and that ssh-config warns that ssh sessions do not
 #   make_root DIR            makes a root file system of busybox, with an os-release and an
 #                            environment of its own
 #   make_image DIR FILE      makes a squashfs image of DIR
 #   make_mpi_root DIR        makes a root like make_root, with mpi_chain and all that Open MPI needs
-#   mpi_chain_on_two_nodes [FOLDER]
+#   run_mpi_chain_on_two_nodes [FOLDER]
 #                            makes an image with make_mpi_root, and with FOLDER unpacks it there;
 #                            runs mpi_chain in it on 2 nodes x 2 ranks
 #   copy_program FILE DIR    copies a program of this machine with its shared libraries into a root
@@ -72,7 +73,7 @@ make_mpi_root() {
         while read -r library; do install -D "$library" "$1$library"; done
 }
 
-mpi_chain_on_two_nodes() {
+run_mpi_chain_on_two_nodes() {
     # The first test file that needs this image makes it for all test files, because making it takes
     # long.
     local line image=$DLRUN_TESTBED_DIR/containers/mpi.sqsh
@@ -131,7 +132,7 @@ setup_file() {
     export images
 }
 
-write_boxed_job() {
+write_container_job() {
     require_containers # bats ignores a skip in setup_file, so each test checks.
     dir=$(fresh_dir)
     as_user mkdir "$dir/data" "$dir/odd ä"
@@ -154,7 +155,7 @@ has_lines() {
     done
 }
 
-attach_enters_the_image() {
+check_attach_in_container() {
     local program='touch /data/began; until [ -e /data/go ]; do sleep 0.1; done'
     dl submit job.yaml --set "launch.command=[sh, -c, '$program']" \
         --set "container.mounts=['$dir/data:/data']"

@@ -12,10 +12,10 @@ import sys
 
 
 def main():
-    after, folder, command = int(sys.argv[1]) / 1000, sys.argv[2], sys.argv[3:]
+    after_s, folder, command = int(sys.argv[1]) / 1000, sys.argv[2], sys.argv[3:]
     child = subprocess.Popen(command, cwd=folder, start_new_session=True, stdin=subprocess.DEVNULL)
     try:
-        return child.wait(after)
+        return child.wait(after_s)
     except subprocess.TimeoutExpired:
         for process in process_tree(child.pid):
             try:

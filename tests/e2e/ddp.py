@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 BATCH, STEPS, LIMIT_S = 4, 5, 240
 
 
-def meet(name):
+def wait_at_barrier(name):
     if len(sys.argv) < 3:
         return
     folder, count = pathlib.Path(sys.argv[1], name), int(sys.argv[2])
@@ -31,7 +31,7 @@ def meet(name):
         time.sleep(0.2)
 
 
-def model():
+def make_model():
     torch.manual_seed(1)
     return torch.nn.Sequential(torch.nn.Linear(10, 8), torch.nn.Tanh(),
                                torch.nn.Linear(8, 1)).double()
@@ -42,27 +42,27 @@ def train(net, rows):
     for step in range(STEPS):
         torch.manual_seed(100 + step)
         inputs = torch.randn(dist.get_world_size() * BATCH, 10).double()
-        wanted = inputs.sum(dim=1, keepdim=True)
+        targets = inputs.sum(dim=1, keepdim=True)
         optimizer.zero_grad()
-        torch.nn.functional.mse_loss(net(inputs[rows]), wanted[rows]).backward()
+        torch.nn.functional.mse_loss(net(inputs[rows]), targets[rows]).backward()
         optimizer.step()
     return torch.cat([p.detach().flatten() for p in net.parameters()])
 
 
 torch.set_num_threads(1)
-meet("before")
+wait_at_barrier("before")
 dist.init_process_group("gloo")
 rank, size = dist.get_rank(), dist.get_world_size()
 assert (rank, size) == (int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
-meet("together")
-mine = train(DistributedDataParallel(model()), slice(rank * BATCH, (rank + 1) * BATCH))
-alone = train(model(), slice(0, size * BATCH))
+wait_at_barrier("together")
+mine = train(DistributedDataParallel(make_model()), slice(rank * BATCH, (rank + 1) * BATCH))
+alone = train(make_model(), slice(0, size * BATCH))
 # The mean over ranks of means over equal parts is the mean over everything. In float64 only the
 # order of the sums differs.
 assert torch.allclose(mine, alone, rtol=1e-9, atol=1e-12), (mine - alone).abs().max()
-all_of_them = [torch.empty_like(mine) for _ in range(size)]
-dist.all_gather(all_of_them, mine)
-assert all(torch.equal(mine, other) for other in all_of_them), (
+parameters_of_ranks = [torch.empty_like(mine) for _ in range(size)]
+dist.all_gather(parameters_of_ranks, mine)
+assert all(torch.equal(mine, other) for other in parameters_of_ranks), (
     "ranks ended with different parameters")
 print(f"ddp: rank {rank} of {size}: equal to training alone", flush=True)
 dist.barrier()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# A rank dies: dlrun names the rank, its node and the signal, and no process is left. With both of
-# Slurm's process trackers.
+# A rank dies: dlrun names the rank, its node and the signal, and no process is left. The tests run
+# with both of Slurm's process trackers.
 # timeout: 300
 
 load helpers
@@ -41,9 +41,9 @@ kill_and_check() {
     jq -e '.first_failed | .rank == 3 and .host == "n2" and .signal == "SIGKILL"' <<<"$output"
 }
 
-# kill_rank_3 program|agent PROGRAM: submits a job of eight ranks that run PROGRAM, and kills the
-# program or the agent of rank 3; with both trackers
-kill_rank_3() {
+# check_kill_of_rank_3 program|agent PROGRAM: with both trackers, submits a job of eight ranks that
+# run PROGRAM, kills the program or the agent of rank 3, and checks the end of the job
+check_kill_of_rank_3() {
     local field tracker
     [[ $1 == program ]] && field=1 || field=2
     for tracker in cgroup linuxproc; do
@@ -54,15 +54,16 @@ kill_rank_3() {
 }
 
 @test "after kill -9 of one of 8 programs, all end within 2 s, with rank, host and signal named" {
-    kill_rank_3 program 'sleep 300'
+    check_kill_of_rank_3 program 'sleep 300'
 }
 
 @test "after kill -9 of one of 8 programs, all end within 2 s, even if they ignore TERM" {
-    kill_rank_3 program 'trap "" TERM INT HUP USR1; setsid sleep 300 & sleep 300; sleep 300'
+    check_kill_of_rank_3 program \
+        'trap "" TERM INT HUP USR1; setsid sleep 300 & sleep 300; sleep 300'
 }
 
 @test "kill -9 of one rank's agent: its own program and the others are gone within 2 s" {
-    kill_rank_3 agent 'trap "" TERM; sleep 300; sleep 300'
+    check_kill_of_rank_3 agent 'trap "" TERM; sleep 300; sleep 300'
 }
 
 @test "kill -9 of lead: no rank outlives its lease" {

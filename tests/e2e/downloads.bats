@@ -18,14 +18,15 @@ teardown() {
     end_test
 }
 
-# serve [CERTIFICATE KEY]: starts a server of $dir/served, at $base; see tests/file_server.py.
+# serve [CERTIFICATE KEY]: starts a server of $dir/served, at $server_address; see
+# tests/file_server.py.
 serve() {
     as_user mkfifo "$dir/stdin"
     "$testbed/as_user" bash -c 'exec "$@" <>"$0"' "$dir/stdin" \
         "$DLRUN_SOURCE_DIR/tests/file_server.py" "$dir/served" "$dir/port" "$@" 3>&- &
     server=$!
     wait_until 30 test -s "$dir/port"
-    base=127.0.0.1:$(<"$dir/port")
+    server_address=127.0.0.1:$(<"$dir/port")
 }
 
 # write_spec FILE [URL [SHA256]]: writes an experiment with the four files. URL and SHA256 replace
@@ -37,7 +38,7 @@ write_spec() {
         printf 'train:\n  model: mlp\n  hidden: [16]\n  epochs: 1\n  batch: 16\n'
         printf '  data:\n    dataset: mnist\n    path: ./data\n    download:\n'
         for name in "${names[@]}"; do
-            sum=$(sha256sum <"$dir/served/$name") url=http://$base/$name
+            sum=$(sha256sum <"$dir/served/$name") url=http://$server_address/$name
             [[ $name != "${names[3]}" ]] || sum=${3:-${sum%% *}} url=${2:-$url}
             printf -- '    - {url: "%s", sha256: %s, file: %s}\n' "$url" "${sum%% *}" "$name"
         done
@@ -55,7 +56,7 @@ name: any
 resources: {nodes: 1, time: 5m}
 download:
   path: ./fetched
-  files: [{url: "http://$base/$name", sha256: ${sum%% *}}]
+  files: [{url: "http://$server_address/$name", sha256: ${sum%% *}}]
 stage: [{from: ./fetched, to: \$TMPDIR/fetched-$$}]
 launch:
   preset: plain
@@ -64,8 +65,8 @@ YAML
     chown "$DLRUN_TESTBED_USER:" "$dir/any.yaml"
 }
 
-# Checks that a refused submission has left no job and no run.
-nothing_queued() { no_jobs && [[ ! -e $dir/runs || -z $(ls "$dir/runs") ]]; }
+# Succeeds if no job and no run exists, as after a refused submission.
+no_job_and_no_run() { no_jobs && [[ ! -e $dir/runs || -z $(ls "$dir/runs") ]]; }
 request_count() { grep -c "^/$1 from" "$dir/port.log"; }
 
 @test "files are fetched once before queueing, and a wrong checksum queues nothing" {
@@ -86,7 +87,7 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
     [ "$status" -eq 2 ]
     served_sum=$(sha256sum <"$dir/served/${names[3]}")
     [[ $output == *"bad.yaml:15:"*"have the sha256 ${served_sum%% *}, but the spec says aaaa"* ]]
-    nothing_queued
+    no_job_and_no_run
     # The file is synced before it gets its name, and the name is synced before the file counts
     # as downloaded.
     part=/data/.${names[0]}
@@ -126,8 +127,8 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
     echo "$output"
     [ "$status" -eq 0 ]
     resolved=$(dl status last --json | jq -r .path)/resolved.yaml
-    grep -q "download: .*\"url\": \"http://$base/${names[3]}\", \"sha256\": \"${served_sum%% *}\"" \
-        "$resolved"
+    recorded="\"url\": \"http://$server_address/${names[3]}\", \"sha256\": \"${served_sum%% *}\""
+    grep -q "download: .*$recorded" "$resolved"
     run dl check good.yaml --json
     [ "$(jq -c .downloads <<<"$output")" = "[]" ]
     # A file that is missing now cannot be fetched, so no command may start a job.
@@ -141,7 +142,7 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
         run dl $command
         echo "$command: $output"
         [ "$status" -eq 1 ]
-        [[ $output == *"train.data.download: http://$base/${names[0]}: "*connect* ]]
+        [[ $output == *"train.data.download: http://$server_address/${names[0]}: "*connect* ]]
         no_jobs
         [ "$(ls "$dir/runs")" = "$runs" ]
     done
@@ -160,7 +161,7 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
 
 @test "a download shows its progress on a terminal, and Ctrl-C ends it without a file" {
     serve
-    write_spec stalls.yaml "http://$base/stall/${names[3]}"
+    write_spec stalls.yaml "http://$server_address/stall/${names[3]}"
     # The exit code of script(1) is not always that of its command.
     cat >"$dir/submit" <<'SH'
 bash -c 'echo $$ >pid; exec dlrun submit stalls.yaml'
@@ -176,9 +177,9 @@ SH
     wait "$submitter" || true
     cat "$dir/seen"
     [ "$(<"$dir/code")" -eq 130 ]
-    grep -q "interrupted; nothing of http://$base/stall/${names[3]} is kept" "$dir/seen"
+    grep -q "interrupted; nothing of http://$server_address/stall/${names[3]} is kept" "$dir/seen"
     [ -z "$(find "$dir/data" -name '*t10k-labels*')" ]
-    nothing_queued
+    no_job_and_no_run
     # On a terminal narrower than the line, the name is cut, and each line overwrites the one
     # before it.
     sed -i '1i stty cols 60 rows 24' "$dir/submit"
@@ -223,7 +224,7 @@ SH
     [ "$status" -eq 1 ]
     message="cannot make the folder $dir/data: a symbolic link of that name leads nowhere"
     [[ $output == *"good.yaml:10:"*"train.data.path: $message"* ]]
-    nothing_queued
+    no_job_and_no_run
 }
 
 # Runs dlrun as on a machine that trusts only the certificate of the test's server.
@@ -239,22 +240,22 @@ dl_trusting() {
         -addext subjectAltName=IP:127.0.0.1 \
         -keyout "$dir/server.key" -out "$dir/server.pem" 2>/dev/null
     serve "$dir/server.pem" "$dir/server.key"
-    base=$base/here # A redirection leads from this path to https.
+    server_address=$server_address/here # A redirection leads from this path to https.
     write_spec good.yaml
     sed -i 's,http://,https://,' "$dir/good.yaml"
     run dl submit good.yaml
     echo "$output"
     [ "$status" -eq 1 ]
     [[ $output == *"good.yaml:12:"*certificate* ]]
-    nothing_queued
-    base=${base%/here}
-    write_spec plain.yaml "http://$base/to-plain/${names[3]}"
+    no_job_and_no_run
+    server_address=${server_address%/here}
+    write_spec plain.yaml "http://$server_address/to-plain/${names[3]}"
     sed -i 's,http://,https://,' "$dir/plain.yaml"
     run dl_trusting submit plain.yaml
     echo "$output"
     [ "$status" -eq 1 ]
     [[ $output == *"plain.yaml:15:"*"does not start with https://; dlrun does not follow it"* ]]
-    nothing_queued
+    no_job_and_no_run
     run dl_trusting submit good.yaml
     echo "$output"
     [ "$status" -eq 0 ]

@@ -6,7 +6,7 @@ load helpers
 load containers
 load secrets
 
-setup() { write_boxed_job enroot 2 2; }
+setup() { write_container_job enroot 2 2; }
 
 containers_of() { as_user_on_node "$1" enroot list; }
 no_container_is_left() {
@@ -28,7 +28,7 @@ no_container_is_left() {
 }
 
 @test "an MPI program of 2 nodes x 2 ranks runs in the container, with the image's libraries" {
-    mpi_chain_on_two_nodes
+    run_mpi_chain_on_two_nodes
 }
 
 @test "variables arrive byte for byte and override the image's, also with newlines and quotes" {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
-# environment.uv, pixi and spack: built once on the submitting machine, before the job is queued. A
-# real uv is used if the user has one; else the stand-in of tests/stand_ins. The other tools are
-# always stand-ins. Nothing here uses the network: the pyproject.toml below has no dependencies.
+# dlrun builds the environments of environment.uv, pixi and spack once, on the submitting machine,
+# before the job is queued. The tests use the user's uv, or the stand-in of tests/stand_ins if the
+# user has none. The other tools are always stand-ins. Nothing here uses the network: the
+# pyproject.toml below has no dependencies.
 # timeout: 240
 
 load helpers
@@ -9,7 +10,7 @@ load helpers
 setup() {
     dir=$(fresh_dir)
     as_user mkdir "$dir/tools"
-    path=$dir/tools:$(as_user printenv PATH)
+    path_with_tools=$dir/tools:$(as_user printenv PATH)
     for tool in uv pixi spack; do
         [[ $tool == uv ]] && as_user bash -c 'type -P uv' >/dev/null && continue
         as_user ln -s "$DLRUN_SOURCE_DIR/tests/stand_ins/$tool" "$dir/tools/"
@@ -37,7 +38,7 @@ environment: {$2, vars: {UV_OFFLINE: 1, UV_PYTHON_DOWNLOADS: never}}
 launch: {command: [bash, -c, 'until [[ -e $dir/go ]]; do sleep 0.1; done; echo "\$DLRUN_RANK in \$$3"']}
 YAML
 }
-with_tools() { as_user env --chdir="$dir" PATH="$path" "$@"; }
+with_tools() { as_user env --chdir="$dir" PATH="$path_with_tools" "$@"; }
 current_environment() { as_user readlink -e "$dir/.dlrun/uv/current"; }
 count_environments() { find "$dir/.dlrun/uv" -mindepth 1 -maxdepth 1 -type d | wc -l; }
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
-# The recipes, which are the examples of configs/examples that start a framework, on the testbed. The
-# recipe for mpi4py runs the installed mpi4py. The other frameworks are no Debian packages: in their
-# place a program reads what the framework would read, and verifies it (verify_preset.py,
-# tests/stand_ins/trl and ray). The tests change the sizes of the recipes to fit the testbed, put
-# these programs into the PATH, and give them variables.
+# These tests run the recipes on the testbed. A recipe is an example of configs/examples that starts
+# a framework. The recipe for mpi4py runs the installed mpi4py. The other frameworks are no Debian
+# packages: in their place a program reads what the framework would read, and verifies it
+# (verify_preset.py, tests/stand_ins/trl and ray). The tests change the sizes of the recipes to fit
+# the testbed, put these programs into the PATH, and give them variables.
 # timeout: 300
 
 load helpers

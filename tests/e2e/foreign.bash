@@ -108,7 +108,7 @@ hash_of() {
 }
 
 run_commands_on() {
-    local run=$1 words since took code text
+    local run=$1 words since took_ms code text
     transcript=
     for words in "status" "status --json" "logs" "logs --rank 0" "logs -f" "logs -n 5" "wait" \
         "du" "du --json" "rm --yes" "rm --dry-run" \
@@ -127,9 +127,9 @@ run_commands_on() {
         text=$(set -o pipefail && timeout -k 1 20 "$testbed/as_user" \
             bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" $words 2>&1 </dev/null |
             tr -d '\0') || code=$?
-        took=$(((${EPOCHREALTIME/./} - since) / 1000))
-        transcript+="\$ dlrun $words"$'\n'"$text"$'\n'"(code $code, $took ms)"$'\n'
-        ((code < 124 && took < 5000)) || { printf '%s' "$transcript" >&2 && return 1; }
+        took_ms=$(((${EPOCHREALTIME/./} - since) / 1000))
+        transcript+="\$ dlrun $words"$'\n'"$text"$'\n'"(code $code, $took_ms ms)"$'\n'
+        ((code < 124 && took_ms < 5000)) || { printf '%s' "$transcript" >&2 && return 1; }
         if LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' <<<"$text"; then
             echo "dlrun $words printed raw control characters" >&2 && return 1
         fi

@@ -22,7 +22,7 @@ resources: {nodes: 1, tasks_per_node: 1, time: 5m}
 launch: {preset: plain, command: [sleep, 300]}
 YAML
     chown "$DLRUN_TESTBED_USER:" "$dir/hello.yaml"
-    there=$(fresh_attacker_dir)
+    attacker_dir=$(fresh_attacker_dir)
     start_listener
     server=http://127.0.0.1:$listener_port
 }
@@ -38,9 +38,8 @@ index_entries() { as_user bash -c 'ls "$HOME/.local/state/dlrun/runs" 2>/dev/nul
 # left out.
 jobs_of_victim() { squeue -h -u "$DLRUN_TESTBED_USER" -t pending,running -o '%i' | sort; }
 
-# nothing_was_done RUN: checks that the hostile directory RUN had no effect. A test calls it after
-# the commands.
-nothing_was_done() {
+# check_no_effect RUN: checks that the commands on the hostile directory RUN had no effect
+check_no_effect() {
     [ -z "$(requests)" ] || { requests >&2 && return 1; }
     [ "$(hash_of "$1")" = "$before" ] || { echo "$1 was written" >&2 && return 1; }
     [[ $(index_entries) != *"${1##*/}"* ]] || { echo "$1 is in the index" >&2 && return 1; }
@@ -58,13 +57,13 @@ output_of() { sed -n "/^[$] dlrun $1 /,/^(code /p" <<<"$transcript"; }
 try_commands_on() {
     before=$(hash_of "$1") jobs=$(jobs_of_victim)
     run_commands_on "$1"
-    nothing_was_done "$1"
+    check_no_effect "$1"
 }
 
 @test "a run that names a server and a token file: nothing is sent, and the owner is shown" {
     for url in "$server" "unix:$listener_socket"; do
         for state in intent submitted; do
-            hostile=$there/mnist-20990101-000000-00${state:0:1}${url:0:1}
+            hostile=$attacker_dir/mnist-20990101-000000-00${state:0:1}${url:0:1}
             write_hostile_run "$hostile"
             write_hostile_file "$hostile/submission.json" <<JSON
 {"token":"$(printf 'b%.0s' {1..32})","state":"$state","cluster":"","job":"$([[ $state == intent ]] || echo 42)","server":{"url":"$url","token_file":"$dir/token"},"argv":[],"time":""}
@@ -96,7 +95,7 @@ JSON
     done
     touch "$dir/calls" && chmod 666 "$dir/calls"
     for job in --me "-u $DLRUN_TESTBED_USER" 1,2 '1;2' ../1 '*'; do
-        hostile=$there/job-20990101-000000-0001
+        hostile=$attacker_dir/job-20990101-000000-0001
         write_hostile_run "$hostile"
         for file in submission.json claim; do
             printf '{"token":"t","state":"submitted","cluster":"","job":"%s","log":""}' "$job" |
@@ -127,7 +126,7 @@ JSON
     wait_until 20 test -s "$dir/pid"
     victim_process=$(<"$dir/pid")
     id=$(hostname):$victim_process:$(awk '{ print $22 }' "/proc/$victim_process/stat")
-    hostile=$there/here-20990101-000000-0001
+    hostile=$attacker_dir/here-20990101-000000-0001
     write_hostile_run "$hostile"
     write_hostile_file "$hostile/submission.json" <<JSON
 {"token":"$(printf 'c%.0s' {1..32})","state":"submitted","cluster":"local","job":"$id","argv":[],"time":""}
@@ -144,7 +143,7 @@ JSON
 @test "a name, prefix, job id or last finds the user's run, not a foreign run with its name" {
     own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .run)
     job=$(dl status "$own" --json | jq -r .job)
-    hostile=$there/mnist-20990101-000000-0001
+    hostile=$attacker_dir/mnist-20990101-000000-0001
     write_hostile_run "$hostile"
     printf '{"token":"t","state":"submitted","cluster":"","job":"%s"}' "$job" |
         write_hostile_file "$hostile/submission.json"
@@ -155,9 +154,9 @@ JSON
         [ "$(dl status "$name" --json | jq -r .run)" = "$own" ]
     done
     # In its parent folder, the directory's bare name does not refer to the run. ./NAME does.
-    run as_user bash -c 'cd "$1" && exec dlrun status "$2"' - "$there" "${hostile##*/}"
+    run as_user bash -c 'cd "$1" && exec dlrun status "$2"' - "$attacker_dir" "${hostile##*/}"
     [ "$status" -eq 6 ]
-    run as_user bash -c 'cd "$1" && exec dlrun status "./$2"' - "$there" "${hostile##*/}"
+    run as_user bash -c 'cd "$1" && exec dlrun status "./$2"' - "$attacker_dir" "${hostile##*/}"
     [ "$status" -eq 0 ]
     # An entry that an earlier version of dlrun put into the index has no effect, either.
     entry='{"id":"%s","name":"mnist","path":"%s","created":"2099-01-01T00:00:00.000Z"}'
@@ -176,7 +175,7 @@ JSON
 
 @test "no command acts on the user's runs when the points of a foreign sweep lead to them" {
     own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .path)
-    hostile=$there/lr-20990101-000000-0001
+    hostile=$attacker_dir/lr-20990101-000000-0001
     write_hostile_run "$hostile"
     points='{"array":0,"task":0,"values":["0.1"]},{"array":0,"task":1,"values":["0.2"]}'
     write_hostile_file "$hostile/sweep.json" \
@@ -190,13 +189,13 @@ JSON
     for path in "$hostile" "$hostile/0" "$hostile/array-0/1"; do
         before=$(hash_of "$hostile") jobs=$(jobs_of_victim)
         run_commands_on "$path"
-        nothing_was_done "$hostile"
+        check_no_effect "$hostile"
     done
     [ ! -e "$own/cancelled" ]
 }
 
 @test "logs does not show a private file that a foreign claim, pattern or link names" {
-    hostile=$there/log-20990101-000000-0001
+    hostile=$attacker_dir/log-20990101-000000-0001
     write_hostile_run "$hostile"
     write_hostile_file "$hostile/claim" \
         <<<"{\"cluster\":\"c\",\"job\":\"1\",\"token\":\"\",\"log\":\"$dir/key\"}"
@@ -212,7 +211,7 @@ JSON
 }
 
 @test "a spec that names a server: no command sends anything, unless a site file lists the server" {
-    write_hostile_file "$there/exp.yaml" <<YAML
+    write_hostile_file "$attacker_dir/exp.yaml" <<YAML
 name: exp
 resources: {nodes: 1, time: 5m}
 launch: {preset: plain, command: ["true"]}
@@ -221,10 +220,10 @@ YAML
     for words in check render explain "submit --dry-run" "submit --test-only" submit \
         "check --json" "interactive --dry-run"; do
         read -ra list <<<"$words"
-        run dl "${list[0]}" "$there/exp.yaml" "${list[@]:1}" --runs "$dir/runs"
+        run dl "${list[0]}" "$attacker_dir/exp.yaml" "${list[@]:1}" --runs "$dir/runs"
         [[ $output != *secretword* ]]
     done
-    run dl submit "$there/exp.yaml" --runs "$dir/runs"
+    run dl submit "$attacker_dir/exp.yaml" --runs "$dir/runs"
     echo "$output"
     [ "$status" -eq 2 ]
     [[ $output == *"your configuration does not list it"* && $output == *"exp.yaml:4:"* ]]
@@ -233,15 +232,16 @@ YAML
     as_user bash -c 'mkdir -p "$1/config/sites" &&
         echo "slurmrestd: [{url: \"$2\", token_file: $1/token}]" >"$1/config/sites/mine.yaml"' \
         - "$dir" "$server"
-    run as_user env DLRUN_CONFIG="$dir/config" dlrun check "$there/exp.yaml" --runs "$dir/runs"
+    run as_user env DLRUN_CONFIG="$dir/config" dlrun check "$attacker_dir/exp.yaml" \
+        --runs "$dir/runs"
     [ -n "$(requests)" ]
 }
 
 @test "no text of a private file that a spec names as its base is printed" {
-    printf 'name: exp\nbase: %s/key\n' "$dir" | write_hostile_file "$there/exp.yaml"
+    printf 'name: exp\nbase: %s/key\n' "$dir" | write_hostile_file "$attacker_dir/exp.yaml"
     for words in check render explain "submit --dry-run" run; do
         read -ra list <<<"$words"
-        run dl "${list[0]}" "$there/exp.yaml" "${list[@]:1}"
+        run dl "${list[0]}" "$attacker_dir/exp.yaml" "${list[@]:1}"
         [ "$status" -ne 0 ]
         [[ $output == *"a base's text is not shown"* && $output != *"PRIVATE KEY"* ]]
     done
@@ -261,11 +261,11 @@ YAML
         printf "name: exp\nresources: {nodes: 1, time: 5m}\n" >exp.yaml &&
             printf "launch: {preset: plain, command: [\"true\"]}\n" >>exp.yaml &&
             chmod -R a+rX .' \
-            - "$there"
+            - "$attacker_dir"
     rm -f "/tmp/canary-$attacker"
-    as_user cp -r "$there" "$dir/copied"
+    as_user cp -r "$attacker_dir" "$dir/copied"
     as_user git config --file "$dir/gitconfig" safe.directory '*'
-    for place in "$there" "$dir/copied"; do
+    for place in "$attacker_dir" "$dir/copied"; do
         for words in check render explain "submit --dry-run" "submit --test-only" submit \
             "submit --set code.snapshot=true" run "run --set code.snapshot=true"; do
             read -ra list <<<"$words"

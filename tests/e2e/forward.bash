@@ -10,7 +10,7 @@
 #                              dlrun; as_user_pid, the process to wait for (as_user); and address,
 #                              the first address that dlrun prints
 #   wait_for_forward           waits for the end of dlrun forward; sets code to its exit code
-#   fetch ARGUMENTS...         curl without proxies of the environment
+#   fetch ARGUMENTS...         runs curl without the proxies of the environment
 #   nothing_is_left            succeeds if the job has only its own step, and no process of a
 #                              forwarding or of an ssh connection exists on any node
 #   write_ssh_block ARGUMENTS...

@@ -7,9 +7,9 @@ load helpers
 
 setup() { dir=$(fresh_dir); }
 write_spec() { as_user tee "$dir/$1.yaml" >/dev/null; }
-# write_failing_check CHECK RESOURCES: writes CHECK.yaml, whose nodes all fail this check. The job
-# must not restart, although retry.on lists node_failure
-write_failing_check() {
+# write_spec_of_failing_check CHECK RESOURCES: writes CHECK.yaml, a job whose nodes all fail this
+# check. The job must not restart, although retry.on lists node_failure
+write_spec_of_failing_check() {
     write_spec "$1" <<YAML
 name: $1
 resources: {$2, time: 5m}
@@ -19,13 +19,13 @@ retry: {max: 3, on: [node_failure, failure]}
 YAML
 }
 json() { dl status "$1" --json 2>/dev/null; }
-event() { jq -c "select(.event == \"$1\")" "$(json "$2" | jq -r .path)/events.jsonl"; }
+events() { jq -c "select(.event == \"$1\")" "$(json "$2" | jq -r .path)/events.jsonl"; }
 
 @test "preflight: a failure on all nodes blames no node, and the check gloo covers all ranks" {
     for check in gpu nccl; do
-        write_failing_check "$check" 'nodes: 2, tasks_per_node: 1, gpus_per_node: 1'
+        write_spec_of_failing_check "$check" 'nodes: 2, tasks_per_node: 1, gpus_per_node: 1'
     done
-    write_failing_check disk 'nodes: 2, tasks_per_node: 2'
+    write_spec_of_failing_check disk 'nodes: 2, tasks_per_node: 2'
     write_spec warned <<'YAML'
 name: warned
 resources: {nodes: 1, time: 5m}
@@ -44,8 +44,8 @@ YAML
         run dl wait "$name"
         [ "$status" -eq 5 ]
         echo "$output"
-        [ "$(event ended "$name" | jq -r .code)" -eq 80 ]
-        [ -z "$(event restarting "$name")" ]
+        [ "$(events ended "$name" | jq -r .code)" -eq 80 ]
+        [ -z "$(events restarting "$name")" ]
     done
     all_fail='all 2 nodes fail the same check'
     [[ $(json gpu | jq -r .detail) == "$all_fail: gpu: "*nvidia-smi*"(health.preflight)" ]]
@@ -55,11 +55,11 @@ YAML
     [[ $(json nccl | jq -r .detail) == "$all_fail: nccl: "* ]]
     [ ! -e "$dir/started" ]
     dl wait gloo
-    [ "$(event checked gloo | jq -r .ranks)" -eq 4 ]
+    [ "$(events checked gloo | jq -r .ranks)" -eq 4 ]
     [[ $(dl logs --rank 3 gloo) == *"checked 3"* ]]
     dl wait warned
     [[ $(dl logs --rank 0 warned) == *TMPDIR=/tmp* ]]
-    [[ $(event warning warned | jq -r .message) == *"Slurm has put '/tmp' in its place"* ]]
+    [[ $(events warning warned | jq -r .message) == *"Slurm has put '/tmp' in its place"* ]]
 }
 
 @test "preflight: the user's own check runs once on each node, and a node that fails it is bad" {

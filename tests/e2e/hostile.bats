@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Hostile strings in specs; see hostile_strings.py. With DLRUN_TEST_ALL_STRINGS, tests each string
-# in each key.
+# Hostile strings in specs; see hostile_strings.py. With DLRUN_TEST_ALL_STRINGS the test puts each
+# string into each key.
 # timeout: 1500
 
 load helpers

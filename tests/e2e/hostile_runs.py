@@ -262,7 +262,7 @@ def claimed_log(run, arguments):
     (run / "events.jsonl").unlink()
 
 
-def job_me(run, arguments):
+def job_option(run, arguments):
     """The job id is an option of scancel and squeue."""
     write(run / "submission.json", submission(job="--me"))
     (run / "claim").unlink()
@@ -350,7 +350,7 @@ def ring(run, arguments):
 
 KINDS = {f.__name__: f for f in (escapes, escapes_pending, escapes_refused, deep, deep_events,
                                  wide_progress, fifos, fifo_logs, directories, sparse, many_events,
-                                 links, odd_links, claimed_log, job_me, job_list, spec_base,
+                                 links, odd_links, claimed_log, job_option, job_list, spec_base,
                                  local_process, server, many_arrays, far_points, many_points,
                                  nasty_sweep, ring)}
 
@@ -494,7 +494,7 @@ def unsafe_bytes(output):
         found.group(), text[max(found.start() - 40, 0) : found.start() + 40]) if found else "")
 
 
-def faults_of(words, on_terminal, private):
+def call_and_find_faults(words, on_terminal, private):
     report = Path(REPORT)
     report.unlink(missing_ok=True)
     status, output, seconds, mebibytes = call(words, on_terminal)
@@ -514,8 +514,8 @@ def faults_of(words, on_terminal, private):
     if private in output or private in page:
         faults.append("shows a private file")
     # A pipe gets scripts and logs byte for byte.
-    is_document = not on_terminal and (words[0] == "logs" or words[-1] == "--dry-run")
-    if not is_document and not faults:
+    is_raw_output = not on_terminal and (words[0] == "logs" or words[-1] == "--dry-run")
+    if not is_raw_output and not faults:
         shown = DLRUN_SEQUENCES.sub(b"\n", output) if on_terminal else output
         faults += [fault for fault in (unsafe_bytes(shown), unsafe_bytes(page)) if fault]
     return faults
@@ -536,7 +536,7 @@ def check(arguments):
     def try_command(words, on_terminal):
         nonlocal fault_count, calls
         calls += 1
-        for fault in faults_of(words, on_terminal, private):
+        for fault in call_and_find_faults(words, on_terminal, private):
             if fault == "shows a private file" and caller_may_see_private_file(
                     words, arguments.own):
                 continue

@@ -79,27 +79,27 @@ STRINGS = (
 # Each generated string ends a quotation, a line, a substitution or a block, runs a command, and
 # then makes the rest of the line valid again. %d is the number of the string.
 GENERATED = tuple(
-    way_out + what % (100 + number) + way_back
-    for number, (way_out, what, way_back) in enumerate(
-        (way_out, what, way_back)
+    way_out + command % (100 + number) + way_back
+    for number, (way_out, command, way_back) in enumerate(
+        (way_out, command, way_back)
         for way_out, way_back in (("'", "'"), ('"', '"'), ("\\'", "\\'"), ("'\"'", "'\"'"),
                                   ("$'", "'"), ("\n", "\n"), ("\\\n", "#"), (")", "("),
                                   ("}", "{"), ("]]", "[["),
                                   ("EOF\n", "\nEOF"), ("#\n", "\n#"), (" #", ""),
                                   ("\u2028", "\u2028"))
-        for what in (f"; {TOUCH}%d ;", f"$({TOUCH}%d)", f"`{TOUCH}%d`", f"|{TOUCH}%d|",
-                     f"&&{TOUCH}%d&&", f"\n{TOUCH}%d\n", f"<({TOUCH}%d)", f"$(({TOUCH}%d))",
-                     f"${{x:-$({TOUCH}%d)}}",
-                     f"{{;{TOUCH}%d;}}", f" --wrap='{TOUCH}%d' ")))
-ALL = STRINGS + GENERATED
+        for command in (f"; {TOUCH}%d ;", f"$({TOUCH}%d)", f"`{TOUCH}%d`", f"|{TOUCH}%d|",
+                        f"&&{TOUCH}%d&&", f"\n{TOUCH}%d\n", f"<({TOUCH}%d)", f"$(({TOUCH}%d))",
+                        f"${{x:-$({TOUCH}%d)}}",
+                        f"{{;{TOUCH}%d;}}", f" --wrap='{TOUCH}%d' ")))
+ALL_STRINGS = STRINGS + GENERATED
 
-IN_LIST = {"environment.modules.load", "environment.modules.use", "container.mounts"}
-IN_MAP = {"slurm": "comment", "environment.vars": "HOSTILE", "launch.srun": "comment"}
+LIST_KEYS = {"environment.modules.load", "environment.modules.use", "container.mounts"}
+MAP_KEYS = {"slurm": "comment", "environment.vars": "HOSTILE", "launch.srun": "comment"}
 BASE = {"name": "hostile", "resources.time": "5m", "launch.command": ["true"]}
 
 
-def set_path(spec, path, value):
-    parts = path.split(".")
+def set_key(spec, key, value):
+    parts = key.split(".")
     for part in parts[:-1]:
         if not isinstance(spec.get(part), dict):
             spec[part] = {}
@@ -109,8 +109,8 @@ def set_path(spec, path, value):
 
 def make_spec(values, file):
     spec = {}
-    for path, value in values.items():
-        set_path(spec, path, value)
+    for key, value in values.items():
+        set_key(spec, key, value)
     with open(file, "w", encoding="utf-8") as out:
         # JSON is YAML. A "${" of the spec is written as its documented escape.
         out.write(json.dumps(spec, ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -119,10 +119,10 @@ def make_spec(values, file):
 
 def value_with(key, text):
     """Returns a value of the key's type that contains the text."""
-    if key in IN_LIST:
+    if key in LIST_KEYS:
         return [text]
-    if key in IN_MAP:
-        return {IN_MAP[key]: text}
+    if key in MAP_KEYS:
+        return {MAP_KEYS[key]: text}
     if key == "launch.command":
         return ["true", text]
     if key == "stage":
@@ -144,7 +144,8 @@ class Failures:
 
 
 def render(key, text, number, failures):
-    """Returns the script's file; None if the string was refused."""
+    """Renders a spec in which the key has the text. Returns the script's file; None if dlrun
+    refused the text. Adds a failure if the refusal is wrong."""
     file, script = f"s{number}.yaml", f"s{number}.sh"
     values = dict(BASE)
     values[key] = value_with(key, text)
@@ -289,7 +290,7 @@ def check_directives(keys, uses_all, failures):
     accepted = refused = 0
     without_directive = []
     for key_index, key in enumerate(keys):
-        for number, text in enumerate(ALL):
+        for number, text in enumerate(ALL_STRINGS):
             step = 6 if number < len(STRINGS) else 24
             if (number + key_index + TURN[0]) % step != 0 and not uses_all:
                 continue
@@ -298,7 +299,7 @@ def check_directives(keys, uses_all, failures):
                 refused += 1
                 continue
             accepted += 1
-            if key in PARSED or (key in SWITCHES and text != "true"):
+            if key in PARSED_BY_DLRUN or (key in SWITCHES and text != "true"):
                 failures.add(key, text, "accepted, although no such string is valid")
             done = run(["bash", "-n", script])
             if done.returncode != 0:
@@ -306,7 +307,7 @@ def check_directives(keys, uses_all, failures):
             name = directive_of(script, key)
             if key.startswith("after."):
                 check_after(key, text, failures)
-            elif key in READ_LATER:
+            elif key in READ_AT_SUBMISSION:
                 if not is_derived_value(key, text, value_in_script(script, key)):
                     failures.add(key, text,
                                  f"the script contains {value_in_script(script, key)!r:.200}")
@@ -325,7 +326,7 @@ def check_directives(keys, uses_all, failures):
                                      f"{refusal[-300:]}")
                     elif "Invalid time specification" in refusal and f"): {text}\n" not in refusal:
                         failures.add(key, text, f"sbatch refuses another time: {refusal[-300:]}")
-                elif key in SLURMS_OWN:
+                elif key in PARSED_BY_SLURM:
                     pass
                 elif key == "resources.gres":
                     # sbatch prefixes each entry of this list with "gres:", from 23.11 on "gres/".
@@ -361,7 +362,7 @@ def value_in_script(script, key):
 
 def check_parsed(failures):
     """Checks that keys which refuse every string accept a valid value."""
-    for key, good in PARSED.items():
+    for key, good in PARSED_BY_DLRUN.items():
         script = render(key, good, "-good", failures)
         if script is None:
             failures.add(key, str(good),
@@ -373,27 +374,27 @@ def check_parsed(failures):
 FLAGS = {"exclusive", "requeue", "no-requeue"}
 # dlrun parses these keys: numbers, sizes, times, words of a list. No test string is a valid value;
 # the value here is valid.
-PARSED = {"resources.time": "90s", "resources.mem": "64G", "resources.mem_per_cpu": "4G",
-          "resources.mem_per_gpu": "32G", "resources.nodes": "2-4", "resources.gpus": "8",
-          "resources.gpus_per_node": "a100:4", "resources.gpus_per_task": "1",
-          "resources.hint": "nomultithread", "resources.threads_per_core": "1", "site": "generic",
-          "launch.preset": "mpi", "container.runtime": "enroot", "checkpoint.every": "500 steps",
-          "checkpoint.signal_before": "60s", "submit.via": "sbatch", "retry.grow.mem": "1.5",
-          "retry.grow.max": "128G", "profile.tool": "perf",
-          "submit.url": "unix:/run/slurmrestd/socket",
-          "components": [{"name": "a"}, {"name": "b", "after": "a"}]}
+PARSED_BY_DLRUN = {
+    "resources.time": "90s", "resources.mem": "64G", "resources.mem_per_cpu": "4G",
+    "resources.mem_per_gpu": "32G", "resources.nodes": "2-4", "resources.gpus": "8",
+    "resources.gpus_per_node": "a100:4", "resources.gpus_per_task": "1",
+    "resources.hint": "nomultithread", "resources.threads_per_core": "1", "site": "generic",
+    "launch.preset": "mpi", "container.runtime": "enroot", "checkpoint.every": "500 steps",
+    "checkpoint.signal_before": "60s", "submit.via": "sbatch", "retry.grow.mem": "1.5",
+    "retry.grow.max": "128G", "profile.tool": "perf", "submit.url": "unix:/run/slurmrestd/socket",
+    "components": [{"name": "a"}, {"name": "b", "after": "a"}]}
 SWITCHES = {"hetjob", "environment.modules.purge", "container.writable", "container.mount_home",
             "container.remap_root", "container.entrypoint"}
 # Keys that dlrun reads when the script is submitted; the script's shell does not.
-READ_LATER = {"submit.token_file", "download.path"}
+READ_AT_SUBMISSION = {"submit.token_file", "download.path"}
 # Slurm has a grammar of its own for the values of these keys. It shows the values in another form,
 # or refuses them silently, so for these keys the test can only detect executed commands.
-SLURMS_OWN = {"resources.signal", "resources.distribution", "resources.exclusive"}
+PARSED_BY_SLURM = {"resources.signal", "resources.distribution", "resources.exclusive"}
 # slurmrestd reports the values of these keys in another form: as numbers, compressed node lists,
 # and paths with filled-in patterns.
-NORMALISED = SLURMS_OWN | set(PARSED) | {"resources.output", "resources.error", "resources.begin",
-                                         "resources.gres", "resources.nodelist",
-                                         "resources.exclude", "resources.licenses"}
+NORMALISED = PARSED_BY_SLURM | set(PARSED_BY_DLRUN) | {
+    "resources.output", "resources.error", "resources.begin", "resources.gres",
+    "resources.nodelist", "resources.exclude", "resources.licenses"}
 
 
 def write_job_spec(number, text, more=()):
@@ -423,7 +424,7 @@ def check_dumps(expected, failures):
 def check_local(failures, step=2):
     """Checks one of every `step` strings without Slurm: `dlrun run`, one after another."""
     expected = []
-    for number, text in list(enumerate(ALL))[TURN[0] % step :: step]:
+    for number, text in list(enumerate(ALL_STRINGS))[TURN[0] % step :: step]:
         file = write_job_spec(number, text)
         if os.path.exists(f"dump-{number}.json"):
             os.unlink(f"dump-{number}.json")
@@ -458,7 +459,7 @@ def check_rest(url, uses_all, failures):
             or (key.startswith("resources.") and option and key != "resources.clusters")]
     accepted = refused = 0
     for key_index, key in enumerate(keys):
-        for number, text in enumerate(ALL):
+        for number, text in enumerate(ALL_STRINGS):
             if not uses_all and (number + key_index + TURN[0]) % 40 != 0:
                 continue
             values = {**BASE, "resources.begin": "now+1hour", **through_rest}
@@ -502,7 +503,7 @@ def check_jobs(failures, more=(), step=4):
     expected = []
     with open("dump.py", "w", encoding="ascii") as out:
         out.write(DUMP)
-    for number, text in list(enumerate(ALL))[TURN[0] % step :: step]:
+    for number, text in list(enumerate(ALL_STRINGS))[TURN[0] % step :: step]:
         file = write_job_spec(number, text, more)
         done = run(["dlrun", "submit", file, "--json"])
         if done.returncode == 2 and text == ":" and b"launch.command: srun reads" in done.stderr:
@@ -633,7 +634,7 @@ def main():
     keys = [key for key in KEY_OPTIONS
             if key not in ("environment.setup", "environment.vars", "launch.command")]
     accepted, refused, without_directive = check_directives(keys, args.all, failures)
-    print(f"{len(ALL)} strings x {len(keys)} keys: {accepted} accepted, {refused} refused",
+    print(f"{len(ALL_STRINGS)} strings x {len(keys)} keys: {accepted} accepted, {refused} refused",
           flush=True)
     # A job for every accepted pair would mean thousands of jobs. Each key gets strings of each
     # kind, spread over all strings.

@@ -76,8 +76,8 @@ field() { dl status last --json | jq -r "$1"; }
     as_user bash -c 'cd "$1" && echo $$ >pid && exec dlrun run hello.yaml --set "$2"' \
         - "$dir" "launch.command=[bash, -c, '$program']" \
         >"$BATS_TEST_TMPDIR/out" 2>&1 &
-    two_ranks() { [[ $(wc -l <"$dir/pids") -eq 2 ]]; }
-    wait_until 30 two_ranks
+    two_ranks_are_up() { [[ $(wc -l <"$dir/pids") -eq 2 ]]; }
+    wait_until 30 two_ranks_are_up
     kill -INT "$(cat "$dir/pid")"
     code=0
     wait $! || code=$?
@@ -153,7 +153,7 @@ field() { dl status last --json | jq -r "$1"; }
             - "$dir" "$@" </dev/null &
         session=$!
     }
-    ends_with() {
+    check_end() {
         code=0
         wait "$session" || code=$?
         [[ $code == "$1" ]]
@@ -164,17 +164,17 @@ field() { dl status last --json | jq -r "$1"; }
         start_session --set resources.begin=now+1hour -- true
         wait_until 30 is_queued PENDING
         kill -"$signal" "$(cat "$dir/pid")"
-        ends_with 130
+        check_end 130
     done
     start_session -- bash -c 'touch began; exec sleep 1000'
     wait_until 30 test -e "$dir/began"
     kill -TERM "$(cat "$dir/pid")"
-    ends_with 130
+    check_end 130
     rm "$dir/began"
     start_session -- bash -c 'touch began; exec sleep 1000'
     wait_until 30 test -e "$dir/began"
     kill -KILL "$(cat "$dir/pid")"
-    ends_with 137
+    check_end 137
 }
 
 open_terminal() {

@@ -24,9 +24,9 @@ int main(int argc, char** argv) {
   for (int& sum : sums) ++sum;
   if (rank + 1 < size) MPI_Send(sums.data(), count, MPI_INT, rank + 1, 0, MPI_COMM_WORLD);
   const int sum = sums.back();
-  const bool is_whole =
+  const bool are_all_right =
       std::all_of(sums.begin(), sums.end(), [&](int each) { return each == rank + 1; });
   std::printf("rank %d of %d on %s: %d\n", rank, size, host, sum);
   MPI_Finalize();
-  return is_whole ? 0 : 1;
+  return are_all_right ? 0 : 1;
 }

@@ -23,7 +23,7 @@ setup() {
 }
 
 dl() { as_user dlrun "$@"; }
-keep_draft() {
+save_drafted_site_file() {
     as_user bash -c 'mkdir -p ~/.config/dlrun/sites &&
         dlrun doctor --site-file >~/.config/dlrun/sites/alpine.yaml'
 }
@@ -50,7 +50,7 @@ readme_commands() {
 }
 
 @test "the drafted site file describes the cluster, and its limits are enforced" {
-    keep_draft
+    save_drafted_site_file
     run dl site show alpine --json
     [ "$status" -eq 0 ]
     [ "$(jq -c '[.here, .valid, .clusters[0], .mpi, .default_partition, .max_gpus_per_node]' \
@@ -74,7 +74,7 @@ readme_commands() {
     # A stand-in of a container runtime prints its version as a line of several words. dlrun shows
     # only the number.
     [[ $output != *"testbed);"* ]]
-    keep_draft
+    save_drafted_site_file
     run dl doctor
     [[ $output == *"site      alpine: specs without \`site\` use it"* ]]
     run dl doctor --json

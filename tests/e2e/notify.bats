@@ -41,14 +41,14 @@ with_hook() { # with_hook URL-PATH ARGS...: dlrun, with the server's address and
     as_user bash -c 'cd "$1" && . ./env.sh && rm env.sh && shift && exec dlrun "$@"' - "$dir" "$@"
 }
 path() { dl status last --json | jq -r .path; }
-requests() { if [[ -e $dir/log ]]; then wc -l <"$dir/log"; else echo 0; fi; }
+request_count() { if [[ -e $dir/log ]]; then wc -l <"$dir/log"; else echo 0; fi; }
 notice_has_state() { [[ $(dl notify last --json | jq -r '.[0].state') == "$1" ]]; }
-has_requests() { (($(requests) == $1)); }
+has_request_count() { (($(request_count) == $1)); }
 
 @test "a failed run on this machine sends one message at once, with its cause and last output" {
     run with_hook ok/address-4711 run n.yaml
     [ "$status" -eq 5 ]
-    has_requests 1
+    has_request_count 1
     [ "$(jq -r '.body.event' "$dir/log")" = failed ]
     [ "$(jq -r '.body.run' "$dir/log")" = "$(basename "$(path)")" ]
     [ "$(jq -r '.body.last_words[-1]' "$dir/log")" = "the last words" ]
@@ -56,7 +56,7 @@ has_requests() { (($(requests) == $1)); }
     [ -z "$(ls -A "$(path)/notify")" ]
     dl ls
     dl notify --relay
-    has_requests 1
+    has_request_count 1
     # The address is in no file of the run, and nowhere else in the user's home.
     run grep -rl address-4711 "$DLRUN_TESTBED_HOME" --exclude=log
     [ -z "$output" ]
@@ -84,11 +84,11 @@ has_requests() { (($(requests) == $1)); }
     dl notify --relay || true
     wait "$first"
     wait "$second"
-    wait_until 30 has_requests 1
+    wait_until 30 has_request_count 1
     wait_until 30 test ! -e "$run_path/notify/address"
     dl ls
     dl notify --relay
-    has_requests 1
+    has_request_count 1
     [ "$(jq -r .body.event "$dir/log")" = failed ]
 }
 
@@ -96,15 +96,15 @@ has_requests() { (($(requests) == $1)); }
     start=$SECONDS
     with_hook silent/x run n.yaml --set 'launch.command=[true]'
     ((SECONDS - start < 30))
-    has_requests 1
+    has_request_count 1
     notice_has_state unconfirmed
     dl notify --relay || true
-    has_requests 1
+    has_request_count 1
 }
 
 @test "a redirect is not followed, and a message waits if a busy server did not take it" {
     with_hook redirect/x run n.yaml --set 'launch.command=[true]'
-    has_requests 1
+    has_request_count 1
     notice_has_state refused
     with_hook status-503/x run n.yaml --set 'launch.command=[true]'
     wait_until 30 notice_has_state waiting

@@ -11,8 +11,8 @@ load helpers
 setup() {
     dir=$(fresh_dir)
     as_user mkdir "$dir/bin"
-    # A wrapper of sbatch. The file `fate` names the moment at which the wrapper kills itself or
-    # dlrun, its parent process (PPID).
+    # A wrapper of sbatch. The file `fate` names the fault: the moment at which the wrapper kills
+    # itself or dlrun, its parent process (PPID), or the loss of the reply.
     as_user tee "$dir/bin/sbatch" >/dev/null <<SH
 #!/bin/bash
 fate=\$(<$dir/fate)
@@ -43,9 +43,9 @@ YAML
 
 fates=(none sbatch-before sbatch-after dlrun-before dlrun-while dlrun-after reply-lost)
 
-# submit NUMBER: submits once-NUMBER, and submits it again while the status says that it was not
-# submitted. Ignores the output and the exit code of `dlrun submit`.
-submit() {
+# submit_until_done NUMBER: submits once-NUMBER, and submits it again while the status says that it
+# was not submitted. Ignores the output and the exit code of `dlrun submit`.
+submit_until_done() {
     local state
     until
         # The wrapper kills dlrun or sbatch at a certain step; timeout kills one dlrun in eight at a
@@ -73,7 +73,7 @@ submit() {
         limit=60
         as_user sh -c "echo ${fates[RANDOM % ${#fates[@]}]} >'$dir/fate'"
         ((RANDOM % 8)) || limit=0.0$((RANDOM % 50 + 5))
-        submit "$i"
+        submit_until_done "$i"
     done
     echo "$wanted submissions, repeated $repetitions times because the status was not_submitted"
     ((repetitions > 0))

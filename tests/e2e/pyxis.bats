@@ -6,7 +6,7 @@ load helpers
 load containers
 load secrets
 
-setup() { write_boxed_job pyxis 1 1; }
+setup() { write_container_job pyxis 1 1; }
 
 @test "the job sees the image's own os-release, on every node and rank" {
     run dl submit job.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=2
@@ -115,7 +115,7 @@ setup() { write_boxed_job pyxis 1 1; }
 }
 
 @test "an MPI program of 2 nodes x 2 ranks runs in the container, with the image's libraries" {
-    mpi_chain_on_two_nodes
+    run_mpi_chain_on_two_nodes
 }
 
 @test "check reports a missing mount source or image before anything is queued" {
@@ -127,7 +127,7 @@ setup() { write_boxed_job pyxis 1 1; }
 }
 
 @test "attach runs beside the ranks in a container of the same image" {
-    attach_enters_the_image
+    check_attach_in_container
 }
 
 @test "attach to a named container sees what the ranks have written there" {

@@ -4,7 +4,8 @@
 # start with `load helpers`, `load rest`. With DLRUN_TEST_REST_VERSION=v0.0.42 dlrun uses that
 # version of the API, otherwise the newest one.
 #
-#   $api, $slurm          the version of the API that dlrun is expected to use; Slurm's release
+#   $api_version          the version of the API that dlrun is expected to use
+#   $slurm_version        Slurm's release
 #   $jobs_path_variable   the PATH of the jobs, which has the testbed's Slurm
 #   served_versions       prints the versions that the server serves, the oldest first
 #   api_is_v0038          succeeds if the version of the API takes numbers as text, as v0.0.38 does
@@ -15,13 +16,13 @@
 #                         is not empty
 #   via sbatch|slurmrestd prints the argument of --set that submits in this way
 #   by_token, by_proxy    print the options that submit with the token over TCP, or to the proxy
-#   new_token SECONDS     writes a token of this lifetime into the file token
+#   write_token SECONDS   writes a token of this lifetime into the file token
 #   state RUN             prints the state of a run
 #   is_state RUN STATE    succeeds if the run has this state
-#   jobs_in_queue         prints the number of the user's jobs
+#   count_jobs            prints the number of the user's jobs
 #   is_running JOB        succeeds if the job runs
 #   portable ARGUMENTS... runs the portable dlrun, which uses the program curl, in $dir
-#   put_portable          puts the portable dlrun and its tools into $dir/portable; skips the test
+#   install_portable      installs the portable dlrun and its tools in $dir/portable; skips the test
 #                         if the build has none
 #   submit_is_refused CODE TEXT ARGUMENTS...
 #                         submits with these arguments and checks the exit code and the message, and
@@ -38,11 +39,12 @@ setup_file() {
     scontrol update nodename="n[1-3]" availablefeatures=fast activefeatures=fast
     scontrol create reservation reservationname=kept users="$DLRUN_TESTBED_USER" nodes=n4 \
         starttime=now duration=infinite
-    base=$(fresh_dir)
-    api=${DLRUN_TEST_REST_VERSION:-$(served_versions | grep -xE 'v0\.0\.(38|4[0-5])' | tail -n 1)}
-    slurm=$(sinfo --version)
+    common_dir=$(fresh_dir)
+    api_version=${DLRUN_TEST_REST_VERSION:-$(served_versions |
+        grep -xE 'v0\.0\.(38|4[0-5])' | tail -n 1)}
+    slurm_version=$(sinfo --version)
     jobs_path_variable=${DLRUN_TESTBED_SLURM:+$DLRUN_TESTBED_SLURM/bin:}/usr/bin:/bin
-    export base api jobs_path_variable slurm=${slurm##* }
+    export common_dir api_version jobs_path_variable slurm_version=${slurm_version##* }
 }
 
 served_versions() {
@@ -50,14 +52,14 @@ served_versions() {
         jq -r '.paths | keys[]' | sed -n 's#^/slurm/\(v[0-9.]*\)/job/submit$#\1#p' | sort -V
 }
 
-api_is_v0038() { [[ $api == v0.0.38 ]]; }
+api_is_v0038() { [[ $api_version == v0.0.38 ]]; }
 
 teardown_file() {
     "$testbed/down"
 }
 
 setup() {
-    dir=$base
+    dir=$common_dir
     cat >"$dir/job.yaml" <<YAML
 name: job
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}
@@ -104,14 +106,14 @@ allow_servers() {
 via() { echo "submit.via=$1"; }
 state() { dl status "$1" --json | jq -r .state; }
 is_state() { [[ $(state "$1") == "$2" ]]; }
-jobs_in_queue() { squeue -h -u "$DLRUN_TESTBED_USER" -o %i | wc -l; }
+count_jobs() { squeue -h -u "$DLRUN_TESTBED_USER" -o %i | wc -l; }
 is_running() { [[ $(job_state "$1") == RUNNING ]]; }
 
-new_token() {
+write_token() {
     as_user bash -c 'umask 077 && rm -f "$1/token" && scontrol token lifespan="$2" >"$1/token"' \
         - "$dir" "$1"
 }
-put_portable() {
+install_portable() {
     local program=$DLRUN_BUILD_DIR/portable/bin/dlrun
     [[ -e $program ]] || skip "a build with sanitizers has no portable dlrun"
     mkdir -p "$dir/portable/bin"
@@ -134,5 +136,5 @@ submit_is_refused() {
     [ "$status" -eq "$code" ]
     [[ $output == *"$text"* ]]
     [ ! -e "$dir/runs" ] || [ -z "$(ls "$dir/runs")" ]
-    [ "$(jobs_in_queue)" -eq 0 ]
+    [ "$(count_jobs)" -eq 0 ]
 }

@@ -76,7 +76,7 @@ compare_jobs() {
 }
 
 @test "slurmrestd and sbatch give a job the same environment, umask and limits, and no token" {
-    new_token 600
+    write_token 600
     token=$(sed 's/SLURM_JWT=//' "$dir/token")
     [ "${#token}" -gt 60 ]
     cat >"$dir/both" <<'SH'
@@ -120,7 +120,7 @@ YAML
 }
 
 @test "submit, ls, status, logs, wait and cancel need no Slurm command in PATH" {
-    new_token 600
+    write_token 600
     dl_without_slurm() {
         as_user env PATH="$DLRUN_TESTBED_PREFIX/bin" DIR="$dir" \
             "$(command -v bash)" -c 'cd "$DIR" && exec dlrun "$@"' - "$@"
@@ -154,8 +154,8 @@ YAML
 
 @test "the portable dlrun submits, asks and cancels through slurmrestd with the program curl" {
     local job options
-    put_portable
-    new_token 600
+    install_portable
+    write_token 600
     for options in "--set $(via slurmrestd)" "$(by_token)"; do
         # shellcheck disable=SC2086 # These are several words.
         job=$(portable submit job.yaml --json $options | jq -r .job)
@@ -185,7 +185,7 @@ YAML
     dl_with_key submit job.yaml --set "$(via slurmrestd)" \
         --set 'environment.secrets=[MY_KEY, {name: MY_TOKEN, file: token}]' \
         --set "launch.command=[bash, -c, \"$program; until [[ -e go ]]; do sleep 0.1; done\"]"
-    has_printed_digest() { [[ $(dl logs last) == *"$expected"* ]]; }
+    has_printed_digest() { [[ $(dl logs last) == *"$digest_of_secrets"* ]]; }
     wait_until 60 has_printed_digest
     no_argument_has_a_secret
     slurm_has_no_secret "$(dl status last --json | jq -r .job)"
@@ -208,13 +208,13 @@ YAML
     fi
     run dl check job.yaml --set "$(via slurmrestd)"
     [ "$status" -eq 0 ]
-    [[ $output == *"slurmrestd of Slurm $slurm"* ]]
+    [[ $output == *"slurmrestd of Slurm $slurm_version"* ]]
 }
 
 @test "a sweep is one array with a throttle, and one point or all can be cancelled" {
     parent=last
     points() { dl sweep "$parent" --sort point --json 2>/dev/null | jq -r ".[] | $1" | xargs; }
-    points_are() { [[ $(points .state | tr ' ' '\n' | sort | uniq -c | xargs) == "$1" ]]; }
+    point_states_are() { [[ $(points .state | tr ' ' '\n' | sort | uniq -c | xargs) == "$1" ]]; }
     cat >"$dir/sweep.yaml" <<YAML
 name: swept
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}
@@ -231,12 +231,12 @@ YAML
     job=$(jq -r '.jobs | join(" ")' <<<"$output")
     [[ $job =~ ^[0-9]+$ ]]
     [[ $(scontrol show job "$job") == *"ArrayTaskThrottle=2"* ]]
-    wait_until 60 points_are "4 pending 2 running"
+    wait_until 60 point_states_are "4 pending 2 running"
     [[ $(points .job) == "${job}_0 ${job}_1 ${job}_2 ${job}_3 ${job}_4 ${job}_5" ]]
     dl cancel last/5
-    wait_until 60 points_are "1 cancelled 3 pending 2 running"
+    wait_until 60 point_states_are "1 cancelled 3 pending 2 running"
     as_user touch "$dir/go"
-    wait_until 90 points_are "1 cancelled 5 completed"
+    wait_until 90 point_states_are "1 cancelled 5 completed"
     [[ $(sort "$dir/ran" | xargs) == "a b c d e" ]]
     parent=$(dl status last --json | jq -r .run)
     dl resubmit "$parent/5" --watch
@@ -246,6 +246,6 @@ YAML
     parent=last
     wait_until 60 test -e "$dir/began-a"
     dl cancel last
-    wait_until 60 points_are "6 cancelled"
+    wait_until 60 point_states_are "6 cancelled"
     [ ! -e "$dir/ran" ]
 }

@@ -7,14 +7,14 @@
 load helpers
 load rest
 
-queue_is_empty() { [ "$(jobs_in_queue)" -eq 0 ]; }
+queue_is_empty() { [ "$(count_jobs)" -eq 0 ]; }
 
 @test "after a lost reply, dlrun finds the run's job, which exists once" {
     start_proxy swallow "$DLRUN_TESTBED_REST_SOCKET"
     run dl submit job.yaml --json --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
     echo "$output"
     [ "$status" -eq 0 ]
-    [ "$(jobs_in_queue)" -eq 1 ]
+    [ "$(count_jobs)" -eq 1 ]
     [ "$(jq -r .job <<<"$output")" = "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)" ]
 }
 
@@ -40,7 +40,7 @@ queue_is_empty() { [ "$(jobs_in_queue)" -eq 0 ]; }
     wait_until 30 is_running "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)"
     run dl status last --json
     [ "$(jq -r .state <<<"$output")" = running ]
-    [ "$(jobs_in_queue)" -eq 1 ]
+    [ "$(count_jobs)" -eq 1 ]
 }
 
 @test "a missing socket, server or token, or a bad token, gives an error and no record" {
@@ -52,17 +52,17 @@ queue_is_empty() { [ "$(jobs_in_queue)" -eq 0 ]; }
         --set submit.url=http://rest.example.org --set submit.token_file=token
     submit_is_refused 6 "No such file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL" \
         --set submit.token_file=nosuch
-    new_token 600
+    write_token 600
     chmod 640 "$dir/token"
     # shellcheck disable=SC2046
     submit_is_refused 2 "others may read" $(by_token)
     as_user bash -c 'umask 077 && rm -f "$1/token" && echo nonsense >"$1/token"' - "$dir"
     # shellcheck disable=SC2046
     submit_is_refused 4 "does not accept the token of $dir/token" $(by_token)
-    new_token 600
+    write_token 600
     submit_is_refused 4 "onnect" "${rest[@]}" --set submit.url=http://127.0.0.1:9 \
         --set "submit.token_file=$dir/token"
-    new_token 1
+    write_token 1
     sleep 2 # The token must expire.
     # shellcheck disable=SC2046
     submit_is_refused 2 "expired" $(by_token)
@@ -72,7 +72,7 @@ queue_is_empty() { [ "$(jobs_in_queue)" -eq 0 ]; }
     local port
     port=$(free_port)
     allow_servers "http://127.0.0.1:$port"
-    new_token 600
+    write_token 600
     setpriv --reuid=daemon --regid=daemon --clear-groups /usr/bin/python3 -m http.server "$port" \
         --bind 127.0.0.1 --directory /tmp >"$BATS_TEST_TMPDIR/requests" 2>&1 3>&- &
     stranger=$!
@@ -80,7 +80,7 @@ queue_is_empty() { [ "$(jobs_in_queue)" -eq 0 ]; }
     submit_is_refused 3 "user daemon (uid 1) listens there" --set "$(via slurmrestd)" \
         --set "submit.url=http://127.0.0.1:$port" --set "submit.token_file=$dir/token"
     if [[ -e $DLRUN_BUILD_DIR/portable/bin/dlrun ]]; then
-        put_portable
+        install_portable
         run portable submit job.yaml --set "$(via slurmrestd)" \
             --set "submit.url=http://127.0.0.1:$port" --set "submit.token_file=$dir/token"
         [ "$status" -eq 3 ]
@@ -90,9 +90,9 @@ queue_is_empty() { [ "$(jobs_in_queue)" -eq 0 ]; }
     [[ $(grep -c GET "$BATS_TEST_TMPDIR/requests") == 0 ]]
 }
 
-# certificate NAME EXTENSION [AUTHORITY]: makes NAME.pem and NAME.key in the test's own folder,
+# make_certificate NAME EXTENSION [AUTHORITY]: makes NAME.pem and NAME.key in the test's own folder,
 # self-signed or signed by that authority.
-certificate() {
+make_certificate() {
     local by=()
     [[ -z ${3-} ]] || by=(-CA "$BATS_TEST_TMPDIR/$3.pem" -CAkey "$BATS_TEST_TMPDIR/$3.key")
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
@@ -121,10 +121,10 @@ dl_trusting() {
 }
 
 @test "over TLS the server's certificate and name are checked before the token is sent" {
-    certificate authority keyUsage=keyCertSign
-    certificate good subjectAltName=IP:127.0.0.1 authority
-    certificate misnamed subjectAltName=DNS:other.example.org authority
-    new_token 600
+    make_certificate authority keyUsage=keyCertSign
+    make_certificate good subjectAltName=IP:127.0.0.1 authority
+    make_certificate misnamed subjectAltName=DNS:other.example.org authority
+    write_token 600
     for name in good misnamed; do
         serve_over_tls "$name"
         client=dl_trusting
@@ -135,7 +135,7 @@ dl_trusting() {
         echo "$output"
         [ "$status" -eq 4 ]
         [[ $output == *certificate* ]]
-        [ "$(jobs_in_queue)" -eq 0 ]
+        [ "$(count_jobs)" -eq 0 ]
         [ ! -e "$dir/runs" ] || [ -z "$(ls "$dir/runs")" ]
         [ "$(wc -l <"$dir/proxy")" -eq 1 ] # No request has arrived.
     done
@@ -147,7 +147,7 @@ dl_trusting() {
     wait_until 30 is_running "$(jq -r .job <<<"$output")"
     run dl_trusting status last --json
     [ "$(jq -r .state <<<"$output")" = running ]
-    grep -q "^POST /slurm/$api/job/submit" "$dir/proxy"
+    grep -q "^POST /slurm/$api_version/job/submit" "$dir/proxy"
 }
 
 @test "other versions, half an object, 100 MB and an answer of another server leave no record" {
@@ -179,7 +179,7 @@ ANSWERS
         [ "$status" -eq 4 ]
         [[ $output == *"$text"* ]]
         [ "$(wc -l <"$dir/proxy.log")" -eq 2 ]
-        [ "$(jobs_in_queue)" -eq 0 ]
+        [ "$(count_jobs)" -eq 0 ]
         stop_proxy
     done 4<<'ANSWERS'
 not a complete JSON object|{"job_id": 4
@@ -195,7 +195,7 @@ ANSWERS
         run dl submit job.yaml --json $(by_proxy)
         echo "$output"
         [ "$status" -eq 0 ]
-        [ "$(jobs_in_queue)" -eq 1 ]
+        [ "$(count_jobs)" -eq 1 ]
         [ "$(jq -r .job <<<"$output")" = "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)" ]
         dl cancel last
         wait_until 30 queue_is_empty
@@ -208,7 +208,7 @@ ANSWERS
         [ "$status" -eq 3 ]
         [ "$(wc -l <"$dir/proxy.log")" -eq 1 ]
         [ "$(state last)" = refused ]
-        [ "$(jobs_in_queue)" -eq 0 ]
+        [ "$(count_jobs)" -eq 0 ]
         stop_proxy
     done 4<<'ANSWERS'
 422 {"errors": [{"error": "Invalid account"}]}
@@ -242,11 +242,11 @@ ANSWERS
 @test "dlrun uses the newest common version or the configured one, and doctor names it" {
     run dl check job.yaml --set "$(via slurmrestd)"
     echo "$output"
-    [[ $output == *"answers in $api and"* ]]
+    [[ $output == *"answers in $api_version and"* ]]
     run dl doctor
     echo "$output"
     local serves="slurmrestd at unix:$DLRUN_TESTBED_REST_SOCKET serves "
-    [[ $output == *"$serves"*"$api"*"; dlrun uses "* ]]
+    [[ $output == *"$serves"*"$api_version"*"; dlrun uses "* ]]
     # shellcheck disable=SC2034 # allow_servers reads it
     wanted_version=v0.0.40
     allow_servers

@@ -11,7 +11,7 @@ load rest
     as_user mkdir "$work"
     install -m 755 "$BATS_TEST_DIRNAME/hostile_strings.py" "$dir"
     cat "$DLRUN_SOURCE_DIR"/launcher/spec/keys/*_keys.h | install -m 644 /dev/stdin "$dir/keys"
-    run as_user env DLRUN_TEST_REST_API="$api" bash -c 'cd "$1/hostile" &&
+    run as_user env DLRUN_TEST_REST_API="$api_version" bash -c 'cd "$1/hostile" &&
         exec "$1/hostile_strings.py" --keys "$1/keys" --rest "unix:$2" "${@:3}"' \
         - "$dir" "$DLRUN_TESTBED_REST_SOCKET" \
         ${DLRUN_TEST_ALL_STRINGS:+--all}

@@ -15,13 +15,13 @@ declare -gA id # bats reads the file in a function, so the array must be global.
 # submit KEY: submits exp.yaml and keeps the id of the run as id[KEY]
 submit() { id[$1]=$(dl submit exp.yaml --json 2>/dev/null | jq -r .run); }
 
-# spec: writes standard input to exp.yaml
-spec() { as_user tee "$dir/exp.yaml" >/dev/null; }
+# write_spec: writes standard input to exp.yaml
+write_spec() { as_user tee "$dir/exp.yaml" >/dev/null; }
 json() { dl status "${1:-last}" --json 2>/dev/null; }
 run_dir() { json "${1:-last}" | jq -r .path; }
 is_state() { [[ $(json "${2:-last}" | jq -r .state) == "$1" ]]; }
 restart_causes() { json "${1:-last}" | jq -r '[.restarts[].cause] | join(" ")'; }
-event() { jq -c "select(.event == \"$1\")" "$2/events.jsonl"; }
+events() { jq -c "select(.event == \"$1\")" "$2/events.jsonl"; }
 
 # rank_pids RUN RANK NAME: prints the ids of the rank's processes with this name
 rank_pids() {
@@ -34,7 +34,7 @@ rank_pids() {
 has_checkpoint() { compgen -G "$1/ckpt/*/manifest*" >/dev/null; }
 
 @test "kill -9 of a training rank: the run ends with the parameters of an undisturbed one" {
-    spec <<'YAML'
+    write_spec <<'YAML'
 name: digits
 resources: {nodes: 2, tasks_per_node: 2, cpus_per_task: 1, time: 10m}
 train:
@@ -63,7 +63,7 @@ YAML
     [ "$(json | jq -c '[.state, .attempt, .restarts]')" \
         = '["completed",1,[{"attempt":0,"cause":"failure","left":2}]]' ]
     grep -q 'resumed from .* at step' "$dir_of_run/logs/attempt-1/rank-0000.log"
-    [[ $(event rank_failed "$dir_of_run") == *'"rank":3,"host":"n2"'*'"signal":"SIGKILL"'* ]]
+    [[ $(events rank_failed "$dir_of_run") == *'"rank":3,"host":"n2"'*'"signal":"SIGKILL"'* ]]
     [[ $(dl status last) == *"attempt   1, after failure"* ]]
     [[ $(dl status last) != *"restarts left"* ]]
     # Each attempt has its own log; without an attempt, `logs` prints the last one's.
@@ -80,7 +80,7 @@ YAML
     for tracker in cgroup linuxproc; do
         use_testbed "$tracker"
         [[ $tracker == cgroup ]] && exit_code=0 || exit_code=3
-        sed "s/EXIT_CODE/$exit_code/" <<'YAML' | spec
+        sed "s/EXIT_CODE/$exit_code/" <<'YAML' | write_spec
 name: swept
 resources: {nodes: 1, tasks_per_node: 1, time: 3m}
 environment: {vars: {POINT: ""}}
@@ -120,7 +120,7 @@ YAML
 @test "without retry a program that exits on the time limit's warning is completed" {
     # Only a USR1 near the time limit is Slurm's warning (`warned`); long before the limit it is not
     # (`early`). Lead asks Slurm for the limit, also if the job has another SLURM_TIME_FORMAT.
-    spec <<'YAML'
+    write_spec <<'YAML'
 name: warned
 resources: {nodes: 1, tasks_per_node: 1, time: 3m}
 environment: {vars: {SLURM_TIME_FORMAT: relative}}
@@ -147,7 +147,7 @@ YAML
 # USR1, each rank saves and then executes the shell command THEN; if THEN is empty, the rank
 # continues.
 submit_preemptible() {
-    spec <<YAML
+    write_spec <<YAML
 name: $1
 resources: {nodes: 2, tasks_per_node: 1, time: 5m, partition: $1, exclusive: true}
 launch:
@@ -177,19 +177,19 @@ YAML
             wait_until 90 is_state completed "$run"
             [ "$(json "$run" | jq -c '[.attempt, .restarts]')" \
                 = '[1,[{"attempt":0,"cause":"preemption","left":0}]]' ]
-            [ -z "$(event ended "$(run_dir "$run")" | jq -c 'select(.attempt == 0)')" ]
+            [ -z "$(events ended "$(run_dir "$run")" | jq -c 'select(.attempt == 0)')" ]
         done
         [ "$(wc -l <"$dir/saved-preempt")" -eq 2 ]
         wait_until 60 no_jobs # A third start would come within seconds.
         for partition in preempt preempt-now; do
-            [ "$(event claimed "$(run_dir "${id[$tracker-$partition]}")" | wc -l)" -eq 2 ]
+            [ "$(events claimed "$(run_dir "${id[$tracker-$partition]}")" | wc -l)" -eq 2 ]
         done
     done
 }
 
 @test "a run that completes in its grace time does not run again" {
     as_user tee "$dir/done.json" <<<'{"step": 5, "steps": 5}' >/dev/null
-    spec <<'YAML'
+    write_spec <<'YAML'
 name: done
 resources: {nodes: 1, tasks_per_node: 1, time: 5m, partition: preempt, exclusive: true}
 launch:
@@ -212,7 +212,7 @@ YAML
 # lasts until Slurm ends the job. After the restart, the rank waits for the file `go` and then
 # writes the secret to got-NAME.
 submit_long_setup() {
-    spec <<YAML
+    write_spec <<YAML
 name: $1
 resources: {nodes: 1, tasks_per_node: 1, time: 5m, $3}
 environment:
@@ -225,8 +225,8 @@ retry: {max: 1, on: [$4]}
 YAML
     submit "$2-$1"
 }
-ends_of() { event ended "$(run_dir "$1")" | jq -r '"\(.attempt) \(.state) \(.code)"' | xargs; }
-has_ended_attempt() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
+ends_of() { events ended "$(run_dir "$1")" | jq -r '"\(.attempt) \(.state) \(.code)"' | xargs; }
+has_ended_attempt() { [[ -n $(events attempt_end "$(run_dir "$1")") ]]; }
 
 @test "a requeue, preemption, cancellation or timeout during the setup is not a failure" {
     # Slurm preempts the run `taken`, requeues `requeued`, cancels `dropped`, ends `late` at its
@@ -281,7 +281,7 @@ has_ended_attempt() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
 # or number ATTEMPTS) then ends by itself; the others do not. Waits until the file NAME has a line
 # of each of the RANKS ranks.
 submit_lasting() {
-    spec <<YAML
+    write_spec <<YAML
 name: $1
 resources: {cpus_per_task: 1, time: 5m, $2}
 launch:
@@ -326,7 +326,7 @@ YAML
     return_to cgroup
     for run in shrink fixed; do
         grep -q "on $lost$" "$dir/$run"
-        [ "$(event claimed "$(run_dir "$run")" | jq -r .host)" = n1 ]
+        [ "$(events claimed "$(run_dir "$run")" | jq -r .host)" = n1 ]
     done
     kill -STOP "$(rank_pids "$(run_dir frozen)" 0 bash)"
     "$testbed/fault" kill "$lost"
@@ -339,7 +339,7 @@ YAML
     wait_until 60 is_state completed shrink
     "$testbed/up"
     [ "$(restart_causes shrink)" = "node_failure node_failure" ]
-    [ "$(event restarting "$(run_dir shrink)" | jq -r .by | xargs)" = "lead lead" ]
+    [ "$(events restarting "$(run_dir shrink)" | jq -r .by | xargs)" = "lead lead" ]
     [ "$(grep -c '^2 .* of 4 ' "$dir/shrink")" -eq 4 ]
     run grep "^2 .* on \($lost\|$lost_too\)" "$dir/shrink"
     [ "$status" -ne 0 ]
@@ -350,7 +350,7 @@ YAML
         [ "$status" -ne 0 ]
     done
     [ "$(restart_causes frozen)" = hang ]
-    [[ $(event restarting "$(run_dir frozen)") \
+    [[ $(events restarting "$(run_dir frozen)") \
         == *'"exclude":["'"$(sed -n 's/^0 .* on //p' "$dir/frozen")"'"]'* ]]
     cat "$dir/frozen"
     [ "$(cut -d' ' -f1 "$dir/frozen" | xargs)" = "0 1" ]
@@ -360,7 +360,7 @@ YAML
     wait_until 90 is_state completed cut
     "$testbed/fault" plug "$cut_node"
     [ "$(restart_causes cut)" = node_failure ]
-    [ "$(event attempt_end "$(run_dir cut)" | head -n 1 |
+    [ "$(events attempt_end "$(run_dir cut)" | head -n 1 |
         jq -r '[.reason, .first_failed.host] | join(" ")')" = "hang $cut_node" ]
     [ "$(grep -c '^1 .* of 2 ' "$dir/cut")" -eq 2 ]
     run grep "^1 .* on $cut_node" "$dir/cut"

@@ -6,9 +6,9 @@ load helpers
 
 setup() { dir=$(fresh_dir); }
 
-# spec MORE: writes exp.yaml. In attempt 0 the program ends with code 3 after a USR1; in later
+# write_spec MORE: writes exp.yaml. In attempt 0 the program ends with code 3 after a USR1; in later
 # attempts it completes.
-spec() {
+write_spec() {
     as_user tee "$dir/exp.yaml" >/dev/null <<YAML
 name: long
 resources: {nodes: 1, tasks_per_node: 1, time: 3m}
@@ -36,7 +36,7 @@ has_started() { [[ -s $dir/starts ]]; }
 is_gone() { [[ ! $(job_state "$1" 2>/dev/null) =~ PENDING|RUNNING|COMPLETING ]]; }
 
 @test "the next job continues the run at the time limit, and the jobs after it are cancelled" {
-    spec ''
+    write_spec ''
     run dl submit exp.yaml
     echo "$output"
     [[ $output == *"continue the run when it reaches its time limit"* ]]
@@ -64,7 +64,7 @@ is_gone() { [[ ! $(job_state "$1" 2>/dev/null) =~ PENDING|RUNNING|COMPLETING ]];
 }
 
 @test "a run that waits for a chain starts after it: the chain's last job is not cancelled" {
-    spec ''
+    write_spec ''
     dl submit exp.yaml
     local first third
     first=$(chain_job 0) third=$(chain_job 2)
@@ -84,7 +84,7 @@ YAML
 }
 
 @test "cancel ends all jobs of a chain" {
-    spec ''
+    write_spec ''
     dl submit exp.yaml
     wait_until 30 has_started
     run dl cancel last
@@ -98,7 +98,7 @@ YAML
 @test "if the first job is cancelled before it starts, no later job starts the run" {
     local sleeper
     sleeper=$(as_user sbatch --parsable --wrap 'sleep 300' --output=/dev/null)
-    spec "after: {any: [$sleeper]}"
+    write_spec "after: {any: [$sleeper]}"
     dl submit exp.yaml
     as_user scancel "$(chain_job 0)"
     wait_until 60 is_state cancelled

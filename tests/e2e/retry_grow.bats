@@ -18,8 +18,8 @@ SH
     as_user chmod +x "$dir/bin/srun"
 }
 
-# spec GROW: writes exp.yaml. The program needs more than 2500 MiB.
-spec() {
+# write_spec GROW: writes exp.yaml. The program needs more than 2500 MiB.
+write_spec() {
     as_user tee "$dir/exp.yaml" >/dev/null <<YAML
 name: hungry
 resources: {nodes: 1, tasks_per_node: 1, mem: 1000M, time: 5m}
@@ -42,7 +42,7 @@ json() { dl status last --json; }
 log() { dl logs last; }
 
 @test "the memory doubles each time the run runs out of it, up to the limit" {
-    spec '{mem: 2, max: 3000M}'
+    write_spec '{mem: 2, max: 3000M}'
     dl submit exp.yaml
     run dl wait last
     echo "$output"
@@ -55,7 +55,7 @@ log() { dl logs last; }
 }
 
 @test "a run whose memory has reached the limit ends, and its job is not queued again" {
-    spec '{mem: 1.5, max: 1200M}'
+    write_spec '{mem: 1.5, max: 1200M}'
     dl submit exp.yaml
     run dl wait last
     echo "$output"

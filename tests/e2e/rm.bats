@@ -74,7 +74,7 @@ field() { dl status "$1" --json | jq -r "$2"; }
     dl run first.yaml
     newer=$(field first .run)
     socket=$BATS_TEST_TMPDIR/tmux
-    answer_question() {
+    run_rm_and_answer() {
         tmux -S "$socket" new-session -d -x 150 -y 30 "$testbed/as_user" bash -c \
             "cd '$dir' && dlrun rm first; echo code \$? >'$dir/code'"
         wait_until 20 question_is_shown
@@ -84,12 +84,12 @@ field() { dl status "$1" --json | jq -r "$2"; }
     question_is_shown() {
         [[ $(tmux -S "$socket" capture-pane -p) == *"Delete 1 run ("*"[y/N]"* ]]
     }
-    answer_question n
+    run_rm_and_answer n
     [ "$(cat "$dir/code")" = "code 130" ]
     dl status "$newer"
     as_user rm "$dir/code"
     wait_until 20 eval '! tmux -S "$socket" has-session 2>/dev/null'
-    answer_question y
+    run_rm_and_answer y
     [ "$(cat "$dir/code")" = "code 0" ]
     run dl status first
     [ "$status" -eq 6 ]

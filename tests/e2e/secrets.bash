@@ -4,7 +4,7 @@
 #
 #   make_secrets          makes a value for MY_KEY, which dl_with_key passes on, and one for
 #                         MY_TOKEN, in $dir/token; sets canary and canary_from_file, the two
-#                         values, and expected, the digest of both
+#                         values, and digest_of_secrets, the digest of both
 #   write_secret_spec NAME TASKS COMMAND
 #                         writes $dir/secret.yaml: a job on two nodes with TASKS ranks each. Every
 #                         rank prints the digest of both secrets, then executes COMMAND
@@ -32,7 +32,7 @@ make_secrets() {
     chown "$DLRUN_TESTBED_USER:" "$dir/token"
     # Uses a file of patterns, because a pattern in grep's own arguments would be found.
     printf '%s\n' "$canary" "$canary_from_file" >"$BATS_TEST_TMPDIR/patterns"
-    expected=$(printf %s "$canary,$canary_from_file" | sha256sum)
+    digest_of_secrets=$(printf %s "$canary,$canary_from_file" | sha256sum)
 }
 
 write_secret_spec() {
@@ -86,7 +86,7 @@ slurm_has_no_secret() {
     [[ -z $found ]] || { echo "held by: $found" && return 1; }
 }
 
-rank_printed_digest() { [[ $(dl logs last --rank 0) == *"rank: $expected"* ]]; }
+rank_printed_digest() { [[ $(dl logs last --rank 0) == *"rank: $digest_of_secrets"* ]]; }
 
 check_secrets_in_container() {
     local run session
@@ -113,7 +113,7 @@ YAML
     dl_with_key interactive job.yaml --set "container.mounts=['$dir/data:/data']" \
         -- sh -c "$commands" >"$BATS_TEST_TMPDIR/session" 2>&1 3>&- &
     session=$!
-    wait_until 60 grep -qF "$expected" "$BATS_TEST_TMPDIR/session"
+    wait_until 60 grep -qF "$digest_of_secrets" "$BATS_TEST_TMPDIR/session"
     no_argument_has_a_secret
     slurm_has_no_secret "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i | sort -n | tail -n 1)"
     [ -z "$(files_with_secrets "$DLRUN_TESTBED_HOME")" ]

@@ -15,7 +15,7 @@ setup() {
 dl() { dl_with_key "$@"; }
 is_state() { [[ $(dl status last --json | jq -r .state) == "$1" ]]; }
 path() { dl status last --json | jq -r .path; }
-ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
+ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $digest_of_secrets") -eq 4 ]]; }
 
 @test "a secret reaches every rank, and no argument, script, comment, log, record or Slurm file" {
     dl submit secret.yaml

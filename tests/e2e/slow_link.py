@@ -13,7 +13,7 @@ import time
 
 
 def main():
-    delay, port = float(sys.argv[1]), int(sys.argv[2])
+    delay_s, port = float(sys.argv[1]), int(sys.argv[2])
     peer = socket.create_connection(("127.0.0.1", port))
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     selector = selectors.DefaultSelector()
@@ -26,7 +26,7 @@ def main():
             data = os.read(key.fd, 1 << 16)
             if not data:
                 return
-            waiting.append((time.monotonic() + delay, key.data, data))
+            waiting.append((time.monotonic() + delay_s, key.data, data))
         while waiting and waiting[0][0] <= time.monotonic():
             _, descriptor, data = waiting.pop(0)
             while data:

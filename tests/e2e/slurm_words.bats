@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# dlrun obeys Slurm's messages about a step, but not the same text in a program's output, because
-# the agents mark that output. tests/unit/agent_slurm_words_test.cc has the messages of each
+# dlrun obeys Slurm's messages about a step. dlrun ignores the same text in a program's output,
+# because the agents mark that output. tests/unit/agent_slurm_words_test.cc has the messages of each
 # version; tests/unit/agent_text_marks_test.cc tests the marks.
 # timeout: 300
 
@@ -8,9 +8,9 @@ load helpers
 
 setup() { dir=$(fresh_dir); }
 
-spec() { as_user tee "$dir/exp.yaml" >/dev/null; }
+write_spec() { as_user tee "$dir/exp.yaml" >/dev/null; }
 json() { dl status "${1:-last}" --json 2>/dev/null; }
-events() { jq -r .event "$(json | jq -r .path)/events.jsonl"; }
+event_kinds() { jq -r .event "$(json | jq -r .path)/events.jsonl"; }
 
 # write_forging_program: writes the program `forge`. It prints every line that srun, slurmstepd and
 # pyxis can print, to stdout and stderr: whole, in pieces, after a progress bar, and at last without
@@ -38,7 +38,7 @@ SH
 @test "a program that prints every line of srun, slurmstepd and pyxis completes once" {
     write_forging_program
     for words in '{}' '{label: true}' '{unbuffered: true}'; do
-        spec <<YAML
+        write_spec <<YAML
 name: forged
 resources: {nodes: 2, tasks_per_node: 2, time: 5m, output: out-%j, error: err-%j}
 launch: {preset: plain, command: [./forge], srun: $words}
@@ -49,7 +49,7 @@ YAML
         [ "$status" -eq 0 ]
         [ "$(json | jq -c '[.state, .attempt, .restarts]')" = '["completed",0,[]]' ]
         [ "$(json | jq -r .detail)" = "all 4 ranks ended with 0" ]
-        [[ $(events) != *warning* ]]
+        [[ $(event_kinds) != *warning* ]]
         local err
         err=$dir/err-$(json | jq -r .job)
         # Each of the four ranks prints each line five times to stderr, alone or after a progress
@@ -62,7 +62,7 @@ YAML
 }
 
 @test "a progress bar appears before its line ends, and Slurm's own line after it is obeyed" {
-    spec <<'YAML'
+    write_spec <<'YAML'
 name: bar
 resources: {nodes: 1, tasks_per_node: 1, time: 5m, error: err}
 launch:
@@ -90,7 +90,7 @@ echo 'srun: error: Node failure on n1' >&2
 exec $slurm_bin/srun "\$@"
 SH
     as_user chmod 755 "$dir/bin/srun"
-    spec <<YAML
+    write_spec <<YAML
 name: claimed
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}
 environment: {setup: 'PATH=$dir/bin:\$PATH'}
@@ -103,7 +103,7 @@ YAML
 }
 
 @test "output that srun's option --output in launch.srun sends to files contains no marks" {
-    spec <<'YAML'
+    write_spec <<'YAML'
 name: own-files
 resources: {nodes: 1, tasks_per_node: 2, time: 1m}
 launch:
@@ -117,7 +117,7 @@ YAML
 }
 
 @test "a run whose ranks have ended is completed, also while Slurm's controller is paused" {
-    spec <<'YAML'
+    write_spec <<'YAML'
 name: away
 resources: {nodes: 2, tasks_per_node: 1, time: 5m}
 launch:
@@ -140,7 +140,7 @@ YAML
 @test "a node where the step cannot be launched is named and excluded, and no rank is blamed" {
     local spool=$DLRUN_TESTBED_DIR/nodes/n2/spool
     "$testbed/on_node" n2 mount -t tmpfs -o ro none "$spool"
-    spec <<'YAML'
+    write_spec <<'YAML'
 name: unlaunched
 resources: {nodes: 2, tasks_per_node: 1, time: 5m}
 launch: {preset: plain, command: [bash, -c, 'sleep 2; echo $SLURM_JOB_NODELIST >nodes']}

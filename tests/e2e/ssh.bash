@@ -15,7 +15,8 @@
 #                         milliseconds
 #   is_refused CODE TEXT ARGUMENTS...
 #                         checks that dlrun on the laptop fails with this code and text
-#   host_file NAME LINES  writes the file of a host; its dlrun is the installed one unless a line
+#   write_host_file NAME LINES
+#                         writes the file of a host; its dlrun is the installed one unless a line
 #                         says otherwise
 #   use_shell SHELL       makes SHELL the login shell on the host
 #   make_code             makes $dir a git repository with exp.yaml, whose job prints the file
@@ -24,10 +25,10 @@
 #                         submits job 0 whole, then jobs 1 to N, each cut at a random moment and
 #                         repeated until an answer comes. The jobs write their numbers to
 #                         $dir/executed. `cuts` is the number of submissions that were cut
-#   one_job_each N        checks that each of the jobs 0 to N ran once and has one run
+#   each_job_ran_once N   checks that each of the jobs 0 to N ran once and has one run
 
 shells=(bash dash tcsh fish zsh)
-start_files=(.bashrc .zshenv .cshrc .tcshrc .config/fish/config.fish)
+shell_start_files=(.bashrc .zshenv .cshrc .tcshrc .config/fish/config.fish)
 
 setup_file() {
     start_sshd
@@ -52,7 +53,7 @@ start_sshd() {
     as_user cp "$ssh_dir/user.pub" "$ssh_dir/authorized"
     # The start file of every shell prints a line, which ssh passes on as output of the command.
     local file
-    for file in "${start_files[@]}"; do
+    for file in "${shell_start_files[@]}"; do
         as_user tee "$home/$file" >/dev/null <<<'echo "Welcome to the cluster!"'
     done
     ssh_port=$(free_port)
@@ -72,18 +73,18 @@ start_sshd() {
     # mounted without gid=tty, only root can do this.
     as_root /usr/sbin/sshd -f "$ssh_dir/config" -E "$ssh_dir/log"
     wait_until 10 test -s "$ssh_dir/pid"
-    aliases | as_user tee "$home/.ssh/config" >/dev/null
+    print_ssh_config | as_user tee "$home/.ssh/config" >/dev/null
     as_user bash -c "echo \"[127.0.0.1]:$ssh_port \$(cut -d' ' -f1,2 $ssh_dir/host.pub)\" \
         >$ssh_dir/known; echo \"odd \$(cut -d' ' -f1,2 $ssh_dir/other.pub)\" >$ssh_dir/known-odd"
     local name
-    for name in near far odd locked lost; do host_file "$name"; done
-    for name in "${shells[@]}"; do host_file "near-$name"; done
+    for name in near far odd locked lost; do write_host_file "$name"; done
+    for name in "${shells[@]}"; do write_host_file "near-$name"; done
 }
 
 as_root() { if ((EUID == 0)); then "$@"; else sudo "$@"; fi; }
 
 # Prints the ssh configuration with the aliases.
-aliases() {
+print_ssh_config() {
     local common="    User $DLRUN_TESTBED_USER
     IdentityFile $ssh_dir/user
     IdentitiesOnly yes
@@ -104,8 +105,8 @@ stop_sshd() {
         laptop host forget "$name" 2>/dev/null || true
     done
     [[ ! -s $ssh_dir/pid ]] || as_root kill "$(<"$ssh_dir/pid")"
-    as_user rm -rf "${start_files[@]/#/$DLRUN_TESTBED_HOME/}" "$DLRUN_TESTBED_HOME/.ssh/config" \
-        "$laptop_dir" "$ssh_dir"
+    as_user rm -rf "${shell_start_files[@]/#/$DLRUN_TESTBED_HOME/}" \
+        "$DLRUN_TESTBED_HOME/.ssh/config" "$laptop_dir" "$ssh_dir"
 }
 
 laptop_env() {
@@ -132,7 +133,7 @@ is_refused() {
     [[ $output == *"$text"* ]]
 }
 
-host_file() {
+write_host_file() {
     local name=$1
     shift
     as_user mkdir -p "$laptop_dir/config/dlrun/hosts"
@@ -173,12 +174,12 @@ submit_cut() {
 }
 
 cut_submissions() {
-    local number=$1 i start whole_ms cuts_before
+    local count=$1 i start whole_ms cuts_before
     cuts=0 RANDOM=$2
     start=${EPOCHREALTIME/./}
     submit_cut 0 100000 exp.yaml
     whole_ms=$(((${EPOCHREALTIME/./} - start) / 1000))
-    for ((i = 1; i <= number; i++)); do
+    for ((i = 1; i <= count; i++)); do
         start=${EPOCHREALTIME/./} cuts_before=$cuts
         submit_cut "$i" $((RANDOM % whole_ms * 4 / 5 + 1)) exp.yaml ||
             { cat "$dir/out-$i" && return 1; }
@@ -186,10 +187,10 @@ cut_submissions() {
         # longest.
         ((cuts > cuts_before)) || whole_ms=$(((${EPOCHREALTIME/./} - start) / 1000))
     done
-    echo "$number submissions of $whole_ms ms, $cuts of them cut"
+    echo "$count submissions of $whole_ms ms, $cuts of them cut"
 }
 
-one_job_each() {
+each_job_ran_once() {
     local runs
     runs=$(laptop -H near check exp.yaml | sed -n 's|^ *runs *||p')
     wait_until $((60 + $1)) no_jobs

@@ -56,15 +56,15 @@ load ssh
 
 @test "code that cannot be copied to the host is refused, and nothing is submitted" {
     make_code
-    host_file near 'sync: {max: 1K}'
+    write_host_file near 'sync: {max: 1K}'
     as_user dd if=/dev/zero of="$dir/weights" bs=1M count=3 status=none
     is_refused 2 'weights' -H near submit exp.yaml
     as_user rm "$dir/weights"
-    host_file near 'root: /proc/nowhere'
+    write_host_file near 'root: /proc/nowhere'
     is_refused 1 '/proc/nowhere' -H near submit exp.yaml
-    host_file near "root: \$SCRATCH/me"
+    write_host_file near "root: \$SCRATCH/me"
     is_refused 2 'SCRATCH' -H near submit exp.yaml
-    host_file near
+    write_host_file near
     as_user tee "$dir/bad.yaml" >/dev/null <<<'base: ../elsewhere.yaml'
     is_refused 2 "bad.yaml:1:7: error: base: '../elsewhere.yaml' leaves the repository" \
         -H near check bad.yaml
@@ -87,7 +87,7 @@ YAML
     local options root
     make_code
     root=$(as_user mktemp -d "$DLRUN_TESTBED_HOME/root.XXXXXX")
-    host_file near "root: $root"
+    write_host_file near "root: $root"
     as_user dd if=/dev/urandom of="$dir/weights" bs=1M count=3 status=none
     for options in size=1M noexec; do
         mount -t tmpfs -o "mode=1777,$options" none "$root"
@@ -101,13 +101,13 @@ YAML
             [[ $output == *"Check on near whether"*"your quota is full"*"df -h $root"* ]]
         fi
     done
-    host_file near
+    write_host_file near
     no_jobs
 }
 
 @test "if the connection is lost while code is copied, dlrun exits with 4 and submits nothing" {
     make_code
-    host_file far
+    write_host_file far
     as_user dd if=/dev/urandom of="$dir/weights" bs=1M count=60 status=none
     laptop -H far submit exp.yaml </dev/null >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
     local submission=$!

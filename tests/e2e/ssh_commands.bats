@@ -52,7 +52,7 @@ else: # Sends a file from outside the run's folder, whatever was requested.
 PY
     as_user chmod +x "$dir/bin/dlrun"
     as_user tee "$dir/secret" >/dev/null <<<"from outside"
-    host_file near "dlrun: $dir/bin/dlrun"
+    write_host_file near "dlrun: $dir/bin/dlrun"
     for id in ../up /abs a/../b '' .hidden; do
         as_user tee "$dir/id" >/dev/null <<<"$id"
         run laptop -H near pull last
@@ -65,13 +65,13 @@ PY
     echo "$output"
     [ "$(find "$dir" -name secret ! -path "$dir/secret" ! -path "$dir/inside/*" | wc -l)" = 0 ]
     [ "$(find "$DLRUN_TESTBED_HOME" -maxdepth 1 -name secret | wc -l)" = 0 ]
-    host_file near
+    write_host_file near
 }
 
 @test "on the host itself dlrun opens no ssh connection" {
     as_user bash -c "printf 'Host here\n    HostName %s\n    ProxyCommand none\n' \$(hostname) \
         >>~/.ssh/config"
-    host_file here
+    write_host_file here
     as_user mkdir "$dir/bin"
     as_user tee "$dir/bin/ssh" >/dev/null <<'SH'
 #!/bin/sh

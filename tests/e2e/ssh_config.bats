@@ -26,7 +26,7 @@ setup() { dir=$(fresh_dir); }
     echo "# twice 50 MB in $(((${EPOCHREALTIME/./} - since) / 1000)) ms" >&3
     cmp "$dir/fifty" "$dir/there"
     cmp "$dir/fifty" "$dir/again"
-    # Keys and known_hosts are the user's alone.
+    # Only the user can read the keys and known_hosts.
     run_dir=$(dl status last --json | jq -r .path)
     [[ $(stat -c %a "$run_dir/ssh" "$run_dir/ssh/user_key" | tr '\n' ' ') == "700 600 " ]]
     wait_until 20 nothing_is_left

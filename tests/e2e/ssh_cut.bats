@@ -11,7 +11,7 @@ load ssh
     laptop -H near check exp.yaml
     cut_submissions 12 17
     ((cuts > 3))
-    one_job_each 12
+    each_job_ran_once 12
 }
 
 # sweep.yaml has two points. Each of them writes the number of its submission into `executed`.
@@ -35,9 +35,9 @@ load ssh
 exec sleep 30
 SH
     as_user chmod +x "$dir/bin/dlrun"
-    host_file near "dlrun: $dir/bin/dlrun"
+    write_host_file near "dlrun: $dir/bin/dlrun"
     cut_after 2000 -H near submit exp.yaml || [ $? = 137 ]
-    host_file near
+    write_host_file near
     run laptop host check near
     echo "$output"
     [[ $output == *'submission without an answer: dlrun submit exp.yaml'* ]]

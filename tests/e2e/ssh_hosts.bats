@@ -12,9 +12,9 @@ load ssh
     is_refused 4 'Connection refused' -H lost ls
     is_refused 4 'HOST IDENTIFICATION HAS CHANGED' -H odd ls
     is_refused 4 'dlrun host login locked' -H locked ls
-    host_file locked 'master: none'
+    write_host_file locked 'master: none'
     is_refused 4 'master: auto' -H locked ls
-    host_file locked
+    write_host_file locked
     is_refused 4 'Connection refused' -H lost submit exp.yaml
     no_jobs
 }
@@ -39,7 +39,7 @@ os.write(1, {'escapes': b'\x1b]0;owned\x07\x1b[2Jtext\n', 'garbage': b'\0\xff{{{
              'flood': b'y' * 3_000_000}[kind])
 PY
     as_user chmod +x "$dir/bin/dlrun"
-    host_file near "dlrun: $dir/bin/dlrun"
+    write_host_file near "dlrun: $dir/bin/dlrun"
     as_user tee "$dir/bin/kind" >/dev/null <<<'escapes'
     run as_user env XDG_CONFIG_HOME="$laptop_dir/config" XDG_RUNTIME_DIR="$laptop_dir" \
         XDG_STATE_HOME="$laptop_dir/state" script -qec 'dlrun -H near ls' /dev/null
@@ -52,14 +52,14 @@ PY
         [ "$status" != 0 ]
         [ ${#output} -lt 5000 ]
     done
-    host_file near
+    write_host_file near
     no_jobs
 }
 
 @test "dlrun copies itself to the host once, and fails with advice if ~/.cache is full or noexec" {
     local cache=$DLRUN_TESTBED_HOME/.cache/dlrun
     as_user rm -rf "$cache"
-    host_file near 'dlrun: auto'
+    write_host_file near 'dlrun: auto'
     run laptop host check near
     echo "$output"
     [ "$status" = 0 ]
@@ -71,7 +71,7 @@ PY
     laptop host list --json | jq -e '.[] | select(.name == "near") | .connected'
     laptop host forget near
     laptop host list --json | jq -e '.[] | select(.name == "near") | .connected | not'
-    host_file near 'dlrun: auto' 'master: existing'
+    write_host_file near 'dlrun: auto' 'master: existing'
     run laptop -H near ls
     [ "$status" = 4 ]
     [[ $output == *'dlrun host login near'* ]]
@@ -88,5 +88,5 @@ PY
         [ "$status" = 1 ]
         [[ $output == *'could not be copied'* && $output == *'dlrun: PATH'* ]]
     done
-    host_file near
+    write_host_file near
 }

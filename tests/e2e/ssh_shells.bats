@@ -16,10 +16,10 @@ load ssh
         [ "$status" = 0 ]
         jq -e . <<<"$output"
         run --separate-stderr laptop -H "near-$shell" status "$word"
-        there=$stderr code=$status
+        remote_stderr=$stderr remote_status=$status
         run --separate-stderr dl status "$word"
-        [ "$code" = "$status" ]
-        [ "$there" = "$stderr" ]
+        [ "$remote_status" = "$status" ]
+        [ "$remote_stderr" = "$stderr" ]
     done
     use_shell bash
 }

@@ -14,8 +14,8 @@ setup() {
     as_user tar --create --file "$dir/set.tar" --directory "$dir/set" .
 }
 
-# spec STAGE OUTPUTS PROGRAM [MORE]: writes s.yaml. STAGE and OUTPUTS are YAML lists.
-spec() {
+# write_spec STAGE OUTPUTS PROGRAM [MORE]: writes s.yaml. STAGE and OUTPUTS are YAML lists.
+write_spec() {
     cat >"$dir/s.yaml" <<YAML
 name: staged
 resources: {nodes: 2, tasks_per_node: 2, cpus_per_task: 1, time: 5m, nodelist: "n[1-2]"}
@@ -30,35 +30,36 @@ YAML
     chown "$DLRUN_TESTBED_USER:" "$dir/s.yaml"
 }
 path() { dl status last --json | jq -r .path; }
-# event KIND FILTER: prints the filter's value for each event of this kind
-event() { jq -r "select(.event == \"$1\") | $2" "$(path)/events.jsonl"; }
+# events KIND FILTER: prints the filter's value for each event of this kind
+events() { jq -r "select(.event == \"$1\") | $2" "$(path)/events.jsonl"; }
 
 @test "every rank finds the data on its node, and each node copies them once" {
-    spec '[{from: ./set, to: $PLACE/set}, {from: ./set.tar, to: $PLACE/tar, unpack: true}]' '[]' \
+    write_spec '[{from: ./set, to: $PLACE/set}, {from: ./set.tar, to: $PLACE/tar, unpack: true}]' \
+        '[]' \
         'cmp $PLACE/set/train/a.bin $PLACE/tar/train/a.bin && cat $PLACE/set/b'
     run dl submit s.yaml --watch
     echo "$output"
     [ "$status" -eq 0 ]
-    [ "$(event staged .nodes)" = 2 ]
+    [ "$(events staged .nodes)" = 2 ]
     # Three files of each node: two of the folder, and the archive.
-    [ "$(event staged .files)" = 6 ]
+    [ "$(events staged .files)" = 6 ]
     # A second run on the same nodes finds the same data.
     run dl submit s.yaml --watch
     [ "$status" -eq 0 ]
-    [ "$(event staged .files)" = 0 ]
+    [ "$(events staged .files)" = 0 ]
 }
 
 @test "a second attempt on a node does not copy again" {
-    spec '[{from: ./set, to: $PLACE/set}]' '[]' 'test $DLRUN_ATTEMPT -gt 0 || exit 3' \
+    write_spec '[{from: ./set, to: $PLACE/set}]' '[]' 'test $DLRUN_ATTEMPT -gt 0 || exit 3' \
         'retry: {max: 1, on: [failure]}'
     run dl submit s.yaml --watch
     echo "$output"
     [ "$status" -eq 0 ]
-    [ "$(event staged .files | tr '\n' ' ')" = '4 0 ' ]
+    [ "$(events staged .files | tr '\n' ' ')" = '4 0 ' ]
 }
 
 @test "a missing source is reported before the job is queued, with its line" {
-    spec '[{from: ./no-such-set, to: $PLACE/set}]' '[]' true
+    write_spec '[{from: ./no-such-set, to: $PLACE/set}]' '[]' true
     for command in check submit; do
         run dl "$command" s.yaml
         echo "$output"
@@ -70,7 +71,7 @@ event() { jq -r "select(.event == \"$1\") | $2" "$(path)/events.jsonl"; }
 
 @test "if a node has no room for the data, an error says so and no program starts" {
     as_user truncate -s 1T "$dir/huge"
-    spec '[{from: ./huge, to: $PLACE/huge}]' '[]' "touch $dir/started-\$DLRUN_RANK"
+    write_spec '[{from: ./huge, to: $PLACE/huge}]' '[]' "touch $dir/started-\$DLRUN_RANK"
     run dl submit s.yaml --watch
     echo "$output"
     [ "$status" -eq 5 ]
@@ -81,7 +82,7 @@ event() { jq -r "select(.event == \"$1\") | $2" "$(path)/events.jsonl"; }
 
 @test "while a node copies, status says staging, and a cancel ends the copy" {
     # Another process holds the lock of the place, as an agent does while it copies.
-    spec '[{from: ./set, to: $PLACE/set}]' '[]' true
+    write_spec '[{from: ./set, to: $PLACE/set}]' '[]' true
     as_user srun -w 'n[1-2]' -N2 --ntasks-per-node=1 bash -c \
         "mkdir -p /tmp/$place; exec 9>/tmp/$place/.set.dlrun-lock; flock 9
          touch $dir/locked-\$SLURM_NODEID; exec sleep 60" 3>&- &
@@ -92,11 +93,11 @@ event() { jq -r "select(.event == \"$1\") | $2" "$(path)/events.jsonl"; }
     dl cancel last
     run dl wait last
     [ "$status" -ne 0 ]
-    [ -z "$(event joined .ranks)" ]
+    [ -z "$(events joined .ranks)" ]
 }
 
 @test "outputs of both nodes reach the run as whole files after a kill -9" {
-    spec '[]' '[{from: $PLACE/ckpt, to: out}]' \
+    write_spec '[]' '[{from: $PLACE/ckpt, to: out}]' \
         "mkdir -p \$PLACE/ckpt; echo step 1 >\$PLACE/ckpt/model-\$DLRUN_RANK;
          echo \$\$ >$dir/pid-\$DLRUN_RANK; sleep 300"
     dl submit s.yaml
@@ -110,7 +111,7 @@ event() { jq -r "select(.event == \"$1\") | $2" "$(path)/events.jsonl"; }
     [ "$(cat "$out"/node-0/model-{0,1} "$out"/node-1/model-{2,3})" = \
         "$(printf 'step 1\n%.0s' 1 2 3 4)" ]
     [ -z "$(find "$out" -name '*.dlrun-part')" ]
-    [ "$(event outputs .files)" = 4 ]
+    [ "$(events outputs .files)" = 4 ]
     [[ $(dl status last) == *"rank 1 on n1 was killed by SIGKILL"* ]]
 }
 
@@ -139,12 +140,12 @@ YAML
 
 @test "a large file reaches the nodes through sbcast, and sbcast's copy is not left behind" {
     as_user bash -c "yes dlrun | head -c 68000000 >'$dir/large'"
-    spec '[{from: ./large, to: $PLACE/large}]' '[]' \
+    write_spec '[{from: ./large, to: $PLACE/large}]' '[]' \
         "cmp \$PLACE/large $dir/large && [[ -z \$(find \$PLACE -name .dlrun-sbcast\*) ]]"
     run as_user env --chdir="$dir" DLRUN_SBCAST_NODES=2 dlrun submit s.yaml --watch
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"staging: sbcast sends $dir/large to all nodes"* ]]
     [[ $output != *"has failed, so every node copies the file itself"* ]]
-    [ "$(event staged .files)" = 2 ]
+    [ "$(events staged .files)" = 2 ]
 }

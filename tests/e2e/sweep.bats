@@ -18,7 +18,7 @@ launch:
     - -c
     - |
       echo "lr $LR batch $BATCH run $DLRUN_RUN job $DLRUN_JOB"
-      touch "now-$LR-$BATCH"; ls now-* | wc -l >>most; sleep 0.3; rm "now-$LR-$BATCH"
+      touch "now-$LR-$BATCH"; ls now-* | wc -l >>counts; sleep 0.3; rm "now-$LR-$BATCH"
       echo "$LR $BATCH" >>ran
       [[ "$LR $BATCH" != "0.1 64" || -e fixed ]]
 sweep:
@@ -38,8 +38,9 @@ teardown() {
 json() { dl "$@" --json 2>/dev/null; }
 state() { json status "$1" | jq -r .state; }
 is_state() { [[ $(state "$1") == "$2" ]]; }
+# points FILTER [SWEEP]: prints what the jq filter gives for each point, in the order of the points
 points() { json sweep "${2:-last}" --sort point | jq -r ".[] | $1"; }
-points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
+point_states_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
 
 @test "six points are one array with a throttle, and a failed point is resubmitted alone" {
     run dl submit sweep.yaml --json
@@ -47,7 +48,7 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     job=$(jq -r '.jobs | join(" ")' <<<"$output")
     [[ $job =~ ^[0-9]+$ ]] # One sbatch submits all points.
     [[ $(scontrol show job "$job") == *"ArrayTaskThrottle=2"* ]]
-    wait_until 90 points_are "5 completed 1 failed"
+    wait_until 90 point_states_are "5 completed 1 failed"
     is_state last failed
     run dl top last # This prints one line for each point.
     echo "$output"
@@ -55,7 +56,7 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
         $(grep -cE "^ [0-5]  .* (completed|failed) " <<<"$output") == 6 ]]
     # Each point ran once, with its own values, in its own run, and at most two ran at once.
     [[ $(sort "$dir/ran" | xargs) == "0.01 128 0.01 32 0.01 64 0.1 128 0.1 32 0.1 64" ]]
-    (($(sort -n "$dir/most" | tail -1) <= 2))
+    (($(sort -n "$dir/counts" | tail -1) <= 2))
     parent=$(json status last | jq -r .path)
     for n in 0 1 2 3 4 5; do
         path=$(json status "last/$n" | jq -r .path)
@@ -123,7 +124,7 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     is_state last running
     dl cancel last
     wait_until 60 is_state last cancelled
-    points_are "10 cancelled"
+    point_states_are "10 cancelled"
 }
 
 @test "a requeued task claims its own point again" {
@@ -192,7 +193,7 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
 
 # Writes an sbatch that submits the job, kills its caller if the file `kill` exists, and loses the
 # first reply, unless the file `has-lost` exists.
-write_hostile_sbatch() {
+write_faulty_sbatch() {
     as_user mkdir "$dir/bin"
     as_user tee "$dir/bin/sbatch" >/dev/null <<SH
 #!/bin/bash
@@ -213,21 +214,21 @@ submit_ten_points() {
 }
 
 @test "an array whose reply is lost is found by its comment, so that each point runs once" {
-    write_hostile_sbatch
+    write_faulty_sbatch
     submit_ten_points
     (($(wc -l <"$dir/jobs") == 2))
     [[ $(points .job | sed 's/_.*//' | uniq | xargs) == "$(xargs <"$dir/jobs")" ]]
-    wait_until 60 points_are "10 completed"
+    wait_until 60 point_states_are "10 completed"
     (($(wc -l <"$dir/ran") == 10))
 }
 
 @test "if dlrun is killed between two arrays, the second is reported as not submitted" {
-    write_hostile_sbatch
+    write_faulty_sbatch
     as_user touch "$dir/has-lost" "$dir/kill"
     run submit_ten_points
     [ "$status" -ne 0 ]
     (($(wc -l <"$dir/jobs") == 1))
-    wait_until 60 points_are "8 completed 2 not_submitted"
+    wait_until 60 point_states_are "8 completed 2 not_submitted"
     (($(wc -l <"$dir/ran") == 8))
     [[ $(json status last/3 | jq -r .job) == "$(<"$dir/jobs")_3" ]]
     parent=$(json status last | jq -r .run)
@@ -293,7 +294,7 @@ SH
     [[ $output == *"1 of 2 arrays are queued: \`dlrun resubmit "* ]]
     dl resubmit last --watch
     (($(wc -l <"$dir/ran") == 10))
-    points_are "10 completed"
+    point_states_are "10 completed"
 }
 
 @test "a resubmitted point keeps its result until it has another, and values keep their types" {

@@ -9,6 +9,7 @@ setup() { dir=$(fresh_dir); }
 teardown() { end_test; }
 
 json() { dl "$@" --json 2>/dev/null; }
+# points FILTER [SWEEP]: prints what the jq filter gives for each point, in the order of the points
 points() { json sweep "${2:-last}" --sort point | jq -r ".[] | $1"; }
 is_state() { [[ $(json status "$1" | jq -r .state) == "$2" ]]; }
 write() { as_user tee "$dir/$1" >/dev/null; }

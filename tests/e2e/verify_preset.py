@@ -59,9 +59,9 @@ def from_lightning():
 def from_torchrun():
     # The options are on torchrun's command line. The test replaces torchrun by a script that passes
     # them on.
-    words = dict(word.lstrip("-").split("=", 1) for word in sys.argv[4:] if "=" in word)
-    return (int(words["node_rank"]), int(words["nnodes"]), words["master_addr"],
-            int(words["master_port"]), {"nproc_per_node": words["nproc_per_node"]})
+    options = dict(word.lstrip("-").split("=", 1) for word in sys.argv[4:] if "=" in word)
+    return (int(options["node_rank"]), int(options["nnodes"]), options["master_addr"],
+            int(options["master_port"]), {"nproc_per_node": options["nproc_per_node"]})
 
 
 def from_horovod():
@@ -86,7 +86,7 @@ def from_tensorflow():
                 "TF_CONFIG's address is not this rank's", mine)
         if number("DLRUN_RANK") > 0:  # Rank 0 listens later, in meet().
             with socket.create_server(("", int(mine.rsplit(":", 1)[1]))):
-                pass  # TensorFlow's server needs to listen on the held port, so this must work.
+                pass  # TensorFlow's server needs to listen on the reserved port, so this must work.
     master = (cluster.get("chief") or cluster["worker"])[0].rsplit(":", 1)
     return (number("DLRUN_RANK"), number("DLRUN_WORLD_SIZE"), master[0], int(master[1]),
             {"cluster": cluster, "task": task})
@@ -146,7 +146,7 @@ def meet(rank, size, address, port):
     sys.exit(f"verify_preset: rank {rank} cannot reach {address}:{port}")
 
 
-def one_rank(folder, preset):
+def check_one_rank(folder, preset):
     rank, size, address, port, more = READERS[preset]()
     require(rank == number("DLRUN_RANK") and size == number("DLRUN_WORLD_SIZE"),
             "rank or size is not the agent's")
@@ -163,7 +163,7 @@ def one_rank(folder, preset):
     print(f"rank {rank} of {size} reached {address}:{port}")
 
 
-def all_ranks(folder, preset, size):
+def check_all_ranks(folder, preset, size):
     reports = [json.loads(path.read_text()) for path in pathlib.Path(folder).glob("*.json")]
     reports.sort(key=lambda report: report["rank"])
     require([report["rank"] for report in reports] == list(range(int(size))),
@@ -199,5 +199,5 @@ def all_ranks(folder, preset, size):
 
 
 if __name__ == "__main__":
-    {"rank": one_rank, "all": all_ranks}[sys.argv[1]](
+    {"rank": check_one_rank, "all": check_all_ranks}[sys.argv[1]](
         *(sys.argv[2:4] if sys.argv[1] == "rank" else sys.argv[2:]))

@@ -43,7 +43,7 @@ checkpoint: {{signal_before: 60s}}
 
 @dataclass(frozen=True)
 class JobType:
-    """One kind of job. text: the part of its spec after COMMON. placeholders: values for the
+    """One type of job. text: the part of its spec after COMMON. placeholders: values for the
     placeholders of this text; Job has the values of the others. steps: the last step that rank 0
     reports. hang_after: the value of health.hang_after in seconds."""
 
@@ -235,7 +235,7 @@ class Job:
         except OSError:
             return []
 
-    def steps_done(self) -> int:
+    def newest_saved_step(self) -> int:
         """Returns the step of the newest checkpoint or saved state; 0 if there is none."""
         if self.type.is_trainer:
             return max((int(name[5:]) for name in self.checkpoint_names()), default=0)

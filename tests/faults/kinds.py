@@ -9,19 +9,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import processes
 from jobs import Job
+from processes import Processes
 from testbed import Testbed, wait_for
 
-ALL = ("trainer-shm", "trainer-gloo", "plain", "torch")
-CHEAP = ("trainer-shm", "trainer-gloo", "plain")  # torch needs seconds to start.
-TRAINERS = ("trainer-shm", "trainer-gloo")
+ALL_JOBS = ("trainer-shm", "trainer-gloo", "plain", "torch")
+CHEAP_JOBS = ("trainer-shm", "trainer-gloo", "plain")  # torch needs seconds to start.
+TRAINER_JOBS = ("trainer-shm", "trainer-gloo")
 
 NO_RESTART: tuple[str, ...] = ()  # as the causes of a run's restarts
 
 # Seconds until the processes of an ended run must be gone: the agents' 2 s, and Slurm's KillWait of
 # 5 s.
-LEFTOVER_S = 8.0
+LEFTOVER_LIMIT_S = 8.0
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,12 @@ class Scene:
     testbed: Testbed
     job: Job
     rank: int
-    draw: random.Random
-    found: processes.Processes
+    generator: random.Random
+    processes: Processes
 
     @property
     def node(self) -> str:
-        return self.found.programs[self.rank].node
+        return self.processes.programs[self.rank].node
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Injected:
     landed: False if the fault did not happen, for example because its target had ended before.
     truth: replaces the kind's truth if the moment of the fault decides the outcome."""
 
-    at: float = field(default_factory=time.time)
+    time_s: float = field(default_factory=time.time)
     rank: int | None = None
     node: str = ""
     words: str = ""
@@ -89,29 +89,29 @@ class Kind:
     weight: how often the plan draws this kind, relative to the others.
     submit: for a fault during the submission: submits the job with the fault and returns the
         description of the fault. inject is then not called.
-    early: the fault happens after the attempt has started, before its ranks have joined.
+    is_early: the fault happens after the attempt has started, before its ranks have joined.
     disk: the data on a small disk ("run", "checkpoints").
     resources, retry_on: additional text of the spec's resources, and the value of retry.on.
     slow_ms: the least duration of each of the plain program's last steps, so that the job still
         runs when the fault is noticed.
     is_long: the fault takes almost a minute or more.
-    leftover_s: the limit for the run's processes to disappear after its end.
-    bound_s: the limit from the fault to the run's end, including a restart."""
+    leftover_limit_s: the limit for the run's processes to disappear after its end.
+    end_limit_s: the limit from the fault to the run's end, including a restart."""
 
     name: str
     inject: Callable[[Scene], Injected]
     truth: Truth
-    jobs: tuple[str, ...] = CHEAP
+    jobs: tuple[str, ...] = CHEAP_JOBS
     lane: str = "job"
     weight: int = 2
-    bound_s: float = 60
-    early: bool = False
+    end_limit_s: float = 60
+    is_early: bool = False
     disk: str = ""
     resources: str = ""
     retry_on: str = ""
     slow_ms: int = 0
     is_long: bool = False
-    leftover_s: float = LEFTOVER_S
+    leftover_limit_s: float = LEFTOVER_LIMIT_S
     submit: Callable[[Job, random.Random], str] | None = None
 
 

@@ -25,44 +25,46 @@ def restart(daemon: str, how: str) -> Callable[[Scene], Injected]:
     3 s."""
 
     def inject(scene: Scene) -> Injected:
-        target, length = _target(scene, daemon), scene.draw.uniform(0.1, 3.0)
+        target, length_s = _target(scene, daemon), scene.generator.uniform(0.1, 3.0)
         injected = Injected(
             rank=scene.rank,
             node=scene.node,
-            words=f"{daemon} ({target}): {how}, started again after {length:.1f} s",
+            words=f"{daemon} ({target}): {how}, started again after {length_s:.1f} s",
         )
         scene.testbed.fault(how, target)
-        wait_while_running(scene.job, length)
+        wait_while_running(scene.job, length_s)
         scene.testbed.command("up", "--again")
         return injected
 
     return inject
 
 
-def pause(daemon: str, seconds: tuple[float, float]) -> Callable[[Scene], Injected]:
+def pause(daemon: str, range_s: tuple[float, float]) -> Callable[[Scene], Injected]:
     def inject(scene: Scene) -> Injected:
-        target, length = _target(scene, daemon), scene.draw.uniform(*seconds)
+        target, length_s = _target(scene, daemon), scene.generator.uniform(*range_s)
         injected = Injected(
             rank=scene.rank,
             node=scene.node,
-            words=f"{daemon} ({target}) is paused for {length:.1f} s",
+            words=f"{daemon} ({target}) is paused for {length_s:.1f} s",
         )
         scene.testbed.fault("pause", target)
-        time.sleep(length)  # The pause has its full length, also if the run ends meanwhile.
+        time.sleep(length_s)  # The pause has its full length, also if the run ends meanwhile.
         scene.testbed.fault("resume", target)
         return injected
 
     return inject
 
 
-def unplug(seconds: tuple[float, float]) -> Callable[[Scene], Injected]:
+def unplug(range_s: tuple[float, float]) -> Callable[[Scene], Injected]:
     def inject(scene: Scene) -> Injected:
-        length = scene.draw.uniform(*seconds)
+        length_s = scene.generator.uniform(*range_s)
         injected = Injected(
-            rank=scene.rank, node=scene.node, words=f"{scene.node} is unplugged for {length:.1f} s"
+            rank=scene.rank,
+            node=scene.node,
+            words=f"{scene.node} is unplugged for {length_s:.1f} s",
         )
         scene.testbed.fault("unplug", scene.node)
-        time.sleep(length)
+        time.sleep(length_s)
         scene.testbed.fault("plug", scene.node)
         return injected
 
@@ -73,23 +75,23 @@ def _has_started_again_or_ended(scene: Scene) -> bool:
     return scene.job.has_event("started", 1) or scene.job.has_ended()
 
 
-def unplug_until(run_restarts: bool) -> Callable[[Scene], Injected]:
-    """Returns a function that unplugs a node, and plugs it in again. run_restarts: plugs it in when
-    the run has started again on other nodes; otherwise when the run has ended. If the run's lead is
-    on the unplugged node, lead reports that the other nodes no longer answer."""
+def unplug_until(until_restart: bool) -> Callable[[Scene], Injected]:
+    """Returns a function that unplugs a node, and plugs it in again. until_restart: plugs it in
+    when the run has started again on other nodes; otherwise when the run has ended. If the run's
+    lead is on the unplugged node, lead reports that the other nodes no longer answer."""
 
     def inject(scene: Scene) -> Injected:
-        until = "goes on" if run_restarts else "has ended"
+        until = "goes on" if until_restart else "has ended"
         words = f"{scene.node} is unplugged until the run {until}"
         injected = Injected(rank=scene.rank, node=scene.node, words=words)
-        lead = scene.found.known_lead()
+        lead = scene.processes.known_lead()
         if lead.node == scene.node:
             injected.truth = dataclasses.replace(LOST, blames="anybody")
             injected.words += ", lead is there"
         scene.testbed.fault("unplug", scene.node)
         wait_for(
             lambda: (
-                _has_started_again_or_ended(scene) if run_restarts else scene.job.has_ended()
+                _has_started_again_or_ended(scene) if until_restart else scene.job.has_ended()
             ),
             NOTICE_LIMIT_S,
         )
@@ -99,7 +101,7 @@ def unplug_until(run_restarts: bool) -> Callable[[Scene], Injected]:
     return inject
 
 
-def _processes_of_node(groups: pathlib.Path, node: str) -> list[int]:
+def _pids_of_node(groups: pathlib.Path, node: str) -> list[int]:
     pids = []
     for file in (groups / node).rglob("cgroup.procs"):
         try:
@@ -111,13 +113,13 @@ def _processes_of_node(groups: pathlib.Path, node: str) -> list[int]:
 
 def lose_node(scene: Scene) -> Injected:
     """Kills slurmd and all processes of the node at once, like a power failure. Plugs the node in
-    again after the run has restarted."""
+    again after the run has restarted or ended."""
     injected = Injected(
         rank=scene.rank, node=scene.node, words=f"all processes of {scene.node} are killed"
     )
     # The node loses its network first, so that no process can report another's end.
     scene.testbed.fault("unplug", scene.node)
-    while pids := _processes_of_node(scene.testbed.groups, scene.node):
+    while pids := _pids_of_node(scene.testbed.groups, scene.node):
         for pid in pids:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -145,7 +147,7 @@ FORGOTTEN = Truth(
 LOST = Truth(causes=causes(("node_failure",)), blames="node")
 # The slurmstepd of a node stays until the controller, which was away or could not be reached,
 # answers again; dlrun has no influence on this time.
-SLURM_CLEANS_S = 60.0
+SLURM_CLEANUP_LIMIT_S = 60.0
 
 KINDS = (
     Kind("kill slurmd, start it again", restart("slurmd", "kill"), UNHARMED, lane="cluster"),
@@ -156,14 +158,14 @@ KINDS = (
         restart("slurmctld", "kill"),
         FORGOTTEN,
         lane="cluster",
-        leftover_s=SLURM_CLEANS_S,
+        leftover_limit_s=SLURM_CLEANUP_LIMIT_S,
     ),
     Kind(
         "restart slurmctld",
         restart("slurmctld", "stop"),
         UNHARMED,
         lane="cluster",
-        leftover_s=SLURM_CLEANS_S,
+        leftover_limit_s=SLURM_CLEANUP_LIMIT_S,
     ),
     Kind("pause slurmctld", pause("slurmctld", (0.3, 6.0)), UNHARMED, lane="cluster"),
     Kind("kill munged, start it again", restart("munged", "kill"), UNHARMED, lane="cluster"),
@@ -171,27 +173,27 @@ KINDS = (
     Kind("unplug a node for a moment", unplug((0.2, 2.5)), UNHARMED, lane="cluster"),
     Kind(
         "unplug a node until the run has ended",
-        unplug_until(run_restarts=False),
+        unplug_until(until_restart=False),
         LOST,
         jobs=("plain",),
         lane="cluster",
         weight=1,
         slow_ms=SLOW_MS,
         is_long=True,
-        leftover_s=SLURM_CLEANS_S,
-        bound_s=150,
+        leftover_limit_s=SLURM_CLEANUP_LIMIT_S,
+        end_limit_s=150,
     ),
     Kind(
         "unplug a node until the run goes on",
-        unplug_until(run_restarts=True),
+        unplug_until(until_restart=True),
         LOST,
         jobs=("plain",),
         lane="cluster",
         weight=1,
         slow_ms=SLOW_MS,
         is_long=True,
-        leftover_s=SLURM_CLEANS_S,
-        bound_s=150,
+        leftover_limit_s=SLURM_CLEANUP_LIMIT_S,
+        end_limit_s=150,
     ),
     Kind(
         "lose a node",
@@ -202,6 +204,6 @@ KINDS = (
         weight=1,
         slow_ms=SLOW_MS,
         is_long=True,
-        bound_s=150,
+        end_limit_s=150,
     ),
 )

@@ -4,10 +4,10 @@ import select
 import socket
 import time
 
-from kinds import ALL, NO_RESTART, Injected, Kind, Scene, Truth, causes
+from kinds import ALL_JOBS, NO_RESTART, Injected, Kind, Scene, Truth, causes
 
 FLOOD_S = 2.0
-AT_A_TIME = 300
+OPEN_CONNECTIONS = 300
 
 
 def flood(scene: Scene) -> Injected:
@@ -15,22 +15,27 @@ def flood(scene: Scene) -> Injected:
     lead closes a connection."""
     started = next(event for event in scene.job.events() if event["event"] == "started")
     host, port = started["lead"].split(",")[0].rsplit(":", 1)
-    nonsense = [b"", b"GET / HTTP/1.0\r\n\r\n", b"DLRUN1\n" + bytes(32), scene.draw.randbytes(400)]
+    nonsense = [
+        b"",
+        b"GET / HTTP/1.0\r\n\r\n",
+        b"DLRUN1\n" + bytes(32),
+        scene.generator.randbytes(400),
+    ]
     poller = select.poll()
     strangers: dict[int, socket.socket] = {}
     opened = 0
     injected = Injected()
     until = time.monotonic() + FLOOD_S
     while time.monotonic() < until and not scene.job.has_ended():
-        while len(strangers) < AT_A_TIME:
+        while len(strangers) < OPEN_CONNECTIONS:
             stranger = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             stranger.setblocking(False)
             stranger.connect_ex((host, int(port)))
             strangers[stranger.fileno()] = stranger
             poller.register(stranger, select.POLLIN | select.POLLOUT)
             opened += 1
-        for number, ready in poller.poll(20):
-            stranger = strangers[number]
+        for descriptor, ready in poller.poll(20):
+            stranger = strangers[descriptor]
             try:
                 if ready & select.POLLOUT:
                     stranger.send(nonsense[opened % len(nonsense)])
@@ -40,7 +45,7 @@ def flood(scene: Scene) -> Injected:
             except OSError:
                 poller.unregister(stranger)
                 stranger.close()
-                del strangers[number]
+                del strangers[descriptor]
     for stranger in strangers.values():
         stranger.close()
     injected.words = f"strangers at {host}:{port}: {opened} connections"
@@ -52,8 +57,8 @@ KINDS = (
         "foreign flood while joining",
         flood,
         Truth(causes=causes(NO_RESTART), blames="nobody"),
-        jobs=ALL,
+        jobs=ALL_JOBS,
         weight=3,
-        early=True,
+        is_early=True,
     ),
 )

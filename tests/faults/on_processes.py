@@ -4,14 +4,25 @@ import signal
 from collections.abc import Callable
 
 import processes
-from kinds import ALL, CHEAP, NO_RESTART, Injected, Kind, Scene, Truth, causes, wait_while_running
+from kinds import (
+    ALL_JOBS,
+    CHEAP_JOBS,
+    NO_RESTART,
+    Injected,
+    Kind,
+    Scene,
+    Truth,
+    causes,
+    wait_while_running,
+)
 
-# Seconds of a short pause, which nothing notices, and of a long one, longer than lead's lease.
+# The range of seconds of a short pause, which nothing notices, and of a long pause, which is longer
+# than lead's lease.
 SHORT_S, LONG_S = (0.3, 2.0), (14.0, 16.0)
 
 
 def victim(scene: Scene, what: str) -> processes.Process | None:
-    found = scene.found
+    found = scene.processes
     return {
         "program": found.programs.get(scene.rank),
         "agent": found.agents.get(scene.rank),
@@ -53,18 +64,18 @@ def stop(what: str) -> Callable[[Scene], Injected]:
     return inject
 
 
-def pause(what: str, seconds: tuple[float, float]) -> Callable[[Scene], Injected]:
+def pause(what: str, range_s: tuple[float, float]) -> Callable[[Scene], Injected]:
     def inject(scene: Scene) -> Injected:
         process = victim(scene, what)
-        length = scene.draw.uniform(*seconds)
+        length_s = scene.generator.uniform(*range_s)
         injected = Injected(
             rank=scene.rank,
             node=scene.node,
-            words=f"SIGSTOP of {what} {process.pid if process else '?'} for {length:.1f} s",
+            words=f"SIGSTOP of {what} {process.pid if process else '?'} for {length_s:.1f} s",
         )
         injected.landed = process is not None and processes.send(process, signal.SIGSTOP)
         if process and injected.landed:
-            wait_while_running(scene.job, length)
+            wait_while_running(scene.job, length_s)
             processes.send(process, signal.SIGCONT)
         return injected
 
@@ -73,15 +84,15 @@ def pause(what: str, seconds: tuple[float, float]) -> Callable[[Scene], Injected
 
 # Seconds until the processes must be gone if the step does not end although all ranks have ended
 # with 0: lead waits for Slurm (kStepEndLimit, 90 s) and then ends the step.
-STEP_LINGERS_S = 100.0
+STEP_END_LIMIT_S = 100.0
 
-KILLED = frozenset({"SIGKILL", "137"})
+KILLED_CODES = frozenset({"SIGKILL", "137"})
 UNHARMED = Truth(causes=causes(NO_RESTART), blames="nobody")
 
 KINDS = (
-    Kind("kill program", kill("program"), Truth(codes=KILLED), jobs=ALL, weight=6),
-    Kind("kill agent", kill("agent"), Truth(codes=KILLED), jobs=ALL, weight=4),
-    Kind("kill guard", kill("guard"), Truth(codes=KILLED), weight=4),
+    Kind("kill program", kill("program"), Truth(codes=KILLED_CODES), jobs=ALL_JOBS, weight=6),
+    Kind("kill agent", kill("agent"), Truth(codes=KILLED_CODES), jobs=ALL_JOBS, weight=4),
+    Kind("kill guard", kill("guard"), Truth(codes=KILLED_CODES), weight=4),
     # Without lead, no process can restart the run. Slurm reports that the job failed.
     Kind(
         "kill lead",
@@ -102,13 +113,13 @@ KINDS = (
         Truth(causes=causes(("failure",), ("node_failure",), NO_RESTART), blames="node"),
         weight=3,
         is_long=True,
-        leftover_s=STEP_LINGERS_S,
+        leftover_limit_s=STEP_END_LIMIT_S,
     ),
     Kind(
         "stop program",
         stop("program"),
         Truth(causes=causes(("hang",)), codes=frozenset({"79"})),
-        jobs=CHEAP,
+        jobs=CHEAP_JOBS,
         weight=4,
     ),
     Kind(
@@ -116,7 +127,7 @@ KINDS = (
         stop("agent"),
         Truth(causes=causes(("hang",), ("node_failure",), ("failure",))),
         weight=3,
-        bound_s=90,
+        end_limit_s=90,
         is_long=True,
     ),
     Kind(
@@ -124,7 +135,7 @@ KINDS = (
         stop("guard"),
         UNHARMED,
         is_long=True,
-        leftover_s=STEP_LINGERS_S,
+        leftover_limit_s=STEP_END_LIMIT_S,
     ),
     Kind("pause lead", pause("lead", SHORT_S), UNHARMED, weight=2),
     Kind("pause srun", pause("srun", SHORT_S), UNHARMED, weight=2),
@@ -135,7 +146,7 @@ KINDS = (
         pause("lead", LONG_S),
         Truth(causes=causes(NO_RESTART, ("failure",)), blames="nobody"),
         weight=2,
-        bound_s=90,
+        end_limit_s=90,
         slow_ms=1500,
     ),
 )

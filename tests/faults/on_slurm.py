@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 from jobs import Job
-from kinds import ALL, NO_RESTART, Injected, Kind, Scene, Truth, causes
+from kinds import ALL_JOBS, NO_RESTART, Injected, Kind, Scene, Truth, causes
 from testbed import Failure, slurm_command, wait_for
 
 
@@ -95,8 +95,8 @@ def submit_with(fates: tuple[str, ...]) -> Callable[[Job, random.Random], str]:
     """Returns a function that submits the job with one of the fates. Like a user, it submits once
     more if dlrun status says that nothing was submitted."""
 
-    def submit(job: Job, draw: random.Random) -> str:
-        fate = draw.choice(fates)
+    def submit(job: Job, generator: random.Random) -> str:
+        fate = generator.choice(fates)
         folder = job.folder / "bin"
         folder.mkdir()
         text = SBATCH.format(folder=job.folder, sbatch=slurm_command("sbatch"))
@@ -140,14 +140,14 @@ PREEMPTED = Truth(causes=causes(("preemption",), NO_RESTART), blames="anybody")
 
 KINDS = (
     # A requeue by a user does not count against the budget of restarts.
-    Kind("requeue", requeue, UNHARMED, jobs=ALL, weight=6),
+    Kind("requeue", requeue, UNHARMED, jobs=ALL_JOBS, weight=6),
     Kind(
         "preemption with grace",
         preempt,
         PREEMPTED,
         lane="cluster",
         resources=", partition: preempt, exclusive: true",
-        bound_s=90,
+        end_limit_s=90,
         slow_ms=600,
     ),
     Kind(
@@ -156,7 +156,7 @@ KINDS = (
         PREEMPTED,
         lane="cluster",
         resources=", partition: preempt-now, exclusive: true",
-        bound_s=90,
+        end_limit_s=90,
     ),
     Kind(
         "time limit",
@@ -173,7 +173,7 @@ KINDS = (
         retry_on="failure",
         slow_ms=4000,
         is_long=True,
-        bound_s=90,
+        end_limit_s=90,
     ),
     Kind(
         "warning of the time limit",

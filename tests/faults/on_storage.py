@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import processes
 from kinds import (
-    CHEAP,
+    CHEAP_JOBS,
     NO_RESTART,
-    TRAINERS,
+    TRAINER_JOBS,
     Injected,
     Kind,
     Scene,
@@ -33,7 +33,7 @@ def _fill(file: pathlib.Path) -> None:
 def fill_disk(scene: Scene) -> Injected:
     """Keeps the disk full until an attempt has ended, for at most 2 s."""
     disk = (scene.job.given_checkpoints or scene.job.runs).parent
-    injected = Injected(rank=0, node=scene.found.programs[0].node, words=f"{disk} is full")
+    injected = Injected(rank=0, node=scene.processes.programs[0].node, words=f"{disk} is full")
     _fill(disk / "filler")
     wait_for(lambda: attempt_has_ended(scene.job), 2.0, every_s=0.005)
     (disk / "filler").unlink()
@@ -45,7 +45,7 @@ def damage_checkpoint(how: str) -> Callable[[Scene], Injected]:
     attempt reads it. Lead is stopped meanwhile."""
 
     def inject(scene: Scene) -> Injected:
-        lead, program = scene.found.known_lead(), scene.found.programs[scene.rank]
+        lead, program = scene.processes.known_lead(), scene.processes.programs[scene.rank]
         injected = Injected(rank=scene.rank, node=scene.node)
         processes.send(lead, signal.SIGSTOP)
         try:
@@ -53,7 +53,7 @@ def damage_checkpoint(how: str) -> Callable[[Scene], Injected]:
             wait_for(
                 lambda: not any(
                     processes.stat_of(one.pid)[2] not in "ZX"
-                    for one in scene.found.programs.values()
+                    for one in scene.processes.programs.values()
                 ),
                 5,
             )
@@ -69,9 +69,9 @@ def damage_checkpoint(how: str) -> Callable[[Scene], Injected]:
             if not files:
                 injected.words = f"SIGKILL of program; {names[-1]} is still empty"
                 return injected
-            file = scene.draw.choice(files)
+            file = scene.generator.choice(files)
             size = file.stat().st_size
-            at = scene.draw.randrange(size)
+            at = scene.generator.randrange(size)
             with open(file, "r+b") as damaged:
                 if how == "torn":
                     damaged.truncate(at)
@@ -79,7 +79,7 @@ def damage_checkpoint(how: str) -> Callable[[Scene], Injected]:
                     damaged.seek(at)
                     byte = damaged.read(1)[0]
                     damaged.seek(at)
-                    damaged.write(bytes([byte ^ 1 << scene.draw.randrange(8)]))
+                    damaged.write(bytes([byte ^ 1 << scene.generator.randrange(8)]))
             injected.words = (
                 f"SIGKILL of program; {names[-1]}/{file.name} {how} at byte {at} of {size}"
             )
@@ -90,7 +90,7 @@ def damage_checkpoint(how: str) -> Callable[[Scene], Injected]:
     return inject
 
 
-FULL = Truth(
+DISK_FULL = Truth(
     causes=causes(("failure",), ("failure",) * 2, ("failure",) * 3, NO_RESTART),
     blames="node",
     codes=frozenset({"74"}),
@@ -101,12 +101,19 @@ KINDS = (
     Kind(
         "disk full: checkpoints",
         fill_disk,
-        FULL,
+        DISK_FULL,
         jobs=("trainer-shm", "trainer-gloo"),
         weight=4,
         disk="checkpoints",
     ),
-    Kind("disk full: the run's folder", fill_disk, FULL, jobs=CHEAP, weight=3, disk="run"),
-    Kind("checkpoint torn", damage_checkpoint("torn"), KILLED, jobs=TRAINERS, weight=5),
-    Kind("checkpoint flipped", damage_checkpoint("flipped"), KILLED, jobs=TRAINERS, weight=5),
+    Kind(
+        "disk full: the run's folder",
+        fill_disk,
+        DISK_FULL,
+        jobs=CHEAP_JOBS,
+        weight=3,
+        disk="run",
+    ),
+    Kind("checkpoint torn", damage_checkpoint("torn"), KILLED, jobs=TRAINER_JOBS, weight=5),
+    Kind("checkpoint flipped", damage_checkpoint("flipped"), KILLED, jobs=TRAINER_JOBS, weight=5),
 )

@@ -29,9 +29,9 @@ def verdict_s(events: list[JsonObject], injected: Injected) -> float | None:
     """Returns the seconds from the fault to the first recorded end of an attempt whose reason is
     not `ok`; None if the record has no such end."""
     later = [
-        seconds_of(event) - injected.at
+        seconds_of(event) - injected.time_s
         for event in bad_ends(events)
-        if seconds_of(event) >= injected.at - 0.05
+        if seconds_of(event) >= injected.time_s - 0.05
     ]
     return max(0.0, min(later)) if later else None
 
@@ -107,8 +107,8 @@ def wrong_starts(job: Job, last_attempt: int | None) -> list[str]:
     ]
     overlaps = [
         f"rank {rank} of attempt {number} on {node}: an earlier one still ran"
-        for number, rank, node, is_overlap in starts
-        if is_overlap
+        for number, rank, node, has_overlap in starts
+        if has_overlap
     ]
     return twice + strange + overlaps
 
@@ -143,7 +143,7 @@ def leftovers(
             for run in runs
             for pid, name in processes.find(run).all
         ]
-        files = [f"/dev/shm/{name} on {node}" for node, name in testbed.files_in_memory()]
+        files = [f"/dev/shm/{name} on {node}" for node, name in testbed.shared_memory_files()]
         return found + _left_in_groups(testbed, job_ids) + files
 
     wait_for(lambda: not left(), limit_s, every_s=0.1)

@@ -26,27 +26,27 @@ class Planned:
 
 def draw(kinds: Sequence[Kind], count: int, seed: int) -> list[Planned]:
     """Draws the faults: one of each kind in random order, then kinds by their weights."""
-    chance = random.Random(seed)
+    generator = random.Random(seed)
     each_once = list(kinds)
-    chance.shuffle(each_once)
+    generator.shuffle(each_once)
     planned = []
     for number in range(count):
         kind = (
             each_once[number]
             if number < len(each_once)
-            else chance.choices(kinds, [kind.weight for kind in kinds])[0]
+            else generator.choices(kinds, [kind.weight for kind in kinds])[0]
         )
         weights = [1 if name == "torch" else 4 for name in kind.jobs]
-        job = chance.choices(kind.jobs, weights)[0]
+        job = generator.choices(kind.jobs, weights)[0]
         planned.append(
             Planned(
                 number,
                 kind.name,
                 job,
-                chance.randrange(TYPES[job].ranks),
-                chance.uniform(0.0, 0.7),
-                chance.uniform(0.0, 0.05),
-                chance.randrange(1 << 31),
+                generator.randrange(TYPES[job].ranks),
+                generator.uniform(0.0, 0.7),
+                generator.uniform(0.0, 0.05),
+                generator.randrange(1 << 31),
             )
         )
     return planned

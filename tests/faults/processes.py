@@ -42,7 +42,7 @@ class Processes:
 @dataclass(frozen=True)
 class _Seen:
     pid: int
-    parent: int
+    parent_pid: int
     name: str
     words: list[str]
     env: dict[str, str]
@@ -102,7 +102,7 @@ def find(run: pathlib.Path) -> Processes:
             else None
         )
         process = Process(one.pid, one.env.get("SLURMD_NODENAME", ""), rank)
-        parent = seen.get(one.parent)
+        parent = seen.get(one.parent_pid)
         if one.name == "dlrun-agent" and one.words[1:2] == ["lead"]:
             if parent is None:  # Lead's helpers are child processes of lead.
                 processes.lead = process
@@ -113,7 +113,7 @@ def find(run: pathlib.Path) -> Processes:
                 processes.agents[rank] = process
             else:
                 processes.guards[rank] = process
-                if stepd := _stepd(one.parent, process.node):
+                if stepd := _stepd(one.parent_pid, process.node):
                     processes.stepds[process.node] = stepd
         elif rank is not None and parent and parent.name == "dlrun-agent":
             processes.programs[rank] = process

@@ -91,18 +91,19 @@ def _wait_for_moment(
     job: Job, planned: Planned, kind: Kind, try_number: int
 ) -> processes.Processes | None:
     """Returns the processes at the moment of the fault; None if the run ended before."""
-    if kind.early:
+    if kind.is_early:
         wait_for(lambda: job.has_event("started") or job.has_ended(), START_S, every_s=0.002)
         return processes.find(job.run)
     found = job.wait_until(lambda: _complete_processes(job), START_S)
     wanted = int(planned.progress * job.type.steps) // (try_number + 1)
-    wait_for(lambda: job.steps_done() >= wanted or job.has_ended(), START_S, every_s=0.005)
+    wait_for(lambda: job.newest_saved_step() >= wanted or job.has_ended(), START_S, every_s=0.005)
     time.sleep(planned.delay_s)
     return found if found and not job.has_ended() else None
 
 
 def _new_job(testbed: Testbed, planned: Planned, kind: Kind, try_number: int) -> Job:
-    """Creates the job's folder and spec. Does not submit the job."""
+    """Creates the job's folder and spec. Takes a disk if the kind needs one. Does not submit the
+    job."""
     disk = testbed.take_disk() if kind.disk else None
     name = f"f{planned.number}" + (f"-{try_number}" if try_number else "")
     return Job(
@@ -173,12 +174,12 @@ def _judge(
     kind: Kind,
     injected: Injected,
     found: processes.Processes,
-    bits: dict[str, str],
+    expected_bits: dict[str, str],
     outcome: Outcome,
 ) -> None:
     truth = injected.truth or kind.truth
-    outcome.hung = not _wait_for_end(job, kind.bound_s - (time.time() - injected.at))
-    outcome.seconds = round(time.time() - injected.at, 3)
+    outcome.hung = not _wait_for_end(job, kind.end_limit_s - (time.time() - injected.time_s))
+    outcome.seconds = round(time.time() - injected.time_s, 3)
     status, events = job.status(), job.events()
     outcome.state, outcome.restarts = status["state"], [
         restart["cause"] for restart in status["restarts"]
@@ -204,8 +205,8 @@ def _judge(
         ids.add(status["job"] or "")
     outcome.recovered = status["state"] == "completed"
     if outcome.recovered:
-        outcome.has_same_bits = job.bits(status["result"]) == bits
-    outcome.leftovers = oracle.leftovers(job.testbed, runs, ids, kind.leftover_s)
+        outcome.has_same_bits = job.bits(status["result"]) == expected_bits
+    outcome.leftovers = oracle.leftovers(job.testbed, runs, ids, kind.leftover_limit_s)
 
 
 def _keep(job: Job, outcome: Outcome, bad_folder: pathlib.Path) -> None:
@@ -242,17 +243,21 @@ def _clean_up(job: Job, kind: Kind, outcome: Outcome) -> None:
 
 
 def play(
-    testbed: Testbed, planned: Planned, kind: Kind, bits: dict[str, str], bad_folder: pathlib.Path
+    testbed: Testbed,
+    planned: Planned,
+    kind: Kind,
+    expected_bits: dict[str, str],
+    bad_folder: pathlib.Path,
 ) -> Outcome:
     """Submits the job, injects the fault and judges the outcome. Never raises because of dlrun's
     behaviour."""
     for try_number in range(TRIES):
         outcome = Outcome(planned.number, kind.name, planned.job)
         job = _new_job(testbed, planned, kind, try_number)
-        draw = random.Random(planned.seed)
+        generator = random.Random(planned.seed)
         try:
             if kind.submit:
-                outcome.words = kind.submit(job, draw)
+                outcome.words = kind.submit(job, generator)
                 injected = Injected(words=outcome.words)
                 found = processes.Processes()
             else:
@@ -262,10 +267,10 @@ def play(
                     injected, found = Injected(landed=False), processes.Processes()
                 else:
                     found = alive
-                    injected = kind.inject(Scene(testbed, job, planned.rank, draw, found))
+                    injected = kind.inject(Scene(testbed, job, planned.rank, generator, found))
             outcome.words, outcome.landed = injected.words, injected.landed
             if injected.landed:
-                _judge(job, kind, injected, found, bits, outcome)
+                _judge(job, kind, injected, found, expected_bits, outcome)
         except (Failure, OSError, subprocess.SubprocessError) as error:
             outcome.error = f"{type(error).__name__}: {error}"
         if outcome.landed and not outcome.is_good:

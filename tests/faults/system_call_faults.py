@@ -10,9 +10,9 @@ import tempfile
 from collections.abc import Callable
 
 from kinds import (
-    CHEAP,
+    CHEAP_JOBS,
     NO_RESTART,
-    TRAINERS,
+    TRAINER_JOBS,
     Injected,
     Kind,
     Scene,
@@ -120,21 +120,21 @@ def strace_injector(what: str, error: str) -> Callable[[Scene], Injected]:
         if what == "trainer" and error != "EINTR":
             scene.rank = 0  # the rank that writes
         process = {
-            "lead": scene.found.known_lead(),
-            "agent": scene.found.agents[scene.rank],
-            "trainer": scene.found.programs[scene.rank],
+            "lead": scene.processes.known_lead(),
+            "agent": scene.processes.agents[scene.rank],
+            "trainer": scene.processes.programs[scene.rank],
         }[what]
         only_file = None
         if what == "agent" and error != "EINTR":
             only_file = scene.job.run / "logs" / "attempt-0" / f"rank-{scene.rank:04}.log"
         how = f"error={error}"
-        is_once = error not in ("delay", "EINTR") and scene.draw.random() < 0.5
-        if is_once:
-            how += f":when={scene.draw.randrange(1, 4)}"
+        hits_once = error not in ("delay", "EINTR") and scene.generator.random() < 0.5
+        if hits_once:
+            how += f":when={scene.generator.randrange(1, 4)}"
         elif error == "delay":
-            how = f"delay_enter={scene.draw.randrange(20_000, 1_000_000)}"
+            how = f"delay_enter={scene.generator.randrange(20_000, 1_000_000)}"
         elif error == "EINTR":
-            how += f":when={scene.draw.randrange(1, 4)}+{scene.draw.randrange(3, 9)}"
+            how += f":when={scene.generator.randrange(1, 4)}+{scene.generator.randrange(3, 9)}"
         injected = Injected(rank=scene.rank, node=scene.node, words=f"{what} {process.pid}: {how}")
         calls = (CALLS_OF_AGENT if what == "agent" else CALLS)[error]
         tracer = Tracer(process, calls, how, only_file)
@@ -142,7 +142,7 @@ def strace_injector(what: str, error: str) -> Callable[[Scene], Injected]:
             lambda: tracer.hits() or scene.job.has_ended() or tracer.process.poll() is not None,
             HIT_S,
         )
-        if not is_once:
+        if not hits_once:
             wait_while_running(scene.job, FAILING_S)
         hits = tracer.end()
         injected.landed = bool(hits)
@@ -160,7 +160,7 @@ def _kind(what: str, error: str) -> Kind:
     # The trainer needs its files. Lead and the agents write only the record and copies of output,
     # and the run does not depend on them.
     truth = FAILS if what == "trainer" and error not in ("delay", "EINTR") else UNHARMED
-    jobs = TRAINERS if what == "trainer" else CHEAP
+    jobs = TRAINER_JOBS if what == "trainer" else CHEAP_JOBS
     if what == "agent" and error != "EINTR":
         jobs = ("plain",)  # Every rank of this job prints.
     return Kind(f"{error} in {what}", strace_injector(what, error), truth, jobs=jobs, weight=1)

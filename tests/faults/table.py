@@ -71,7 +71,7 @@ def commit_of_repository() -> str:
     return done.stdout.strip() or "no commit"
 
 
-def markdown(outcomes: Sequence[JsonObject]) -> str:
+def outcome_table(outcomes: Sequence[JsonObject]) -> str:
     kinds: dict[str, list[JsonObject]] = {}
     for one in outcomes:
         kinds.setdefault(one["kind"], []).append(one)
@@ -103,5 +103,6 @@ def page(outcomes: Sequence[JsonObject], seed: int, testbeds: int) -> str:
         f"`tests/faults/campaign --seed {seed}`, {datetime.date.today()}, at {commits}: "
         f"{count} faults of {kinds} kinds, {seconds / 3600:.1f} hours in sum, on {testbeds} "
         "testbeds. "
-        f"{bench_common.machine()}.\n{LEGEND}\n{markdown(outcomes)}{_what_went_wrong(outcomes)}"
+        f"{bench_common.machine()}.\n{LEGEND}\n{outcome_table(outcomes)}"
+        f"{_what_went_wrong(outcomes)}"
     )

@@ -17,9 +17,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 COMMANDS = HERE.parent / "testbed"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 # The installation prefix of the testbed's Slurm. Its daemons refuse commands of another version.
-SLURM = os.environ.get("DLRUN_TESTBED_SLURM")
-SLURM_PATH = [f"{SLURM}/bin", f"{SLURM}/sbin"] if SLURM else []
-DISKS = 4  # small file systems; created before the nodes, so that every node sees them
+SLURM_PREFIX = os.environ.get("DLRUN_TESTBED_SLURM")
+SLURM_FOLDERS = [f"{SLURM_PREFIX}/bin", f"{SLURM_PREFIX}/sbin"] if SLURM_PREFIX else []
+DISK_COUNT = 4  # small file systems; created before the nodes, so that every node sees them
 DISK_BYTES = 96 << 20
 
 
@@ -33,7 +33,7 @@ class Failure(Exception):
 
 def slurm_command(name: str) -> str:
     """Returns the path of a command of the testbed's Slurm."""
-    found = shutil.which(name, path=":".join([*SLURM_PATH, SYSTEM_PATH]))
+    found = shutil.which(name, path=":".join([*SLURM_FOLDERS, SYSTEM_PATH]))
     if not found:
         raise Failure(f"Slurm's command {name} is not installed")
     return found
@@ -56,11 +56,11 @@ class Testbed:
 
     def __init__(self, state: pathlib.Path, build: pathlib.Path) -> None:
         self.state, self.build = state, build
-        self.disks = [pathlib.Path(f"{state}.disks") / str(number) for number in range(DISKS)]
+        self.disks = [pathlib.Path(f"{state}.disks") / str(number) for number in range(DISK_COUNT)]
         self.free_disks = list(self.disks)
         self.lock = threading.Lock()
         self.env: dict[str, str] = {}
-        self.path = ":".join([*SLURM_PATH, os.environ["PATH"]])
+        self.path = ":".join([*SLURM_FOLDERS, os.environ["PATH"]])
 
     def command(self, name: str, *words: str, limit_s: float = 120) -> str:
         """Runs a command of tests/testbed. Returns its standard output."""
@@ -174,7 +174,7 @@ class Testbed:
                 [
                     *([path_prefix] if path_prefix else []),
                     f"{self.state}/prefix/bin",
-                    *SLURM_PATH,
+                    *SLURM_FOLDERS,
                     SYSTEM_PATH,
                 ]
             ),
@@ -220,7 +220,7 @@ class Testbed:
         with self.lock:
             self.free_disks.append(disk)
 
-    def files_in_memory(self) -> list[tuple[str, str]]:
+    def shared_memory_files(self) -> list[tuple[str, str]]:
         """Returns the files in the nodes' /dev/shm as (node, name)."""
         found = []
         for node in self.nodes:

@@ -30,8 +30,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const Key secret = random_key();
   const LeadHandshake lead;
   std::string buffer(text);
-  if (const auto proven = lead.advance(buffer, {{"", secret}, {"server", secret}}))
-    fuzz::expect(!proven->has_value(), "lead refuses a peer without the secret");
+  if (const auto authenticated = lead.advance(buffer, {{"", secret}, {"server", secret}}))
+    fuzz::expect(!authenticated->has_value(), "lead refuses a peer without the secret");
   RankHandshake rank(secret, Claim{"42", "0", 1, 0});
   buffer = text;
   if (const auto answer = rank.answer(buffer); answer && *answer) {

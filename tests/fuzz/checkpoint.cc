@@ -32,18 +32,19 @@ void read_manifest(std::string_view text) {
   static const TemporaryDirectory folder;
   const fs::path& root = folder.path();
   static const CheckpointLayout layout{{{"layers.0.weight", {2}, 0}}};
-  static const auto may_commit = [] { return Result<>(); };
+  static const auto check_may_commit = [] { return Result<>(); };
   static const bool is_saved = [&] {
     TrainingState state;
     state.position.step = 1;
     state.optimizer = "sgd";
     state.parameters = {1.0F, 2.0F};
-    return CheckpointFolder(root, 1, may_commit).save(state, layout).has_value();
+    return CheckpointFolder(root, 1, check_may_commit).save(state, layout).has_value();
   }();
   fuzz::expect(is_saved, "the first checkpoint can be saved");
   std::ofstream(root / "step-00000001" / "manifest.json") << text;
   std::vector<std::string> damaged;
-  const auto state = CheckpointFolder(root, 1, may_commit).load_newest(layout, "sgd", {}, damaged);
+  const auto state =
+      CheckpointFolder(root, 1, check_may_commit).load_newest(layout, "sgd", {}, damaged);
   if (state && *state)
     fuzz::expect((*state)->parameters.size() == 2,
                  "a loaded checkpoint has as many parameters as the model");

@@ -69,11 +69,11 @@ const fs::path& folder() {
   return made.path;
 }
 
-void put(const fs::path& path, std::string_view how, std::string_view content) {
+void create_entry(const fs::path& path, std::string_view kind, std::string_view content) {
   fs::create_directories(path.parent_path());
-  if (how == "@fifo ") {
+  if (kind == "@fifo ") {
     fuzz::expect(::mkfifo(path.c_str(), 0600) == 0, "a FIFO can be created");
-  } else if (how == "@link ") {
+  } else if (kind == "@link ") {
     fs::create_symlink("/proc/self/cmdline", path);
   } else {
     std::ofstream(path, std::ios::binary) << content;
@@ -97,18 +97,18 @@ void make_run(const fs::path& run, std::string_view input) {
     const auto next = input.find("\n@");
     const auto content = input.substr(0, next == std::string_view::npos ? input.size() : next + 1);
     input.remove_prefix(content.size());
-    std::string_view how = "@";
+    std::string_view kind = "@";
     for (const std::string_view word : {"@fifo ", "@link "}) {
-      if (head.starts_with(word)) how = word;
+      if (head.starts_with(word)) kind = word;
     }
-    head.remove_prefix(std::min(how.size(), head.size()));
+    head.remove_prefix(std::min(kind.size(), head.size()));
     const auto* const known = std::find(kFiles.begin(), kFiles.end(), head);
     std::error_code error;
     if (known == kFiles.end() ||
         fs::symlink_status(run / *known, error).type() != fs::file_type::not_found)
       continue;
-    put(run / *known, how,
-        *known == "events.jsonl" ? with_checksums(content) : std::string(content));
+    create_entry(run / *known, kind,
+                 *known == "events.jsonl" ? with_checksums(content) : std::string(content));
   }
 }
 

@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace dlrun;
   const auto text = fuzz::text_of(data, size);
   if (const auto carried = carried_spec(text)) {
-    const auto again = carried_spec(with_spec("#!/bin/bash\n", *carried));
+    const auto again = carried_spec(with_carried_spec("#!/bin/bash\n", *carried));
     const auto last = carried->yaml.find_last_not_of('\n');  // ignores empty lines at the end
     const auto yaml = carried->yaml.substr(0, last == std::string::npos ? 0 : last + 1) + "\n";
     fuzz::expect(again && again->yaml == yaml && again->folder == carried->folder,

@@ -85,7 +85,7 @@ class Completion(unittest.TestCase):
         (self.home / "config/dlrun/sites/mylab.yaml").write_text("help: Ours.\n")
         (self.home / "data-folder").mkdir()
 
-    def words(self, typed, setup=""):
+    def words_after_tab(self, typed, setup=""):
         """Types `typed` and TAB, and returns the words that the command line then has."""
         if SHELL == "fish":
             done = subprocess.run(["fish", "--no-config",
@@ -107,7 +107,7 @@ class Completion(unittest.TestCase):
             terminal.close()
         return re.findall("<([^<>]*)>", text[text.rindex("<dlrun>"):])
 
-    def listed(self, typed):
+    def words_after_two_tabs(self, typed):
         """Returns all words that the terminal shows after a second TAB: the offered words and the
         typed line."""
         terminal = Terminal(self.home)
@@ -117,17 +117,17 @@ class Completion(unittest.TestCase):
         finally:
             terminal.close()
 
-    def completes(self, typed, expected, setup=""):
-        self.assertEqual(" ".join(self.words(typed, setup)).strip(), expected)
+    def check_completion(self, typed, expected, setup=""):
+        self.assertEqual(" ".join(self.words_after_tab(typed, setup)).strip(), expected)
 
     def test_commands_and_options_are_completed(self):
-        self.completes("dlrun subm", "dlrun submit")
-        self.completes("dlrun submit --dry", "dlrun submit --dry-run")
+        self.check_completion("dlrun subm", "dlrun submit")
+        self.check_completion("dlrun submit --dry", "dlrun submit --dry-run")
 
     def test_keys_after_set_are_completed(self):
-        self.completes("dlrun submit x.yaml --set resources.hi",
+        self.check_completion("dlrun submit x.yaml --set resources.hi",
                        "dlrun submit x.yaml --set resources.hint=")
-        self.completes("dlrun check x.yaml --set environment.va",
+        self.check_completion("dlrun check x.yaml --set environment.va",
                        "dlrun check x.yaml --set environment.vars.")
 
     def test_values_after_set_are_completed(self):
@@ -137,42 +137,42 @@ class Completion(unittest.TestCase):
                              ("train.data.path=data-f", "data-folder")):
             with self.subTest(typed=typed):
                 key = typed.split("=")[0]
-                self.assertEqual(self.words(f"dlrun run x.yaml --set {typed}")[-1].rstrip("/"),
-                                 f"{key}={value}")
+                words = self.words_after_tab(f"dlrun run x.yaml --set {typed}")
+                self.assertEqual(words[-1].rstrip("/"), f"{key}={value}")
 
     def test_names_of_runs_keys_and_shells_are_completed(self):
-        self.completes("dlrun status dig", "dlrun status digits-20260101-120000-abcd")
-        self.completes("dlrun explain resources.partit", "dlrun explain resources.partition")
-        self.completes("dlrun completion fi", "dlrun completion fish")
+        self.check_completion("dlrun status dig", "dlrun status digits-20260101-120000-abcd")
+        self.check_completion("dlrun explain resources.partit", "dlrun explain resources.partition")
+        self.check_completion("dlrun completion fi", "dlrun completion fish")
 
     def test_verbs_of_commands_and_words_after_the_verbs_are_completed(self):
-        self.completes("dlrun site sh", "dlrun site show")
-        self.completes("dlrun site show myl", "dlrun site show mylab")
-        self.completes("dlrun container imp", "dlrun container import")
-        self.completes("dlrun bench coll", "dlrun bench collectives")
+        self.check_completion("dlrun site sh", "dlrun site show")
+        self.check_completion("dlrun site show myl", "dlrun site show mylab")
+        self.check_completion("dlrun container imp", "dlrun container import")
+        self.check_completion("dlrun bench coll", "dlrun bench collectives")
         for typed in ("dlrun container import data-f", "dlrun bench scaling data-f"):
             with self.subTest(typed=typed):
-                self.assertEqual(self.words(typed)[-1].rstrip("/"), "data-folder")
+                self.assertEqual(self.words_after_tab(typed)[-1].rstrip("/"), "data-folder")
 
     def test_no_name_of_a_run_or_a_site_is_executed(self):
         (self.home / "state/dlrun/runs/evil$(touch${IFS}canary)").write_text("{}")
         (self.home / "config/dlrun/sites/evil$(touch${IFS}canary).yaml").write_text("help: Ours.\n")
-        self.words("dlrun status evi")
+        self.words_after_tab("dlrun status evi")
         if SHELL == "bash":
-            self.words("dlrun run x.yaml --set site=evi")
-            self.words("dlrun site show evi")
+            self.words_after_tab("dlrun run x.yaml --set site=evi")
+            self.words_after_tab("dlrun site show evi")
         self.assertFalse((self.home / "canary").exists())
 
     @unittest.skipUnless(SHELL == "bash", "only for bash")
     def test_bash_lists_all_keys_of_a_section(self):
-        offered = self.listed("dlrun submit x.yaml --set train.")
+        offered = self.words_after_two_tabs("dlrun submit x.yaml --set train.")
         for key in ("train.lr=", "train.batch=", "train.optimizer.name="):
             self.assertIn(key, offered)
         self.assertNotIn("resources.nodes=", offered)
 
     @unittest.skipUnless(SHELL == "bash", "only for bash")
     def test_bash_completes_values_if_equals_does_not_break_words(self):
-        self.completes("dlrun run x.yaml --set resources.hint=multi",
+        self.check_completion("dlrun run x.yaml --set resources.hint=multi",
                        "dlrun run x.yaml --set resources.hint=multithread",
                        "COMP_WORDBREAKS=${COMP_WORDBREAKS//=/}")
 

@@ -70,16 +70,16 @@ LRZ = {
 
 # The LRZ container without pyxis: `enroot create`, then `enroot start --mount
 # ./data-test:/mnt/data-test ubuntu` under srun.
-LRZ_BY_HAND = {
+LRZ_ENROOT = {
     "golden": "lrz-enroot.sh",
     "sbatch": {"--partition": "dgx", "--ntasks": "8", "--gres": "gpu:8"},
     "lines": [],
     "srun": {},
-    "enter": {"--mount": "./data-test:/mnt/data-test"},
+    "enroot": {"--mount": "./data-test:/mnt/data-test"},
     "program": ["python3", "train.py"],
 }
 
-COURSES = [JUWELS, GWDG, LRZ, LRZ_BY_HAND]
+COURSES = [JUWELS, GWDG, LRZ, LRZ_ENROOT]
 
 
 def split_option(word):
@@ -155,7 +155,7 @@ def enroot_differences(course, script):
     # enroot reads mounts as lines of an fstab, in which \040 is a blank.
     mounts = [(script.relative(shlex.split(line, comments=True)[1].replace(r"\040", " ")),
                comment_of(line)) for line in lines]
-    on_slide = course["enter"]["--mount"].removeprefix("./")
+    on_slide = course["enroot"]["--mount"].removeprefix("./")
     if [mount for mount, _ in mounts].count(on_slide) != 1:
         found.append(f"enroot start --mount is {mounts}, the slide has {on_slide}")
     found += [f"enroot start --mount {mount} is not on the slide, and no comment says why"
@@ -201,7 +201,7 @@ def differences(course, text):
         found.append("the lines are not in the slide's order")
     found += [f"'{' '.join(words)}' is not on the slide, and no comment says why"
               for words, comment in lines if " ".join(words) not in course["lines"] and not comment]
-    found += enroot_differences(course, script) if "enter" in course else []
+    found += enroot_differences(course, script) if "enroot" in course else []
     if script.program != course["program"]:
         found.append(f"the program is {script.program}")
     return found
@@ -235,17 +235,17 @@ class Courses(unittest.TestCase):
         words = [line.removeprefix("# ") for line in text.split("# called by:\n")[1].splitlines()]
         self.assertEqual(words[0], "salloc")
         allocation = dict(split_option(word) for word in words[1 : words.index("srun")])
-        for name, value in LRZ_BY_HAND["sbatch"].items():
+        for name, value in LRZ_ENROOT["sbatch"].items():
             self.assertEqual(allocation.get(name), value)
         self.assertIn("--pty", words[words.index("srun") :])
         script = Script(text)
         script.folder = allocation["--chdir"]
-        self.assertEqual(enroot_differences(LRZ_BY_HAND, script), [])
+        self.assertEqual(enroot_differences(LRZ_ENROOT, script), [])
         self.assertRegex(text, r'(?m)^"\$\{dlrun_enter\[@\]\}" .*bash -i')
 
     def test_the_comparison_of_enroot_commands_reports_each_kind_of_difference(self):
         text = (SCRIPTS / "lrz-enroot.sh").read_text()
-        self.assertEqual(enroot_differences(LRZ_BY_HAND, Script(text)), [])
+        self.assertEqual(enroot_differences(LRZ_ENROOT, Script(text)), [])
         mount = next(line for line in text.splitlines() if "data-test:/mnt/data-test" in line)
         for changed in (
             text.replace(mount + "\n", ""),
@@ -258,7 +258,7 @@ class Courses(unittest.TestCase):
             re.sub(r"(?m)^  # .*\n|  # container\.mount_home.*$", "", text),
         ):
             self.assertNotEqual(changed, text)
-            self.assertTrue(enroot_differences(LRZ_BY_HAND, Script(changed)))
+            self.assertTrue(enroot_differences(LRZ_ENROOT, Script(changed)))
 
     def test_the_comparison_reports_each_missing_repeated_changed_or_unexplained_option(self):
         for course in COURSES:

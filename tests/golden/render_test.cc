@@ -33,7 +33,7 @@ LoadRequest request_for(const fs::path& file) {
                             ? "/home/user/exp 1"
                             : "/home/user/exp-1";
   request.env.set("HOME", "/home/user");
-  if (file.filename() == "mnist-mlp.yaml") request.sets = {"train.data.path=/data/mnist"};
+  if (file.filename() == "mnist-mlp.yaml") request.set_arguments = {"train.data.path=/data/mnist"};
   return request;
 }
 
@@ -202,7 +202,7 @@ TEST_CASE("a resolved spec renders to the same script in any folder") {
     INFO(file.string());
     const LoadedSpec first = load(file);
     LoadRequest again = request_for(file);
-    again.sets.clear();
+    again.set_arguments.clear();
     again.current_dir = "/elsewhere";
     again.text = resolved_yaml(first);
     const auto second = load_spec(again);
@@ -269,12 +269,12 @@ TEST_CASE(
 }
 
 TEST_CASE("a relay's step shares the resources of the ranks, and srun does not buffer its bytes") {
-  CHECK(join(relay_step({"42", "n2", "", 6}, "/a/dlrun-agent"), " ") ==
+  CHECK(join(relay_command({"42", "n2", "", 6}, "/a/dlrun-agent"), " ") ==
         "srun --unbuffered --jobid=42 --nodelist=n2 --overlap --nodes=1 --ntasks=1 --mpi=none "
         "--cpus-per-task=1 --mem=0 --quit-on-interrupt /a/dlrun-agent relay");
-  CHECK(relay_step({"42", "n2", "east", {}}, "/a")[2] == "--clusters=east");
-  CHECK(relay_step({"42", "n2", "", {}}, "/a", true).back() == "--any-user");
-  CHECK(relay_step({"42", "n2", "", {}, 1}, "/a")[4] == "--het-group=1");
+  CHECK(relay_command({"42", "n2", "east", {}}, "/a")[2] == "--clusters=east");
+  CHECK(relay_command({"42", "n2", "", {}}, "/a", true).back() == "--any-user");
+  CHECK(relay_command({"42", "n2", "", {}, 1}, "/a")[4] == "--het-group=1");
 }
 
 TEST_CASE(

@@ -14,8 +14,8 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/dlrun-packages.XXXXXX")
 chmod 755 "$work"
 trap 'rm -rf --one-file-system "$work"' EXIT
 trap 'exit 130' INT TERM
-# The list of the user's runs stays as it is, and tests that run at the same time have lists of
-# their own.
+# dlrun keeps its list of runs below HOME. The tests do not change the user's list, and tests that
+# run at the same time have lists of their own.
 export HOME=$work/home
 mkdir "$HOME"
 unset "${!XDG_@}"

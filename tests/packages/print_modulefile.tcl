@@ -1,6 +1,6 @@
 # usage: tclsh print_modulefile.tcl MODULEFILE
 #
-# Prints the commands that a modulefile gives to Environment Modules or Lmod, one in a line.
+# Prints the commands that a modulefile gives to Environment Modules or Lmod, one per line.
 foreach command {conflict prepend-path append-path module-whatis setenv} {
     proc $command {args} "puts \"$command \[join \$args { }\]\""
 }

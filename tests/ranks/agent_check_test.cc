@@ -14,7 +14,7 @@ namespace {
 
 /// Puts the agent into `run.folder`, and a wrapper in place of the trainer beside it. In each
 /// rank's check the wrapper runs `script` and then starts the real trainer, unless `script` exits.
-void put_before_check(Run& run, const std::string& script) {
+void wrap_trainer(Run& run, const std::string& script) {
   run.agent = (run.folder / "dlrun-agent").string();
   fs::copy_file(kAgent, run.agent);
   const auto trainer = run.folder / "dlrun-trainer";
@@ -25,9 +25,9 @@ void put_before_check(Run& run, const std::string& script) {
 
 TEST_CASE("if the collective works, the programs start after all ranks have passed the check") {
   Run run;
-  put_before_check(run,
-                   "touch $DLRUN_RUN/checks-$DLRUN_RANK; echo \"$@\" >$DLRUN_RUN/options; "
-                   "sleep $((DLRUN_RANK == 1))");
+  wrap_trainer(run,
+               "touch $DLRUN_RUN/checks-$DLRUN_RANK; echo \"$@\" >$DLRUN_RUN/options; "
+               "sleep $((DLRUN_RANK == 1))");
   run.start(3, "ls $DLRUN_RUN | grep -c checks-", {}, {"--preflight", "disk,gloo"});
   CHECK(run.wait() == 0);
   for (const char* rank : {"0", "1", "2"})
@@ -41,7 +41,7 @@ TEST_CASE(
     "an all-reduce slower than the site expects ends the run, with the measured and the expected "
     "rate") {
   Run run;
-  put_before_check(run, "");
+  wrap_trainer(run, "");
   SUBCASE("the ranks of a node are too slow, and the node is named") {
     run.start(2, "touch $DLRUN_RUN/started", {},
               {"--preflight", "fabric,gloo", "--fabric", "node_all_reduce=1000000"});
@@ -63,7 +63,7 @@ TEST_CASE(
 
 TEST_CASE("a rank that does not reach the collective is named, and no program starts") {
   Run run;
-  put_before_check(run, "[ $DLRUN_RANK != 2 ] || exec sleep 100");
+  wrap_trainer(run, "[ $DLRUN_RANK != 2 ] || exec sleep 100");
   run.start(3, "touch $DLRUN_RUN/started", {}, {"--preflight", "gloo"});
   CHECK(run.wait() == 80);
   const auto message = run.events("ended")[0]["message"].get<std::string>();
@@ -77,7 +77,7 @@ TEST_CASE("a rank that does not reach the collective is named, and no program st
 
 TEST_CASE("if a rank's check ends without a report, this rank has failed the check") {
   Run run;
-  put_before_check(run, "[ $DLRUN_RANK != 1 ] || exit 9; exec sleep 100");
+  wrap_trainer(run, "[ $DLRUN_RANK != 1 ] || exit 9; exec sleep 100");
   run.start(2, "touch $DLRUN_RUN/started", {}, {"--preflight", "gloo"});
   CHECK(run.wait() == 80);
   CHECK(run.err().find("is not fit for the job: gloo: its check ended with code 9; dlrun ends the "
@@ -88,7 +88,7 @@ TEST_CASE("if a rank's check ends without a report, this rank has failed the che
 TEST_CASE("without a GPU the check of NCCL fails, and no program starts") {
   Run run;
   run.env.set("CUDA_VISIBLE_DEVICES", "");
-  put_before_check(run, "");
+  wrap_trainer(run, "");
   run.start(2, "touch $DLRUN_RUN/started", {}, {"--preflight", "nccl"});
   CHECK(run.wait() == 80);
   CHECK(run.err().find(" is not fit for the job: nccl: ") != std::string::npos);

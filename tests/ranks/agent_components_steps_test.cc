@@ -56,7 +56,7 @@ std::vector<std::string> component_words(const std::string& name, int ranks,
   return words;
 }
 
-/// A run of a job with the node `here`.
+/// A run in a job that has one node, `here`, with the stand-in for srun.
 class ComponentsRun : public Run {
  public:
   ComponentsRun() {
@@ -103,17 +103,17 @@ class ComponentsRun : public Run {
     REQUIRE(found.size() == 1);
     return found.front();
   }
-  /// Returns the pid that a program has written with kWritesPid.
+  /// Returns the pid that a program has written with kReportComponentPid.
   [[nodiscard]] pid_t pid_of(const std::string& name) const {
     return static_cast<pid_t>(parse_int(trim(content_of("pid-of-" + name))).value_or(0));
   }
 };
 
-const std::string kWritesPid =
+const std::string kReportComponentPid =
     "printf $$ >$DLRUN_RUN/.$DLRUN_COMPONENT; "
     "mv $DLRUN_RUN/.$DLRUN_COMPONENT $DLRUN_RUN/pid-of-$DLRUN_COMPONENT; ";
 /// An HTTP server on the component's port, {port}. It serves the run directory.
-const std::string kServer = "echo {port} >>$DLRUN_RUN/ports; " + kWritesPid +
+const std::string kServer = "echo {port} >>$DLRUN_RUN/ports; " + kReportComponentPid +
                             "exec python3 -m http.server --directory $DLRUN_RUN {port}";
 const std::vector<std::string> kHttpService{"--role",  "service",      "--ready-http",
                                             "/health", "--port-count", "1"};
@@ -175,7 +175,7 @@ TEST_CASE(
   options[3] = "/";
   options.insert(options.end(), {"--component-retry", "1"});
   run.start({component_words("server", 1, options, kServer),
-             component_words("trainer", 1, {"--after", "server"}, kWritesPid + kForever)});
+             component_words("trainer", 1, {"--after", "server"}, kReportComponentPid + kForever)});
   REQUIRE(comes_true([&] { return run.pid_of("trainer") > 0; }));
   const auto addr = run.component("server")["addr"];
   const auto first = run.pid_of("server");
@@ -228,8 +228,8 @@ TEST_CASE("a service that ends with 0 by itself fails the job") {
 
 TEST_CASE("TERM to lead cancels a run with components and ends all its processes") {
   ComponentsRun run;
-  run.start({component_words("server", 1, {"--role", "service"}, kWritesPid + kForever),
-             component_words("trainer", 1, {}, kWritesPid + kForever)});
+  run.start({component_words("server", 1, {"--role", "service"}, kReportComponentPid + kForever),
+             component_words("trainer", 1, {}, kReportComponentPid + kForever)});
   REQUIRE(comes_true([&] { return run.pid_of("server") > 0 && run.pid_of("trainer") > 0; }));
   run.signal(SIGTERM);
   CHECK(run.wait() == 143);

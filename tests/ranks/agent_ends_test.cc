@@ -219,8 +219,8 @@ TEST_CASE("a program inherits the open descriptors of its task, because PMI2 nee
 }
 
 TEST_CASE(
-    "the helper that sends notices ends before lead gives it up, even if the writing of "
-    "surroundings.json hangs") {
+    "the helper that sends notices ends before lead stops waiting for it, even if "
+    "the writing of surroundings.json hangs") {
   Run run;
   const auto bin = run.folder / "bin";
   fs::create_directories(bin);

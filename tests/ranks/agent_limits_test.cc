@@ -22,8 +22,8 @@ namespace {
 /// Returns the strace command that slows a system call of lead and of all its child processes. how:
 /// an injection of strace, such as delay_exit=MICROSECONDS. path: slows only calls on this path.
 /// With -D lead stays a child of this test.
-std::vector<std::string> slowed(const std::string& call, const std::string& how,
-                                const std::string& path = "") {
+std::vector<std::string> strace_slowing(const std::string& call, const std::string& how,
+                                        const std::string& path = "") {
   std::vector<std::string> words{"strace",
                                  "-D",
                                  "-f",
@@ -49,15 +49,15 @@ bool is_pending(pid_t pid, int signal) {
           1U) != 0;
 }
 
-void limit(int what, rlim_t soft, rlim_t hard) {
+void set_limit(int resource, rlim_t soft, rlim_t hard) {
   const rlimit both{soft, hard};
-  ::setrlimit(static_cast<__rlimit_resource>(what), &both);
+  ::setrlimit(static_cast<__rlimit_resource>(resource), &both);
 }
 
 TEST_CASE(
     "a run whose ranks all end with 0 is completed, however slowly the disk writes the record") {
   Run run;
-  run.prefix = slowed("fdatasync", "delay_exit=2000000");
+  run.prefix = strace_slowing("fdatasync", "delay_exit=2000000");
   run.start(1, "exit 0");
   CHECK(run.wait() == 0);
   REQUIRE(run.events("ended").size() == 1);
@@ -70,7 +70,7 @@ TEST_CASE(
     "two TERMs end lead's wait for a disk that hangs, and lead reports that the record is "
     "incomplete") {
   Run run;
-  run.prefix = slowed("fdatasync", "delay_exit=60000000");
+  run.prefix = strace_slowing("fdatasync", "delay_exit=60000000");
   run.start(1, "exit 0");
   REQUIRE(comes_true(
       [&] { return run.err().find("still waiting for the disk") != std::string::npos; }));
@@ -91,7 +91,7 @@ TEST_CASE("output of lead to a file system that hangs does not delay signals") {
   Run run;
   const auto err = (run.folder / "err").string();
   std::ofstream(err) << "";
-  run.prefix = slowed("write", "delay_enter=30000000", err);
+  run.prefix = strace_slowing("write", "delay_enter=30000000", err);
   run.start(1, kReportPid + "echo printed >&2; " + kForever);
   const auto program = run.pid_of_program(0);
   // Lead now blocks while it writes this line to its own output.
@@ -123,7 +123,7 @@ TEST_CASE("a limit on file sizes truncates the logs, but ends neither lead nor t
   Run run;
   run.before_exec = [] {
     ::signal(SIGXFSZ, SIG_DFL);
-    limit(RLIMIT_FSIZE, 64 << 10, 64 << 10);
+    set_limit(RLIMIT_FSIZE, 64 << 10, 64 << 10);
   };
   run.start(2,
             "head -c 200000 /dev/zero | tr '\\0' 'x'; [ $DLRUN_RANK = 0 ] || exit 0; (head -c "
@@ -147,7 +147,7 @@ TEST_CASE(
     "lead raises its soft limit on open files, but programs keep the limit that lead was started "
     "with") {
   Run run;
-  run.before_exec = [] { limit(RLIMIT_NOFILE, 64, 1024); };
+  run.before_exec = [] { set_limit(RLIMIT_NOFILE, 64, 1024); };
   run.start(100, "ulimit -Sn > $DLRUN_RUN/limit-$DLRUN_RANK");
   CHECK(run.wait() == 0);
   CHECK(run.content_of("limit-0") == "64\n");
@@ -156,7 +156,7 @@ TEST_CASE(
 
 TEST_CASE("if the hard limit on open files is too low, the error has both numbers and the remedy") {
   Run run;
-  run.before_exec = [] { limit(RLIMIT_NOFILE, 64, 64); };
+  run.before_exec = [] { set_limit(RLIMIT_NOFILE, 64, 64); };
   run.start(100, "exit 0");
   CHECK(run.wait() == 77);
   CHECK(run.err().find(
@@ -173,7 +173,7 @@ TEST_CASE("a short run waits until surroundings.json of a large environment is w
     fs::create_directory(packages / ("package" + std::to_string(i) + ".dist-info"));
   run.env.set("VIRTUAL_ENV", (run.folder / "venv").string());
   // Reading the folder of packages takes long, as on a slow file system.
-  run.prefix = slowed("getdents64", "delay_exit=60000", packages.string());
+  run.prefix = strace_slowing("getdents64", "delay_exit=60000", packages.string());
   run.start(1, "exit 0");
   CHECK(run.wait() == 0);
   const auto json = Json::parse(run.content_of("surroundings.json"), nullptr, false);
@@ -187,7 +187,7 @@ TEST_CASE(
   Run run;
   const auto log = (run.directory / "local.out").string();
   std::ofstream(log) << "";
-  run.prefix = slowed("write", "delay_enter=300000:when=1..3", log);
+  run.prefix = strace_slowing("write", "delay_enter=300000:when=1..3", log);
   run.start(1, "head -c 30000000 /dev/zero | tr '\\0' 'x'; echo; sleep 2; echo end");
   CHECK(run.wait() == 0);
   CHECK(run.content_of("local.out")
@@ -225,11 +225,11 @@ TEST_CASE(
     "50 ranks join within 10 s under a flood of connections that are not ranks, and lead's memory "
     "stays small") {
   Run run;
-  const auto gate = (run.folder / "gate").string();
-  REQUIRE(::mkfifo(gate.c_str(), 0600) == 0);
+  const auto start_fifo = (run.folder / "start").string();
+  REQUIRE(::mkfifo(start_fifo.c_str(), 0600) == 0);
   const auto wrapper = run.folder / "agent";  // the ranks wait until the flood has begun
-  std::ofstream(wrapper) << "#!/bin/bash\n[ \"$1\" = lead ] || read -r < " << gate << "\nexec "
-                         << kAgent << " \"$@\"\n";
+  std::ofstream(wrapper) << "#!/bin/bash\n[ \"$1\" = lead ] || read -r < " << start_fifo
+                         << "\nexec " << kAgent << " \"$@\"\n";
   fs::permissions(wrapper, fs::perms::owner_all);
   run.agent = wrapper.string();
   run.start_program(50, {"true"});
@@ -248,16 +248,16 @@ TEST_CASE(
   }
   REQUIRE(comes_true([&] { return read_file(report, 4096).value_or("").starts_with("up\n"); }));
   const auto began = Clock::now();
-  UniqueFd open_gate(::open(gate.c_str(), O_WRONLY | O_CLOEXEC));
-  open_gate.reset();
-  const bool has_joined = comes_true([&] { return !run.events("joined").empty(); }, seconds(40));
+  // All ranks read the end of the FIFO, and then start.
+  UniqueFd(::open(start_fifo.c_str(), O_WRONLY | O_CLOEXEC)).reset();
+  const bool have_joined = comes_true([&] { return !run.events("joined").empty(); }, seconds(40));
   const auto took = std::chrono::duration_cast<milliseconds>(Clock::now() - began);
   const auto status =
       read_file("/proc/" + std::to_string(run.lead()) + "/status", 1U << 16U).value_or("");
   ::kill(flood, SIGTERM);
   ::waitpid(flood, nullptr, 0);
   MESSAGE("joined after " << took.count() << " ms; " << read_file(report, 4096).value_or(""));
-  CHECK(has_joined);
+  CHECK(have_joined);
   CHECK(took < seconds(10));
   CHECK(run.wait() == 0);
   CHECK(run.events("joined")[0]["ranks"] == 50);

@@ -297,7 +297,7 @@ TEST_CASE("strangers that flood lead's port are kept out, and the ranks are admi
 }
 
 TEST_CASE(
-    "a trusted program can use the store: other ranks get the values of one rank, and progress "
+    "a bundled program can use the store: other ranks get the values of one rank, and progress "
     "reaches the record") {
   Run run;
   run.start(3,
@@ -312,7 +312,7 @@ TEST_CASE(
             "  printf '%s\\n' '{\"op\":\"progress\",\"final\":true,\"test_accuracy\":0.98}' >&$n\n"
             "  ask '{\"op\":\"get\",\"key\":\"id\"}'\n"
             "else ask '{\"op\":\"get\",\"key\":\"id\",\"wait_ms\":20000}'; fi",
-            {}, {"--trusted"});
+            {}, {"--bundled"});
   CHECK(run.wait() == 0);
   const auto out = run.out();
   for (const auto* line :
@@ -331,7 +331,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "if all ranks of a trusted program end because one failed, that rank is named with its "
+    "if all ranks of a bundled program end because one failed, that rank is named with its "
     "message") {
   Run run;
   run.start(3,
@@ -339,7 +339,7 @@ TEST_CASE(
             "printf '%s\\n' '{\"op\":\"progress\",\"failed\":\"ckpt: No space left\",\"of\":1}' "
             ">&${DLRUN_STORE#fd:}; "
             "exit 74",
-            {}, {"--trusted"});
+            {}, {"--bundled"});
   CHECK(run.wait() == 74);
   CHECK(run.err().find("dlrun: rank 1 on ") != std::string::npos);
   CHECK(run.err().find(": ckpt: No space left; dlrun ends the other 2 ranks\n") !=
@@ -351,8 +351,8 @@ TEST_CASE(
 /// The result of a `dlrun-agent rank` that ran on a terminal of its own, without a lead.
 struct FinishedOnTerminal {
   pid_t pid = -1;
-  std::string seen;  ///< its output
-  int status = -1;   ///< from waitpid()
+  std::string output;
+  int wait_status = -1;  ///< from waitpid()
 };
 
 /// Runs `dlrun-agent rank` with these arguments, and with TMPDIR set to `tmpdir`.
@@ -379,10 +379,10 @@ FinishedOnTerminal run_on_terminal(std::vector<std::string> arguments, const std
   std::array<char, 1024> buffer;
   CHECK(comes_true([&] {
     const auto got = ::read(terminal, buffer.data(), buffer.size());
-    if (got > 0) finished.seen.append(buffer.data(), static_cast<std::size_t>(got));
+    if (got > 0) finished.output.append(buffer.data(), static_cast<std::size_t>(got));
     return got < 0;  // no process has the terminal any more
   }));
-  CHECK(::waitpid(finished.pid, &finished.status, 0) == finished.pid);
+  CHECK(::waitpid(finished.pid, &finished.wait_status, 0) == finished.pid);
   ::close(terminal);
   return finished;
 }
@@ -393,8 +393,8 @@ TEST_CASE(
   const auto finished = run_on_terminal({"--env", "RANK={rank}", "--", "bash", "-c",
                                          "[ -t 0 ] && [ -t 1 ] && echo rank $RANK pid $$"},
                                         "/tmp");
-  CHECK(finished.seen == "rank 0 pid " + std::to_string(finished.pid) + "\r\n");
-  CHECK(finished.status == 0);
+  CHECK(finished.output == "rank 0 pid " + std::to_string(finished.pid) + "\r\n");
+  CHECK(finished.wait_status == 0);
 }
 
 TEST_CASE("without a lead, a program on a terminal gets the variables of a rank") {
@@ -403,7 +403,7 @@ TEST_CASE("without a lead, a program on a terminal gets the variables of a rank"
        "echo $DLRUN_RANK/$DLRUN_WORLD_SIZE $DLRUN_LOCAL_RANK/$DLRUN_LOCAL_WORLD_SIZE "
        "$DLRUN_NODE_RANK/$DLRUN_NNODES $DLRUN_ADDR $DLRUN_MASTER_ADDR ${DLRUN_MASTER_PORT:+port}"},
       "/tmp");
-  CHECK(finished.seen == "0/1 0/1 0/1 127.0.0.1 127.0.0.1 port\r\n");
+  CHECK(finished.output == "0/1 0/1 0/1 127.0.0.1 127.0.0.1 port\r\n");
 }
 
 TEST_CASE("without a lead, --tmpdir restores TMPDIR on a terminal, too") {
@@ -414,11 +414,11 @@ TEST_CASE("without a lead, --tmpdir restores TMPDIR on a terminal, too") {
     return options;
   };
   const auto requested = folder.path().string();
-  CHECK(run_on_terminal(arguments_with({"--tmpdir", requested}), "/tmp").seen ==
+  CHECK(run_on_terminal(arguments_with({"--tmpdir", requested}), "/tmp").output ==
         "tmp " + requested + "\r\n");
   const auto missing = run_on_terminal(arguments_with({"--tmpdir", requested + "/none"}), "/tmp");
-  CHECK(missing.seen.find("Slurm has put '/tmp' in its place") != std::string::npos);
-  CHECK(missing.seen.ends_with("\ntmp /tmp\r\n"));
+  CHECK(missing.output.find("Slurm has put '/tmp' in its place") != std::string::npos);
+  CHECK(missing.output.ends_with("\ntmp /tmp\r\n"));
   Env env = Env::of_process();
   env.set("TMPDIR", "/tmp");
   auto argv = arguments_with({"--tmpdir", requested});
@@ -434,10 +434,10 @@ TEST_CASE("on a terminal without a lead, a line names the options that have no e
       run_on_terminal({"--preflight", "disk", "--profile", "perf", "--output",
                        R"({"from": "$TMPDIR/x", "to": "/none", "limit_s": 1})", "--", "true"},
                       "/tmp");
-  CHECK(finished.seen.find("no effect then: --preflight, --output, --profile\r\n") !=
+  CHECK(finished.output.find("no effect then: --preflight, --output, --profile\r\n") !=
         std::string::npos);
-  CHECK(finished.status == 0);
-  CHECK(run_on_terminal({"--", "true"}, "/tmp").seen.empty());
+  CHECK(finished.wait_status == 0);
+  CHECK(run_on_terminal({"--", "true"}, "/tmp").output.empty());
 }
 
 TEST_CASE("without a lead, `dlrun-agent rank` only runs the program and returns its exit code") {

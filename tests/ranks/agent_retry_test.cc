@@ -70,7 +70,7 @@ TEST_CASE("each attempt has a new secret, so that ranks of an earlier attempt ca
 
 TEST_CASE("a trainer that refused another run's checkpoint folder (code 78) does not start again") {
   Run run;
-  run.start(1, "exit 78", {"--retry", "3", "--retry-on", "failure"}, {"--trusted"});
+  run.start(1, "exit 78", {"--retry", "3", "--retry-on", "failure"}, {"--bundled"});
   CHECK(run.wait() == 78);
   CHECK(run.events("started").size() == 1);
   CHECK(run.events("ended")[0]["state"] == "failed");

@@ -112,18 +112,19 @@ def wait_for(condition, run, what):
 
 
 def pids_of_ranks(directory, ranks):
-    """Returns the trainers of a run by rank once all have started; otherwise None."""
+    """Returns the process ids of a run's trainers by rank; None until all have started."""
     pids = {}
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             if (entry / "comm").read_text() != "dlrun-trainer\n":
                 continue
-            words = dict(word.split("=", 1) for word in (entry / "environ").read_text().split("\0")
-                         if "=" in word)
+            variables = dict(entry_text.split("=", 1)
+                             for entry_text in (entry / "environ").read_text().split("\0")
+                             if "=" in entry_text)
         except OSError:  # The process has ended meanwhile.
             continue
-        if words.get("DLRUN_RUN") == str(directory):
-            pids[int(words["DLRUN_RANK"])] = int(entry.name)
+        if variables.get("DLRUN_RUN") == str(directory):
+            pids[int(variables["DLRUN_RANK"])] = int(entry.name)
     return pids if len(pids) == ranks else None
 
 
@@ -158,9 +159,9 @@ def resumed_at(directory):
     return 0
 
 
-def undisturbed(dlrun, folder, training):
-    """Returns the result, the files of the last checkpoint, and the seconds per step of a run
-    without a kill."""
+def run_undisturbed(dlrun, folder, training):
+    """Runs the training without a kill. Returns the result, the files of the last checkpoint, and
+    the seconds per step."""
     with Run(dlrun, folder, training) as run:
         record, arrays = run.wait_for_end()
     assert record["restarts"] == [] and record["result"]["steps"] == STEPS, record
@@ -173,7 +174,7 @@ def main():
     parser.add_argument("--kills", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    draw = random.Random(args.seed)
+    generator = random.Random(args.seed)
     trainings = list(TRAININGS)
     wrong, resumed_steps = [], []
     with tempfile.TemporaryDirectory() as temporary:
@@ -183,11 +184,11 @@ def main():
         while kills < args.kills:
             training = trainings[kills % len(trainings)]
             if training not in undisturbed_runs:
-                undisturbed_runs[training] = undisturbed(
-                    args.dlrun, root / f"whole-{len(undisturbed_runs)}", training)
+                undisturbed_runs[training] = run_undisturbed(
+                    args.dlrun, root / f"undisturbed-{len(undisturbed_runs)}", training)
             result, arrays, step_s = undisturbed_runs[training]
             ranks = TRAININGS[training]["ranks"]
-            rank, step = draw.randrange(ranks), draw.randrange(1, STEPS)
+            rank, step = generator.randrange(ranks), generator.randrange(1, STEPS)
             tries += 1
             if tries > 3 * args.kills + 5:
                 sys.exit(f"only {kills} of {tries} kills hit a rank before the run's end")

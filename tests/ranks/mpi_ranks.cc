@@ -1,6 +1,7 @@
 // One rank of the MPI tests, started by mpirun or srun:
 //
-//   mpi_ranks SIZE collectives|mismatch N|late_rank|one_processor|one_node|no_launcher|running
+//   mpi_ranks SIZE collectives|mismatch N|late_rank|one_processor|one_node|no_launcher
+//   mpi_ranks SIZE mpi_of_program
 //
 // SIZE is the world size requested from the launcher. The test fails if the launcher starts a world
 // of another size, such as one rank, because the test would then check less. no_launcher runs
@@ -29,6 +30,7 @@ namespace {
 
 using namespace dlrun;
 
+/// Prints the failures. Returns the exit code.
 int report(const std::vector<std::string>& failures) {
   for (const std::string& failure : failures) std::fputs((failure + "\n").c_str(), stderr);
   return failures.empty() ? 0 : 1;
@@ -66,7 +68,7 @@ int check_late_rank(Communicator& comm) {
 }
 
 /// Checks that the backend uses the MPI that the program has started, and does not finalise it.
-int check_running(const CommunicatorOptions& options) {
+int check_mpi_of_program(const CommunicatorOptions& options) {
   MPI_Init(nullptr, nullptr);
   {
     const auto comm = make_communicator("mpi", options);
@@ -124,7 +126,7 @@ int main(int argc, char** argv) {
   if (arguments.size() < 2)
     return report(
         {"usage: mpi_ranks SIZE collectives|mismatch N|late_rank|one_processor|one_node|"
-         "no_launcher|running"});
+         "no_launcher|mpi_of_program"});
   if (arguments[1] == "no_launcher") return check_no_launcher();
   const Env env = Env::of_process();
   const auto world = read_world(env, ProcessKind::kProgram);
@@ -136,7 +138,7 @@ int main(int argc, char** argv) {
   CommunicatorOptions options;
   options.world = *world;
   options.is_under_mpi_launcher = is_under_mpi_launcher(env);
-  if (arguments[1] == "running") return check_running(options);
+  if (arguments[1] == "mpi_of_program") return check_mpi_of_program(options);
   // The check of a call is itself a blocking all-reduce, which would wait for the late rank in
   // place of the tested call.
   options.checked_calls = arguments[1] == "late_rank" ? 0 : 100;

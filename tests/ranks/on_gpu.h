@@ -1,6 +1,6 @@
 #pragma once
-// Helpers for tests that compare the GPU with the CPU. Without a GPU, gpu() checks the error of
-// make_cuda_kernels().
+// Helpers for tests that compare the GPU with the CPU. Without a GPU, gpu_kernels() checks the
+// error of make_cuda_kernels().
 
 #include <cstdint>
 #include <functional>
@@ -40,7 +40,7 @@ inline std::vector<float> result_of(Kernels<float>& kernels,
 }
 
 /// Returns random numbers from -1 to 1.
-inline std::vector<float> numbers(std::size_t count, std::uint64_t seed) {
+inline std::vector<float> random_numbers(std::size_t count, std::uint64_t seed) {
   Random random(seed, Purpose::kInit);
   std::vector<float> values(count);
   for (float& value : values) value = static_cast<float>(random.uniform(-1, 1));
@@ -53,8 +53,8 @@ inline std::vector<float> rounded_to_bfloat16(std::vector<float> values) {
   return values;
 }
 
-/// Returns the first GPU. Without a GPU, checks the error and returns nullptr.
-inline std::unique_ptr<Kernels<float>> gpu(const GpuOptions& options = {}) {
+/// Returns the kernels of the first GPU. Without a GPU, checks the error and returns nullptr.
+inline std::unique_ptr<Kernels<float>> gpu_kernels(const GpuOptions& options = {}) {
   auto kernels = make_cuda_kernels(0, options);
   if (kernels) return std::move(*kernels);
   REQUIRE(kernels.error().code == Errc::kUnavailable);

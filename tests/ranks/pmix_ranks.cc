@@ -32,6 +32,7 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kLong{60'000};
 
+/// Prints the failures. Returns the exit code.
 int report(const std::vector<std::string>& failures) {
   for (const std::string& failure : failures) std::fputs((failure + "\n").c_str(), stderr);
   return failures.empty() ? 0 : 1;
@@ -76,7 +77,7 @@ std::vector<std::string> check_store(Store& store, const World& world) {
   };
   int round = 0;
   for (const std::size_t size :
-       {std::size_t{0}, std::size_t{1}, std::size_t{4096}, kStoreValueLimit}) {
+       {std::size_t{0}, std::size_t{1}, std::size_t{4096}, kStoreValueLimitBytes}) {
     // Each rank puts its value some time after the other ranks have begun to wait.
     std::this_thread::sleep_for(milliseconds(20 * world.rank));
     must_put(fmt::format("round{}/{}", round, world.rank), value_of(world.rank, size));
@@ -99,8 +100,9 @@ std::vector<std::string> check_store(Store& store, const World& world) {
   const std::string own = fmt::format("round0/{}", world.rank);
   must_put(own, "");  // the same value again
   expect(store.put(own, "other"), Errc::kRefused, "holds another value already");
-  expect(store.put("large/" + std::to_string(world.rank), std::string(kStoreValueLimit + 1, 'x')),
-         Errc::kInvalid, "at most 500000");
+  expect(
+      store.put("large/" + std::to_string(world.rank), std::string(kStoreValueLimitBytes + 1, 'x')),
+      Errc::kInvalid, "at most 500000");
   const int other = (world.rank + 1) % world.size;
   if (other != world.rank) {
     expect(
@@ -146,8 +148,8 @@ std::vector<std::string> check_missing(Store& store, const World& world, const E
                    fmt::format("store: rank {} has not put '{}' within 700 ms", rank, key)) {
       failures.push_back(got.error().message);
     }
-    if (waited < milliseconds(700)) failures.emplace_back("the wait was cut short");
-    if (waited > milliseconds(10'000)) failures.emplace_back("the wait had no end");
+    if (waited < milliseconds(700)) failures.emplace_back("the wait took less than 700 ms");
+    if (waited > milliseconds(10'000)) failures.emplace_back("the wait took more than 10 s");
   }
   // An abandoned request does not disturb the next one.
   if (auto put = store.put(fmt::format("after/{}", world.rank), "x"); !put)

@@ -25,7 +25,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr int kLost = 1;  ///< the rank that is lost
+constexpr int kLostRank = 1;
 
 /// Checks the errors of a rank that has lost a peer. Each error must contain `cause`.
 class LostPeerChecker {
@@ -136,7 +136,7 @@ TEST_CASE_FIXTURE(StandIn,
       [&](Communicator& comm) -> std::vector<std::string> {
         if (auto met = comm.barrier(); !met) return {met.error().message};
         if (auto settled = comm.check_results(); !settled) return {settled.error().message};
-        if (comm.rank() == kLost) {
+        if (comm.rank() == kLostRank) {
           lose_rank(kNoError);
           return {};
         }
@@ -158,7 +158,7 @@ TEST_CASE_FIXTURE(StandIn,
       "rccl", 3,
       [&](Communicator& comm) -> std::vector<std::string> {
         if (auto met = comm.barrier(); !met) return {met.error().message};
-        if (comm.rank() == kLost) {
+        if (comm.rank() == kLostRank) {
           lose_rank(kNoError);
           while (started < 2 && steady_clock::now() - before < kLong / 3)
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -187,7 +187,7 @@ TEST_CASE_FIXTURE(StandIn,
       "rccl", 2,
       [&](Communicator& comm) -> std::vector<std::string> {
         if (auto met = comm.barrier(); !met) return {met.error().message};
-        if (comm.rank() == kLost) {
+        if (comm.rank() == kLostRank) {
           lose_rank(kNoError);
           return {};
         }

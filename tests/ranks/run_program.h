@@ -20,7 +20,7 @@ using Words = std::vector<std::string>;
 /// launcher. Open MPI is configured to use only this machine. It keeps its own files in
 /// `directory` instead of the folder of /tmp that all its jobs share by default, where a job fails
 /// if another one ends at that moment.
-inline Finished run(Words argv, const std::filesystem::path& directory) {
+inline FinishedCommand run(Words argv, const std::filesystem::path& directory) {
   Command command;
   command.argv = std::move(argv);
   command.env = Env::of_process();

@@ -219,8 +219,8 @@ TEST_CASE("shm: every part of the shared memory begins at a page boundary, for a
       CHECK(layout.chunk_bytes % page == 0);
       CHECK(layout.slot_bytes % page == 0);
       CHECK(layout.end % page == 0);
-      CHECK(layout.slots_begin >=
-            ShmSegment::kHeadBytes + ShmSegment::kLineBytes * static_cast<std::size_t>(ranks));
+      CHECK(layout.slots_begin >= ShmSegment::kHeadBytes + ShmSegment::kRankCountersBytes *
+                                                               static_cast<std::size_t>(ranks));
       CHECK(layout.end == layout.slots_begin + layout.slot_bytes * static_cast<std::size_t>(ranks));
     }
   }

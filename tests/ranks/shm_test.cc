@@ -39,7 +39,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-std::vector<std::string> on_ranks(
+std::vector<std::string> on_shm_threads(
     int size, const std::function<std::vector<std::string>(Communicator&)>& body,
     const std::function<void(CommunicatorOptions&)>& change = {}) {
   return on_threads("shm", size, body, change);
@@ -79,7 +79,7 @@ TEST_CASE("shm: different calls of ranks are an error even if calls are not comp
   };
   const auto before = steady_clock::now();
   expect_no_failures(
-      on_ranks(4, body, [](CommunicatorOptions& options) { options.checked_calls = 0; }));
+      on_shm_threads(4, body, [](CommunicatorOptions& options) { options.checked_calls = 0; }));
   CHECK(steady_clock::now() - before < std::chrono::seconds(20));
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("shm: a sum has the same bytes on every rank, and is close to the sum 
     }
     std::vector<float> reference;
     std::mutex mutex;
-    expect_no_failures(on_ranks(size, [&](Communicator& comm) -> std::vector<std::string> {
+    expect_no_failures(on_shm_threads(size, [&](Communicator& comm) -> std::vector<std::string> {
       auto values = drawn(comm.rank());
       if (auto reduced = comm.all_reduce(std::span(values), ReduceOp::kSum); !reduced)
         return {reduced.error().message};
@@ -122,7 +122,7 @@ TEST_CASE("shm: a sum has the same bytes on every rank, and is close to the sum 
 TEST_CASE("shm: a rank that lives but does not call within the timeout is named") {
   const auto before = steady_clock::now();
   std::atomic<int> waiting{2};
-  expect_no_failures(on_ranks(
+  expect_no_failures(on_shm_threads(
       3,
       [&](Communicator& comm) -> std::vector<std::string> {
         if (comm.rank() == 1) {
@@ -161,7 +161,7 @@ TEST_CASE("shm: ranks on two nodes are refused with a remedy") {
 
 TEST_CASE("shm: a rank that waits for a late rank leaves the processor to others") {
   constexpr auto kLate = milliseconds(600);
-  expect_no_failures(on_ranks(2, [&](Communicator& comm) -> std::vector<std::string> {
+  expect_no_failures(on_shm_threads(2, [&](Communicator& comm) -> std::vector<std::string> {
     if (auto met = comm.barrier(); !met) return {met.error().message};
     if (comm.rank() == 0) std::this_thread::sleep_for(kLate);
     const auto cpu_time = [] {
@@ -181,7 +181,7 @@ TEST_CASE("shm: shared memory is zeroed, the same for all ranks, and outlives th
   constexpr std::size_t kWords = 70'001;
   for (const int size : {1, 2, 4, 7}) {
     CAPTURE(size);
-    expect_no_failures(on_ranks(size, [&](Communicator& comm) -> std::vector<std::string> {
+    expect_no_failures(on_shm_threads(size, [&](Communicator& comm) -> std::vector<std::string> {
       const auto n = static_cast<std::size_t>(comm.size());
       const auto rank = static_cast<std::size_t>(comm.rank());
       for (const std::size_t bytes : {std::size_t{1}, kWords * sizeof(std::uint32_t) * n}) {
@@ -206,7 +206,7 @@ TEST_CASE("shm: shared memory is zeroed, the same for all ranks, and outlives th
     }));
   }
   std::shared_ptr<std::byte> kept;
-  expect_no_failures(on_ranks(2, [&](Communicator& comm) -> std::vector<std::string> {
+  expect_no_failures(on_shm_threads(2, [&](Communicator& comm) -> std::vector<std::string> {
     const auto memory = comm.allocate_shared(8);
     if (!memory) return {memory.error().message};
     if (comm.rank() == 0) kept = *memory;

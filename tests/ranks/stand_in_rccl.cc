@@ -35,7 +35,7 @@ constexpr int kHipMemoryTypeDevice = 2;
 constexpr int kUint8 = 1, kInt64 = 4, kUint64 = 5, kFloat16 = 6, kFloat32 = 7, kFloat64 = 8,
               kBfloat16 = 9;
 constexpr int kMax = 2, kMin = 3;
-constexpr std::chrono::seconds kWait{10};
+constexpr std::chrono::seconds kWaitLimit{10};
 
 struct UniqueId {
   char internal[128];
@@ -123,7 +123,7 @@ int run_collective(Comm& comm, StreamOrEvent& stream, const void* from, void* to
   const auto round = world.round;
   world.calls[static_cast<std::size_t>(comm.rank)] = {from, to};
   if (++world.arrived == world.size) world.changed.notify_all();
-  if (!world.changed.wait_for(lock, kWait,
+  if (!world.changed.wait_for(lock, kWaitLimit,
                               [&] { return world.has_lost_rank || world.arrived == world.size; }))
     return kSystemError;
   if (world.has_lost_rank) {
@@ -141,7 +141,7 @@ int run_collective(Comm& comm, StreamOrEvent& stream, const void* from, void* to
     ++world.round;
     world.changed.notify_all();
   }
-  if (!world.changed.wait_for(lock, kWait, [&] { return world.round != round; }))
+  if (!world.changed.wait_for(lock, kWaitLimit, [&] { return world.round != round; }))
     return kSystemError;
   lock.unlock();
   std::memcpy(to, result.data(), result.size());

@@ -8,7 +8,7 @@
 namespace dlrun::trainer {
 namespace {
 
-TrainOptions augmented() {
+TrainOptions augmented_options() {
   TrainOptions options = small_options();
   options.augmentation = {true, true, 2};
   return options;
@@ -20,21 +20,21 @@ TEST_CASE(
     "augmented training on N ranks equals training on one, and differs from training without "
     "augmentation") {
   // The tolerance is for rounding: the ranks add the same numbers in another order, in 22 steps.
-  check_that_ranks_train_as_one(augmented(), 1e-4);
+  check_that_ranks_train_as_one(augmented_options(), 1e-4);
   const auto without_augmentation = train(1, small_options(), {}, "single");
-  const auto with_augmentation = train(1, augmented(), {}, "single");
+  const auto with_augmentation = train(1, augmented_options(), {}, "single");
   CHECK(largest_difference(without_augmentation[0].parameters, with_augmentation[0].parameters) >
         1e-3);
 }
 
 TEST_CASE("augmented training resumes to the same bits") {
-  TrainOptions options = augmented();
+  TrainOptions options = augmented_options();
   options.batch = 14;
-  check_that_it_resumes(options);
+  check_that_training_resumes(options);
 }
 
 TEST_CASE("the samples of micro-batches get the same augmentation as in the whole batch") {
-  TrainOptions options = augmented();
+  TrainOptions options = augmented_options();
   const auto whole = train(1, options, {}, "single");
   options.micro_batch = 5;
   const auto parts = train(1, options, {}, "single");
@@ -42,12 +42,12 @@ TEST_CASE("the samples of micro-batches get the same augmentation as in the whol
 }
 
 TEST_CASE("images that are not square cannot be rotated, but can be mirrored") {
-  Split data = drawn_data(60);
+  Split data = generated_data(60);
   for (Dataset* part : {&data.train, &data.test}) {
     part->height = 14;
     part->width = 56;
   }
-  TrainOptions options = augmented();
+  TrainOptions options = augmented_options();
   CHECK(
       has(message_of(train(1, options, {}, "single", data)[0]), "are not square: 14 x 56 pixels"));
   options.augmentation.rotates = false;

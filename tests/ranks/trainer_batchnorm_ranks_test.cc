@@ -33,7 +33,7 @@ TEST_CASE(
   check_that_ranks_train_as_one(options_with("batchnorm sync"), 1e-4);
   // 283 = 10 x 28 + 3: in an epoch's last step four of seven ranks have no samples, but must still
   // take part.
-  check_that_ranks_train_as_one(options_with("batchnorm sync"), 1e-4, drawn_data(283));
+  check_that_ranks_train_as_one(options_with("batchnorm sync"), 1e-4, generated_data(283));
 }
 
 TEST_CASE(
@@ -57,7 +57,7 @@ TEST_CASE("running statistics resume to the same bits") {
   for (const char* batchnorm : {"batchnorm", "batchnorm sync"}) {
     TrainOptions options = options_with(batchnorm);
     options.batch = 14;
-    check_that_it_resumes(options);
+    check_that_training_resumes(options);
   }
 }
 

@@ -15,19 +15,19 @@ namespace {
 /// Fails as a communicator whose last collective was aborted on the device after wait() had
 /// returned: only check_results() fails. The sums, which would then be partial, are correct in this
 /// test.
-class CutOffCommunicator final : public ForwardingCommunicator {
+class AbortedCommunicator final : public ForwardingCommunicator {
  public:
   using ForwardingCommunicator::ForwardingCommunicator;
-  Result<> check_results() override { return fail(Errc::kPeer, "a collective was cut off"); }
+  Result<> check_results() override { return fail(Errc::kPeer, "a collective was aborted"); }
 };
 
 }  // namespace
 
-TEST_CASE("no checkpoint is committed after a collective was cut off, on any number of ranks") {
+TEST_CASE("no checkpoint is committed after a collective was aborted, on any number of ranks") {
   for (const int size : {1, 2, 4, 7}) {
-    for (const bool is_cut_off : {false, true}) {
+    for (const bool is_aborted : {false, true}) {
       CAPTURE(size);
-      CAPTURE(is_cut_off);
+      CAPTURE(is_aborted);
       const TemporaryDirectory folder;
       TrainOptions options = small_options();
       options.epochs = 1;
@@ -36,22 +36,22 @@ TEST_CASE("no checkpoint is committed after a collective was cut off, on any num
       std::mutex mutex;
       std::vector<std::string> errors;
       on_ranks(size, [&](Communicator& communicator) {
-        CutOffCommunicator cut_off(communicator);
+        AbortedCommunicator aborted(communicator);
         auto kernels = make_cpu_kernels<float>(1);
         TrainingReporter::Options silent;
         silent.is_main = false;
         auto reporter = TrainingReporter::open(silent);
         if (!reporter) return;
         Trainer trainer(options, small_data(),
-                        {is_cut_off ? static_cast<Communicator&>(cut_off) : communicator, *kernels,
+                        {is_aborted ? static_cast<Communicator&>(aborted) : communicator, *kernels,
                          *reporter, "host"});
         const auto outcome = trainer.run();
         const std::lock_guard lock(mutex);
         if (!outcome) errors.push_back(outcome.error().message);
       });
-      CHECK(committed_checkpoints(folder.path()) == (is_cut_off ? 0 : 1));
-      CHECK(errors.size() == (is_cut_off ? static_cast<std::size_t>(size) : 0));
-      for (const std::string& error : errors) CHECK(has(error, "a collective was cut off"));
+      CHECK(count_committed_checkpoints(folder.path()) == (is_aborted ? 0 : 1));
+      CHECK(errors.size() == (is_aborted ? static_cast<std::size_t>(size) : 0));
+      for (const std::string& error : errors) CHECK(has(error, "a collective was aborted"));
     }
   }
 }

@@ -60,8 +60,8 @@ struct Trained {
   std::vector<float> output;     // of the first step
   std::vector<float> gradients;  // of the first step
   std::vector<float> parameters;
-  std::vector<float> running;
-  std::vector<float> evaluated;  // the trained network's outputs for the images of the last step
+  std::vector<float> running_statistics;
+  std::vector<float> last_output;  // of the trained network for the images of the last step
 };
 
 /// Trains on random images in batches of kBatch. A step has the operations of Trainer::step().
@@ -91,7 +91,7 @@ Trained train(Kernels<T>& kernels, const LayerTexts& layer_texts, const ImageSha
     for (std::uint32_t& sample : samples) sample = static_cast<std::uint32_t>(random.below(1000));
     kernels.copy_from_host(network.input(), images.data(), images.size() * sizeof(T));
     kernels.copy_from_host(labels.data(), classes.data(), classes.size());
-    kernels.zero(network.observed().data(), network.observed().size());
+    kernels.zero(network.observed_statistics().data(), network.observed_statistics().size());
     network.forward(kBatch, {.is_training = true,
                              .seed = 5,
                              .step = static_cast<std::uint64_t>(step),
@@ -105,12 +105,13 @@ Trained train(Kernels<T>& kernels, const LayerTexts& layer_texts, const ImageSha
     kernels.update(SgdFormula<T>{T(0.05), 0, 0}, {.parameters = network.parameters().data(),
                                                   .gradients = network.gradients().data(),
                                                   .count = network.parameters().size()});
-    network.update_running();
+    network.update_running_statistics();
   }
   network.forward(kBatch);
-  to_host(network.output(), kBatch * kClasses, result.evaluated);
+  to_host(network.output(), kBatch * kClasses, result.last_output);
   to_host(network.parameters().data(), network.parameters().size(), result.parameters);
-  to_host(network.running_statistics().data(), network.running_statistics().size(), result.running);
+  to_host(network.running_statistics().data(), network.running_statistics().size(),
+          result.running_statistics);
   const auto done = kernels.synchronise();
   REQUIRE_MESSAGE(done.has_value(), done.error().message);
   return result;
@@ -118,9 +119,9 @@ Trained train(Kernels<T>& kernels, const LayerTexts& layer_texts, const ImageSha
 
 /// Checks that each number differs by at most tolerance times the sum of its absolute value and the
 /// largest absolute value of its array.
-void compare(const Trained& got, const Trained& expected, double tolerance) {
+void check_trained_close(const Trained& got, const Trained& expected, double tolerance) {
   for (const auto array : {&Trained::output, &Trained::gradients, &Trained::parameters,
-                           &Trained::running, &Trained::evaluated}) {
+                           &Trained::running_statistics, &Trained::last_output}) {
     double largest = 0;
     for (const float number : expected.*array)
       largest = std::max(largest, std::abs(double{number}));
@@ -144,7 +145,7 @@ double relative_error(const std::vector<float>& got, const std::vector<float>& e
 
 TEST_CASE(
     "convolutions on the GPU give the CPU's numbers in float32, and the same bits each time") {
-  const auto device = gpu();
+  const auto device = gpu_kernels();
   if (device == nullptr) return;
   const Comparison compare{*device};
   // Windows of cnn, of resnet18 and others: one channel, odd channel counts, strides that leave a
@@ -161,10 +162,10 @@ TEST_CASE(
     CAPTURE(w.size);
     CAPTURE(w.stride);
     const std::size_t weights = w.weight_count();
-    const auto x = numbers(kImages * w.input.size(), 1);
-    const auto dy = numbers(kImages * w.output.size(), 2);
-    const auto kernel = numbers(weights, 3);
-    const auto bias = numbers(w.output.channels, 4);
+    const auto x = random_numbers(kImages * w.input.size(), 1);
+    const auto dy = random_numbers(kImages * w.output.size(), 2);
+    const auto kernel = random_numbers(weights, 3);
+    const auto bias = random_numbers(w.output.channels, 4);
     // Each result is a sum of up to 3136 products of numbers below 1. The sums are about 20. Their
     // relative rounding error is 1e-5; with TF32 it would be 1e-3.
     constexpr double kTolerance = 1e-5;
@@ -201,7 +202,7 @@ TEST_CASE(
 }
 
 TEST_CASE("pooling, dropout and sums on the GPU give the CPU's numbers") {
-  const auto device = gpu();
+  const auto device = gpu_kernels();
   if (device == nullptr) return;
   const Comparison compare{*device};
   for (const auto& pair :
@@ -211,10 +212,10 @@ TEST_CASE("pooling, dropout and sums on the GPU give the CPU's numbers") {
     const Window w = window_of({9, 8, 37}, 37, size, stride, 0);
     CAPTURE(size);
     CAPTURE(stride);
-    auto x = numbers(kImages * w.input.size(), 1);
+    auto x = random_numbers(kImages * w.input.size(), 1);
     // Rounding makes windows that hold their largest number more than once.
     for (float& value : x) value = std::round(value * 4);
-    const auto dy = numbers(kImages * w.output.size(), 2);
+    const auto dy = random_numbers(kImages * w.output.size(), 2);
     compare(
         "max_pool", {dy, x},
         [&](auto& kernels, const auto& p) {
@@ -243,7 +244,7 @@ TEST_CASE("pooling, dropout and sums on the GPU give the CPU's numbers") {
   }
   const std::vector<std::uint32_t> samples{7, 11, 60000};
   compare(
-      "dropout_factors", {numbers(5 * 700, 1)},
+      "dropout_factors", {random_numbers(5 * 700, 1)},
       [&](auto& kernels, const auto& p) {
         kernels.layer_kernels().dropout_factors(5, 9, samples, 5, 700, 0.3, p[0]);
       },
@@ -251,7 +252,8 @@ TEST_CASE("pooling, dropout and sums on the GPU give the CPU's numbers") {
   const std::vector<std::uint8_t> labels{0, 1, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 0, 1};
   for (const bool compares_totals : {false, true}) {
     compare(
-        "sigmoid_cross_entropy", {numbers(15, 1), numbers(15, 2), numbers(15, 3)},
+        "sigmoid_cross_entropy",
+        {random_numbers(15, 1), random_numbers(15, 2), random_numbers(15, 3)},
         [&](auto& kernels, const auto& p) {
           Array<std::uint8_t> device_labels(kernels, labels.size());
           kernels.copy_from_host(device_labels.data(), labels.data(), labels.size());
@@ -266,7 +268,7 @@ TEST_CASE("pooling, dropout and sums on the GPU give the CPU's numbers") {
 TEST_CASE(
     "batch normalisation on the GPU gives the CPU's numbers, with and without sums of other "
     "ranks") {
-  const auto device = gpu();
+  const auto device = gpu_kernels();
   if (device == nullptr) return;
   const Comparison compare{*device};
   // Sums over one thread block and over many; fewer channels than a warp has threads, and more.
@@ -276,9 +278,9 @@ TEST_CASE(
     const std::size_t channels = pair[1];
     CAPTURE(rows);
     CAPTURE(channels);
-    auto x = numbers(rows * channels, 1);
+    auto x = random_numbers(rows * channels, 1);
     for (float& value : x) value = 3 + value / 4;
-    const auto dy = numbers(rows * channels, 2);
+    const auto dy = random_numbers(rows * channels, 2);
     std::vector<float> running(2 * channels, 2.5F);
     int calls = 0;
     const SumOverRanks others = [&](std::span<double> sums) {
@@ -300,7 +302,7 @@ TEST_CASE(
           "observed", {running, x, running, running},
           [&](auto& kernels, const auto& p) { statistics(kernels, p[1], p[2], p[3], p[0]); }, 1e-6);
       compare(
-          "normalise", {dy, x, running, running, numbers(2 * channels, 3)},
+          "normalise", {dy, x, running, running, random_numbers(2 * channels, 3)},
           [&](auto& kernels, const auto& p) {
             statistics(kernels, p[1], p[2], p[3], nullptr);
             kernels.layer_kernels().normalise(p[1], p[3], p[4], rows, channels, false, p[0]);
@@ -310,7 +312,7 @@ TEST_CASE(
         compare(
             compares_input_gradient ? "normalise_backward_input" : "gradients",
             {compares_input_gradient ? x : running, x, running, running, dy,
-             numbers(2 * channels, 3), running},
+             random_numbers(2 * channels, 3), running},
             [&](auto& kernels, const auto& p) {
               auto& layers = kernels.layer_kernels();
               statistics(kernels, p[1], p[2], p[3], nullptr);
@@ -327,7 +329,7 @@ TEST_CASE(
 }
 
 TEST_CASE("forward and backward of every layer on the GPU give the CPU's numbers") {
-  const auto device = gpu();
+  const auto device = gpu_kernels();
   if (device == nullptr) return;
   const auto host = make_cpu_kernels<float>(1);
   const std::vector<LayerTexts> models{
@@ -351,12 +353,13 @@ TEST_CASE("forward and backward of every layer on the GPU give the CPU's numbers
     CAPTURE(layer_texts.front());
     constexpr ImageShape kImage{9, 7, 2};
     // On the CPU, float differs from double by at most 2e-6.
-    compare(train(*device, layer_texts, kImage, 1), train(*host, layer_texts, kImage, 1), 2e-5);
+    check_trained_close(train(*device, layer_texts, kImage, 1),
+                        train(*host, layer_texts, kImage, 1), 2e-5);
   }
 }
 
 TEST_CASE("in bf16, convolutions are computed from rounded inputs, and their results are rounded") {
-  const auto device = gpu({.precision = Precision::kBfloat16});
+  const auto device = gpu_kernels({.precision = Precision::kBfloat16});
   if (device == nullptr) return;
   const auto host = make_cpu_kernels<float>(1);
   for (const Window& w :
@@ -364,11 +367,11 @@ TEST_CASE("in bf16, convolutions are computed from rounded inputs, and their res
         window_of({16, 16, 64}, 128, 3, 2, 1), window_of({9, 6, 5}, 7, 5, 1, 2)}) {
     CAPTURE(w.input.height);
     CAPTURE(w.input.channels);
-    const auto x = rounded_to_bfloat16(numbers(kImages * w.input.size(), 1));
-    const auto dy = rounded_to_bfloat16(numbers(kImages * w.output.size(), 2));
-    const auto kernel =
-        rounded_to_bfloat16(numbers(w.size * w.size * w.input.channels * w.output.channels, 3));
-    const auto bias = numbers(w.output.channels, 4);
+    const auto x = rounded_to_bfloat16(random_numbers(kImages * w.input.size(), 1));
+    const auto dy = rounded_to_bfloat16(random_numbers(kImages * w.output.size(), 2));
+    const auto kernel = rounded_to_bfloat16(
+        random_numbers(w.size * w.size * w.input.channels * w.output.channels, 3));
+    const auto bias = random_numbers(w.output.channels, 4);
     const auto compare = [&](const char* what, const std::vector<std::vector<float>>& arrays,
                              const Operation& operation) {
       CAPTURE(what);
@@ -391,9 +394,9 @@ TEST_CASE("in bf16, convolutions are computed from rounded inputs, and their res
 }
 
 TEST_CASE("a step of mlp and cnn in bf16 differs from float32 no more than the rounding explains") {
-  const auto device = gpu();
+  const auto device = gpu_kernels();
   if (device == nullptr) return;
-  const auto bf16_device = gpu({.precision = Precision::kBfloat16});
+  const auto bf16_device = gpu_kernels({.precision = Precision::kBfloat16});
   struct Case {
     std::string model;
     double output, gradients;  ///< largest relative error, in the Euclidean norm
@@ -404,7 +407,7 @@ TEST_CASE("a step of mlp and cnn in bf16 differs from float32 no more than the r
   for (const Case& one : {Case{"mlp", 0.011, 0.09}, Case{"cnn", 0.013, 0.17}}) {
     CAPTURE(one.model);
     const std::vector<std::size_t> hidden{512};
-    const LayerTexts layer_texts = *named_model(one.model, hidden, 10);
+    const LayerTexts layer_texts = *layer_texts_of(one.model, hidden, 10);
     const Trained in_float32 = train(*device, layer_texts, {28, 28, 1}, 1);
     const Trained in_bf16 = train(*bf16_device, layer_texts, {28, 28, 1}, 1);
     CHECK(relative_error(in_bf16.output, in_float32.output) < one.output);
@@ -415,7 +418,7 @@ TEST_CASE("a step of mlp and cnn in bf16 differs from float32 no more than the r
 }
 
 TEST_CASE("cnn and a residual network trained on the GPU match those trained on the CPU") {
-  const auto device = gpu();
+  const auto device = gpu_kernels();
   if (device == nullptr) return;
   const auto host = make_cpu_kernels<float>(1);
   const LayerTexts residual{
@@ -434,10 +437,11 @@ TEST_CASE("cnn and a residual network trained on the GPU match those trained on 
   // million numbers are so near to a ReLU's 0, or to the largest number of their window, that
   // rounding decides the path of their gradient.
   constexpr double kTolerance = 1e-3;
-  const LayerTexts cnn = *named_model("cnn", {}, 10);
-  compare(train(*device, cnn, {28, 28, 1}, 5), train(*host, cnn, {28, 28, 1}, 5), kTolerance);
-  compare(train(*device, residual, {16, 16, 3}, 5), train(*host, residual, {16, 16, 3}, 5),
-          kTolerance);
+  const LayerTexts cnn = *layer_texts_of("cnn", {}, 10);
+  check_trained_close(train(*device, cnn, {28, 28, 1}, 5), train(*host, cnn, {28, 28, 1}, 5),
+                      kTolerance);
+  check_trained_close(train(*device, residual, {16, 16, 3}, 5),
+                      train(*host, residual, {16, 16, 3}, 5), kTolerance);
 }
 
 }  // namespace dlrun::trainer

@@ -21,7 +21,7 @@ namespace {
 /// Returns options for two epochs of ten steps; the last step has fewer samples.
 TrainOptions short_run_options() {
   TrainOptions options;
-  options.hidden = {24};
+  options.hidden_widths = {24};
   options.epochs = 2;
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
@@ -40,7 +40,7 @@ struct Training {
   std::vector<float> parameters;
 };
 
-Training training(Kernels<float>& kernels, const TrainOptions& options, const Split& data) {
+Training run_training(Kernels<float>& kernels, const TrainOptions& options, const Split& data) {
   auto communicator = make_communicator("single", {});
   REQUIRE(communicator.has_value());
   (*communicator)->set_compute_stream(kernels.stream());
@@ -54,13 +54,13 @@ Training training(Kernels<float>& kernels, const TrainOptions& options, const Sp
 }
 
 std::vector<float> parameters_after(Kernels<float>& kernels, const TrainOptions& options) {
-  return training(kernels, options, digits()).parameters;
+  return run_training(kernels, options, digits()).parameters;
 }
 
 }  // namespace
 
 TEST_CASE("training on the GPU gives the CPU's parameters, or the error names the missing GPU") {
-  const auto device = gpu();
+  const auto device = gpu_kernels();
   if (device == nullptr) return;
   // The tolerance is for the rounding of 20 steps.
   const auto host = make_cpu_kernels<float>(1);
@@ -69,16 +69,16 @@ TEST_CASE("training on the GPU gives the CPU's parameters, or the error names th
 }
 
 TEST_CASE("a training in bf16 reaches the accuracy of float32") {
-  const auto device = gpu();
+  const auto device = gpu_kernels();
   if (device == nullptr) return;
-  const auto bf16_device = gpu({.precision = Precision::kBfloat16});
+  const auto bf16_device = gpu_kernels({.precision = Precision::kBfloat16});
   const Split data{generate_digits(2000, 1, false), generate_digits(500, 1, true), "drawn"};
   TrainOptions options;
-  options.layers = *named_model("cnn", {}, 10);
+  options.layers = *layer_texts_of("cnn", {}, 10);
   options.epochs = 3;
   options.checkpoint_keep = 0;
-  const Training in_float32 = training(*device, options, data);
-  const Training in_bf16 = training(*bf16_device, options, data);
+  const Training in_float32 = run_training(*device, options, data);
+  const Training in_bf16 = run_training(*bf16_device, options, data);
   CHECK(in_float32.outcome.test_accuracy > 0.95);
   // Two trainings in float32 with other seeds differ by up to a hundredth, too.
   CHECK(in_bf16.outcome.test_accuracy > in_float32.outcome.test_accuracy - 0.02);
@@ -86,9 +86,9 @@ TEST_CASE("a training in bf16 reaches the accuracy of float32") {
 }
 
 TEST_CASE("training with data in host memory gives the same bits as with data on the GPU") {
-  const auto device = gpu();
+  const auto device = gpu_kernels();
   if (device == nullptr) return;
-  const auto streaming = gpu({.most_data_bytes = 1000});
+  const auto streaming = gpu_kernels({.max_data_bytes = 1000});
   REQUIRE(streaming->upload(digits().train).is_streamed);
   REQUIRE_FALSE(device->upload(digits().train).is_streamed);
   CHECK(parameters_after(*streaming, short_run_options()) ==
@@ -96,34 +96,34 @@ TEST_CASE("training with data in host memory gives the same bits as with data on
 }
 
 TEST_CASE("captured steps (CUDA graphs) give the same bits as separate operations") {
-  if (gpu() == nullptr) return;
-  std::vector<TrainOptions> runs;
+  if (gpu_kernels() == nullptr) return;
+  std::vector<TrainOptions> options_of_runs;
   for (const char* rule : {"sgd", "adam", "lars"}) {  // lars waits for norms during a step
-    runs.push_back(short_run_options());
-    runs.back().optimizer.name = rule;
+    options_of_runs.push_back(short_run_options());
+    options_of_runs.back().optimizer.name = rule;
   }
-  runs.push_back(short_run_options());
-  runs.back().layers = {"conv2d 8 3",  "batchnorm", "relu", "maxpool 2",
-                        "dropout 0.3", "dense 32",  "relu", "dense 10"};
-  runs.push_back(runs.back());
-  runs.back().micro_batch = 5;
-  runs.push_back(short_run_options());
-  runs.back().clip_norm = 0.5;
-  for (const TrainOptions& options : runs) {
+  options_of_runs.push_back(short_run_options());
+  options_of_runs.back().layers = {"conv2d 8 3",  "batchnorm", "relu", "maxpool 2",
+                                   "dropout 0.3", "dense 32",  "relu", "dense 10"};
+  options_of_runs.push_back(options_of_runs.back());
+  options_of_runs.back().micro_batch = 5;
+  options_of_runs.push_back(short_run_options());
+  options_of_runs.back().clip_norm = 0.5;
+  for (const TrainOptions& options : options_of_runs) {
     CAPTURE(options.optimizer.name);
     CAPTURE(options.layers.size());
     CAPTURE(options.micro_batch);
     CAPTURE(options.clip_norm);
-    for (const std::size_t most_data_bytes : {std::size_t{1000}, std::size_t{1} << 30U}) {
+    for (const std::size_t max_data_bytes : {std::size_t{1000}, std::size_t{1} << 30U}) {
       for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16}) {
-        CAPTURE(most_data_bytes);
+        CAPTURE(max_data_bytes);
         CAPTURE(name_of(precision));
-        GpuOptions one_by_one{
-            .precision = precision, .captures_steps = false, .most_data_bytes = most_data_bytes};
-        GpuOptions as_one = one_by_one;
-        as_one.captures_steps = true;
-        CHECK(parameters_after(*gpu(as_one), options) ==
-              parameters_after(*gpu(one_by_one), options));
+        GpuOptions separate{
+            .precision = precision, .captures_steps = false, .max_data_bytes = max_data_bytes};
+        GpuOptions captured = separate;
+        captured.captures_steps = true;
+        CHECK(parameters_after(*gpu_kernels(captured), options) ==
+              parameters_after(*gpu_kernels(separate), options));
       }
     }
   }
@@ -131,7 +131,7 @@ TEST_CASE("captured steps (CUDA graphs) give the same bits as separate operation
 
 TEST_CASE(
     "an array that does not fit into the GPU's memory is an error with the sizes and a remedy") {
-  const auto device = gpu();
+  const auto device = gpu_kernels();
   if (device == nullptr) return;
   CHECK(device->allocate(std::size_t{1} << 50U) == nullptr);
   const auto synchronised = device->synchronise();
@@ -142,12 +142,12 @@ TEST_CASE(
 }
 
 TEST_CASE("a host array may change as soon as its copy to a real GPU is queued") {
-  const auto device = gpu();
+  const auto device = gpu_kernels();
   if (device == nullptr) return;
   std::vector<std::vector<float>> sent;
   std::vector<Array<float>> there;
   for (std::uint64_t i = 0; i < 40; ++i) {
-    std::vector<float> values = numbers(i % 4 == 3 ? 3'000'001 : 10 + i, i);
+    std::vector<float> values = random_numbers(i % 4 == 3 ? 3'000'001 : 10 + i, i);
     sent.push_back(values);
     there.emplace_back(*device, values.size());
     device->copy_from_host(there.back().data(), values.data(), values.size() * sizeof(float));

@@ -18,7 +18,7 @@
 namespace dlrun::trainer {
 TEST_CASE(
     "every operation on the GPU gives the CPU's numbers, or the error names the missing GPU") {
-  const auto device = gpu();
+  const auto device = gpu_kernels();
   if (device == nullptr) return;
   const auto host = make_cpu_kernels<float>(1);
   constexpr std::size_t kN = 37;
@@ -31,12 +31,12 @@ TEST_CASE(
     const auto got = result_of(*device, arrays, operation);
     check_close(got, expected, 1e-5, 1);  // sums of up to 53 floats in another order
   };
-  const auto x = numbers(kN * kWidth, 1);
-  const auto y = numbers(kN * kWidth, 2);
+  const auto x = random_numbers(kN * kWidth, 1);
+  const auto y = random_numbers(kN * kWidth, 2);
   for (const auto ta : {Transpose::kNo, Transpose::kYes}) {
     for (const auto tb : {Transpose::kNo, Transpose::kYes}) {
       for (const std::size_t k : {std::size_t{0}, kWidth}) {
-        compare("gemm", {numbers(kN * kClasses, 3), x, numbers(kClasses * kWidth, 4)},
+        compare("gemm", {random_numbers(kN * kClasses, 3), x, random_numbers(kClasses * kWidth, 4)},
                 [&](auto& kernels, const auto& p) {
                   kernels.gemm(ta, tb, kN, kClasses, k, p[1], p[2], 0.5F, p[0]);
                 });
@@ -46,41 +46,41 @@ TEST_CASE(
   for (const bool with_relu : {false, true}) {
     for (const std::size_t offset : {0U, 1U}) {  // parameters may begin at any float
       compare("dense",
-              {numbers(kN * kClasses, 5), x, numbers(1 + kWidth * kClasses, 16),
-               numbers(1 + kClasses, 17)},
+              {random_numbers(kN * kClasses, 5), x, random_numbers(1 + kWidth * kClasses, 16),
+               random_numbers(1 + kClasses, 17)},
               [&](auto& kernels, const auto& p) {
                 kernels.dense(kN, kWidth, kClasses, p[1], p[2] + offset, p[3] + offset, with_relu,
                               p[0]);
               });
     }
   }
-  compare("sum_columns", {numbers(kWidth, 6), x},
+  compare("sum_columns", {random_numbers(kWidth, 6), x},
           [](auto& kernels, const auto& p) { kernels.sum_columns(p[1], p[0], kN, kWidth); });
-  auto sixteenths = numbers(3 * 5000, 18);  // values whose sums are exact in float
+  auto sixteenths = random_numbers(3 * 5000, 18);  // values whose sums are exact in float
   for (float& value : sixteenths) value = std::round(value * 16) / 16;
-  compare("sum_columns of many", {numbers(3, 6), sixteenths},
+  compare("sum_columns of many", {random_numbers(3, 6), sixteenths},
           [](auto& kernels, const auto& p) { kernels.sum_columns(p[1], p[0], 5000, 3); });
-  compare("sum_columns of none", {numbers(kWidth, 6), x},
+  compare("sum_columns of none", {random_numbers(kWidth, 6), x},
           [](auto& kernels, const auto& p) { kernels.sum_columns(p[1], p[0], 0, kWidth); });
   compare("relu", {y, x},
           [](auto& kernels, const auto& p) { kernels.relu(p[1], p[0], kN * kWidth); });
-  compare("relu_backward", {numbers(kN * kWidth, 7), x, y}, [](auto& kernels, const auto& p) {
-    kernels.relu_backward(p[1], p[2], p[0], kN * kWidth);
-  });
+  compare(
+      "relu_backward", {random_numbers(kN * kWidth, 7), x, y},
+      [](auto& kernels, const auto& p) { kernels.relu_backward(p[1], p[2], p[0], kN * kWidth); });
   for (const bool compares_totals : {false, true}) {
-    compare("softmax_cross_entropy",
-            {numbers(kN * kClasses, 8), numbers(2, 9), numbers(kN * kClasses, 10)},
-            [&](auto& kernels, const auto& p) {
-              std::vector<std::uint8_t> labels(kN);
-              for (std::size_t i = 0; i < kN; ++i)
-                labels[i] = static_cast<std::uint8_t>(i % kClasses);
-              const auto memory = kernels.allocate(kN);
-              kernels.copy_from_host(memory.get(), labels.data(), kN);
-              kernels.softmax_cross_entropy(p[2], static_cast<std::uint8_t*>(memory.get()), kN,
-                                            kClasses, 0.25F, p[0], p[1]);
-              // relu copies the totals (positive numbers) to the array that is compared.
-              if (compares_totals) kernels.relu(p[1], p[0], 2);
-            });
+    compare(
+        "softmax_cross_entropy",
+        {random_numbers(kN * kClasses, 8), random_numbers(2, 9), random_numbers(kN * kClasses, 10)},
+        [&](auto& kernels, const auto& p) {
+          std::vector<std::uint8_t> labels(kN);
+          for (std::size_t i = 0; i < kN; ++i) labels[i] = static_cast<std::uint8_t>(i % kClasses);
+          const auto memory = kernels.allocate(kN);
+          kernels.copy_from_host(memory.get(), labels.data(), kN);
+          kernels.softmax_cross_entropy(p[2], static_cast<std::uint8_t*>(memory.get()), kN,
+                                        kClasses, 0.25F, p[0], p[1]);
+          // relu copies the totals (positive numbers) to the array that is compared.
+          if (compares_totals) kernels.relu(p[1], p[0], 2);
+        });
   }
   Dataset data;
   data.features = 5;
@@ -89,9 +89,9 @@ TEST_CASE(
   data.labels = {0, 1, 0, 1, 1, 1, 0, 0, 0, 1, 0, 1};
   const std::vector<std::uint32_t> samples{3, 0, 3};
   compare("gather", {std::vector<float>(15)}, [&](auto& kernels, const auto& p) {
-    const DeviceData there = kernels.upload(data);
+    const DeviceData on_device = kernels.upload(data);
     Array<std::uint8_t> labels(kernels, 9);
-    kernels.gather(there, samples, 0.5F, p[0], labels.data());
+    kernels.gather(on_device, samples, 0.5F, p[0], labels.data());
     std::vector<std::uint8_t> got(9);
     kernels.copy_to_host(got.data(), labels.data(), got.size());
     CHECK(got == std::vector<std::uint8_t>{1, 0, 1, 0, 1, 0, 1, 0, 1});
@@ -120,7 +120,7 @@ TEST_CASE(
   }
   compare("add_scaled", {x, y},
           [](auto& kernels, const auto& p) { kernels.add_scaled(p[0], -0.5F, p[1], kN * kWidth); });
-  compare("sums_of_squares", {numbers(2, 15), x}, [](auto& kernels, const auto& p) {
+  compare("sums_of_squares", {random_numbers(2, 15), x}, [](auto& kernels, const auto& p) {
     const std::array<TensorRange, 2> parts{{{0, kWidth}, {kWidth + 1, kN * kWidth - kWidth - 1}}};
     std::array<double, 2> sums{};
     kernels.sums_of_squares(p[1], parts, sums.data());
@@ -130,7 +130,7 @@ TEST_CASE(
 }
 
 TEST_CASE("in bf16, products are computed from rounded inputs and added up in float32") {
-  const auto device = gpu({.precision = Precision::kBfloat16});
+  const auto device = gpu_kernels({.precision = Precision::kBfloat16});
   if (device == nullptr) return;
   CHECK(device->description().ends_with(", bf16"));
   const auto host = make_cpu_kernels<float>(1);
@@ -139,12 +139,12 @@ TEST_CASE("in bf16, products are computed from rounded inputs and added up in fl
     constexpr std::size_t kN = 37;
     constexpr std::size_t kOut = 10;
     CAPTURE(width);
-    const auto x = numbers(kN * width, 1);
-    const auto w = numbers(width * kOut, 2);
+    const auto x = random_numbers(kN * width, 1);
+    const auto w = random_numbers(width * kOut, 2);
     const auto compare = [&](const char* what, const Operation& operation) {
       CAPTURE(what);
-      const std::vector<std::vector<float>> arrays{numbers(kN * kOut, 5), x, w,
-                                                   numbers(1 + kOut, 6)};
+      const std::vector<std::vector<float>> arrays{random_numbers(kN * kOut, 5), x, w,
+                                                   random_numbers(1 + kOut, 6)};
       const std::vector<std::vector<float>> rounded_arrays{arrays[0], rounded_to_bfloat16(x),
                                                            rounded_to_bfloat16(w), arrays[3]};
       // Products of 16-bit numbers are exact in float32. Only the order of float32's sums differs.

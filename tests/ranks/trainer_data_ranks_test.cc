@@ -22,7 +22,7 @@ std::vector<Trained> train_by_file(int size, const fs::path& folder, TrainOption
     data.path = folder;
     data.reads_own_partitions = true;
     data.rank = communicator.rank();
-    data.size = size;
+    data.ranks = size;
     const auto split = load_data(data);
     auto kernels = make_cpu_kernels<float>(1);
     TrainingReporter::Options silent;
@@ -102,7 +102,7 @@ TEST_CASE("training with partitions of different sizes works, and resumes to the
   fs::create_directories(options.checkpoint_dir);
   fs::copy(folder / "whole/step-00000010", options.checkpoint_dir / "step-00000010",
            fs::copy_options::recursive);
-  options.resume = true;
+  options.should_resume = true;
   const auto resumed = train_by_file(2, folder / "data", options);
   REQUIRE_MESSAGE(resumed[1].outcome.has_value(), message_of(resumed[1]));
   CHECK(resumed[1].parameters == whole[0].parameters);
@@ -121,7 +121,7 @@ TEST_CASE(
   const auto whole = train_by_file(2, folder / "data", options);  // 15 steps per epoch
   REQUIRE_MESSAGE(whole[0].outcome.has_value(), message_of(whole[0]));
   fs::remove_all(folder / "ckpt/step-00000030");
-  options.resume = true;
+  options.should_resume = true;
   for (const Trained& rank : train_by_file(3, folder / "data", options)) {
     REQUIRE_FALSE(rank.outcome.has_value());
     CHECK(rank.outcome.error().code == Errc::kInvalid);
@@ -141,22 +141,23 @@ TEST_CASE(
 
   options.checkpoint_every = 0;
   options.checkpoint_dir = folder / "epochs";
-  options.resume = false;
+  options.should_resume = false;
   REQUIRE(train_by_file(2, folder / "data", options)[0].outcome.has_value());
   fs::remove_all(folder / "epochs/step-00000030");
-  options.resume = true;
+  options.should_resume = true;
   const auto resumed = train_by_file(3, folder / "data", options);
   REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
   CHECK(resumed[0].outcome->steps == 15 + 8);  // 100 samples per rank in batches of 14
 }
 
 TEST_CASE("samples with several classes train with the sigmoid loss on N ranks as on one") {
-  Split data = drawn_data();
+  Split data = generated_data();
   for (Dataset* part : {&data.train, &data.test}) {
     std::vector<std::uint8_t> labels;
     for (const std::uint8_t digit : part->labels)
-      for (const bool is : {digit % 2 == 0, digit >= 5, digit % 3 == 0, digit == 0 || digit == 8})
-        labels.push_back(is ? 1 : 0);
+      for (const bool has_label :
+           {digit % 2 == 0, digit >= 5, digit % 3 == 0, digit == 0 || digit == 8})
+        labels.push_back(has_label ? 1 : 0);
     part->labels = std::move(labels);
     part->label_width = part->classes = 4;
   }

@@ -30,7 +30,7 @@ namespace {
 const std::string kExample = DLRUN_BINARY_DIR "/bin/data-parallel";
 
 #ifdef DLRUN_MPIEXEC
-std::vector<float> weights(const std::filesystem::path& path) {
+std::vector<float> read_weight_tensor(const std::filesystem::path& path) {
   const auto text = read_file(path, 1U << 20U);
   REQUIRE_MESSAGE(text.has_value(), text.error().message);
   const auto parsed = parse_safetensors(
@@ -58,7 +58,7 @@ TEST_CASE("the data-parallel example trains on one rank, and gives the same resu
   REQUIRE_MESSAGE(alone.exit_code == 0, alone.err);
   CHECK(last_loss(alone.out) < 1.6);  // it starts at log 10
 #ifdef DLRUN_MPIEXEC
-  const std::vector<float> want = weights(folder / "alone");
+  const std::vector<float> want = read_weight_tensor(folder / "alone");
   for (const std::string size : {"2", "4", "7"}) {
     CAPTURE(size);
     const auto many =
@@ -67,7 +67,7 @@ TEST_CASE("the data-parallel example trains on one rank, and gives the same resu
     REQUIRE_MESSAGE(many.exit_code == 0, many.err);
     CHECK(many.out.find("step 30, " + size + " ranks: ") != std::string::npos);
     CHECK(last_loss(many.out) == doctest::Approx(last_loss(alone.out)).epsilon(1e-4));
-    const std::vector<float> got = weights(folder / size);
+    const std::vector<float> got = read_weight_tensor(folder / size);
     REQUIRE(got.size() == want.size());
     double largest = 0;
     for (std::size_t i = 0; i < got.size(); ++i)

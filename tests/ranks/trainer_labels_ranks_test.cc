@@ -16,7 +16,7 @@ TEST_CASE(
   const Split data{generate_patches(280, 8, 1, false), generate_patches(75, 8, 1, true), "patches"};
   TrainOptions options = small_options();
   options.model = "mlp";
-  options.hidden = {48};
+  options.hidden_widths = {48};
   options.loss = Loss::kSigmoid;
   options.learning_rate = 0.01;
   options.epochs = 10;

@@ -44,9 +44,10 @@ struct PlainRank {
   std::unique_ptr<Network<double>> network;
   std::unique_ptr<Sampler> sampler;
   std::vector<double> velocity;
-  double samples = 0;  // since the last average
+  double samples = 0;  ///< the number of samples since the last average
 
-  /// Sets gradients() to the derivative of the summed loss of these samples, divided by `divisor`.
+  /// Sets gradients() to the derivative of the summed loss of the chosen samples, divided by
+  /// `divisor`.
   void backward(const Dataset& data, std::span<const std::uint32_t> chosen, std::size_t divisor) {
     std::vector<std::uint8_t> labels(chosen.size());
     double totals[2]{};
@@ -57,6 +58,7 @@ struct PlainRank {
                                    totals);
     network->backward(chosen.size(), [](std::size_t) {});
   }
+  /// Takes one step of SGD with momentum.
   void descend(double rate) {
     for (std::size_t i = 0; i < velocity.size(); ++i) {
       velocity[i] = kMomentum * velocity[i] + network->gradients()[i];
@@ -95,7 +97,7 @@ std::vector<float> plain_post_local(int size, const TrainOptions& options, const
     for (std::size_t offset = 0; offset < data.size();) {
       const bool is_local = static_cast<double>(epoch) +
                                 static_cast<double>(offset) / static_cast<double>(data.size()) >=
-                            options.local_after;
+                            options.epochs_before_local_steps;
       std::size_t advance = 0;
       for (PlainRank& rank : ranks) {
         const Batch batch = rank.sampler->batch(epoch, offset);
@@ -141,7 +143,7 @@ TEST_CASE("ranks that average parameters after each step train like ranks that a
     options.optimizer.name = rule;
     options.optimizer.weight_decay = 0.01;
     options.sharding = sharding;
-    const auto together = train(size, options, {}, "shm");
+    const auto with_summed_gradients = train(size, options, {}, "shm");
     options.local_steps = 1;
     const auto local = train(size, options, {}, "shm");
     for (const Trained& rank : local) {
@@ -150,9 +152,9 @@ TEST_CASE("ranks that average parameters after each step train like ranks that a
     }
     // The tolerance is for rounding: the ranks add the same numbers in another order, and each of
     // 22 averages rounds the parameters up to 7 times.
-    CHECK(largest_difference(local[0].parameters, together[0].parameters) < 4e-6);
+    CHECK(largest_difference(local[0].parameters, with_summed_gradients[0].parameters) < 4e-6);
     CHECK(local[0].outcome->test_loss ==
-          doctest::Approx(together[0].outcome->test_loss).epsilon(1e-4));
+          doctest::Approx(with_summed_gradients[0].outcome->test_loss).epsilon(1e-4));
   }
 }
 
@@ -161,9 +163,9 @@ TEST_CASE(
   for (const auto& [size, steps, after] : {std::tuple(2, 3, 0.0), {4, 4, 0.6}, {7, 100, 1.0}}) {
     CAPTURE(size);
     TrainOptions options = sgd_options(size);
-    const auto together = train(size, options, {}, "shm");
+    const auto with_summed_gradients = train(size, options, {}, "shm");
     options.local_steps = static_cast<std::size_t>(steps);
-    options.local_after = after;
+    options.epochs_before_local_steps = after;
     const auto got = train(size, options, {}, size == 2 ? "gloo" : "shm");
     for (const Trained& rank : got) {
       REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
@@ -172,7 +174,7 @@ TEST_CASE(
     const auto want = plain_post_local(size, options, small_data().train);
     CHECK(largest_difference(got[0].parameters, want) < 2e-6);  // float against double
     // An equal result would mean that nothing was local.
-    CHECK(largest_difference(got[0].parameters, together[0].parameters) > 1e-4);
+    CHECK(largest_difference(got[0].parameters, with_summed_gradients[0].parameters) > 1e-4);
   }
 }
 
@@ -186,7 +188,7 @@ void check_that_local_steps_resume(const char* optimizer) {
   options.local_steps = 3;
   // An epoch has 11 steps. In the first 6 steps the ranks sum their gradients. The averages follow
   // steps 9, 11, 14, 17, 20 and 22.
-  options.local_after = 0.5;
+  options.epochs_before_local_steps = 0.5;
   options.checkpoint_every = 4;
   options.checkpoint_keep = 100;
   options.checkpoint_dir = folder / "whole";
@@ -205,7 +207,7 @@ void check_that_local_steps_resume(const char* optimizer) {
     options.checkpoint_dir = folder / step;
     fs::create_directories(options.checkpoint_dir);
     fs::copy(folder / "whole" / step, options.checkpoint_dir / step, fs::copy_options::recursive);
-    options.resume = true;
+    options.should_resume = true;
     for (const Trained& rank : train(2, options)) {
       REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
       CHECK(rank.parameters == whole[0].parameters);
@@ -258,7 +260,7 @@ TEST_CASE("a loss that is not finite in a local step ends all ranks at the next 
 
 TEST_CASE("the error names the one rank whose loss is not finite") {
   on_ranks(3, [](Communicator& communicator) {
-    Split data = drawn_data();
+    Split data = generated_data();
     const bool is_black = communicator.rank() != 1;  // on black images only the biases grow
     for (std::uint8_t& pixel : data.train.images) pixel = is_black ? 0 : 255;
     TrainOptions options = sgd_options(3);

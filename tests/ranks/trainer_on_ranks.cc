@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 void on_ranks(int size, const std::function<void(Communicator&)>& body, std::string_view backend) {
   MemoryStore store;
   std::vector<std::thread> ranks;
-  std::vector<std::string> unconnected(static_cast<std::size_t>(size));
+  std::vector<std::string> connect_errors(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     ranks.emplace_back([&, rank] {
       CommunicatorOptions options;
@@ -27,19 +27,19 @@ void on_ranks(int size, const std::function<void(Communicator&)>& body, std::str
       options.timeout = std::chrono::seconds(60);
       auto communicator = make_communicator(size == 1 ? "single" : backend, options);
       if (!communicator) {
-        unconnected[static_cast<std::size_t>(rank)] = communicator.error().message;
+        connect_errors[static_cast<std::size_t>(rank)] = communicator.error().message;
         return;
       }
       body(**communicator);
     });
   }
   for (std::thread& rank : ranks) rank.join();
-  for (const std::string& reason : unconnected) REQUIRE_MESSAGE(reason.empty(), reason);
+  for (const std::string& reason : connect_errors) REQUIRE_MESSAGE(reason.empty(), reason);
 }
 
 TrainOptions small_options() {
   TrainOptions options;
-  options.hidden = {24};
+  options.hidden_widths = {24};
   options.batch = 28;
   options.epochs = 2;
   options.checkpoint_keep = 0;
@@ -49,12 +49,12 @@ TrainOptions small_options() {
   return options;
 }
 
-Split drawn_data(std::size_t samples) {
-  return {generate_digits(samples, 1, false), generate_digits(50, 1, true), "drawn"};
+Split generated_data(std::size_t training_samples) {
+  return {generate_digits(training_samples, 1, false), generate_digits(50, 1, true), "drawn"};
 }
 
 const Split& small_data() {
-  static const Split kData = drawn_data();
+  static const Split kData = generated_data();
   return kData;
 }
 
@@ -83,7 +83,7 @@ std::vector<Trained> train(int size, const TrainOptions& options,
   return trained;
 }
 
-void check_that_it_resumes(TrainOptions options) {
+void check_that_training_resumes(TrainOptions options) {
   const TemporaryDirectory folder;
   options.checkpoint_every = 7;
   options.checkpoint_keep = 100;
@@ -94,7 +94,7 @@ void check_that_it_resumes(TrainOptions options) {
   fs::create_directories(options.checkpoint_dir);
   fs::copy(folder.path() / "whole" / "step-00000007", options.checkpoint_dir / "step-00000007",
            fs::copy_options::recursive);
-  options.resume = true;
+  options.should_resume = true;
   const auto resumed = train(2, options);
   REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
   CHECK(resumed[0].parameters == whole[0].parameters);
@@ -121,7 +121,7 @@ void check_that_ranks_train_as_one(TrainOptions options, double tolerance, const
   }
 }
 
-std::size_t committed_checkpoints(const fs::path& folder) {
+std::size_t count_committed_checkpoints(const fs::path& folder) {
   std::size_t count = 0;
   if (!fs::exists(folder)) return 0;
   for (const auto& entry : fs::recursive_directory_iterator(folder))

@@ -28,9 +28,9 @@ struct Trained {
 /// and no checkpoints.
 [[nodiscard]] TrainOptions small_options();
 
-/// Returns generated digits: `samples` to train and 50 to test.
-[[nodiscard]] Split drawn_data(std::size_t samples = 300);
-/// Returns a drawn_data() that is made at the first call, and shared by all callers.
+/// Returns generated digits: `training_samples` to train on, and 50 to test.
+[[nodiscard]] Split generated_data(std::size_t training_samples = 300);
+/// Returns the result of generated_data(), which the first call generates and all calls share.
 [[nodiscard]] const Split& small_data();
 
 /// Trains on `size` ranks and returns every rank's result. change: called for each rank, with its
@@ -41,7 +41,7 @@ struct Trained {
     std::string_view backend = "gloo", const Split& data = small_data());
 
 /// Checks that two ranks that resume from step 7 end with the bits of an uninterrupted run.
-void check_that_it_resumes(TrainOptions options);
+void check_that_training_resumes(TrainOptions options);
 
 /// Trains at 2, 4 and 7 ranks with a global batch of 28. All ranks must end with equal parameters,
 /// which differ from those of a single rank by less than `tolerance`. The single rank must have
@@ -51,7 +51,7 @@ void check_that_ranks_train_as_one(TrainOptions options, double tolerance,
                                    double largest_test_loss = 2.29);  // guessing gives log 10
 
 /// Returns the number of complete checkpoints below `folder`.
-[[nodiscard]] std::size_t committed_checkpoints(const std::filesystem::path& folder);
+[[nodiscard]] std::size_t count_committed_checkpoints(const std::filesystem::path& folder);
 
 /// Returns the largest absolute difference of two elements with the same index.
 [[nodiscard]] double largest_difference(const std::vector<float>& a, const std::vector<float>& b);

@@ -93,7 +93,7 @@ TEST_CASE(
       }
     }
     options.batch = 14;
-    check_that_it_resumes(options);
+    check_that_training_resumes(options);
   }
 }
 
@@ -131,7 +131,7 @@ TEST_CASE(
   TrainOptions options = adam_options();
   options.has_sharded_state = true;
   options.batch = 14;
-  check_that_it_resumes(options);
+  check_that_training_resumes(options);
 
   const TemporaryDirectory folder;
   TrainOptions saving = options;
@@ -146,7 +146,7 @@ TEST_CASE(
       TrainOptions later = saving;
       later.has_sharded_state = is_sharded;
       later.batch = 28 / static_cast<std::size_t>(size);
-      later.resume = true;
+      later.should_resume = true;
       later.checkpoint_dir = folder / ("at" + std::to_string(size) + (is_sharded ? "s" : "w"));
       fs::create_directories(later.checkpoint_dir);
       fs::copy(folder / "two/step-00000007", later.checkpoint_dir / "step-00000007",

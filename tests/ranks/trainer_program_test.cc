@@ -43,7 +43,7 @@ Words trainer_under_mpirun(int size) {
 }
 #endif
 
-/// Returns the word after "KEY " in the last line that starts with it; "" if no line does.
+/// Returns the word after the key in the last line that starts with the key; "" if no line does.
 std::string value_of(const std::string& text, const std::string& key) {
   const std::size_t at = text.rfind("\n" + key + " ");
   if (at == std::string::npos) return "";
@@ -52,7 +52,7 @@ std::string value_of(const std::string& text, const std::string& key) {
 }
 
 /// Returns all arrays of a safetensors file, concatenated in the order of their names.
-std::vector<float> arrays_of(const fs::path& path) {
+std::vector<float> read_concatenated_arrays(const fs::path& path) {
   const auto text = read_file(path, 1U << 30U);
   REQUIRE_MESSAGE(text.has_value(), text.error().message);
   const auto parsed = parse_safetensors(
@@ -68,18 +68,19 @@ std::vector<float> arrays_of(const fs::path& path) {
 }
 
 /// Options for two epochs of ten steps, with the default batches of 32.
-const Words kSmall{"--train-samples", "300", "--test-samples", "100", "--hidden", "32",
-                   "--epochs",        "2",   "--optimizer",    "sgd", "--lr",     "0.05"};
+const Words kSmallOptions{"--train-samples", "300", "--test-samples", "100", "--hidden", "32",
+                          "--epochs",        "2",   "--optimizer",    "sgd", "--lr",     "0.05"};
 
 }  // namespace
 
 #ifdef DLRUN_MPIEXEC
 TEST_CASE("N ranks under mpirun train like one process with the whole batch") {
   const TemporaryDirectory folder;
-  const auto one = run(concatenated({kProgram, "--batch", "28", "--checkpoint-dir", "one"}, kSmall),
-                       folder.path());
+  const auto one =
+      run(concatenated({kProgram, "--batch", "28", "--checkpoint-dir", "one"}, kSmallOptions),
+          folder.path());
   REQUIRE_MESSAGE(one.exit_code == 0, one.err);
-  const auto expected = arrays_of(folder / "one/step-00000022/model.safetensors");
+  const auto expected = read_concatenated_arrays(folder / "one/step-00000022/model.safetensors");
   for (const auto& [backend, size] :
        {std::pair("mpi", 1), {"mpi", 2}, {"mpi", 4}, {"mpi", 7}, {"gloo", 2}}) {
     CAPTURE(backend);
@@ -89,12 +90,12 @@ TEST_CASE("N ranks under mpirun train like one process with the whole batch") {
         run(concatenated(concatenated(trainer_under_mpirun(size),
                                       {"--backend", backend, "--batch", std::to_string(28 / size),
                                        "--checkpoint-dir", dir}),
-                         kSmall),
+                         kSmallOptions),
             folder.path());
     REQUIRE_MESSAGE(many.exit_code == 0, many.err);
     CHECK(has(many.out, fmt::format("; {}; cpu", backend)));
     CHECK(has(many.out, "equal on " + std::to_string(size) + " rank"));
-    const auto got = arrays_of(folder / dir / "step-00000022/model.safetensors");
+    const auto got = read_concatenated_arrays(folder / dir / "step-00000022/model.safetensors");
     REQUIRE(got.size() == expected.size());
     double largest = 0;
     for (std::size_t i = 0; i < got.size(); ++i)
@@ -156,7 +157,8 @@ TEST_CASE("a missing or damaged data file ends all ranks with an error that name
 TEST_CASE(
     "training prints its result, and writes metrics and a checkpoint in the safetensors layout") {
   const TemporaryDirectory folder;
-  const auto done = run(concatenated({kProgram, "--metrics", "m.jsonl"}, kSmall), folder.path());
+  const auto done =
+      run(concatenated({kProgram, "--metrics", "m.jsonl"}, kSmallOptions), folder.path());
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   CHECK(has(done.out, "epoch 2/2  loss "));
   CHECK(value_of(done.out, "parameters").size() == 16);
@@ -164,14 +166,14 @@ TEST_CASE(
   const auto metrics = read_file(folder / "m.jsonl", 1U << 20U);
   REQUIRE(metrics.has_value());
   CHECK(has(*metrics, "\"test_accuracy\":"));
-  CHECK(arrays_of(folder / "ckpt/step-00000020/model.safetensors").size() ==
+  CHECK(read_concatenated_arrays(folder / "ckpt/step-00000020/model.safetensors").size() ==
         784 * 32 + 32 + 32 * 10 + 10);
 }
 
 TEST_CASE("a resumed process ends with the same bits as one that was never stopped") {
   const TemporaryDirectory folder;
-  const Words options =
-      concatenated({kProgram, "--checkpoint-every", "3", "--checkpoint-keep", "100"}, kSmall);
+  const Words options = concatenated(
+      {kProgram, "--checkpoint-every", "3", "--checkpoint-keep", "100"}, kSmallOptions);
   const auto whole = run(concatenated(options, {"--checkpoint-dir", "whole"}), folder.path());
   REQUIRE_MESSAGE(whole.exit_code == 0, whole.err);
   fs::create_directory(folder / "cut");
@@ -192,7 +194,7 @@ TEST_CASE("a resumed process ends with the same bits as one that was never stopp
 }
 
 TEST_CASE(
-    "a trainer whose run belongs to a later attempt commits no checkpoint, and ends with 78") {
+    "a trainer whose run belongs to a later attempt commits no checkpoint, and ends with code 78") {
   const TemporaryDirectory folder;
   REQUIRE(write_file_atomic(folder / "attempt", "1\n"));
   for (const char* attempt : {"0", "1"}) {
@@ -200,7 +202,7 @@ TEST_CASE(
     const std::string run_variable = "DLRUN_RUN=" + folder.path().string();
     const auto done = run(concatenated({"/usr/bin/env", run_variable,
                                         std::string("DLRUN_ATTEMPT=") + attempt, kProgram},
-                                       kSmall),
+                                       kSmallOptions),
                           folder.path());
     CHECK(done.exit_code == (is_owner ? 0 : 78));
     CHECK(has(done.err, "names attempt 1, this is attempt 0") == !is_owner);
@@ -212,19 +214,18 @@ TEST_CASE(
     "a full disk ends the run with an error that names the file, and the previous checkpoint is "
     "kept") {
   const TemporaryDirectory folder;
-  REQUIRE(
-      run(concatenated({kProgram, "--checkpoint-every", "15"}, kSmall), folder.path()).exit_code ==
-      0);
+  REQUIRE(run(concatenated({kProgram, "--checkpoint-every", "15"}, kSmallOptions), folder.path())
+              .exit_code == 0);
   fs::remove_all(folder / "ckpt/step-00000020");
   // A size limit on files makes a write fail as on a full disk, and needs no privileges.
   const auto full =
-      run(concatenated({"/usr/bin/prlimit", "--fsize=60000", kProgram, "--resume"}, kSmall),
+      run(concatenated({"/usr/bin/prlimit", "--fsize=60000", kProgram, "--resume"}, kSmallOptions),
           folder.path());
   CHECK(full.exit_code == 74);
   CHECK(has(
       full.err,
       "cannot save a checkpoint: ckpt/step-00000020/model.safetensors: File too large (EFBIG)"));
-  const auto again = run(concatenated({kProgram, "--resume"}, kSmall), folder.path());
+  const auto again = run(concatenated({kProgram, "--resume"}, kSmallOptions), folder.path());
   CHECK(again.exit_code == 0);
   CHECK(has(again.out, "resumed from ckpt at step 15"));
 }
@@ -236,10 +237,10 @@ TEST_CASE("USR1 saves a checkpoint after the next step, and training continues t
   const auto done =
       run(concatenated({"/usr/bin/env", "--block-signal=USR1", "/bin/sh", "-c",
                         "kill -USR1 $$; exec \"$0\" \"$@\"", kProgram, "--checkpoint-keep", "9"},
-                       kSmall),
+                       kSmallOptions),
           folder.path());
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
-  CHECK(arrays_of(folder / "ckpt/step-00000001/model.safetensors").size() > 0);
+  CHECK(read_concatenated_arrays(folder / "ckpt/step-00000001/model.safetensors").size() > 0);
   CHECK(fs::exists(folder / "ckpt/step-00000001/manifest.json"));
   CHECK(fs::exists(folder / "ckpt/step-00000020/manifest.json"));
 }
@@ -262,10 +263,10 @@ TEST_CASE("the digits command writes files that training can read") {
   REQUIRE_MESSAGE(written.exit_code == 0, written.err);
   const auto from_files =
       run(concatenated({kProgram, "--dataset", "mnist", "--data", "d", "--checkpoint-keep", "0"},
-                       kSmall),
+                       kSmallOptions),
           folder.path());
   const auto from_memory =
-      run(concatenated({kProgram, "--dataset", "digits", "--checkpoint-keep", "0"}, kSmall),
+      run(concatenated({kProgram, "--dataset", "digits", "--checkpoint-keep", "0"}, kSmallOptions),
           folder.path());
   REQUIRE_MESSAGE(from_files.exit_code == 0, from_files.err);
   CHECK(value_of(from_files.out, "parameters") == value_of(from_memory.out, "parameters"));

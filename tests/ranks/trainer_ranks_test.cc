@@ -47,8 +47,8 @@ const std::array kAllRules{&kDescent, &kMeanSquares, &kLayerWise, &kSignSteps};
 /// must end with equal parameters, which are those of the single rank within the rule's tolerance.
 void check_that_ranks_train_as_one_with_each(const Rules& rules,
                                              std::string_view backend = "gloo") {
-  // 300 samples in batches of 28 leave a last batch of 20. With 7 ranks of 4 samples each, it is
-  // shared as 3 3 3 3 3 3 2.
+  // 300 samples in batches of 28 leave a last batch of 20. With 7 ranks of 4 samples each, its
+  // samples are divided as 3 3 3 3 3 3 2.
   for (const Rule& rule : rules) {
     TrainOptions options = small_options();
     options.optimizer.name = rule.optimizer;
@@ -131,13 +131,13 @@ TEST_CASE(
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
   check_that_ranks_train_as_one(options, 1e-5);  // the tolerance is the same as above
-  check_that_it_resumes(options);                // two ranks with 28 samples each
+  check_that_training_resumes(options);          // two ranks with 28 samples each
 }
 
 TEST_CASE("a convolutional network with dropout resumes to the same bits") {
   TrainOptions options = small_options();
   options.layers = {"conv2d 4 5 stride 2", "relu", "dropout 0.25", "maxpool 2", "dense 10"};
-  check_that_it_resumes(options);
+  check_that_training_resumes(options);
 }
 
 TEST_CASE(
@@ -164,7 +164,7 @@ TEST_CASE(
   }
 
   options.batch = 14;
-  check_that_it_resumes(options);
+  check_that_training_resumes(options);
 }
 
 TEST_CASE("leaving out the last batch changes the parameters by more than the tolerance of sgd") {
@@ -172,7 +172,7 @@ TEST_CASE("leaving out the last batch changes the parameters by more than the to
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
   const auto all = train(1, options);
-  const auto without = train(1, options, {}, "single", drawn_data(280));
+  const auto without = train(1, options, {}, "single", generated_data(280));
   CHECK(largest_difference(all[0].parameters, without[0].parameters) > 1e-3);
 }
 
@@ -217,8 +217,8 @@ TEST_CASE(
             "--batch 301 is larger than a rank's shard: rank 0 has 300 of 300"));
   options.sharding = Sharding::kSample;
   options.batch = 1;
-  CHECK(train(4, options, {}, "gloo", drawn_data(4))[3].outcome.has_value());
-  for (const Trained& rank : train(4, options, {}, "gloo", drawn_data(3)))
+  CHECK(train(4, options, {}, "gloo", generated_data(4))[3].outcome.has_value());
+  for (const Trained& rank : train(4, options, {}, "gloo", generated_data(3)))
     CHECK(message_of(rank) == "drawn: 3 training samples for 4 ranks: rank 3 has none");
 }
 
@@ -238,7 +238,7 @@ void check_resume_gives_the_same_bits(const Rules& rules) {
     const TemporaryDirectory folder;
     TrainOptions options = small_options();
     options.optimizer.name = rule.optimizer;
-    // Momentum adds rmsprop's second array.
+    // Momentum adds rmsprop's second state array.
     if (rule.optimizer == std::string("rmsprop")) options.optimizer.momentum = 0.5;
     options.learning_rate = rule.learning_rate;
     options.checkpoint_every = 5;
@@ -255,7 +255,7 @@ void check_resume_gives_the_same_bits(const Rules& rules) {
       fs::create_directories(options.checkpoint_dir);
       fs::copy(folder.path() / "whole" / step, options.checkpoint_dir / step,
                fs::copy_options::recursive);
-      options.resume = true;
+      options.should_resume = true;
       const auto resumed = train(2, options);
       REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
       CHECK(resumed[0].parameters == whole[0].parameters);
@@ -283,7 +283,7 @@ TEST_CASE("a run resumes at another world size from its newest checkpoint") {
   for (const char* later : {"step-00000022", "step-00000020", "step-00000016"})
     fs::remove_all(folder.path() / later);
   options.batch = 7;
-  options.resume = true;
+  options.should_resume = true;
   const auto resumed = train(4, options);
   REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
   CHECK(resumed[3].outcome->steps == 22);
@@ -304,7 +304,7 @@ TEST_CASE(
   const auto whole = train(2, options);  // two epochs of 11 steps on each rank
   REQUIRE_MESSAGE(whole[0].outcome.has_value(), message_of(whole[0]));
   CHECK(whole[0].outcome->steps == 22);
-  options.resume = true;
+  options.should_resume = true;
   // After 16 steps each of the two ranks has taken 300 + 140 samples, together 880 of 1,200; 320
   // are left.
   for (const auto& [size, steps] : {std::pair(1, 16 + 1 + 11), {2, 22}, {4, 16 + 3}}) {
@@ -327,7 +327,7 @@ TEST_CASE("a finished run that is resumed reports its result again") {
   options.checkpoint_dir = folder.path();
   options.checkpoint_keep = 1;
   const auto first = train(2, options);
-  options.resume = true;
+  options.should_resume = true;
   const auto again = train(2, options);
   REQUIRE(again[1].outcome.has_value());
   CHECK(again[1].parameters == first[1].parameters);
@@ -347,7 +347,7 @@ TEST_CASE("another run's checkpoints are not overwritten") {
               "holds checkpoints of another run (step-00000022): give --resume "
               "(checkpoint.resume: true)"));
   }
-  options.resume = true;
+  options.should_resume = true;
   options.seed = 8;
   for (const Trained& rank : train(2, options))
     CHECK(has(message_of(rank), "made with --seed 1, this run has 8"));
@@ -415,7 +415,7 @@ TEST_CASE(
   const std::string good = "step-00000006";  // the end of an epoch
   REQUIRE(read_file(folder.path() / "latest", 100).value() == good + "\n");
 
-  options.resume = true;
+  options.should_resume = true;
   options.epochs = 2;
   options.checkpoint_every = 1;
   options.learning_rate = 1e3;

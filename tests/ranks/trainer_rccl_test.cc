@@ -22,15 +22,15 @@ constexpr int kRanks = 3;
 constexpr int kStoppedRank = 1;
 
 /// Keeps the gradients in device memory while they are summed, so that wait() does not wait for the
-/// device. The rank stops at its call number `stops_at` of start_all_reduce(), and never if
-/// stops_at is 0.
+/// device. The rank stops at its call number `stops_at_call` of start_all_reduce(), and never if
+/// stops_at_call is 0.
 class GradientsOnDevice final : public ForwardingCommunicator {
  public:
-  GradientsOnDevice(Communicator& inner, const StandIn& stand_in, int stops_at)
-      : ForwardingCommunicator(inner), stand_in_(stand_in), stops_at_(stops_at) {}
+  GradientsOnDevice(Communicator& inner, const StandIn& stand_in, int stops_at_call)
+      : ForwardingCommunicator(inner), stand_in_(stand_in), stops_at_call_(stops_at_call) {}
 
   Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
-    if (++calls_ == stops_at_) {
+    if (++calls_ == stops_at_call_) {
       stand_in_.lose_rank(StandIn::kNoError);
       return fail(Errc::kPeer, "this rank was stopped");
     }
@@ -59,18 +59,18 @@ class GradientsOnDevice final : public ForwardingCommunicator {
   };
 
   const StandIn& stand_in_;
-  int stops_at_;
+  int stops_at_call_;
   int calls_ = 0;
 };
 
 /// The result of a run for one epoch, whose only checkpoint is that of the last step.
 struct RcclRun {
   std::vector<std::string> errors = std::vector<std::string>(kRanks);  ///< empty: success
-  int calls = 0;  ///< of start_all_reduce() on the rank that stops
+  int calls = 0;  ///< the number of calls of start_all_reduce() on kStoppedRank
   std::size_t checkpoints = 0;
 };
 
-RcclRun train_over_rccl(const StandIn& stand_in, int stops_at) {
+RcclRun train_over_rccl(const StandIn& stand_in, int stops_at_call) {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();
   options.epochs = 1;
@@ -78,8 +78,8 @@ RcclRun train_over_rccl(const StandIn& stand_in, int stops_at) {
   options.checkpoint_dir = folder / "checkpoints";
   RcclRun run;
   const auto train_rank = [&](Communicator& communicator) -> std::vector<std::string> {
-    const bool stops = communicator.rank() == kStoppedRank;
-    GradientsOnDevice wrapped(communicator, stand_in, stops ? stops_at : 0);
+    const bool is_stopped_rank = communicator.rank() == kStoppedRank;
+    GradientsOnDevice wrapped(communicator, stand_in, is_stopped_rank ? stops_at_call : 0);
     auto kernels = make_cpu_kernels<float>(1);
     TrainingReporter::Options silent;
     silent.is_main = false;
@@ -89,11 +89,11 @@ RcclRun train_over_rccl(const StandIn& stand_in, int stops_at) {
     const auto outcome = trainer.run();
     if (!outcome)
       run.errors[static_cast<std::size_t>(communicator.rank())] = outcome.error().message;
-    if (stops) run.calls = wrapped.calls();
+    if (is_stopped_rank) run.calls = wrapped.calls();
     return {};
   };
   expect_no_failures(on_threads("rccl", kRanks, train_rank, set_options_for_lost_rank));
-  run.checkpoints = committed_checkpoints(folder.path());
+  run.checkpoints = count_committed_checkpoints(folder.path());
   return run;
 }
 

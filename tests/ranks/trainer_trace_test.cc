@@ -28,7 +28,7 @@ struct Event {
 };
 using Track = std::vector<Event>;
 
-constexpr double kRounding = 0.002;  // begin and duration are each rounded to a nanosecond
+constexpr double kRounding = 0.002;  // microseconds: begin and duration are each rounded to 1 ns
 
 /// Returns the events of a trace by rank and track. Checks that each rank's process is named after
 /// the rank and its host.
@@ -73,7 +73,7 @@ void check_nesting(Track track) {
   }
 }
 
-Track named(const Track& track, const std::string& name) {
+Track events_named(const Track& track, const std::string& name) {
   Track found;
   std::ranges::copy_if(track, std::back_inserter(found),
                        [&](const Event& event) { return event.name == name; });
@@ -121,7 +121,7 @@ TEST_CASE(
   for (int rank = 0; rank < kRanks; ++rank) {
     const Track& step_track = tracks[{rank, 0}];
     check_nesting(step_track);
-    const Track steps = named(step_track, "step");
+    const Track steps = events_named(step_track, "step");
     REQUIRE(steps.size() == 4);
     for (std::size_t i = 0; i < steps.size(); ++i) {
       CHECK(steps[i].args["step"].get<std::size_t>() == i + 1);
@@ -140,7 +140,7 @@ TEST_CASE(
                                                 {"step", 0},
                                                 {"wait for gradients", 1}});
       const auto last = [&](const char* name) {
-        Track all = named(step_track, name);
+        Track all = events_named(step_track, name);
         std::erase_if(all, [&](const Event& event) { return !inside(event); });
         REQUIRE_FALSE(all.empty());
         return all.back();
@@ -185,16 +185,17 @@ TEST_CASE(
       const Track& step_track = tracks.at({rank, 0});
       check_nesting(step_track);
       for (const char* name : {"sum of gradients", "optimizer", "new parameters"})
-        CHECK(named(step_track, name).size() == 3);
-      CHECK(named(step_track, "wait for gradients").empty());
+        CHECK(events_named(step_track, name).size() == 3);
+      CHECK(events_named(step_track, "wait for gradients").empty());
       const Track& bucket = tracks.at({rank, 1});
       check_nesting(bucket);
-      REQUIRE(named(bucket, "reduce-scatter").size() == 3);
-      REQUIRE(named(bucket, "all-gather").size() == 3);
+      REQUIRE(events_named(bucket, "reduce-scatter").size() == 3);
+      REQUIRE(events_named(bucket, "all-gather").size() == 3);
       CHECK(bucket[0].args["bytes"].get<int>() == (784 * 24 + 24 + 24 * 10 + 10) * 4);
-      CHECK(named(bucket, "reduce-scatter")[1].begin >=
-            named(step_track, "backward")[1].end - kRounding);
-      CHECK(named(bucket, "all-gather")[1].end <= named(step_track, "step")[1].end + kRounding);
+      CHECK(events_named(bucket, "reduce-scatter")[1].begin >=
+            events_named(step_track, "backward")[1].end - kRounding);
+      CHECK(events_named(bucket, "all-gather")[1].end <=
+            events_named(step_track, "step")[1].end + kRounding);
     }
   }
 }
@@ -206,7 +207,7 @@ TEST_CASE(
   TrainOptions options = small_options();
   options.batch = 60;
   options.local_steps = 2;
-  options.local_after = 1;
+  options.epochs_before_local_steps = 1;
   options.trace_steps = 1000;
   options.trace_prefix = folder / "t";
   const auto traced = train_on_quoted_hosts(2, options);
@@ -214,10 +215,10 @@ TEST_CASE(
   const auto tracks = tracks_of(folder / "t.json");
   const Track& step_track = tracks.at({1, 0});
   check_nesting(step_track);
-  CHECK(named(step_track, "step").size() == 6);
-  CHECK(named(step_track, "test").size() == 2);
+  CHECK(events_named(step_track, "step").size() == 6);
+  CHECK(events_named(step_track, "test").size() == 2);
   // The second epoch has 3 steps. The averages follow step 2 and the last step.
-  CHECK(named(step_track, "average").size() == 2);
+  CHECK(events_named(step_track, "average").size() == 2);
   CHECK(tracks.at({1, 1}).size() == 3);  // the all-reduces of the first epoch
 }
 

@@ -3,9 +3,9 @@
 
 PyTorch (Debian's python3-torch 1.13) computes both on the CPU. As in dlrun-trainer --precision
 bf16, the inputs of products and convolutions are rounded to bfloat16, forward and backward, and so
-are the results of convolutions; sums are float32. A figure is |a - b| / |b| over all numbers of an
-array, in the Euclidean norm, for the worst of twelve seeds. tests/ranks/trainer_cuda_layers_test.cc
-allows the GPU twice these figures.
+are the results of convolutions; sums are float32. Each printed figure is |a - b| / |b| over all
+numbers of an array, in the Euclidean norm, for the worst of twelve seeds.
+tests/ranks/trainer_cuda_layers_test.cc allows the GPU twice these figures.
 
   python3 tests/reference/bf16_rounding.py
 """
@@ -78,6 +78,7 @@ def outputs(model, p, images, masks, is_rounded):
 
 
 def first_step(model, seed, is_rounded):
+    """Returns the outputs and the gradients of the first step, as flat arrays by name."""
     torch.manual_seed(seed)
     p = parameters(model)
     images = torch.rand(BATCH, 1, 28, 28)
@@ -92,8 +93,8 @@ def first_step(model, seed, is_rounded):
 for name in SHAPES:
     worst = {}
     for seed in range(SEEDS):
-        exact, near = (first_step(name, seed, is_rounded) for is_rounded in (False, True))
+        exact, rounded = (first_step(name, seed, is_rounded) for is_rounded in (False, True))
         for array, values in exact.items():
-            error = float((near[array] - values).norm() / values.norm())
+            error = float((rounded[array] - values).norm() / values.norm())
             worst[array] = max(worst.get(array, 0), error)
     print(name, {array: round(error, 4) for array, error in worst.items()})

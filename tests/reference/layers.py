@@ -30,7 +30,7 @@ def nchw_tensor(make):
     return flat.reshape(N, H, W, C).permute(0, 3, 1, 2).contiguous()
 
 
-def show(name, tensor):
+def print_array(name, tensor):
     if tensor.dim() == 4:
         tensor = tensor.permute(0, 2, 3, 1)
     print(f"const std::vector<double> k{name}{{{', '.join(repr(x) for x in tensor.flatten().tolist())}}};")
@@ -48,24 +48,24 @@ def main():
         y.backward(nchw_tensor(lambda i: math.cos(0.7 * i)))
     print(f"// Made by layers.py: BatchNorm2d's output and gradients for the last of {BATCHES} batches of {N} x {H} x {W} x {C}, and")
     print("// then its running statistics and its output for the same batch in evaluation.")
-    show("Y", y.detach())
-    show("InputGradient", x.grad)
-    show("WeightGradient", layer.weight.grad)
-    show("BiasGradient", layer.bias.grad)
-    show("RunningMean", layer.running_mean)
-    show("RunningVariance", layer.running_var)
+    print_array("Y", y.detach())
+    print_array("InputGradient", x.grad)
+    print_array("WeightGradient", layer.weight.grad)
+    print_array("BiasGradient", layer.bias.grad)
+    print_array("RunningMean", layer.running_mean)
+    print_array("RunningVariance", layer.running_var)
     layer.eval()
-    show("Evaluated", layer(x).detach())
+    print_array("Evaluated", layer(x).detach())
     logits = torch.tensor([[0.0, 1.5, -2.25, 30.0], [-40.0, 800.0, -800.0, 1e-9], [3.0, -0.125, 50.0, -50.0]],
                           dtype=torch.float64, requires_grad=True)
     labels = torch.tensor([[1, 0, 1, 0], [0, 1, 1, 0], [1, 1, 0, 0]], dtype=torch.float64)
     loss = torch.nn.BCEWithLogitsLoss()(logits, labels)
     loss.backward()
     print("// BCEWithLogitsLoss of 3 samples and 4 classes: its mean, and its gradient.")
-    show("Logits", logits.detach())
-    show("Labels", labels)
-    show("SigmoidLoss", loss.detach())
-    show("SigmoidGradient", logits.grad)
+    print_array("Logits", logits.detach())
+    print_array("Labels", labels)
+    print_array("SigmoidLoss", loss.detach())
+    print_array("SigmoidGradient", logits.grad)
 
 
 main()

@@ -39,7 +39,7 @@ def gradients(t, clip):
     return [x for tensor in tensors for x in tensor.grad.flatten().tolist()]
 
 
-def by_torch(make, clip):
+def parameters_by_torch(make, clip):
     p = torch.nn.Parameter(torch.tensor(INITIAL, dtype=torch.float64))
     optimizer = make([p])
     for t in range(1, STEPS + 1):
@@ -132,17 +132,17 @@ def main():
     cases = []
     for momentum, decay, clip in ((0.0, 0.0, 0.0), (0.9, 0.0, 0.0), (0.9, 0.1, 0.0), (0.9, 0.1, 2.0)):
         make = lambda p: optim.SGD(p, lr=RATE, momentum=momentum, weight_decay=decay)
-        cases.append(("sgd", momentum, decay, clip, by_torch(make, clip)))
+        cases.append(("sgd", momentum, decay, clip, parameters_by_torch(make, clip)))
     for decay, clip in ((0.0, 0.0), (0.1, 2.0)):
         make = lambda p: optim.SGD(p, lr=RATE, momentum=0.9, weight_decay=decay, nesterov=True)
-        cases.append(("nesterov", 0.9, decay, clip, by_torch(make, clip)))
+        cases.append(("nesterov", 0.9, decay, clip, parameters_by_torch(make, clip)))
     for momentum, decay, clip in ((0.0, 0.0, 0.0), (0.9, 0.1, 0.0), (0.0, 0.1, 2.0)):
         make = lambda p: optim.RMSprop(p, lr=RATE, alpha=0.99, eps=1e-8, momentum=momentum, weight_decay=decay)
-        cases.append(("rmsprop", momentum, decay, clip, by_torch(make, clip)))
+        cases.append(("rmsprop", momentum, decay, clip, parameters_by_torch(make, clip)))
     for name, kind in (("adam", optim.Adam), ("adamw", optim.AdamW)):
         for decay, clip in ((0.0, 0.0), (0.1, 0.0), (0.1, 2.0)):
             make = lambda p: kind(p, lr=RATE, betas=(0.9, 0.999), eps=1e-8, weight_decay=decay)
-            cases.append((name, 0.0, decay, clip, by_torch(make, clip)))
+            cases.append((name, 0.0, decay, clip, parameters_by_torch(make, clip)))
     for decay, clip in ((0.0, 0.0), (0.1, 0.0), (0.1, 2.0)):
         cases.append(("lars", 0.9, decay, clip, lars(0.9, decay, 0.05, clip)))
     for decay, clip in ((0.0, 0.0), (0.1, 0.0), (0.1, 2.0)):

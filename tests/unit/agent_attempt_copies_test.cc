@@ -88,7 +88,7 @@ TEST_CASE("a node that cannot stage its data is named, and no program starts") {
 
 TEST_CASE("nodes wait while sbcast sends the large files, and then copy their data") {
   struct Sender final : AttemptOutlet {
-    int broadcasts_begun = 0;
+    int file_broadcasts_begun = 0;
     std::vector<Json> sent;
     void send(int, const MessageToRank& message) override { sent.push_back(json_of(message)); }
     void send_text(int, std::string_view) override {}
@@ -96,7 +96,7 @@ TEST_CASE("nodes wait while sbcast sends the large files, and then copy their da
     void record(const RunEvent&) override {}
     void say(std::string_view) override {}
     void stop_step(bool) override {}
-    void begin_file_broadcast() override { ++broadcasts_begun; }
+    void begin_file_broadcast() override { ++file_broadcasts_begun; }
   } outlet;
   const Attempt::Clock::time_point now{std::chrono::hours(1)};
   AttemptOptions options;
@@ -108,7 +108,7 @@ TEST_CASE("nodes wait while sbcast sends the large files, and then copy their da
     hello.stages = true;
     attempt.on_hello(rank, hello, now);
   }
-  CHECK(outlet.broadcasts_begun == 1);
+  CHECK(outlet.file_broadcasts_begun == 1);
   CHECK(outlet.sent.empty());
   attempt.on_file_broadcast_end({"/tmp/.dlrun-sbcast-1"});
   REQUIRE(outlet.sent.size() == 2);

@@ -82,7 +82,7 @@ TEST_CASE(
   scene.pass(seconds(50));
   CHECK(scene.notes.broadcasts_of("end") == 0);
   SUBCASE("all ranks join, and the collective works") {
-    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_arrival_at_check(rank);
+    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_check_opened_device(rank);
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checked(rank, scene.now);
     CHECK(scene.notes.last("checked") == Json{{"ranks", 4}, {"seconds", 50}});
     // A hang can be detected from now on.
@@ -92,7 +92,7 @@ TEST_CASE(
   std::vector<std::string> lost;
   auto reason = EndReason::kRankFailed;
   SUBCASE("one rank does not join") {
-    for (const int rank : {0, 1, 3}) scene.attempt.on_arrival_at_check(rank);
+    for (const int rank : {0, 1, 3}) scene.attempt.on_check_opened_device(rank);
     scene.attempt.on_check_failed(0, "gloo: timed out", false, scene.now);
     lost = {"n2"};
     CHECK(scene.notes.printed.back() ==
@@ -112,7 +112,7 @@ TEST_CASE(
     reason = EndReason::kNotFit;
   }
   SUBCASE("all ranks join, and the collective fails") {
-    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_arrival_at_check(rank);
+    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_check_opened_device(rank);
     scene.attempt.on_check_failed(1, "nccl: timed out", false, scene.now);
     reason = EndReason::kNotFit;
     CHECK(scene.notes.printed.back() ==
@@ -138,7 +138,7 @@ TEST_CASE(
   CHECK(scene.notes.broadcasts_of("end") == 1);
   CHECK(scene.notes.printed.back() ==
         "rank 2 on n2: its process has been stopped for 10 s; dlrun ends the other 3 ranks");
-  end_all(scene);
+  end_four_ranks(scene);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().cause == Cause::kHang);
   CHECK(scene.attempt.end().code == 79);
@@ -161,7 +161,7 @@ TEST_CASE("a program that reported progress and stopped reporting counts as hung
   CHECK(
       scene.notes.printed.back() ==
       "the run hangs: no progress was reported for 10 s (health.hang_after); the last was step 7");
-  end_all(scene);
+  end_four_ranks(scene);
   CHECK(scene.attempt.end().cause == Cause::kHang);
   CHECK(scene.attempt.end().step == 7);
   CHECK_FALSE(scene.attempt.end().first_failed);
@@ -259,7 +259,7 @@ TEST_CASE("a point of a sweep that stops early ends all ranks, and its attempt i
   scene.attempt.on_stop_early("stopped early: the best loss at epoch 6 is 7", scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);
   CHECK(scene.notes.printed.back() == "stopped early: the best loss at epoch 6 is 7");
-  end_all(scene);
+  end_four_ranks(scene);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().code == 0);
   CHECK(scene.attempt.end().reason == EndReason::kStoppedEarly);
@@ -280,7 +280,7 @@ TEST_CASE(
   CHECK(scene.attempt.next_deadline() <= scene.now + seconds(1));
   scene.pass(seconds(1));
   CHECK(scene.notes.printed.back().find("the ranks ran for 120 s") != std::string::npos);
-  end_all(scene);
+  end_four_ranks(scene);
   scene.pass(seconds(1));
   CHECK(scene.notes.last("attempt_end")["reason"] == "rehearsed");
   CHECK(scene.notes.last("attempt_end")["code"] == 0);
@@ -289,7 +289,7 @@ TEST_CASE(
   failing.all_join(4);
   failing.attempt.on_exit(2, {3, 0, {}}, failing.now);
   failing.pass(seconds(130));
-  end_all(failing);
+  end_four_ranks(failing);
   failing.pass(seconds(1));
   CHECK(failing.notes.last("attempt_end")["reason"] == "rank_failed");
 }
@@ -323,10 +323,10 @@ TEST_CASE(
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_lost(3, "its agent has sent nothing for 30 s", scene.now);
-  bool is_whole = false;
+  bool both_are_silent = false;
   SUBCASE("both agents") {
     scene.attempt.on_lost(2, "its agent has sent nothing for 30 s", scene.now);
-    is_whole = true;
+    both_are_silent = true;
   }
   SUBCASE("one agent") {
     scene.attempt.on_exit(2, {143, SIGTERM, {}}, scene.now);
@@ -336,7 +336,7 @@ TEST_CASE(
   scene.attempt.on_step_end(137, "", scene.now);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().suspects == std::vector<std::string>{"n2"});
-  CHECK(scene.attempt.end().is_whole_node_silent == is_whole);
+  CHECK(scene.attempt.end().is_whole_node_silent == both_are_silent);
 }
 
 }  // namespace

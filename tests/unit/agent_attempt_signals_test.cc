@@ -65,15 +65,15 @@ TEST_CASE("a rank that failed by itself stays the cause, whatever reason Slurm g
 
 TEST_CASE(
     "USR1 is recorded, and reaches the ranks once if forwards_usr1 is set and never otherwise") {
-  for (const bool forward : {false, true}) {
-    CAPTURE(forward);
-    Scene scene({.forwards_usr1 = forward});
+  for (const bool forwards_usr1 : {false, true}) {
+    CAPTURE(forwards_usr1);
+    Scene scene({.forwards_usr1 = forwards_usr1});
     scene.all_join(2);
     scene.attempt.on_own_signal(SIGUSR1, scene.now);
     scene.attempt.on_own_signal(SIGUSR1, scene.now);
     scene.attempt.on_rank_signal(1, SIGUSR1, scene.now);
-    CHECK(scene.notes.last("signal")["word"] == (forward ? "checkpoint" : "none"));
-    CHECK(scene.notes.broadcasts_of("word") == (forward ? 1 : 0));
+    CHECK(scene.notes.last("signal")["word"] == (forwards_usr1 ? "checkpoint" : "none"));
+    CHECK(scene.notes.broadcasts_of("word") == (forwards_usr1 ? 1 : 0));
     CHECK(scene.notes.broadcasts_of("end") == 0);
   }
 }
@@ -162,9 +162,9 @@ TEST_CASE(
     scene.attempt.on_progress(1, {{"step", -1}}, scene.now);
     scene.pass(milliseconds(25));
   }
-  const int kept = scene.notes.count("progress");
-  CHECK(kept >= 2);
-  CHECK(kept <= 4);
+  const int recorded = scene.notes.count("progress");
+  CHECK(recorded >= 2);
+  CHECK(recorded <= 4);
   CHECK_FALSE(scene.notes.last("progress").contains("op"));
   scene.attempt.on_progress(0, {{"final", true}, {"test_accuracy", 0.98}}, scene.now);
   CHECK(scene.notes.last("result") == Json{{"test_accuracy", 0.98}});
@@ -206,7 +206,7 @@ TEST_CASE(
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {3, 0, {}}, scene.now);
   }
   CHECK(scene.notes.broadcasts_of("end") == 1);
-  end_all(scene);
+  end_four_ranks(scene);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().cause == Cause::kTimeout);
   CHECK(scene.attempt.end().is_timeout);
@@ -269,17 +269,17 @@ TEST_CASE(
   Scene scene(options);
   scene.all_join(4);
   scene.attempt.on_rank_signal(2, SIGTERM, scene.now);
-  bool is_done = false;
+  bool has_reported_results = false;
   SUBCASE("they have reported no results") {}
   SUBCASE("they have reported their results") {
     scene.attempt.on_progress(0, {{"final", true}}, scene.now);
-    is_done = true;
+    has_reported_results = true;
   }
   for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {}, scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().code == 0);  // lead has not yet asked whether Slurm requeues the job
-  CHECK(scene.attempt.end().cause == (is_done ? Cause::kNone : Cause::kPreemption));
+  CHECK(scene.attempt.end().cause == (has_reported_results ? Cause::kNone : Cause::kPreemption));
 }
 
 TEST_CASE(
@@ -332,7 +332,7 @@ TEST_CASE(
     scene.attempt.give_up(75, "another one", scene.now);
     expected = Cause::kNone;
   }
-  end_all(scene);
+  end_four_ranks(scene);
   REQUIRE(scene.attempt.is_over());
   CHECK(word(scene.attempt.end().cause) == word(expected));
 }

@@ -8,7 +8,7 @@
 namespace dlrun::agent {
 namespace {
 
-AttemptOptions on_two_nodes() {
+AttemptOptions two_node_options() {
   AttemptOptions options;
   options.job_nodes = "n[1-2]";
   return options;
@@ -17,7 +17,7 @@ AttemptOptions on_two_nodes() {
 TEST_CASE(
     "if the step cannot be launched on one node, that node is the cause, not the ranks that srun "
     "ends on other nodes") {
-  Scene scene(on_two_nodes());
+  Scene scene(two_node_options());
   scene.hello(0, 4);
   scene.hello(1, 4);
   SUBCASE("srun's message comes first") {
@@ -45,8 +45,8 @@ TEST_CASE(
   CHECK_FALSE(end.first_failed);
 }
 
-TEST_CASE("a step that can be launched on no node is not the fault of a node") {
-  Scene scene(on_two_nodes());
+TEST_CASE("if the step can be launched on no node, no node is to blame") {
+  Scene scene(two_node_options());
   scene.attempt.on_launch_failure("n1", "Plugin initialization failed", scene.now);
   scene.attempt.on_launch_failure("n2", "Plugin initialization failed", scene.now);
   scene.attempt.on_step_end(1, "", scene.now);
@@ -58,7 +58,7 @@ TEST_CASE("a step that can be launched on no node is not the fault of a node") {
 }
 
 TEST_CASE("a rank that failed first stays the cause, whatever srun reports about nodes later") {
-  Scene scene(on_two_nodes());
+  Scene scene(two_node_options());
   scene.all_join(4);
   scene.attempt.on_exit(2, {1, 0, {}}, scene.now);
   scene.attempt.on_launch_failure("n2", "x", scene.now);
@@ -122,13 +122,13 @@ TEST_CASE(
 }
 
 TEST_CASE("the start message asks ranks to mark their standard error only if marks_stderr is set") {
-  for (const bool marks : {false, true}) {
+  for (const bool marks_stderr : {false, true}) {
     AttemptOptions options;
-    options.marks_stderr = marks;
+    options.marks_stderr = marks_stderr;
     Scene scene(options);
     scene.all_join(2);
     REQUIRE(scene.notes.sent.size() == 2);
-    CHECK(scene.notes.sent[0].second["marked"] == marks);
+    CHECK(scene.notes.sent[0].second["marked"] == marks_stderr);
   }
 }
 

@@ -330,9 +330,9 @@ TEST_CASE(
     "world size") {
   Scene scene;
   scene.hello(0, 4);
-  CHECK(scene.attempt.wants(1));
-  CHECK_FALSE(scene.attempt.wants(0));
-  CHECK_FALSE(scene.attempt.wants(4));
+  CHECK(scene.attempt.may_join(1));
+  CHECK_FALSE(scene.attempt.may_join(0));
+  CHECK_FALSE(scene.attempt.may_join(4));
   scene.hello(1, 8);
   REQUIRE(scene.notes.printed.size() == 1);
   CHECK(scene.notes.printed[0].find("rank 1 of 8; lead took it for rank 1 of 4") !=

@@ -25,8 +25,8 @@ namespace {
 
 using Frames = std::vector<std::string>;
 
-const Frames kReduces{"all_reduce (distributed_c10d.py:2050)", "step (train.py:40)"};
-const Frames kWaits{"acquire (threading.py:320)", "load (train.py:12)"};
+const Frames kReduceFrames{"all_reduce (distributed_c10d.py:2050)", "step (train.py:40)"};
+const Frames kWaitFrames{"acquire (threading.py:320)", "load (train.py:12)"};
 
 /// Returns an attempt of four ranks that hangs: rank 0 has reported progress once, and all agents
 /// still send heartbeats.
@@ -49,17 +49,17 @@ TEST_CASE(
   Scene scene = hung_scene();
   CHECK(scene.notes.broadcasts_of("autopsy") == 1);
   CHECK(scene.notes.broadcasts_of("end") == 0);
-  for (const int rank : {0, 1, 3}) scene.attempt.on_autopsy(rank, kReduces, scene.now);
+  for (const int rank : {0, 1, 3}) scene.attempt.on_autopsy(rank, kReduceFrames, scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 0);
-  scene.attempt.on_autopsy(2, kWaits, scene.now);
+  scene.attempt.on_autopsy(2, kWaitFrames, scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);
   const auto event = scene.notes.last("autopsy");
-  CHECK(event["odd"] == 1);  // the ranks of the first group, which differs
+  CHECK(event["odd"] == 1);  // the number of ranks in the first group, which differs
   REQUIRE(event["groups"].size() == 2);
   CHECK(event["groups"][0] ==
-        Json{{"ranks", "2"}, {"count", 1}, {"hosts", "n2"}, {"frames", kWaits}});
+        Json{{"ranks", "2"}, {"count", 1}, {"hosts", "n2"}, {"frames", kWaitFrames}});
   CHECK(event["groups"][1]["ranks"] == "0-1, 3");
-  end_all(scene);
+  end_four_ranks(scene);
   scene.attempt.on_step_end(143, "", scene.now);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().reason == EndReason::kHang);
@@ -76,7 +76,7 @@ TEST_CASE(
   REQUIRE(scene.notes.broadcasts_of("autopsy") == 1);
   scene.attempt.on_exit(0, {134, SIGABRT, "", true}, scene.now);
   scene.attempt.on_rank_signal(2, SIGTERM, scene.now);
-  for (const int rank : {1, 2, 3}) scene.attempt.on_autopsy(rank, kWaits, scene.now);
+  for (const int rank : {1, 2, 3}) scene.attempt.on_autopsy(rank, kWaitFrames, scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
   scene.pass(seconds(3));
   REQUIRE(scene.attempt.is_over());
@@ -88,7 +88,7 @@ TEST_CASE(
 
 TEST_CASE("the wait for agents that do not answer is bounded") {
   Scene scene = hung_scene();
-  scene.attempt.on_autopsy(0, kReduces, scene.now);
+  scene.attempt.on_autopsy(0, kReduceFrames, scene.now);
   scene.pass(AutopsyBoard::kLimit - seconds(1));
   CHECK(scene.notes.broadcasts_of("end") == 0);
   scene.pass(seconds(1));
@@ -99,7 +99,7 @@ TEST_CASE("the wait for agents that do not answer is bounded") {
 TEST_CASE(
     "the autopsy does not wait for a rank that died during it, and the verdict is still a hang") {
   Scene scene = hung_scene();
-  for (const int rank : {0, 1, 3}) scene.attempt.on_autopsy(rank, kReduces, scene.now);
+  for (const int rank : {0, 1, 3}) scene.attempt.on_autopsy(rank, kReduceFrames, scene.now);
   scene.attempt.on_exit(2, {128 + SIGKILL, SIGKILL, {}}, scene.now);
   scene.pass(seconds(1));
   CHECK(scene.notes.broadcasts_of("end") == 1);
@@ -120,11 +120,12 @@ TEST_CASE("no rank is an outlier if the ranks are divided evenly, or if all stac
       board.add_answer(static_cast<int>(rank), frames[rank]);
     return AutopsyBoard::outliers(board.groups());
   };
-  CHECK(outliers_of({kReduces, kWaits, kReduces, kReduces}) == std::vector<int>{1});
-  CHECK(outliers_of({kReduces, kWaits, kReduces, kWaits}).empty());
+  CHECK(outliers_of({kReduceFrames, kWaitFrames, kReduceFrames, kReduceFrames}) ==
+        std::vector<int>{1});
+  CHECK(outliers_of({kReduceFrames, kWaitFrames, kReduceFrames, kWaitFrames}).empty());
   CHECK(outliers_of({{"a"}, {"b"}, {"c"}, {"d"}}).empty());
-  CHECK(outliers_of({kReduces, kReduces, kReduces, kReduces}).empty());
-  CHECK(outliers_of({kReduces, {}, kReduces, {}}).empty());
+  CHECK(outliers_of({kReduceFrames, kReduceFrames, kReduceFrames, kReduceFrames}).empty());
+  CHECK(outliers_of({kReduceFrames, {}, kReduceFrames, {}}).empty());
 }
 
 TEST_CASE(

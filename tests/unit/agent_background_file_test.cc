@@ -34,14 +34,14 @@ TEST_CASE("several failed writes to a full disk are reported once") {
   CHECK_FALSE(file.take_failure());
 }
 
-/// While this object exists, a write beyond the first `bytes` bytes of a file fails as on a full
-/// disk.
+/// While this object exists, a write beyond the first `size_bytes` bytes of a file fails as on a
+/// full disk.
 class FullDisk {
  public:
-  explicit FullDisk(rlim_t bytes) {
+  explicit FullDisk(rlim_t size_bytes) {
     ::getrlimit(RLIMIT_FSIZE, &before_);
     ::signal(SIGXFSZ, SIG_IGN);
-    const rlimit full{bytes, before_.rlim_max};
+    const rlimit full{size_bytes, before_.rlim_max};
     ::setrlimit(RLIMIT_FSIZE, &full);
   }
   ~FullDisk() { ::setrlimit(RLIMIT_FSIZE, &before_); }
@@ -79,7 +79,7 @@ TEST_CASE("if the reader does not read, the full queue refuses new lines and kee
   const std::string big(200'000, 'x');  // more than a pipe holds, so the writer blocks
   REQUIRE(file.push(big));
   CHECK_FALSE(file.push("more"));
-  CHECK_FALSE(file.is_half_empty());
+  CHECK_FALSE(file.is_less_than_half_full());
   CHECK_FALSE(file.drain(milliseconds(1)));
   std::size_t seen = 0;
   std::array<char, 65536> buffer;
@@ -94,15 +94,15 @@ TEST_CASE("if the reader does not read, the full queue refuses new lines and kee
 }
 
 TEST_CASE(
-    "is_half_empty() is false once half of the queue is used, and the other half still takes "
-    "lines") {
+    "is_less_than_half_full() is false once half of the queue is used, and the other half still "
+    "takes lines") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
   const UniqueFd reader(ends[0]);
   BackgroundFile file(UniqueFd(ends[1]), "a pipe", 1'000'000);
   const std::string part(200'000, 'x');  // more than a pipe holds, so the writer blocks
   std::size_t pushed = 0;
-  for (; file.is_half_empty(); pushed += part.size()) REQUIRE(file.push(part));
+  for (; file.is_less_than_half_full(); pushed += part.size()) REQUIRE(file.push(part));
   CHECK(pushed == 3 * part.size());
   REQUIRE(file.push(part));
   pushed += part.size();
@@ -205,7 +205,7 @@ TEST_CASE(
       ++calls;
       if (fails) return fail(Errc::kIo, "no room");
       return BackgroundFile::Renewed{
-          // renewing the file left out no byte
+          // The renewal leaves out no byte.
           UniqueFd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)), std::nullopt};
     });
     for (int i = 0; i < 160; ++i) {

@@ -48,20 +48,21 @@ std::string line_at(std::int64_t ms, std::string_view event, int attempt, Json f
   return to_checked_line(object);
 }
 
-/// Returns progress events from second `from` on, one per second, and a samples event each minute.
-/// The attempt's furthest step is in the middle.
-std::string progress(std::int64_t from, int seconds, int attempt, std::int64_t furthest_step) {
+/// Returns progress events from second `from_s` on, one per second, and a samples event each
+/// minute. The attempt's furthest step is in the middle.
+std::string progress_events(std::int64_t from_s, int seconds, int attempt,
+                            std::int64_t furthest_step) {
   std::string text;
   for (int i = 0; i < seconds; ++i) {
     const auto time = utc_timestamp(std::chrono::system_clock::time_point(
-        std::chrono::milliseconds(kBegin + (from + i) * 1000)));
+        std::chrono::milliseconds(kBegin + (from_s + i) * 1000)));
     text += checked_line_of_text(fmt::format(
         R"({{"t":"{}","event":"progress","attempt":{},"epoch":1,"step":{},"steps":5000000,)"
         R"("loss":0.25,"samples_per_s":123.5,"accuracy":0.125,"work_ms":12.5}})",
         time, attempt, i == seconds / 2 ? furthest_step : i));
     if (i % 60 == 0)
-      text +=
-          line_at((from + i) * 1000, "samples", attempt, {{"ranks", 8}, {"cpu", {1.0, 2.0, 3.0}}});
+      text += line_at((from_s + i) * 1000, "samples", attempt,
+                      {{"ranks", 8}, {"cpu", {1.0, 2.0, 3.0}}});
   }
   return text;
 }
@@ -71,20 +72,20 @@ std::string progress(std::int64_t from, int seconds, int attempt, std::int64_t f
 std::string long_record() {
   std::string text;
   for (int attempt = 0; attempt < 3; ++attempt) {
-    const std::int64_t from = attempt * 40'000;
-    text += line_at(from * 1000, "claimed", attempt, {{"job", "42"}, {"host", "n1"}});
-    text += line_at(from * 1000, "joined", attempt, {{"ranks", 8}, {"hosts", "n[1-2]"}});
-    text += progress(from, kProgressEvents, attempt, 1'000'000 + attempt);
-    text += line_at((from + kProgressEvents) * 1000, "warning", attempt, {{"message", "a word"}});
-    text += line_at((from + kProgressEvents) * 1000, "result", attempt, {{"test_accuracy", 0.5}});
+    const std::int64_t from_s = attempt * 40'000;
+    text += line_at(from_s * 1000, "claimed", attempt, {{"job", "42"}, {"host", "n1"}});
+    text += line_at(from_s * 1000, "joined", attempt, {{"ranks", 8}, {"hosts", "n[1-2]"}});
+    text += progress_events(from_s, kProgressEvents, attempt, 1'000'000 + attempt);
+    text += line_at((from_s + kProgressEvents) * 1000, "warning", attempt, {{"message", "a word"}});
+    text += line_at((from_s + kProgressEvents) * 1000, "result", attempt, {{"test_accuracy", 0.5}});
     text +=
-        line_at((from + kProgressEvents + 1) * 1000, "result", attempt, {{"test_accuracy", 0.6}});
-    text += line_at((from + kProgressEvents + 2) * 1000, "rank_failed", attempt,
+        line_at((from_s + kProgressEvents + 1) * 1000, "result", attempt, {{"test_accuracy", 0.6}});
+    text += line_at((from_s + kProgressEvents + 2) * 1000, "rank_failed", attempt,
                     {{"rank", 3}, {"code", 9}});
-    text += line_at((from + kProgressEvents + 3) * 1000, "attempt_end", attempt,
+    text += line_at((from_s + kProgressEvents + 3) * 1000, "attempt_end", attempt,
                     {{"reason", "hang"}, {"cause", "hang"}, {"code", 79}});
     text += line_at(
-        (from + kProgressEvents + 4) * 1000, "restarting", attempt,
+        (from_s + kProgressEvents + 4) * 1000, "restarting", attempt,
         {{"cause", "hang"}, {"left", 9 - attempt}, {"exclude", {fmt::format("bad{}", attempt)}}});
   }
   return text;
@@ -128,7 +129,7 @@ TEST_CASE(
   std::size_t count = 0;
   for (const auto line : split(after, '\n')) {
     if (kind_of_line(line) != "progress") continue;
-    ++points_in_part[static_cast<std::size_t>((*time_of_line(line) - kBegin) / 1000 / 20'000)];
+    ++points_in_part[static_cast<std::size_t>((*time_ms_of_line(line) - kBegin) / 1000 / 20'000)];
     ++count;
   }
   CHECK(count > 10'000);
@@ -214,7 +215,7 @@ TEST_CASE("a compacted record whose folder cannot be synced is used, and the fai
   const TemporaryDirectory run;
   const auto path = run / "events.jsonl";
   std::string text = long_record();
-  const std::string more = progress(120'000, 5000, 3, 7);
+  const std::string more = progress_events(120'000, 5000, 3, 7);
   while (text.size() < kCompactAtBytes) text += more;
   text.resize(text.rfind('\n', kCompactAtBytes - 1) + 1);
   REQUIRE(write_file_atomic(path, text).has_value());
@@ -248,7 +249,7 @@ TEST_CASE("events that lead writes while its record is compacted are kept") {
   const TemporaryDirectory run;
   const auto path = run / "events.jsonl";
   std::string text = long_record();
-  const std::string more = progress(120'000, 5000, 3, 7);
+  const std::string more = progress_events(120'000, 5000, 3, 7);
   while (text.size() < kCompactAtBytes - (1U << 20U)) text += more;
   text.resize(text.rfind('\n', kCompactAtBytes - (1U << 16U)) + 1);
   REQUIRE(write_file_atomic(path, text).has_value());
@@ -274,7 +275,8 @@ TEST_CASE(
   const auto path = run / "events.jsonl";
   const std::string text = long_record();
   REQUIRE(write_file_atomic(path, text).has_value());
-  // A hole of 1 GiB, as a file system may leave after a crash, followed by the newest events.
+  // The record gets a hole of 1 GiB, as a file system may leave after a crash, and then the newest
+  // events.
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   const off_t end = (off_t{1} << 30) + static_cast<off_t>(text.size());
   const std::string last = "\n" + line_at(200'000'000, "claimed", 9, {{"job", "43"}}) +
@@ -299,8 +301,8 @@ TEST_CASE(
   // Compacts like EventLog, but without an fsync for each event. A month (DLRUN_RECORD_DAYS=30)
   // takes a minute; its largest file is as large as that of four days, because each compaction
   // leaves the same number of lines.
-  const char* const wanted = std::getenv("DLRUN_RECORD_DAYS");
-  const std::int64_t days = parse_int(wanted != nullptr ? wanted : "").value_or(4);
+  const char* const days_text = std::getenv("DLRUN_RECORD_DAYS");
+  const std::int64_t days = parse_int(days_text != nullptr ? days_text : "").value_or(4);
   const TemporaryDirectory run;
   const auto path = run / "events.jsonl";
   constexpr int kChunk = 20'000;
@@ -308,7 +310,7 @@ TEST_CASE(
   UniqueFd file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
   int compactions = 0;
   for (std::int64_t second = 0; second < days * 86'400; second += kChunk) {
-    REQUIRE(write_all(file.get(), progress(second, kChunk, 0, kChunk)).has_value());
+    REQUIRE(write_all(file.get(), progress_events(second, kChunk, 0, kChunk)).has_value());
     struct stat info {};
     REQUIRE(::fstat(file.get(), &info) == 0);
     largest = std::max(largest, static_cast<std::size_t>(info.st_size));
@@ -322,12 +324,13 @@ TEST_CASE(
   CHECK(largest < kLargestRecordBytes);
   CHECK(compactions >= days / 4);
   // The first day is still in the curve.
-  std::size_t first_day = 0;
+  std::size_t first_day_points = 0;
   const std::string after = content(path);
   for (const auto line : split(after, '\n')) {
-    if (kind_of_line(line) == "progress" && *time_of_line(line) < kBegin + 86'400'000) ++first_day;
+    if (kind_of_line(line) == "progress" && *time_ms_of_line(line) < kBegin + 86'400'000)
+      ++first_day_points;
   }
-  CHECK(first_day > 200);
+  CHECK(first_day_points > 200);
 }
 #endif
 

@@ -32,7 +32,7 @@ TEST_CASE("a stopped component ends with 0 and the reason `stopped`, whatever it
   scene.all_join(4);
   scene.attempt.stop("not needed any more", scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);
-  end_all(scene);
+  end_four_ranks(scene);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().code == 0);
   CHECK(scene.attempt.end().reason == EndReason::kStopped);
@@ -48,7 +48,7 @@ TEST_CASE("a component that is not ready in time fails with a separate exit code
   Scene scene(options);
   scene.all_join(4);
   scene.attempt.on_not_ready("it was not ready within 5 s: code 503", scene.now);
-  end_all(scene);
+  end_four_ranks(scene);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().code == kExitNotReady);
   CHECK(scene.attempt.end().cause == Cause::kFailure);
@@ -96,15 +96,15 @@ TEST_CASE("the address, port and nodes of a component are known once all its ran
 TEST_CASE("a component's secret is refused in the claim of another component") {
   REQUIRE(init_crypto());
   const Secrets secrets{{"server", random_key()}, {"trainer", random_key()}};
-  const auto proves = [&](const std::string& key_of, const std::string& claimed) {
+  const auto proves = [&](const std::string& key_owner, const std::string& claimed) {
     const LeadHandshake lead;
-    RankHandshake rank(secrets.at(key_of), Claim{"42", "1", 0, 3, claimed});
+    RankHandshake rank(secrets.at(key_owner), Claim{"42", "1", 0, 3, claimed});
     auto greeting = lead.greeting();
     auto answer = rank.answer(greeting);
     REQUIRE(answer);
     REQUIRE(*answer);
-    const auto proven = lead.advance(**answer, secrets);
-    return proven && *proven && (*proven)->claim.component == claimed;
+    const auto authenticated = lead.advance(**answer, secrets);
+    return authenticated && *authenticated && (*authenticated)->claim.component == claimed;
   };
   CHECK(proves("server", "server"));
   CHECK(proves("trainer", "trainer"));
@@ -170,7 +170,7 @@ const std::vector<std::string> kLeadArguments{"lead",
                                               "--exact",
                                               "/x/dlrun-agent",
                                               "rank",
-                                              "--trusted",
+                                              "--bundled",
                                               "--preflight",
                                               "gpu",
                                               "--",
@@ -255,10 +255,10 @@ TEST_CASE(
     CHECK(message.find(one.message) != std::string::npos);
   }
   CHECK(error_with("1", {"1"}).empty());
-  // The trainer waits for the server, but is in no circle.
-  const auto circle = error_with("--port-count", {"--after", "server", "--port-count"});
-  CHECK(circle.find("would start: server -> server") != std::string::npos);
-  CHECK(circle.find("trainer") == std::string::npos);
+  // The trainer waits for the server, but is in no cycle.
+  const auto cycle = error_with("--port-count", {"--after", "server", "--port-count"});
+  CHECK(cycle.find("would start: server -> server") != std::string::npos);
+  CHECK(cycle.find("trainer") == std::string::npos);
 }
 
 TEST_CASE(

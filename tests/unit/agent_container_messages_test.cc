@@ -124,7 +124,7 @@ TEST_CASE("a message about a container is not the cause if a rank that has joine
   scene.attempt.on_exit(1, {3, 0, {}}, scene.now);
   scene.pass(Attempt::kCulpritWait);
   CHECK(scene.notes.printed.back().starts_with("rank 1 on n1 exited with code 3"));
-  end_all(scene);
+  end_four_ranks(scene);
   CHECK(scene.attempt.end().cause == Cause::kFailure);
 }
 

@@ -67,18 +67,19 @@ TEST_CASE("a query about a job that Slurm does not know fails with kNotFound") {
         Errc::kUnavailable);
 }
 
-/// A folder with programs scontrol and scancel, which write their calls into a file. `refused`: the
-/// command of scontrol that fails (such as "update"). `show job` shows that the job excludes n7.
+/// A folder with programs scontrol and scancel, which write their calls into a file.
+/// failing_command: the command of scontrol that fails (such as "update"). `show job` shows that
+/// the job excludes n7.
 struct RecordingController {
   TemporaryDirectory folder;
   Env env;
 
-  explicit RecordingController(const std::string& refused = "none") {
+  explicit RecordingController(const std::string& failing_command = "none") {
     for (const char* name : {"scontrol", "scancel"}) {
       const auto program = folder.path() / name;
       std::ofstream(program) << "#!/bin/bash\necho \"" << name << " $*\" >>"
                              << (folder.path() / "calls").string() << "\n"
-                             << "[[ $1 != " << refused << " ]] || exit 1\n"
+                             << "[[ $1 != " << failing_command << " ]] || exit 1\n"
                              << "[[ $1 != show ]] || echo '   ReqNodeList=(null) ExcNodeList=n7'\n";
       std::filesystem::permissions(program, std::filesystem::perms::owner_all);
     }
@@ -141,14 +142,14 @@ TEST_CASE("a query that blocks does not block its caller") {
 
 TEST_CASE("the answer of a query whose caller has gone is dropped") {
   std::promise<int> late;
-  std::promise<void> is_called;
+  std::promise<void> call_begins;
   {
     BackgroundCall<int> call;
-    call.ask([answer = late.get_future().share(), &is_called] {
-      is_called.set_value();
+    call.ask([answer = late.get_future().share(), &call_begins] {
+      call_begins.set_value();
       return answer.get();
     });
-    is_called.get_future().wait();
+    call_begins.get_future().wait();
   }
   late.set_value(7);  // the object that stores the answer belongs only to the thread now
 }

@@ -376,7 +376,7 @@ TEST_CASE("a progress report is checked against the contract, and each problem i
 }
 
 TEST_CASE(
-    "progress nested as deep as its file allows is refused as no JSON object, without a crash") {
+    "a progress report that is nested as deeply as its file allows is refused without a crash") {
   const std::string deep =
       "{\"step\":1,\"a\":" + std::string(30'000, '[') + std::string(30'000, ']') + "}";
   REQUIRE(progress_problem(deep));
@@ -388,8 +388,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "half-written progress is waited for, and an error that stays, or is in the last report, is "
-    "reported once") {
+    "the agent waits for the rest of a half-written report, and reports an error once if it stays "
+    "or is in the last report") {
   auto file = ProgressFile::create();
   REQUIRE(file);
   const auto write = [&](const char* text) { std::ofstream(file->path()) << text; };

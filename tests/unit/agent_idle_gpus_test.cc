@@ -38,10 +38,10 @@ TEST_CASE(
     "restarts its time") {
   IdleGpus gpus(seconds(90));
   gpus.on_start(kStartTime);
-  const auto message_after_use = [&](int at_s, double gpu_0, double gpu_1) {
+  const auto message_after_use = [&](int at_s, double gpu_0_percent, double gpu_1_percent) {
     const auto now = kStartTime + seconds(at_s);
-    gpus.add_beat(0, "n1", beat("gpus", {gpu_0}), now);
-    gpus.add_beat(1, "n1", beat("gpus", {gpu_1}), now);
+    gpus.add_beat(0, "n1", beat("gpus", {gpu_0_percent}), now);
+    gpus.add_beat(1, "n1", beat("gpus", {gpu_1_percent}), now);
     return gpus.take_message(now);
   };
   CHECK_FALSE(message_after_use(60, 50, 0));
@@ -75,9 +75,9 @@ TEST_CASE(
   asleep.on_lead_stopped(seconds(50));
   asleep.add_beat(0, "n1", beat("gpus", {0}), kStartTime + seconds(70));
   CHECK_FALSE(asleep.take_message(kStartTime + seconds(70)));
-  for (const Json& odd : {Json{{"gpus", 3}}, Json{{"gpus", {3, "x"}}},
-                          Json{{"gpus", {{nullptr, 1, 2}}}}, Json::array()})
-    asleep.add_beat(1, "n2", to_lead::Beat::of(odd), kStartTime);
+  for (const Json& malformed : {Json{{"gpus", 3}}, Json{{"gpus", {3, "x"}}},
+                                Json{{"gpus", {{nullptr, 1, 2}}}}, Json::array()})
+    asleep.add_beat(1, "n2", to_lead::Beat::of(malformed), kStartTime);
   CHECK(asleep.take_message(kStartTime + seconds(115)) ==
         "node n1 never used its GPUs (health.idle_gpu_after)");
 }

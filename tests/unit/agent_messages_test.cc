@@ -15,9 +15,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 template <typename Message>
-using Written = std::vector<std::pair<Message, std::string>>;
+using MessagesWithBytes = std::vector<std::pair<Message, std::string>>;
 
-Written<MessageToLead> messages_to_lead() {
+MessagesWithBytes<MessageToLead> messages_to_lead() {
   const World world{1, 4, 1, 2, 0, 2, WorldSource::kSlurm};
   return {
       {to_lead::Hello{.world = world,
@@ -26,7 +26,7 @@ Written<MessageToLead> messages_to_lead() {
                       .pid = 7,
                       .port = 29500,
                       .time = milliseconds(1500),
-                      .unfit = "no GPU"},
+                      .complaint = "no GPU"},
        R"({"type":"hello","host":"n1","pid":7,"addr":"10.0.0.1","port":29500,"world":{"rank":1,)"
        R"("size":4,"local_rank":1,"local_size":2,"node_rank":0,"nnodes":2},"unfit":"no GPU",)"
        R"("time":1500})"},
@@ -40,7 +40,7 @@ Written<MessageToLead> messages_to_lead() {
        R"("size":4,"local_rank":1,"local_size":2,"node_rank":0,"nnodes":2},"stages":true,)"
        R"("collects":600})"},
       {to_lead::Beat{}, R"({"type":"beat"})"},
-      {to_lead::Beat{.printed = true,
+      {to_lead::Beat{.has_printed = true,
                      .cpu = 1.5,
                      .rss_bytes = 4096,
                      .step = 7,
@@ -64,19 +64,19 @@ Written<MessageToLead> messages_to_lead() {
       {to_lead::Get{5, "k"}, R"({"type":"get","id":5,"key":"k"})"},
       {to_lead::Progress{{{"step", 7}}}, R"({"type":"progress","body":{"step":7}})"},
       {to_lead::TableRequest{256}, R"({"type":"table","from":256})"},
-      {to_lead::Exit{{.code = 137, .signal = 9, .error = "", .is_own = true}},
+      {to_lead::Exit{{.code = 137, .signal = 9, .error = "", .ended_by_itself = true}},
        R"({"type":"exit","code":137,"signal":9,"error":"","own":true})"},
       {to_lead::Exit{{.code = 68,
                       .signal = 0,
                       .error = "gone",
-                      .is_own = false,
+                      .ended_by_itself = false,
                       .blamed_rank = -1,
                       .lead_was_unheard = true}},
        R"({"type":"exit","code":68,"signal":0,"error":"gone","own":false,"unheard":true,"of":-1})"},
   };
 }
 
-Written<MessageToRank> messages_to_rank() {
+MessagesWithBytes<MessageToRank> messages_to_rank() {
   return {
       {to_rank::Start{"10.0.0.2", "10.0.0.1", 29500, true},
        R"({"type":"start","addr":"10.0.0.2","master_addr":"10.0.0.1","master_port":29500,)"
@@ -94,33 +94,33 @@ Written<MessageToRank> messages_to_rank() {
       {to_rank::Reply{.id = 5, .error = "no", .code = "refused"},
        R"({"type":"reply","id":5,"ok":false,"error":"no","code":"refused"})"},
       {to_rank::TablePage{{{"type", "table"}, {"from", 0}}}, R"({"type":"table","from":0})"},
-      {to_rank::Noted{}, R"({"type":"noted"})"},
+      {to_rank::ExitConfirmed{}, R"({"type":"noted"})"},
   };
 }
 
-/// Checks that each message is written as its bytes, that `parse` turns the bytes into the same
-/// message, and that `all` has every type of message.
+/// Checks that each message is written as the bytes beside it, that `parse` turns the bytes into
+/// the same message, and that `all` has every type of message.
 template <typename Message, typename Parse>
-void check(const Written<Message>& all, const Parse& parse) {
-  std::vector<bool> has_bytes(std::variant_size_v<Message>);
+void check_messages(const MessagesWithBytes<Message>& all, const Parse& parse) {
+  std::vector<bool> has_type(std::variant_size_v<Message>);
   for (const auto& [message, bytes] : all) {
-    has_bytes[message.index()] = true;
+    has_type[message.index()] = true;
     CHECK(text_of(json_of(message)) == bytes);
     const auto read = parse(bytes);
     REQUIRE(read);
     CHECK(read->index() == message.index());
     CHECK(text_of(json_of(*read)) == bytes);
   }
-  for (const bool has : has_bytes) CHECK(has);
+  for (const bool has : has_type) CHECK(has);
 }
 
 TEST_CASE("each message is written as the same bytes as in older versions, and can be read back") {
-  check(messages_to_lead(), [](const std::string& bytes) {
+  check_messages(messages_to_lead(), [](const std::string& bytes) {
     auto read = parse_to_lead(bytes);
     REQUIRE(read);
     return *read;
   });
-  check(messages_to_rank(), [](const std::string& bytes) { return parse_to_rank(bytes); });
+  check_messages(messages_to_rank(), [](const std::string& bytes) { return parse_to_rank(bytes); });
 }
 
 TEST_CASE("an unknown or malformed message is ignored, and a wrong hello is an error") {
@@ -139,7 +139,7 @@ TEST_CASE("fields of the wrong type keep their defaults, and numbers and texts a
   CHECK(exit.end.code == 255);
   CHECK(exit.end.signal == 0);
   CHECK(exit.end.error.size() == 4096);
-  CHECK_FALSE(exit.end.is_own);
+  CHECK_FALSE(exit.end.ended_by_itself);
   CHECK(exit.end.blamed_rank == -1);
   CHECK(to_lead::Exit::of(Json::object()).end.code == 70);
   CHECK(to_lead::Signal::of(Json::object()).signal == 1);
@@ -158,7 +158,7 @@ TEST_CASE("fields of the wrong type keep their defaults, and numbers and texts a
   CHECK_FALSE(beat.gpus->at(1).percent);
   CHECK(beat.gpus->at(2).percent == 80.0);
   CHECK_FALSE(beat.node_gpus);
-  CHECK(to_rank::SignalAnswer::of({{"word", "later"}}).word.value() == std::nullopt);
+  CHECK(to_rank::SignalAnswer::of({{"word", "later"}}).decision.value() == std::nullopt);
 }
 
 }  // namespace

@@ -397,7 +397,7 @@ TEST_CASE_FIXTURE(MetricsRun, "without a file of metrics an MLflow server gets e
 }
 
 TEST_CASE("the trainer writes metrics.jsonl, unless its command line names another file") {
-  CHECK(writes_metrics(true, {"srun", "dlrun-agent", "rank", "--trusted"}));
+  CHECK(writes_metrics(true, {"srun", "dlrun-agent", "rank", "--bundled"}));
   CHECK_FALSE(writes_metrics(false, {"srun", "dlrun-agent", "rank"}));
   CHECK_FALSE(writes_metrics(true, {"srun", "--metrics", "x"}));
   CHECK_FALSE(writes_metrics(true, {"srun", "--metrics=x"}));

@@ -61,11 +61,12 @@ TEST_CASE("the agent knows every check that health.preflight offers") {
 
 TEST_CASE(
     "GPUs that are missing or have memory errors are named, but only those that the rank can see") {
-  const std::string two = "0, GPU-aa, 0\n1, GPU-bb, 3\n";
-  CHECK(gpu_problems(two, "0").empty());
-  CHECK(gpu_problems(two, "1") == Strings{"gpu: GPU 1 (GPU-bb) has uncorrected memory errors"});
-  CHECK(gpu_problems(two, std::nullopt).size() == 1);
-  CHECK(gpu_problems(two, "0,2") ==
+  const std::string two_gpus = "0, GPU-aa, 0\n1, GPU-bb, 3\n";
+  CHECK(gpu_problems(two_gpus, "0").empty());
+  CHECK(gpu_problems(two_gpus, "1") ==
+        Strings{"gpu: GPU 1 (GPU-bb) has uncorrected memory errors"});
+  CHECK(gpu_problems(two_gpus, std::nullopt).size() == 1);
+  CHECK(gpu_problems(two_gpus, "0,2") ==
         Strings{"gpu: CUDA_VISIBLE_DEVICES is '0,2', but nvidia-smi lists 1 of them"});
   CHECK(gpu_problems("0, GPU-aa, [N/A]\n", "GPU-aa").empty());
   CHECK(gpu_problems("No devices were found\n", "0") == Strings{"gpu: nvidia-smi lists none"});
@@ -148,11 +149,11 @@ struct Sysfs {
     std::ofstream(folder / file) << text << "\n";
   }
   /// Writes the attributes of the port ADAPTER/1.
-  void write_port(const std::string& adapter, std::string_view state, std::string_view link,
+  void write_port(const std::string& adapter, std::string_view state, std::string_view phys_state,
                   std::string_view rate, std::string_view layer = "InfiniBand") const {
     const std::string at = adapter + "/ports/1/";
     write(at + "state", state);
-    write(at + "phys_state", link);
+    write(at + "phys_state", phys_state);
     write(at + "rate", rate);
     write(at + "link_layer", layer);
   }

@@ -20,7 +20,7 @@
 namespace dlrun::agent {
 namespace {
 
-NoticeMaker maker(std::vector<std::string> occasions) {
+NoticeMaker notice_maker(std::vector<std::string> occasions) {
   return {std::move(occasions), JobIdentity{.cluster = "alpha", .job = "7", .token = ""},
           "mnist-7"};
 }
@@ -32,7 +32,7 @@ events::RankFailed crashed_rank() {
 }  // namespace
 
 TEST_CASE("the end of a run is a notice with the failed rank, its node and the progress") {
-  auto notices = maker({"failed", "completed"});
+  auto notices = notice_maker({"failed", "completed"});
   CHECK_FALSE(notices.on_event(events::Started{.ranks = 4}, 0));
   CHECK_FALSE(notices.on_event(events::Joined{.ranks = 4, .hosts = "n[1-2]"}, 0));
   CHECK_FALSE(notices.on_event(events::Progress{.step = 120, .steps = 5000, .loss = 0.5}, 0));
@@ -51,15 +51,15 @@ TEST_CASE("the end of a run is a notice with the failed rank, its node and the p
   CHECK(notice->progress == "step 120 of 5000, loss 0.5");
 }
 
-TEST_CASE("only the occasions of notify.on are notices") {
+TEST_CASE("only the occasions that notify.on lists become notices") {
   const RunEvent completed = events::Ended{.state = EndState::kCompleted};
   const RunEvent cancelled = events::Ended{.state = EndState::kCancelled};
   const RunEvent timeout = events::Ended{.state = EndState::kTimeout};
-  CHECK_FALSE(maker({"failed"}).on_event(completed, 0));
-  CHECK_FALSE(maker({"failed", "completed"}).on_event(cancelled, 0));
-  CHECK(maker({"cancelled"}).on_event(cancelled, 0)->occasion == "cancelled");
-  CHECK(maker({"failed"}).on_event(timeout, 0)->occasion == "failed");
-  CHECK(maker({"completed"}).on_event(completed, 0)->occasion == "completed");
+  CHECK_FALSE(notice_maker({"failed"}).on_event(completed, 0));
+  CHECK_FALSE(notice_maker({"failed", "completed"}).on_event(cancelled, 0));
+  CHECK(notice_maker({"cancelled"}).on_event(cancelled, 0)->occasion == "cancelled");
+  CHECK(notice_maker({"failed"}).on_event(timeout, 0)->occasion == "failed");
+  CHECK(notice_maker({"completed"}).on_event(completed, 0)->occasion == "completed");
 }
 
 TEST_CASE("with components, the start and the progress are those of the first main component") {
@@ -89,7 +89,7 @@ TEST_CASE("with components, the start and the progress are those of the first ma
 }
 
 TEST_CASE("the start of a run gives one notice, not one for each attempt") {
-  auto notices = maker({"started"});
+  auto notices = notice_maker({"started"});
   const events::Joined joined{.ranks = 4, .hosts = "n[1-2]"};
   const auto notice = notices.on_event(joined, 0);
   REQUIRE(notice);
@@ -98,7 +98,7 @@ TEST_CASE("the start of a run gives one notice, not one for each attempt") {
 }
 
 TEST_CASE("a hang and the restart after it are one notice, and a later failure is no hang") {
-  auto notices = maker({"hang", "restarted", "failed"});
+  auto notices = notice_maker({"hang", "restarted", "failed"});
   CHECK_FALSE(notices.on_event(events::AttemptEnd{.reason = EndReason::kHang}, 0));
   const events::Restarting restarting{.cause = Cause::kHang, .left = 1, .by = RestartedBy::kLead};
   const auto hang = notices.on_event(restarting, 0);
@@ -113,7 +113,7 @@ TEST_CASE("a hang and the restart after it are one notice, and a later failure i
 }
 
 TEST_CASE("without `hang` in notify.on a run that ends after a hang is reported as failed") {
-  auto notices = maker({"failed"});
+  auto notices = notice_maker({"failed"});
   std::ignore = notices.on_event(events::AttemptEnd{.reason = EndReason::kHang}, 0);
   CHECK(notices.on_event(events::Ended{.state = EndState::kFailed}, 0)->occasion == "failed");
 }
@@ -164,10 +164,11 @@ struct PipedNotifier {
   Notifier notifier;
 
   explicit PipedNotifier(std::array<int, 2> ends = new_pipe())
-      : read_end(ends[0]), notifier(maker({}), true, UniqueFd(ends[1]), -1) {}
+      : read_end(ends[0]), notifier(notice_maker({}), true, UniqueFd(ends[1]), -1) {}
 
-  /// Returns what the helper gets. Each line must be short enough to be written to a pipe whole.
-  [[nodiscard]] std::vector<Json> sent_lines() const {
+  /// Takes the lines that were sent to the helper out of the pipe. Each line must be short enough
+  /// to be written to a pipe whole.
+  [[nodiscard]] std::vector<Json> take_sent_lines() const {
     std::string text(1U << 16U, ' ');
     text.resize(static_cast<std::size_t>(::read(read_end.get(), text.data(), text.size())));
     std::vector<Json> lines;
@@ -197,7 +198,7 @@ TEST_CASE_FIXTURE(
   notifier.on_report(body, wall, now);
   notifier.on_report(Json{{"step", 8}, {"loss", 1}}, wall, now);  // too soon to be sent
   notifier.on_event(events::Ended{.state = EndState::kCancelled}, 0, {});
-  const auto lines = sent_lines();
+  const auto lines = take_sent_lines();
   REQUIRE(lines.size() == 3);
   CHECK(lines[0]["step"] == 7);
   CHECK(lines[0]["t"] == 5000);
@@ -211,7 +212,7 @@ TEST_CASE_FIXTURE(PipedNotifier,
   notifier.on_report(Json{{"step", 7}, {"loss", 1}}, wall, now);
   notifier.on_report(Json{{"step", 8}, {"loss", 1}}, wall, now);  // too soon to be sent
   notifier.on_report(Json{{"final", true}, {"score", 0.5}}, wall, now);
-  const auto lines = sent_lines();
+  const auto lines = take_sent_lines();
   REQUIRE(lines.size() == 2);
   CHECK(lines[0]["step"] == 7);
   CHECK(lines[1]["step"] == 8);

@@ -94,13 +94,13 @@ TEST_CASE("lead parses the rule by which a point of a sweep ends early") {
   CHECK(std::get<LeadOptions>(*parse_arguments({"lead", "--", "srun"})).stop_early.metric.empty());
 }
 
-TEST_CASE("lead finds --trusted and --preflight among the options of rank, not of the program") {
+TEST_CASE("lead finds --bundled and --preflight among the options of rank, not of the program") {
   const auto is_bundled = [](Words command) {
     command.insert(command.begin(), {"lead", "--"});
     return std::get<LeadOptions>(*parse_arguments(command)).program_is_bundled;
   };
-  CHECK(is_bundled({"srun", "agent", "rank", "--trusted", "--", "dlrun-trainer"}));
-  CHECK_FALSE(is_bundled({"srun", "agent", "rank", "--", "prog", "--trusted"}));
+  CHECK(is_bundled({"srun", "agent", "rank", "--bundled", "--", "dlrun-trainer"}));
+  CHECK_FALSE(is_bundled({"srun", "agent", "rank", "--", "prog", "--bundled"}));
   CHECK_FALSE(is_bundled({"srun", "agent"}));
   const auto checks = [](Words command) {
     command.insert(command.begin(), {"lead", "--"});
@@ -111,7 +111,7 @@ TEST_CASE("lead finds --trusted and --preflight among the options of rank, not o
 }
 
 TEST_CASE("rank keeps the variables in order and the program's arguments unchanged") {
-  const auto parsed = parse_arguments({"rank", "--env", "RANK={rank}", "--env=A=--b", "--trusted",
+  const auto parsed = parse_arguments({"rank", "--env", "RANK={rank}", "--env=A=--b", "--bundled",
                                        "--", "prog", "--env", "", "a b"});
   REQUIRE(parsed);
   const auto& rank = std::get<RankOptions>(*parsed);
@@ -174,7 +174,7 @@ TEST_CASE(
       parse_arguments({"lead", "--name", "n", "--never-started", "9", "--", "exit 9"});
   REQUIRE(parsed.has_value());
   const auto& lead = std::get<LeadOptions>(*parsed);
-  CHECK(lead.script_code_before_ranks == 9);
+  CHECK(lead.never_started_code == 9);
   CHECK(lead.command == std::vector<std::string>{"exit 9"});
   for (const char* code : {"", "x", "-1", "256"})
     CHECK_FALSE(parse_arguments({"lead", "--never-started", code, "--", "why"}).has_value());

@@ -20,7 +20,7 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-Env with_stand_ins() {
+Env env_with_stand_ins() {
   Env env;
   env.set("PATH", std::string(DLRUN_SOURCE_DIR) + "/tests/stand_ins:/usr/bin:/bin");
   return env;
@@ -75,11 +75,11 @@ TEST_CASE("py-spy and perf attach to the process that becomes the program") {
 TEST_CASE("a program under a profiler keeps its arguments and its exit code") {
   TemporaryDirectory folder;
   Command command;
-  command.env = with_stand_ins();
+  command.env = env_with_stand_ins();
   const Strings program{"sh", "-c", "echo \"$$ $1\"; sleep 3; exit 7", "sh", "a  b"};
   const auto run = [&](const ProfileOptions& options) {
-    auto words =
-        profile_command(options, command.env, folder.path() / "profile" / "attempt-2", 3, program);
+    auto words = prepare_profiling(options, command.env, folder.path() / "profile" / "attempt-2", 3,
+                                   program);
     REQUIRE(words.has_value());
     command.argv = std::move(*words);
     const auto done = run_command(command);
@@ -103,7 +103,7 @@ TEST_CASE(
   TemporaryDirectory folder;
   Env env;
   env.set("PATH", folder.path().string());
-  const auto words = profile_command({.tool = "nsys"}, env, folder.path(), 0, {"x"});
+  const auto words = prepare_profiling({.tool = "nsys"}, env, folder.path(), 0, {"x"});
   REQUIRE_FALSE(words.has_value());
   CHECK(words.error().code == Errc::kNotFound);
   CHECK(has(words.error().message, "profile.tool: nsys is not on the PATH of this rank"));

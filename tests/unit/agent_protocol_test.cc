@@ -25,17 +25,17 @@ BothSides shake_hands(const Key& secret) {
   REQUIRE(answer);
   REQUIRE(*answer);
   std::string to_lead = **answer;
-  auto proven = lead.advance(to_lead, {{"", secret}});
-  REQUIRE(proven);
-  REQUIRE(*proven);
-  CHECK((*proven)->claim == kClaim);
+  auto authenticated = lead.advance(to_lead, {{"", secret}});
+  REQUIRE(authenticated);
+  REQUIRE(*authenticated);
+  CHECK((*authenticated)->claim == kClaim);
   CHECK(to_lead.empty());
-  to_rank += (*proven)->answer;
+  to_rank += (*authenticated)->answer;
   auto channel = rank.finish(to_rank);
   REQUIRE(channel);
   REQUIRE(*channel);
   CHECK(to_rank.empty());
-  return {(*proven)->channel, **channel, **answer};
+  return {(*authenticated)->channel, **channel, **answer};
 }
 
 TEST_CASE("two sides that know the secret complete the handshake, and messages pass both ways") {
@@ -67,9 +67,9 @@ TEST_CASE("a handshake that arrives byte by byte succeeds") {
   buffer.clear();
   for (std::size_t i = 0; i < answer->size(); ++i) {
     buffer += (*answer)[i];
-    const auto proven = lead.advance(buffer, {{"", secret}});
-    REQUIRE(proven);
-    CHECK(proven->has_value() == (i + 1 == answer->size()));
+    const auto authenticated = lead.advance(buffer, {{"", secret}});
+    REQUIRE(authenticated);
+    CHECK(authenticated->has_value() == (i + 1 == answer->size()));
   }
 }
 
@@ -80,9 +80,9 @@ TEST_CASE("a rank with another secret is refused") {
   RankHandshake rank(random_key(), kClaim);
   std::string bytes = lead.greeting();
   std::string answer = **rank.answer(bytes);
-  const auto proven = lead.advance(answer, {{"", secret}});
-  REQUIRE_FALSE(proven);
-  CHECK(proven.error().message.find("secret") != std::string::npos);
+  const auto authenticated = lead.advance(answer, {{"", secret}});
+  REQUIRE_FALSE(authenticated);
+  CHECK(authenticated.error().message.find("secret") != std::string::npos);
 }
 
 TEST_CASE("a rank refuses a forged proof of lead") {
@@ -94,7 +94,7 @@ TEST_CASE("a rank refuses a forged proof of lead") {
   CHECK_FALSE(rank.finish(forged));
 }
 
-TEST_CASE("a rank's own proof, sent back to it, does not pass for lead's") {
+TEST_CASE("a rank refuses its own proof if its peer sends it back as the proof of lead") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   RankHandshake rank(secret, kClaim);

@@ -107,21 +107,22 @@ TEST_CASE("an order to end sends TERM at once and KILL a second later") {
 }
 
 /// Orders the rank to end. Slurm has sent a TERM to the whole step, which may not have reached the
-/// program yet. Then moves the clock to 1 ms before the agent sends its own TERM. lead_says_so:
-/// lead reports the TERM to the step; otherwise the agent itself has received it.
-void end_with_term_under_way(RankScene& scene, bool lead_says_so) {
+/// program yet. Then moves the clock to 1 ms before the agent sends its own TERM.
+/// lead_reports_term: lead reports the TERM to the step; otherwise the agent itself has received
+/// it.
+void end_with_term_under_way(RankScene& scene, bool lead_reports_term) {
   scene.run_with_lead();
-  if (!lead_says_so) scene.state.on_signal(SIGTERM, false, scene.now);
-  scene.state.on_end(lead_says_so, false, scene.now);
-  scene.pass(RankState::kTermUnderWay - milliseconds(1));
+  if (!lead_reports_term) scene.state.on_signal(SIGTERM, false, scene.now);
+  scene.state.on_end(lead_reports_term, false, scene.now);
+  scene.pass(RankState::kTermArrivesWithin - milliseconds(1));
   CHECK(scene.orders.empty());
 }
 
 TEST_CASE("a TERM to the whole step that reached the program is not sent twice") {
-  for (const bool lead_says_so : {true, false}) {
-    CAPTURE(lead_says_so);
+  for (const bool lead_reports_term : {true, false}) {
+    CAPTURE(lead_reports_term);
     RankScene scene;
-    end_with_term_under_way(scene, lead_says_so);
+    end_with_term_under_way(scene, lead_reports_term);
     scene.state.on_signal(SIGTERM, false, scene.now);
     scene.state.on_signal(SIGTERM, true, scene.now);
     scene.pass(milliseconds(1));
@@ -132,10 +133,10 @@ TEST_CASE("a TERM to the whole step that reached the program is not sent twice")
 TEST_CASE(
     "if the TERM to the whole step does not reach the program, the agent sends one after a short "
     "wait") {
-  for (const bool lead_says_so : {true, false}) {
-    CAPTURE(lead_says_so);
+  for (const bool lead_reports_term : {true, false}) {
+    CAPTURE(lead_reports_term);
     RankScene scene;
-    end_with_term_under_way(scene, lead_says_so);
+    end_with_term_under_way(scene, lead_reports_term);
     scene.pass(milliseconds(1));
     CHECK(scene.orders == Texts{"TERM tree"});
   }
@@ -254,7 +255,7 @@ TEST_CASE("a signal is reported to lead, and lead's answer decides what happens"
   SUBCASE("no answer: the program is ended") {
     scene.pass(milliseconds(1));
     CHECK(scene.printed == Texts{"no message from lead after a signal; the program is ended"});
-    scene.pass(RankState::kTermUnderWay);
+    scene.pass(RankState::kTermArrivesWithin);
     CHECK(scene.orders == Texts{"TERM tree"});
     scene.state.on_program_end(0, 0, scene.now);
     CHECK(scene.exit_record()["error"] ==
@@ -502,31 +503,31 @@ TEST_CASE(
   EndedRank rank;
   SUBCASE("lead has the record") {
     CHECK_FALSE(rank.is_done());
-    rank.state.on_noted();
+    rank.state.on_exit_confirmed();
     CHECK(rank.is_done());
   }
   SUBCASE("lead does not confirm the record") {
-    rank.pass_until(kExitNotedWithin - milliseconds(1));
+    rank.pass_until(kExitConfirmedWithin - milliseconds(1));
     CHECK_FALSE(rank.is_done());
-    rank.pass_until(kExitNotedWithin);
+    rank.pass_until(kExitConfirmedWithin);
     CHECK(rank.is_done());
   }
   SUBCASE("a reader is slow") {
-    rank.state.on_noted();
+    rank.state.on_exit_confirmed();
     rank.pass_until(RankState::kOutputWait - milliseconds(1));
     CHECK_FALSE(rank.is_done({.is_held = true}));
     rank.pass_until(RankState::kOutputWait);
     CHECK(rank.is_done({.is_held = true}));
   }
   SUBCASE("a pipe stays open") {
-    rank.state.on_noted();
+    rank.state.on_exit_confirmed();
     rank.pass(RankState::kPipesWait - milliseconds(1));
     CHECK_FALSE(rank.is_done({.is_at_end = false}));
     rank.pass(milliseconds(1));
     CHECK(rank.is_done({.is_at_end = false}));
   }
   SUBCASE("the log is on a slow file system") {
-    rank.state.on_noted();
+    rank.state.on_exit_confirmed();
     rank.pass_until(RankState::kLogWait - milliseconds(1));
     CHECK_FALSE(rank.is_done({.log_is_drained = false}));
     rank.pass_until(RankState::kLogWait);
@@ -538,7 +539,7 @@ TEST_CASE("a process that cannot be killed delays the rank's end only for some s
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_program_end(0, 0, scene.now);
-  scene.state.on_noted();
+  scene.state.on_exit_confirmed();
   scene.pass(RankState::kTreeLimit - milliseconds(1));
   CHECK_FALSE(scene.is_done());
   scene.pass(milliseconds(1));
@@ -551,7 +552,7 @@ TEST_CASE(
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_program_end(0, 0, scene.now);
-  scene.state.on_noted();
+  scene.state.on_exit_confirmed();
   SUBCASE("no child") {
     scene.state.on_killed(false, false, scene.now);
     CHECK(scene.is_done());
@@ -577,10 +578,10 @@ TEST_CASE("a rank is not done while it copies outputs, and waits longer for lead
   scene.pass_with_lead(seconds(1));
   CHECK(scene.state.processes_are_gone(scene.now));
   CHECK_FALSE(scene.is_done({.waits_for_outputs = true}));
-  scene.pass_with_lead(std::chrono::duration_cast<seconds>(kExitNotedWithin) + seconds(30));
+  scene.pass_with_lead(std::chrono::duration_cast<seconds>(kExitConfirmedWithin) + seconds(30));
   CHECK_FALSE(scene.is_done());
   SUBCASE("lead confirms") {
-    scene.state.on_noted();
+    scene.state.on_exit_confirmed();
   }
   SUBCASE("the time is over") {
     scene.pass_with_lead(seconds(31));

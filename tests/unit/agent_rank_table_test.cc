@@ -47,7 +47,7 @@ TEST_CASE(
   REQUIRE(reader.add(Json::parse(pages[0])));
   CHECK_FALSE(reader.add(Json::parse(pages[0])));
   CHECK_FALSE(TableReader(299).add(Json::parse(pages[0])));
-  CHECK(reader.next() == 256);
+  CHECK(reader.next_rank() == 256);
   for (const auto* wrong :
        {R"({"type":"table"})", R"({"from":0,"size":1,"ips":[],"ranks":[[0,1]]})",
         R"({"from":0,"size":1,"ips":["10.0.0.1"],"ranks":[[0,65536]]})",
@@ -61,16 +61,16 @@ TEST_CASE(
   }
 }
 
-/// Counts the messages that an attempt with thousands of ranks sends.
-struct Counter final : AttemptOutlet {
-  std::size_t texts = 0, text_bytes = 0, longest = 0;
-  std::string last;
+/// Counts the texts that an attempt sends, and keeps the last one.
+struct TextCounter final : AttemptOutlet {
+  std::size_t texts = 0, text_bytes = 0, longest_bytes = 0;
+  std::string last_text;
   void send(int, const MessageToRank&) override {}
   void send_text(int, std::string_view payload) override {
     ++texts;
     text_bytes += payload.size();
-    longest = std::max(longest, payload.size());
-    last = payload;
+    longest_bytes = std::max(longest_bytes, payload.size());
+    last_text = payload;
   }
   void broadcast(const MessageToRank&) override {}
   void record(const RunEvent&) override {}
@@ -82,7 +82,7 @@ TEST_CASE(
     "an attempt of 10,000 ranks sends the table page by page, and only after all ranks have "
     "joined") {
   constexpr int kRanks = 10'000;
-  Counter counter;
+  TextCounter counter;
   const Attempt::Clock::time_point now{std::chrono::hours(1)};
   Attempt attempt({}, counter, now);
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -96,11 +96,11 @@ TEST_CASE(
   CHECK(counter.texts == 0);
   TableReader reader(kRanks);
   while (!reader.is_whole()) {
-    attempt.on_table_request(7, static_cast<std::int64_t>(reader.next()));
-    REQUIRE(reader.add(Json::parse(counter.last)));
+    attempt.on_table_request(7, static_cast<std::int64_t>(reader.next_rank()));
+    REQUIRE(reader.add(Json::parse(counter.last_text)));
   }
   CHECK(counter.texts == 40);
-  CHECK(counter.longest < kPayloadLimitBytes / 64);
+  CHECK(counter.longest_bytes < kPayloadLimitBytes / 64);
   CHECK(reader.table()[9'999].text() == "10.4.249.1:40007");
   for (const std::int64_t wrong_from : {-1L, 1L, 10'240L, 1L << 40})
     attempt.on_table_request(7, wrong_from);

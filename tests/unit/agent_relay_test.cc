@@ -23,7 +23,7 @@ using State = RelayDialer::State;
 
 const std::vector<std::string> kLoopback{"127.0.0.1", "::1"};
 
-/// Calls advance() until the kernel has answered the connection attempts.
+/// Calls advance() until the kernel has answered the connection attempts. Returns the state then.
 State answered_state(RelayDialer& dialer, RelayDialer::Clock::time_point now) {
   State state = dialer.advance(now);
   while (state == State::kConnecting) {
@@ -99,7 +99,8 @@ TEST_CASE(
 TEST_CASE("the agent's command line accepts relay and sshd only with their own options") {
   CHECK(std::holds_alternative<RelayOptions>(parse_arguments({"relay"}).value()));
   CHECK_FALSE(parse_arguments({"relay", "8888"}));
-  CHECK(std::get<RelayOptions>(parse_arguments({"relay", "--any-user"}).value()).dials_any_user);
+  CHECK(std::get<RelayOptions>(parse_arguments({"relay", "--any-user"}).value())
+            .connects_to_any_user);
   const auto sshd = parse_arguments({"sshd", "--folder", "/runs/a/ssh"});
   REQUIRE(sshd);
   CHECK(std::get<SshdOptions>(*sshd).folder == "/runs/a/ssh");

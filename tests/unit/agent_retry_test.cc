@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using std::chrono::seconds;
 
-RetryOptions any_cause(int max, int no_progress = 3) {
+RetryOptions options_for_any_cause(int max, int no_progress = 3) {
   RetryOptions options;
   options.max = max;
   options.no_progress = no_progress;
@@ -26,8 +26,9 @@ RetryOptions any_cause(int max, int no_progress = 3) {
 }
 
 /// Adds attempts until decide_retry() refuses a restart. Returns the number of attempts.
-int attempts_of(const RetryOptions& options, const std::vector<std::optional<std::int64_t>>& steps,
-                Cause cause, bool no_step_means_no_progress = false) {
+int count_attempts(const RetryOptions& options,
+                   const std::vector<std::optional<std::int64_t>>& steps, Cause cause,
+                   bool no_step_means_no_progress = false) {
   RetryHistory history;
   int attempts = 0;
   for (const auto& step : steps) {
@@ -39,7 +40,7 @@ int attempts_of(const RetryOptions& options, const std::vector<std::optional<std
   return attempts;
 }
 
-std::string lines(const std::vector<Json>& events) {
+std::string record_text(const std::vector<Json>& events) {
   std::string text;
   for (const auto& event : events) text += to_checked_line(event);
   return text;
@@ -86,23 +87,23 @@ TEST_CASE(
     "each restart reduces the budget by one, and the decision says how many restarts are left") {
   RetryHistory history;
   history.add_attempt(10, Cause::kNodeFailure);
-  auto decision = decide_retry(any_cause(2), history, Cause::kNodeFailure);
+  auto decision = decide_retry(options_for_any_cause(2), history, Cause::kNodeFailure);
   CHECK(decision.grants_restart);
   CHECK(decision.left == 1);
   history.add_restart();
   history.add_attempt(20, Cause::kTimeout);
-  decision = decide_retry(any_cause(2), history, Cause::kTimeout);
+  decision = decide_retry(options_for_any_cause(2), history, Cause::kTimeout);
   CHECK(decision.grants_restart);
   CHECK(decision.left == 0);
   history.add_restart();
   history.add_attempt(30, Cause::kTimeout);
-  decision = decide_retry(any_cause(2), history, Cause::kTimeout);
+  decision = decide_retry(options_for_any_cause(2), history, Cause::kTimeout);
   CHECK_FALSE(decision.grants_restart);
   CHECK(decision.why == "it has started again 2 times (retry.max)");
 }
 
 TEST_CASE("a cause that retry.on does not list ends the run, and is named") {
-  auto options = any_cause(3);
+  auto options = options_for_any_cause(3);
   options.on = {Cause::kTimeout, Cause::kHang};
   RetryHistory history;
   history.add_attempt(1, Cause::kFailure);
@@ -115,13 +116,13 @@ TEST_CASE(
     "a job that always fails before its first step stops after no_progress attempts, however large "
     "the budget is") {
   const std::vector<std::optional<std::int64_t>> no_steps(50);
-  CHECK(attempts_of(any_cause(1000), no_steps, Cause::kFailure, true) == 3);
-  CHECK(attempts_of(any_cause(1000, 1), no_steps, Cause::kFailure, true) == 1);
-  CHECK(attempts_of(any_cause(1000), no_steps, Cause::kOom, true) == 3);
+  CHECK(count_attempts(options_for_any_cause(1000), no_steps, Cause::kFailure, true) == 3);
+  CHECK(count_attempts(options_for_any_cause(1000, 1), no_steps, Cause::kFailure, true) == 1);
+  CHECK(count_attempts(options_for_any_cause(1000), no_steps, Cause::kOom, true) == 3);
   // The budget is used up first.
-  CHECK(attempts_of(any_cause(1), no_steps, Cause::kFailure, true) == 2);
+  CHECK(count_attempts(options_for_any_cause(1), no_steps, Cause::kFailure, true) == 2);
   // A node failure is not the program's fault.
-  CHECK(attempts_of(any_cause(20), no_steps, Cause::kNodeFailure, true) == 21);
+  CHECK(count_attempts(options_for_any_cause(20), no_steps, Cause::kNodeFailure, true) == 21);
 }
 
 TEST_CASE(
@@ -129,10 +130,11 @@ TEST_CASE(
     "unknown") {
   const std::vector<std::optional<std::int64_t>> no_steps(50);
   for (const auto cause : {Cause::kFailure, Cause::kOom, Cause::kHang})
-    CHECK(attempts_of(any_cause(20), no_steps, cause) == 21);
+    CHECK(count_attempts(options_for_any_cause(20), no_steps, cause) == 21);
   RetryHistory history;
   history.add_attempt({}, Cause::kFailure);
-  CHECK_FALSE(decide_retry(any_cause(20, 1), history, Cause::kFailure).is_last_unless_further);
+  CHECK_FALSE(
+      decide_retry(options_for_any_cause(20, 1), history, Cause::kFailure).is_last_unless_further);
 }
 
 TEST_CASE(
@@ -140,10 +142,11 @@ TEST_CASE(
     "progress") {
   RetryHistory history;
   history.add_attempt(10, Cause::kFailure);
-  CHECK_FALSE(decide_retry(any_cause(20), history, Cause::kFailure).is_last_unless_further);
+  CHECK_FALSE(
+      decide_retry(options_for_any_cause(20), history, Cause::kFailure).is_last_unless_further);
   history.add_attempt(10, Cause::kFailure);
   history.add_attempt(9, Cause::kFailure);
-  const auto decision = decide_retry(any_cause(20), history, Cause::kFailure);
+  const auto decision = decide_retry(options_for_any_cause(20), history, Cause::kFailure);
   CHECK(decision.grants_restart);
   CHECK(decision.is_last_unless_further);
 }
@@ -156,48 +159,50 @@ TEST_CASE("if a program reports nothing, an attempt whose ranks have not joined 
     events.push_back(
         {{"event", "attempt_end"}, {"attempt", attempt}, {"code", 77}, {"cause", "failure"}});
   }
-  CHECK(read_history(lines(events)).history.fruitless_attempts() == 2);
-  CHECK(read_history(lines(events), true).history.fruitless_attempts() == 3);
+  CHECK(read_history(record_text(events)).history.fruitless_attempts() == 2);
+  CHECK(read_history(record_text(events), true).history.fruitless_attempts() == 3);
 }
 
 TEST_CASE("an attempt that got further than all before it resets the count of fruitless attempts") {
-  CHECK(attempts_of(any_cause(1000), {10, 10, 9, 10, 99}, Cause::kFailure) == 4);
-  CHECK(attempts_of(any_cause(1000), {10, 10, 9, 11, 11, 11, 11, 99}, Cause::kFailure) == 7);
-  CHECK(attempts_of(any_cause(1000), {10, 20, 30, 40, 50, 60, 70}, Cause::kFailure) == 7);
+  CHECK(count_attempts(options_for_any_cause(1000), {10, 10, 9, 10, 99}, Cause::kFailure) == 4);
+  CHECK(count_attempts(options_for_any_cause(1000), {10, 10, 9, 11, 11, 11, 11, 99},
+                       Cause::kFailure) == 7);
+  CHECK(count_attempts(options_for_any_cause(1000), {10, 20, 30, 40, 50, 60, 70},
+                       Cause::kFailure) == 7);
 }
 
 TEST_CASE(
     "a time limit and a preemption do not count as lack of progress for a program that reports no "
     "steps, but use its budget") {
   const std::vector<std::optional<std::int64_t>> no_steps(50);
-  CHECK(attempts_of(any_cause(20), no_steps, Cause::kTimeout) == 21);
-  CHECK(attempts_of(any_cause(20), no_steps, Cause::kPreemption) == 21);
+  CHECK(count_attempts(options_for_any_cause(20), no_steps, Cause::kTimeout) == 21);
+  CHECK(count_attempts(options_for_any_cause(20), no_steps, Cause::kPreemption) == 21);
   // This program reports its steps.
-  CHECK(attempts_of(any_cause(20), {5, 5, 5, 5}, Cause::kTimeout) == 4);
+  CHECK(count_attempts(options_for_any_cause(20), {5, 5, 5, 5}, Cause::kTimeout) == 4);
 }
 
 TEST_CASE("a requeue by a person uses nothing of the budget") {
   RetryHistory history;
   history.add_restart();
-  const auto decision = decide_retry(any_cause(1), history, Cause::kRequeue);
+  const auto decision = decide_retry(options_for_any_cause(1), history, Cause::kRequeue);
   CHECK(decision.grants_restart);
   CHECK(decision.left == 0);
 }
 
 TEST_CASE("the number of restarts used, and the bad nodes, are read from the run's record") {
   const auto read = read_history(
-      lines({{{"event", "claimed"}, {"attempt", 0}},
-             {{"event", "started"}, {"attempt", 0}},
-             {{"event", "progress"}, {"attempt", 0}, {"step", 10}},
-             {{"event", "attempt_end"}, {"attempt", 0}, {"code", 1}, {"cause", "failure"}},
-             {{"event", "restarting"}, {"attempt", 0}, {"cause", "failure"}},
-             {{"event", "started"}, {"attempt", 1}},
-             {{"event", "progress"}, {"attempt", 1}, {"step", 8}},
-             {{"event", "attempt_end"}, {"attempt", 1}, {"code", 143}, {"cause", "timeout"}},
-             {{"event", "restarting"},
-              {"attempt", 1},
-              {"cause", "timeout"},
-              {"exclude", Json::array({"n3"})}}}));
+      record_text({{{"event", "claimed"}, {"attempt", 0}},
+                   {{"event", "started"}, {"attempt", 0}},
+                   {{"event", "progress"}, {"attempt", 0}, {"step", 10}},
+                   {{"event", "attempt_end"}, {"attempt", 0}, {"code", 1}, {"cause", "failure"}},
+                   {{"event", "restarting"}, {"attempt", 0}, {"cause", "failure"}},
+                   {{"event", "started"}, {"attempt", 1}},
+                   {{"event", "progress"}, {"attempt", 1}, {"step", 8}},
+                   {{"event", "attempt_end"}, {"attempt", 1}, {"code", 143}, {"cause", "timeout"}},
+                   {{"event", "restarting"},
+                    {"attempt", 1},
+                    {"cause", "timeout"},
+                    {"exclude", Json::array({"n3"})}}}));
   CHECK(read.history.restarts() == 2);
   CHECK(read.history.fruitless_attempts() == 1);
   CHECK(read.history.bad_nodes() == std::set<std::string>{"n3"});
@@ -222,23 +227,23 @@ TEST_CASE("the progress of a job with components is that of its first main compo
             {{"event", "attempt_end"}, {"attempt", number}, {"code", 1}, {"cause", "failure"}}};
   };
   std::string text;
-  for (int number = 0; number < 3; ++number) text += lines(attempt(number, 10));
+  for (int number = 0; number < 3; ++number) text += record_text(attempt(number, 10));
   CHECK(read_history(text).history.fruitless_attempts() == 2);
-  text += lines(attempt(3, 11));
+  text += record_text(attempt(3, 11));
   CHECK(read_history(text).history.fruitless_attempts() == 0);
 }
 
 TEST_CASE(
     "an attempt without an end was lost with its node, and one that a signal ended was preempted") {
-  auto read = read_history(
-      lines({{{"event", "claimed"}, {"attempt", 0}}, {{"event", "started"}, {"attempt", 0}}}));
+  auto read = read_history(record_text(
+      {{{"event", "claimed"}, {"attempt", 0}}, {{"event", "started"}, {"attempt", 0}}}));
   CHECK(read.last.has_attempt);
   CHECK_FALSE(read.last.is_restart_recorded);
   CHECK(read.last.cause == Cause::kNodeFailure);
-  read = read_history(
-      lines({{{"event", "claimed"}, {"attempt", 0}},
-             {{"event", "attempt_end"}, {"attempt", 0}, {"code", 143}, {"reason", "signalled"}},
-             {{"event", "ended"}, {"attempt", 0}, {"state", "cancelled"}}}));
+  read = read_history(record_text(
+      {{{"event", "claimed"}, {"attempt", 0}},
+       {{"event", "attempt_end"}, {"attempt", 0}, {"code", 143}, {"reason", "signalled"}},
+       {{"event", "ended"}, {"attempt", 0}, {"state", "cancelled"}}}));
   CHECK(read.last.cause == Cause::kPreemption);
   CHECK(read.last.code == 143);
   CHECK_FALSE(read_history("").last.has_attempt);
@@ -254,33 +259,33 @@ TEST_CASE(
                               {"cause", "failure"},
                               {"silent", {"n2"}}}});
   SUBCASE("a node was silent") {
-    CHECK(read_history(lines(events)).last.cause == Cause::kNodeFailure);
+    CHECK(read_history(record_text(events)).last.cause == Cause::kNodeFailure);
   }
   SUBCASE("no node was silent") {
     events[1].erase("silent");
-    CHECK(read_history(lines(events)).last.cause == Cause::kFailure);
+    CHECK(read_history(record_text(events)).last.cause == Cause::kFailure);
   }
   SUBCASE("the run had ended") {
     events.push_back({{"event", "ended"}, {"attempt", 0}, {"state", "failed"}});
-    CHECK(read_history(lines(events)).last.cause == Cause::kFailure);
+    CHECK(read_history(record_text(events)).last.cause == Cause::kFailure);
   }
 }
 
 TEST_CASE("a completed run that is requeued by hand does not count as a failure") {
-  const auto read =
-      read_history(lines({{{"event", "claimed"}, {"attempt", 0}},
-                          {{"event", "attempt_end"}, {"attempt", 0}, {"code", 0}, {"reason", "ok"}},
-                          {{"event", "ended"}, {"attempt", 0}, {"state", "completed"}}}));
+  const auto read = read_history(
+      record_text({{{"event", "claimed"}, {"attempt", 0}},
+                   {{"event", "attempt_end"}, {"attempt", 0}, {"code", 0}, {"reason", "ok"}},
+                   {{"event", "ended"}, {"attempt", 0}, {"state", "completed"}}}));
   CHECK(read.last.cause == Cause::kNone);
-  CHECK(decide_retry(any_cause(3), read.history, read.last.cause).why.empty());
+  CHECK(decide_retry(options_for_any_cause(3), read.history, read.last.cause).why.empty());
 }
 
 TEST_CASE("the history shows that an earlier attempt was preempted") {
   const auto read = [](std::string_view cause) {
     return read_history(
-        lines({{{"event", "claimed"}, {"attempt", 0}},
-               {{"event", "attempt_end"}, {"attempt", 0}, {"code", 143}, {"cause", cause}},
-               {{"event", "claimed"}, {"attempt", 1}}}));
+        record_text({{{"event", "claimed"}, {"attempt", 0}},
+                     {{"event", "attempt_end"}, {"attempt", 0}, {"code", 143}, {"cause", cause}},
+                     {{"event", "claimed"}, {"attempt", 1}}}));
   };
   CHECK(read("preemption").history.was_preempted());
   CHECK_FALSE(read("timeout").history.was_preempted());
@@ -288,10 +293,10 @@ TEST_CASE("the history shows that an earlier attempt was preempted") {
 
 TEST_CASE("the record shows that a completed run's job is queued again by Slurm") {
   Json end{{"event", "ended"}, {"attempt", 0}, {"state", "completed"}, {"code", 0}};
-  CHECK_FALSE(read_history(lines({{{"event", "claimed"}, {"attempt", 0}}, end}))
+  CHECK_FALSE(read_history(record_text({{{"event", "claimed"}, {"attempt", 0}}, end}))
                   .last.is_requeued_after_end);
   end["requeued"] = true;
-  CHECK(read_history(lines({{{"event", "claimed"}, {"attempt", 0}}, end}))
+  CHECK(read_history(record_text({{{"event", "claimed"}, {"attempt", 0}}, end}))
             .last.is_requeued_after_end);
 }
 

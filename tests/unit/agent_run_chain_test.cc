@@ -40,7 +40,7 @@ struct ChainFixture {
     REQUIRE(claim_run(folder.path(), {"alps", "42", "feed"}, "x", 0, 0));
   }
 
-  void record(const std::vector<Json>& events) {
+  void write_events(const std::vector<Json>& events) {
     std::string text;
     for (const auto& event : events) text += to_checked_line(event);
     REQUIRE(write_file_atomic(folder.path() / "events.jsonl", text));
@@ -50,8 +50,8 @@ struct ChainFixture {
   [[nodiscard]] Result<std::optional<UnneededJob>> why_second_is_unneeded() const {
     return why_unneeded(folder.path(), options_of_chain(3), env, "43");
   }
-  /// Writes the submission record of a job of the chain.
-  void journal(int number, const std::string& text) {
+  /// Writes the journal of the submission of a job of the chain.
+  void write_journal(int number, const std::string& text) {
     const auto path = folder.path() / ("chain-" + std::to_string(number));
     REQUIRE(make_private_directories(path));
     REQUIRE(write_file_atomic(path / "submission.json", text));
@@ -75,31 +75,34 @@ TEST_CASE("only a job that a chain's submission queued has a number in the chain
   CHECK_FALSE(job_number_in_chain({}, first));
   CHECK_FALSE(job_number_in_chain(options_of_chain(3), Env()));
   CHECK_FALSE(job_number_in_chain(options_of_chain(3), env_of_job("-1")));
-  auto borrowed = options_of_chain(3);
-  borrowed.uses_existing_allocation = true;
-  CHECK_FALSE(job_number_in_chain(borrowed, first));
+  auto in_existing_allocation = options_of_chain(3);
+  in_existing_allocation.uses_existing_allocation = true;
+  CHECK_FALSE(job_number_in_chain(in_existing_allocation, first));
 }
 
 TEST_CASE_FIXTURE(
     ChainFixture,
     "a later job ends with 0 if the run has completed, else with the run's code, or with 1 "
     "if this code is 0") {
-  record({kFirstClaim, {{"event", "ended"}, {"attempt", 0}, {"state", "completed"}, {"code", 0}}});
+  write_events(
+      {kFirstClaim, {{"event", "ended"}, {"attempt", 0}, {"state", "completed"}, {"code", 0}}});
   auto unneeded = why_second_is_unneeded();
   REQUIRE(unneeded);
   REQUIRE(*unneeded);
   CHECK((*unneeded)->code == 0);
   CHECK((*unneeded)->message.find("has completed") != std::string::npos);
-  record({kFirstClaim, {{"event", "ended"}, {"attempt", 0}, {"state", "failed"}, {"code", 137}}});
+  write_events(
+      {kFirstClaim, {{"event", "ended"}, {"attempt", 0}, {"state", "failed"}, {"code", 137}}});
   CHECK((*why_second_is_unneeded())->code == 137);
-  record({kFirstClaim, {{"event", "ended"}, {"attempt", 0}, {"state", "cancelled"}, {"code", 0}}});
+  write_events(
+      {kFirstClaim, {{"event", "ended"}, {"attempt", 0}, {"state", "cancelled"}, {"code", 0}}});
   CHECK((*why_second_is_unneeded())->code == 1);
 }
 
 TEST_CASE_FIXTURE(ChainFixture,
                   "a later job continues a run whose record announces another attempt") {
-  record({kFirstClaim,
-          {{"event", "restarting"}, {"attempt", 0}, {"cause", "timeout"}, {"by", "chain"}}});
+  write_events({kFirstClaim,
+                {{"event", "restarting"}, {"attempt", 0}, {"cause", "timeout"}, {"by", "chain"}}});
   const auto unneeded = why_second_is_unneeded();
   REQUIRE(unneeded);
   CHECK_FALSE(*unneeded);
@@ -107,7 +110,7 @@ TEST_CASE_FIXTURE(ChainFixture,
 
 TEST_CASE_FIXTURE(ChainFixture,
                   "a later job leaves the run to an earlier job that still runs or waits") {
-  record({kFirstClaim});
+  write_events({kFirstClaim});
   for (const char* state : {"RUNNING", "PENDING", "REQUEUE_HOLD"}) {
     CAPTURE(state);
     let_scontrol_print(state);
@@ -143,11 +146,11 @@ TEST_CASE_FIXTURE(ChainFixture, "a later job of a deleted run ends and creates n
 }
 
 TEST_CASE_FIXTURE(ChainFixture, "the later jobs are those that Slurm has accepted") {
-  journal(1, R"({"token":"a","state":"submitted","cluster":"","job":"43"})");
-  journal(2, R"({"token":"b","state":"refused","cluster":"","job":""})");
-  journal(3, R"({"token":"c","state":"submitted","cluster":"","job":"--all"})");
-  journal(4, "{");
-  journal(5, R"({"token":"d","state":"submitted","cluster":"","job":"47"})");
+  write_journal(1, R"({"token":"a","state":"submitted","cluster":"","job":"43"})");
+  write_journal(2, R"({"token":"b","state":"refused","cluster":"","job":""})");
+  write_journal(3, R"({"token":"c","state":"submitted","cluster":"","job":"--all"})");
+  write_journal(4, "{");
+  write_journal(5, R"({"token":"d","state":"submitted","cluster":"","job":"47"})");
   CHECK(later_jobs(folder.path(), 0, 6) == Jobs{"43", "47"});
   CHECK(later_jobs(folder.path(), 1, 6) == Jobs{"47"});
   CHECK(later_jobs(folder.path(), 0, 5) == Jobs{"43"});

@@ -48,8 +48,8 @@ SampleBoard board_of(int ranks, int local_size) {
   return board;
 }
 
-/// Lets a rank report the fields of a heartbeat.
-void note(SampleBoard& board, int rank, const Json& fields, Clock::time_point now) {
+/// Adds a heartbeat of a rank, with these fields, to the board.
+void add_beat(SampleBoard& board, int rank, const Json& fields, Clock::time_point now) {
   auto message = to_lead::Beat().json();
   message.update(fields);
   board.add_beat(rank, to_lead::Beat::of(message), now);
@@ -78,8 +78,8 @@ Env env_with_nvidia_smi(const TemporaryDirectory& folder, const std::string& bod
   return env;
 }
 
-/// Runs the loop until the probe's tool has ended. Returns the probe's readings.
-std::optional<std::vector<GpuReading>> wait_for(EventLoop& loop, GpuProbe& probe) {
+/// Runs the loop until the probe's tool has ended, for 20 s at most. Returns the probe's readings.
+std::optional<std::vector<GpuReading>> wait_for_readings(EventLoop& loop, GpuProbe& probe) {
   const auto until = std::chrono::steady_clock::now() + seconds(20);
   while (probe.tool_pid() > 0 && std::chrono::steady_clock::now() < until) {
     loop.run_once(milliseconds(20));
@@ -94,11 +94,11 @@ std::optional<std::vector<GpuReading>> wait_for(EventLoop& loop, GpuProbe& probe
 
 TEST_CASE("a report that an event has recorded also reaches ranks.json, exactly once") {
   auto board = board_of(1, 1);
-  note(board, 0, {{"type", "beat"}, {"cpu", 0.5}}, kAttemptStart);
+  add_beat(board, 0, {{"type", "beat"}, {"cpu", 0.5}}, kAttemptStart);
   const auto later = kAttemptStart + seconds(30);
-  REQUIRE(board.is_record_due(later));
+  REQUIRE(board.is_event_due(later));
   REQUIRE(board.take_event(later).has_value());
-  CHECK_FALSE(board.is_record_due(later + seconds(100)));
+  CHECK_FALSE(board.is_event_due(later + seconds(100)));
   CHECK(board.is_ranks_json_due(later));
   CHECK(cell(snapshot_of(board, later), 0, "cpu") == 0.5);
   CHECK_FALSE(board.is_ranks_json_due(later + seconds(100)));
@@ -107,9 +107,9 @@ TEST_CASE("a report that an event has recorded also reaches ranks.json, exactly 
 TEST_CASE("ranks.json leaves out ranks without reports, and lists the others by rank") {
   SampleBoard board(kAttemptStart);
   for (const int rank : {2, 0, 1}) board.add(world_of(rank, 3, 1), "n" + std::to_string(rank));
-  note(board, 2, {{"type", "beat"}, {"cpu", 0.5}}, kAttemptStart);
-  note(board, 0, {{"type", "beat"}, {"cpu", 1.5}, {"rss", 4096}}, kAttemptStart);
-  note(board, 1, {{"type", "beat"}}, kAttemptStart);
+  add_beat(board, 2, {{"type", "beat"}, {"cpu", 0.5}}, kAttemptStart);
+  add_beat(board, 0, {{"type", "beat"}, {"cpu", 1.5}, {"rss", 4096}}, kAttemptStart);
+  add_beat(board, 1, {{"type", "beat"}}, kAttemptStart);
   const auto snapshot = snapshot_of(board, kAttemptStart + seconds(3));
   REQUIRE(snapshot["rows"].size() == 2);
   CHECK(snapshot["ranks"] == 3);
@@ -127,7 +127,8 @@ TEST_CASE(
     "step") {
   auto board = board_of(4, 2);
   for (int rank = 0; rank < 4; ++rank) {
-    note(board, rank, {{"step", 100}, {"work_ms", rank == 2 ? 30.0 : 10.0 + rank}}, kAttemptStart);
+    add_beat(board, rank, {{"step", 100}, {"work_ms", rank == 2 ? 30.0 : 10.0 + rank}},
+             kAttemptStart);
   }
   const auto samples = board.take_event(kAttemptStart);
   REQUIRE(samples);
@@ -142,7 +143,7 @@ TEST_CASE(
     "a rank whose report is only late does not lag, and a rank that reports no further step does") {
   auto board = board_of(3, 1);
   const auto report_step = [&](int rank, int step, seconds when) {
-    note(board, rank, {{"step", step}}, kAttemptStart + when);
+    add_beat(board, rank, {{"step", step}}, kAttemptStart + when);
   };
   for (int rank = 0; rank < 3; ++rank) report_step(rank, 100, seconds(0));
   CHECK(cell(snapshot_of(board, kAttemptStart), 0, "lag") == 0);
@@ -164,12 +165,13 @@ TEST_CASE(
     "a node's GPUs are divided among its ranks in order, and a rank's report on its own GPUs takes "
     "precedence") {
   auto board = board_of(4, 2);
-  note(board, 0,
-       {{"node_gpus", {{10, 100, 1000}, {20, 200, 1000}, {30, 300, 1000}, {nullptr, 400, 1000}}}},
-       kAttemptStart);
-  note(board, 1, {{"cpu", 1}}, kAttemptStart);
-  note(board, 2, {{"gpus", {{50, 1, 2}, {100, 3, 4}}}}, kAttemptStart);
-  note(board, 3, {{"cpu", 1}}, kAttemptStart);
+  add_beat(
+      board, 0,
+      {{"node_gpus", {{10, 100, 1000}, {20, 200, 1000}, {30, 300, 1000}, {nullptr, 400, 1000}}}},
+      kAttemptStart);
+  add_beat(board, 1, {{"cpu", 1}}, kAttemptStart);
+  add_beat(board, 2, {{"gpus", {{50, 1, 2}, {100, 3, 4}}}}, kAttemptStart);
+  add_beat(board, 3, {{"cpu", 1}}, kAttemptStart);
   const auto snapshot = snapshot_of(board, kAttemptStart);
   CHECK(cell(snapshot, 0, "gpu") == 15);
   CHECK(cell(snapshot, 0, "gpu_used_bytes") == 300);
@@ -182,27 +184,27 @@ TEST_CASE(
 TEST_CASE("the power of GPUs is summed up, and GPUs that ranks share count once") {
   auto board = board_of(6, 4);  // four ranks on the first node share two GPUs
   CHECK_FALSE(board.take_event(kAttemptStart).value_or(events::RankStatistics{}).gpu_watts);
-  note(board, 0, {{"node_gpus", {{10, 1, 2, 100.5}, {20, 1, 2, 200}}}}, kAttemptStart);
-  note(board, 3, {{"cpu", 1}}, kAttemptStart);
-  const auto note_gpu = [&](int rank, Json gpu) {
-    note(board, rank, {{"gpus", Json::array({std::move(gpu)})}}, kAttemptStart);
+  add_beat(board, 0, {{"node_gpus", {{10, 1, 2, 100.5}, {20, 1, 2, 200}}}}, kAttemptStart);
+  add_beat(board, 3, {{"cpu", 1}}, kAttemptStart);
+  const auto report_gpu = [&](int rank, Json gpu) {
+    add_beat(board, rank, {{"gpus", Json::array({std::move(gpu)})}}, kAttemptStart);
   };
-  note_gpu(4, Json::array({50, 1, 2, 300}));
-  note_gpu(5, Json::array({50, 1, 2}));
+  report_gpu(4, Json::array({50, 1, 2, 300}));
+  report_gpu(5, Json::array({50, 1, 2}));
   const auto samples = board.take_event(kAttemptStart + seconds(4));
   REQUIRE(samples);
   CHECK(samples->gpu_watts == 600.5);
-  note_gpu(5, Json::array({50, 1, 2, -1}));
-  note_gpu(4, Json::array({50, 1, 2, "much"}));
+  report_gpu(5, Json::array({50, 1, 2, -1}));
+  report_gpu(4, Json::array({50, 1, 2, "much"}));
   CHECK(board.take_event(kAttemptStart + seconds(8))->gpu_watts == 300.5);
 }
 
 TEST_CASE("fields of a heartbeat that are not valid numbers are ignored") {
   auto board = board_of(1, 1);
-  note(board, 0,
-       {{"cpu", "fast"}, {"rss", -1}, {"step", "x"}, {"gpus", {{1}, "x", {"y", -5, 1.5}}}},
-       kAttemptStart);
-  note(board, 7, {{"cpu", 1}}, kAttemptStart);
+  add_beat(board, 0,
+           {{"cpu", "fast"}, {"rss", -1}, {"step", "x"}, {"gpus", {{1}, "x", {"y", -5, 1.5}}}},
+           kAttemptStart);
+  add_beat(board, 7, {{"cpu", 1}}, kAttemptStart);
   const auto snapshot = snapshot_of(board, kAttemptStart);
   for (const char* column : {"cpu", "rss_bytes", "gpu", "gpu_used_bytes", "step", "work_ms"}) {
     CHECK(cell(snapshot, 0, column).is_null());
@@ -211,9 +213,10 @@ TEST_CASE("fields of a heartbeat that are not valid numbers are ignored") {
 
 TEST_CASE("a GPU without a reading does not lower the mean of its rank's GPUs") {
   auto board = board_of(2, 2);
-  note(board, 0, {{"node_gpus", {{nullptr, 1, 2}, {80, 1, 2}, {nullptr, 1, 2}, {nullptr, 1, 2}}}},
-       kAttemptStart);
-  note(board, 1, {{"step", 1}}, kAttemptStart);
+  add_beat(board, 0,
+           {{"node_gpus", {{nullptr, 1, 2}, {80, 1, 2}, {nullptr, 1, 2}, {nullptr, 1, 2}}}},
+           kAttemptStart);
+  add_beat(board, 1, {{"step", 1}}, kAttemptStart);
   const auto snapshot = snapshot_of(board, kAttemptStart);
   CHECK(cell(snapshot, 0, "gpu") == 80);
   CHECK(cell(snapshot, 1, "gpu").is_null());
@@ -224,12 +227,12 @@ TEST_CASE(
     "second") {
   auto board = board_of(10'000, 8);
   for (int rank = 0; rank < 10'000; ++rank) {
-    note(board, rank,
-         {{"cpu", 7.25},
-          {"rss", 12'345'678'901},
-          {"step", 123'456},
-          {"work_ms", rank % 100 == 0 ? 250.0 : 181.4}},
-         kAttemptStart);
+    add_beat(board, rank,
+             {{"cpu", 7.25},
+              {"rss", 12'345'678'901},
+              {"step", 123'456},
+              {"work_ms", rank % 100 == 0 ? 250.0 : 181.4}},
+             kAttemptStart);
   }
   CHECK_FALSE(board.is_ranks_json_due(kAttemptStart + seconds(19)));
   CHECK(board.is_ranks_json_due(kAttemptStart + seconds(20)));
@@ -250,9 +253,8 @@ TEST_CASE("samples are recorded less often the longer an attempt lasts") {
   const auto records_within = [&](seconds from, seconds to) {
     int records = 0;
     for (auto at = from; at < to; at += seconds(1)) {
-      note(board, 0, {{"cpu", 1}}, kAttemptStart + at);
-      if (board.is_record_due(kAttemptStart + at) && board.take_event(kAttemptStart + at))
-        ++records;
+      add_beat(board, 0, {{"cpu", 1}}, kAttemptStart + at);
+      if (board.is_event_due(kAttemptStart + at) && board.take_event(kAttemptStart + at)) ++records;
     }
     return records;
   };
@@ -332,8 +334,8 @@ TEST_CASE("CUDA_VISIBLE_DEVICES selects GPUs by index or UUID, in its own order"
 }
 
 TEST_CASE(
-    "the first rank of a node reads all its GPUs, or each rank its own if Slurm bound them, and "
-    "without GPUs no rank reads") {
+    "a node's first rank reads all GPUs of the node, or each rank its own if Slurm bound them to "
+    "ranks") {
   const auto env_of = [](std::map<std::string, std::string, std::less<>> values) {
     return Env(std::move(values));
   };
@@ -362,7 +364,7 @@ TEST_CASE(
   const auto probe = GpuProbe::create(*loop, env);
   REQUIRE(probe);
   probe->tick(Clock::now());
-  const auto gpus = wait_for(*loop, *probe);
+  const auto gpus = wait_for_readings(*loop, *probe);
   REQUIRE(gpus);
   REQUIRE(gpus->size() == 1);
   CHECK((*gpus)[0].uuid == "GPU-");
@@ -382,7 +384,7 @@ TEST_CASE("a GPU tool that hangs blocks nothing and is killed") {
   probe->tick(begin + seconds(10));
   CHECK(::waitpid(probe->tool_pid(), nullptr, WNOHANG) == 0);
   probe->tick(begin + seconds(21));
-  CHECK_FALSE(wait_for(*loop, *probe));
+  CHECK_FALSE(wait_for_readings(*loop, *probe));
   CHECK(probe->tool_pid() == -1);
   CHECK(Clock::now() - begin < seconds(20));
 }
@@ -397,7 +399,7 @@ TEST_CASE("a GPU tool that fails five times is not started again") {
   REQUIRE(probe);
   for (int i = 0; i < 10; ++i) {
     probe->tick(Clock::now() + seconds(6 * i));
-    CHECK_FALSE(wait_for(*loop, *probe));
+    CHECK_FALSE(wait_for_readings(*loop, *probe));
   }
   CHECK(*read_file(log, 1000) == "x\nx\nx\nx\nx\n");
 }

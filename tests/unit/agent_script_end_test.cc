@@ -13,6 +13,8 @@ namespace {
 constexpr std::string_view kMessageTail =
     "; the job script was at: pip install x; the ranks were not started";
 
+/// Returns a job log in which slurmstepd says that the job was cancelled. reason: the words after
+/// DUE TO; empty if Slurm gives none.
 std::string log_of(std::string_view reason) {
   return fmt::format(
       "Collecting x\nslurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-22T06:34:26{} "
@@ -26,13 +28,13 @@ ScriptEnd judge(std::optional<JobFacts> facts, const std::string& log, int code 
       {.code = code, .at = at, .facts = std::move(facts), .restarts = 1, .log = log});
 }
 
-JobFacts running() {
+JobFacts facts_of_running_job() {
   JobFacts facts;
   facts.state = "RUNNING";
   facts.restarts = 1;
   return facts;
 }
-JobFacts ending(int restarts = 1, std::string reason = "None") {
+JobFacts facts_of_ending_job(int restarts = 1, std::string reason = "None") {
   JobFacts facts;
   facts.state = "COMPLETING";
   facts.reason = std::move(reason);
@@ -41,17 +43,17 @@ JobFacts ending(int restarts = 1, std::string reason = "None") {
 }
 
 TEST_CASE(
-    "a script that fails while its job goes on ends the run with its code, whatever the log holds "
-    "about an earlier start") {
+    "a script that fails in a running job ends the run with its code, whatever the log says about "
+    "an earlier start") {
   for (const auto& log : {std::string(), log_of("PREEMPTION")}) {
-    const auto [end, may_be_queued_again] = judge(running(), log, 3, "exit 3");
+    const auto [end, may_be_queued_again] = judge(facts_of_running_job(), log, 3, "exit 3");
     CHECK_FALSE(may_be_queued_again);
     CHECK_FALSE(end.is_cancelled);
     CHECK(end.code == 3);
     CHECK(end.message == "the job script ended with code 3 at: exit 3; the ranks were not started");
   }
   // Exit code 0 is no success here, because no rank was started.
-  const auto exit_0 = judge(running(), "", 0, "exit 0").end;
+  const auto exit_0 = judge(facts_of_running_job(), "", 0, "exit 0").end;
   CHECK_FALSE(exit_0.is_cancelled);
   CHECK(exit_0.code == 1);
 }
@@ -59,7 +61,8 @@ TEST_CASE(
 TEST_CASE(
     "a signal that only the script gets is distinguished from `exit 0`, although bash reports code "
     "0 for both") {
-  for (const auto& facts : {std::optional<JobFacts>(running()), std::optional<JobFacts>()}) {
+  for (const auto& facts :
+       {std::optional<JobFacts>(facts_of_running_job()), std::optional<JobFacts>()}) {
     const auto [end, may_be_queued_again] = judge(facts, log_of(""));
     CHECK_FALSE(may_be_queued_again);
     CHECK(end.is_cancelled);
@@ -67,7 +70,7 @@ TEST_CASE(
     CHECK(end.message ==
           "a signal ended the job script at: pip install x; the ranks were not started");
   }
-  CHECK(judge(running(), "", 143).end.is_cancelled);
+  CHECK(judge(facts_of_running_job(), "", 143).end.is_cancelled);
 }
 
 TEST_CASE(
@@ -80,12 +83,13 @@ TEST_CASE(
         Row{"NODE FAILURE", Cause::kNodeFailure, "a node of the job failed"},
         Row{"", Cause::kRequeue, "the job was requeued"}}) {
     CAPTURE(reason);
-    const auto [end, may_be_queued_again] = judge(ending(2), log_of("TIME LIMIT") + log_of(reason));
+    const auto [end, may_be_queued_again] =
+        judge(facts_of_ending_job(2), log_of("TIME LIMIT") + log_of(reason));
     CHECK(may_be_queued_again);
     CHECK(end.cause == cause);
     CHECK(end.message == why + std::string(kMessageTail));
   }
-  auto pending = ending(2);
+  auto pending = facts_of_ending_job(2);
   pending.state = "PENDING";
   pending.is_preempted = true;
   CHECK(judge(pending, "", 1).end.cause == Cause::kPreemption);
@@ -95,20 +99,20 @@ TEST_CASE(
     "a job that was cancelled, timed out or lost a node, and is not queued again, ends the run "
     "with Slurm's reason") {
   // The signal also reached pip, a child of the script.
-  const auto cancelled = judge(ending(), log_of(""), 1);
+  const auto cancelled = judge(facts_of_ending_job(), log_of(""), 1);
   CHECK_FALSE(cancelled.may_be_queued_again);
   CHECK(cancelled.end.is_cancelled);
   CHECK(cancelled.end.code == 143);
   CHECK(cancelled.end.message == "the job was cancelled" + std::string(kMessageTail));
-  for (const auto& timed_out :
-       {judge(ending(1, "TimeLimit"), ""), judge(ending(), log_of("TIME LIMIT"))}) {
+  for (const auto& timed_out : {judge(facts_of_ending_job(1, "TimeLimit"), ""),
+                                judge(facts_of_ending_job(), log_of("TIME LIMIT"))}) {
     CHECK_FALSE(timed_out.may_be_queued_again);
     CHECK(timed_out.end.is_timeout);
     CHECK_FALSE(timed_out.end.is_cancelled);
     CHECK(timed_out.end.message ==
           "the job reached its time limit (resources.time)" + std::string(kMessageTail));
   }
-  const auto lost = judge(ending(1, "NodeDown"), log_of("NODE FAILURE on n2"));
+  const auto lost = judge(facts_of_ending_job(1, "NodeDown"), log_of("NODE FAILURE on n2"));
   CHECK_FALSE(lost.may_be_queued_again);
   CHECK_FALSE(lost.end.is_cancelled);
   CHECK_FALSE(lost.end.is_timeout);
@@ -141,7 +145,7 @@ ScriptEnd judge_launch(std::optional<JobFacts> facts, const std::string& log) {
 TEST_CASE(
     "a step that srun refuses because its job is cancelled or out of time does not count as a "
     "failure") {
-  const auto [end, may_be_queued_again] = judge_launch(ending(), log_of(""));
+  const auto [end, may_be_queued_again] = judge_launch(facts_of_ending_job(), log_of(""));
   CHECK_FALSE(may_be_queued_again);
   CHECK(end.is_cancelled);
   CHECK(end.is_slurms_doing);
@@ -150,7 +154,7 @@ TEST_CASE(
   CHECK(end.cause == Cause::kNone);
   CHECK(end.message == "the job was cancelled; " + failed_launch().message);
 
-  const auto at_limit = judge_launch(ending(1, "TimeLimit"), "");
+  const auto at_limit = judge_launch(facts_of_ending_job(1, "TimeLimit"), "");
   CHECK_FALSE(at_limit.may_be_queued_again);
   CHECK(at_limit.end.is_timeout);
   CHECK(at_limit.end.cause == Cause::kTimeout);
@@ -159,12 +163,13 @@ TEST_CASE(
 TEST_CASE(
     "a step that srun refuses fails the run while the job goes on, but not if the job starts "
     "again") {
-  const auto [end, may_be_queued_again] = judge_launch(running(), log_of("PREEMPTION"));
+  const auto [end, may_be_queued_again] =
+      judge_launch(facts_of_running_job(), log_of("PREEMPTION"));
   CHECK_FALSE(may_be_queued_again);
   CHECK(end.code == 77);
   CHECK(end.reason == EndReason::kLaunchFailed);
   CHECK(end.message == failed_launch().message);
-  const auto requeued = judge_launch(ending(2), "");
+  const auto requeued = judge_launch(facts_of_ending_job(2), "");
   CHECK(requeued.may_be_queued_again);
   CHECK(requeued.end.cause == Cause::kRequeue);
   CHECK(judge_launch({}, log_of("PREEMPTION")).may_be_queued_again);

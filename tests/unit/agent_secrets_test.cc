@@ -12,7 +12,7 @@ using namespace dlrun::agent;
 
 namespace {
 
-struct Run {
+struct SecretsFixture {
   TemporaryDirectory folder;
   Env env;
   void write(std::string_view text, mode_t mode = 0600) {
@@ -21,7 +21,7 @@ struct Run {
   Result<> add(const std::vector<std::string>& names) {
     return add_secrets(env, names, folder.path());
   }
-  std::string message(const std::vector<std::string>& names) {
+  std::string error_of_adding(const std::vector<std::string>& names) {
     const auto added = add(names);
     REQUIRE_FALSE(added.has_value());
     return added.error().message;
@@ -30,7 +30,8 @@ struct Run {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Run, "secrets arrive byte for byte, and only those that the script names") {
+TEST_CASE_FIXTURE(SecretsFixture,
+                  "secrets arrive byte for byte, and only those that the script names") {
   using namespace std::string_literals;
   write("A=x=y\nz \"'$\xff\0AB=other\0EMPTY=\0C=not asked\0"s);
   REQUIRE(add({"A", "AB", "EMPTY"}).has_value());
@@ -40,7 +41,7 @@ TEST_CASE_FIXTURE(Run, "secrets arrive byte for byte, and only those that the sc
   CHECK_FALSE(env.has("C"));
 }
 
-TEST_CASE_FIXTURE(Run,
+TEST_CASE_FIXTURE(SecretsFixture,
                   "a secret's value in the file takes precedence over the environment, which is "
                   "used if there is no file") {
   env.set("A", "inherited");
@@ -51,27 +52,27 @@ TEST_CASE_FIXTURE(Run,
   CHECK(env.get_or("A", "") == "filed");
 }
 
-TEST_CASE_FIXTURE(Run, "a missing secret is an error that names it and shows no value") {
+TEST_CASE_FIXTURE(SecretsFixture, "a missing secret is an error that names it and shows no value") {
   write(std::string_view("A=value\0", 8));
-  const auto shown = message({"A", "B"});
+  const auto shown = error_of_adding({"A", "B"});
   CHECK(has(shown, "secret B is neither in"));
   CHECK_FALSE(has(shown, "value"));
 }
 
-TEST_CASE_FIXTURE(Run, "a file that others could have read or planted is refused") {
+TEST_CASE_FIXTURE(SecretsFixture, "a file that others could have read or planted is refused") {
   write(std::string_view("A=value\0", 8), 0640);
-  CHECK(has(message({"A"}), "is open to others (mode 640)"));
+  CHECK(has(error_of_adding({"A"}), "is open to others (mode 640)"));
   std::filesystem::rename(folder.path() / "secrets", folder.path() / "target");
   REQUIRE(::chmod((folder.path() / "target").c_str(), 0600) == 0);
   std::filesystem::create_symlink("target", folder.path() / "secrets");
-  CHECK(has(message({"A"}), "secrets: "));
+  CHECK(has(error_of_adding({"A"}), "secrets: "));
   std::filesystem::remove(folder.path() / "secrets");
   std::filesystem::create_directory(folder.path() / "secrets");
-  CHECK(has(message({"A"}), "not a regular file"));
+  CHECK(has(error_of_adding({"A"}), "not a regular file"));
   CHECK(add({}).has_value());
 }
 
-TEST_CASE_FIXTURE(Run, "removing the secrets twice is no error") {
+TEST_CASE_FIXTURE(SecretsFixture, "removing the secrets twice is no error") {
   write(std::string_view("A=value\0", 8));
   remove_secrets(folder.path());
   CHECK_FALSE(std::filesystem::exists(folder.path() / "secrets"));

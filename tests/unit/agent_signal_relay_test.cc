@@ -17,9 +17,7 @@ constexpr bool kByGuard = true, kDirectly = false;
 
 }  // namespace
 
-TEST_CASE(
-    "a signal that only one process of the task received is passed on once, after the time in "
-    "which a second copy may arrive") {
+TEST_CASE("a signal of which no second copy arrives in time is passed on once") {
   SignalRelay relay;
   CHECK(relay.note(SIGUSR1, kByGuard, kStart));
   relay.pass_on_later(SIGUSR1, kStart);
@@ -29,9 +27,7 @@ TEST_CASE(
   CHECK_FALSE(relay.next_deadline());
 }
 
-TEST_CASE(
-    "a signal to the whole process tree is not passed on, because the program already has it, even "
-    "if the second copy is late") {
+TEST_CASE("a signal to the whole process tree is not passed on, even if the second copy is late") {
   for (const bool is_first_by_guard : {kByGuard, kDirectly}) {
     SignalRelay relay;
     CHECK(relay.note(SIGUSR1, is_first_by_guard, kStart));
@@ -46,7 +42,7 @@ TEST_CASE(
 
 TEST_CASE(
     "equal signals within a second count as one, later ones are new, and different signals are "
-    "handled independently") {
+    "independent") {
   SignalRelay relay;
   CHECK(relay.note(SIGTERM, kByGuard, kStart));
   CHECK_FALSE(relay.note(SIGTERM, kByGuard, kStart + milliseconds(900)));

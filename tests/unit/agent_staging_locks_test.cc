@@ -47,16 +47,16 @@ TEST_CASE("staging to a shared file system keeps the unfinished copies of other 
   scene.put(scene.source / "a");
   // Another host writes these files. The locks of that host are not visible on this node.
   const auto part = scene.node / ".other.dlrun-part/half";
-  const auto sent = scene.node / ".dlrun-sbcast-0123456789abcdef";
-  for (const auto& path : {part, scene.node / ".other.dlrun-lock", sent}) scene.put(path);
+  const auto broadcast_file = scene.node / ".dlrun-sbcast-0123456789abcdef";
+  for (const auto& path : {part, scene.node / ".other.dlrun-lock", broadcast_file}) scene.put(path);
   CHECK(scene.error_of_staging(true) == "");
   CHECK(fs::exists(scene.node / "data/a"));
   CHECK(fs::exists(part));
-  CHECK(fs::exists(sent));
+  CHECK(fs::exists(broadcast_file));
   CHECK(has(scene.error_of_staging(true, 2), "is on a file system that all nodes share"));
   CHECK(scene.error_of_staging(false) == "");
   CHECK_FALSE(fs::exists(part));
-  CHECK_FALSE(fs::exists(sent));
+  CHECK_FALSE(fs::exists(broadcast_file));
 }
 
 /// Stages in a child process, and removes the first file of the copy while the child is stopped in

@@ -330,15 +330,16 @@ TEST_CASE(
   const NodeScene scene;
   scene.write(scene.shared / "weights", "wwww");
   scene.backdate(scene.shared / "weights", std::chrono::seconds(60));
-  const auto sent = scene.node / ".dlrun-sbcast-feed";
+  const auto broadcast_file = scene.node / ".dlrun-sbcast-feed";
   const auto stage = [&] {
-    return stage_data(
-        {{{(scene.shared / "weights").string(), "$NODE/data", false, false, sent.string()}}, 1},
-        scene.env);
+    return stage_data({{{(scene.shared / "weights").string(), "$NODE/data", false, false,
+                         broadcast_file.string()}},
+                       1},
+                      scene.env);
   };
-  scene.write(sent, "sent");
+  scene.write(broadcast_file, "sent");
   SUBCASE("the same size and time") {
-    fs::last_write_time(sent, fs::last_write_time(scene.shared / "weights"));
+    fs::last_write_time(broadcast_file, fs::last_write_time(scene.shared / "weights"));
     CHECK(stage().error.empty());
     CHECK(scene.text(scene.node / "data") == "sent");
     CHECK(fs::last_write_time(scene.node / "data") ==
@@ -348,7 +349,7 @@ TEST_CASE(
     CHECK(stage().error.empty());
     CHECK(scene.text(scene.node / "data") == "wwww");
   }
-  CHECK_FALSE(fs::exists(sent));
+  CHECK_FALSE(fs::exists(broadcast_file));
 }
 
 TEST_CASE(
@@ -357,10 +358,10 @@ TEST_CASE(
   const NodeScene scene;
   scene.write(scene.shared / "set", "new");
   const auto part = scene.node / ".older.dlrun-part", lock = scene.node / ".older.dlrun-lock";
-  const auto sent = scene.node / ".dlrun-sbcast-0123456789abcdef";
+  const auto broadcast_file = scene.node / ".dlrun-sbcast-0123456789abcdef";
   scene.write(part / "half/x", "x");
   scene.write(lock, "");
-  scene.write(sent, "x");
+  scene.write(broadcast_file, "x");
   const std::vector<fs::path> others{
       scene.node / ".dlrun-sbcast-0123456789abcde",   // no name of a broadcast file
       scene.node / ".dlrun-sbcast-0123456789abcdeg",  // no name of a broadcast file
@@ -373,32 +374,32 @@ TEST_CASE(
   const auto stage = [&](std::chrono::seconds age) {
     return stage_data({{{(scene.shared / "set").string(), "$NODE/data"}}, 1, age}, scene.env).error;
   };
-  SUBCASE("they are abandoned") {
+  SUBCASE("the files are abandoned") {
     CHECK(stage(std::chrono::seconds(0)) == "");
     CHECK_FALSE(fs::exists(part));
-    CHECK_FALSE(fs::exists(sent));
+    CHECK_FALSE(fs::exists(broadcast_file));
   }
-  SUBCASE("a broadcast file is young") {
+  SUBCASE("the broadcast file is younger than the limit") {
     CHECK(stage(kLeftoverAge) == "");
-    CHECK(fs::exists(sent));
+    CHECK(fs::exists(broadcast_file));
   }
-  SUBCASE("other runs use them") {
+  SUBCASE("other runs use the files") {
     const UniqueFd copier_lock(::open(lock.c_str(), O_RDWR | O_CLOEXEC));
-    const UniqueFd reader_lock(::open(sent.c_str(), O_RDONLY | O_CLOEXEC));
+    const UniqueFd reader_lock(::open(broadcast_file.c_str(), O_RDONLY | O_CLOEXEC));
     REQUIRE(::flock(copier_lock.get(), LOCK_EX | LOCK_NB) == 0);
     REQUIRE(::flock(reader_lock.get(), LOCK_SH | LOCK_NB) == 0);
     CHECK(stage(std::chrono::seconds(0)) == "");
     CHECK(fs::exists(part / "half/x"));
-    CHECK(fs::exists(sent));
+    CHECK(fs::exists(broadcast_file));
   }
-  SUBCASE("they belong to another user") {
+  SUBCASE("the files belong to another user") {
     if (::geteuid() != 0) return;  // only root can give files away
-    constexpr uid_t kOther = 65534;
-    REQUIRE(::lchown(part.c_str(), kOther, kOther) == 0);
-    REQUIRE(::lchown(sent.c_str(), kOther, kOther) == 0);
+    constexpr uid_t kOtherUser = 65534;
+    REQUIRE(::lchown(part.c_str(), kOtherUser, kOtherUser) == 0);
+    REQUIRE(::lchown(broadcast_file.c_str(), kOtherUser, kOtherUser) == 0);
     CHECK(stage(std::chrono::seconds(0)) == "");
     CHECK(fs::exists(part));
-    CHECK(fs::exists(sent));
+    CHECK(fs::exists(broadcast_file));
   }
   for (const auto& other : others) CHECK(fs::exists(other));
   CHECK(fs::is_symlink(link));
@@ -409,15 +410,15 @@ TEST_CASE("the broadcast file of an item that is not staged yet is no leftover")
   const NodeScene scene;
   scene.write(scene.shared / "a", "a");
   scene.write(scene.shared / "b", "wwww");
-  const auto sent = scene.node / ".dlrun-sbcast-0123456789abcdef";
-  scene.write(sent, "sent");
-  fs::last_write_time(sent, fs::last_write_time(scene.shared / "b"));
-  const auto report =
-      stage_data({{{(scene.shared / "a").string(), "$NODE/a"},
-                   {(scene.shared / "b").string(), "$NODE/b", false, false, sent.string()}},
-                  1,
-                  std::chrono::seconds(0)},
-                 scene.env);
+  const auto broadcast_file = scene.node / ".dlrun-sbcast-0123456789abcdef";
+  scene.write(broadcast_file, "sent");
+  fs::last_write_time(broadcast_file, fs::last_write_time(scene.shared / "b"));
+  const auto report = stage_data(
+      {{{(scene.shared / "a").string(), "$NODE/a"},
+        {(scene.shared / "b").string(), "$NODE/b", false, false, broadcast_file.string()}},
+       1,
+       std::chrono::seconds(0)},
+      scene.env);
   CHECK(report.error.empty());
   CHECK(scene.text(scene.node / "b") == "sent");
 }
@@ -446,11 +447,11 @@ TEST_CASE("only large files for many nodes are broadcast, and a broadcast that f
   in_container_items[1].in_container = true;
   scene.env.unset("DLRUN_SBCAST_NODES");
   CHECK(planned_file_broadcasts(in_container_items, scene.env, kLeastBroadcastNodes).empty());
-  const auto sent = broadcast_files(planned, items.size(), scene.env);
-  CHECK(sent.copies == std::vector<std::string>{"", planned[0].to.string()});
+  const auto broadcast = broadcast_files(planned, items.size(), scene.env);
+  CHECK(broadcast.copies == std::vector<std::string>{"", planned[0].to.string()});
   scene.write(scene.node / "bin/sbcast", "#!/bin/sh\necho 'sbcast: error: no' >&2; exit 1\n");
   const auto failed = broadcast_files(planned, items.size(), scene.env);
-  CHECK(failed.copies == sent.copies);  // the agents remove a partial copy
+  CHECK(failed.copies == broadcast.copies);  // the agents remove a partial copy
   REQUIRE(failed.problems.size() == 1);
   CHECK(has(failed.problems[0], "sbcast: error: no"));
 }

@@ -11,13 +11,13 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-const Words kKept{"n1", "n3", "n4"};
+const Words kRemainingNodes{"n1", "n3", "n4"};
 const JobLayout kLayout{.nodes = {"n1", "n2", "n3", "n4"}, .task_counts = {2, 2, 2, 1}};
 
 TEST_CASE(
     "a step on the remaining nodes gets --nodes, --ntasks and --nodelist after srun's own "
     "options") {
-  CHECK(step_on_nodes({"srun", "--mpi=pmix", "/a/dlrun-agent", "rank"}, kLayout, kKept) ==
+  CHECK(step_on_nodes({"srun", "--mpi=pmix", "/a/dlrun-agent", "rank"}, kLayout, kRemainingNodes) ==
         Words{"srun", "--mpi=pmix", "--nodes=3", "--ntasks=5", "--nodelist=n[1,3-4]",
               "/a/dlrun-agent", "rank"});
 }
@@ -34,16 +34,16 @@ TEST_CASE("the user's srun options about nodes and tasks are replaced, and all o
     Words expected{"srun",    "--label",   "-K1",        "--cpus-per-task",     "4",
                    "--exact", "--nodes=3", "--ntasks=5", "--nodelist=n[1,3-4]", "apptainer",
                    "exec",    "--nodes=9", "image",      "/a/dlrun-agent",      "rank"};
-    CHECK(step_on_nodes(argv, kLayout, kKept) == expected);
+    CHECK(step_on_nodes(argv, kLayout, kRemainingNodes) == expected);
   }
 }
 
 TEST_CASE(
     "the agent's path is never taken for the value of an srun option that dlrun does not know") {
   CHECK(step_on_nodes({"srun", "--new-flag", "/a/dlrun-agent", "rank", "--", "-N", "2"}, kLayout,
-                      kKept) == Words{"srun", "--new-flag", "--nodes=3", "--ntasks=5",
-                                      "--nodelist=n[1,3-4]", "/a/dlrun-agent", "rank", "--", "-N",
-                                      "2"});
+                      kRemainingNodes) == Words{"srun", "--new-flag", "--nodes=3", "--ntasks=5",
+                                                "--nodelist=n[1,3-4]", "/a/dlrun-agent", "rank",
+                                                "--", "-N", "2"});
 }
 
 TEST_CASE(
@@ -52,10 +52,10 @@ TEST_CASE(
   const Words argv{"srun", "/a/dlrun-agent", "rank"};
   CHECK(step_on_nodes(argv, kLayout, {"n1", "n4"})[2] == "--ntasks=3");
   CHECK(step_on_nodes(argv, {.nodes = kLayout.nodes, .task_counts = {2, 2}, .ntasks_per_node = 4},
-                      kKept)[2] == "--ntasks=12");
-  CHECK(step_on_nodes(argv, {}, kKept)[2] == "--ntasks=3");
-  const auto own =
-      step_on_nodes({"srun", "--ntasks-per-node=3", "/a/dlrun-agent", "rank"}, kLayout, kKept);
+                      kRemainingNodes)[2] == "--ntasks=12");
+  CHECK(step_on_nodes(argv, {}, kRemainingNodes)[2] == "--ntasks=3");
+  const auto own = step_on_nodes({"srun", "--ntasks-per-node=3", "/a/dlrun-agent", "rank"}, kLayout,
+                                 kRemainingNodes);
   CHECK(own == Words{"srun", "--ntasks-per-node=3", "--nodes=3", "--ntasks=9",
                      "--nodelist=n[1,3-4]", "/a/dlrun-agent", "rank"});
 }

@@ -20,10 +20,10 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-struct Heard final : StepHandler {
-  std::vector<int> ended;
+struct RecordingStepHandler final : StepHandler {
+  std::vector<int> ended_ranks;
   bool is_over = false;
-  void on_task_end(int rank, std::string_view, int, int) override { ended.push_back(rank); }
+  void on_task_end(int rank, std::string_view, int, int) override { ended_ranks.push_back(rank); }
   void on_cancel_reason(std::string_view) override {}
   void on_out_of_memory() override {}
   void on_node_failure(std::string_view) override {}
@@ -33,27 +33,25 @@ struct Heard final : StepHandler {
   void on_step_end(int, std::string_view) override { is_over = true; }
 };
 
-TEST_CASE(
-    "a step whose SIGCHLD was lost still ends, because tick() looks for ended processes after each "
-    "round of the loop") {
+TEST_CASE("a step whose SIGCHLD was lost still ends, because tick() looks for ended processes") {
   for (const bool is_local : {true, false}) {
     CAPTURE(is_local);
     auto loop = EventLoop::create();
     REQUIRE(loop);
-    Heard heard;
+    RecordingStepHandler handler;
     Sink out(*loop, STDOUT_FILENO);
     Sink err(*loop, STDERR_FILENO);
-    const StepContext context{*loop, heard, out, err};
+    const StepContext context{*loop, handler, out, err};
     const auto env = Env::of_process();
     auto step =
         is_local ? start_local(context, {"true"}, env, 2) : start_srun(context, {"true"}, env);
     REQUIRE(step);
-    for (const auto until = Clock::now() + seconds(10); !heard.is_over && Clock::now() < until;) {
+    for (const auto until = Clock::now() + seconds(10); !handler.is_over && Clock::now() < until;) {
       loop->run_once(milliseconds(10));
       (*step)->tick();
     }
-    CHECK(heard.is_over);
-    CHECK(heard.ended.size() == (is_local ? 2 : 0));
+    CHECK(handler.is_over);
+    CHECK(handler.ended_ranks.size() == (is_local ? 2 : 0));
   }
 }
 
@@ -75,7 +73,7 @@ TEST_CASE(
   CHECK(descendants_without(*pid).empty());
   CHECK(use_of_descendants_without(-1).processes == 5);
   ::kill(*pid, SIGKILL);
-  CHECK(ends_within(*pid, seconds(5)));
+  CHECK(reap_within(*pid, seconds(5)));
   CHECK(descendants().size() >= 3);  // this process is their parent now
   CHECK(has_children());
   for (const auto until = Clock::now() + seconds(10); has_children() && Clock::now() < until;) {

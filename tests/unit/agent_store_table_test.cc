@@ -67,7 +67,7 @@ TEST_CASE("the waits of a lost rank are dropped") {
   StoreTable store;
   CHECK(store.get(1, 10, "k", milliseconds(500), kNow).empty());
   CHECK(store.get(2, 11, "k", milliseconds(500), kNow).empty());
-  store.drop(1);
+  store.drop_requests_of(1);
   CHECK(store.put(0, 1, "k", "00").size() == 2);
 }
 
@@ -89,9 +89,9 @@ TEST_CASE("the length of keys and the size of the whole table are limited") {
   CHECK_FALSE(store.put(0, 1, "", "00").back().value);
   CHECK_FALSE(store.put(0, 1, std::string(StoreTable::kKeyLimitBytes + 1, 'k'), "00").back().value);
   const std::string big(1U << 20U, '0');
-  int taken = 0;
-  while (taken < 1000 && store.put(0, 1, "k" + std::to_string(taken), big).back().value) ++taken;
-  CHECK(taken == 255);  // 256 MiB, minus the keys
+  int stored = 0;
+  while (stored < 1000 && store.put(0, 1, "k" + std::to_string(stored), big).back().value) ++stored;
+  CHECK(stored == 255);  // 256 MiB, minus the keys
 }
 
 }  // namespace

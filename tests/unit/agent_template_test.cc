@@ -20,6 +20,7 @@ const TemplateValues kTemplateValues{
     .roles = {.ps = 3},
     .addresses = {{"10.0.0.1", 4000}, {"fd00::2", 4001}}};
 
+/// Returns "NAME|VALUE" for an argument NAME=TEMPLATE.
 std::string expanded(std::string_view argument) {
   const auto parsed = EnvTemplate::parse(argument);
   REQUIRE(parsed);
@@ -56,7 +57,7 @@ TEST_CASE("text without fields stays unchanged, and doubled braces become single
 TEST_CASE("unknown fields, unmatched braces and invalid names are refused") {
   struct Case {
     const char* argument;
-    const char* says;
+    const char* message_part;
   };
   for (const auto& wrong :
        {Case{"A={rnak}", "did you mean '{rank}'"}, Case{"A={}", "unknown field '{}'"},
@@ -67,7 +68,7 @@ TEST_CASE("unknown fields, unmatched braces and invalid names are refused") {
     const auto parsed = EnvTemplate::parse(wrong.argument);
     REQUIRE_FALSE(parsed);
     CHECK(parsed.error().code == Errc::kUsage);
-    CHECK(parsed.error().message.find(wrong.says) != std::string::npos);
+    CHECK(parsed.error().message.find(wrong.message_part) != std::string::npos);
   }
 }
 
@@ -75,18 +76,18 @@ TEST_CASE(
     "a template reports whether it needs the rank's port, the table of addresses, or the roles") {
   struct Case {
     const char* text;
-    bool port, table, roles;
+    bool needs_port, needs_addresses, needs_roles;
   };
-  for (const auto& [text, port, table, roles] :
+  for (const auto& [text, needs_port, needs_addresses, needs_roles] :
        {Case{"{rank}:{master_port}", false, false, false},
         Case{"{addr}:{port}", true, false, false}, Case{"{addresses}", true, true, false},
         Case{"{role}-{role_index}", false, false, true}, Case{"{tf_config}", true, true, true}}) {
     CAPTURE(text);
     const auto parsed = Template::parse(text);
     REQUIRE(parsed);
-    CHECK(parsed->needs_port() == port);
-    CHECK(parsed->needs_addresses() == table);
-    CHECK(parsed->needs_roles() == roles);
+    CHECK(parsed->needs_port() == needs_port);
+    CHECK(parsed->needs_addresses() == needs_addresses);
+    CHECK(parsed->needs_roles() == needs_roles);
   }
 }
 

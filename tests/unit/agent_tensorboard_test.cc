@@ -22,7 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// Runs the decoder on the files.
-Finished decode(const std::vector<std::string>& files) {
+FinishedCommand decode(const std::vector<std::string>& files) {
   Command command;
   command.argv = {"python3", DLRUN_SOURCE_DIR "/tests/tensorboard_reader.py"};
   command.argv.insert(command.argv.end(), files.begin(), files.end());
@@ -48,7 +48,7 @@ Json report_of(std::string_view text) {
 }
 
 /// A run with an event file, and a clock that the test moves.
-struct EventFile {
+struct EventFileFixture {
   TemporaryDirectory run;
   std::chrono::system_clock::time_point wall{std::chrono::seconds(1'700'000'000)};
   TensorboardLog::Clock::time_point now{};
@@ -61,7 +61,7 @@ struct EventFile {
   }
   void report(std::string_view text) { log->on_report(report_of(text), wall, now); }
   /// Appends a line to metrics.jsonl. Its time is `second` seconds after 12:30.
-  void append_line(int attempt, int second, int step, double loss) const {
+  void append_metrics_line(int attempt, int second, int step, double loss) const {
     std::ofstream(run / "metrics.jsonl", std::ios::app)
         << fmt::format(
                R"({{"time":"2026-11-21T12:30:{:02}.250Z","attempt":{},"epoch":1,"step":{},"loss":{}}})",
@@ -94,7 +94,7 @@ TEST_CASE("CRC32C has the values of RFC 3720") {
   CHECK(crc32c(std::string(32, '\xff')) == 0x62a8ab43U);
 }
 
-TEST_CASE_FIXTURE(EventFile, "an independent decoder reads every number of a file") {
+TEST_CASE_FIXTURE(EventFileFixture, "an independent decoder reads every number of a file") {
   open();
   report(R"({"step": 300, "steps": 5000, "epoch": 2, "loss": 0.5, "lr": 1e-3, "note": "x"})");
   pass(5s);
@@ -128,21 +128,21 @@ TEST_CASE("the decoder refuses a file with a changed byte or without its last by
   const std::vector<Scalar> scalars{{"loss", 0.25}};
   const auto good = version_record(1) + scalars_record(2, 3, scalars);
   const auto path = (folder / "events").string();
-  const auto exit_code = [&](const std::string& bytes) {
+  const auto decoder_exit_code = [&](const std::string& bytes) {
     std::ofstream(path, std::ios::binary) << bytes;
     return decode({path}).exit_code;
   };
-  CHECK(exit_code(good) == 0);
+  CHECK(decoder_exit_code(good) == 0);
   for (std::size_t at = 0; at < good.size(); at += 7) {
     CAPTURE(at);
     auto damaged = good;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
-    CHECK(exit_code(damaged) == 1);
+    CHECK(decoder_exit_code(damaged) == 1);
   }
-  CHECK(exit_code(good.substr(0, good.size() - 1)) == 1);
+  CHECK(decoder_exit_code(good.substr(0, good.size() - 1)) == 1);
 }
 
-TEST_CASE_FIXTURE(EventFile, "a later attempt replaces the steps after its checkpoint") {
+TEST_CASE_FIXTURE(EventFileFixture, "a later attempt replaces the steps after its checkpoint") {
   open(1);
   report(R"({"step": 200, "loss": 1})");
   pass(5s);
@@ -155,7 +155,7 @@ TEST_CASE_FIXTURE(EventFile, "a later attempt replaces the steps after its check
   CHECK(events[3]["step"] == 201);
 }
 
-TEST_CASE_FIXTURE(EventFile,
+TEST_CASE_FIXTURE(EventFileFixture,
                   "a later attempt that reports only its result keeps the steps of earlier ones") {
   open(1);
   report(R"({"final": true, "test_accuracy": 0.5})");
@@ -164,7 +164,7 @@ TEST_CASE_FIXTURE(EventFile,
   CHECK(events[1]["scalars"]["test_accuracy"] == 0.5);
 }
 
-TEST_CASE_FIXTURE(EventFile,
+TEST_CASE_FIXTURE(EventFileFixture,
                   "at most one report a second is written, fewer in a long attempt, and always the "
                   "final one") {
   open();
@@ -184,7 +184,8 @@ TEST_CASE_FIXTURE(EventFile,
   CHECK(losses == std::vector<double>{1, 99, 11, 13});
 }
 
-TEST_CASE_FIXTURE(EventFile, "a report of a checkpoint is no value and delays no other report") {
+TEST_CASE_FIXTURE(EventFileFixture,
+                  "a report of a checkpoint is no value and delays no other report") {
   open();
   report(R"({"checkpoint": 256})");
   report(R"({"step": 260, "loss": 0.5, "checkpoint": 256})");
@@ -194,14 +195,14 @@ TEST_CASE_FIXTURE(EventFile, "a report of a checkpoint is no value and delays no
 }
 
 TEST_CASE_FIXTURE(
-    EventFile,
+    EventFileFixture,
     "the values of the trainer are taken from metrics.jsonl, and its reports are left out") {
-  append_line(0, 1, 10, 4);
+  append_metrics_line(0, 1, 10, 4);
   open(1, ValueSource::kMetricsFile);
   report(R"({"step": 10, "loss": 99})");
-  append_line(1, 2, 8, 2);
-  append_line(0, 3, 20, 99);
-  append_line(1, 3, 16, 0.5);
+  append_metrics_line(1, 2, 8, 2);
+  append_metrics_line(0, 3, 20, 99);
+  append_metrics_line(1, 3, 16, 0.5);
   std::ofstream(run / "metrics.jsonl", std::ios::app) << R"({"time":"2026-11-21T12)";
   report(R"({"final": true, "test_accuracy": 0.5})");
   const auto events = close_and_decode();
@@ -216,10 +217,10 @@ TEST_CASE_FIXTURE(
   CHECK(events[3]["scalars"] == Json{{"epoch", 1.0}, {"loss", 0.5}});
 }
 
-TEST_CASE_FIXTURE(EventFile, "three thousand lines are all written, in their order") {
+TEST_CASE_FIXTURE(EventFileFixture, "three thousand lines are all written, in their order") {
   open(0, ValueSource::kMetricsFile);
   constexpr int kLines = 3000;
-  for (int step = 1; step <= kLines; ++step) append_line(0, step / 60, step, step);
+  for (int step = 1; step <= kLines; ++step) append_metrics_line(0, step / 60, step, step);
   const auto events = close_and_decode();
   REQUIRE(events.size() == kLines + 1);
   for (int step = 1; step <= kLines; ++step) {
@@ -231,12 +232,12 @@ TEST_CASE_FIXTURE(EventFile, "three thousand lines are all written, in their ord
 }
 
 TEST_CASE_FIXTURE(
-    EventFile,
+    EventFileFixture,
     "the measured use of the hardware is recorded at the step of the trainer's last line") {
   open(0, ValueSource::kMetricsFile);
   const events::RankStatistics statistics{.ranks = 1, .cpu = events::Spread<double>{1, 1, 1}};
   log->on_statistics(statistics, wall);
-  append_line(0, 1, 30, 1);
+  append_metrics_line(0, 1, 30, 1);
   REQUIRE(log->drain(20s));
   log->on_statistics(statistics, wall);
   const auto events = close_and_decode();
@@ -246,7 +247,7 @@ TEST_CASE_FIXTURE(
   CHECK(events[2]["scalars"] == Json{{"system/cpu_cores", 1.0}});
 }
 
-TEST_CASE_FIXTURE(EventFile,
+TEST_CASE_FIXTURE(EventFileFixture,
                   "a metrics.jsonl that cannot be read is a failure that names the file") {
   std::filesystem::create_symlink("/dev/zero", run / "metrics.jsonl");
   open(0, ValueSource::kMetricsFile);
@@ -256,7 +257,7 @@ TEST_CASE_FIXTURE(EventFile,
   CHECK(has(failure->message, "metrics.jsonl: is a symbolic link"));
 }
 
-TEST_CASE_FIXTURE(EventFile,
+TEST_CASE_FIXTURE(EventFileFixture,
                   "the measured use of the hardware is not recorded before the first step") {
   open();
   log->on_statistics({.ranks = 1, .cpu = events::Spread<double>{1, 1, 1}}, wall);
@@ -279,7 +280,7 @@ TEST_CASE(
   CHECK(scalars_of(Json{{"checkpoint", 256}}).empty());
 }
 
-TEST_CASE_FIXTURE(EventFile, "a file has a limited number of tags over all its reports") {
+TEST_CASE_FIXTURE(EventFileFixture, "a file has a limited number of tags over all its reports") {
   open();
   for (int i = 0; i < 10; ++i) {
     Json body{{"step", i}};

@@ -108,7 +108,7 @@ TEST_CASE("every byte arrives, in pieces of any length and with lines of any len
 
 TEST_CASE("a marked line is shorter than slurmstepd's buffer, so that it arrives in one piece") {
   const auto text = marked(std::string(100'000, '\x1e') + std::string(100'000, 'x') + "\n");
-  for (const auto line : split(text, '\n')) CHECK(line.size() < TextMarker::kLineBytes);
+  for (const auto line : split(text, '\n')) CHECK(line.size() < TextMarker::kMarkedLineLimitBytes);
 }
 
 TEST_CASE("an unfinished line waits for its end, but not longer than the limit") {
@@ -180,7 +180,7 @@ TEST_CASE(
     "options and variables that make srun write the ranks' standard error to a file are "
     "recognised") {
   const Env none;
-  const auto goes_elsewhere = [&](std::vector<std::string> words) {
+  const auto goes_to_files = [&](std::vector<std::string> words) {
     words.insert(words.begin(), "srun");
     words.insert(words.end(),
                  {"/tools/dlrun-agent", "rank", "--", "program", "-o", "file", "--output=file"});
@@ -194,7 +194,7 @@ TEST_CASE(
                                                                  {"--outp=x"},
                                                                  {"--err=x"}}) {
     CAPTURE(words.front());
-    CHECK(goes_elsewhere(words));
+    CHECK(goes_to_files(words));
   }
   for (const auto& words : std::vector<std::vector<std::string>>{{},
                                                                  {"--output=all"},
@@ -211,7 +211,7 @@ TEST_CASE(
                                                                  {"-woe"},
                                                                  {"-O"}}) {
     CAPTURE((words.empty() ? "" : words.front()));
-    CHECK_FALSE(goes_elsewhere(words));
+    CHECK_FALSE(goes_to_files(words));
   }
   Env env;
   env.set("SRUN_ERROR", "file");

@@ -72,8 +72,8 @@ void check_includes(std::string_view folder, const std::vector<std::string_view>
 
 /// Checks that only files whose paths start with one of `files` include headers that start with one
 /// of `headers`.
-void check_library(const std::vector<std::string_view>& headers,
-                   const std::vector<std::string_view>& files) {
+void check_users_of_headers(const std::vector<std::string_view>& headers,
+                            const std::vector<std::string_view>& files) {
   bool is_used = false;
   for (std::string_view folder : kTopFolders) {
     for (const Include& include : includes_of(folder)) {
@@ -102,13 +102,11 @@ TEST_CASE(
   check_includes("common", {});
 }
 
-TEST_CASE(
-    "CLI11 is included only in cli, yaml-cpp only in the YAML reader, libcurl only where it is "
-    "loaded, spdlog only in the log") {
-  check_library({"CLI/"}, {"cli/"});
-  check_library({"curl/"}, {"launcher/executors/curl_library.h"});
-  check_library({"yaml-cpp/", "yaml.h"}, {"launcher/spec/yaml_document.cc"});
-  check_library({"spdlog/"}, {"common/log.cc"});
+TEST_CASE("CLI11 is included only in cli, and yaml-cpp, libcurl and spdlog in one file each") {
+  check_users_of_headers({"CLI/"}, {"cli/"});
+  check_users_of_headers({"curl/"}, {"launcher/executors/curl_library.h"});
+  check_users_of_headers({"yaml-cpp/", "yaml.h"}, {"launcher/spec/yaml_document.cc"});
+  check_users_of_headers({"spdlog/"}, {"common/log.cc"});
 }
 
 TEST_CASE(
@@ -120,17 +118,18 @@ TEST_CASE(
       "launcher/runs/index.h",   "launcher/runs/notice_relay.h",  "launcher/runs/ownership.h",
       "launcher/runs/resolve.h", "launcher/runs/status.h",        "launcher/runs/sweep_record.h",
       "launcher/runs/tools.h",   "launcher/runs/tracked_record.h"};
-  const auto is_one_of = [](const std::vector<std::string_view>& all, std::string_view text) {
+  const auto starts_with_one_of = [](const std::vector<std::string_view>& all,
+                                     std::string_view text) {
     return std::any_of(all.begin(), all.end(),
                        [text](std::string_view one) { return text.starts_with(one); });
   };
   std::vector<std::string> used;
   for (const Include& include : includes_of("cli")) {
-    if (!is_one_of(folders, include.target)) continue;
+    if (!starts_with_one_of(folders, include.target)) continue;
     used.push_back(include.target);
     CAPTURE(include.file);
     CAPTURE(include.target);
-    CHECK(is_one_of(public_headers, include.target));
+    CHECK(starts_with_one_of(public_headers, include.target));
   }
   for (const std::string_view header : public_headers) {
     CAPTURE(header);
@@ -201,10 +200,10 @@ TEST_CASE("SVG elements are written only in launcher/drawing/svg.cc") {
       const std::string file = fs::relative(entry.path(), DLRUN_SOURCE_DIR).generic_string();
       std::ifstream source(entry.path());
       for (std::string line; std::getline(source, line);) {
-        const bool is_svg = line.find("<svg") != std::string::npos ||
-                            line.find("<polyline") != std::string::npos ||
-                            line.find("<line ") != std::string::npos;
-        if (!is_svg) continue;
+        const bool has_svg_element = line.find("<svg") != std::string::npos ||
+                                     line.find("<polyline") != std::string::npos ||
+                                     line.find("<line ") != std::string::npos;
+        if (!has_svg_element) continue;
         is_found = true;
         CAPTURE(file);
         CAPTURE(line);
@@ -218,9 +217,9 @@ TEST_CASE("SVG elements are written only in launcher/drawing/svg.cc") {
 TEST_CASE(
     "MPI, Gloo, NCCL and CUDA headers are included only in runtime/comm, runtime/bootstrap and the "
     "code for CUDA") {
-  check_library({"mpi.h", "gloo/"}, {"runtime/comm/", "runtime/bootstrap/"});
-  check_library({"nccl.h", "cuda", "cublas"},
-                {"runtime/comm/", "runtime/trainer/cuda", "runtime/cuda"});
+  check_users_of_headers({"mpi.h", "gloo/"}, {"runtime/comm/", "runtime/bootstrap/"});
+  check_users_of_headers({"nccl.h", "cuda", "cublas"},
+                         {"runtime/comm/", "runtime/trainer/cuda", "runtime/cuda"});
 }
 
 TEST_CASE("only main.cc files end the process") {
@@ -257,7 +256,7 @@ TEST_CASE("only cli/terminal and the listed files print") {
       "runtime/trainer/main.cc",
       "runtime/trainer/loop/training_reporter.cc",
       "runtime/trainer/measure/collectives_program.cc"};
-  const std::regex prints(
+  const std::regex printing_code(
       R"(fmt::print\(|std::(cout|cerr|clog)\b|)"
       R"(\b(std::)?(v?f?printf|f?puts|f?putc|putchar|fwrite|fflush|perror)\(|)"
       R"(\bwrite(_all)?\((1|2|STD(OUT|ERR)_FILENO),|(OUT|ERR)_FILENO\) == 1|\\x1b\[|\\033\[)");
@@ -272,7 +271,7 @@ TEST_CASE("only cli/terminal and the listed files print") {
                       [&](std::string_view printer) { return file.starts_with(printer); });
       std::ifstream source(entry.path());
       for (std::string line; std::getline(source, line);) {
-        if (!std::regex_search(line.substr(0, line.find("//")), prints)) continue;
+        if (!std::regex_search(line.substr(0, line.find("//")), printing_code)) continue;
         ++found;
         CAPTURE(file);
         CAPTURE(line);
@@ -308,14 +307,14 @@ std::vector<SourceLine> lines_of(std::string_view folder) {
 TEST_CASE(
     "only launcher/submit and launcher/runs write the files of runs on the submitter's side") {
   // The functions of launcher/runs that write into a run.
-  const std::regex writes(
+  const std::regex writing_code(
       R"(\b(create_run_directory|write_submission|write_secrets|remove_secrets|write_successor|)"
-      R"(mark_cancelled|unmark_cancelled|write_lost_end|take_snapshot|stage_tools)\(|)"
+      R"(mark_cancelled|unmark_cancelled|write_lost_end|take_snapshot|copy_missing_tools)\(|)"
       R"(\bSubmissionLock\b|\bprovenance\.write\()");
   bool is_used = false;
   for (const std::string_view folder : {"cli", "launcher", "container"}) {
     for (const SourceLine& line : lines_of(folder)) {
-      if (!std::regex_search(line.text, writes)) continue;
+      if (!std::regex_search(line.text, writing_code)) continue;
       is_used = is_used || line.file.starts_with("launcher/submit/");
       CAPTURE(line.file);
       CAPTURE(line.text);
@@ -344,15 +343,17 @@ TEST_CASE(
 }
 
 TEST_CASE("only launcher/cleanup deletes runs") {
-  const std::regex deletes(R"(\b(delete_run|forget_run|finish_deletions)\()");
+  const std::regex deleting_code(
+      R"(\b(delete_run|remove_run_without_directory|finish_deletions)\()");
   bool is_used = false;
   for (const std::string_view folder : {"cli", "launcher", "container", "runtime"}) {
     for (const SourceLine& line : lines_of(folder)) {
-      if (!std::regex_search(line.text, deletes)) continue;
+      if (!std::regex_search(line.text, deleting_code)) continue;
       is_used = is_used || line.file.starts_with("launcher/cleanup/");
       CAPTURE(line.file);
       CAPTURE(line.text);
       CHECK((line.file.starts_with("launcher/cleanup/") ||
+             line.file.starts_with("launcher/runs/deletion_mark.") ||
              line.file.starts_with("launcher/runs/run_deletion.")));
     }
   }
@@ -401,7 +402,7 @@ TEST_CASE(
       {"common/bounded_json.h", "the parser itself"},
       {"launcher/executors/rest_token.cc", "checks owner and mode before it reads"},
       {"launcher/download/downloader.cc", "opens a file only to lock it"},
-      {"launcher/runs/run_deletion.cc", "reads files of the caller in a directory that is open"},
+      {"launcher/runs/deletable_run.cc", "reads files of the caller in a directory that is open"},
       {"container/image_file.cc",
        "reads the first bytes of a regular file, and has its own errors"},
       {"launcher/executors/local.cc",

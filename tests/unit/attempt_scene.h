@@ -71,10 +71,10 @@ struct Scene {
     now += time;
     attempt.tick(now);
   }
-  /// Lets a rank join. unfit: the reason why its node is unfit; empty if it is fit.
-  void hello(int rank, int size, std::string unfit = {}) {
+  /// Lets a rank join. why_unfit: the reason why its node is unfit; empty if it is fit.
+  void hello(int rank, int size, std::string why_unfit = {}) {
     Hello hello{{rank, size, rank % 2, 2, rank / 2, size / 2, WorldSource::kSlurm}};
-    hello.unfit = std::move(unfit);
+    hello.complaint = std::move(why_unfit);
     hello.host = "n" + std::to_string(rank / 2 + 1);
     hello.addr = "10.0.0." + std::to_string(rank / 2 + 1);
     hello.pid = 1000 + rank;
@@ -87,9 +87,9 @@ struct Scene {
   }
 };
 
-/// Reports that SIGTERM, which lead had ordered, has ended all four ranks, and then the end of the
-/// step.
-inline void end_all(Scene& scene) {
+/// Reports that SIGTERM, which lead had ordered, has ended the ranks 0 to 3, and then that the step
+/// has ended.
+inline void end_four_ranks(Scene& scene) {
   for (int rank = 0; rank < 4; ++rank)
     scene.attempt.on_exit(rank, {128 + SIGTERM, SIGTERM, {}}, scene.now);
   scene.attempt.on_step_end(0, "", scene.now);

@@ -20,13 +20,13 @@ using std::chrono::sys_seconds;
 
 constexpr sys_seconds kNow{std::chrono::seconds(1'800'000'000)};
 
-BadNode bad(std::string node, std::string reason = "its disk is full",
-            std::string cluster = "grete") {
+BadNode bad_node(std::string node, std::string reason = "its disk is full",
+                 std::string cluster = "grete") {
   return {std::move(node), std::move(cluster), std::move(reason), "mnist-1", "42", kNow,
           kNow + hours(1)};
 }
 
-std::vector<std::string> names(const Result<std::vector<BadNode>>& nodes) {
+std::vector<std::string> names_of(const Result<std::vector<BadNode>>& nodes) {
   REQUIRE(nodes);
   std::vector<std::string> all;
   for (const BadNode& one : *nodes) all.push_back(one.node);
@@ -38,31 +38,32 @@ std::vector<std::string> names(const Result<std::vector<BadNode>>& nodes) {
 TEST_CASE("bad nodes are remembered until their time is over, each with its latest reason") {
   const TemporaryDirectory folder;
   const auto file = folder.path() / "known-bad.jsonl";
-  CHECK(names(read_bad_nodes(file, kNow)).empty());
-  const std::vector<BadNode> first{bad("n2"), bad("n1")};
+  CHECK(names_of(read_bad_nodes(file, kNow)).empty());
+  const std::vector<BadNode> first{bad_node("n2"), bad_node("n1")};
   REQUIRE(remember_bad_nodes(file, first));
-  const std::vector<BadNode> again{bad("n2", "it hung")};
+  const std::vector<BadNode> again{bad_node("n2", "it hung")};
   REQUIRE(remember_bad_nodes(file, again));
 
   const auto known = read_bad_nodes(file, kNow);
-  CHECK(names(known) == std::vector<std::string>{"n1", "n2"});
+  CHECK(names_of(known) == std::vector<std::string>{"n1", "n2"});
   CHECK((*known)[1].reason == "it hung");
   CHECK((*known)[1].run == "mnist-1");
   CHECK((*known)[1].job == "42");
   CHECK((*known)[1].until == kNow + hours(1));
-  CHECK(names(read_bad_nodes(file, kNow + hours(1))).empty());
+  CHECK(names_of(read_bad_nodes(file, kNow + hours(1))).empty());
 }
 
 TEST_CASE("a forgotten node is good on every cluster until it is bad again") {
   const TemporaryDirectory folder;
   const auto file = folder.path() / "known-bad.jsonl";
-  const std::vector<BadNode> nodes{bad("n1"), bad("n1", "lost", "juwels"), bad("n2")};
+  const std::vector<BadNode> nodes{bad_node("n1"), bad_node("n1", "lost", "juwels"),
+                                   bad_node("n2")};
   REQUIRE(remember_bad_nodes(file, nodes));
   REQUIRE(forget_bad_node(file, "n1", kNow));
-  CHECK(names(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n2"});
-  const std::vector<BadNode> again{bad("n1")};
+  CHECK(names_of(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n2"});
+  const std::vector<BadNode> again{bad_node("n1")};
   REQUIRE(remember_bad_nodes(file, again));
-  CHECK(names(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n1", "n2"});
+  CHECK(names_of(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n1", "n2"});
 }
 
 TEST_CASE("several runs that remember bad nodes at the same time lose none") {
@@ -72,22 +73,22 @@ TEST_CASE("several runs that remember bad nodes at the same time lose none") {
   for (int run = 0; run < 8; ++run) {
     runs.emplace_back([&, run] {
       for (int i = 0; i < 20; ++i) {
-        const std::vector<BadNode> one{bad(fmt::format("n{}", run * 20 + i))};
+        const std::vector<BadNode> one{bad_node(fmt::format("n{}", run * 20 + i))};
         CHECK(remember_bad_nodes(file, one));
       }
     });
   }
   for (auto& run : runs) run.join();
-  CHECK(names(read_bad_nodes(file, kNow)).size() == 160);
+  CHECK(names_of(read_bad_nodes(file, kNow)).size() == 160);
 }
 
 TEST_CASE("a line after a torn line is not lost") {
   const TemporaryDirectory folder;
   const auto file = folder.path() / "known-bad.jsonl";
   REQUIRE(create_file_exclusive(file, R"({"node":"n9","un)"));
-  const std::vector<BadNode> one{bad("n1")};
+  const std::vector<BadNode> one{bad_node("n1")};
   REQUIRE(remember_bad_nodes(file, one));
-  CHECK(names(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n1"});
+  CHECK(names_of(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n1"});
 }
 
 TEST_CASE("lines that do not name exactly one node are ignored") {
@@ -95,19 +96,19 @@ TEST_CASE("lines that do not name exactly one node are ignored") {
   const auto file = folder.path() / "known-bad.jsonl";
   std::vector<BadNode> nodes;
   for (const char* name : {"", "--help", "n[1-9]", "n1,n2", "../n1", "n 1", "\x1b[31mn1"})
-    nodes.push_back(bad(name));
-  nodes.push_back(bad("n3"));
+    nodes.push_back(bad_node(name));
+  nodes.push_back(bad_node("n3"));
   REQUIRE(remember_bad_nodes(file, nodes));
-  CHECK(names(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n3"});
+  CHECK(names_of(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n3"});
 }
 
 TEST_CASE("a bad node at the end of a large damaged list is found") {
   const TemporaryDirectory folder;
   const auto file = folder.path() / "known-bad.jsonl";
   REQUIRE(create_file_exclusive(file, std::string(3U << 20U, 'x')));
-  const std::vector<BadNode> one{bad("n1")};
+  const std::vector<BadNode> one{bad_node("n1")};
   REQUIRE(remember_bad_nodes(file, one));
-  CHECK(names(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n1"});
+  CHECK(names_of(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n1"});
 }
 
 TEST_CASE("only the beginning of a long text in the list is read, because others may write it") {
@@ -124,7 +125,7 @@ TEST_CASE("only the beginning of a long text in the list is read, because others
                                      {"until", (kNow + hours(1)).time_since_epoch().count()}});
   REQUIRE(create_file_exclusive(file, line));
   const auto known = read_bad_nodes(file, kNow);
-  REQUIRE(names(known) == std::vector<std::string>{"n1"});
+  REQUIRE(names_of(known) == std::vector<std::string>{"n1"});
   CHECK((*known)[0].reason == reason.substr(0, 399));  // whole characters of the first 400 bytes
   CHECK((*known)[0].run == reason.substr(0, 399));
 }
@@ -134,7 +135,7 @@ TEST_CASE("a list that is not a regular file is refused without waiting") {
   const auto pipe = folder.path() / "known-bad.jsonl";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   CHECK(read_bad_nodes(pipe, kNow).error().code == Errc::kInvalid);
-  const std::vector<BadNode> one{bad("n1")};
+  const std::vector<BadNode> one{bad_node("n1")};
   CHECK_FALSE(remember_bad_nodes(pipe, one));
   CHECK_FALSE(read_bad_nodes(folder.path(), kNow));
 }
@@ -155,7 +156,7 @@ TEST_CASE(
   SUBCASE("a hard link") {
     std::filesystem::create_hard_link(precious, list);
   }
-  const std::vector<BadNode> one{bad("n1")};
+  const std::vector<BadNode> one{bad_node("n1")};
   CHECK_FALSE(remember_bad_nodes(list, one));
   CHECK_FALSE(forget_bad_node(list, "n3", kNow));
   CHECK(read_file(precious, 1000).value_or("") == "alias ll='ls -l'\n");

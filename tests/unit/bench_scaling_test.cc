@@ -45,8 +45,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "with two numbers of ranks the prediction is a range, because communication may be all latency "
-    "or all transfer, and with one number there is no model") {
+    "measurements at two numbers of ranks predict a range, and measurements at one number give no "
+    "model") {
   const ScalingModel model{1e-3, 1e-5, 4e-4};
   const auto measurements = measurements_of(model, {1, 2});
   const auto fits = fit_scaling(measurements, kBatchPerRank);
@@ -92,13 +92,15 @@ TEST_CASE("the table marks modelled numbers, and gives the reason for their rang
   const std::string measured = table(tables.measured).plain();
   CHECK(measured.find("    1      2        20k      1.00       100 %  one\n") != std::string::npos);
   CHECK(measured.find("    2      4        30k      1.50        75 %  two\n") != std::string::npos);
-  CHECK(tables.model.find("modelled, not measured: n ranks take for a step ") != std::string::npos);
-  CHECK(tables.model.find("latency and transfer time cannot be told apart") != std::string::npos);
+  CHECK(tables.models_text.find("modelled, not measured: n ranks take for a step ") !=
+        std::string::npos);
+  CHECK(tables.models_text.find("latency and transfer time cannot be told apart") !=
+        std::string::npos);
   CHECK(table(tables.modelled).plain().find("RANKS  SAMPLES/S, MODELLED") != std::string::npos);
   const std::string bars = bar_chart(scaling_bars(measurements, modelled)).plain();
   CHECK(count(bars, "░") > 0);
   CHECK(count(bars, " modelled\n") == modelled.size());
-  CHECK(scaling_tables(measurements, {}, {}, "step").model.empty());
+  CHECK(scaling_tables(measurements, {}, {}, "step").models_text.empty());
   CHECK(scaling_tables(measurements, {}, {}, "step").modelled.empty());
 }
 

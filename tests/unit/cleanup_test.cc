@@ -23,7 +23,8 @@
 #include "launcher/runs/run_directory.h"
 #include "launcher/runs/sweep_record.h"
 #include "launcher/runs/tracked_record.h"
-#include "tests/file_server.h"
+#include "tests/contains.h"
+#include "tests/python_server.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun {
@@ -81,7 +82,7 @@ struct CleanupFixture {
                                                {"code", 0},
                                                {"message", ""}}));
   }
-  IndexEntry make_ended(const std::string& id, int created_days_ago, int ended_days_ago) {
+  IndexEntry make_ended_run(const std::string& id, int created_days_ago, int ended_days_ago) {
     const auto run = make_run(id, created_days_ago);
     write_journal(run.path, Submission::State::kSubmitted, "42");
     record_end(run.path, ended_days_ago);
@@ -130,19 +131,15 @@ struct CleanupFixture {
   }
 };
 
-bool has_part(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE_FIXTURE(CleanupFixture, "a run stays if its state is unknown or Slurm does not answer") {
   const auto run = make_run("a-20261121-120000-00aa", 50);
   write_journal(run.path, Submission::State::kSubmitted, "42");
-  CHECK(has_part(why_kept(run), "its state is unknown"));
+  CHECK(has(why_kept(run), "its state is unknown"));
   fs::remove_all(folder.path() / "bin");
   env.set("PATH", "/nowhere");
-  CHECK(has_part(why_kept(run), "its state is not known now"));
+  CHECK(has(why_kept(run), "its state is not known now"));
   record_end(run.path, 40);  // the record has the end, so Slurm is not needed
   CHECK(plan({run}).deletions.size() == 1);
 }
@@ -152,9 +149,9 @@ TEST_CASE_FIXTURE(CleanupFixture, "a run that is being submitted, or may be, sta
   write_journal(run.path, Submission::State::kIntent, "");
   {
     const auto lock = SubmissionLock::take_if_free(run.path);
-    CHECK(has_part(why_kept(run), "is pending"));
+    CHECK(has(why_kept(run), "is pending"));
   }
-  CHECK(has_part(why_kept(run), "try again in an hour"));
+  CHECK(has(why_kept(run), "try again in an hour"));
   const timeval old[2] = {{::time(nullptr) - 7200, 0}, {::time(nullptr) - 7200, 0}};
   REQUIRE(::utimes((run.path / "submission.json").c_str(), old) == 0);
   CHECK(plan({run}).deletions.size() == 1);
@@ -175,21 +172,20 @@ TEST_CASE_FIXTURE(CleanupFixture, "a run stays if it starts after the plan was m
 
 TEST_CASE_FIXTURE(CleanupFixture,
                   "an ended run stays if Slurm has put its job into the queue again") {
-  const auto run = make_ended("a-20261121-120000-00aa", 50, 40);
+  const auto run = make_ended_run("a-20261121-120000-00aa", 50, 40);
   const std::string comment = "dlrun:" + std::string(32, 'a');
   set_answer_of_squeue("42|PENDING|BeginTime|||N/A|" + comment);
-  CHECK(has_part(why_kept(run), "Slurm has queued or started its job 42 (PENDING)"));
+  CHECK(has(why_kept(run), "Slurm has queued or started its job 42 (PENDING)"));
   set_answer_of_squeue("42|RUNNING|None|n1|N/A||" + comment);
-  CHECK(has_part(why_kept(run), "Slurm has not finished its job 42 (RUNNING)"));
+  CHECK(has(why_kept(run), "Slurm has not finished its job 42 (RUNNING)"));
   set_answer_of_squeue("42|RUNNING|None|n1|N/A||dlrun:another");  // Slurm used the id again
   CHECK(plan({run}).deletions.size() == 1);
   set_answer_of_squeue("");
   auto made = plan({run});
   REQUIRE(made.deletions.size() == 1);
   set_answer_of_squeue("42|PENDING|BeginTime|||N/A|" + comment);
-  made.deletions[0].asked -= std::chrono::minutes(2);  // the user thinks before the answer
-  CHECK(has_part(remove(made.deletions[0]).error().message,
-                 "Slurm has queued or started its job 42"));
+  made.deletions[0].asked_at -= std::chrono::minutes(2);  // the user thinks before the answer
+  CHECK(has(remove(made.deletions[0]).error().message, "Slurm has queued or started its job 42"));
   set_answer_of_squeue("42|RUNNING|None|n1|N/A||" + comment);
   // The script of a job runs on for a moment after the record has the end.
   record_end(run.path, 0);
@@ -203,24 +199,24 @@ TEST_CASE_FIXTURE(CleanupFixture, "a sweep whose sweep.json is missing stays") {
   const auto sweep = make_sweep("lr-20261121-120000-00aa");
   put(sweep.path / "spec.yaml", "name: lr");
   fs::remove(sweep.path / "sweep.json");
-  CHECK(has_part(why_kept(sweep), "is a sweep whose sweep.json is missing"));
+  CHECK(has(why_kept(sweep), "is a sweep whose sweep.json is missing"));
 }
 
 TEST_CASE_FIXTURE(CleanupFixture,
                   "a run stays if another run is inside its directory through a link") {
-  const auto outer = make_ended("a-20261121-120000-00aa", 50, 40);
+  const auto outer = make_ended_run("a-20261121-120000-00aa", 50, 40);
   fs::create_directories(outer.path / "code");
   fs::create_directory_symlink(outer.path / "code", folder.path() / "link");
   const IndexEntry inner{"b-20261121-120000-00bb", "b",
                          folder.path() / "link" / "b-20261121-120000-00bb", days_ago(45)};
   put(inner.path / "submission.json", R"({"state":"refused"})");
   REQUIRE(index().add(inner).has_value());
-  CHECK(has_part(why_kept(outer), "the run b-20261121-120000-00bb is inside its directory"));
+  CHECK(has(why_kept(outer), "the run b-20261121-120000-00bb is inside its directory"));
 }
 
 TEST_CASE_FIXTURE(CleanupFixture,
                   "a run that another process deletes is a failure of rm, and not of prune") {
-  const auto run = make_ended("a-20261121-120000-00aa", 50, 40);
+  const auto run = make_ended_run("a-20261121-120000-00aa", 50, 40);
   RunInspector inspector(env);
   PruneRequest request;
   request.older_than = std::chrono::hours(24 * 30);
@@ -244,7 +240,7 @@ TEST_CASE_FIXTURE(CleanupFixture, "files of earlier deletions that cannot be del
     MESSAGE("skipped: only root can make a file immutable");
     return;
   }
-  const auto run = make_ended("a-20261121-120000-00aa", 50, 40);
+  const auto run = make_ended_run("a-20261121-120000-00aa", 50, 40);
   const std::string name = ".deleted-b-20261121-120000-00bb-0123456789abcdef";
   put(runs / name / "file", "x");
   struct stat info {};
@@ -263,7 +259,7 @@ TEST_CASE_FIXTURE(CleanupFixture, "files of earlier deletions that cannot be del
   RunInspector inspector(env);
   CHECK_FALSE(clean_up(env, inspector, plan({run}), listener).failure.has_value());
   REQUIRE(notes.size() == 1);
-  CHECK(has_part(notes[0], "1 file of earlier deletions could not be deleted: " + name + "/file"));
+  CHECK(has(notes[0], "1 file of earlier deletions could not be deleted: " + name + "/file"));
   CHECK(std::system(("chattr -i '" + (runs / name / "file").string() + "'").c_str()) == 0);
 }
 
@@ -271,9 +267,9 @@ TEST_CASE_FIXTURE(CleanupFixture, "a sweep is deleted as a whole, and only if al
   const auto sweep = make_sweep("lr-20261121-120000-00aa");
   const auto point = point_entry(sweep, 1);
   REQUIRE(point.has_value());
-  CHECK(has_part(why_kept(*point), "a sweep is deleted as a whole: `dlrun rm lr-2026"));
+  CHECK(has(why_kept(*point), "a sweep is deleted as a whole: `dlrun rm lr-2026"));
   fs::remove(point->path / "events.jsonl");
-  CHECK(has_part(why_kept(sweep), "lr-20261121-120000-00aa/1: its state is unknown"));
+  CHECK(has(why_kept(sweep), "lr-20261121-120000-00aa/1: its state is unknown"));
   record_end(point->path, 40);
   const auto made = plan({sweep});
   REQUIRE(made.deletions.size() == 1);
@@ -284,11 +280,11 @@ TEST_CASE_FIXTURE(CleanupFixture, "a sweep is deleted as a whole, and only if al
 TEST_CASE_FIXTURE(CleanupFixture,
                   "a repetition whose result counts for a point stays as long as the sweep") {
   const auto sweep = make_sweep("lr-20261121-120000-00aa");
-  const auto again = make_ended("lr-1-20261121-130000-00bb", 45, 40);
+  const auto again = make_ended_run("lr-1-20261121-130000-00bb", 45, 40);
   put(again.path / "provenance.json", R"({"repeats":"lr-20261121-120000-00aa/1"})");
   CHECK(plan({again}).deletions.size() == 1);  // the sweep does not refer to it
   REQUIRE(write_successor(sweep.path / "array-0" / "1", again.path).has_value());
-  CHECK(has_part(why_kept(again), "its result counts for the point lr-20261121-120000-00aa/1"));
+  CHECK(has(why_kept(again), "its result counts for the point lr-20261121-120000-00aa/1"));
   const auto both = plan({again, sweep});
   REQUIRE(both.deletions.size() == 2);
   CHECK(both.deletions[0].run.id == sweep.id);
@@ -299,31 +295,31 @@ TEST_CASE_FIXTURE(CleanupFixture,
   const auto none = plan({again, sweep});
   CHECK(none.deletions.empty());
   REQUIRE(none.kept.size() == 2);
-  CHECK(has_part(none.kept[1].why.message, "its result counts for the point"));
+  CHECK(has(none.kept[1].why.message, "its result counts for the point"));
   fs::rename(folder.path() / "aside", sweep.path / "array-0/0/events.jsonl");
   CHECK(remove(both.deletions[0]).has_value());
   CHECK(remove(both.deletions[1]).has_value());
 }
 
 TEST_CASE_FIXTURE(CleanupFixture, "a run with another run inside its directory stays") {
-  const auto outer = make_ended("a-20261121-120000-00aa", 50, 40);
+  const auto outer = make_ended_run("a-20261121-120000-00aa", 50, 40);
   const IndexEntry inner{"b-20261121-120000-00bb", "b",
                          outer.path / "code" / "runs" / "b-20261121-120000-00bb", days_ago(45)};
   put(inner.path / "submission.json", R"({"state":"refused"})");
   REQUIRE(index().add(inner).has_value());
-  CHECK(has_part(why_kept(outer), "the run b-20261121-120000-00bb is inside its directory"));
+  CHECK(has(why_kept(outer), "the run b-20261121-120000-00bb is inside its directory"));
   fs::remove_all(inner.path);
   CHECK(plan({outer}).deletions.size() == 1);
 }
 
 TEST_CASE_FIXTURE(CleanupFixture, "prune chooses runs by the time of their end, oldest first") {
-  make_ended("new-20261121-120000-00aa", 10, 9);
-  make_ended("long-20261121-120000-00aa", 60, 2);
-  make_ended("old-20261121-120000-00aa", 50, 40);
-  make_ended("older-20261121-120000-00aa", 90, 80);
+  make_ended_run("new-20261121-120000-00aa", 10, 9);
+  make_ended_run("long-20261121-120000-00aa", 60, 2);
+  make_ended_run("old-20261121-120000-00aa", 50, 40);
+  make_ended_run("older-20261121-120000-00aa", 90, 80);
   const auto lost = make_run("lost-20261121-120000-00aa", 70);
   write_journal(lost.path, Submission::State::kSubmitted, "7");
-  const auto gone = make_ended("gone-20261121-120000-00aa", 50, 40);
+  const auto gone = make_ended_run("gone-20261121-120000-00aa", 50, 40);
   fs::remove_all(gone.path);
   PruneRequest request;
   request.older_than = std::chrono::hours(24 * 30);
@@ -354,11 +350,11 @@ TEST_CASE_FIXTURE(
   const auto tracked = sync_records(env, inspector, sweep);
   REQUIRE(tracked.has_value());
   REQUIRE(tracked->size() == 2);
-  CHECK(has_part(tracked->at(0).report.problem, "has not ended"));
+  CHECK(has(tracked->at(0).report.problem, "has not ended"));
   CHECK_FALSE(tracked->at(0).report.is_complete);
   // No server listens at this address.
   CHECK_FALSE(tracked->at(1).report.problem.empty());
-  CHECK_FALSE(has_part(tracked->at(1).report.problem, "has not ended"));
+  CHECK_FALSE(has(tracked->at(1).report.problem, "has not ended"));
 }
 
 namespace {
@@ -400,7 +396,7 @@ TEST_CASE_FIXTURE(
     "the MLflow record of a run whose lead was killed gets the run's end before it is sent") {
   SUBCASE("it still runs") {
     set_answer_of_squeue("42|RUNNING|None|n1|N/A||");
-    CHECK(has_part(values_after_sync(), "has not ended"));
+    CHECK(has(values_after_sync(), "has not ended"));
     CHECK_FALSE(fs::exists(values_file));
   }
   SUBCASE("its job was cancelled") {
@@ -421,7 +417,7 @@ TEST_CASE_FIXTURE(
   record_claim_at(days_ago(1));
   set_answer("scontrol", "ClusterName             = alpha");
   SUBCASE("its job belongs to this cluster, and its last event is old") {
-    CHECK(has_part(values_after_sync(), R"("status":"FAILED"})"));
+    CHECK(has(values_after_sync(), R"("status":"FAILED"})"));
     return;
   }
   std::string reason;
@@ -445,7 +441,7 @@ TEST_CASE_FIXTURE(
   REQUIRE_FALSE(tracked.has_value());
   CHECK(tracked.error().code == Errc::kInvalid);
   CAPTURE(tracked.error().message);
-  CHECK(has_part(tracked.error().message, reason));
+  CHECK(has(tracked.error().message, reason));
   CHECK_FALSE(fs::exists(values_file));
 }
 
@@ -459,13 +455,13 @@ TEST_CASE_FIXTURE(
   submission.state = Submission::State::kSubmitted;
   submission.job = {"alpha", "42"};
   REQUIRE(write_submission(run.path, submission).has_value());
-  CHECK(has_part(values_after_sync(), R"("status":"FAILED"})"));
+  CHECK(has(values_after_sync(), R"("status":"FAILED"})"));
 }
 
 TEST_CASE_FIXTURE(TrackedRunFixture,
                   "track sync adds the end of a run only after ten minutes, when the job cannot "
                   "add it any more") {
-  const FileServer server("mlflow_server.py");
+  const PythonServer server("mlflow_server.py");
   std::string url = server.url("");
   url.pop_back();
   fs::remove(run.path / "track/mlflow.json");
@@ -474,14 +470,14 @@ TEST_CASE_FIXTURE(TrackedRunFixture,
   const auto early = sync();
   REQUIRE(early.has_value());
   CHECK_FALSE(early->front().report.is_complete);
-  CHECK(has_part(early->front().report.problem, "try again 10 minutes after the end"));
+  CHECK(has(early->front().report.problem, "try again 10 minutes after the end"));
   CHECK_FALSE(fs::exists(values_file));
   // Ten minutes after the end, the job cannot write any more.
   record_end(run.path, 1);
   const auto late = sync();
   REQUIRE(late.has_value());
   CHECK(late->front().report.problem == "");
-  CHECK(has_part(values_after_sync(), R"("status":"FINISHED"})"));
+  CHECK(has(values_after_sync(), R"("status":"FINISHED"})"));
 }
 
 TEST_CASE_FIXTURE(TrackedRunFixture, "track sync says so if Slurm does not answer about a run") {
@@ -490,13 +486,13 @@ TEST_CASE_FIXTURE(TrackedRunFixture, "track sync says so if Slurm does not answe
   const auto tracked = sync();
   REQUIRE_FALSE(tracked.has_value());
   CHECK(tracked.error().code == Errc::kUnavailable);
-  CHECK(has_part(tracked.error().message, "no controller"));
-  CHECK_FALSE(has_part(tracked.error().message, "has not ended"));
+  CHECK(has(tracked.error().message, "no controller"));
+  CHECK_FALSE(has(tracked.error().message, "has not ended"));
 }
 
 TEST_CASE_FIXTURE(CleanupFixture,
                   "prune of a folder whose path cannot be resolved chooses no run") {
-  make_ended("old-20261121-120000-00aa", 50, 40);
+  make_ended_run("old-20261121-120000-00aa", 50, 40);
   fs::create_symlink("loop", folder.path() / "loop");
   PruneRequest request;
   request.older_than = std::chrono::hours(24 * 30);
@@ -504,12 +500,12 @@ TEST_CASE_FIXTURE(CleanupFixture,
   RunInspector inspector(env);
   const auto made = plan_pruning(env, inspector, request);
   REQUIRE_FALSE(made.has_value());
-  CHECK(has_part(made.error().message, "loop"));
+  CHECK(has(made.error().message, "loop"));
 }
 
 TEST_CASE_FIXTURE(CleanupFixture,
-                  "a run that was deleted over a year ago is forgotten when other runs are "
-                  "deleted, not when their deletion is planned") {
+                  "the deletion of runs forgets a run that was deleted over a year ago, and the "
+                  "plan of a deletion does not") {
   const std::string id = "old-20261121-120000-00aa";
   const auto deleted = DeletedRuns::beside(index());
   REQUIRE(deleted.add({{id, name_of_id(id), runs / id, days_ago(500)}, "completed", days_ago(400)})
@@ -532,7 +528,7 @@ TEST_CASE_FIXTURE(CleanupFixture,
 }
 
 TEST_CASE_FIXTURE(CleanupFixture, "an entry without a directory can be removed from the list") {
-  const auto run = make_ended("a-20261121-120000-00aa", 50, 40);
+  const auto run = make_ended_run("a-20261121-120000-00aa", 50, 40);
   fs::remove_all(run.path);
   const auto made = plan({run, run});
   REQUIRE(made.deletions.size() == 1);
@@ -542,8 +538,8 @@ TEST_CASE_FIXTURE(CleanupFixture, "an entry without a directory can be removed f
 }
 
 TEST_CASE_FIXTURE(CleanupFixture, "runs are measured with their checkpoints, the largest first") {
-  const auto small = make_ended("small-20261121-120000-00aa", 50, 40);
-  const auto large = make_ended("large-20261121-120000-00aa", 50, 40);
+  const auto small = make_ended_run("small-20261121-120000-00aa", 50, 40);
+  const auto large = make_ended_run("large-20261121-120000-00aa", 50, 40);
   put(large.path / "ckpt" / "model.bin", std::string(1'000'000, 'x'));
   put(large.path / "data", std::string(1'000'000, 'x'));
   const auto measured = measure_runs(all_own_runs(env).value());

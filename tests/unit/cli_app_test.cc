@@ -42,17 +42,18 @@ TEST_CASE_FIXTURE(CliFixture,
   REQUIRE(write_file_atomic(folder.path() / "old.sbatch",
                             "#!/bin/bash\n#SBATCH --nodes=1\nsrun ./train\n")
               .has_value());
-  const auto says = [&](std::vector<const char*> words, const char* part) {
+  const auto check_usage_error = [&](std::vector<const char*> words, const char* part) {
     const std::string result = code_and_stderr(std::move(words));
     CAPTURE(result);
     CHECK(result.starts_with("2\n"));
     CHECK(result.find(part) != std::string::npos);
   };
-  says({"check", "old.sbatch"}, "`dlrun submit` accepts job scripts");
-  says({"init", "--yes", "--", "old.sbatch"}, "`dlrun submit old.sbatch` submits it as it is");
-  says({"explain", "mail"}, "slurm: {mail-type: ALL");
+  check_usage_error({"check", "old.sbatch"}, "`dlrun submit` accepts job scripts");
+  check_usage_error({"init", "--yes", "--", "old.sbatch"},
+                    "`dlrun submit old.sbatch` submits it as it is");
+  check_usage_error({"explain", "mail"}, "slurm: {mail-type: ALL");
   REQUIRE(write_file_atomic(folder.path() / "x.yaml", "name: x\nmail: ALL\n").has_value());
-  says({"check", "x.yaml"}, "slurm: {mail-type: ALL");
+  check_usage_error({"check", "x.yaml"}, "slurm: {mail-type: ALL");
 }
 
 TEST_CASE_FIXTURE(CliFixture,
@@ -243,29 +244,29 @@ TEST_CASE_FIXTURE(CliFixture,
   REQUIRE(call({"render", "x.yaml", "-o", "job.sh"}) == 0);
   const std::string rendered = read("job.sh");
   CHECK(call({"submit", "job.sh", "--dry-run"}) == 0);
-  const auto submitted = [&](const std::string& script) {
+  const auto result_of = [&](const std::string& script) {
     REQUIRE(write_file_atomic(folder.path() / "job.sh", script));
     return code_and_stderr({"submit", "job.sh", "--dry-run"});
   };
   std::string edited = rendered;
   edited.insert(edited.find('\n') + 1, "#SBATCH -a 0-2\n");
-  CHECK(submitted(edited).starts_with("2\ndlrun: error: job.sh:2: --array=0-2 makes several jobs"));
+  CHECK(result_of(edited).starts_with("2\ndlrun: error: job.sh:2: --array=0-2 makes several jobs"));
   edited = rendered;
   edited.insert(edited.find('\n') + 1, "#SBATCH --export=NONE\n#SBATCH -W\n");
-  const auto both = submitted(edited);
+  const auto both = result_of(edited);
   CHECK(both.starts_with("2\ndlrun: error: job.sh:2: --export=NONE cannot be given: "));
   CHECK(both.find("\njob.sh:3: --wait cannot be given: use dlrun submit --watch") !=
         std::string::npos);
-  CHECK(submitted(without_carried(edited)).find("job.sh:2: --export=NONE cannot be given: ") !=
+  CHECK(result_of(without_carried_spec(edited)).find("job.sh:2: --export=NONE cannot be given: ") !=
         std::string::npos);
   edited = rendered;
   const auto carried = edited.find("\n#: ") + 1;
   edited.replace(carried, 3, "#: {{");
   const auto line =
       std::count(edited.begin(), edited.begin() + static_cast<std::ptrdiff_t>(carried), '\n') + 1;
-  CHECK(submitted(edited).starts_with(fmt::format(
+  CHECK(result_of(edited).starts_with(fmt::format(
       "2\ndlrun: error: job.sh:{}: the spec that the script carries cannot be read: ", line)));
-  CHECK(submitted("#!/bin/sh\n#: a note\necho hello\n").starts_with("0\n"));  // not a spec of dlrun
+  CHECK(result_of("#!/bin/sh\n#: a note\necho hello\n").starts_with("0\n"));  // not a spec of dlrun
 }
 
 TEST_CASE_FIXTURE(CliFixture,
@@ -453,7 +454,7 @@ namespace {
 
 /// Checks that a file of the source tree equals `text`. With DLRUN_UPDATE_GOLDEN, writes the file
 /// first.
-void check_source_file(const std::filesystem::path& file, const std::string& text) {
+void check_or_update_source_file(const std::filesystem::path& file, const std::string& text) {
   CAPTURE(file.string());
   const auto path = std::filesystem::path(DLRUN_SOURCE_DIR) / file;
   if (std::getenv("DLRUN_UPDATE_GOLDEN") != nullptr)
@@ -473,13 +474,13 @@ TEST_CASE(
   for (const std::string shell : {"bash", "zsh", "fish"}) {
     const auto script = completion_script(commands, shell);
     REQUIRE(script.has_value());
-    check_source_file(shell == "zsh" ? "completions/_dlrun" : "completions/dlrun." + shell,
-                      *script);
+    check_or_update_source_file(
+        shell == "zsh" ? "completions/_dlrun" : "completions/dlrun." + shell, *script);
   }
-  check_source_file("docs/dlrun.1", man_page(commands));
+  check_or_update_source_file("docs/dlrun.1", man_page(commands));
   CHECK(man_page(commands).find(fmt::format(".B {}\n", int{kExitReaderLeft})) != std::string::npos);
-  check_source_file("docs/keys.md", key_reference_markdown());
-  check_source_file("docs/exp.schema.json", spec_schema());
+  check_or_update_source_file("docs/keys.md", key_reference_markdown());
+  check_or_update_source_file("docs/exp.schema.json", spec_schema());
 }
 
 TEST_CASE(

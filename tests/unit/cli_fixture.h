@@ -31,7 +31,7 @@ struct CliFixture {
     cli.tools = {"hash", {}};
   }
   /// Creates a site with its own runs folder, and selects it.
-  void choose_site() {
+  void create_and_select_site() {
     const auto sites = folder / ".config/dlrun/sites";
     std::filesystem::create_directories(sites);
     std::ofstream(sites / "alpine.yaml") << "help: a site\nruns_dir: ${HOME}/of-the-site\n";

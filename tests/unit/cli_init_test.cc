@@ -112,7 +112,8 @@ TEST_CASE_FIXTURE(
   CHECK(call({"doctor", "--json", "--site-file"}) == 2);
 }
 
-std::function<void(const Text&)> into(std::ostringstream& out) {
+/// Returns a function that prints texts to `out` without styles.
+std::function<void(const Text&)> printer_to(std::ostringstream& out) {
   return [&out](const Text& text) { out << text.plain(); };
 }
 
@@ -124,7 +125,7 @@ TEST_CASE(
   answers.time = "5m";
   std::istringstream in("bad name\nlab\n\nmany\n2\n9\na100:2\n\necho 'hi there'\n");
   std::ostringstream out;
-  REQUIRE(ask_questions(answers, site, in, into(out)).has_value());
+  REQUIRE(ask_questions(answers, site, in, printer_to(out)).has_value());
   CHECK(answers.name == "lab");
   CHECK_FALSE(answers.partition.has_value());
   CHECK(answers.nodes == 2);
@@ -145,13 +146,14 @@ TEST_CASE(
   std::istringstream in("lab\n2\nbatch\n");
   std::ostringstream out;
   // The input ends too early.
-  CHECK_FALSE(ask_questions(answers, find_site("testbed", {})->profile, in, into(out)).has_value());
+  CHECK_FALSE(
+      ask_questions(answers, find_site("testbed", {})->profile, in, printer_to(out)).has_value());
   CHECK(answers.partition == "batch");
   CHECK(out.str().find("'2' is not one of the partitions: batch") != std::string::npos);
   std::istringstream in_without_list("lab\n2\n");
   InitAnswers answers_without_list;
-  CHECK_FALSE(
-      ask_questions(answers_without_list, SiteProfile{}, in_without_list, into(out)).has_value());
+  CHECK_FALSE(ask_questions(answers_without_list, SiteProfile{}, in_without_list, printer_to(out))
+                  .has_value());
   CHECK(answers_without_list.partition == "2");
 }
 
@@ -159,7 +161,7 @@ TEST_CASE("the answer `none` to init's question about an account leaves the acco
   InitAnswers answers;
   std::istringstream in("lab\n\n\n\n\nnone\n\n");
   std::ostringstream out;
-  REQUIRE(ask_questions(answers, SiteProfile{}, in, into(out)).has_value());
+  REQUIRE(ask_questions(answers, SiteProfile{}, in, printer_to(out)).has_value());
   CHECK(out.str().find("Account, if the cluster requires one [none]") != std::string::npos);
   CHECK_FALSE(answers.account.has_value());
 }
@@ -168,7 +170,7 @@ TEST_CASE("input of init that ends before the last answer is an interruption") {
   InitAnswers answers;
   std::istringstream in("lab\n");
   std::ostringstream out;
-  const auto asked = ask_questions(answers, SiteProfile{}, in, into(out));
+  const auto asked = ask_questions(answers, SiteProfile{}, in, printer_to(out));
   REQUIRE_FALSE(asked.has_value());
   CHECK(asked.error().code == Errc::kInterrupted);
 }

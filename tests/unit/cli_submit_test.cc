@@ -175,7 +175,7 @@ TEST_CASE(
     "folder is reported") {
   const auto problems_of = [](const std::string& pattern) {
     const std::string text = "#!/bin/sh\n#SBATCH -o " + pattern + "\n";
-    const auto folders = find_log_folders({text, "/nowhere", "job.sh", nullptr, true});
+    const auto folders = check_log_folders({text, "/nowhere", "job.sh", nullptr, true});
     return format_diagnostics(folders.problems);
   };
   CHECK(problems_of("/dev/null").empty());
@@ -275,7 +275,7 @@ TEST_CASE_FIXTURE(ClusterFixture,
 }
 
 TEST_CASE_FIXTURE(CliFixture, "--dry-run names the site's runs folder for a script, too") {
-  choose_site();
+  create_and_select_site();
   REQUIRE(write_file_atomic(folder / "job.sh", "#!/bin/sh\n#SBATCH -J own\ntrue\n"));
   CHECK(has(code_and_stderr({"submit", "job.sh", "--dry-run"}), "/of-the-site/"));
 }

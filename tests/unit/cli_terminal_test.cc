@@ -28,7 +28,7 @@ const std::string kNasty = std::string(
                                "2J\x9b"
                                "1m\u202eb\u200b\U000e0041\r\nforged") +
                            '\0' + "c";
-const std::string kEscaped =
+const std::string kEscapedNasty =
     "a\\x1b]52;c;eA=="
     "\\x07\\xc2\\x9b2J\\x9b1m\\xe2\\x80\\xaeb\\xe2\\x80\\x8b\\xf3\\xa0\\x81\\x81\\x0d\\x0aforged\\x"
     "00c";
@@ -63,11 +63,11 @@ UniqueFd pipe_without_reader() {
 
 TEST_CASE(
     "control characters and newlines of a value are escaped in a text, with or without a style") {
-  CHECK(text("{}\n", kNasty).plain() == kEscaped + "\n");
-  CHECK(text("{}\n", styled(Style::kRed, kNasty)).plain() == kEscaped + "\n");
+  CHECK(text("{}\n", kNasty).plain() == kEscapedNasty + "\n");
+  CHECK(text("{}\n", styled(Style::kRed, kNasty)).plain() == kEscapedNasty + "\n");
   CHECK(text("{}\n", styled(Style::kRed, kNasty)).render(true) ==
-        "\033[31m" + kEscaped + "\033[0m\n");
-  CHECK(text("{} and {}", text("{}", kNasty), 7).plain() == kEscaped + " and 7");
+        "\033[31m" + kEscapedNasty + "\033[0m\n");
+  CHECK(text("{} and {}", text("{}", kNasty), 7).plain() == kEscapedNasty + " and 7");
   // A value cannot contain the internal marks of a style.
   CHECK(text("{}",
              "a\x01"
@@ -77,7 +77,7 @@ TEST_CASE(
 
 TEST_CASE("cells of a table are escaped, and columns fit the escaped text") {
   CHECK(table({{"A", "B"}, {kNasty, "x"}}).plain() ==
-        "A" + std::string(kEscaped.size() + 1, ' ') + "B\n" + kEscaped + "  x\n");
+        "A" + std::string(kEscapedNasty.size() + 1, ' ') + "B\n" + kEscapedNasty + "  x\n");
   CHECK(table({{"A"}, {"b"}}).render(true) == "\033[1mA\033[0m\nb\n");
 }
 
@@ -117,10 +117,11 @@ TEST_CASE("status shows thousands of ranks that did not join as ranges") {
   RunStatus status;
   status.state = RunState::kFailed;
   status.facts.record.has_events = true;
-  for (std::int64_t rank = 8; rank < 10'000; ++rank) status.facts.record.missing.push_back(rank);
+  for (std::int64_t rank = 8; rank < 10'000; ++rank)
+    status.facts.record.missing_ranks.push_back(rank);
   const IndexEntry run{"r-1", "r", "/runs/r-1", ""};
   CHECK(status_text(run, status).plain().find("missing   ranks 8-9999\n") != std::string::npos);
-  status.facts.record.missing = {3};
+  status.facts.record.missing_ranks = {3};
   CHECK(status_text(run, status).plain().find("missing   rank 3\n") != std::string::npos);
 }
 
@@ -183,8 +184,8 @@ TEST_CASE("a log that arrives byte by byte is shown like one that arrives at onc
 }
 
 TEST_CASE(
-    "a standard error that is full or not writable, or whose reader has gone, causes neither an "
-    "exception nor a signal") {
+    "a standard error that is full, not writable or without a reader causes neither an exception "
+    "nor a signal") {
   const Cli cli;
   const auto print_messages = [&cli] {
     print_error(cli, "one");

@@ -22,8 +22,8 @@ std::string event_line(int second, const std::string& kind, Json fields) {
   return to_checked_line(event);
 }
 
-/// Returns a running run whose last rank is slow.
-RunPicture running(int ranks) {
+/// Returns the picture of a running run whose last rank is slow.
+RunPicture picture_of_running_run(int ranks) {
   RunPicture picture;
   picture.run.id = "mnist-20260101-000000-abcd";
   picture.history.add(
@@ -84,20 +84,20 @@ std::string text_of(const RunPicture& picture, const TopSize& size = {120, 0, 0}
 TEST_CASE(
     "ranks that do not fit on the screen are counted, with a hint to a taller window or to "
     "--ranks") {
-  const auto has = [](const std::vector<std::string>& lines, std::string_view part) {
+  const auto any_line_has = [](const std::vector<std::string>& lines, std::string_view part) {
     return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
       return line.find(part) != std::string::npos;
     });
   };
-  const RunPicture picture = running(64);
-  CHECK(has(lines_of(picture, {100, 24, 0}, false),
-            "more ranks; make the window taller to see more, q quits"));
-  CHECK(has(lines_of(picture, {100, 0, 4}, false), "60 more ranks; --ranks N shows more"));
-  CHECK_FALSE(has(lines_of(running(4), {100, 40, 0}, false), "q quits"));
+  const RunPicture picture = picture_of_running_run(64);
+  CHECK(any_line_has(lines_of(picture, {100, 24, 0}, false),
+                     "more ranks; make the window taller to see more, q quits"));
+  CHECK(any_line_has(lines_of(picture, {100, 0, 4}, false), "60 more ranks; --ranks N shows more"));
+  CHECK_FALSE(any_line_has(lines_of(picture_of_running_run(4), {100, 40, 0}, false), "q quits"));
 }
 
 TEST_CASE("the JSON of top has N ranks with -n N, conspicuous ones first, and all with -n 0") {
-  const RunPicture picture = running(8);
+  const RunPicture picture = picture_of_running_run(8);
   CHECK(picture_json(picture)["rank_samples"].size() == 8);
   const auto samples = picture_json(picture, 3)["rank_samples"];
   REQUIRE(samples.size() == 3);
@@ -107,7 +107,7 @@ TEST_CASE("the JSON of top has N ranks with -n N, conspicuous ones first, and al
 }
 
 TEST_CASE("the head and the table of top show the same step of rank 0") {
-  RunPicture picture = running(2);
+  RunPicture picture = picture_of_running_run(2);
   picture.ranks->rows[0].step = 31;  // the samples are newer than the last progress report
   std::string text = text_of(picture);
   CHECK(text.find("step 31/100") != std::string::npos);
@@ -143,7 +143,7 @@ TEST_CASE(
   points[31].state = RunState::kFailed;
   points[31].detail = std::string("rank 0 ended \x1b[2J");
   picture.points = std::make_shared<const std::vector<PointPicture>>(points);
-  const auto has = [](const std::vector<std::string>& lines, std::string_view part) {
+  const auto any_line_has = [](const std::vector<std::string>& lines, std::string_view part) {
     return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
       return line.find(part) != std::string::npos;
     });
@@ -154,35 +154,35 @@ TEST_CASE(
     for (const auto& line : lines) CHECK(width_of(line) <= columns);
   }
   const auto lines = lines_of(picture, {100, 24, 0}, false);
-  CHECK(has(lines, " 30  train.lr=30  running"));
-  CHECK(has(lines, " 25 %  step 25/100"));
-  CHECK(has(lines, " 31  train.lr=31  failed"));
-  CHECK(has(lines, "rank 0 ended \\x1b[2J"));
-  CHECK(has(lines, "more points; dlrun sweep lists them"));
+  CHECK(any_line_has(lines, " 30  train.lr=30  running"));
+  CHECK(any_line_has(lines, " 25 %  step 25/100"));
+  CHECK(any_line_has(lines, " 31  train.lr=31  failed"));
+  CHECK(any_line_has(lines, "rank 0 ended \\x1b[2J"));
+  CHECK(any_line_has(lines, "more points; dlrun sweep lists them"));
   const auto all = lines_of(picture, {100, 60, 0}, false);
-  CHECK(has(all, "  0  train.lr=0   completed    test_accuracy 0.5"));
-  CHECK(has(all, " 39  train.lr=39  pending      Resources"));
-  CHECK_FALSE(has(all, "more points"));
+  CHECK(any_line_has(all, "  0  train.lr=0   completed    test_accuracy 0.5"));
+  CHECK(any_line_has(all, " 39  train.lr=39  pending      Resources"));
+  CHECK_FALSE(any_line_has(all, "more points"));
   // -n N limits the points in the live view and in a single print. The live view never exceeds the
   // screen.
   for (const std::size_t rows : {0, 60})
-    CHECK(has(lines_of(picture, {100, rows, 3}, false), " 37 more points"));
+    CHECK(any_line_has(lines_of(picture, {100, rows, 3}, false), " 37 more points"));
   const auto full = lines_of(picture, {100, 24, 30}, false);
   CHECK(full.size() == 24);
-  CHECK(has({full.back()}, "more points; dlrun sweep lists them"));
+  CHECK(any_line_has({full.back()}, "more points; dlrun sweep lists them"));
   points.resize(4);
   picture.points = std::make_shared<const std::vector<PointPicture>>(points);
   for (const std::size_t rows : {0, 60}) {
     const auto three = lines_of(picture, {100, rows, 3}, false);
-    CHECK(has(three, " 2  train.lr=2 "));
-    CHECK_FALSE(has(three, " 3  train.lr=3 "));
-    CHECK(has({three.back()}, " 1 more point; dlrun sweep lists it"));
-    CHECK(has(lines_of(picture, {100, rows, 4}, false), " 3  train.lr=3 "));
+    CHECK(any_line_has(three, " 2  train.lr=2 "));
+    CHECK_FALSE(any_line_has(three, " 3  train.lr=3 "));
+    CHECK(any_line_has({three.back()}, " 1 more point; dlrun sweep lists it"));
+    CHECK(any_line_has(lines_of(picture, {100, rows, 4}, false), " 3  train.lr=3 "));
   }
 }
 
 TEST_CASE("top shows state, progress, time left, throughput, loss and the ranks") {
-  const std::string text = text_of(running(4));
+  const std::string text = text_of(picture_of_running_run(4));
   CHECK(text.find("mnist-20260101-000000-abcd  running  job 42") != std::string::npos);
   CHECK(text.find("4 ranks on n[1-9] for 20 s") != std::string::npos);
   CHECK(text.find(" 20 %  step 20/100  1 min 20 s left") != std::string::npos);
@@ -195,7 +195,7 @@ TEST_CASE("top shows state, progress, time left, throughput, loss and the ranks"
 }
 
 TEST_CASE("top shows a huge loss in few characters, and no negative number of cores") {
-  RunPicture picture = running(1);
+  RunPicture picture = picture_of_running_run(1);
   const auto add = [&](int second, Json cpu) {
     picture.history.add(event_line(second, "progress", {{"step", 30}, {"loss", 1e308}}) +
                         event_line(second, "samples", {{"ranks", 3}, {"cpu", std::move(cpu)}}));
@@ -215,7 +215,7 @@ TEST_CASE("top shows a huge loss in few characters, and no negative number of co
 TEST_CASE(
     "with 10,000 ranks top shows the conspicuous ones first, counts the others, and takes less "
     "than half a second") {
-  const RunPicture picture = running(10'000);
+  const RunPicture picture = picture_of_running_run(10'000);
   const auto begin = std::chrono::steady_clock::now();
   const auto lines = lines_of(picture, {100, 30, 0}, true);
   CHECK(std::chrono::steady_clock::now() - begin <
@@ -229,7 +229,7 @@ TEST_CASE(
 }
 
 TEST_CASE("no line of top is wider than the terminal or below its last row, whatever the size") {
-  RunPicture picture = running(20);
+  RunPicture picture = picture_of_running_run(20);
   picture.status.detail = std::string(300, 'x');
   for (const std::size_t columns : {1, 2, 3, 20, 39, 40, 41, 80, 200}) {
     for (const std::size_t rows : {1, 2, 5, 10, 24, 60}) {
@@ -241,7 +241,7 @@ TEST_CASE("no line of top is wider than the terminal or below its last row, what
 }
 
 TEST_CASE("escape sequences in a run's files do not reach the terminal of top") {
-  RunPicture picture = running(1);
+  RunPicture picture = picture_of_running_run(1);
   picture.run.id = "a\033[2Jb";
   picture.status.detail = "\033]0;owned\a";
   picture.ranks->rows[0].node = "n\033[31m1";
@@ -265,7 +265,7 @@ TEST_CASE("top shows why a run is pending or failed, without a table of ranks") 
 }
 
 TEST_CASE("top shows no ranks of another attempt than the record's") {
-  RunPicture picture = running(2);
+  RunPicture picture = picture_of_running_run(2);
   picture.ranks->attempt = 3;
   CHECK(text_of(picture).find("RANK") == std::string::npos);
   CHECK(text_of(picture).find("no rank has been sampled yet") != std::string::npos);

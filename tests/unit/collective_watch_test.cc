@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 /// A simulated device that the test controls.
-struct Scripted final : WatchedCollectives {
+struct SimulatedDevice final : WatchedCollectives {
   std::atomic<bool> is_stuck{false};
   std::atomic<int> busy_polls_left{0};
   std::atomic<bool> is_broken{false};
@@ -41,7 +41,7 @@ Result<> successful_start() {
 TEST_CASE(
     "wait_until_settled() waits for running collectives and succeeds if they ended without an "
     "error") {
-  Scripted device;
+  SimulatedDevice device;
   CollectiveWatch watch(device, milliseconds(10'000));
   CHECK(watch.wait_until_settled(milliseconds(0)));
   device.busy_polls_left = 20;
@@ -53,7 +53,7 @@ TEST_CASE(
 
 TEST_CASE(
     "wait_until_settled() fails after a collective was cut off, even if none is running any more") {
-  Scripted device;
+  SimulatedDevice device;
   CollectiveWatch watch(device, milliseconds(5));
   device.is_stuck = true;
   REQUIRE(watch.start_collective(successful_start));
@@ -71,7 +71,7 @@ TEST_CASE(
 TEST_CASE(
     "wait_until_settled() fails after an error of the library, even before the watchdog has seen "
     "it") {
-  Scripted device;
+  SimulatedDevice device;
   CollectiveWatch watch(device, milliseconds(10'000));
   REQUIRE(watch.start_collective(successful_start));
   device.is_broken = true;  // the collective's kernel has ended, too
@@ -85,7 +85,7 @@ TEST_CASE(
 }
 
 TEST_CASE("wait_until_settled() waits for a limited time, and then cuts off the collectives") {
-  Scripted device;
+  SimulatedDevice device;
   CollectiveWatch watch(device, milliseconds(60'000));
   device.is_stuck = true;
   REQUIRE(watch.start_collective(successful_start));
@@ -96,7 +96,7 @@ TEST_CASE("wait_until_settled() waits for a limited time, and then cuts off the 
 }
 
 TEST_CASE("wait_until_settled() fails after abandon(), with the first reason") {
-  Scripted device;
+  SimulatedDevice device;
   CollectiveWatch watch(device, milliseconds(60'000));
   watch.abandon("the communicator was abandoned");
   watch.abandon("another reason");
@@ -108,7 +108,7 @@ TEST_CASE("wait_until_settled() fails after abandon(), with the first reason") {
 
 TEST_CASE(
     "a watchdog on another thread and a waiting caller cut off a stuck collective only once") {
-  Scripted device;
+  SimulatedDevice device;
   CollectiveWatch watch(device, milliseconds(5));
   device.is_stuck = true;
   REQUIRE(watch.start_collective(successful_start));

@@ -45,11 +45,12 @@ TEST_CASE("paths, file names, URLs and invalid names of images have no enroot fo
 TEST_CASE(
     "for apptainer an image's name is converted to docker's form, and every other image stays "
     "unchanged") {
-  CHECK(apptainer_image("ubuntu") == "docker://ubuntu");
-  CHECK(apptainer_image("nvcr.io#nvidia/cuda:12") == "docker://nvcr.io/nvidia/cuda:12");
-  CHECK(apptainer_image("docker://nvcr.io/nvidia/cuda:12") == "docker://nvcr.io/nvidia/cuda:12");
+  CHECK(apptainer_image_name("ubuntu") == "docker://ubuntu");
+  CHECK(apptainer_image_name("nvcr.io#nvidia/cuda:12") == "docker://nvcr.io/nvidia/cuda:12");
+  CHECK(apptainer_image_name("docker://nvcr.io/nvidia/cuda:12") ==
+        "docker://nvcr.io/nvidia/cuda:12");
   for (const char* image : {"./a.sif", "/a", "a.sif", "oras://ghcr.io/a/b", "a b"})
-    CHECK(apptainer_image(image) == image);
+    CHECK(apptainer_image_name(image) == image);
 }
 
 TEST_CASE("only an image that starts with /, ./, ../ or ~/ counts as a path") {

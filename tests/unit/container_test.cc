@@ -15,13 +15,15 @@ ContainerStep step_of(std::string image) {
   return step;
 }
 
-std::string words(const ContainerEntrance& entrance) {
+/// Returns the words of the command that enters the container, each on a line.
+std::string lines_of_words(const ContainerEnterScript& enter_script) {
   std::string text;
-  for (const ContainerLine& line : entrance.words) text += line.text + "\n";
+  for (const ContainerLine& line : enter_script.words) text += line.text + "\n";
   return text;
 }
 
-std::string refusal(const ContainerBackend& backend, const ContainerSpec& spec) {
+/// Returns the problems of the spec that are errors, each on a line.
+std::string errors_of(const ContainerBackend& backend, const ContainerSpec& spec) {
   std::string text;
   for (const ContainerProblem& problem : backend.problems(spec)) {
     if (!problem.is_warning) text += problem.key + ": " + problem.message + "\n";
@@ -60,7 +62,7 @@ TEST_CASE("enroot: mounts are fstab lines, with the options that create their ta
   step.dlrun_mounts.push_back({"/runs", "/runs", {}, true});
   // The user's mount has the same target.
   step.dlrun_mounts.push_back({"/other", "/in side", {}, true});
-  const std::string text = words(enroot_backend().entrance(step));
+  const std::string text = lines_of_words(enroot_backend().enter_script(step));
   CHECK(has(text, "--mount '/my\\040data:/in\\040side:x-create=auto,rbind,ro,rprivate'\n"));
   CHECK(has(text, "--mount /runs:/runs\n"));
   CHECK_FALSE(has(text, "/other"));
@@ -69,10 +71,10 @@ TEST_CASE("enroot: mounts are fstab lines, with the options that create their ta
 TEST_CASE("enroot: the job's variables are passed on by name, never by value") {
   ContainerStep step = step_of("/a.sqsh");
   step.exported_names = {"NCCL_DEBUG", "TOKEN_OF_MINE"};
-  const ContainerEntrance entrance = enroot_backend().entrance(step);
-  CHECK(has(entrance.batch, "| TOKEN_OF_MINE) dlrun_options+=(--env \"$dlrun_name\")"));
-  CHECK(has(entrance.session, "| TOKEN_OF_MINE)"));
-  CHECK_FALSE(has(entrance.batch, "| NCCL_DEBUG"));  // a pattern already covers it
+  const ContainerEnterScript enter_script = enroot_backend().enter_script(step);
+  CHECK(has(enter_script.batch, "| TOKEN_OF_MINE) dlrun_options+=(--env \"$dlrun_name\")"));
+  CHECK(has(enter_script.session, "| TOKEN_OF_MINE)"));
+  CHECK_FALSE(has(enter_script.batch, "| NCCL_DEBUG"));  // a pattern already covers it
 }
 
 TEST_CASE(
@@ -87,32 +89,32 @@ TEST_CASE(
     "enroot: home, root and writability are always set, so that a site's configuration has no "
     "effect on them") {
   ContainerStep step = step_of("/a.sqsh");
-  CHECK(has(enroot_backend().entrance(step).batch,
+  CHECK(has(enroot_backend().enter_script(step).batch,
             "ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=n"));
   step.spec.mount_home = step.spec.remap_root = step.spec.writable = true;
-  CHECK(has(enroot_backend().entrance(step).batch,
+  CHECK(has(enroot_backend().enter_script(step).batch,
             "ENROOT_MOUNT_HOME=y ENROOT_REMAP_ROOT=y ENROOT_ROOTFS_WRITABLE=y"));
 }
 
 TEST_CASE(
-    "enroot: at the end of a session, the list of processes to kill leaves out -1, which Slurm "
-    "lists for a step without processes") {
-  const std::string session = enroot_backend().entrance(step_of("/a.sqsh")).session;
+    "enroot: a session's end does not kill process -1, which Slurm lists for a step without "
+    "processes") {
+  const std::string session = enroot_backend().enter_script(step_of("/a.sqsh")).session;
   CHECK(has(session, "listpids \"$SLURM_JOB_ID\" | grep -E \"^ *[0-9]\" |"));
 }
 
 TEST_CASE("enroot: the image's entry point runs only if container.entrypoint is true") {
   ContainerStep step = step_of("/a.sqsh");
   step.exported_names = {"MINE"};
-  const std::string alone = enroot_backend().entrance(step).batch;
+  const std::string alone = enroot_backend().enter_script(step).batch;
   CHECK(has(alone, "command-alone.conf"));
   CHECK(has(alone, "|| { mkdir -p \"${rc%/*}\" && echo \"$own\" >\"$rc\"; }"));
   CHECK_FALSE(has(alone, "DLRUN_KEPT_"));
   step.spec.entrypoint = true;
-  const ContainerEntrance entrance = enroot_backend().entrance(step);
-  CHECK(has(entrance.batch, "entry-point.conf"));
-  CHECK(has(entrance.batch, "for dlrun_name in MINE; do"));
-  CHECK(has(words(entrance), "sh -c 'for n in MINE; do"));
+  const ContainerEnterScript enter_script = enroot_backend().enter_script(step);
+  CHECK(has(enter_script.batch, "entry-point.conf"));
+  CHECK(has(enter_script.batch, "for dlrun_name in MINE; do"));
+  CHECK(has(lines_of_words(enter_script), "sh -c 'for n in MINE; do"));
 }
 
 TEST_CASE(
@@ -122,12 +124,12 @@ TEST_CASE(
   for (const char* image : {"nvcr.io#nvidia/pytorch:24.05-py3", "images/a.sqsh", "/a.sif"}) {
     CAPTURE(image);
     spec.image = image;
-    CHECK(has(refusal(enroot_backend(), spec),
+    CHECK(has(errors_of(enroot_backend(), spec),
               "container.image: enroot without pyxis makes containers from .sqsh files"));
   }
   const auto refusal_of = [&](const char* image) {
     spec.image = image;
-    return refusal(enroot_backend(), spec);
+    return errors_of(enroot_backend(), spec);
   };
   CHECK(has(refusal_of("nvcr.io#nvidia/cuda"), "`dlrun container import nvcr.io#nvidia/cuda`"));
   CHECK(has(refusal_of("x.sqsh"), "write ./x.sqsh"));
@@ -136,9 +138,9 @@ TEST_CASE(
   for (const char* image : {"x.sqsh", "/x.sif", "a b"})
     CHECK_FALSE(has(refusal_of(image), "import"));
   spec.image = "/a.sqsh";
-  CHECK(refusal(enroot_backend(), spec).empty());
+  CHECK(errors_of(enroot_backend(), spec).empty());
   spec.save = "/out.sqsh";
-  CHECK(has(refusal(enroot_backend(), spec), "use pyxis"));
+  CHECK(has(errors_of(enroot_backend(), spec), "use pyxis"));
 }
 
 TEST_CASE("pyxis: an image that is neither a path nor a name in a registry is refused") {
@@ -147,14 +149,14 @@ TEST_CASE("pyxis: an image that is neither a path nor a name in a registry is re
                             "docker-archive:/x.tar", "https://x/y.sif"}) {
     CAPTURE(image);
     spec.image = image;
-    CHECK(has(refusal(pyxis_backend(), spec), "is not the name of an image"));
+    CHECK(has(errors_of(pyxis_backend(), spec), "is not the name of an image"));
     CHECK(pyxis_backend().problems(spec).size() == 1);
   }
   for (const char* image : {"ubuntu", "./a.sqsh", "/a", "dockerd://local/image",
                             "$oauthtoken@nvcr.io#nvidia/cuda:12"}) {
     CAPTURE(image);
     spec.image = image;
-    CHECK(refusal(pyxis_backend(), spec).empty());
+    CHECK(errors_of(pyxis_backend(), spec).empty());
   }
 }
 
@@ -162,29 +164,29 @@ TEST_CASE(
     "apptainer: each key becomes its option, and mount flags that apptainer does not know are "
     "refused") {
   ContainerStep step = step_of("/a.sif");
-  step.has_gpus = true;
+  step.may_have_gpus = true;
   step.exported_names = {"A", "B"};
   step.spec.mounts.push_back({"/d", "/in", {"ro"}});
-  std::string text = words(apptainer_backend().entrance(step));
+  std::string text = lines_of_words(apptainer_backend().enter_script(step));
   for (const char* word : {"--bind /d:/in:ro\n", "--no-home\n", "--nv\n", "--pwd /\n"})
     CHECK(has(text, word));
-  CHECK(has(apptainer_backend().entrance(step).batch,
+  CHECK(has(apptainer_backend().enter_script(step).batch,
             "for dlrun_name in A B DLRUN_RUN DLRUN_JOB; do"));
-  step.has_gpus = false;
+  step.may_have_gpus = false;
   step.spec.mount_home = step.spec.writable = step.spec.remap_root = true;
   step.spec.workdir = "/w x";
-  text = words(apptainer_backend().entrance(step));
+  text = lines_of_words(apptainer_backend().enter_script(step));
   CHECK_FALSE(has(text, "--nv"));
   CHECK_FALSE(has(text, "--no-home"));
   for (const char* word : {"--fakeroot\n", "--writable-tmpfs\n", "--pwd '/w x'\n"})
     CHECK(has(text, word));
 
   step.spec.mounts[0].flags = {"rprivate"};
-  CHECK(has(refusal(apptainer_backend(), step.spec), "not 'rprivate'"));
+  CHECK(has(errors_of(apptainer_backend(), step.spec), "not 'rprivate'"));
   step.spec.save = "/x";
   step.spec.name = "n";
-  CHECK(has(refusal(apptainer_backend(), step.spec), "keeps no containers"));
-  CHECK(has(refusal(apptainer_backend(), step.spec), "cannot save"));
+  CHECK(has(errors_of(apptainer_backend(), step.spec), "keeps no containers"));
+  CHECK(has(errors_of(apptainer_backend(), step.spec), "cannot save"));
 }
 
 TEST_CASE(
@@ -194,13 +196,14 @@ TEST_CASE(
   REQUIRE(apptainer_backend().problems(spec).size() == 1);
   CHECK(apptainer_backend().problems(spec)[0].is_warning);
   spec.image = "nvcr.io#nvidia/pytorch";
-  CHECK(has(refusal(apptainer_backend(), spec), "docker://NAME"));
+  CHECK(has(errors_of(apptainer_backend(), spec), "docker://NAME"));
   spec.image = "docker://";
-  CHECK(has(refusal(apptainer_backend(), spec), "names no image"));
+  CHECK(has(errors_of(apptainer_backend(), spec), "names no image"));
   spec.image = "docker://nvcr.io#nvidia/pytorch:24.05";
-  CHECK(has(refusal(apptainer_backend(), spec), "expects docker://nvcr.io/nvidia/pytorch:24.05\n"));
+  CHECK(
+      has(errors_of(apptainer_backend(), spec), "expects docker://nvcr.io/nvidia/pytorch:24.05\n"));
   spec.image = "docker://nvcr.io#";
-  CHECK(has(refusal(apptainer_backend(), spec), "expects docker://REGISTRY/IMAGE:TAG\n"));
+  CHECK(has(errors_of(apptainer_backend(), spec), "expects docker://REGISTRY/IMAGE:TAG\n"));
 }
 
 TEST_CASE(
@@ -208,33 +211,34 @@ TEST_CASE(
   ContainerStep step = step_of("/images/a");
   step.exported_names = {"A"};
   step.spec.mounts.push_back({"/d d", "/in", {"rw"}});
-  CHECK(refusal(charliecloud_backend(), step.spec).empty());
-  std::string text = words(charliecloud_backend().entrance(step));
+  CHECK(errors_of(charliecloud_backend(), step.spec).empty());
+  std::string text = lines_of_words(charliecloud_backend().enter_script(step));
   for (const char* word : {"'--bind=/d d:/in'\n", "--cd=/\n"}) CHECK(has(text, word));
   for (const char* word : {"--home", "--uid"}) CHECK_FALSE(has(text, word));
-  const std::string script = charliecloud_backend().entrance(step).batch;
+  const std::string script = charliecloud_backend().enter_script(step).batch;
   CHECK(has(script, "for dlrun_name in A DLRUN_RUN DLRUN_JOB; do"));
   CHECK(has(script, "dlrun_writable=n "));
   step.spec.mount_home = step.spec.remap_root = step.spec.writable = true;
   step.spec.workdir = "/w x";
-  text = words(charliecloud_backend().entrance(step));
+  text = lines_of_words(charliecloud_backend().enter_script(step));
   for (const char* word : {"--home\n", "--uid=0 --gid=0\n", "'--cd=/w x'\n"})
     CHECK(has(text, word));
-  CHECK(has(charliecloud_backend().entrance(step).batch, "dlrun_writable=y "));
+  CHECK(has(charliecloud_backend().enter_script(step).batch, "dlrun_writable=y "));
 
   step.spec.mounts[0].flags = {"ro"};
   step.spec.save = "/x";
   step.spec.name = "n";
   step.spec.entrypoint = true;
-  const std::string refused = refusal(charliecloud_backend(), step.spec);
+  const std::string refused = errors_of(charliecloud_backend(), step.spec);
   for (const char* part : {"only the flag rw, not 'ro'", "keeps no containers", "cannot save",
                            "does not run an image's entry point"})
     CHECK(has(refused, part));
   step.spec = {};
   step.spec.image = "docker://ubuntu";
-  CHECK(has(refusal(charliecloud_backend(), step.spec), "`ch-image pull ubuntu`"));
+  CHECK(has(errors_of(charliecloud_backend(), step.spec), "`ch-image pull ubuntu`"));
   step.spec.image = "nvcr.io#nvidia/cuda:12";
-  CHECK(has(refusal(charliecloud_backend(), step.spec), "`ch-image pull nvcr.io/nvidia/cuda:12`"));
+  CHECK(
+      has(errors_of(charliecloud_backend(), step.spec), "`ch-image pull nvcr.io/nvidia/cuda:12`"));
 }
 
 TEST_CASE("every container backend is found by its name") {

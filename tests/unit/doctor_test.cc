@@ -54,16 +54,16 @@ ClusterFacts alpine() {
   facts.config = parse_config(kConfig);
   facts.partitions = parse_partitions(kPartitions);
   add_node_facts(facts.partitions, kSinfo);
-  read_mpi_list(facts,
-                "MPI plugin types are...\n\tpmix\n\tnone\n\tcray_shasta\n\tpmi2\nspecific pmix "
-                "plugin versions "
-                "available: pmix_v4,pmix_v5\n");
+  add_mpi_plugins(facts,
+                  "MPI plugin types are...\n\tpmix\n\tnone\n\tcray_shasta\n\tpmi2\nspecific pmix "
+                  "plugin versions "
+                  "available: pmix_v4,pmix_v5\n");
   return facts;
 }
 
 /// Returns the draft, read as a site file.
 Site read_draft(const ClusterFacts& facts) {
-  return parse_site_file("sites/" + draft_name(facts) + ".yaml", site_draft(facts));
+  return parse_site_file("sites/" + site_draft_name(facts) + ".yaml", site_draft(facts));
 }
 
 std::string kind_of(const ClusterFacts& facts, std::string_view what) {
@@ -114,7 +114,7 @@ TEST_CASE("MPI plugins are read from new and old versions of srun") {
   CHECK(facts.mpi_plugins == std::vector<std::string>{"pmix", "none", "cray_shasta", "pmi2"});
   CHECK(facts.pmix_versions == std::vector<std::string>{"pmix_v4", "pmix_v5"});
   ClusterFacts old;
-  read_mpi_list(old, "srun: MPI types are...\nsrun: none\nsrun: openmpi\nsrun: pmi2\n");
+  add_mpi_plugins(old, "srun: MPI types are...\nsrun: none\nsrun: openmpi\nsrun: pmi2\n");
   CHECK(old.mpi_plugins == std::vector<std::string>{"none", "openmpi", "pmi2"});
   CHECK(kind_of(old, "MPI") == "missing");
 }
@@ -156,9 +156,9 @@ TEST_CASE("a draft depends on what the cluster has: pyxis, apptainer, gres, PMI,
 }
 
 TEST_CASE("a draft is a valid site file without warnings, whatever names the cluster reports") {
-  ClusterFacts nothing;
-  CHECK(format_diagnostics(read_draft(nothing).problems) == "");
-  CHECK(draft_name(nothing) == "mine");
+  ClusterFacts no_facts;
+  CHECK(format_diagnostics(read_draft(no_facts).problems) == "");
+  CHECK(site_draft_name(no_facts) == "mine");
   for (const char* name :
        {"a.b", "we(ird)", "-x", "two words", "Höhe", "[", "a\\b", "a: b", "null", "#", "'\""}) {
     INFO(name);
@@ -172,19 +172,20 @@ TEST_CASE("a draft is a valid site file without warnings, whatever names the clu
     CHECK(site.profile.default_partition == name);
     TemporaryDirectory folder;
     fs::create_directories(folder.path() / "sites");
-    REQUIRE(write_file_atomic(folder.path() / "sites" / (draft_name(facts) + ".yaml"),
+    REQUIRE(write_file_atomic(folder.path() / "sites" / (site_draft_name(facts) + ".yaml"),
                               site_draft(facts))
                 .has_value());
     std::vector<Diagnostic> problems;
-    CHECK(match_site(name, {folder.path()}, problems) == draft_name(facts));
-    CHECK_FALSE(match_site(std::string(name) + "x", {folder.path()}, problems).has_value());
+    CHECK(site_name_of_cluster(name, {folder.path()}, problems) == site_draft_name(facts));
+    CHECK_FALSE(
+        site_name_of_cluster(std::string(name) + "x", {folder.path()}, problems).has_value());
   }
 }
 
 TEST_CASE("doctor names the API versions that a configured slurmrestd and dlrun share") {
   auto facts = alpine();
-  const auto rest = [&](std::vector<std::string> served, std::string problem = {},
-                        std::string version = {}) {
+  const auto rest_finding = [&](std::vector<std::string> served, std::string problem = {},
+                                std::string version = {}) {
     facts.rest_servers = {
         {"unix:/run/rest", std::move(served), std::move(problem), std::move(version)}};
     const auto all = findings(facts);
@@ -193,20 +194,20 @@ TEST_CASE("doctor names the API versions that a configured slurmrestd and dlrun 
     REQUIRE(found != all.end());
     return *found;
   };
-  auto found = rest({"v0.0.42", "v0.0.45", "v0.0.46"});
+  auto found = rest_finding({"v0.0.42", "v0.0.45", "v0.0.46"});
   CHECK(found.kind == Finding::Kind::kFine);
   CHECK(found.is == "slurmrestd at unix:/run/rest serves v0.0.42, v0.0.45, v0.0.46");
   CHECK(found.means == "dlrun and this server share v0.0.42, v0.0.45; dlrun uses v0.0.45");
-  CHECK(rest({"v0.0.42", "v0.0.45"}, "", "v0.0.42").means ==
+  CHECK(rest_finding({"v0.0.42", "v0.0.45"}, "", "v0.0.42").means ==
         "dlrun and this server share v0.0.42, v0.0.45; dlrun uses v0.0.42");
-  found = rest({"v0.0.42", "v0.0.45"}, "", "v0.0.40");
+  found = rest_finding({"v0.0.42", "v0.0.45"}, "", "v0.0.40");
   CHECK(found.kind == Finding::Kind::kMissing);
   CHECK(found.means ==
         "dlrun and this server share v0.0.42, v0.0.45, but not the configured version v0.0.40");
-  found = rest({"v0.0.39", "v0.0.46"});
+  found = rest_finding({"v0.0.39", "v0.0.46"});
   CHECK(found.kind == Finding::Kind::kMissing);
   CHECK(has(found.means, "dlrun speaks v0.0.38"));
-  found = rest({}, "slurmrestd at unix:/run/rest: no such socket");
+  found = rest_finding({}, "slurmrestd at unix:/run/rest: no such socket");
   CHECK(found.kind == Finding::Kind::kMissing);
   CHECK(has(found.is, "no such socket"));
 }

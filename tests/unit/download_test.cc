@@ -19,7 +19,7 @@
 #include "common/sha256.h"
 #include "launcher/download/downloader.h"
 #include "tests/contains.h"
-#include "tests/file_server.h"
+#include "tests/python_server.h"
 
 namespace dlrun {
 namespace {
@@ -40,18 +40,19 @@ std::set<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
+/// Returns the value. Fails the test if there is an error instead.
 template <typename T>
-T must(const Result<T>& result) {
+T value_or_fail(const Result<T>& result) {
   if (!result) FAIL(result.error().message);
   return *result;
 }
 
-struct Scene {
-  FileServer server;
+struct DownloaderScene {
+  PythonServer server;
   TemporaryDirectory folder;
   DownloadOptions options;
 
-  Scene() { server.serve("f", kText); }
+  DownloaderScene() { server.serve("f", kText); }
 
   [[nodiscard]] Download download_of(const std::string& path) const {
     return {server.url(path), sha256_of_text(kText), "f", {}};
@@ -63,8 +64,9 @@ struct Scene {
     return downloader->fetch(download);
   }
 
-  /// Returns the error's message, after checking that no part of the file is left.
-  [[nodiscard]] std::string refusal(const Download& download, Errc code) const {
+  /// Returns the message of the error with which the download fails. Checks the error's code, and
+  /// that no part of the file is left.
+  [[nodiscard]] std::string error_message(const Download& download, Errc code) const {
     const auto fetched = fetch(download);
     REQUIRE_FALSE(fetched.has_value());
     CAPTURE(fetched.error().message);
@@ -75,14 +77,14 @@ struct Scene {
 };
 
 TEST_CASE("a file is downloaded once, and later recognised without reading it") {
-  const Scene scene;
+  const DownloaderScene scene;
   const Download f = scene.download_of("f");
   const fs::path folder = scene.folder / "made/for/it";
   {
     auto downloader = Downloader::in(folder, {});
     REQUIRE(downloader.has_value());
-    CHECK_FALSE(must(downloader->has(f)));
-    CHECK(must(downloader->fetch(f)) == 38);
+    CHECK_FALSE(value_or_fail(downloader->verify_existing(f)));
+    CHECK(value_or_fail(downloader->fetch(f)) == 38);
   }
   CHECK(content_of(folder / "f") == kText);
   CHECK(names_in(folder) == std::set<std::string>{".dlrun-downloads", "f"});
@@ -94,7 +96,7 @@ TEST_CASE("a file is downloaded once, and later recognised without reading it") 
   CHECK((status.st_mode & 0777U) == (0666U & ~mask));
   const std::vector<Download> all{f};
   CHECK(are_verified(folder, all));
-  CHECK(must(Downloader::in(folder, {})->has(f)));
+  CHECK(value_or_fail(Downloader::in(folder, {})->verify_existing(f)));
   CHECK(scene.server.requests() == std::vector<std::string>{"/f from 0"});
   Download of_changed_spec = f;
   of_changed_spec.sha256 = std::string(64, 'a');
@@ -105,11 +107,11 @@ TEST_CASE("a file is downloaded once, and later recognised without reading it") 
   Download other = f;
   other.sha256 = std::string(64, 'a');
   std::ofstream(folder / ".dlrun-downloads") << lines.replace(0, 64, other.sha256);
-  CHECK(must(is_downloaded(folder, other)));
+  CHECK(value_or_fail(is_downloaded(folder, other)));
 }
 
 TEST_CASE("a .dlrun-downloads that other users could have written is not trusted") {
-  const Scene scene;
+  const DownloaderScene scene;
   const Download f = scene.download_of("f");
   REQUIRE(scene.fetch(f).has_value());
   const fs::path record = scene.folder / ".dlrun-downloads";
@@ -135,12 +137,12 @@ TEST_CASE("a .dlrun-downloads that other users could have written is not trusted
 }
 
 TEST_CASE("if others can write .dlrun-downloads, the next download takes this permission away") {
-  const Scene scene;
+  const DownloaderScene scene;
   const Download f = scene.download_of("f");
   REQUIRE(scene.fetch(f).has_value());
   const fs::path record = scene.folder / ".dlrun-downloads";
   REQUIRE(::chmod(record.c_str(), 0666) == 0);
-  REQUIRE(must(Downloader::in(scene.folder.path(), {})->has(f)));
+  REQUIRE(value_or_fail(Downloader::in(scene.folder.path(), {})->verify_existing(f)));
   CHECK(are_verified(scene.folder.path(), std::vector{f}));
   struct stat status {};
   REQUIRE(::stat(record.c_str(), &status) == 0);
@@ -150,7 +152,7 @@ TEST_CASE("if others can write .dlrun-downloads, the next download takes this pe
 TEST_CASE(
     "a downloaded file that was changed is read again, even if its size and modification time are "
     "unchanged") {
-  const Scene scene;
+  const DownloaderScene scene;
   const Download f = scene.download_of("f");
   REQUIRE(scene.fetch(f).has_value());
   const fs::path path = scene.folder / "f";
@@ -168,21 +170,21 @@ TEST_CASE(
 TEST_CASE(
     "an existing file with the right checksum is accepted, without a record or with a damaged "
     "one") {
-  const Scene scene;
+  const DownloaderScene scene;
   const Download f = scene.download_of("f");
   std::ofstream(scene.folder / "f") << kText;
   for (const std::string_view record :
        {"", "x", "a b c d\n\n \n", "1 99999999999999999999 1 f\n"}) {
     std::ofstream(scene.folder / ".dlrun-downloads") << record;
     CHECK_FALSE(are_verified(scene.folder.path(), std::vector{f}));
-    CHECK(must(Downloader::in(scene.folder.path(), {})->has(f)));
+    CHECK(value_or_fail(Downloader::in(scene.folder.path(), {})->verify_existing(f)));
     CHECK(are_verified(scene.folder.path(), std::vector{f}));
   }
   CHECK(scene.server.requests().empty());
 }
 
 TEST_CASE("an existing file with another checksum or size is refused and stays unchanged") {
-  const Scene scene;
+  const DownloaderScene scene;
   std::ofstream(scene.folder / "f") << "precious";
   Download f = scene.download_of("f");
   const auto found = is_downloaded(scene.folder.path(), f);
@@ -198,8 +200,8 @@ TEST_CASE("an existing file with another checksum or size is refused and stays u
             "has 8 bytes, but the spec says 7. Move it away"));
   // An existing file is not replaced either if it appears during the download.
   fs::remove(scene.folder / "f");
-  Scene late;
-  late.options.go_on = [&](const DownloadProgress&) {
+  DownloaderScene late;
+  late.options.on_progress = [&](const DownloadProgress&) {
     std::ofstream(late.folder / "f") << "precious";
     return true;
   };
@@ -209,111 +211,111 @@ TEST_CASE("an existing file with another checksum or size is refused and stays u
 }
 
 TEST_CASE("a download with another checksum or size is refused, and nothing of it is kept") {
-  const Scene scene;
+  const DownloaderScene scene;
   Download f = scene.download_of("f");
   f.sha256 = std::string(64, 'a');
-  CHECK(scene.refusal(f, Errc::kInvalid) == f.url + ": its 38 bytes have the sha256 " +
-                                                sha256_of_text(kText) + ", but the spec says " +
-                                                f.sha256 + "; dlrun keeps no part of the file");
+  CHECK(scene.error_message(f, Errc::kInvalid) ==
+        f.url + ": its 38 bytes have the sha256 " + sha256_of_text(kText) + ", but the spec says " +
+            f.sha256 + "; dlrun keeps no part of the file");
   f = scene.download_of("f");
   f.bytes = 37;
-  CHECK(scene.refusal(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 37");
+  CHECK(scene.error_message(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 37");
   f.bytes = 39;
-  CHECK(scene.refusal(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
+  CHECK(scene.error_message(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
   f = scene.download_of("stall/f");  // fails at once, although the body never ends
   f.bytes = 39;
-  CHECK(scene.refusal(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
+  CHECK(scene.error_message(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
   f = scene.download_of("long/f");  // the server announces no length
   f.bytes = 38;
-  CHECK(scene.refusal(f, Errc::kInvalid) ==
+  CHECK(scene.error_message(f, Errc::kInvalid) ==
         f.url + ": has more than 38 bytes, but the spec says 38");
 }
 
 TEST_CASE("the error for another checksum or size shows an invisible character of the URL") {
-  const Scene scene;
+  const DownloaderScene scene;
   Download f = scene.download_of("f#\u202e");
   f.sha256 = std::string(64, 'a');
-  CHECK(has(scene.refusal(f, Errc::kInvalid), "/f#\\xe2\\x80\\xae: its 38 bytes have"));
+  CHECK(has(scene.error_message(f, Errc::kInvalid), "/f#\\xe2\\x80\\xae: its 38 bytes have"));
   f = scene.download_of("long/f#\u202e");  // the server announces no length
   f.bytes = 50;
-  CHECK(has(scene.refusal(f, Errc::kInvalid), "/f#\\xe2\\x80\\xae: has 39 bytes, but"));
+  CHECK(has(scene.error_message(f, Errc::kInvalid), "/f#\\xe2\\x80\\xae: has 39 bytes, but"));
 }
 
 TEST_CASE("the error for an answer without the file has the URL and the answer") {
-  const Scene scene;
+  const DownloaderScene scene;
   const auto url = [&](const std::string& path) { return scene.server.url(path); };
-  CHECK(scene.refusal(scene.download_of("nothing"), Errc::kNotFound) ==
+  CHECK(scene.error_message(scene.download_of("nothing"), Errc::kNotFound) ==
         url("nothing") + ": the server answers 404 (not found)");
-  CHECK(scene.refusal(scene.download_of("status-403/f"), Errc::kIo) ==
+  CHECK(scene.error_message(scene.download_of("status-403/f"), Errc::kIo) ==
         url("status-403/f") + ": the server answers 403 (forbidden)");
-  CHECK(scene.refusal(scene.download_of("status-500/f"), Errc::kIo) ==
+  CHECK(scene.error_message(scene.download_of("status-500/f"), Errc::kIo) ==
         url("status-500/f") + ": the server answers 500");
-  CHECK(scene.refusal(scene.download_of("status-203/f"), Errc::kIo) ==
+  CHECK(scene.error_message(scene.download_of("status-203/f"), Errc::kIo) ==
         url("status-203/f") + ": the server answers 203 instead of the file");
-  CHECK(has(scene.refusal(scene.download_of("loop/f"), Errc::kIo),
+  CHECK(has(scene.error_message(scene.download_of("loop/f"), Errc::kIo),
             url("loop/f") + ": Maximum (10) redirects followed"));
   // This response is not HTTP. The message must not call it a redirection.
-  CHECK_FALSE(has(scene.refusal(scene.download_of("bare/f"), Errc::kIo), "leads to"));
+  CHECK_FALSE(has(scene.error_message(scene.download_of("bare/f"), Errc::kIo), "leads to"));
   Download nobody = scene.download_of("f");
   nobody.url = "http://127.0.0.1:1/f";
-  CHECK(has(scene.refusal(nobody, Errc::kIo), "http://127.0.0.1:1/f: "));
+  CHECK(has(scene.error_message(nobody, Errc::kIo), "http://127.0.0.1:1/f: "));
 }
 
 TEST_CASE("a download follows redirections only to http and https") {
-  const Scene scene;
+  const DownloaderScene scene;
   for (const std::string path : {"to-ftp/f", "to-file/f"})
-    CHECK(scene.refusal(scene.download_of(path), Errc::kIo) ==
+    CHECK(scene.error_message(scene.download_of(path), Errc::kIo) ==
           scene.server.url(path) +
               ": leads to an address that does not start with http:// or https://; dlrun does not "
               "follow it");
   Download local = scene.download_of("f");
   local.url = "file:///etc/hostname";
   CHECK(has(
-      scene.refusal(local, Errc::kIo),
+      scene.error_message(local, Errc::kIo),
       "file:///etc/hostname: leads to an address that does not start with http:// or https://"));
   CHECK(scene.fetch(scene.download_of("here/f")).has_value());
   CHECK(content_of(scene.folder / "f") == kText);
 }
 
 TEST_CASE("a download uses the proxy in the environment") {
-  const Scene scene;
+  const DownloaderScene scene;
   Download far = scene.download_of("f");
   far.url = "http://nowhere.invalid/f";
   ::setenv("http_proxy", scene.server.url("").c_str(), 1);
   const auto fetched = scene.fetch(far);
   ::unsetenv("http_proxy");
-  CHECK(must(fetched) == 38);
+  CHECK(value_or_fail(fetched) == 38);
   CHECK(scene.server.requests() == std::vector<std::string>{"http://nowhere.invalid/f from 0"});
 }
 
 TEST_CASE(
     "an error of a proxy is not reported as an answer of the server, and the proxy's password is "
     "never shown") {
-  const Scene scene;
-  const auto through = [&](const std::string& proxy, const std::string& url) {
+  const DownloaderScene scene;
+  const auto error_through = [&](const std::string& proxy, const std::string& url) {
     Download far = scene.download_of("f");
     far.url = url;
     ::setenv("http_proxy", proxy.c_str(), 1);
     ::setenv("https_proxy", proxy.c_str(), 1);
-    std::string message = scene.refusal(far, Errc::kIo);
+    std::string message = scene.error_message(far, Errc::kIo);
     ::unsetenv("http_proxy");
     ::unsetenv("https_proxy");
     CHECK_FALSE(has(message, "canary"));
     return message;
   };
-  CHECK(has(through(scene.server.url(""), "https://nowhere.invalid/f"), "403"));
+  CHECK(has(error_through(scene.server.url(""), "https://nowhere.invalid/f"), "403"));
   CHECK_FALSE(
-      has(through(scene.server.url(""), "https://nowhere.invalid/f"), "the server answers"));
+      has(error_through(scene.server.url(""), "https://nowhere.invalid/f"), "the server answers"));
   for (const std::string proxy :
        {"socks9://me:canary@127.0.0.1:1", "http://me:can ary@", "http://me:canary@127.0.0.1:1"})
-    CHECK(has(through(proxy, "http://nowhere.invalid/f"), "http://nowhere.invalid/f: "));
-  CHECK(through("socks9://me:canary@127.0.0.1:1", "http://nowhere.invalid/f") ==
+    CHECK(has(error_through(proxy, "http://nowhere.invalid/f"), "http://nowhere.invalid/f: "));
+  CHECK(error_through("socks9://me:canary@127.0.0.1:1", "http://nowhere.invalid/f") ==
         "http://nowhere.invalid/f: libcurl does not support the proxy in http_proxy, "
         "https_proxy or all_proxy");
 }
 
 TEST_CASE("the downloaded bytes are kept unchanged, whatever encoding the server declares") {
-  const Scene scene;
+  const DownloaderScene scene;
   CHECK(scene.fetch(scene.download_of("gzip/f")).has_value());
   CHECK(content_of(scene.folder / "f") == kText);
 }
@@ -321,39 +323,40 @@ TEST_CASE("the downloaded bytes are kept unchanged, whatever encoding the server
 TEST_CASE(
     "a lost connection is resumed where it broke, or from the start, and after four attempts it is "
     "an error") {
-  const Scene scene;
-  CHECK(must(scene.fetch(scene.download_of("cut/f"))) == 38);
+  const DownloaderScene scene;
+  CHECK(value_or_fail(scene.fetch(scene.download_of("cut/f"))) == 38);
   CHECK(scene.server.requests() == std::vector<std::string>{"/cut/f from 0", "/cut/f from 19"});
   CHECK(content_of(scene.folder / "f") == kText);
   fs::remove(scene.folder / "f");
-  CHECK(must(scene.fetch(scene.download_of("cut-old/f"))) == 38);
+  CHECK(value_or_fail(scene.fetch(scene.download_of("cut-old/f"))) == 38);
   CHECK(content_of(scene.folder / "f") == kText);
   fs::remove(scene.folder / "f");
-  CHECK(must(scene.fetch(scene.download_of("cut-other/f"))) == 38);
+  CHECK(value_or_fail(scene.fetch(scene.download_of("cut-other/f"))) == 38);
   CHECK(content_of(scene.folder / "f") == kText);
   fs::remove(scene.folder / "f");
-  CHECK(has(scene.refusal(scene.download_of("cut-ever/f"), Errc::kIo), ", after 12 of 38 bytes"));
+  CHECK(has(scene.error_message(scene.download_of("cut-ever/f"), Errc::kIo),
+            ", after 12 of 38 bytes"));
 }
 
 TEST_CASE("if the pieces do not form the file, the whole file is downloaded again") {
-  const Scene scene;
+  const DownloaderScene scene;
   Download f = scene.download_of("cut-wrong/f");
-  CHECK(must(scene.fetch(f)) == 38);
+  CHECK(value_or_fail(scene.fetch(f)) == 38);
   CHECK(content_of(scene.folder / "f") == kText);
   CHECK(scene.server.requests() == std::vector<std::string>{"/cut-wrong/f from 0",
                                                             "/cut-wrong/f from 19",
                                                             "/cut-wrong/f from 0"});
   // All bytes but the last have arrived, and the server has no more to send.
   fs::remove(scene.folder / "f");
-  CHECK(must(scene.fetch(scene.download_of("cut-end/f"))) == 38);
+  CHECK(value_or_fail(scene.fetch(scene.download_of("cut-end/f"))) == 38);
   CHECK(content_of(scene.folder / "f") == kText);
 }
 
 TEST_CASE(
     "a server that ignores ranges gets four requests for the whole file before the download "
     "fails") {
-  const Scene scene;
-  const std::string message = scene.refusal(scene.download_of("short/f"), Errc::kIo);
+  const DownloaderScene scene;
+  const std::string message = scene.error_message(scene.download_of("short/f"), Errc::kIo);
   CAPTURE(message);
   CHECK_FALSE(has(message, "ranges"));
   CHECK(has(message, ", after 38 of 39 bytes"));
@@ -364,16 +367,18 @@ TEST_CASE(
 }
 
 TEST_CASE("an empty file can be downloaded") {
-  const Scene scene;
+  const DownloaderScene scene;
   scene.server.serve("empty", "");
-  CHECK(must(scene.fetch({scene.server.url("empty"), sha256_of_text(""), "empty", 0})) == 0);
+  CHECK(value_or_fail(scene.fetch({scene.server.url("empty"), sha256_of_text(""), "empty", 0})) ==
+        0);
   CHECK(content_of(scene.folder / "empty").empty());
 }
 
 TEST_CASE("a dangling symbolic link in place of a downloaded file or its folder is refused") {
-  const Scene scene;
+  const DownloaderScene scene;
   fs::create_symlink(scene.folder / "nowhere", scene.folder / "f");
-  const auto found = Downloader::in(scene.folder.path(), {})->has(scene.download_of("f"));
+  const auto found =
+      Downloader::in(scene.folder.path(), {})->verify_existing(scene.download_of("f"));
   REQUIRE_FALSE(found.has_value());
   CHECK(found.error().code == Errc::kInvalid);
   CHECK(has(found.error().message,
@@ -388,35 +393,35 @@ TEST_CASE("a dangling symbolic link in place of a downloaded file or its folder 
 }
 
 TEST_CASE("a download from a server that stalls is an error after the time limit") {
-  Scene scene;
-  scene.options.stalls_after = std::chrono::seconds(1);
+  DownloaderScene scene;
+  scene.options.stall_timeout = std::chrono::seconds(1);
   CHECK(
-      scene.refusal(scene.download_of("stall/f"), Errc::kIo) ==
+      scene.error_message(scene.download_of("stall/f"), Errc::kIo) ==
       scene.server.url("stall/f") +
           ": after 19 of 38 bytes the server sent nothing, or less than 100 bytes a second, for 1 "
           "s");
-  CHECK(has(scene.refusal(scene.download_of("silent/f"), Errc::kIo),
+  CHECK(has(scene.error_message(scene.download_of("silent/f"), Errc::kIo),
             scene.server.url("silent/f") + ": no answer: "));
 }
 
 TEST_CASE("an interrupted download stops and leaves no file") {
-  Scene scene;
-  scene.options.go_on = [](const DownloadProgress& progress) { return progress.bytes < 19; };
-  CHECK(scene.refusal(scene.download_of("stall/f"), Errc::kInterrupted) ==
+  DownloaderScene scene;
+  scene.options.on_progress = [](const DownloadProgress& progress) { return progress.bytes < 19; };
+  CHECK(scene.error_message(scene.download_of("stall/f"), Errc::kInterrupted) ==
         "interrupted; nothing of " + scene.server.url("stall/f") + " is kept");
   // Reading an existing file is interrupted as well.
   std::ofstream(scene.folder / "f") << kText;
-  scene.options.go_on = [](const DownloadProgress& progress) { return progress.bytes < 38; };
+  scene.options.on_progress = [](const DownloadProgress& progress) { return progress.bytes < 38; };
   const auto found =
-      Downloader::in(scene.folder.path(), scene.options)->has(scene.download_of("f"));
+      Downloader::in(scene.folder.path(), scene.options)->verify_existing(scene.download_of("f"));
   REQUIRE_FALSE(found.has_value());
   CHECK(found.error().code == Errc::kInterrupted);
 }
 
 TEST_CASE(
-    "the error for a write that fails, here at the limit on a file's size, has the file and the "
-    "number of bytes so far") {
-  const Scene scene;
+    "the error for a failed write, here at the limit on a file's size, has the file and the number "
+    "of bytes") {
+  const DownloaderScene scene;
   scene.server.serve("large", std::string(1U << 20U, 'x'));
   Download large{
       scene.server.url("large"), sha256_of_text(std::string(1U << 20U, 'x')), "large", {}};
@@ -425,7 +430,7 @@ TEST_CASE(
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{200'000, before.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
-  const std::string message = scene.refusal(large, Errc::kIo);
+  const std::string message = scene.error_message(large, Errc::kIo);
   auto downloader = Downloader::in(scene.folder / "two\nlines", {});
   REQUIRE(downloader.has_value());
   const auto elsewhere = downloader->fetch(large);
@@ -438,25 +443,25 @@ TEST_CASE(
 }
 
 TEST_CASE("a second downloader in the same folder waits, and finds the file") {
-  Scene scene;
+  DownloaderScene scene;
   const Download f = scene.download_of("f");
   auto first = Downloader::in(scene.folder.path(), {});
   REQUIRE(first.has_value());
   DownloadOptions waiting;
-  waiting.go_on = [&](const DownloadProgress& progress) {
+  waiting.on_progress = [&](const DownloadProgress& progress) {
     REQUIRE(progress.is_waiting);
     if (!first) return true;
-    CHECK_FALSE(must(first->has(f)));
+    CHECK_FALSE(value_or_fail(first->verify_existing(f)));
     CHECK(first->fetch(f).has_value());
     first = fail(Errc::kInternal, "gone");  // releases the lock
     return true;
   };
   auto second = Downloader::in(scene.folder.path(), waiting);
   REQUIRE(second.has_value());
-  CHECK(must(second->has(f)));
+  CHECK(value_or_fail(second->verify_existing(f)));
   CHECK(scene.server.requests().size() == 1);
   DownloadOptions impatient;
-  impatient.go_on = [](const DownloadProgress&) { return false; };
+  impatient.on_progress = [](const DownloadProgress&) { return false; };
   const auto third = Downloader::in(scene.folder.path(), impatient);
   REQUIRE_FALSE(third.has_value());
   CHECK(third.error().code == Errc::kInterrupted);
@@ -465,7 +470,7 @@ TEST_CASE("a second downloader in the same folder waits, and finds the file") {
 TEST_CASE(
     "the partial file of a killed download is removed by the next one, and the user's files are "
     "not") {
-  const Scene scene;
+  const DownloaderScene scene;
   std::ofstream(scene.folder / ".f.0123456789ab.part") << "half";
   const std::set<std::string> users_files{"f.part", ".f.part", ".f.mine.part",
                                           ".f.0123456789xy.part", ".0123456789ab.part"};
@@ -478,7 +483,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a partial file that is still locked by its writer is not removed") {
-  const Scene scene;
+  const DownloaderScene scene;
   const fs::path theirs = scene.folder / ".g.0123456789ab.part";
   {
     const UniqueFd writing(::open(theirs.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
@@ -490,9 +495,9 @@ TEST_CASE("a partial file that is still locked by its writer is not removed") {
   CHECK_FALSE(fs::exists(theirs));
   // A running download holds a lock on its file.
   fs::remove(scene.folder / "f");
-  Scene watched;
+  DownloaderScene watched;
   bool was_seen = false;
-  watched.options.go_on = [&](const DownloadProgress&) {
+  watched.options.on_progress = [&](const DownloadProgress&) {
     for (const auto& entry : fs::directory_iterator(watched.folder.path())) {
       if (entry.path().extension() != ".part") continue;
       const UniqueFd other(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
@@ -508,7 +513,7 @@ TEST_CASE("a partial file that is still locked by its writer is not removed") {
 TEST_CASE(
     "in a shared folder the lock of downloads also works for users who cannot write the lock "
     "file") {
-  Scene scene;
+  DownloaderScene scene;
   const fs::path lock = scene.folder / ".dlrun-downloads";
   auto first = Downloader::in(scene.folder.path(), {});
   REQUIRE(first.has_value());
@@ -525,7 +530,7 @@ TEST_CASE(
   constexpr uid_t kNobody = 65534;
   if (is_root) REQUIRE(::seteuid(kNobody) == 0);
   int waits = 0;
-  scene.options.go_on = [&](const DownloadProgress& progress) {
+  scene.options.on_progress = [&](const DownloadProgress& progress) {
     // The new value of `first` releases the lock.
     if (progress.is_waiting && ++waits == 1) first = fail(Errc::kInternal, "gone");
     return waits < 9;
@@ -536,7 +541,7 @@ TEST_CASE(
   if (is_root) REQUIRE(::seteuid(0) == 0);
   // The owner needs these permissions to remove the folder.
   fs::permissions(scene.folder / "read", fs::perms::owner_all);
-  CHECK(must(fetched) == 38);
+  CHECK(value_or_fail(fetched) == 38);
   CHECK(waits == 1);
   CHECK(can_lock_without_write);
 }

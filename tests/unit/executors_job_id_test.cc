@@ -94,8 +94,8 @@ TEST_CASE("a local job's id is a host, a pid and a start time") {
 }
 
 TEST_CASE(
-    "a cluster name is refused if it looks like an option, or has characters other than letters, "
-    "digits, '.', '_', '-' and commas between names") {
+    "a list of clusters has only letters, digits, '.', '_', '-' and commas, and no name that looks "
+    "like an option") {
   for (const char* name : {"", "alpine", "alpine-2.x_y", "a,b", "all"})
     CHECK(is_cluster_list(name));
   for (const char* name :

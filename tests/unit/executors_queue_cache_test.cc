@@ -18,8 +18,8 @@ namespace {
 
 const auto kAnything = [](const std::string&) { return true; };
 
-/// Counts the queries that the cache really sends.
-struct Slurm {
+/// Answers the queries that the cache really sends, and counts them.
+struct CountingSlurm {
   std::atomic<int> queries = 0;
   QueueCache::Ask answering(const std::string& answer) {
     return [this, answer]() -> Result<std::string> {
@@ -34,7 +34,7 @@ struct Slurm {
 TEST_CASE("a recent answer is reused for the next caller, and an old one is not") {
   const TemporaryDirectory folder;
   QueueCache cache(folder.path());
-  Slurm slurm;
+  CountingSlurm slurm;
   CHECK(*cache.get("q", 1h, kAnything, slurm.answering("1|RUNNING\n2|PENDING")) ==
         "1|RUNNING\n2|PENDING");
   CHECK(*QueueCache(folder.path()).get("q", 1h, kAnything, slurm.answering("other")) ==
@@ -47,7 +47,7 @@ TEST_CASE("a recent answer is reused for the next caller, and an old one is not"
 TEST_CASE("a cached answer that lacks the caller's job is not used") {
   const TemporaryDirectory folder;
   QueueCache cache(folder.path());
-  Slurm slurm;
+  CountingSlurm slurm;
   CHECK(*cache.get("q", 1h, kAnything, slurm.answering("1")) == "1");
   const auto has_two = [](const std::string& text) { return text.find('2') != std::string::npos; };
   CHECK(*cache.get("q", 1h, has_two, slurm.answering("1 2")) == "1 2");
@@ -58,32 +58,32 @@ TEST_CASE("a cached answer that lacks the caller's job is not used") {
 TEST_CASE("the answers of different clusters are cached separately") {
   const TemporaryDirectory folder;
   QueueCache cache(folder.path());
-  Slurm slurm;
+  CountingSlurm slurm;
   CHECK(*cache.get("one", 1h, kAnything, slurm.answering("1")) == "1");
   CHECK(*cache.get("two", 1h, kAnything, slurm.answering("2")) == "2");
 }
 
 TEST_CASE("a hundred callers at the same time send one query") {
   const TemporaryDirectory folder;
-  Slurm slurm;
-  std::vector<std::thread> watchers;
-  std::atomic<int> right = 0;
+  CountingSlurm slurm;
+  std::vector<std::thread> callers;
+  std::atomic<int> right_answers = 0;
   for (int i = 0; i < 100; ++i) {
-    watchers.emplace_back([&] {
+    callers.emplace_back([&] {
       if (*QueueCache(folder.path()).get("q", 1h, kAnything, slurm.answering("1|RUNNING")) ==
           "1|RUNNING")
-        ++right;
+        ++right_answers;
     });
   }
-  for (auto& watcher : watchers) watcher.join();
-  CHECK(right == 100);
+  for (auto& caller : callers) caller.join();
+  CHECK(right_answers == 100);
   CHECK(slurm.queries == 1);
 }
 
 TEST_CASE("the error that the controller does not answer is cached, and other errors are not") {
   const TemporaryDirectory folder;
   QueueCache cache(folder.path());
-  Slurm slurm;
+  CountingSlurm slurm;
   const auto away = []() -> Result<std::string> { return fail(Errc::kUnavailable, "away"); };
   const auto broken = []() -> Result<std::string> { return fail(Errc::kIo, "broken"); };
   CHECK(cache.get("q", 1h, kAnything, broken).error().code == Errc::kIo);
@@ -96,7 +96,7 @@ TEST_CASE("the error that the controller does not answer is cached, and other er
 TEST_CASE("a torn cache file is ignored") {
   const TemporaryDirectory folder;
   QueueCache cache(folder.path());
-  Slurm slurm;
+  CountingSlurm slurm;
   CHECK(*cache.get("q", 1h, kAnything, slurm.answering("1|RUNNING")) == "1|RUNNING");
   for (const auto& file : std::filesystem::directory_iterator(folder.path()))
     std::filesystem::resize_file(file.path(), std::filesystem::file_size(file.path()) - 1);

@@ -10,14 +10,14 @@
 
 #include "launcher/executors/rest_client.h"
 #include "tests/contains.h"
-#include "tests/file_server.h"
+#include "tests/python_server.h"
 
 namespace dlrun {
 namespace {
 
 /// Answers each path with the file whose name is the last part of the path.
 struct FakeSlurmrestd {
-  FileServer server;
+  PythonServer server;
 
   FakeSlurmrestd() {
     serve_versions({"v0.0.42", "v0.0.45", "v0.0.46"});

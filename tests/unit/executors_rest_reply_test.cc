@@ -175,13 +175,13 @@ TEST_CASE("the number of an error decides whether the controller was reached, el
   const auto errors = [](std::string_view number, std::string_view words) {
     return fmt::format(R"({{"errors": [{{{}"error": "{}"}}]}})", number, words);
   };
-  const auto silent = "Unable to contact slurm controller (connect failure)";
+  const auto unreachable_words = "Unable to contact slurm controller (connect failure)";
   CHECK(rest_says_unreachable(errors(R"("error_number": 1800, )", "x")));
   CHECK(rest_says_unreachable(errors(R"("error_code": 5004, )", "x")));
   CHECK(rest_says_unreachable(errors(R"("error_number": 2027, )", "x")));
-  CHECK_FALSE(rest_says_unreachable(errors(R"("error_number": 2000, )", silent)));
-  CHECK(rest_says_unreachable(errors("", silent)));
-  CHECK(rest_says_unreachable(errors(R"("error_number": 9003, )", silent)));
+  CHECK_FALSE(rest_says_unreachable(errors(R"("error_number": 2000, )", unreachable_words)));
+  CHECK(rest_says_unreachable(errors("", unreachable_words)));
+  CHECK(rest_says_unreachable(errors(R"("error_number": 9003, )", unreachable_words)));
   CHECK(rest_says_unreachable(errors("", "Slurm config is unable to load")));
   CHECK_FALSE(rest_says_unreachable(errors("", "Invalid partition name specified")));
   CHECK_FALSE(rest_says_unreachable(R"({"errors": []})"));

@@ -14,14 +14,14 @@ using namespace dlrun;
 namespace {
 
 /// Sets the time zone of this process while this object exists.
-class TimeZone {
+class ScopedTimeZone {
  public:
-  explicit TimeZone(const char* zone) {
+  explicit ScopedTimeZone(const char* zone) {
     if (const char* const before = std::getenv("TZ"); before != nullptr) before_ = before;
     ::setenv("TZ", zone, 1);
     ::tzset();
   }
-  ~TimeZone() {
+  ~ScopedTimeZone() {
     if (before_) {
       ::setenv("TZ", before_->c_str(), 1);
     } else {
@@ -29,8 +29,8 @@ class TimeZone {
     }
     ::tzset();
   }
-  TimeZone(const TimeZone&) = delete;
-  TimeZone& operator=(const TimeZone&) = delete;
+  ScopedTimeZone(const ScopedTimeZone&) = delete;
+  ScopedTimeZone& operator=(const ScopedTimeZone&) = delete;
 
  private:
   std::optional<std::string> before_;
@@ -230,7 +230,7 @@ TEST_CASE("a job's CPUs on a node are counted, also in lines for several nodes a
 }
 
 TEST_CASE("times of Slurm, which are local, are converted to UTC with regard to summer time") {
-  const TimeZone zone("CET-1CEST,M3.5.0,M10.5.0/3");
+  const ScopedTimeZone zone("CET-1CEST,M3.5.0,M10.5.0/3");
   CHECK(utc_of_slurm_time("2026-01-22T03:00:00") == "2026-01-22T02:00:00.000Z");
   CHECK(utc_of_slurm_time("2026-07-22T03:00:00") == "2026-07-22T01:00:00.000Z");
   CHECK(utc_of_slurm_time("").empty());
@@ -241,9 +241,9 @@ TEST_CASE("times of Slurm, which are local, are converted to UTC with regard to 
 }
 
 TEST_CASE(
-    "a local time that summer time skips has no UTC time, and a local time that occurs twice has "
-    "one of its two UTC times") {
-  const TimeZone zone("EST5EDT,M3.2.0,M11.1.0");  // America/New_York, also without zone files
+    "a skipped local time has no UTC time, and a local time that occurs twice has one of its two "
+    "UTC times") {
+  const ScopedTimeZone zone("EST5EDT,M3.2.0,M11.1.0");  // America/New_York, also without zone files
   CHECK(utc_of_slurm_time("2026-03-08T01:59:59") == "2026-03-08T06:59:59.000Z");
   CHECK(utc_of_slurm_time("2026-03-08T02:30:00").empty());
   CHECK(utc_of_slurm_time("2026-03-08T03:00:00") == "2026-03-08T07:00:00.000Z");

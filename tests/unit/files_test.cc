@@ -14,12 +14,13 @@ namespace dlrun {
 namespace fs = std::filesystem;
 namespace {
 
-struct Scratch {
+/// A new folder that the destructor removes.
+struct ScratchFolder {
   fs::path path = fs::temp_directory_path() / ("dlrun-files-" + random_hex(6));
-  Scratch() { fs::create_directory(path); }
-  ~Scratch() { fs::remove_all(path); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
+  ScratchFolder() { fs::create_directory(path); }
+  ~ScratchFolder() { fs::remove_all(path); }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
 };
 
 mode_t mode_of(const fs::path& path) {
@@ -28,7 +29,7 @@ mode_t mode_of(const fs::path& path) {
   return status.st_mode & 07777U;
 }
 
-std::size_t entries_in(const fs::path& path) {
+std::size_t entry_count(const fs::path& path) {
   return static_cast<std::size_t>(
       std::distance(fs::directory_iterator(path), fs::directory_iterator()));
 }
@@ -36,22 +37,22 @@ std::size_t entries_in(const fs::path& path) {
 }  // namespace
 
 TEST_CASE("an atomic write replaces the file, keeps it private and leaves no temporary file") {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   REQUIRE(write_file_atomic(scratch.path / "a", "one"));
   REQUIRE(write_file_atomic(scratch.path / "a", "two"));
   CHECK(*read_file(scratch.path / "a", 100) == "two");
   CHECK(mode_of(scratch.path / "a") == 0600);
-  CHECK(entries_in(scratch.path) == 1);
+  CHECK(entry_count(scratch.path) == 1);
 }
 
 TEST_CASE("a failed atomic write leaves no temporary file") {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   fs::create_directory(scratch.path / "a");
   fs::create_directory(scratch.path / "a" / "full");
   const auto written = write_file_atomic(scratch.path / "a", "x");
   REQUIRE_FALSE(written.has_value());
   CHECK(written.error().code == Errc::kIo);
-  CHECK(entries_in(scratch.path) == 1);
+  CHECK(entry_count(scratch.path) == 1);
   const auto nowhere = write_file_atomic(scratch.path / "none" / "page.html", "x");
   CHECK(nowhere.error().message ==
         (scratch.path / "none" / "page.html").string() + ": No such file or directory (ENOENT)");
@@ -65,7 +66,7 @@ TEST_CASE("a full device is an error, not a short file") {
 }
 
 TEST_CASE("exclusive creation refuses an existing file and does not follow a link") {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   REQUIRE(create_file_exclusive(scratch.path / "claim", "1"));
   CHECK(create_file_exclusive(scratch.path / "claim", "2").error().code == Errc::kRefused);
   CHECK(*read_file(scratch.path / "claim", 10) == "1");
@@ -75,7 +76,7 @@ TEST_CASE("exclusive creation refuses an existing file and does not follow a lin
 }
 
 TEST_CASE("reading a file is limited in size, and only regular files are read") {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   REQUIRE(write_file_atomic(scratch.path / "a", std::string(100, 'x')));
   CHECK(read_file(scratch.path / "a", 100)->size() == 100);
   CHECK(read_file(scratch.path / "a", 99).error().code == Errc::kInvalid);
@@ -86,7 +87,7 @@ TEST_CASE("reading a file is limited in size, and only regular files are read") 
 }
 
 TEST_CASE("new directories are private, and existing ones are not changed") {
-  const Scratch scratch;
+  const ScratchFolder scratch;
   fs::permissions(scratch.path, fs::perms::all);
   REQUIRE(make_private_directories(scratch.path / "a" / "b"));
   REQUIRE(make_private_directories(scratch.path / "a" / "b"));

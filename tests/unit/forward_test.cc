@@ -57,9 +57,8 @@ TEST_CASE("a port that is given twice is refused") {
 }
 
 TEST_CASE(
-    "a user who logged in by ssh gets sockets, and a warning for each port with LOCAL, and such a "
-    "port "
-    "is refused if only sockets are wanted") {
+    "over ssh a user gets sockets, and a port with LOCAL gives a warning, or an error if only "
+    "sockets are wanted") {
   const TemporaryDirectory folder;
   Env env;
   env.set("XDG_RUNTIME_DIR", folder.path().string());
@@ -149,13 +148,13 @@ TEST_CASE(
   CHECK(lines == std::vector<std::string>{"one", "two"});
 }
 
-class Notes final : public ForwardEvents {
+class RecordingEvents final : public ForwardEvents {
  public:
   void on_ready() override { is_ready = true; }
   void on_slurm_message(std::string_view line) override { lines.emplace_back(line); }
   void on_waiting(std::uint16_t) override {}
   void on_answered(std::uint16_t) override {}
-  void on_shortage() override {}
+  void on_too_few_descriptors() override {}
   void on_given_up(std::uint16_t, std::string_view) override {}
   bool is_ready = false;
   std::vector<std::string> lines;
@@ -164,29 +163,29 @@ class Notes final : public ForwardEvents {
 TEST_CASE(
     "a relay that does not start is reported with its messages, and a program that is no relay is "
     "refused") {
-  Notes notes;
+  RecordingEvents events;
   const auto env = Env::of_process();
   const auto failed =
-      forward_ports({"sh", "-c", "echo 'srun: error: no' >&2; exit 1"}, env, {}, notes);
+      forward_ports({"sh", "-c", "echo 'srun: error: no' >&2; exit 1"}, env, {}, events);
   REQUIRE(failed);
   CHECK_FALSE(failed->was_ready);
   CHECK(failed->exit_code == 1);
   CHECK(failed->messages == "srun: error: no\n");
-  CHECK_FALSE(forward_ports({"sh", "-c", "yes"}, env, {}, notes));
-  CHECK_FALSE(notes.is_ready);
-  CHECK_FALSE(forward_ports({"no-such-program"}, env, {}, notes));
+  CHECK_FALSE(forward_ports({"sh", "-c", "yes"}, env, {}, events));
+  CHECK_FALSE(events.is_ready);
+  CHECK_FALSE(forward_ports({"no-such-program"}, env, {}, events));
 }
 
 TEST_CASE("the forwarding ends if the relay no longer reads, and SIGPIPE keeps its disposition") {
   struct sigaction before {};
   REQUIRE(::sigaction(SIGPIPE, nullptr, &before) == 0);
-  Notes notes;
+  RecordingEvents events;
   const auto end =
       forward_ports({"sh", "-c", "exec <&-; printf '\\0dlrun relay 1\\n'; exec sleep 1"},
-                    Env::of_process(), {}, notes);
+                    Env::of_process(), {}, events);
   REQUIRE(end);
   CHECK(end->was_ready);
-  CHECK(notes.is_ready);
+  CHECK(events.is_ready);
   CHECK(end->signal == 0);
   CHECK(end->exit_code == 0);
   struct sigaction present {};
@@ -199,7 +198,8 @@ TEST_CASE("the forwarding ends if the relay no longer reads, and SIGPIPE keeps i
     CHECK(sigismember(&blocked, signal) == 0);
 }
 
-/// Leaves this process no free descriptor as soon as the relay runs, until on_shortage().
+/// Leaves this process no free descriptor as soon as the relay runs, until
+/// on_too_few_descriptors().
 class NoFreeDescriptors final : public ForwardEvents {
  public:
   void on_ready() override {
@@ -213,7 +213,7 @@ class NoFreeDescriptors final : public ForwardEvents {
   void on_waiting(std::uint16_t) override {}
   void on_answered(std::uint16_t) override {}
   void on_given_up(std::uint16_t, std::string_view) override {}
-  void on_shortage() override {
+  void on_too_few_descriptors() override {
     ++shortages;
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &before_) == 0);
   }

@@ -65,8 +65,8 @@ void check_type(int exponent_bits, int fraction_bits) {
 }  // namespace
 
 TEST_CASE(
-    "binary16 and bfloat16 have the values of their bits, and numbers between them are rounded to "
-    "the nearest, ties to even") {
+    "binary16 and bfloat16 have the values of their bits, and round to the nearest value, ties to "
+    "even") {
   check_type<Float16>(5, 10);
   check_type<Bfloat16>(8, 7);
   CHECK(static_cast<float>(Float16(65'519.0F)) == 65'504);

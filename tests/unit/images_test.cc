@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// An image store in a temporary folder.
+/// An image store in a temporary folder, which lock() of the store creates.
 struct FolderWithStore {
   fs::path path = fs::temp_directory_path() / ("dlrun-images-" + random_hex(8));
   ImageStore store{path};

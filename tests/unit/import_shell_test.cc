@@ -87,8 +87,8 @@ TEST_CASE("commands in conditions, loops, functions and subshells are nested, la
 }
 
 TEST_CASE(
-    "a command that is joined by && or ||, in the background, or with a here-document is not a "
-    "plain command, and the lines of a here-document are no commands") {
+    "a command with &&, ||, & or a here-document is no plain command, and a here-document has no "
+    "commands") {
   const auto commands = read_shell(
       "a && b\nc || d\ne &\ncat <<EOF > file\nsrun not-a-command\nEOF\ncat <<-'END'\n\tx\n\tEND\n"
       "f; g\n");

@@ -21,27 +21,27 @@ namespace dlrun {
 namespace {
 
 /// Collects the lines that are logged while this object exists.
-struct Lines {
-  std::vector<std::string> all;
-  explicit Lines(LogLevel level = LogLevel::kDebug, const Env& env = {}) {
-    open_log_to("test", level, env, [this](std::string line) { all.push_back(std::move(line)); });
+struct CapturedLog {
+  std::vector<std::string> lines;
+  explicit CapturedLog(LogLevel level = LogLevel::kDebug, const Env& env = {}) {
+    open_log_to("test", level, env, [this](std::string line) { lines.push_back(std::move(line)); });
   }
-  Lines(const Lines&) = delete;
-  Lines& operator=(const Lines&) = delete;
-  ~Lines() { close_log(); }
+  CapturedLog(const CapturedLog&) = delete;
+  CapturedLog& operator=(const CapturedLog&) = delete;
+  ~CapturedLog() { close_log(); }
   /// Returns the only line, from its message on: "MESSAGE name=value".
-  [[nodiscard]] std::string only() const {
-    REQUIRE(all.size() == 1);
-    const auto start = all[0].find("]: ");
+  [[nodiscard]] std::string only_line() const {
+    REQUIRE(lines.size() == 1);
+    const auto start = lines[0].find("]: ");
     REQUIRE(start != std::string::npos);
-    return all[0].substr(start + 3);
+    return lines[0].substr(start + 3);
   }
 };
 
 std::string shown(const LogField& field) {
-  Lines lines;
+  CapturedLog log;
   log_info("m", {field});
-  return lines.only();
+  return log.only_line();
 }
 
 std::string masked(std::vector<std::string> argv) {
@@ -71,13 +71,13 @@ TEST_CASE("DLRUN_LOG is a level, or a level and a file") {
 }
 
 TEST_CASE("a log line has time, level, program and process, and is one line whatever it contains") {
-  Lines lines;
+  CapturedLog log;
   log_info("a message", {{"file", "/a b\n\"c\""}, {"count", 3}, {"is_true", true}});
-  REQUIRE(lines.all.size() == 1);
+  REQUIRE(log.lines.size() == 1);
   const std::regex form(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z info test\[\d+\]: )"
                         R"(a message file="/a b\\x0a\\"c\\"" count=3 is_true=true\n)");
-  CAPTURE(lines.all[0]);
-  CHECK(std::regex_match(lines.all[0], form));
+  CAPTURE(log.lines[0]);
+  CHECK(std::regex_match(log.lines[0], form));
 }
 
 TEST_CASE("a logged value is quoted if needed, and a long value is cut") {
@@ -91,15 +91,15 @@ TEST_CASE("a logged value is quoted if needed, and a long value is cut") {
 
 TEST_CASE("lines more detailed than the log level are not logged, and a closed log has no lines") {
   {
-    Lines lines(LogLevel::kInfo);
+    CapturedLog log(LogLevel::kInfo);
     log_debug("hidden");
     log_info("shown");
-    CHECK(lines.only() == "shown\n");
+    CHECK(log.only_line() == "shown\n");
   }
-  Lines lines;
+  CapturedLog log;
   close_log();
   log_info("hidden");
-  CHECK(lines.all.empty());
+  CHECK(log.lines.empty());
 }
 
 TEST_CASE("the log's file is appended to, is private, and must be a regular file") {
@@ -159,22 +159,22 @@ TEST_CASE(
 TEST_CASE("a program of a job logs into its run unless DLRUN_LOG names a file") {
   const TemporaryDirectory run;
   Env env;
-  CHECK(log_setting_of_job(env, run.path(), "lead.log")->level == LogLevel::kOff);
+  CHECK(prepare_job_log(env, run.path(), "lead.log")->level == LogLevel::kOff);
   CHECK_FALSE(std::filesystem::exists(run.path() / "debug"));  // no folder without a log
   env.set("DLRUN_LOG", "info");
-  CHECK(log_setting_of_job(env, run.path(), "lead.log")->file == run.path() / "debug/lead.log");
+  CHECK(prepare_job_log(env, run.path(), "lead.log")->file == run.path() / "debug/lead.log");
   CHECK(std::filesystem::is_directory(run.path() / "debug"));
-  CHECK(log_setting_of_job(env, {}, "lead.log")->file.empty());
+  CHECK(prepare_job_log(env, {}, "lead.log")->file.empty());
   env.set("DLRUN_LOG", "info:/tmp/own.log");
-  CHECK(log_setting_of_job(env, run.path(), "lead.log")->file == "/tmp/own.log");
+  CHECK(prepare_job_log(env, run.path(), "lead.log")->file == "/tmp/own.log");
   env.set("DLRUN_LOG", "loud");
-  CHECK_FALSE(log_setting_of_job(env, run.path(), "lead.log"));
+  CHECK_FALSE(prepare_job_log(env, run.path(), "lead.log"));
 }
 
 TEST_CASE("the log of a rank has the component in its name, unless the component could be a path") {
-  CHECK(rank_log_name("", "trainer", 3) == "trainer-0003.log");
-  CHECK(rank_log_name("server-2", "trainer", 3) == "server-2-trainer-0003.log");
-  CHECK(rank_log_name("../x", "trainer", 3) == "trainer-0003.log");
+  CHECK(rank_debug_log_name("", "trainer", 3) == "trainer-0003.log");
+  CHECK(rank_debug_log_name("server-2", "trainer", 3) == "server-2-trainer-0003.log");
+  CHECK(rank_debug_log_name("../x", "trainer", 3) == "trainer-0003.log");
 }
 
 TEST_CASE("a logged command line shows no value that may be a secret") {
@@ -217,47 +217,47 @@ TEST_CASE("a known secret appears in no line of the log, whatever field holds it
   Env env;
   env.set("HF_TOKEN", "from-environment");
   env.set("A_KEY", "on");  // too short to be a secret
-  Lines lines(LogLevel::kDebug, env);
+  CapturedLog log(LogLevel::kDebug, env);
   hide_in_log("hunter2");
   hide_in_log("hunter2-and-more");
   hide_in_log("two\nlines");
   log_info("m", {{"text", "a hunter2-and-more b from-environment on"},
                  {"argv", std::vector<std::string>{"x", "hunter2", "y=two\nlines"}},
                  {"path", std::filesystem::path("/a/hunter2/b")}});
-  CHECK(lines.only() == "m text=\"a *** b *** on\" argv=\"x '***' 'y=***'\" path=/a/***/b\n");
+  CHECK(log.only_line() == "m text=\"a *** b *** on\" argv=\"x '***' 'y=***'\" path=/a/***/b\n");
 }
 
 TEST_CASE("each command is logged with its arguments, its exit code and its duration") {
   Command command;
   command.argv = {"sh", "-c", "exit 3", "--token=hunter2"};
   command.env = Env::of_process();
-  Lines lines(LogLevel::kInfo);
+  CapturedLog log(LogLevel::kInfo);
   REQUIRE(run_command(command));
-  const std::string line = lines.only();
+  const std::string line = log.only_line();
   CAPTURE(line);
   CHECK(line.starts_with("a command has ended argv=\"sh -c 'exit 3' "));
   CHECK(line.find(" code=3 seconds=") != std::string::npos);
   CHECK(line.find("hunter2") == std::string::npos);
 
-  lines.all.clear();
+  log.lines.clear();
   command.argv = {"no-such-program"};
   CHECK_FALSE(run_command(command));
-  CHECK(lines.only().starts_with("a command has failed argv=no-such-program error="));
+  CHECK(log.only_line().starts_with("a command has failed argv=no-such-program error="));
 }
 
 TEST_CASE("a wait for a lock is logged when it starts and when it ends") {
-  Lines lines;
-  { const LockWait never_begun("/a.lock"); }
-  CHECK(lines.all.empty());
+  CapturedLog log;
+  { const LockWaitLog never_begun("/a.lock"); }
+  CHECK(log.lines.empty());
   {
-    LockWait wait("/a.lock");
+    LockWaitLog wait("/a.lock");
     wait.begin();
     wait.begin();
-    REQUIRE(lines.all.size() == 1);
+    REQUIRE(log.lines.size() == 1);
   }
-  REQUIRE(lines.all.size() == 2);
-  CHECK(lines.all[0].find("file=/a.lock") != std::string::npos);
-  CHECK(lines.all[1].find("file=/a.lock seconds=") != std::string::npos);
+  REQUIRE(log.lines.size() == 2);
+  CHECK(log.lines[0].find("file=/a.lock") != std::string::npos);
+  CHECK(log.lines[1].find("file=/a.lock seconds=") != std::string::npos);
 }
 
 }  // namespace dlrun

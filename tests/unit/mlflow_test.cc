@@ -20,7 +20,7 @@
 #include "common/bounded_json.h"
 #include "common/json_read.h"
 #include "tests/contains.h"
-#include "tests/file_server.h"
+#include "tests/python_server.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun {
@@ -28,8 +28,9 @@ namespace {
 
 using TrackJson = nlohmann::ordered_json;
 
+/// A run with an MLflow record, and the server that the record names.
 struct TrackedRunOnServer {
-  FileServer server{"mlflow_server.py"};
+  PythonServer server{"mlflow_server.py"};
   TemporaryDirectory run;
   MlflowRecord record{run.path()};
   Env env = Env::of_process();
@@ -37,9 +38,9 @@ struct TrackedRunOnServer {
   TrackedRunOnServer() {
     for (const char* name : {"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy"})
       env.unset(name);
-    create();
+    create_record();
   }
-  void create() {
+  void create_record() {
     std::string url = server.url("");
     url.pop_back();
     REQUIRE(record
@@ -54,11 +55,11 @@ struct TrackedRunOnServer {
   void write(const std::string& name, const std::string& text) {
     std::ofstream(run / name) << text;
   }
-  void add(int step, double loss) {
+  void add_loss(int step, double loss) {
     REQUIRE(
         record.add_line({{"t", 1000 + step}, {"step", step}, {"m", {{"loss", loss}}}}).has_value());
   }
-  void end(const char* status = "FINISHED") {
+  void add_end(const char* status = "FINISHED") {
     REQUIRE(record.add_line({{"t", 99'000}, {"status", status}}).has_value());
   }
   SyncReport sync(const std::string& token = "") {
@@ -86,14 +87,14 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
                   "the server gets one run with parameters, tags, values and the end") {
   write("parameters.json", R"({"train.lr": "0.1", "launch.command": "[python, train.py]"})");
   write("provenance.json", R"({"user": "kim", "git": {"commit": "abc123"}})");
-  add(1, 0.5);
-  add(2, 0.25);
+  add_loss(1, 0.5);
+  add_loss(2, 0.25);
   const auto first = sync();
   CHECK(first.problem == "");
   CHECK(first.is_complete);
-  CHECK(first.values == 2);
-  add(3, 0.125);
-  end();
+  CHECK(first.values_sent == 2);
+  add_loss(3, 0.125);
+  add_end();
   CHECK(sync().is_complete);
   const auto made = only_run();
   CHECK(made["name"] == "mnist-1");
@@ -119,8 +120,8 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
                   "a second value") {
   std::ofstream(server.folder() / "drop")
       << "experiments/create\nruns/create\nruns/log-batch\nruns/log-batch\nruns/update";
-  add(1, 0.5);
-  end("FAILED");
+  add_loss(1, 0.5);
+  add_end("FAILED");
   int failures = 0;
   while (!sync().is_complete && failures < 10) ++failures;
   CHECK(failures == 5);
@@ -132,7 +133,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
 
 TEST_CASE_FIXTURE(TrackedRunOnServer,
                   "a record for MLflow that other users can change is not sent") {
-  add(1, 0.5);
+  add_loss(1, 0.5);
   std::filesystem::permissions(run / "track", std::filesystem::perms::group_write,
                                std::filesystem::perm_options::add);
   const auto report = sync("token");
@@ -142,22 +143,22 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
 }
 
 TEST_CASE_FIXTURE(TrackedRunOnServer, "a record whose state is lost finds its run on the server") {
-  add(1, 0.5);
+  add_loss(1, 0.5);
   REQUIRE(sync().is_complete);
   std::filesystem::remove(run / "track/mlflow.state");
-  add(2, 0.25);
+  add_loss(2, 0.25);
   REQUIRE(sync().is_complete);
   CHECK(only_run()["metrics"].size() == 2);
 }
 
 TEST_CASE_FIXTURE(TrackedRunOnServer,
                   "a record is not complete if the server's answer names no run") {
-  std::ofstream(server.folder() / "nameless") << "";
+  std::ofstream(server.folder() / "unnamed") << "";
   const auto report = sync();
   CHECK_FALSE(report.is_complete);
   CHECK(report.problem == "the server's answer names no run");
   CHECK(report.run_id.empty());
-  std::filesystem::remove(server.folder() / "nameless");
+  std::filesystem::remove(server.folder() / "unnamed");
   CHECK(sync().is_complete);
   CHECK(only_run()["name"] == "mnist-1");
 }
@@ -173,23 +174,23 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "values are sent in batches that the MLflo
   write("parameters.json", parameters.dump());
   const auto report = sync();
   CHECK(report.problem == "");
-  CHECK(report.values == 30 * 64);
+  CHECK(report.values_sent == 30 * 64);
   CHECK(only_run()["metrics"].size() == 30 * 64);
   CHECK(only_run()["params"].size() == 250);
 }
 
 TEST_CASE_FIXTURE(TrackedRunOnServer, "requests with many names can be repeated") {
   // Some names occur only after the first 100 values.
-  for (int step = 1; step <= 130; ++step) add(step, 1.0 / step);
+  for (int step = 1; step <= 130; ++step) add_loss(step, 1.0 / step);
   TrackJson rare = TrackJson::object();
   for (int i = 0; i < 64; ++i) rare["test" + std::to_string(i)] = i;
   REQUIRE(record.add_line({{"t", 2000}, {"step", 130}, {"m", rare}}).has_value());
-  end();
+  add_end();
   REQUIRE(sync().is_complete);
   std::filesystem::remove(run / "track/mlflow.state");
   const auto again = sync();
   CHECK(again.problem == "");
-  CHECK(again.values == 130 + 64);
+  CHECK(again.values_sent == 130 + 64);
   CHECK(only_run()["metrics"].size() == 130 + 64);
   CHECK(only_run()["status"] == "FINISHED");
 }
@@ -210,7 +211,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "the MLflow server gets names that it take
 }
 
 TEST_CASE_FIXTURE(TrackedRunOnServer, "MLflow gets the origin of the run as soon as it is known") {
-  add(1, 0.5);
+  add_loss(1, 0.5);
   REQUIRE(sync().is_complete);
   CHECK_FALSE(only_run()["tags"].contains("mlflow.user"));
   write("provenance.json", R"({"user": "kim", "git": null})");
@@ -235,7 +236,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "a problem says why the server has no expe
   std::string url = server.url("");
   std::string experiment(501, 'x'), expected = "exceeds the maximum length of 500 characters";
   url.pop_back();
-  SUBCASE("it refuses the name") {}
+  SUBCASE("the server refuses the name") {}
   SUBCASE("the address has another path") {
     url += "/other";
     expected = "status 404; is " + url + " the address of an MLflow server?";
@@ -249,7 +250,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "a problem says why the server has no expe
 TEST_CASE_FIXTURE(TrackedRunOnServer,
                   "values that a server did not get while it was down are sent later") {
   std::ofstream(server.folder() / "down") << "";
-  add(1, 0.5);
+  add_loss(1, 0.5);
   const auto failed = sync();
   CHECK_FALSE(failed.is_complete);
   CHECK(has(failed.problem, "status 503"));
@@ -260,7 +261,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
 
 TEST_CASE_FIXTURE(TrackedRunOnServer, "a slow server gets the values within the caller's limit") {
   REQUIRE(sync().is_complete);
-  add(1, 0.5);
+  add_loss(1, 0.5);
   std::ofstream(server.folder() / "slow") << "";
   const auto sync_within = [&](int seconds) {
     return record.sync(
@@ -274,7 +275,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "a slow server gets the values within the 
 TEST_CASE_FIXTURE(TrackedRunOnServer,
                   "MLflow's token is sent, and no message or file contains it") {
   std::ofstream(server.folder() / "token") << "canary";
-  add(1, 0.5);
+  add_loss(1, 0.5);
   const auto without = sync();
   CHECK(has(without.problem, "status 401"));
   CHECK(sync("canary").is_complete);
@@ -289,7 +290,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
 TEST_CASE_FIXTURE(
     TrackedRunOnServer,
     "damaged lines of a record for MLflow are skipped, and half a line waits for its end") {
-  add(1, 0.5);
+  add_loss(1, 0.5);
   std::ofstream(run / "track/mlflow.jsonl", std::ios::app)
       << "{\n[1]\n{\"m\": 4}\n{\"m\": {\"loss\": \"x\"}}\n{\"t\": 7, \"step\": 2, \"m\": {\"lo";
   CHECK(sync().is_complete);
@@ -301,24 +302,24 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(TrackedRunOnServer,
                   "a line that is too long is skipped, and every sync reports the line") {
-  add(1, 0.5);
+  add_loss(1, 0.5);
   std::ofstream(run / "track/mlflow.jsonl", std::ios::app)
       << "{\"t\": 7, \"m\": {\"loss\": 1}, \"x\": \"" << std::string(600'000, 'x') << "\"}\n";
-  add(2, 0.25);
-  end();
+  add_loss(2, 0.25);
+  add_end();
   const auto report = sync();
   CHECK_FALSE(report.is_complete);
   CHECK(has(report.problem, "lines of more than 262144 bytes, and mlflow.jsonl has 1 of them"));
-  CHECK(report.values == 2);
+  CHECK(report.values_sent == 2);
   CHECK(only_run()["metrics"].size() == 2);
   CHECK(only_run()["status"] == "FINISHED");
   CHECK_FALSE(sync().is_complete);
 }
 
 TEST_CASE_FIXTURE(TrackedRunOnServer, "a line for MLflow after a torn one is not lost") {
-  add(1, 0.5);
+  add_loss(1, 0.5);
   std::ofstream(run / "track/mlflow.jsonl", std::ios::app) << "{\"t\": 7, \"m\": {\"lo";
-  add(2, 0.25);
+  add_loss(2, 0.25);
   CHECK(sync().is_complete);
   CHECK(only_run()["metrics"].size() == 2);
 }
@@ -334,7 +335,7 @@ TEST_CASE("a record whose values are in a FIFO is refused without waiting") {
 }
 
 TEST_CASE_FIXTURE(TrackedRunOnServer, "a record whose values cannot be read is not complete") {
-  add(1, 0.5);
+  add_loss(1, 0.5);
   REQUIRE(sync().is_complete);
   // The kernel cannot read at this offset. A failing disk gives an error in the same way.
   write("track/mlflow.state",
@@ -345,7 +346,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "a record whose values cannot be read is n
 }
 
 TEST_CASE_FIXTURE(TrackedRunOnServer, "an end that lead could not write is added once") {
-  add(1, 0.5);
+  add_loss(1, 0.5);
   SUBCASE("lead was killed between two lines") {}
   SUBCASE("lead was killed in the middle of a line") {
     std::ofstream(run / "track/mlflow.jsonl", std::ios::app) << "{\"t\": 7, \"m\": {\"lo";
@@ -368,7 +369,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
 }
 
 TEST_CASE_FIXTURE(TrackedRunOnServer, "no end is added while another process sends the record") {
-  add(1, 0.5);
+  add_loss(1, 0.5);
   const int lock = ::open((run / "track/mlflow.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   REQUIRE(lock >= 0);
   REQUIRE(::flock(lock, LOCK_EX) == 0);
@@ -382,11 +383,11 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "no end is added while another process sen
 }
 
 TEST_CASE_FIXTURE(TrackedRunOnServer, "a later attempt keeps the MLflow run of the first") {
-  add(1, 0.5);
+  add_loss(1, 0.5);
   REQUIRE(sync().is_complete);
   REQUIRE(record.create({.url = "http://other", .experiment = "x", .run = "y"}).has_value());
   CHECK(record.read_run()->run == "mnist-1");
-  add(2, 0.25);
+  add_loss(2, 0.25);
   CHECK(sync().is_complete);
   CHECK(only_run()["metrics"].size() == 2);
 }

@@ -16,7 +16,8 @@
 
 namespace dlrun::agent {
 
-/// A node whose own folder is $NODE, and the folder `shared` of all nodes.
+/// A node whose own folder is $NODE, the folder `shared` of all nodes, and the folder `run` of a
+/// run.
 struct NodeScene {
   TemporaryDirectory top;
   Env env = Env::of_process();
@@ -37,6 +38,7 @@ struct NodeScene {
   static void backdate(const std::filesystem::path& path, std::chrono::seconds by) {
     std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - by);
   }
+  /// Stages the file or folder `from` of `shared` as $NODE/data.
   [[nodiscard]] CopyReport stage(const std::string& from, bool unpacks = false,
                                  int nnodes = 1) const {
     return stage_data({{{(shared / from).string(), "$NODE/data", unpacks}}, nnodes}, env);

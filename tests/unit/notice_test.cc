@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Notice failure() {
+Notice notice_of_failure() {
   Notice notice;
   notice.occasion = "failed";
   notice.run = "mnist-4711";
@@ -47,7 +47,7 @@ Notice failure() {
   return notice;
 }
 
-nlohmann::ordered_json body_for(std::string_view url, const Notice& notice = failure()) {
+nlohmann::ordered_json body_for(std::string_view url, const Notice& notice = notice_of_failure()) {
   return parse_json(webhook_body(url, notice));
 }
 
@@ -80,7 +80,8 @@ struct QueueOfRun {
   }
   std::size_t calls() const { return count(read("calls"), "x"); }
   void put() {
-    REQUIRE(queue.put(failure(), {.webhook = "https://hooks.example.org/T0/secret"}).has_value());
+    REQUIRE(queue.put(notice_of_failure(), {.webhook = "https://hooks.example.org/T0/secret"})
+                .has_value());
   }
   SendReport send() {
     const auto always_start = [] { return true; };
@@ -97,8 +98,8 @@ mode_t permissions_of(const fs::path& path) {
 }  // namespace
 
 TEST_CASE("a notice names run, job, cause, rank, node, last words, progress and what to do next") {
-  CHECK(failure().subject() == "mnist-4711 failed");
-  CHECK(failure().text() ==
+  CHECK(notice_of_failure().subject() == "mnist-4711 failed");
+  CHECK(notice_of_failure().text() ==
         "dlrun: run mnist-4711 failed (job 4711 on alpha)\n"
         "rank 3 on n2 was killed by SIGKILL\n"
         "Rank 3 on n2 printed last:\n"
@@ -108,8 +109,8 @@ TEST_CASE("a notice names run, job, cause, rank, node, last words, progress and 
 }
 
 TEST_CASE("a notice names the component of the failed rank, and only in a job with components") {
-  CHECK_FALSE(failure().to_json().contains("component"));
-  auto notice = failure();
+  CHECK_FALSE(notice_of_failure().to_json().contains("component"));
+  auto notice = notice_of_failure();
   notice.component = "trainer";
   CHECK(has(notice.text(), "Rank 3 of component trainer on n2 printed last:\n"));
   CHECK(notice.to_json()["component"] == "trainer");
@@ -117,7 +118,7 @@ TEST_CASE("a notice names the component of the failed rank, and only in a job wi
 }
 
 TEST_CASE("docs/stability.md lists the fields of a message to a webhook") {
-  Notice full = failure();
+  Notice full = notice_of_failure();
   full.component = "server";
   const auto page =
       read_file(std::filesystem::path(DLRUN_SOURCE_DIR) / "docs" / "stability.md", 1U << 20U);
@@ -155,9 +156,9 @@ TEST_CASE("a reply to curl that is too large has its status, and a problem in pl
 }
 
 TEST_CASE("a notice can be read back from its JSON, and damaged JSON gives empty fields") {
-  const auto again = Notice::of_json(failure().to_json());
-  CHECK(again.text() == failure().text());
-  CHECK(again.to_json() == failure().to_json());
+  const auto again = Notice::of_json(notice_of_failure().to_json());
+  CHECK(again.text() == notice_of_failure().text());
+  CHECK(again.to_json() == notice_of_failure().to_json());
   for (const char* text : {"[]", "4", "{\"rank\":\"x\",\"last_words\":{\"a\":1},\"run\":[]}"}) {
     CAPTURE(text);
     const auto damaged = Notice::of_json(parse_json(text));
@@ -169,7 +170,7 @@ TEST_CASE("a notice can be read back from its JSON, and damaged JSON gives empty
 
 TEST_CASE(
     "control characters that a program printed are escaped in a notice, and long texts are cut") {
-  auto notice = failure();
+  auto notice = notice_of_failure();
   notice.last_words = {"\x1b[2J", std::string(1000, 'x')};
   notice.message = std::string(100'000, 'y');
   CHECK_FALSE(has(notice.text(), "\x1b"));
@@ -198,7 +199,7 @@ TEST_CASE("each kind of webhook gets the form of message that it takes") {
 }
 
 TEST_CASE("the output of a program cannot mention people in a chat") {
-  auto notice = failure();
+  auto notice = notice_of_failure();
   notice.last_words = {"<!channel> & <@U1> ``` @all"};
   const auto slack = body_for("https://hooks.slack.com/x", notice).value("text", "");
   CHECK_FALSE(has(slack, "<!channel>"));
@@ -209,7 +210,7 @@ TEST_CASE("the output of a program cannot mention people in a chat") {
 }
 
 TEST_CASE("a placeholder inside a field of the notice is not replaced in a command") {
-  auto notice = failure();
+  auto notice = notice_of_failure();
   notice.run = "{job}";
   CHECK(notice_command({"mail", "-s", "{subject}!", "{event}", "{other}", "{"}, notice) ==
         std::vector<std::string>{"mail", "-s", "{job} failed!", "failed", "{other}", "{"});
@@ -253,10 +254,9 @@ TEST_CASE("the settings of curl quote all that is sent, follow no redirect and a
   CHECK_FALSE(has(text, "\nurl = \"https://evil\""));
 }
 
-TEST_CASE_FIXTURE(
-    QueueOfRun,
-    "a notice waits in a file that only its owner can read, and is removed when it is "
-    "sent, together with the address") {
+TEST_CASE_FIXTURE(QueueOfRun,
+                  "a notice waits in a file that only its owner can read, and is removed with the "
+                  "address when it is sent") {
   put();
   CHECK(permissions_of(run / "notify") == 0700);
   for (const auto& entry : fs::directory_iterator(run / "notify"))
@@ -295,9 +295,9 @@ TEST_CASE_FIXTURE(QueueOfRun,
   fs::permissions(folder / "tell", fs::perms::owner_all);
   const fs::path here = fs::current_path();
   fs::current_path(folder.path());
-  const auto kept = queue.put(failure(), {"", {"./tell", "{event}"}});
+  const auto queued = queue.put(notice_of_failure(), {"", {"./tell", "{event}"}});
   fs::current_path(here);
-  REQUIRE(kept.has_value());
+  REQUIRE(queued.has_value());
   CHECK(queue.send(env, SendBy::kWebhooksAndCommands, [] { return true; }).sent == 1);
   CHECK(read("told") == "failed\n");
 }
@@ -380,7 +380,7 @@ TEST_CASE_FIXTURE(QueueOfRun, "the address file is not removed while a new notic
 
 TEST_CASE_FIXTURE(QueueOfRun, "a queue refuses more notices than its limit") {
   for (std::size_t i = 0; i < NoticeQueue::kMostWaiting; ++i) put();
-  const auto full = queue.put(failure(), {.webhook = "https://h/x"});
+  const auto full = queue.put(notice_of_failure(), {.webhook = "https://h/x"});
   REQUIRE_FALSE(full.has_value());
   CHECK(full.error().code == Errc::kRefused);
 }
@@ -392,7 +392,7 @@ TEST_CASE_FIXTURE(
   fs::permissions(run / "notify", fs::perms::owner_all | fs::perms::others_read);
   CHECK_FALSE(queue.has_waiting());
   CHECK(send().sent == 0);
-  CHECK_FALSE(queue.put(failure(), {.webhook = "https://h/x"}).has_value());
+  CHECK_FALSE(queue.put(notice_of_failure(), {.webhook = "https://h/x"}).has_value());
   fs::permissions(run / "notify", fs::perms::owner_all);
   fs::rename(run / "notify", folder / "elsewhere");
   fs::create_directory_symlink(folder / "elsewhere", run / "notify");
@@ -418,7 +418,7 @@ TEST_CASE_FIXTURE(
         "exit $(/bin/cat \"$FOLDER/code\")\n");
   fs::permissions(folder / "bin/tell", fs::perms::owner_all);
   write("code", "1");
-  REQUIRE(queue.put(failure(), {.command = {"tell", "{subject}"}}).has_value());
+  REQUIRE(queue.put(notice_of_failure(), {.command = {"tell", "{subject}"}}).has_value());
   const auto failed = send();
   CHECK(failed.waiting == 1);
   CHECK(has(failed.problem, "tell ended with code 1"));

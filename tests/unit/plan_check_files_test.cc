@@ -80,8 +80,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a relative script that exists here and is in no mount is reported, and one that does not "
-    "exist here may be in the image") {
+    "a relative script that exists here but in no mount is reported, and one that is missing here "
+    "is not") {
   TemporaryDirectory folder;
   const auto findings = [&](const std::string& more, std::string_view script = "train.py") {
     return file_findings(

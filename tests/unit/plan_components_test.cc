@@ -17,7 +17,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::string_view kThree =
+constexpr std::string_view kThreeComponents =
     "resources: {time: 1h, cpus_per_task: 2, mem: 2G}\nlaunch: {command: [run]}\n"
     "components:\n"
     "  - {name: server, role: service, gpus_per_node: 2, ready: {http: /health, timeout: 1m}, "
@@ -57,7 +57,7 @@ std::string words(const std::vector<PlannedOption>& options) {
 }
 
 TEST_CASE("a job with components uses the trainer if one component does") {
-  CHECK_FALSE(components_plan(kThree).uses_trainer());
+  CHECK_FALSE(components_plan(kThreeComponents).uses_trainer());
   CHECK(components_plan("resources: {time: 1h, tasks_per_node: 1}\nlaunch: {preset: trainer}\n"
                         "train: {data: {dataset: digits}}\n"
                         "components:\n"
@@ -67,7 +67,7 @@ TEST_CASE("a job with components uses the trainer if one component does") {
 }
 
 TEST_CASE("one allocation requests for every node what its most demanding node needs") {
-  const LaunchPlan plan = components_plan(kThree);
+  const LaunchPlan plan = components_plan(kThreeComponents);
   const std::string all = words(plan.directives);
   INFO(all);
   CHECK(has(all, "--nodes=3 --ntasks-per-node=1 --cpus-per-task=8 --gpus-per-node=4 --mem=3G "));
@@ -78,7 +78,7 @@ TEST_CASE("one allocation requests for every node what its most demanding node n
 }
 
 TEST_CASE("each step asks for its own nodes, tasks, CPUs, GPUs and memory") {
-  const LaunchPlan plan = components_plan(kThree);
+  const LaunchPlan plan = components_plan(kThreeComponents);
   REQUIRE(plan.components.size() == 3);
   CHECK(words(plan.components[0].plan.step) ==
         "--export=ALL --kill-on-bad-exit=1 --exact --nodes=1 --ntasks=1 --ntasks-per-node=1 "
@@ -93,7 +93,7 @@ TEST_CASE("each step asks for its own nodes, tasks, CPUs, GPUs and memory") {
 }
 
 TEST_CASE("lead gets the role, the order and the nodes of each component") {
-  const LaunchPlan plan = components_plan(kThree);
+  const LaunchPlan plan = components_plan(kThreeComponents);
   CHECK(words(plan.components[0].options) ==
         "--component=server --role=service --ready-http=/health --ready-timeout=60 "
         "--component-retry=1 --component-nodes=1 --component-ranks=1 --component-first-node=0 "
@@ -109,7 +109,7 @@ TEST_CASE("lead gets the role, the order and the nodes of each component") {
 TEST_CASE(
     "the script starts one lead with all components, and unsets the variables that describe the "
     "whole job's request") {
-  const std::string script = *render_script(components_plan(kThree));
+  const std::string script = *render_script(components_plan(kThreeComponents));
   INFO(script);
   CHECK(has(script, "\nunset SLURM_NTASKS SLURM_NPROCS "));
   CHECK(has(script, "\"${!SLURM_GPUS@}\" \"${!SLURM_MEM_PER_@}\"\n"));
@@ -126,14 +126,14 @@ TEST_CASE(
   CHECK(asked.gpus == 12);
 }
 
-constexpr std::string_view kParts =
+constexpr std::string_view kTwoParts =
     "resources: {time: 1h, cpus_per_task: 2, exclude: n9}\nlaunch: {command: [run]}\n"
     "slurm: {mail-type: ALL}\ncomponents:\n"
     "  - {name: ps, role: service, partition: cpu, nodes: 3, mem: 1G}\n"
     "  - {name: worker, partition: gpu, nodes: 2, gpus_per_node: 4, after: ps}\n";
 
 TEST_CASE("a heterogeneous job has one block of #SBATCH lines for each part, the main one first") {
-  const LaunchPlan plan = components_plan(kParts);
+  const LaunchPlan plan = components_plan(kTwoParts);
   REQUIRE(plan.later_parts.size() == 1);
   CHECK(has(words(plan.directives), "--partition=gpu --nodes=2 --ntasks-per-node=4 "));
   CHECK(words(plan.later_parts[0]) ==
@@ -160,7 +160,7 @@ TEST_CASE(
     request.text =
         "resources: {time: 1h, cpus_per_task: 1}\nlaunch: {command: [run]}\nhetjob: true\n"
         "components: [{name: a}, {name: b}]\n";
-    request.sets = {fmt::format("{}={}", row.path, row.example)};
+    request.set_arguments = {fmt::format("{}={}", row.path, row.example)};
     request.current_dir = "/exp";
     const auto spec = load_spec(request);
     if (!spec) continue;  // the key cannot be combined with components
@@ -181,8 +181,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "options of `slurm` that request something on the nodes are in every part of a heterogeneous "
-    "job, and the others only in the first") {
+    "every part of a heterogeneous job has the options of `slurm` about nodes, and only the first "
+    "has the others") {
   const LaunchPlan plan = components_plan(
       "resources: {time: 1h, cpus_per_task: 1}\nlaunch: {command: [run]}\nhetjob: true\n"
       "slurm: {tmp: 5G, contiguous: true, mail-type: END, nice: 10}\n"
@@ -193,7 +193,7 @@ TEST_CASE(
 }
 
 TEST_CASE("the steps of a heterogeneous job name their part instead of their nodes") {
-  const LaunchPlan plan = components_plan(kParts);
+  const LaunchPlan plan = components_plan(kTwoParts);
   REQUIRE(plan.components.size() == 2);
   CHECK(plan.components[0].name == "worker");
   CHECK(has(words(plan.components[0].options), " --component-ranks=8 --het-group=0"));
@@ -272,11 +272,12 @@ TEST_CASE(
 }
 
 TEST_CASE("a run on this machine refuses components") {
-  CHECK(has(plan_refusal(kThree, Target::kLocal), "exp.yaml:4:3: error: components: dlrun run"));
+  CHECK(has(plan_refusal(kThreeComponents, Target::kLocal),
+            "exp.yaml:4:3: error: components: dlrun run"));
 }
 
 TEST_CASE("a run in an allocation that the user already has refuses components") {
-  CHECK(has(plan_refusal(kThree, Target::kSlurm, true),
+  CHECK(has(plan_refusal(kThreeComponents, Target::kSlurm, true),
             "exp.yaml:4:3: error: components: a run in an allocation that you already have starts "
             "only one program"));
 }
@@ -285,7 +286,7 @@ TEST_CASE("lead gets `notify` and `track`, and the first main component the vari
   const LaunchPlan plan = components_plan(
       fmt::format("{}notify: {{command: [tell.sh]}}\ntrack: {{tensorboard: true, wandb: {{project: "
                   "p}}}}\n",
-                  kThree));
+                  kThreeComponents));
   CHECK(has(words(plan.lead_options), "--notify-word=tell.sh"));
   CHECK(has(words(plan.lead_options), "--tensorboard"));
   REQUIRE(plan.components.size() == 3);

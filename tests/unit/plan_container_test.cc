@@ -95,8 +95,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "NVIDIA_DRIVER_CAPABILITIES comes from the user, the image file or a default, and the "
-    "container of a job without GPUs sees no GPU") {
+    "NVIDIA_DRIVER_CAPABILITIES is the user's, the image's or a default, and a job without GPUs "
+    "sees no GPU") {
   for (const char* runtime : {"pyxis", "enroot"}) {
     CAPTURE(runtime);
     const auto script_for = [&](const std::string& resources, const char* image) {
@@ -130,8 +130,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a container sees the GPUs that options of Slurm request, and on whole nodes the image decides "
-    "unless the site's nodes have no GPUs") {
+    "a container sees the GPUs that Slurm's options request, and on whole nodes with GPUs the "
+    "image decides") {
   const auto script_for = [](const std::string& more, const char* runtime = "pyxis",
                              std::optional<std::int64_t> gpus_of_site = {}) {
     LoadRequest request;

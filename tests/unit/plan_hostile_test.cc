@@ -334,8 +334,8 @@ TEST_CASE("hostile strings arrive byte for byte in the command and the variables
 /// Returns true if dlrun parses the values of a key as a size, a time, a word of a list, or a
 /// number of nodes or GPUs. A plain number is not among them.
 bool is_parsed(const KeyRow& row) {
-  constexpr std::array kParsed{Format::kChoice, Format::kTime, Format::kDuration, Format::kMemory,
-                               Format::kInterval};
+  constexpr std::array kParsed{Format::kChoice, Format::kTimeLimit, Format::kDuration,
+                               Format::kMemory, Format::kInterval};
   return std::find(kParsed.begin(), kParsed.end(), row.format) != kParsed.end() ||
          std::holds_alternative<Access<std::optional<NodeRange>>>(row.field) ||
          std::holds_alternative<Access<std::optional<Gpus>>>(row.field);
@@ -378,8 +378,8 @@ TEST_CASE(
         value += string[i] == '$' && i + 1 < string.size() && string[i + 1] == '{'
                      ? "$$"
                      : std::string(1, string[i]);
-      request.sets = {key + "=" +
-                      (value.find_first_of("[{\"'") == 0 ? yaml_string(string) : value)};
+      request.set_arguments = {key + "=" +
+                               (value.find_first_of("[{\"'") == 0 ? yaml_string(string) : value)};
       request.current_dir = folder.path;
       const auto loaded = load_spec(request);
       if (!loaded) continue;
@@ -409,16 +409,17 @@ TEST_CASE(
 TEST_CASE(
     "tests/e2e/hostile_strings.py has a valid value for each option of sbatch that is parsed") {
   const std::string script = slurp(DLRUN_SOURCE_DIR "/tests/e2e/hostile_strings.py");
-  const auto begin = script.find("\nPARSED = {");
+  const auto begin = script.find("\nPARSED_BY_DLRUN = {");
   REQUIRE(begin != std::string::npos);
   const std::string parsed = script.substr(begin, script.find("}\n", begin) - begin);
   std::size_t checked = 0;
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target != KeyTarget::kSbatch || !is_parsed(row)) continue;
-    CHECK_MESSAGE(parsed.find(fmt::format("\"{}\": ", row.path)) != std::string::npos,
-                  "add a valid value of ", row.path,
-                  " to PARSED of tests/e2e/hostile_strings.py, which shows that the key does not "
-                  "refuse everything");
+    CHECK_MESSAGE(
+        parsed.find(fmt::format("\"{}\": ", row.path)) != std::string::npos,
+        "add a valid value of ", row.path,
+        " to PARSED_BY_DLRUN of tests/e2e/hostile_strings.py, which shows that the key does not "
+        "refuse everything");
     ++checked;
   }
   CHECK(checked >= 9);

@@ -23,9 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The fakes of one machine, in a private folder.
-class Machine {
+class FakeMachine {
  public:
-  Machine() {
+  FakeMachine() {
     REQUIRE(make_private_directories(root_ / "lmod" / "init").has_value());
     REQUIRE(make_private_directories(root_ / "bin").has_value());
     REQUIRE(make_private_directories(root_ / "venv" / "bin").has_value());
@@ -43,9 +43,9 @@ class Machine {
     for (const char* program : {"bin/conda", "agent"})
       fs::permissions(root_ / program, fs::perms::owner_all);
   }
-  Machine(const Machine&) = delete;
-  Machine& operator=(const Machine&) = delete;
-  ~Machine() { fs::remove_all(root_); }
+  FakeMachine(const FakeMachine&) = delete;
+  FakeMachine& operator=(const FakeMachine&) = delete;
+  ~FakeMachine() { fs::remove_all(root_); }
 
   [[nodiscard]] std::string path(std::string_view name) const { return (root_ / name).string(); }
 
@@ -54,7 +54,7 @@ class Machine {
   }
 
   /// Runs the spec's script as Slurm does: in a non-interactive bash without a module function.
-  [[nodiscard]] Finished run(const std::string& environment_yaml) const {
+  [[nodiscard]] FinishedCommand run(const std::string& environment_yaml) const {
     LoadRequest request;
     request.file = "exp.yaml";
     request.text =
@@ -86,7 +86,7 @@ class Machine {
 
 TEST_CASE(
     "the script finds the module system by itself, and purges, uses and loads modules in order") {
-  const Machine machine;
+  const FakeMachine machine;
   const auto ran = machine.run("  modules: {purge: true, use: [/m], load: [A/1, 'B C']}\n");
   CHECK(
       ran.out ==
@@ -95,7 +95,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a module that does not load ends the job before the ranks start, with a message") {
-  const Machine machine;
+  const FakeMachine machine;
   const auto ran = machine.run("  modules: [absent]\n");
   CHECK(ran.exit_code == 1);
   CHECK_FALSE(has(ran.out, "lead"));
@@ -103,15 +103,16 @@ TEST_CASE("a module that does not load ends the job before the ranks start, with
 }
 
 TEST_CASE(
-    "conda activates by name in a shell that is not interactive, after its module is loaded") {
-  const Machine machine;
+    "conda activates an environment by name in a shell that is not interactive, after conda's "
+    "module is loaded") {
+  const FakeMachine machine;
   const auto ran = machine.run("  conda: {module: anaconda3, name: my-env}\n");
   CHECK(ran.out ==
         "module load anaconda3\nconda activate my-env\nlead prefix=my-env venv= x= y=\n");
 }
 
 TEST_CASE("without conda the job ends and says so") {
-  const Machine machine;
+  const FakeMachine machine;
   fs::remove(machine.path("bin/conda"));
   const auto ran = machine.run("  conda: my-env\n");
   CHECK(ran.exit_code != 0);
@@ -124,7 +125,7 @@ TEST_CASE("without conda the job ends and says so") {
 TEST_CASE(
     "the script activates the newest environment of a uv project, and `uv run` does not change "
     "it") {
-  const Machine machine;
+  const FakeMachine machine;
   REQUIRE(make_private_directories(machine.path(".dlrun/uv/v1/bin")).has_value());
   machine.write(".dlrun/uv/v1/bin/activate", "export VIRTUAL_ENV=v1\n");
   fs::create_directory_symlink("v1", machine.path(".dlrun/uv/current"));
@@ -134,7 +135,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a uv project without an environment ends the job before the ranks start") {
-  const Machine machine;
+  const FakeMachine machine;
   const auto ran = machine.run("  uv: .\n");
   CHECK(ran.exit_code == 1);
   CHECK_FALSE(has(ran.out, "lead"));
@@ -142,7 +143,7 @@ TEST_CASE("a uv project without an environment ends the job before the ranks sta
 }
 
 TEST_CASE("pixi is activated by its hook, and Spack before uv, so that Spack can bring Python") {
-  const Machine machine;
+  const FakeMachine machine;
   REQUIRE(make_private_directories(machine.path(".dlrun/uv/v1/bin")).has_value());
   machine.write(".dlrun/uv/v1/bin/activate", "echo uv; export VIRTUAL_ENV=v1\n");
   fs::create_directory_symlink("v1", machine.path(".dlrun/uv/current"));
@@ -161,7 +162,7 @@ TEST_CASE("pixi is activated by its hook, and Spack before uv, so that Spack can
 }
 
 TEST_CASE("a tool that fails to activate its environment ends the job before the ranks start") {
-  const Machine machine;
+  const FakeMachine machine;
   machine.write("bin/pixi", "#!/bin/bash\necho 'not installed' >&2; exit 3\n");
   fs::permissions(machine.path("bin/pixi"), fs::perms::owner_all);
   const auto ran = machine.run("  pixi: bin\n");
@@ -173,7 +174,7 @@ TEST_CASE("a tool that fails to activate its environment ends the job before the
 TEST_CASE(
     "the spec's variables take precedence over the virtual environment's, and setup lines see "
     "both") {
-  const Machine machine;
+  const FakeMachine machine;
   machine.write("venv/bin/activate", "export VIRTUAL_ENV=yes X=from-venv\n");
   const auto ran =
       machine.run("  venv: venv\n  vars: {X: mine}\n  setup: |\n    export Y=$VIRTUAL_ENV-$X\n");
@@ -181,7 +182,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a setup line that fails ends the job, and its exit code is the job's") {
-  const Machine machine;
+  const FakeMachine machine;
   const auto ran = machine.run("  setup: |\n    echo first\n    (exit 7)\n    echo never\n");
   CHECK(ran.out == "first\n");
   CHECK(ran.exit_code == 7);
@@ -189,20 +190,20 @@ TEST_CASE("a setup line that fails ends the job, and its exit code is the job's"
 
 TEST_CASE(
     "a setup line that exits with 0 before the ranks start makes the job fail, with a message") {
-  const Machine machine;
+  const FakeMachine machine;
   const auto ran = machine.run("  setup: exit 0\n");
   CHECK(ran.exit_code == 1);
   CHECK(has(ran.err, "never started: 0 at exit 0"));
 }
 
 TEST_CASE("a script that starts the ranks prints no messages") {
-  const Machine machine;
+  const FakeMachine machine;
   CHECK(machine.run("  setup: 'true'\n").err.empty());
 }
 
 TEST_CASE(
     "setup lines may contain here-documents, and may end without a newline or with a backslash") {
-  const Machine machine;
+  const FakeMachine machine;
   CHECK(
       has(machine.run("  setup: |-\n    cat <<END\n    a $((1 + 1))\n    END\n").out, "a 2\nlead"));
   CHECK(has(machine.run("  setup: \"echo one\"\n").out, "one\nlead"));

@@ -25,7 +25,7 @@ const Env kEnv({{"PATH", "/bin"}, {"ODD", "two\nlines \"$x\""}});
 Result<std::string> body_of(std::string_view script, std::vector<std::string> options = {},
                             const Env& env = kEnv, RestVersion version = RestVersion::k38,
                             const std::map<std::string, std::string>& keys = {}) {
-  return rest_job({script, "job.sh", options, "/home/me", env, version, keys});
+  return rest_job_body({script, "job.sh", options, "/home/me", env, version, keys});
 }
 
 json job_of(std::string_view script, std::vector<std::string> options = {},
@@ -277,8 +277,8 @@ TEST_CASE(
   const std::vector<std::string> none;
   const std::map<std::string, std::string> no_keys;
   for (const RestVersion version : {RestVersion::k38, RestVersion::k45}) {
-    CHECK(rest_job({"echo\n", "job.sh", none, "/home/me", kEnv, version, no_keys}));
-    CHECK_FALSE(rest_job({"echo\n", "job.sh", none, "/home/caf\xe9", kEnv, version, no_keys}));
-    CHECK_FALSE(rest_job({"echo\n", "caf\xe9.sh", none, "/home/me", kEnv, version, no_keys}));
+    CHECK(rest_job_body({"echo\n", "job.sh", none, "/home/me", kEnv, version, no_keys}));
+    CHECK_FALSE(rest_job_body({"echo\n", "job.sh", none, "/home/caf\xe9", kEnv, version, no_keys}));
+    CHECK_FALSE(rest_job_body({"echo\n", "caf\xe9.sh", none, "/home/me", kEnv, version, no_keys}));
   }
 }

@@ -25,8 +25,8 @@ PlanInputs inputs() {
 
 tl::expected<SweepPlan, std::vector<Diagnostic>> plan(std::string_view text,
                                                       std::size_t max_array_size = 1001) {
-  const LoadRequest with = request(text);
-  return plan_sweep(with, loaded(with), inputs(), {max_array_size});
+  const LoadRequest load_request = request(text);
+  return plan_sweep(load_request, loaded(load_request), inputs(), {max_array_size});
 }
 
 SweepPlan planned(std::string_view text, std::size_t max_array_size = 1001) {
@@ -83,7 +83,7 @@ TEST_CASE("a point renders to the same script as a spec with its values and with
   REQUIRE(sweep.points.size() == sets.size());
   for (std::size_t i = 0; i < sets.size(); ++i) {
     LoadRequest alone = request(rest);
-    alone.sets = sets[i];
+    alone.set_arguments = sets[i];
     auto script = render_script(*make_plan(loaded(alone), inputs()));
     REQUIRE(script.has_value());
     // The variables stand in the order of the layers that set them (spec, --set, point), so the
@@ -208,13 +208,14 @@ TEST_CASE("points with equal jobs are refused, and the message names the keys wi
 }
 
 TEST_CASE("a search program may propose the same point twice") {
-  const LoadRequest with = request(kOneNode +
-                                   "launch: {command: [a, \"{x}\"]}\n"
-                                   "sweep: {parameters: {x: [1, 2]}, ask: [python, search.py]}");
-  LoadedSpec spec = loaded(with);
+  const LoadRequest load_request =
+      request(kOneNode +
+              "launch: {command: [a, \"{x}\"]}\n"
+              "sweep: {parameters: {x: [1, 2]}, ask: [python, search.py]}");
+  LoadedSpec spec = loaded(load_request);
   const SweepPoint one{{"x", "1", {}}};
   spec.spec.sweep.points = {one, one};
-  const auto sweep = plan_sweep(with, spec, inputs(), {});
+  const auto sweep = plan_sweep(load_request, spec, inputs(), {});
   REQUIRE(sweep.has_value());
   CHECK(sweep->points.size() == 2);
   CHECK(sweep->arrays.size() == 1);

@@ -142,8 +142,8 @@ TEST_CASE("every step has --export=ALL, --kill-on-bad-exit=1 and its CPUs, and n
 }
 
 TEST_CASE(
-    "the trainer's default backend is auto on one node, mpi or gloo on several nodes, and shm or "
-    "single without Slurm") {
+    "the trainer's default backend is auto on one node, mpi or gloo on several, and shm or single "
+    "without Slurm") {
   const auto backend = [](std::string_view more, Target target = Target::kSlurm) {
     return program_flag_value(planned(std::string(kTrainer) + std::string(more), inputs(target)),
                               "--backend");
@@ -330,7 +330,7 @@ TEST_CASE(
 
 TEST_CASE(
     "a job survives a lost node only if the spec has a node range and retries node failures") {
-  const auto no_kill = [](const char* nodes, const char* causes) {
+  const auto survives_lost_node = [](const char* nodes, const char* causes) {
     const auto plan =
         planned(fmt::format("resources: {{nodes: {}, time: 1h}}\ntrain: {{data: {{dataset: "
                             "digits}}}}\nretry: {{on: [{}]}}\n",
@@ -340,9 +340,9 @@ TEST_CASE(
     CHECK(word_of(plan.lead_options, "--min-nodes") == (survives ? "--min-nodes=2" : ""));
     return survives;
   };
-  CHECK(no_kill("\"2-4\"", "node_failure"));
-  CHECK_FALSE(no_kill("2", "node_failure"));
-  CHECK_FALSE(no_kill("\"2-4\"", "hang"));
+  CHECK(survives_lost_node("\"2-4\"", "node_failure"));
+  CHECK_FALSE(survives_lost_node("2", "node_failure"));
+  CHECK_FALSE(survives_lost_node("\"2-4\"", "hang"));
 }
 
 TEST_CASE(
@@ -362,8 +362,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "with health.known_bad, bad nodes are remembered in the runs folder for a week, unless the key "
-    "names another file or time") {
+    "health.known_bad keeps bad nodes for a week in the runs folder, unless it names another time "
+    "or file") {
   const std::string spec = "launch: {preset: plain, command: [x]}\n";
   CHECK_FALSE(planned(spec).known_bad);
   const LaunchPlan plan = planned(spec + "health: {known_bad: 2d}\n");
@@ -446,17 +446,17 @@ TEST_CASE(
 TEST_CASE(
     "the step in an allocation that the user already has gets every request that a step can make, "
     "once") {
-  PlanInputs borrowed = inputs();
-  borrowed.uses_existing_allocation = true;
+  PlanInputs in_existing_allocation = inputs();
+  in_existing_allocation.uses_existing_allocation = true;
   std::size_t planned_keys = 0;
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target != KeyTarget::kSbatch || row.option.name.empty()) continue;
     CAPTURE(row.path);
     LoadRequest with_key = request("resources: {nodes: 3}\nlaunch: {command: [x]}\n");
-    with_key.sets = {fmt::format("{}={}", row.path, row.example)};
+    with_key.set_arguments = {fmt::format("{}={}", row.path, row.example)};
     const auto spec = load_spec(with_key);
     if (!spec) continue;  // the key needs another key
-    const auto plan = make_plan(*spec, borrowed);
+    const auto plan = make_plan(*spec, in_existing_allocation);
     if (!plan) FAIL(format_diagnostics(plan.error()));
     const auto found = std::count_if(
         plan->step.begin(), plan->step.end(),

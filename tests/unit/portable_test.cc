@@ -23,7 +23,7 @@
 #include "launcher/executors/curl_child.h"
 #include "launcher/executors/http_client.h"
 #include "tests/contains.h"
-#include "tests/file_server.h"
+#include "tests/python_server.h"
 
 namespace dlrun {
 namespace {
@@ -58,7 +58,7 @@ constexpr uid_t kOnlyInDirectoryService = 3'999'999'998, kKnownToProgramId = 3'9
 
 /// A server with one file, and a folder into which it is downloaded.
 struct DownloadScene {
-  FileServer server;
+  PythonServer server;
   TemporaryDirectory folder;
   const std::string text = "some bytes that a model is trained on\n";
 
@@ -91,7 +91,7 @@ bool ends_in_time(pid_t pid) {
 }
 
 /// Returns the server's address for an HttpClient.
-RestAddress address_of(const FileServer& server) {
+RestAddress address_of(const PythonServer& server) {
   std::string base = server.url("");
   base.pop_back();
   return {base, ""};
@@ -105,7 +105,7 @@ TEST_CASE("portable: the account of root comes from /etc/passwd, without any pro
   REQUIRE(root.has_value());
   CHECK(root->name == "root");
   CHECK(root->group == 0);
-  CHECK(group_by_id(0)->name == "root");
+  CHECK(unix_group_of(0)->name == "root");
 }
 
 TEST_CASE("portable: getent gives the account that only a directory service knows") {
@@ -118,13 +118,13 @@ TEST_CASE("portable: getent gives the account that only a directory service know
   REQUIRE(account.has_value());
   CHECK(account->name == "ann");
   CHECK(account->group == 513);
-  const auto group = group_by_id(kOnlyInDirectoryService);
+  const auto group = unix_group_of(kOnlyInDirectoryService);
   REQUIRE(group.has_value());
   CHECK(group->name == "team");
   CHECK(group->members == std::vector<std::string>{"ann", "bob"});
 }
 
-TEST_CASE("portable: the program id gives a user's account if getent does not") {
+TEST_CASE("portable: the program `id` gives a user's account if getent does not") {
   const OwnPrograms programs(true);
   CHECK_FALSE(unix_account_of(kKnownToProgramId).has_value());
   programs.add("getent", "echo \"wrong:x:12:12::/:\"\n");  // another user
@@ -134,18 +134,18 @@ TEST_CASE("portable: the program id gives a user's account if getent does not") 
   REQUIRE(account.has_value());
   CHECK(account->name == "eve");
   CHECK(account->group == 77);
-  CHECK_FALSE(group_by_id(kOnlyInDirectoryService).has_value());
+  CHECK_FALSE(unix_group_of(kOnlyInDirectoryService).has_value());
 }
 
 TEST_CASE("portable: getent's answer about a group replaces that of /etc/group") {
   const OwnPrograms programs(true);
-  CHECK(group_by_id(0)->name == "root");
+  CHECK(unix_group_of(0)->name == "root");
   programs.add("getent", "echo \"root:x:$2:ann,bob\"\n");
-  const auto replaced = group_by_id(0);
+  const auto replaced = unix_group_of(0);
   REQUIRE(replaced.has_value());
   CHECK(replaced->members == std::vector<std::string>{"ann", "bob"});
   programs.add("getent", "exit 2\n");  // no such group
-  CHECK_FALSE(group_by_id(0).has_value());
+  CHECK_FALSE(unix_group_of(0).has_value());
 }
 
 TEST_CASE("portable: the answers about a user are remembered, even if no program knows a name") {
@@ -175,8 +175,8 @@ TEST_CASE("portable: a download arrives whole, and a lost connection is resumed"
 }
 
 TEST_CASE(
-    "portable: the error for a failed download has the server's status or says that a "
-    "redirection is not followed, and no file is left") {
+    "portable: a failed download leaves no file, and its error has the status or names the refused "
+    "redirection") {
   const DownloadScene scene;
   const auto missing = scene.fetch("nothing");
   REQUIRE_FALSE(missing.has_value());
@@ -191,7 +191,7 @@ TEST_CASE(
 TEST_CASE("portable: a download stops when the caller asks for it") {
   const DownloadScene scene;
   DownloadOptions options;
-  options.go_on = [](const DownloadProgress&) { return false; };
+  options.on_progress = [](const DownloadProgress&) { return false; };
   const auto stopped = scene.fetch("stall/f", options);
   REQUIRE_FALSE(stopped.has_value());
   CHECK(stopped.error().code == Errc::kInterrupted);
@@ -208,7 +208,7 @@ TEST_CASE("portable: without the program curl, the error names it") {
 }
 
 TEST_CASE("portable: a request's body of a megabyte arrives unchanged, and so does the response") {
-  const FileServer server;
+  const PythonServer server;
   auto client = HttpClient::to(address_of(server));
   REQUIRE(client.has_value());
   HttpRequest request;
@@ -225,7 +225,7 @@ TEST_CASE("portable: a request's body of a megabyte arrives unchanged, and so do
 TEST_CASE(
     "portable: a server that the caller's check refuses, such as one of another user, gets no "
     "request") {
-  const FileServer server;
+  const PythonServer server;
   server.serve("f", "secret");
   int checks = 0;
   auto client = HttpClient::to(address_of(server), [&](int socket) -> Result<> {
@@ -247,13 +247,13 @@ TEST_CASE(
 }
 
 TEST_CASE("portable: a response beyond the limit ends the request") {
-  const FileServer server;
+  const PythonServer server;
   server.serve("f", std::string(300'000, 'y'));
   auto client = HttpClient::to(address_of(server));
   REQUIRE(client.has_value());
   HttpRequest request;
   request.path = "/f";
-  request.largest_response = 100'000;
+  request.max_response_bytes = 100'000;
   const auto response = client->send(request);
   REQUIRE_FALSE(response.has_value());
   CHECK(has(response.error().message, "dlrun has stopped reading"));
@@ -297,7 +297,7 @@ TEST_CASE(
   const auto code = child.wait();
   ::signal(SIGCHLD, before);
   CHECK(is_started);
-  CHECK(end == CurlChild::Outcome::kAll);
+  CHECK(end == CurlChild::Outcome::kReadToEnd);
   CHECK_FALSE(code.has_value());
 }
 
@@ -309,7 +309,7 @@ TEST_CASE("portable: curl has a process group of its own, so Ctrl-C reaches only
   CurlChild child;
   REQUIRE(child.start("", ""));
   const auto end = child.read_to_end([](char*, std::size_t) { return true; }, [] { return true; });
-  CHECK(end == CurlChild::Outcome::kAll);
+  CHECK(end == CurlChild::Outcome::kReadToEnd);
   CHECK(child.wait() == 0);
   const auto numbers = split(trim(child.output()), ' ');
   REQUIRE(numbers.size() == 2);

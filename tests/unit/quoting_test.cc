@@ -7,7 +7,7 @@
 namespace dlrun {
 namespace {
 
-const std::vector<std::string>& hostile() {
+const std::vector<std::string>& hostile_texts() {
   static const std::vector<std::string> kTexts{"",
                                                " ",
                                                "a b",
@@ -38,7 +38,7 @@ const std::vector<std::string>& hostile() {
 }  // namespace
 
 TEST_CASE("a shell reads every quoted text back byte for byte") {
-  for (const std::string& text : hostile()) {
+  for (const std::string& text : hostile_texts()) {
     Command command{.argv = {"sh", "-c", "printf %s " + shell_quote(text)},
                     .env = Env::of_process(),
                     .stdin_text = {},

@@ -121,9 +121,9 @@ TEST_CASE("a relay's connection is done when both directions have ended") {
 }
 
 /// Two connected sockets.
-struct Pair {
+struct SocketPair {
   UniqueFd ours, theirs;
-  Pair() {
+  SocketPair() {
     std::array<int, 2> ends{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
     ours.reset(ends[0]);
@@ -131,7 +131,8 @@ struct Pair {
   }
 };
 
-/// A relay with both ends in this process. It receives the events of both.
+/// A relay with both ends in this process. It receives the events of both. answers: a program
+/// answers each client; otherwise the far end only reports that the client waits.
 class Relay : public RelayHandler {
  public:
   explicit Relay(bool answers = true)
@@ -153,8 +154,8 @@ class Relay : public RelayHandler {
   void on_waiting(std::uint32_t) override { ++waiting; }
   void on_reset(std::uint32_t, std::string_view reason) override { resets.emplace_back(reason); }
 
-  Pair add_client(std::uint16_t port = 80) {
-    Pair pair;
+  SocketPair add_client(std::uint16_t port = 80) {
+    SocketPair pair;
     near.open(std::move(pair.theirs), port);
     return pair;
   }
@@ -168,11 +169,11 @@ class Relay : public RelayHandler {
 
  private:
   bool answers_;
-  Pair trunk_;
+  SocketPair trunk_;
 
  public:
   RelayMux near, far;
-  std::vector<Pair> programs;
+  std::vector<SocketPair> programs;
   std::vector<std::uint16_t> ports;
   std::vector<std::string> resets;
   int opened = 0, waiting = 0;
@@ -211,8 +212,8 @@ TEST_CASE("a relay carries the bytes of both directions, and the end of each dir
   ::shutdown(program.get(), SHUT_WR);
   relay.settle();
   CHECK(received(client.ours) == "answer");
-  CHECK(relay.near.connections() == 0);
-  CHECK(relay.far.connections() == 0);
+  CHECK(relay.near.connection_count() == 0);
+  CHECK(relay.far.connection_count() == 0);
 }
 
 TEST_CASE("a reader that reads nothing costs a relay one window, and other connections continue") {
@@ -250,14 +251,14 @@ TEST_CASE("a client waits for a program, and a reset by the far end closes the c
     relay.settle();
     CHECK(relay.waiting == 1);
     CHECK(relay.opened == 0);
-    CHECK(relay.far.connections() == 1);
+    CHECK(relay.far.connection_count() == 1);
     relay.far.reset(1, "nothing listens");
     relay.settle();
     CHECK(relay.resets == std::vector<std::string>{"nothing listens"});
     char byte = 0;
     CHECK(::recv(client.ours.get(), &byte, 1, MSG_DONTWAIT) == 0);
   }
-  CHECK(relay.near.connections() == 0);
+  CHECK(relay.near.connection_count() == 0);
 }
 
 TEST_CASE("a connection that breaks at one end of a relay breaks at the other") {
@@ -268,8 +269,8 @@ TEST_CASE("a connection that breaks at one end of a relay breaks at the other") 
   CHECK(pour(relay.programs[0].ours, "too late") == 8);
   relay.settle();
   CHECK(pour(relay.programs[0].ours, "x") == 0);
-  CHECK(relay.near.connections() == 0);
-  CHECK(relay.far.connections() == 0);
+  CHECK(relay.near.connection_count() == 0);
+  CHECK(relay.far.connection_count() == 0);
 }
 
 TEST_CASE(
@@ -277,14 +278,14 @@ TEST_CASE(
     "is an error") {
   Relay relay;
   relay.settle();
-  Pair trunk;
+  SocketPair trunk;
   RelayMux far(RelayMux::End::kAccepts, trunk.ours.get(), trunk.ours.get(), relay);
   std::string bytes;
   append_open(bytes, 5, 80);
   append_open(bytes, 5, 80);
   CHECK(pour(trunk.theirs, bytes) == bytes.size());
   CHECK_FALSE(far.run_once({}, milliseconds(0)));
-  Pair other;
+  SocketPair other;
   RelayMux near(RelayMux::End::kOpens, other.ours.get(), other.ours.get(), relay);
   other.theirs.reset();
   CHECK(near.run_once({}, milliseconds(0)).value() == false);
@@ -292,14 +293,14 @@ TEST_CASE(
 
 TEST_CASE("a relay that has no room for a connection refuses only this connection") {
   Relay relay(false);
-  Pair trunk;
+  SocketPair trunk;
   RelayMux far(RelayMux::End::kAccepts, trunk.ours.get(), trunk.ours.get(), relay);
-  constexpr auto kTooMany = static_cast<std::uint32_t>(kRelayConnections + 1);
+  constexpr auto kTooMany = static_cast<std::uint32_t>(kMostRelayConnections + 1);
   std::string bytes;
   for (std::uint32_t channel = 1; channel <= kTooMany; ++channel) append_open(bytes, channel, 80);
   CHECK(pour(trunk.theirs, bytes) == bytes.size());
   CHECK(far.run_once({}, milliseconds(0)).value_or(false));
-  CHECK(far.connections() == kRelayConnections);
+  CHECK(far.connection_count() == kMostRelayConnections);
   CHECK_FALSE(far.has(kTooMany));
   FrameBuffer replies;
   replies.append(received(trunk.theirs));

@@ -109,8 +109,8 @@ TEST_CASE("a host's answer about its mirror is read, and a malformed one is refu
 }
 
 TEST_CASE(
-    "a mirror is current until a listed file differs in a way that rsync notices, or a file that "
-    "was deleted from the code is there again") {
+    "a mirror is current until rsync would notice a changed file, or until a deleted file is there "
+    "again") {
   TemporaryDirectory folder;
   const auto here = folder.path() / "here", there = folder.path() / "code-1";
   const std::vector<std::string> names{"gone", "link", "src/deep/a.py", "src/run.sh"};
@@ -123,18 +123,19 @@ TEST_CASE(
     for (const char* one : {"src", "src/deep"}) REQUIRE(::chmod((top / one).c_str(), 0755) == 0);
   }
   const std::string state = state_of_files(here, names);
-  CHECK_FALSE(is_current(folder.path(), "code-1", state));  // the host has no list of files yet
+  CHECK_FALSE(
+      is_mirror_current(folder.path(), "code-1", state));  // the host has no list of files yet
   REQUIRE(write_file_list(folder.path(), "code-1", joined_names(names)));
-  CHECK(is_current(folder.path(), "code-1", state));
-  CHECK_FALSE(is_current(folder.path(), "code-1", ""));
+  CHECK(is_mirror_current(folder.path(), "code-1", state));
+  CHECK_FALSE(is_mirror_current(folder.path(), "code-1", ""));
   write(there / "result.txt", "a file that the job has made");
-  CHECK(is_current(folder.path(), "code-1", state));
+  CHECK(is_mirror_current(folder.path(), "code-1", state));
 
-  const auto differs_after = [&](const auto& change, const auto& undo) {
+  const auto differs_until_undone = [&](const auto& change, const auto& undo) {
     change();
-    const bool differs = !is_current(folder.path(), "code-1", state);
+    const bool differs = !is_mirror_current(folder.path(), "code-1", state);
     undo();
-    return differs && is_current(folder.path(), "code-1", state);
+    return differs && is_mirror_current(folder.path(), "code-1", state);
   };
   const auto file = there / "src/run.sh", deep = there / "src/deep", link = there / "link";
   const auto set_old = [&] {
@@ -149,13 +150,14 @@ TEST_CASE(
   const auto setting_mode = [](const std::filesystem::path& path, mode_t wanted) {
     return [path, wanted] { REQUIRE(::chmod(path.c_str(), wanted) == 0); };
   };
-  CHECK(differs_after(rewriting("false"), rewriting("true")));
-  CHECK(differs_after([&] { write(file, "eurt"); }, rewriting("true")));  // a new modification time
-  CHECK(differs_after(setting_mode(file, 0755), setting_mode(file, 0600)));
-  CHECK(differs_after(setting_mode(deep, 0700), setting_mode(deep, 0755)));
-  CHECK(differs_after([&] { write(there / "gone", ""); },
-                      [&] { std::filesystem::remove(there / "gone"); }));
-  CHECK(differs_after(
+  CHECK(differs_until_undone(rewriting("false"), rewriting("true")));
+  CHECK(differs_until_undone([&] { write(file, "eurt"); },
+                             rewriting("true")));  // a new modification time
+  CHECK(differs_until_undone(setting_mode(file, 0755), setting_mode(file, 0600)));
+  CHECK(differs_until_undone(setting_mode(deep, 0700), setting_mode(deep, 0755)));
+  CHECK(differs_until_undone([&] { write(there / "gone", ""); },
+                             [&] { std::filesystem::remove(there / "gone"); }));
+  CHECK(differs_until_undone(
       [&] {
         std::filesystem::remove(link);
         std::filesystem::create_symlink("src/deep", link);
@@ -165,7 +167,7 @@ TEST_CASE(
         std::filesystem::create_symlink("src/run.sh", link);
       }));
   REQUIRE(write_file_list(folder.path(), "code-1", joined_names({"link"})));
-  CHECK_FALSE(is_current(folder.path(), "code-1", state));
+  CHECK_FALSE(is_mirror_current(folder.path(), "code-1", state));
 }
 
 TEST_CASE(
@@ -176,10 +178,10 @@ TEST_CASE(
   write(code.top / "a.log", "x");
   write(code.top / "data/big", "x");
   write(code.top / "sub/notes.md", "x");
-  Repository module;
-  module.git({"add", "."});
-  module.git({"commit", "-qm", "one"});
-  code.git({"submodule", "add", "-q", module.top.string(), "lib"});
+  Repository submodule;
+  submodule.git({"add", "."});
+  submodule.git({"commit", "-qm", "one"});
+  code.git({"submodule", "add", "-q", submodule.top.string(), "lib"});
   std::filesystem::create_directories(code.top / "other/.git");
   code.host.sync_also = {"data"};
   code.host.sync_exclude = {"*.md"};

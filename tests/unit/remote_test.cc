@@ -173,7 +173,7 @@ TEST_CASE("a host's file can set every key, and a missing key has its default") 
   HostFileScene scene;
   const auto plain = scene.write_and_read("");
   REQUIRE(plain);
-  CHECK(plain->ssh == "far");
+  CHECK(plain->ssh_destination == "far");
   CHECK(plain->root == "~/dlrun");
   CHECK(plain->program == "auto");
   CHECK(plain->sync_max_bytes == std::int64_t{200} << 20);
@@ -181,12 +181,12 @@ TEST_CASE("a host's file can set every key, and a missing key has its default") 
       "ssh: me@juwels\nroot: $PROJECT/me\ndlrun: ~/bin/dlrun\nmaster: existing\npersist: 30m\n"
       "login_shell: true\nsync: {from: none, also: [data/a], exclude: ['*.bin'], max: 2G}\n");
   REQUIRE(host);
-  CHECK(host->ssh == "me@juwels");
+  CHECK(host->ssh_destination == "me@juwels");
   CHECK(host->root == "$PROJECT/me");
   CHECK(host->program == "~/bin/dlrun");
   CHECK(host->master == MasterUse::kExisting);
   CHECK(host->persist == "30m");
-  CHECK(host->login_shell);
+  CHECK(host->uses_login_shell);
   CHECK(host->sync_from == CodeSource::kNone);
   CHECK(host->sync_also == std::vector<std::string>{"data/a"});
   CHECK(host->sync_max_bytes == std::int64_t{2} << 30);
@@ -276,7 +276,7 @@ TEST_CASE(
   env.set("HOME", home.path().string());
   HostFile host;
   host.name = "far";
-  host.ssh = "far";
+  host.ssh_destination = "far";
   const auto ssh = Ssh::of_host(host, env, false);
   REQUIRE(ssh);
   RemoteOutcome end;
@@ -303,8 +303,8 @@ TEST_CASE("ssh: the socket's path is short, and differs between aliases that beg
   Env env;
   env.set("HOME", "/home/me");
   HostFile one, other;
-  one.ssh = "a-very-long-name-of-a-host-at-a-site.example.org";
-  other.ssh = one.ssh + ".de";
+  one.ssh_destination = "a-very-long-name-of-a-host-at-a-site.example.org";
+  other.ssh_destination = one.ssh_destination + ".de";
   const auto first = Ssh::of_host(one, env, false), second = Ssh::of_host(other, env, false);
   REQUIRE(first);
   REQUIRE(second);
@@ -318,7 +318,7 @@ TEST_CASE("ssh: the socket is in ~/.cache if others can enter the usual folder")
   Env env;
   env.set("HOME", home.path().string());
   HostFile host;
-  host.ssh = "far";
+  host.ssh_destination = "far";
   const auto usual = shared.path() / fmt::format("dlrun-ssh-{}", ::geteuid());
   const auto first = Ssh::of_host(host, env, false, shared.path());
   REQUIRE(first);
@@ -340,7 +340,7 @@ TEST_CASE(
   env.set("HOME", folder.path().string());
   env.set("XDG_RUNTIME_DIR", folder.path().string());
   HostFile host;
-  host.name = host.ssh = "far";
+  host.name = host.ssh_destination = "far";
   const auto ssh = Ssh::of_host(host, env, false);
   REQUIRE(ssh);
   const std::string file = ssh->socket().string() + ".lock";
@@ -357,12 +357,12 @@ TEST_CASE("ssh never stops at a question if nobody can answer it") {
   Env env;
   env.set("HOME", "/home/me");
   HostFile host;
-  host.ssh = "far";
+  host.ssh_destination = "far";
   const auto asks = [&](bool can_ask) {
     const auto ssh = Ssh::of_host(host, env, can_ask);
     REQUIRE(ssh);
     const auto argv =
-        host.master == MasterUse::kNone ? ssh->command({"true"}, false) : ssh->opener();
+        host.master == MasterUse::kNone ? ssh->command_argv({"true"}, false) : ssh->opener_argv();
     return std::find(argv.begin(), argv.end(), "BatchMode=yes") == argv.end();
   };
   for (const MasterUse master : {MasterUse::kAuto, MasterUse::kNone}) {
@@ -374,7 +374,7 @@ TEST_CASE("ssh never stops at a question if nobody can answer it") {
   host.master = MasterUse::kAuto;
   const auto ssh = Ssh::of_host(host, env, true);
   REQUIRE(ssh);
-  const auto argv = ssh->command({"true"}, false);
+  const auto argv = ssh->command_argv({"true"}, false);
   CHECK(std::find(argv.begin(), argv.end(), "ProxyCommand=false") != argv.end());
 }
 
@@ -384,7 +384,7 @@ TEST_CASE("a connection has six sessions for commands, and keeps others for rsyn
   env.set("HOME", folder.path().string());
   env.set("XDG_RUNTIME_DIR", folder.path().string());
   HostFile host;
-  host.ssh = "far";
+  host.ssh_destination = "far";
   const auto ssh = Ssh::of_host(host, env, false);
   REQUIRE(ssh);
   std::vector<UniqueFd> held;
@@ -418,16 +418,16 @@ TEST_CASE(
 
 TEST_CASE("values of --set reach the host by standard input and not in an argument") {
   TemporaryDirectory folder;
-  const auto pretended = folder.path() / "ssh";
-  write(pretended,
+  const auto fake_ssh = folder.path() / "ssh";
+  write(fake_ssh,
         fmt::format("#!/bin/sh\necho \"$*\" >{0}/args\ncat >{0}/input\n", folder.path().string()));
-  REQUIRE(::chmod(pretended.c_str(), 0700) == 0);
+  REQUIRE(::chmod(fake_ssh.c_str(), 0700) == 0);
   Env env;
   env.set("HOME", folder.path().string());
   env.set("XDG_RUNTIME_DIR", folder.path().string());
   env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
   HostFile host;
-  host.ssh = "far";
+  host.ssh_destination = "far";
   host.master = MasterUse::kNone;
   const auto ssh = Ssh::of_host(host, env, false);
   REQUIRE(ssh);
@@ -441,19 +441,19 @@ TEST_CASE("values of --set reach the host by standard input and not in an argume
     const auto accept = [](std::string_view) { return true; };
     REQUIRE(process->follow_to_end(accept, accept, interrupt));
   };
-  const auto holds = [&](const char* file, const std::string& text) {
+  const auto file_has = [&](const char* file, const std::string& text) {
     return read_file(folder.path() / file, 65536).value().find(text) != std::string::npos;
   };
   for (const char* option : {"--set", "--set=environment.vars.KEY=hidden"}) {
     request.argv = {"submit", "exp.yaml", option, "environment.vars.KEY=hidden"};
     send();
-    CHECK(holds("args", "--remote -"));
-    CHECK_FALSE(holds("args", word_of(request)));
-    CHECK(holds("input", word_of(request) + "\n"));
+    CHECK(file_has("args", "--remote -"));
+    CHECK_FALSE(file_has("args", word_of(request)));
+    CHECK(file_has("input", word_of(request) + "\n"));
   }
   request.argv = {"status", "last"};
   send();
-  CHECK(holds("args", "--remote " + word_of(request)));
+  CHECK(file_has("args", "--remote " + word_of(request)));
 }
 
 TEST_CASE("a submission without an answer keeps its token, for the same command only") {
@@ -467,10 +467,10 @@ TEST_CASE("a submission without an answer keeps its token, for the same command 
     CHECK_FALSE(first->is_from_earlier_call());
     token = first->token();
     // The first is still in progress, so the same command is another submission.
-    auto beside = UnansweredSubmission::find_or_make(env, "far", "submit exp.yaml", "submit");
-    REQUIRE(beside);
-    CHECK(beside->token() != token);
-    beside->remove();
+    auto concurrent = UnansweredSubmission::find_or_make(env, "far", "submit exp.yaml", "submit");
+    REQUIRE(concurrent);
+    CHECK(concurrent->token() != token);
+    concurrent->remove();
   }
   auto other =
       UnansweredSubmission::find_or_make(env, "far", "submit exp.yaml --set a=b", "submit");
@@ -494,13 +494,13 @@ TEST_CASE("the run of a token is remembered, and a token has 32 hexadecimal digi
     auto held = HeldToken::take(env, kNonce);
     REQUIRE(held);
     CHECK(held->run().empty());
-    REQUIRE(held->set_run("/runs/a-1", true));
+    REQUIRE(held->store_run("/runs/a-1", true));
   }
   auto again = HeldToken::take(env, kNonce);
   REQUIRE(again);
   CHECK(again->run() == "/runs/a-1");
   CHECK(again->has_created_run());
-  REQUIRE(again->set_run("/runs/sweep", false));
+  REQUIRE(again->store_run("/runs/sweep", false));
   CHECK_FALSE(again->has_created_run());
   for (const char* token : {"", "abc", "../../../../../../../../../../etc", "0123456789ABCDEFg"}) {
     CAPTURE(token);

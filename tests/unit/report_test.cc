@@ -13,6 +13,7 @@
 #include "launcher/drawing/chart.h"
 #include "launcher/report/run_report.h"
 #include "launcher/runs/log_file.h"
+#include "tests/contains.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun {
@@ -28,18 +29,11 @@ std::string event_line(int second, const std::string& kind, Json fields, int att
   return to_checked_line(event);
 }
 
-std::size_t count_of(const std::string& text, std::string_view part) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
-    ++count;
-  return count;
-}
-
 void write(const std::filesystem::path& path, const std::string& text) {
   std::ofstream(path) << text;
 }
 
-RunReport read(const TemporaryDirectory& folder) {
+RunReport report_of(const TemporaryDirectory& folder) {
   IndexEntry entry{"mnist-1", "mnist", folder.path(), "2026-01-01T00:00:00.000Z"};
   RunStatus status = assess(RunInspector::read_facts(folder.path()).value());
   return read_report(entry, std::move(status));
@@ -51,7 +45,7 @@ constexpr char kHostile[] =
 
 /// Checks that every < of the page begins a tag that the page generator uses, and that the page has
 /// no script and no address.
-void check_tags(const std::string& page) {
+void check_is_safe_page(const std::string& page) {
   static const std::vector<std::string> known{
       "!DOCTYPE", "html",    "head",   "meta",       "title", "style", "body", "main",
       "h1",       "h2",      "p",      "div",        "span",  "b",     "i",    "dl",
@@ -77,9 +71,9 @@ TEST_CASE("ticks are round numbers inside the range, and numbers are shortened")
   CHECK(round_ticks(0.5, 3780, 6) == std::vector<double>{1000, 2000, 3000});
   CHECK(round_ticks(5, 5, 4) == std::vector<double>{5});
   CHECK(round_ticks(-1, 1, 4).size() == 5);
-  CHECK(short_number(84'321) == "84.3k");
-  CHECK(short_number(0.98125) == "0.9812");
-  CHECK(short_number(2.5e6) == "2.5M");
+  CHECK(short_value_text(84'321) == "84.3k");
+  CHECK(short_value_text(0.98125) == "0.9812");
+  CHECK(short_value_text(2.5e6) == "2.5M");
 }
 
 TEST_CASE(
@@ -93,7 +87,7 @@ TEST_CASE(
   const std::string figure = figure_html(chart);
   CHECK(figure.find("nan") == std::string::npos);
   CHECK(figure.find("inf") == std::string::npos);
-  CHECK(count_of(figure, "<polyline") == 1);
+  CHECK(count(figure, "<polyline") == 1);
 }
 
 TEST_CASE("a curve from the smallest to the largest double has few ticks") {
@@ -120,7 +114,7 @@ TEST_CASE("a curve stays inside its drawing, also if it is constant or logarithm
     CHECK((figure.find("logarithmic") != std::string::npos) == !is_constant);
     const auto begin = figure.find("points=\"") + 8;
     const std::string points = figure.substr(begin, figure.find('"', begin) - begin);
-    CHECK(count_of(points, ",") <= 360);
+    CHECK(count(points, ",") <= 360);
     for (std::size_t at = 0; at < points.size();) {
       double x = 0, y = 0;
       REQUIRE(std::sscanf(points.c_str() + at, "%lf,%lf", &x, &y) == 2);
@@ -159,8 +153,8 @@ TEST_CASE("the page of a completed run has its results, timeline, curves, ranks 
         R"({"dlrun":"9.9","user":"kim","host":"login","argv":["dlrun","submit","x.yaml"],)"
         R"("git":{"commit":"abc123"}})");
   write(folder / "resolved.yaml", "name: mnist  # x.yaml:1:1\ntrain:\n  batch: 32  # default\n");
-  const std::string page = report_page(read(folder), "now");
-  check_tags(page);
+  const std::string page = report_page(report_of(folder), "now");
+  check_is_safe_page(page);
   CHECK(page.find("<b>0.9725</b><span>test accuracy</span>") != std::string::npos);
   CHECK(page.find("completed</span>") != std::string::npos);
   CHECK(page.find("from start to end") != std::string::npos);
@@ -194,11 +188,11 @@ TEST_CASE("all texts of a run are escaped in its page") {
         Json{{"user", kHostile}, {"argv", {kHostile}}, {"directory", kHostile}}.dump());
   write(folder / "resolved.yaml", std::string("name: ") + kHostile + "\n");
   write(folder / "job.sh", kHostile);
-  RunReport report = read(folder);
+  RunReport report = report_of(folder);
   report.run.id = report.run.name = report.label = kHostile;
   report.problems.emplace_back(kHostile);
-  check_tags(report_page(report, "now"));
-  check_tags(comparison_page({report, report}, kHostile, "now"));
+  check_is_safe_page(report_page(report, "now"));
+  check_is_safe_page(comparison_page({report, report}, kHostile, "now"));
   CHECK(report_page(report, "now").find("&lt;script&gt;alert(1)&lt;/script&gt;") !=
         std::string::npos);
 }
@@ -212,7 +206,7 @@ TEST_CASE("the page of a cancelled run names no rank that the cancellation has e
               event_line(4, "rank_failed", end_of_rank) +
               event_line(5, "attempt_end", {{"code", 143}, {"reason", reason}}) +
               event_line(5, "ended", {{"state", "cancelled"}, {"code", 143}}));
-    return report_page(read(folder), "now");
+    return report_page(report_of(folder), "now");
   };
   const auto names_rank = [&](const Json& end_of_rank, const char* reason) {
     return page_of(end_of_rank, reason).find("first to fail: rank 1 on n1") != std::string::npos;
@@ -231,8 +225,8 @@ TEST_CASE("a failed run without metrics and with a torn record still gives a pag
             event_line(1, "joined", {{"ranks", 2}, {"hosts", "n1"}}) +
             event_line(4, "rank_failed", {{"rank", 1}, {"host", "n1"}, {"code", 7}}) +
             last.substr(0, 30));
-  const std::string page = report_page(read(folder), "now");
-  check_tags(page);
+  const std::string page = report_page(report_of(folder), "now");
+  check_is_safe_page(page);
   CHECK(page.find("first to fail: rank 1 on n1 ended with code 7") != std::string::npos);
   CHECK(page.find("ends in 30 bytes that are no whole event") != std::string::npos);
   CHECK(page.find("<svg") == std::string::npos);
@@ -254,16 +248,16 @@ TEST_CASE(
     write(*folder / "resolved.yaml", fmt::format("name: x\ntrain:\n  batch: {}  # x\n  epochs: 3\n",
                                                  folder == &first ? 32 : 64));
   }
-  std::vector<RunReport> reports{read(first), read(second)};
+  std::vector<RunReport> reports{report_of(first), report_of(second)};
   reports[0].label = "one";
   reports[1].label = "two";
   const std::string page = comparison_page(reports, "both", "now");
-  check_tags(page);
+  check_is_safe_page(page);
   CHECK(page.find("train.<wbr>batch</th>") != std::string::npos);
   CHECK(page.find("epochs</th>") == std::string::npos);
   CHECK(page.find(">0.75<") != std::string::npos);
   CHECK(page.find("<span class=\"key\"><i class=\"b1\"></i>batch 64</span>") != std::string::npos);
-  CHECK(count_of(page, "<polyline") == 2);
+  CHECK(count(page, "<polyline") == 2);
 }
 
 TEST_CASE("curves and bands are interrupted between attempts") {
@@ -273,15 +267,15 @@ TEST_CASE("curves and bands are interrupted between attempts") {
                   {{1, 1, 0}, {2, 1, 0}, {8, 1, 1}, {9, 1, 1}},
                   {{1, 2, 0}, {2, 2, 0}, {8, 2, 1}, {9, 2, 1}}}};
   const std::string figure = figure_html(chart);
-  CHECK(count_of(figure, "<polyline") == 2);
-  CHECK(count_of(figure, "<polygon") == 2);
-  CHECK(count_of(figure, "<circle") == 1);  // an attempt with a single point is drawn, too
+  CHECK(count(figure, "<polyline") == 2);
+  CHECK(count(figure, "<polygon") == 2);
+  CHECK(count(figure, "<circle") == 1);  // an attempt with a single point is drawn, too
 
   // With many points, each attempt is thinned out separately.
   chart.series = {{"a", 0, {}}};
   for (int x = 0; x < 4000; ++x)
     chart.series[0].points.push_back({x * 1.0, 1.0 + x, x < 3990 ? 0 : 1});
-  CHECK(count_of(figure_html(chart), "<polyline") == 2);
+  CHECK(count(figure_html(chart), "<polyline") == 2);
 
   const TemporaryDirectory folder;
   std::string events = event_line(0, "claimed", {{"job", "1"}});
@@ -291,12 +285,12 @@ TEST_CASE("curves and bands are interrupted between attempts") {
                            {{"step", 2 * attempt + step}, {"loss", 0.5}}, attempt);
   }
   write(folder / "events.jsonl", events);
-  CHECK(count_of(report_page(read(folder), "now"), "<polyline") == 2);
+  CHECK(count(report_page(report_of(folder), "now"), "<polyline") == 2);
 }
 
 TEST_CASE(
-    "the page of a restarted run has the reasons of its restarts and a legend, and shows its time "
-    "up to the last event while an attempt is running") {
+    "the page of a restarted run has the reasons of its restarts, a legend, and the time up to the "
+    "last event") {
   const TemporaryDirectory folder;
   write(folder / "events.jsonl",
         event_line(0, "claimed", {{"job", "1"}}) +
@@ -305,10 +299,10 @@ TEST_CASE(
             event_line(5, "restarting",
                        {{"cause", "failure"}, {"left", 1}, {"by", "lead"}, {"exclude", {"n3"}}}) +
             event_line(6, "joined", {{"ranks", 2}, {"hosts", "n1"}}, 1));
-  RunReport report = read(folder);
+  RunReport report = report_of(folder);
   report.status.state = RunState::kRunning;
   const std::string page = report_page(report, "now");
-  check_tags(page);
+  check_is_safe_page(page);
   CHECK(page.find("after failure: in the same allocation; 1 restart left; without n3") !=
         std::string::npos);
   CHECK(page.find("<i class=\"box isbad\"></i>ended with an error") != std::string::npos);
@@ -320,11 +314,10 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an attempt's end at the time limit is shown as intended if the job was queued again, and as "
-    "an "
-    "error if no attempt followed") {
+    "an attempt's end at the time limit is shown as planned if an attempt follows, and else as an "
+    "error") {
   const TemporaryDirectory folder;
-  const auto attempt = [](int number, const char* reason, const char* cause) {
+  const auto attempt_events = [](int number, const char* reason, const char* cause) {
     return event_line(10 * number, "claimed", {{"job", "1"}}, number) +
            event_line(10 * number + 1, "joined", {{"ranks", 2}, {"hosts", "n1"}}, number) +
            event_line(10 * number + 7, "signal",
@@ -332,42 +325,43 @@ TEST_CASE(
            event_line(10 * number + 8, "attempt_end",
                       {{"code", 0}, {"reason", reason}, {"cause", cause}}, number);
   };
-  const auto restarting = [](int number, const char* cause) {
+  const auto restart_event = [](int number, const char* cause) {
     return event_line(10 * number + 9, "restarting",
                       {{"cause", cause}, {"left", 1}, {"by", "slurm"}}, number);
   };
   const auto page_of = [&](const std::string& events) {
     write(folder / "events.jsonl", events);
-    return report_page(read(folder), "now");
+    return report_page(report_of(folder), "now");
   };
   const std::string planned = "<div class=\"span isagain\"", error = "<div class=\"span isbad\"";
-  const std::string requeued = attempt(0, "time_limit", "timeout") + restarting(0, "timeout") +
-                               attempt(1, "signalled", "preemption") + restarting(1, "preemption") +
-                               // Lead does not announce this restart.
-                               attempt(2, "signalled", "requeue");
-  std::string page = page_of(requeued + attempt(3, "ok", ""));
-  check_tags(page);
-  CHECK(count_of(page, planned) == 3);
-  CHECK(count_of(page, error) == 0);
-  CHECK(count_of(page, "class=\"pin bad\"") == 0);
-  CHECK(count_of(page, "<span class=\"bad\">attempt_end</span>") == 0);
+  const std::string requeued =
+      attempt_events(0, "time_limit", "timeout") + restart_event(0, "timeout") +
+      attempt_events(1, "signalled", "preemption") + restart_event(1, "preemption") +
+      // Lead does not announce this restart.
+      attempt_events(2, "signalled", "requeue");
+  std::string page = page_of(requeued + attempt_events(3, "ok", ""));
+  check_is_safe_page(page);
+  CHECK(count(page, planned) == 3);
+  CHECK(count(page, error) == 0);
+  CHECK(count(page, "class=\"pin bad\"") == 0);
+  CHECK(count(page, "<span class=\"bad\">attempt_end</span>") == 0);
   CHECK(page.find("<i class=\"box isagain\"></i>queued again as planned") != std::string::npos);
   CHECK(page.find("ended with an error") == std::string::npos);
 
-  page = page_of(requeued + attempt(3, "time_limit", "timeout"));
-  CHECK(count_of(page, planned) == 3);
-  CHECK(count_of(page, error) == 1);
-  CHECK(count_of(page, "<span class=\"bad\">attempt_end</span>") == 1);
+  page = page_of(requeued + attempt_events(3, "time_limit", "timeout"));
+  CHECK(count(page, planned) == 3);
+  CHECK(count(page, error) == 1);
+  CHECK(count(page, "<span class=\"bad\">attempt_end</span>") == 1);
 
   // A failure is an error, whatever follows it. The event about the restart may be written by the
   // next attempt.
-  page = page_of(attempt(0, "rank_failed", "failure") +
-                 event_line(10, "claimed", {{"job", "1"}}, 1) + restarting(0, "failure") +
+  page = page_of(attempt_events(0, "rank_failed", "failure") +
+                 event_line(10, "claimed", {{"job", "1"}}, 1) + restart_event(0, "failure") +
                  event_line(12, "joined", {{"ranks", 2}, {"hosts", "n1"}}, 1));
-  CHECK(count_of(page, planned) == 0);
-  CHECK(count_of(page, error) == 1);
-  CHECK(count_of(page, ">attempt 0</span>") == 1);
-  CHECK(count_of(page, ">attempt 1</span>") == 1);
+  CHECK(count(page, planned) == 0);
+  CHECK(count(page, error) == 1);
+  CHECK(count(page, ">attempt 0</span>") == 1);
+  CHECK(count(page, ">attempt 1</span>") == 1);
 }
 
 TEST_CASE("a failed run's page has the last output of the first failed rank, escaped") {
@@ -387,10 +381,10 @@ TEST_CASE("a failed run's page has the last output of the first failed rank, esc
   const auto log = rank_log(folder.path(), 0, 1);
   std::filesystem::create_directories(log.parent_path());
   write(log, "loading\nCUDA out of memory <2 GiB>\n");
-  const RunReport report = read(folder);
+  const RunReport report = report_of(folder);
   for (const std::string& page :
        {report_page(report, "now"), comparison_page({report, report}, "two", "now")}) {
-    check_tags(page);
+    check_is_safe_page(page);
     CHECK(page.find("last output of rank 1:") != std::string::npos);
     CHECK(page.find("loading\nCUDA out of memory &lt;2 GiB&gt;</pre>") != std::string::npos);
     CHECK(page.find("first to fail") == std::string::npos);  // the sentence already names the rank

@@ -73,7 +73,7 @@ const ResourceRow* row_of(const RunReport& report, std::string_view resource) {
 }
 
 /// Returns a report of a program that reports steps, epochs and their totals.
-RunReport with_totals(std::int64_t steps, std::int64_t epochs) {
+RunReport report_with_totals(std::int64_t steps, std::int64_t epochs) {
   RunReport report;
   report.status.facts.record.progress = Progress{};
   report.status.facts.record.progress->steps = steps;
@@ -195,8 +195,8 @@ TEST_CASE("a run that did not complete, or asked for nothing, gets no suggestion
 }
 
 TEST_CASE(
-    "memory that is requested per CPU is converted to the memory of a node, which is unknown for "
-    "--mem=0 and for heterogeneous jobs") {
+    "memory requested per CPU is converted to that of a node, and is unknown for --mem=0 and "
+    "heterogeneous jobs") {
   const auto asked = asked_resources(
       "#SBATCH --nodes=2\n#SBATCH --ntasks=4\n#SBATCH --cpus-per-task=5\n#SBATCH "
       "--mem-per-cpu=2G\n");
@@ -210,7 +210,7 @@ TEST_CASE(
 }
 
 TEST_CASE("runs with different steps per epoch are compared over epochs") {
-  RunReport small_batch = with_totals(1000, 10), large_batch = with_totals(500, 10);
+  RunReport small_batch = report_with_totals(1000, 10), large_batch = report_with_totals(500, 10);
   const ReportedAxis axis({&small_batch, &large_batch});
   CHECK(axis.unit() == "epochs");
   CHECK(axis.x_of(0, 0, 100, {}) == 1);
@@ -357,10 +357,10 @@ TEST_CASE("the energy of a run with a chain is that of all its jobs") {
   submission.token = std::string(32, 'a');
   submission.job.id = "42";
   submission.state = Submission::State::kSubmitted;
-  submission.chain = 2;
+  submission.chain_jobs = 2;
   REQUIRE(write_submission(run, submission));
   submission.job.id = "43";
-  submission.chain = 0;
+  submission.chain_jobs = 0;
   REQUIRE(write_submission(run / "chain-1", submission));
   const auto sacct = folder / "sacct";
   // A cluster with another name has a job of the same id.

@@ -29,7 +29,8 @@ std::vector<Line> lines() {
                                   .signal = "SIGKILL",
                                   .error = "out of memory"};
   return {
-      {events::Claimed{.job = "42", .cluster = "alps", .host = "n1", .pid = 7, .again = true},
+      {events::Claimed{
+           .job = "42", .cluster = "alps", .host = "n1", .pid = 7, .was_claimed_before = true},
        R"("job":"42","cluster":"alps","host":"n1","pid":7,"again":true)"},
       {events::Started{.lead = "10.0.0.1:5000", .argv = {"srun", "x"}},
        R"("ranks":0,"lead":"10.0.0.1:5000","argv":["srun","x"])"},
@@ -80,7 +81,7 @@ std::vector<Line> lines() {
                           .reason = EndReason::kRankFailed,
                           .cause = Cause::kNodeFailure,
                           .first_failed = failed,
-                          .silent = std::vector<std::string>{"n2"},
+                          .suspect_nodes = std::vector<std::string>{"n2"},
                           .lost_nodes = {"n2"},
                           .seconds = 2},
        R"("code":137,"reason":"rank_failed","cause":"node_failure","first_failed":{"rank":3,)"
@@ -111,7 +112,7 @@ std::vector<Line> lines() {
        R"("cause":"oom","left":1,"by":"slurm","memory_mib":1536)"},
       {events::Ended{.state = EndState::kFailed, .code = 1, .message = "m"},
        R"("state":"failed","code":1,"message":"m")"},
-      {events::Ended{.state = EndState::kCompleted, .message = "m", .requeued = true},
+      {events::Ended{.state = EndState::kCompleted, .message = "m", .is_requeued_after_end = true},
        R"("state":"completed","code":0,"message":"m","requeued":true)"},
   };
 }
@@ -193,8 +194,8 @@ TEST_CASE("fields that are missing or of the wrong type keep their defaults") {
 }
 
 TEST_CASE(
-    "an unknown event of a later version is treated as one that affects decisions, and an unknown "
-    "value is kept and equals no known value") {
+    "an unknown event counts as one that affects decisions, and an unknown value is kept and "
+    "equals no known value") {
   const auto read = event_of({{"event", "moved"}, {"attempt", 1}, {"message", "m"}});
   CHECK(kind_of(read.event) == "moved");
   CHECK(class_of(read.event) == EventClass::kEssential);

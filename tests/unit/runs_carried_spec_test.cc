@@ -13,7 +13,7 @@ CarriedSpec example() {
 
 TEST_CASE("the spec in a script can be read back") {
   const std::string script = "#!/bin/bash\nexec agent\n";
-  const std::string text = with_spec(script, example());
+  const std::string text = with_carried_spec(script, example());
   CHECK(text.starts_with(script));
   const auto carried = carried_spec(text);
   REQUIRE(carried.has_value());
@@ -24,15 +24,15 @@ TEST_CASE("the spec in a script can be read back") {
   CHECK(carried->agent == example().agent);
   CHECK(carried->sha256 == sha256_of_text(script));
   CHECK(script + carried_lines(text) == text);
-  CHECK(without_carried(text).starts_with(script));
-  CHECK(without_carried(text).find("X:") == std::string::npos);
+  CHECK(without_carried_spec(text).starts_with(script));
+  CHECK(without_carried_spec(text).find("X:") == std::string::npos);
 }
 
 TEST_CASE("the spec in a script consists of comments, whatever it contains") {
   auto hostile = example();
   hostile.version = "1\n$(touch canary)";
   hostile.yaml = "a: \"x\"\n\n'; touch canary #\n";
-  const std::string text = with_spec("true\n", hostile);
+  const std::string text = with_carried_spec("true\n", hostile);
   std::size_t line_begin = text.find('\n') + 1;
   for (; line_begin < text.size(); line_begin = text.find('\n', line_begin) + 1)
     CHECK(text[line_begin] == '#');
@@ -41,7 +41,7 @@ TEST_CASE("the spec in a script consists of comments, whatever it contains") {
 TEST_CASE(
     "an edited script still carries its spec, and a script that lost a part of the spec carries "
     "none") {
-  const std::string text = with_spec("#!/bin/bash\nexec agent\n", example());
+  const std::string text = with_carried_spec("#!/bin/bash\nexec agent\n", example());
   CHECK(carried_spec("# mine\n" + text + "# more\n").has_value());
   CHECK_FALSE(carried_spec("#!/bin/bash\n#| name: a\n").has_value());
   CHECK_FALSE(carried_spec("#!/bin/bash\n#: {\"runs\": 3}\n#| name: a\n").has_value());
@@ -50,13 +50,13 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the error for an unreadable spec in a script has the line number, and similar comments are "
-    "not taken for a spec") {
-  const std::string text = with_spec("#!/bin/bash\nexec agent\n", example());
+    "the error for an unreadable spec in a script has the line number, and similar comments are no "
+    "spec") {
+  const std::string text = with_carried_spec("#!/bin/bash\nexec agent\n", example());
   const auto fault_after_edit = [&](std::string_view from, std::string_view to) {
     std::string changed = text;
     changed.replace(changed.find(from), from.size(), to);
-    return fault_of_carried(changed);
+    return fault_of_carried_spec(changed);
   };
   const auto line_of = [](const std::optional<CarriedFault>& fault) {
     return fault ? fault->line : 0;
@@ -65,29 +65,29 @@ TEST_CASE(
   CHECK(fault_after_edit("#: {", "#: {{")->what == "what follows '#: ' is no JSON object");
   CHECK(line_of(fault_after_edit("#: {", "# {")) == 3);
   CHECK(line_of(fault_after_edit("\"folder\"", "\"folded\"")) == 4);
-  CHECK(line_of(fault_of_carried(text.substr(0, text.find("#| ")))) == 4);
+  CHECK(line_of(fault_of_carried_spec(text.substr(0, text.find("#| ")))) == 4);
   // The comment line before the line `#: {...}` is missing.
-  CHECK(line_of(fault_of_carried("#!/bin/bash\n#: {{\n#| name: a\n")) == 2);
-  CHECK(line_of(fault_of_carried("#!/bin/bash\n#: mine\n" + text)) == 2);
-  CHECK_FALSE(fault_of_carried(text));
-  CHECK_FALSE(fault_of_carried("# mine\n" + text + "# more\n"));
-  CHECK_FALSE(fault_of_carried(without_carried(text)));
+  CHECK(line_of(fault_of_carried_spec("#!/bin/bash\n#: {{\n#| name: a\n")) == 2);
+  CHECK(line_of(fault_of_carried_spec("#!/bin/bash\n#: mine\n" + text)) == 2);
+  CHECK_FALSE(fault_of_carried_spec(text));
+  CHECK_FALSE(fault_of_carried_spec("# mine\n" + text + "# more\n"));
+  CHECK_FALSE(fault_of_carried_spec(without_carried_spec(text)));
   // After the user has removed the lines as instructed, the rest is valid.
-  CHECK_FALSE(fault_of_carried(text.substr(0, text.find("#: "))));
+  CHECK_FALSE(fault_of_carried_spec(text.substr(0, text.find("#: "))));
   for (const char* script_without_spec :
        {"", "#!/bin/sh\n#: a note\n#SBATCH -n 1\n", "#!/bin/sh\n#| a box |\n#: a note\n",
         "#!/bin/sh\n#| a box |\n#| of words |\n"})
-    CHECK_FALSE(fault_of_carried(script_without_spec));
+    CHECK_FALSE(fault_of_carried_spec(script_without_spec));
 }
 
 TEST_CASE(
     "an edited script and a hand-written script are distinguished from an unchanged rendered "
     "script") {
   const std::string text =
-      with_spec("#!/bin/bash\n#: mine\nexec agent\n", {"a: 1\n", "1", "/f", "/r", "", ""});
+      with_carried_spec("#!/bin/bash\n#: mine\nexec agent\n", {"a: 1\n", "1", "/f", "/r", "", ""});
   // The line '#: mine' looks like a carried spec, so carried_spec() refuses it.
   CHECK(is_unedited(text) == false);
-  const std::string fine = with_spec("#!/bin/bash\nexec agent\n", example());
+  const std::string fine = with_carried_spec("#!/bin/bash\nexec agent\n", example());
   CHECK(is_unedited(fine));
   CHECK_FALSE(is_unedited(fine + "echo more\n"));
   CHECK_FALSE(is_unedited("#!/bin/bash\n# mine\n" + fine.substr(12)));

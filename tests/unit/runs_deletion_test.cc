@@ -32,6 +32,7 @@
 #include "launcher/runs/resolve.h"
 #include "launcher/runs/run_deletion.h"
 #include "launcher/runs/run_directory.h"
+#include "tests/contains.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun {
@@ -82,14 +83,10 @@ struct DeletionFixture {
     return resolve_run(text, index, folder.path());
   }
   /// Returns the number of entries in the runs folder, including hidden ones.
-  [[nodiscard]] std::ptrdiff_t entries() const {
+  [[nodiscard]] std::ptrdiff_t entry_count() const {
     return std::distance(fs::directory_iterator(runs), fs::directory_iterator());
   }
 };
-
-bool holds(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 
@@ -110,14 +107,14 @@ TEST_CASE_FIXTURE(
   CHECK(done->left == 0);
   CHECK(done->freed.files == size.files);
   CHECK(done->freed.bytes == size.bytes);
-  CHECK(entries() == 0);
+  CHECK(entry_count() == 0);
   CHECK(index.list()->entries.empty());
   const auto found = resolve(kOlder);
   REQUIRE_FALSE(found.has_value());
   CHECK(found.error().code == Errc::kNotFound);
-  CHECK(holds(found.error().message, "was deleted on 20"));
-  CHECK(holds(found.error().message, "it was completed"));
-  CHECK(holds(resolve(run.path.string()).error().message, "was deleted on 20"));
+  CHECK(has(found.error().message, "was deleted on 20"));
+  CHECK(has(found.error().message, "it was completed"));
+  CHECK(has(resolve(run.path.string()).error().message, "was deleted on 20"));
 }
 
 TEST_CASE_FIXTURE(DeletionFixture, "the name of a deleted run does not refer to an older run") {
@@ -127,8 +124,8 @@ TEST_CASE_FIXTURE(DeletionFixture, "the name of a deleted run does not refer to 
   REQUIRE(remove(newer).has_value());
   const auto found = resolve("mnist");
   REQUIRE_FALSE(found.has_value());
-  CHECK(holds(found.error().message, kNewer));
-  CHECK(holds(found.error().message, std::string("An older one is ") + kOlder));
+  CHECK(has(found.error().message, kNewer));
+  CHECK(has(found.error().message, std::string("An older one is ") + kOlder));
   CHECK(resolve(kOlder)->path == older.path);
   CHECK(resolve("last")->path == older.path);
   make_run("mnist-20261121-140000-00cc", "2026-11-21T14:00:00.000Z");
@@ -143,8 +140,8 @@ TEST_CASE_FIXTURE(DeletionFixture,
   const auto run = make_run(kOlder);
   const auto large = make_run("mnist-large-20261121-130000-00bb");
   REQUIRE(remove(run).has_value());
-  CHECK(holds(resolve("mnist").error().message, std::string(kOlder) + " was deleted on"));
-  CHECK(holds(resolve(kOlder).error().message, "was deleted on"));
+  CHECK(has(resolve("mnist").error().message, std::string(kOlder) + " was deleted on"));
+  CHECK(has(resolve(kOlder).error().message, "was deleted on"));
   CHECK(resolve("mnist-l")->id == large.id);
 }
 
@@ -160,7 +157,7 @@ TEST_CASE_FIXTURE(DeletionFixture,
     const auto found = resolved(start);
     REQUIRE_FALSE(found.has_value());
     CHECK(found.error().code == Errc::kNotFound);
-    CHECK(holds(found.error().message, "needs at least the run's name and date"));
+    CHECK(has(found.error().message, "needs at least the run's name and date"));
     CHECK(resolve(start).has_value());
   }
   CHECK(resolved("mnist-large-20261121")->id == run.id);
@@ -186,7 +183,7 @@ TEST_CASE_FIXTURE(DeletionFixture, "links in a run are deleted, and the files be
   fs::create_hard_link(outside / "kept", run.path / "linked");
   const auto done = remove(run);
   REQUIRE(done.has_value());
-  CHECK(entries() == 0);
+  CHECK(entry_count() == 0);
   CHECK(read_file(outside / "kept", 100).value() == "kept");
 }
 
@@ -222,7 +219,7 @@ TEST_CASE_FIXTURE(DeletionFixture, "directories that are deep or not writable ar
   const auto done = remove(run);
   REQUIRE(done.has_value());
   CHECK(done->left == 0);
-  CHECK(entries() == 0);
+  CHECK(entry_count() == 0);
 }
 
 TEST_CASE_FIXTURE(DeletionFixture, "another directory at the run's path is not deleted") {
@@ -233,7 +230,7 @@ TEST_CASE_FIXTURE(DeletionFixture, "another directory at the run's path is not d
   const auto done = delete_run(index, run, examined->identity, RunParts::kAll,
                                [] { return Result<RunState>(RunState::kCompleted); });
   REQUIRE_FALSE(done.has_value());
-  CHECK(holds(done.error().message, "was replaced by another directory"));
+  CHECK(has(done.error().message, "was replaced by another directory"));
   CHECK(fs::exists(run.path / "submission.json"));
   CHECK(fs::exists(runs / "elsewhere" / "submission.json"));
   CHECK(index.list()->entries.size() == 1);
@@ -269,7 +266,7 @@ TEST_CASE_FIXTURE(DeletionFixture,
     return Result<RunState>(RunState::kCompleted);
   });
   REQUIRE_FALSE(refused.has_value());
-  CHECK(holds(refused.error().message, "its files change"));
+  CHECK(has(refused.error().message, "its files change"));
   CHECK(fs::exists(busy.path / "submission.json"));
   const auto failed = remove(busy, [] { return fail(Errc::kUsage, "it is running"); });
   REQUIRE_FALSE(failed.has_value());
@@ -278,7 +275,7 @@ TEST_CASE_FIXTURE(DeletionFixture,
 
 TEST_CASE_FIXTURE(DeletionFixture,
                   "a run that a job claims during its deletion is deleted whole or stays whole") {
-  int left = 0, deleted = 0;
+  int undeleted = 0, deleted = 0;
   for (int i = 0; i < 300; ++i) {
     const std::string id = fmt::format("mnist-20261121-120000-{:04x}", i);
     const auto run = make_run(id);
@@ -299,15 +296,15 @@ TEST_CASE_FIXTURE(DeletionFixture,
       ++deleted;
       CHECK_FALSE(fs::exists(run.path));
     } else {
-      ++left;
+      ++undeleted;
       CHECK(is_claimed);
       CHECK(fs::exists(run.path / "claim"));
       CHECK(fs::exists(run.path / "submission.json"));
       CHECK(index.find(id).has_value());
     }
   }
-  MESSAGE("not deleted: ", left, ", deleted: ", deleted);
-  CHECK(left + deleted == 300);
+  MESSAGE("not deleted: ", undeleted, ", deleted: ", deleted);
+  CHECK(undeleted + deleted == 300);
 }
 
 TEST_CASE_FIXTURE(
@@ -334,7 +331,7 @@ TEST_CASE_FIXTURE(
     for (int file = 0; file < 50; ++file)
       CHECK(fs::exists(outside / "deep" / std::to_string(file)));
     static_cast<void>(finish_deletions(runs).done);
-    CHECK(entries() == 0);
+    CHECK(entry_count() == 0);
   }
 }
 
@@ -344,14 +341,14 @@ TEST_CASE_FIXTURE(DeletionFixture,
   {
     const auto lock = SubmissionLock::take(run.path);
     REQUIRE(lock.has_value());
-    CHECK(holds(remove(run).error().message, "another dlrun is submitting it"));
+    CHECK(has(remove(run).error().message, "another dlrun is submitting it"));
   }
   {
     const UniqueFd search(::open(run.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     REQUIRE(::flock(search.get(), LOCK_EX | LOCK_NB) == 0);
-    CHECK(holds(remove(run).error().message, "another dlrun is deleting it"));
+    CHECK(has(remove(run).error().message, "another dlrun is deleting it"));
     put(run.path / "sweep.json", "{}");
-    CHECK(holds(remove(run).error().message, "its search still runs"));
+    CHECK(has(remove(run).error().message, "its search still runs"));
     fs::remove(run.path / "sweep.json");
   }
   CHECK(fs::exists(run.path / "submission.json"));
@@ -367,7 +364,7 @@ TEST_CASE_FIXTURE(DeletionFixture,
   {
     const auto lock = SubmissionLock::take(point);
     REQUIRE(lock.has_value());
-    CHECK(holds(remove(sweep).error().message, "another dlrun is submitting it"));
+    CHECK(has(remove(sweep).error().message, "another dlrun is submitting it"));
   }
   int calls = 0;
   CHECK(remove(sweep, [&] {
@@ -375,7 +372,7 @@ TEST_CASE_FIXTURE(DeletionFixture,
           return Result<RunState>(RunState::kCompleted);
         }).has_value());
   CHECK(calls == 2);  // the claim of a point counts as a change of the sweep
-  CHECK(entries() == 0);
+  CHECK(entry_count() == 0);
 }
 
 TEST_CASE_FIXTURE(DeletionFixture,
@@ -386,13 +383,13 @@ TEST_CASE_FIXTURE(DeletionFixture,
     return examined.error().message;
   };
   put(runs / "project" / "claim", "{}");  // DLRUN_RUN can name any directory
-  CHECK(holds(refusal_of(runs / "project"), "does not have a name that dlrun gives to runs"));
+  CHECK(has(refusal_of(runs / "project"), "does not have a name that dlrun gives to runs"));
   put(runs / "notes-20261121-120000-00aa" / "notes.txt", "x");
-  CHECK(holds(refusal_of(runs / "notes-20261121-120000-00aa"), "holds no files of a run"));
+  CHECK(has(refusal_of(runs / "notes-20261121-120000-00aa"), "holds no files of a run"));
   const auto run = make_run(kOlder);
   fs::create_directory_symlink(run.path, runs / kNewer);
-  CHECK(holds(refusal_of(runs / kNewer), "no symbolic link"));
-  CHECK(holds(refusal_of(runs / "mnist-20261121-140000-00cc"), "No such file"));
+  CHECK(has(refusal_of(runs / kNewer), "no symbolic link"));
+  CHECK(has(refusal_of(runs / "mnist-20261121-140000-00cc"), "No such file"));
   const IndexEntry of_hand_written_script{"exp-42", "exp", runs / "exp-42", ""};
   put(of_hand_written_script.path / "claim", "{}");
   put(of_hand_written_script.path / "origin", R"({"job":"42","name":"exp"})");
@@ -415,15 +412,15 @@ TEST_CASE_FIXTURE(DeletionFixture, "a run with a file of another user is not del
     MESSAGE("skipped: only root can give a file to another user");
     return;
   }
-  constexpr uid_t kOther = 65534;
+  constexpr uid_t kOtherUser = 65534;
   const auto run = make_run(kOlder);
-  REQUIRE(::chown((run.path / "submission.json").c_str(), kOther, kOther) == 0);
-  CHECK(holds(remove(run).error().message, "only its owner can delete it"));
+  REQUIRE(::chown((run.path / "submission.json").c_str(), kOtherUser, kOtherUser) == 0);
+  CHECK(has(remove(run).error().message, "only its owner can delete it"));
   CHECK(fs::exists(run.path / "submission.json"));
   // A renamed directory of another user is not deleted either.
   const auto renamed = runs / fmt::format(".deleted-{}-0123456789abcdef", kNewer);
   put(renamed / ".deleted", "");
-  REQUIRE(::chown(renamed.c_str(), kOther, kOther) == 0);
+  REQUIRE(::chown(renamed.c_str(), kOtherUser, kOtherUser) == 0);
   static_cast<void>(finish_deletions(runs).done);
   CHECK(fs::exists(renamed));
 }
@@ -440,8 +437,8 @@ struct InterruptedFixture : DeletionFixture {
     REQUIRE(index.add(run).has_value());
   }
   /// Writes a mark into a directory that has none of the files whose times the mark contains.
-  void mark(const char* name, const fs::path& directory, const std::string& run_id,
-            const std::string& new_name) const {
+  void write_mark(const char* name, const fs::path& directory, const std::string& run_id,
+                  const std::string& new_name) const {
     struct stat info {};
     REQUIRE(::stat(directory.c_str(), &info) == 0);
     std::string stamps;
@@ -449,57 +446,60 @@ struct InterruptedFixture : DeletionFixture {
     put(directory / name, fmt::format(R"({{"run":"{}","renamed":"{}","inode":"{}","stamps":"{}"}})",
                                       run_id, new_name, info.st_ino, sha256_of_text(stamps)));
   }
-  void mark(const char* name) const { mark(name, renamed, kOlder, renamed.filename().string()); }
+  void write_mark(const char* name) const {
+    write_mark(name, renamed, kOlder, renamed.filename().string());
+  }
 };
 
 }  // namespace
 
 TEST_CASE_FIXTURE(InterruptedFixture, "an interrupted deletion is finished") {
   SUBCASE("it was final") {
-    mark(".deleted");
+    write_mark(".deleted");
   }
   SUBCASE("it was not final, and the run was not used since") {
-    mark(".deletion-planned");
+    write_mark(".deletion-planned");
   }
   const auto effect = finish_deletions(runs);
   CHECK(effect.done.freed.files == 2);
   CHECK_FALSE(effect.is_another_at_work);
-  CHECK(entries() == 0);
+  CHECK(entry_count() == 0);
 }
 
 TEST_CASE_FIXTURE(InterruptedFixture,
                   "the empty directory of a deletion that has deleted all files is removed") {
   fs::remove_all(renamed / "ckpt");
   CHECK(finish_deletions(runs).done.left == 0);
-  CHECK(entries() == 0);
+  CHECK(entry_count() == 0);
 }
 
 TEST_CASE_FIXTURE(InterruptedFixture,
                   "a run that was used before its deletion was final gets its directory back") {
-  mark(".deletion-planned");
+  write_mark(".deletion-planned");
   put(renamed / "claim", "{}");
   CHECK(finish_deletions(runs).done.freed.files == 0);
   CHECK(fs::exists(run.path / "ckpt" / "model.bin"));
   CHECK_FALSE(fs::exists(run.path / ".deletion-planned"));
-  CHECK(entries() == 1);
+  CHECK(entry_count() == 1);
 }
 
 TEST_CASE_FIXTURE(InterruptedFixture,
                   "rm of a run whose deletion was interrupted deletes its files, too") {
-  mark(".deletion-planned");
-  const auto done = forget_run(index, run);
+  write_mark(".deletion-planned");
+  const auto done = remove_run_without_directory(index, run);
   REQUIRE(done.has_value());
   CHECK(done->freed.files == 2);
-  CHECK(entries() == 0);
+  CHECK(entry_count() == 0);
   CHECK(index.list()->entries.empty());
 }
 
 TEST_CASE_FIXTURE(InterruptedFixture,
                   "a run that another dlrun is deleting stays in the list, and so do its files") {
-  mark(".deletion-planned");
+  write_mark(".deletion-planned");
   const UniqueFd other(::open(renamed.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   REQUIRE(::flock(other.get(), LOCK_EX | LOCK_NB) == 0);
-  CHECK(holds(forget_run(index, run).error().message, "another dlrun is deleting it"));
+  CHECK(has(remove_run_without_directory(index, run).error().message,
+            "another dlrun is deleting it"));
   CHECK(index.find(kOlder).has_value());
   CHECK(fs::exists(renamed / "ckpt" / "model.bin"));
 }
@@ -512,13 +512,13 @@ TEST_CASE_FIXTURE(InterruptedFixture,
     put(renamed / ".deleted", "");
   }
   SUBCASE("its mark names another run") {
-    mark(".deleted", renamed, kNewer, name);
+    write_mark(".deleted", renamed, kNewer, name);
   }
   SUBCASE("its mark has another new name") {
-    mark(".deleted", renamed, kOlder, name + "0");
+    write_mark(".deleted", renamed, kOlder, name + "0");
   }
   SUBCASE("its mark is that of another directory") {
-    mark(".deleted", outside, kOlder, name);
+    write_mark(".deleted", outside, kOlder, name);
     fs::rename(outside / ".deleted", renamed / ".deleted");
   }
   put(runs / ".deleted-notes-about-experiments" / ".deleted", "");  // not the name of a deletion
@@ -561,9 +561,9 @@ TEST_CASE_FIXTURE(DeletionFixture,
       CHECK(remove(run).has_value());
     } else {
       ++finished;
-      CHECK(entries() == 0);
+      CHECK(entry_count() == 0);
     }
-    CHECK(entries() == 0);
+    CHECK(entry_count() == 0);
   }
   MESSAGE("whole: ", whole, ", finished: ", finished);
 }
@@ -586,7 +586,7 @@ TEST_CASE_FIXTURE(DeletionFixture,
   }
   const auto done = remove(run);
   REQUIRE_FALSE(done.has_value());
-  CHECK(holds(done.error().message, "no file in it says that it is this run"));
+  CHECK(has(done.error().message, "no file in it says that it is this run"));
   CHECK(fs::exists(run.path));
 }
 
@@ -595,7 +595,7 @@ TEST_CASE_FIXTURE(DeletionFixture, "a run that was never submitted is deleted by
   put(run.path / "spec.yaml", "name: mnist");
   put(run.path / "plan.json", R"({"name":"mnist"})");
   CHECK(remove(run).has_value());
-  CHECK(entries() == 0);
+  CHECK(entry_count() == 0);
 }
 
 TEST_CASE_FIXTURE(DeletionFixture,
@@ -625,8 +625,8 @@ TEST_CASE_FIXTURE(DeletionFixture, "a run stays if another run is inside its dir
   }
   const auto done = remove(run);
   REQUIRE_FALSE(done.has_value());
-  CHECK(holds(done.error().message, "another run is inside its directory"));
-  CHECK(holds(done.error().message, run.path.string() + "/code/run"));
+  CHECK(has(done.error().message, "another run is inside its directory"));
+  CHECK(has(done.error().message, run.path.string() + "/code/run"));
   CHECK(remove(run, RunParts::kDiagnostics).has_value());
 }
 
@@ -637,10 +637,10 @@ TEST_CASE_FIXTURE(DeletionFixture,
   const auto other = make_run(kNewer);
   fs::remove_all(run.path);
   fs::remove_all(other.path);
-  CHECK(holds(forget_run(index, run).error().message, "may not be mounted"));
+  CHECK(has(remove_run_without_directory(index, run).error().message, "may not be mounted"));
   CHECK(index.find(kOlder).has_value());
   put(runs / "deleted", "");
-  CHECK(forget_run(index, run).has_value());
+  CHECK(remove_run_without_directory(index, run).has_value());
   CHECK(index.find(kNewer).has_value());
 }
 
@@ -726,7 +726,8 @@ std::optional<std::string> with_own_mounts(const std::function<std::string()>& f
   return text;
 }
 
-/// Lets statx() fail with ENOSYS in this process, as on an old kernel.
+/// Lets statx() fail with ENOSYS in this process, as on an old kernel. Returns false if the kernel
+/// does not allow it.
 bool forbid_statx() {
   sock_filter rules[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -741,7 +742,7 @@ bool forbid_statx() {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(DeletionFixture, "what is mounted inside a run is not deleted, and rm says so") {
+TEST_CASE_FIXTURE(DeletionFixture, "a mount inside a run is not deleted, and rm says so") {
   const auto run = make_run(kOlder);
   RunParts parts = RunParts::kAll;
   std::string mounted = "a b";
@@ -772,17 +773,17 @@ TEST_CASE_FIXTURE(DeletionFixture, "what is mounted inside a run is not deleted,
 TEST_CASE_FIXTURE(DeletionFixture, "directories that their owner may not read are deleted") {
   const auto top = runs / "top";
   put(top / "closed" / "deep" / "file", "x");
-  constexpr uid_t kOther = 65534;
+  constexpr uid_t kOtherUser = 65534;
   const bool is_root = ::geteuid() == 0;  // root may read all directories
   for (const fs::path& path : {top, top / "closed", top / "closed" / "deep"}) {
-    if (is_root) REQUIRE(::chown(path.c_str(), kOther, kOther) == 0);
+    if (is_root) REQUIRE(::chown(path.c_str(), kOtherUser, kOtherUser) == 0);
   }
   REQUIRE(::chmod((top / "closed" / "deep").c_str(), 0) == 0);
   REQUIRE(::chmod((top / "closed").c_str(), 0) == 0);
   const UniqueFd opened(::open(top.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const pid_t child = ::fork();
   if (child == 0) {
-    if (is_root && ::setuid(kOther) != 0) ::_exit(2);
+    if (is_root && ::setuid(kOtherUser) != 0) ::_exit(2);
     ::_exit(delete_contents(opened.get()).left == 0 ? 0 : 1);
   }
   int status = -1;
@@ -793,14 +794,14 @@ TEST_CASE_FIXTURE(DeletionFixture, "directories that their owner may not read ar
 
 TEST_CASE_FIXTURE(DeletionFixture, "a run that was deleted by hand can be removed from the index") {
   const auto run = make_run(kOlder);
-  CHECK_FALSE(forget_run(index, run).has_value());
+  CHECK_FALSE(remove_run_without_directory(index, run).has_value());
   fs::remove_all(run.path);
-  CHECK(forget_run(index, run).has_value());
+  CHECK(remove_run_without_directory(index, run).has_value());
   CHECK(index.list()->entries.empty());
   // If the whole runs folder is missing, its file system may only be unmounted.
   const auto other = make_run(kNewer);
   fs::remove_all(runs);
-  CHECK(holds(forget_run(index, other).error().message, "may not be mounted"));
+  CHECK(has(remove_run_without_directory(index, other).error().message, "may not be mounted"));
   CHECK(index.list()->entries.size() == 1);
 }
 

@@ -66,8 +66,8 @@ TEST_CASE(
   REQUIRE(history.samples().size() == 1);
   CHECK(history.samples()[0].cpu->mean == 0.75);
   CHECK_FALSE(history.samples()[0].gpu);
-  REQUIRE(history.slow().size() == 1);
-  CHECK(history.slow().at(1).work_ms == 9.5);
+  REQUIRE(history.slow_ranks().size() == 1);
+  CHECK(history.slow_ranks().at(1).work_ms == 9.5);
   CHECK(history.events().size() == 5);
   CHECK(history.events()[2].text == "rank 1 on n2 ended with code 7");
   CHECK(history.events()[2].is_bad);
@@ -114,7 +114,7 @@ TEST_CASE("malformed fields of events, lines without a time and damaged lines ar
               "rubbish\n");
   CHECK(history.samples().size() == 2);
   CHECK_FALSE(history.samples()[0].cpu);
-  CHECK(history.slow().empty());
+  CHECK(history.slow_ranks().empty());
   REQUIRE(history.events().size() == 1);
   CHECK(history.events()[0].text == "all of it (rank 3 on n1)");
   CHECK(history.damaged_lines() == 1);
@@ -136,7 +136,7 @@ TEST_CASE(
 TEST_CASE("the time left is computed from the attempt's pace in the past minute") {
   RunHistory history;
   history.add(event_line(0, "progress", {{"step", 5000}}));
-  CHECK_FALSE(time_until_steps(history, 10'000, 0));
+  CHECK_FALSE(seconds_until_steps(history, 10'000, 0));
   std::string lines;
   for (int second = 0; second <= 200; ++second) {
     const int pace = second < 100 ? 1 : 10;  // the second half is faster
@@ -145,9 +145,9 @@ TEST_CASE("the time left is computed from the attempt's pace in the past minute"
   }
   history.add(lines);
   const double last = history.progress().back().t;
-  CHECK(time_until_steps(history, 2100, last).value() == doctest::Approx(100).epsilon(0.02));
-  CHECK(time_until_steps(history, 2100, last + 30).value() == doctest::Approx(70).epsilon(0.02));
-  CHECK(time_until_steps(history, 2100, last + 500).value() == 0);
+  CHECK(seconds_until_steps(history, 2100, last).value() == doctest::Approx(100).epsilon(0.02));
+  CHECK(seconds_until_steps(history, 2100, last + 30).value() == doctest::Approx(70).epsilon(0.02));
+  CHECK(seconds_until_steps(history, 2100, last + 500).value() == 0);
 }
 
 TEST_CASE("malformed lines in metrics.jsonl are ignored") {

@@ -31,14 +31,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kFiles[] = {"submission.json", "claim",
-                                  "attempt",         "origin",
-                                  "ranks.json",      "surroundings.json",
-                                  "sweep.json",      "plan.json",
-                                  "provenance.json", "resolved.yaml",
-                                  "job.sh",          "events.jsonl",
-                                  "metrics.jsonl",   "resubmitted",
-                                  "slurm-42.out",    "logs/attempt-0/rank-0000.log"};
+constexpr const char* kRunFiles[] = {"submission.json", "claim",
+                                     "attempt",         "origin",
+                                     "ranks.json",      "surroundings.json",
+                                     "sweep.json",      "plan.json",
+                                     "provenance.json", "resolved.yaml",
+                                     "job.sh",          "events.jsonl",
+                                     "metrics.jsonl",   "resubmitted",
+                                     "slurm-42.out",    "logs/attempt-0/rank-0000.log"};
 
 std::string nested_brackets(std::size_t depth) {
   return std::string(depth, '[') + std::string(depth, ']');
@@ -50,7 +50,7 @@ void make_run(const fs::path& run) {
     REQUIRE(make_private_directories((run / name).parent_path()).has_value());
     REQUIRE(write_file_atomic(run / name, text).has_value());
   };
-  for (const char* name : kFiles) write(name, "{}\n");
+  for (const char* name : kRunFiles) write(name, "{}\n");
   fs::remove(run / "sweep.json");
   write("submission.json", R"({"token":"00","state":"submitted","cluster":"","job":"42"})");
   write("claim", R"({"cluster":"","job":"42","token":"00"})");
@@ -66,32 +66,32 @@ void make_run(const fs::path& run) {
 /// Reads everything that status, report, logs, ls and sweep read of a run. Returns the size of the
 /// results: bytes of text, points and rows, and 1 GiB more if a sweep has over a million arrays.
 std::size_t read_all(const fs::path& run) {
-  std::size_t bytes = name_of_run(run).size();
+  std::size_t size = name_of_run(run).size();
   RunStatus status;
   if (auto facts = RunInspector::read_facts(run)) {
     status = assess(std::move(*facts));
-    bytes += status.detail.size() + status.facts.record.result.size();
-    for (const auto& line : last_words(run, status)) bytes += line.size();
+    size += status.detail.size() + status.facts.record.result.size();
+    for (const auto& line : last_words(run, status)) size += line.size();
     if (const auto log = job_log(run, status.facts)) {
       LogReader reader(*log, status.facts);
-      if (const auto text = reader.read_more()) bytes += text->size();
+      if (const auto text = reader.read_more()) size += text->size();
     }
   }
   if (is_sweep(run)) {
     if (const auto sweep = read_sweep(run))
-      bytes += sweep->points.size() + (sweep->arrays > 1'000'000 ? 1U << 30U : 0);
+      size += sweep->points.size() + (sweep->arrays > 1'000'000 ? 1U << 30U : 0);
   }
   (void)current_run_of(run);
-  if (const auto ranks = read_ranks(run); ranks && *ranks) bytes += (*ranks)->rows.size();
+  if (const auto ranks = read_ranks(run); ranks && *ranks) size += (*ranks)->rows.size();
   const auto report = read_report({"id", "name", run, ""}, std::move(status));
-  for (const auto& [name, value] : report.background) bytes += name.size() + value.size();
-  for (const auto& [name, value] : report.result) bytes += name.size() + value.size();
-  return bytes + report.spec.size() + report.script.size() + report.metrics.size();
+  for (const auto& [name, value] : report.background) size += name.size() + value.size();
+  for (const auto& [name, value] : report.result) size += name.size() + value.size();
+  return size + report.spec.size() + report.script.size() + report.metrics.size();
 }
 
 /// Replaces each file of a run in turn by what `create` makes, and reads the run.
-void check_each(const std::function<void(const fs::path&)>& create) {
-  for (const char* name : kFiles) {
+void check_with_each_file_replaced(const std::function<void(const fs::path&)>& create) {
+  for (const char* name : kRunFiles) {
     CAPTURE(std::string(name));
     const TemporaryDirectory run;
     make_run(run.path());
@@ -106,10 +106,10 @@ void check_each(const std::function<void(const fs::path&)>& create) {
 }  // namespace
 
 TEST_CASE("100,000 nested brackets in any file of a run cause no crash") {
-  check_each([](const fs::path& file) {
+  check_with_each_file_replaced([](const fs::path& file) {
     REQUIRE(write_file_atomic(file, nested_brackets(100'000)).has_value());
   });
-  check_each([](const fs::path& file) {
+  check_with_each_file_replaced([](const fs::path& file) {
     REQUIRE(write_file_atomic(
                 file, "{\"a\":" + nested_brackets(100'000) + ",\"state\":\"submitted\",\"rows\":" +
                           nested_brackets(100'000) + ",\"argv\":" + nested_brackets(100'000) + "}")
@@ -133,7 +133,8 @@ TEST_CASE("a result nested 100,000 deep with a valid checksum is ignored") {
 }
 
 TEST_CASE("a FIFO in place of any file of a run makes no reader wait") {
-  check_each([](const fs::path& file) { REQUIRE(::mkfifo(file.c_str(), 0600) == 0); });
+  check_with_each_file_replaced(
+      [](const fs::path& file) { REQUIRE(::mkfifo(file.c_str(), 0600) == 0); });
 }
 
 TEST_CASE("a link in place of any file of a run is not followed") {
@@ -142,7 +143,7 @@ TEST_CASE("a link in place of any file of a run is not followed") {
       write_file_atomic(folder / "private",
                         R"({"message":"a private word","state":"refused","name":"a private word"})")
           .has_value());
-  check_each([&](const fs::path& file) {
+  check_with_each_file_replaced([&](const fs::path& file) {
     fs::create_symlink(folder / "private", file);
     const auto facts = RunInspector::read_facts(file.parent_path());
     if (facts && facts->submission) CHECK(facts->submission->message.empty());
@@ -151,7 +152,7 @@ TEST_CASE("a link in place of any file of a run is not followed") {
 }
 
 TEST_CASE("a sparse file of 2 GiB in place of any file of a run costs no time") {
-  check_each([](const fs::path& file) {
+  check_with_each_file_replaced([](const fs::path& file) {
     REQUIRE(write_file_atomic(file, "{").has_value());
     REQUIRE(::truncate(file.c_str(), off_t{2} << 30) == 0);
   });

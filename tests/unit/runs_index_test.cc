@@ -36,7 +36,7 @@ bool break_listings() {
          ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/// Adds a run with a journal to the index.
+/// Creates the directory of a run with a journal, and adds the run to the index.
 IndexEntry add_run(const RunIndex& index, const std::filesystem::path& runs, const std::string& id,
                    const std::string& created, const char* job) {
   const IndexEntry entry{id, name_of_id(id), runs / id, created};
@@ -125,8 +125,8 @@ TEST_CASE_FIXTURE(IndexFixture,
 }
 
 TEST_CASE(
-    "a folder exists only if its parent lists it, and a folder in a missing parent does not "
-    "exist") {
+    "a folder counts as existing only if its parent lists it, and a folder in a missing parent "
+    "does not") {
   const TemporaryDirectory folder;
   std::filesystem::create_directories(folder / "runs" / "a");
   ExistingFolders folders;
@@ -159,7 +159,7 @@ TEST_CASE_FIXTURE(IndexFixture, "a prefix that fits several runs is refused with
   CHECK(several.error().message.find("00bb") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(IndexFixture, "text that names no run is not found") {
+TEST_CASE_FIXTURE(IndexFixture, "no run is found for a text that names none") {
   for (const char* text : {"nothing", "4", "", "runs", "../..", "\x1b[31m"}) {
     CAPTURE(text);
     const auto run = resolve(text);

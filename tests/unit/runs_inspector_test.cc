@@ -1,4 +1,5 @@
-// Tests that inspect_all(), if a query fails for some runs, still returns the states of the others.
+// Tests that inspect_all(), if a query fails for some runs, still returns the statuses of the
+// others.
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -47,10 +48,10 @@ struct TwoClusters {
     return run;
   }
   [[nodiscard]] std::vector<Result<RunStatus>> inspect(const std::vector<fs::path>& runs) const {
-    auto states = RunInspector(env).inspect_all(runs);
-    REQUIRE(states.size() == runs.size());
-    for (const auto& state : states) REQUIRE(state.has_value());
-    return states;
+    auto statuses = RunInspector(env).inspect_all(runs);
+    REQUIRE(statuses.size() == runs.size());
+    for (const auto& status : statuses) REQUIRE(status.has_value());
+    return statuses;
   }
 };
 
@@ -58,11 +59,11 @@ struct TwoClusters {
 
 TEST_CASE_FIXTURE(TwoClusters,
                   "a cluster that does not answer does not affect the runs of other clusters") {
-  const auto states = inspect({make_run("a", {"broken", "42"}), make_run("b", {"whole", "43"})});
-  CHECK(is_unreachable(*states[0]));
-  CHECK(states[0]->facts.why_unreachable.find("Unable to contact") != std::string::npos);
-  CHECK_FALSE(is_unreachable(*states[1]));
-  CHECK(states[1]->state == RunState::kRunning);
+  const auto statuses = inspect({make_run("a", {"broken", "42"}), make_run("b", {"whole", "43"})});
+  CHECK(is_unreachable(*statuses[0]));
+  CHECK(statuses[0]->facts.why_unreachable.find("Unable to contact") != std::string::npos);
+  CHECK_FALSE(is_unreachable(*statuses[1]));
+  CHECK(statuses[1]->state == RunState::kRunning);
 }
 
 TEST_CASE_FIXTURE(TwoClusters,
@@ -71,8 +72,9 @@ TEST_CASE_FIXTURE(TwoClusters,
   fs::create_directories(array / "point");
   // The number of this task is too long for an id.
   REQUIRE(write_file_atomic(array / "point" / "submission.json", "{\"task\":99999999999}\n"));
-  const auto states = inspect({array / "point", make_run("b", {"", "43"})});
-  CHECK(states[0]->facts.why_unreachable.find("is not the id of a Slurm job") != std::string::npos);
-  CHECK(states[1]->facts.why_unreachable.empty());
-  CHECK(states[1]->state == RunState::kRunning);
+  const auto statuses = inspect({array / "point", make_run("b", {"", "43"})});
+  CHECK(statuses[0]->facts.why_unreachable.find("is not the id of a Slurm job") !=
+        std::string::npos);
+  CHECK(statuses[1]->facts.why_unreachable.empty());
+  CHECK(statuses[1]->state == RunState::kRunning);
 }

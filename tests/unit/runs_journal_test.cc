@@ -103,7 +103,7 @@ TEST_CASE(
   const TemporaryDirectory run;
   FakeExecutor executor;
   executor.answer = std::optional<JobId>(JobId{"", "42"});
-  const auto settled = find_outcome(run.path(), intent(), executor);
+  const auto settled = find_and_record_outcome(run.path(), intent(), executor);
   REQUIRE(settled.has_value());
   CHECK(settled->state == Submission::State::kSubmitted);
   CHECK((*read_submission(run.path()))->job.id == "42");
@@ -116,7 +116,7 @@ TEST_CASE("the job's own claim settles a submission without a query to Slurm") {
                         R"({"cluster":"c","job":"43","token":"00112233445566778899aabbccddeeff"})")
           .has_value());
   FakeExecutor executor;
-  CHECK(find_outcome(run.path(), intent(), executor)->job.id == "43");
+  CHECK(find_and_record_outcome(run.path(), intent(), executor)->job.id == "43");
   CHECK(executor.find_calls == 0);
 }
 
@@ -127,7 +127,8 @@ TEST_CASE("another submission's claim does not settle a submission") {
                         R"({"cluster":"c","job":"43","token":"ffffffffffffffffffffffffffffffff"})")
           .has_value());
   FakeExecutor executor;
-  CHECK(find_outcome(run.path(), intent(), executor)->state == Submission::State::kIntent);
+  CHECK(find_and_record_outcome(run.path(), intent(), executor)->state ==
+        Submission::State::kIntent);
   CHECK(executor.find_calls == 1);
 }
 
@@ -136,7 +137,7 @@ TEST_CASE("while the controller does not answer, a submission stays open") {
   REQUIRE(write_submission(run.path(), intent()).has_value());
   FakeExecutor executor;
   executor.answer = fail(Errc::kUnavailable, "away");
-  CHECK(find_outcome(run.path(), intent(), executor).error().code == Errc::kUnavailable);
+  CHECK(find_and_record_outcome(run.path(), intent(), executor).error().code == Errc::kUnavailable);
   CHECK((*read_submission(run.path()))->state == Submission::State::kIntent);
 }
 

@@ -1,5 +1,4 @@
-// Tests records and indexes of the largest possible size: their cost, and that the results
-// are right.
+// Tests the reading of large records and indexes: its cost, and that the results are right.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,7 +20,7 @@
 #include "launcher/runs/history.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/run_record.h"
-#include "launcher/runs/summaries.h"
+#include "launcher/runs/summary_cache.h"
 #include "tests/temporary_directory.h"
 #include "tests/time_bounds.h"
 
@@ -46,7 +45,7 @@ std::string first_events() {
          line_at(1, "progress", {{"step", 0}, {"steps", 9'000'000}, {"epochs", 12}});
 }
 
-/// Writes a record whose progress events take at least `bytes` bytes.
+/// Writes a record whose progress events take at least `bytes` bytes, with `last_lines` at its end.
 void write_record(const fs::path& path, std::size_t bytes, const std::string& last_lines) {
   std::ofstream file(path, std::ios::binary);
   file << first_events();
@@ -75,7 +74,7 @@ long memory_kib(std::string_view field) {
 }
 
 /// Resets the peak of resident memory.
-void forget_peak() {
+void reset_memory_peak() {
   std::ofstream("/proc/self/clear_refs") << "5";
 }
 
@@ -89,14 +88,14 @@ TEST_CASE(
                    line_at(9'000'001, "result", {{"test_accuracy", 0.75}}) +
                    line_at(9'000'002, "ended", {{"state", "completed"}, {"code", 0}});
   write_record(run / "events.jsonl", 300U << 20U, end);
-  forget_peak();
+  reset_memory_peak();
   const long before_kib = memory_kib("VmRSS:");
   const double began = cpu_seconds();
   const auto record = read_events(run.path());
   const double seconds = cpu_seconds() - began;
   const long grown_kib = memory_kib("VmHWM:") - before_kib;
   MESSAGE(seconds, " s, ", grown_kib, " KiB");
-  CHECK(seconds < cpu_limit(0.4));
+  CHECK(seconds < cpu_limit_s(0.4));
   CHECK(grown_kib < 50 << 10);
   REQUIRE(record.has_value());
   CHECK(record->ended);
@@ -121,7 +120,7 @@ TEST_CASE(
   const auto record = read_events(run.path());
   const double seconds = cpu_seconds() - began;
   MESSAGE(seconds, " s");
-  CHECK(seconds < cpu_limit(0.4));
+  CHECK(seconds < cpu_limit_s(0.4));
   REQUIRE(record.has_value());
   CHECK(record->restarts.size() == 1);  // the event in the middle
   CHECK(record->left_out_bytes == 0);
@@ -137,7 +136,7 @@ TEST_CASE("the curves of a large record have many points, with the first and the
   }
   const double seconds = cpu_seconds() - began;
   MESSAGE(seconds, " s, ", history.progress().size(), " points");
-  CHECK(seconds < cpu_limit(kWithSanitizer ? 4 : 2));
+  CHECK(seconds < cpu_limit_s(kWithSanitizer ? 4 : 2));
   CHECK(history.progress().size() > 1000);
   CHECK(history.progress().front().step == 0);
   CHECK(history.progress().back().step == 8'999'999);
@@ -182,7 +181,7 @@ TEST_CASE(
   const auto listing = index.list();
   const double seconds = cpu_seconds() - began;
   MESSAGE(seconds, " s");
-  CHECK(seconds < cpu_limit(0.1));
+  CHECK(seconds < cpu_limit_s(0.1));
   REQUIRE(listing.has_value());
   CHECK(listing->entries.size() == 10'000);
   CHECK(listing->entries.front().path.filename().string().starts_with("run-"));
@@ -236,13 +235,13 @@ TEST_CASE("a summary of a run is valid only for the record file that it was made
   struct stat info {};
   REQUIRE(::stat((run.path / "events.jsonl").c_str(), &info) == 0);
   {
-    RunSummaries summaries = RunSummaries::in(index);
+    SummaryCache summaries = SummaryCache::in(index);
     CHECK_FALSE(summaries.find(run, info).has_value());
     summaries.add(run, info, {"42", RunState::kCompleted, "test_accuracy 0.9"});
     summaries.add({"r-2", "r", folder / "r-2", ""}, info, {"43", RunState::kFailed, "a\ttab"});
     summaries.save();
   }
-  const RunSummaries summaries = RunSummaries::in(index);
+  const SummaryCache summaries = SummaryCache::in(index);
   const auto row = summaries.find(run, info);
   REQUIRE(row.has_value());
   CHECK(row->state == RunState::kCompleted);

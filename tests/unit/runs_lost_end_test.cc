@@ -68,7 +68,7 @@ TEST_CASE(
   CHECK(run.text() == written);
 }
 
-TEST_CASE("no end is written for a run whose lead has another PID namespace") {
+TEST_CASE("no end is written for a run whose lead is in another PID namespace") {
   const LocalRun run(job_of_gone_process(), "pid:[1]");
   const std::string before = run.text();
   CHECK_FALSE(is_over(run.status()));

@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uid_t kOther = 65534;
+constexpr uid_t kOtherUser = 65534;
 
 #define NEEDS_ROOT()                                               \
   if (::geteuid() != 0) {                                          \
@@ -53,7 +53,7 @@ class Listener {
   [[nodiscard]] const std::string& url() const { return url_; }
   /// Returns true if a client has connected. On loopback a connection is in the queue as soon as
   /// connect() has returned.
-  [[nodiscard]] bool was_asked() const {
+  [[nodiscard]] bool has_connection() const {
     pollfd one{fd_.get(), POLLIN, 0};
     return ::poll(&one, 1, 0) == 1;
   }
@@ -100,13 +100,14 @@ struct OwnershipFixture {
     REQUIRE(write_submission(run, submission).has_value());
     return run;
   }
-  static void give(const fs::path& path) {
-    REQUIRE(::lchown(path.c_str(), kOther, kOther) == 0);
+  static void give_to_other_user(const fs::path& path) {
+    REQUIRE(::lchown(path.c_str(), kOtherUser, kOtherUser) == 0);
     if (!fs::is_directory(fs::symlink_status(path))) return;
     for (const auto& entry : fs::recursive_directory_iterator(path))
-      REQUIRE(::lchown(entry.path().c_str(), kOther, kOther) == 0);
+      REQUIRE(::lchown(entry.path().c_str(), kOtherUser, kOtherUser) == 0);
   }
-  void add_to_config(const std::string& url) const {
+  /// Makes this server the only one that the site `mine` of the configuration lists.
+  void configure_server(const std::string& url) const {
     put(config / "sites" / "mine.yaml",
         "slurmrestd: [{url: \"" + url + "\", token_file: " + token_file.string() + "}]\n");
   }
@@ -136,8 +137,8 @@ TEST_CASE_FIXTURE(
     CAPTURE(file);
     const bool was_there = fs::exists(run / file);
     if (!was_there) put(run / file, "{}");
-    give(run / file);
-    CHECK(foreign_owner(run)->uid == kOther);
+    give_to_other_user(run / file);
+    CHECK(foreign_owner(run)->uid == kOtherUser);
     CHECK(require_own("mnist", run, "cancel it").error().message.find("belongs to user nobody") !=
           std::string::npos);
     REQUIRE(::chown((run / file).c_str(), 0, 0) == 0);
@@ -146,11 +147,11 @@ TEST_CASE_FIXTURE(
   const auto link = folder.path() / "link";
   fs::create_directory_symlink(run, link);
   CHECK_FALSE(foreign_owner(link).has_value());
-  give(link);
+  give_to_other_user(link);
   CHECK(foreign_owner(link).has_value());
-  REQUIRE(::chown(run.c_str(), kOther, kOther) == 0);
+  REQUIRE(::chown(run.c_str(), kOtherUser, kOtherUser) == 0);
   CHECK(foreign_owner(run).has_value());
-  CHECK(RunInspector::read_facts(run)->foreign->uid == kOther);
+  CHECK(RunInspector::read_facts(run)->foreign->uid == kOtherUser);
 }
 
 TEST_CASE_FIXTURE(OwnershipFixture,
@@ -161,10 +162,10 @@ TEST_CASE_FIXTURE(OwnershipFixture,
   put(point / "submission.json", journal_of_task(3));
   put(sweep / "sweep.json", "{}");
   CHECK_FALSE(foreign_owner(point).has_value());
-  REQUIRE(::chown((sweep / "sweep.json").c_str(), kOther, kOther) == 0);
+  REQUIRE(::chown((sweep / "sweep.json").c_str(), kOtherUser, kOtherUser) == 0);
   CHECK(foreign_owner(point).has_value());
   REQUIRE(::chown((sweep / "sweep.json").c_str(), 0, 0) == 0);
-  REQUIRE(::chown(array.c_str(), kOther, kOther) == 0);
+  REQUIRE(::chown(array.c_str(), kOtherUser, kOtherUser) == 0);
   CHECK(foreign_owner(point).has_value());
 }
 
@@ -175,7 +176,7 @@ TEST_CASE_FIXTURE(OwnershipFixture,
   const auto own = make_run("mnist-20261121-120000-00aa");
   const auto foreign =
       make_run("mnist-20261121-130000-00bb", std::nullopt, Submission::State::kSubmitted, "43");
-  give(foreign);
+  give_to_other_user(foreign);
   fs::last_write_time(foreign / "submission.json",
                       fs::file_time_type::clock::now() + std::chrono::hours(1));
   const auto additions = index.add_missing_runs(runs);
@@ -196,7 +197,7 @@ TEST_CASE_FIXTURE(OwnershipFixture,
   CHECK(resolve(foreign.string())->path == foreign);
   CHECK(index.add({foreign.filename().string(), "mnist", foreign, "2026"}).error().code ==
         Errc::kInvalid);
-  give(own);  // the path of the indexed run is another user's folder now
+  give_to_other_user(own);  // the path of the indexed run is another user's folder now
   for (const char* name : {"mnist", "last", "mnist-2026", "42"})
     CHECK_FALSE(resolve(name).has_value());
 }
@@ -205,7 +206,7 @@ TEST_CASE_FIXTURE(OwnershipFixture,
                   "for another user's run neither its server nor a command of Slurm is called") {
   NEEDS_ROOT();
   Listener listener;
-  add_to_config(listener.url());  // even if the configuration lists the server
+  configure_server(listener.url());  // even if the configuration lists the server
   for (const auto state : {Submission::State::kIntent, Submission::State::kSubmitted}) {
     const char* const job = state == Submission::State::kIntent ? "" : "42";
     const auto over_rest =
@@ -214,7 +215,7 @@ TEST_CASE_FIXTURE(OwnershipFixture,
     for (const auto& run : {over_rest, over_sbatch}) {
       const std::string journal = read_file(run / "submission.json", 1U << 20U).value();
       put(run / "secrets", "A=b");
-      give(run);
+      give_to_other_user(run);
       const auto status = inspect(run);
       CHECK(status.facts.foreign->name == "nobody");
       CHECK(status.is_last_known);
@@ -228,7 +229,7 @@ TEST_CASE_FIXTURE(OwnershipFixture,
       fs::remove_all(run);
     }
   }
-  CHECK_FALSE(listener.was_asked());
+  CHECK_FALSE(listener.has_connection());
   CHECK(calls().empty());
   static_cast<void>(inspect(make_run("own")));
   CHECK(calls().find("squeue") != std::string::npos);  // a run of the caller does ask Slurm
@@ -245,14 +246,14 @@ TEST_CASE_FIXTURE(
   RunInspector inspector(env, servers());
   const auto cancelled = inspector.executor_of(status.facts).cancel(status.job, "t");
   CHECK(cancelled.error().code == Errc::kInvalid);
-  CHECK_FALSE(listener.was_asked());
-  add_to_config("unix:/run/other");
+  CHECK_FALSE(listener.has_connection());
+  configure_server("unix:/run/other");
   put(config / "sites" / "other.yaml",
       "defaults: {submit: {url: \"" + listener.url() +
           "\", token_file: " + (folder.path() / "theirs").string() + "}}\n");
   status = inspect(run);
   CHECK(status.detail.find("is not the one that your configuration lists") != std::string::npos);
-  CHECK_FALSE(listener.was_asked());
+  CHECK_FALSE(listener.has_connection());
   CHECK(calls().empty());
 }
 
@@ -260,7 +261,7 @@ TEST_CASE_FIXTURE(
     OwnershipFixture,
     "a server is known from the key slurmrestd or the defaults of a site, and its token file "
     "comes only from the configuration") {
-  add_to_config("unix:/run/one");
+  configure_server("unix:/run/one");
   put(config / "sites" / "two.yaml", "defaults: {submit: {url: \"unix:/run/two\"}}\n");
   put(config / "sites" / "three.yaml",
       "partitions: {gpu: {defaults: {submit: {url: \"https://r.example.org\", token_file: "
@@ -299,7 +300,7 @@ TEST_CASE_FIXTURE(OwnershipFixture,
   REQUIRE(write_submission(run, submission).has_value());
   const std::string claimed = to_checked_line({{"event", "claimed"}, {"attempt", 0}});
   put(run / "events.jsonl", claimed);
-  give(run);
+  give_to_other_user(run);
   const auto status = inspect(run);
   CHECK(status.state == RunState::kRunning);
   CHECK(status.is_last_known);
@@ -311,7 +312,7 @@ TEST_CASE_FIXTURE(OwnershipFixture,
   NEEDS_ROOT();
   const auto own = make_run("own"), foreign = make_run("foreign");
   put(foreign / "resubmitted", own.string() + "\n");
-  give(foreign);
+  give_to_other_user(foreign);
   CHECK(current_run_of(foreign) == foreign);
   REQUIRE(write_successor(own, foreign).has_value());
   CHECK(current_run_of(own) == own);
@@ -337,10 +338,10 @@ TEST_CASE_FIXTURE(
     const auto resolved_path = [&] { return resolve_run(path.string(), index, runs)->path; };
     CHECK(require_own("own", resolved_path(), "cancel it").has_value());
     CHECK(resolved_path() == own);
-    give(theirs / "run");
-    give(theirs / "runs");
+    give_to_other_user(theirs / "run");
+    give_to_other_user(theirs / "runs");
     CHECK_FALSE(require_own("own", resolved_path(), "cancel it").has_value());
-    CHECK(inspect(resolved_path()).facts.foreign->uid == kOther);
+    CHECK(inspect(resolved_path()).facts.foreign->uid == kOtherUser);
     for (const char* link : {"run", "runs"}) REQUIRE(::lchown((theirs / link).c_str(), 0, 0) == 0);
   }
 }
@@ -355,7 +356,7 @@ TEST_CASE_FIXTURE(
   REQUIRE(write_successor(array / "3", next).has_value());
   fs::create_directory(foreign);
   fs::create_directory_symlink(array, foreign / "array-0");
-  give(foreign);
+  give_to_other_user(foreign);
   const auto point = foreign / "array-0" / "3";
   CHECK(current_run_of(array / "3") == next);
   CHECK(current_run_of(point) == point);
@@ -369,13 +370,13 @@ TEST_CASE_FIXTURE(OwnershipFixture,
   const auto secret = folder.path() / "private-key", theirs = folder.path() / "their.log";
   put(secret, "BEGIN PRIVATE KEY\n");
   put(theirs, "Traceback\n");
-  give(theirs);
+  give_to_other_user(theirs);
   for (const auto& [log, is_shown] : {std::pair(secret, false), std::pair(theirs, true)}) {
     put(run / "claim",
         fmt::format(R"({{"cluster":"c","job":"42","token":"","log":"{}"}})", log.string()));
     put(run / "events.jsonl",
         to_checked_line({{"event", "ended"}, {"state", "failed"}, {"code", 1}, {"message", "m"}}));
-    give(run);
+    give_to_other_user(run);
     const auto status = inspect(run);
     CHECK(last_words(run, status).empty() != is_shown);
     LogReader reader(log, status.facts);
@@ -398,13 +399,13 @@ TEST_CASE_FIXTURE(OwnershipFixture,
                            return status;
                          }())
                   .empty());
-  give(run);
+  give_to_other_user(run);
   CHECK(last_words(run, inspect(run)).empty());
 }
 
 TEST_CASE_FIXTURE(
     OwnershipFixture,
-    "the secrets of a submission without a job are removed, but not while it is being submitted") {
+    "the secrets of a submission without a job are removed, unless the submission is in progress") {
   const auto run = make_run("lost", std::nullopt, Submission::State::kIntent, "");
   put(run / "secrets", "A=b");
   {

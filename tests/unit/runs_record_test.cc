@@ -14,7 +14,7 @@ std::string line(Json event) {
   return to_checked_line(event);
 }
 
-std::string a_start() {
+std::string start_lines() {
   return line({{"t", "2026-11-21T12:00:00.000Z"},
                {"event", "claimed"},
                {"attempt", 0},
@@ -27,7 +27,7 @@ std::string a_start() {
                {"hosts", "n[1-4]"}});
 }
 
-std::string an_end(const char* state, int code) {
+std::string end_line(const char* state, int code) {
   return line({{"t", "2026-11-21T12:01:00.000Z"},
                {"event", "ended"},
                {"attempt", 0},
@@ -39,7 +39,7 @@ std::string an_end(const char* state, int code) {
 }  // namespace
 
 TEST_CASE("the summary of a record has the ranks, the hosts and the latest progress") {
-  const auto record = sum_up_events(a_start() +
+  const auto record = sum_up_events(start_lines() +
                                     line({{"t", "2026-11-21T12:00:09.000Z"},
                                           {"event", "progress"},
                                           {"attempt", 0},
@@ -63,7 +63,7 @@ TEST_CASE("the summary of a record has the ranks, the hosts and the latest progr
 
 TEST_CASE("the first failed rank of a record is the rank that the end of its attempt names") {
   const auto record =
-      sum_up_events(a_start() +
+      sum_up_events(start_lines() +
                     line({{"event", "rank_failed"},
                           {"attempt", 0},
                           {"rank", 3},
@@ -82,19 +82,19 @@ TEST_CASE("the first failed rank of a record is the rank that the end of its att
                           {"reason", "rank_failed"},
                           {"first_failed",
                            {{"rank", 3}, {"host", "n2"}, {"code", 137}, {"signal", "SIGKILL"}}}}) +
-                    an_end("failed", 137));
+                    end_line("failed", 137));
   REQUIRE(record.first_failed.has_value());
   CHECK(record.first_failed->rank == 3);
   CHECK(record.first_failed->signal == "SIGKILL");
-  CHECK(record.failed.size() == 2);
+  CHECK(record.failures.size() == 2);
   CHECK(record.ended);
   CHECK(record.end_code == 137);
 }
 
 TEST_CASE("a claim after an end means that the run continues, without its earlier failures") {
-  const auto text = a_start() +
+  const auto text = start_lines() +
                     line({{"event", "rank_failed"}, {"attempt", 0}, {"rank", 3}, {"code", 1}}) +
-                    an_end("failed", 1) +
+                    end_line("failed", 1) +
                     line({{"event", "claimed"}, {"attempt", 1}, {"job", "42"}, {"again", true}});
   const auto record = sum_up_events(text);
   CHECK_FALSE(record.ended);
@@ -107,7 +107,7 @@ TEST_CASE(
   const auto restarting = line(
       {{"event", "restarting"}, {"attempt", 0}, {"cause", "hang"}, {"left", 2}, {"by", "lead"}});
   const auto first_attempt =
-      a_start() + line({{"event", "rank_failed"}, {"attempt", 0}, {"rank", 3}, {"code", 79}}) +
+      start_lines() + line({{"event", "rank_failed"}, {"attempt", 0}, {"rank", 3}, {"code", 79}}) +
       line({{"event", "attempt_end"}, {"attempt", 0}, {"code", 79}, {"reason", "hang"}}) +
       restarting;
   auto record = sum_up_events(first_attempt);
@@ -126,7 +126,7 @@ TEST_CASE(
 
 namespace {
 
-/// Returns an event of a component, or of the whole run if component is empty.
+/// Returns the line of an event of a component, or of the whole run if component is empty.
 std::string component_line(const char* event, const char* component, Json fields) {
   Json object{{"t", "2026-11-21T12:00:02.000Z"}, {"event", event}, {"attempt", 0}};
   if (*component != '\0') object["component"] = component;
@@ -135,7 +135,7 @@ std::string component_line(const char* event, const char* component, Json fields
 }
 
 /// Returns the record of a server on n1 and a trainer on n2 and n3, up to the time when both run.
-std::string a_start_of_components() {
+std::string component_start_lines() {
   return component_line("components", "",
                         {{"components",
                           {{{"name", "server"}, {"role", "service"}, {"ranks", 1}},
@@ -153,7 +153,7 @@ TEST_CASE(
     "a record with components has the state of each component, and the progress of the first main "
     "component") {
   const auto record =
-      sum_up_events(a_start_of_components() + component_line("progress", "trainer", {{"step", 5}}) +
+      sum_up_events(component_start_lines() + component_line("progress", "trainer", {{"step", 5}}) +
                     component_line("progress", "server", {{"step", 99}}));
   REQUIRE(record.components.size() == 2);
   CHECK(record.components[0].state == ComponentState::kReady);
@@ -169,7 +169,7 @@ TEST_CASE(
 
 TEST_CASE("the failed rank of a record is named with its component") {
   const auto record = sum_up_events(
-      a_start_of_components() +
+      component_start_lines() +
       component_line("rank_failed", "trainer", {{"rank", 2}, {"host", "n3"}, {"code", 7}}) +
       component_line("component_end", "trainer", {{"code", 7}, {"reason", "rank_failed"}}) +
       component_line("component_end", "server", {{"code", 0}, {"reason", "stopped"}}) +
@@ -187,7 +187,7 @@ TEST_CASE("the failed rank of a record is named with its component") {
 
 TEST_CASE("a component that starts again is not the failure of the run") {
   const auto record = sum_up_events(
-      a_start_of_components() +
+      component_start_lines() +
       component_line("rank_failed", "server", {{"rank", 0}, {"code", 137}}) +
       component_line("component_end", "server", {{"code", 137}, {"reason", "rank_failed"}}) +
       component_line("component_restart", "server", {{"code", 137}, {"left", 0}}));
@@ -198,14 +198,14 @@ TEST_CASE("a component that starts again is not the failure of the run") {
 
 TEST_CASE("late events of an earlier attempt change nothing") {
   const auto record =
-      sum_up_events(a_start() + line({{"event", "claimed"}, {"attempt", 1}, {"job", "42"}}) +
+      sum_up_events(start_lines() + line({{"event", "claimed"}, {"attempt", 1}, {"job", "42"}}) +
                     line({{"event", "rank_failed"}, {"attempt", 0}, {"rank", 3}, {"code", 1}}));
   CHECK_FALSE(record.first_failed.has_value());
 }
 
 TEST_CASE("the results of several `result` events are merged") {
   const auto record =
-      sum_up_events(a_start() +
+      sum_up_events(start_lines() +
                     line({{"t", "x"},
                           {"event", "result"},
                           {"attempt", 0},
@@ -218,7 +218,7 @@ TEST_CASE("the results of several `result` events are merged") {
 TEST_CASE(
     "torn or damaged lines, unknown events and wrong types are skipped, and damaged lines are "
     "counted") {
-  std::string damaged = a_start();
+  std::string damaged = start_lines();
   damaged[10] ^= 1;
   const auto record = sum_up_events(
       damaged + line({{"event", "of a later version"}, {"attempt", 0}}) +
@@ -231,16 +231,16 @@ TEST_CASE(
 TEST_CASE("has_end() is true only if no claim follows the end in the record") {
   const TemporaryDirectory run;
   CHECK_FALSE(has_end(run.path()));
-  std::string text = a_start();
+  std::string text = start_lines();
   for (int i = 0; i < 2000; ++i) text += line({{"event", "progress"}, {"attempt", 0}, {"step", i}});
   REQUIRE(write_file_atomic(run.path() / "events.jsonl", text).has_value());
   CHECK_FALSE(has_end(run.path()));
   REQUIRE(
-      write_file_atomic(run.path() / "events.jsonl", text + an_end("completed", 0)).has_value());
+      write_file_atomic(run.path() / "events.jsonl", text + end_line("completed", 0)).has_value());
   CHECK(has_end(run.path()));
   REQUIRE(
       write_file_atomic(run.path() / "events.jsonl",
-                        text + an_end("failed", 1) + line({{"event", "claimed"}, {"attempt", 1}}))
+                        text + end_line("failed", 1) + line({{"event", "claimed"}, {"attempt", 1}}))
           .has_value());
   CHECK_FALSE(has_end(run.path()));
 }

@@ -25,6 +25,7 @@ Json event_at(int second, const char* name, Json fields) {
 }
 
 /// Returns the record of a rehearsal that did 40 steps in 20 seconds after its slow first steps.
+/// Its attempt ended for `reason`, and the rehearsal ended in `state`.
 std::string rehearsed_record(const char* reason, const char* state) {
   std::string text;
   const auto add = [&](const Json& event) { text += to_checked_line(event); };

@@ -12,7 +12,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-RunFacts submitted() {
+RunFacts facts_of_submitted_run() {
   RunFacts facts;
   facts.submission.emplace();
   facts.submission->state = Submission::State::kSubmitted;
@@ -40,7 +40,7 @@ const Json kClaimed = {{"event", "claimed"}, {"attempt", 0}, {"job", "42"}};
 }  // namespace
 
 TEST_CASE("the end in the run's record takes precedence over Slurm's state") {
-  RunFacts facts = submitted();
+  RunFacts facts = facts_of_submitted_run();
   facts.record = record({kClaimed,
                          {{"event", "ended"},
                           {"attempt", 0},
@@ -54,7 +54,7 @@ TEST_CASE("the end in the run's record takes precedence over Slurm's state") {
 }
 
 TEST_CASE("without an end in the record the run's state is Slurm's") {
-  RunFacts facts = submitted();
+  RunFacts facts = facts_of_submitted_run();
   facts.report = report(JobPhase::kPending, "PENDING");
   facts.report->reason = "Resources";
   CHECK(assess(facts).state == RunState::kPending);
@@ -78,7 +78,7 @@ TEST_CASE("without an end in the record the run's state is Slurm's") {
 }
 
 TEST_CASE("while nodes are checked, status says so") {
-  RunFacts facts = submitted();
+  RunFacts facts = facts_of_submitted_run();
   facts.report = report(JobPhase::kRunning, "RUNNING");
   Json started = {{"event", "started"}, {"attempt", 0}, {"ranks", 0}};
   facts.record = record({kClaimed, started});
@@ -99,7 +99,7 @@ TEST_CASE("while nodes are checked, status says so") {
 }
 
 TEST_CASE("while nodes copy their data, status says so") {
-  RunFacts facts = submitted();
+  RunFacts facts = facts_of_submitted_run();
   facts.report = report(JobPhase::kRunning, "RUNNING");
   const Json started = {{"event", "started"}, {"attempt", 0}, {"ranks", 0}};
   const Json staging = {{"event", "staging"}, {"attempt", 0}, {"nodes", 2}};
@@ -114,7 +114,7 @@ TEST_CASE("while nodes copy their data, status says so") {
 }
 
 TEST_CASE("the state of a job that Slurm no longer knows is unknown") {
-  RunFacts facts = submitted();
+  RunFacts facts = facts_of_submitted_run();
   facts.why_no_accounting = "Slurm accounting storage is disabled";
   facts.record = record({kClaimed, {{"event", "joined"}, {"attempt", 0}, {"ranks", 8}}});
   const auto status = assess(facts);
@@ -124,7 +124,7 @@ TEST_CASE("the state of a job that Slurm no longer knows is unknown") {
 
 TEST_CASE(
     "if the controller cannot be reached, status shows the last known state and marks it as such") {
-  RunFacts facts = submitted();
+  RunFacts facts = facts_of_submitted_run();
   facts.has_answer = false;
   facts.why_unreachable = "nobody answers";
   CHECK(assess(facts).state == RunState::kPending);
@@ -135,8 +135,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a run whose journal has no job id is in state not_submitted if Slurm does not know its job, "
-    "and in state unknown if Slurm does not answer") {
+    "a run without a job id in its journal is not_submitted, or unknown while Slurm does not "
+    "answer") {
   RunFacts facts;
   facts.submission.emplace();
   CHECK(assess(facts).state == RunState::kNotSubmitted);
@@ -152,7 +152,7 @@ TEST_CASE(
   CHECK(is_submission_open(assess(facts)));
   facts.why_unreachable.clear();
   CHECK_FALSE(is_submission_open(assess(facts)));
-  CHECK_FALSE(is_submission_open(assess(submitted())));
+  CHECK_FALSE(is_submission_open(assess(facts_of_submitted_run())));
 }
 
 TEST_CASE("the status of a refused submission quotes Slurm") {
@@ -166,8 +166,7 @@ TEST_CASE("the status of a refused submission quotes Slurm") {
 
 TEST_CASE(
     "the job id of the run of a script that was submitted by hand is read from its claim, and the "
-    "cluster is left "
-    "out") {
+    "cluster is left out") {
   RunFacts facts;
   facts.claim = Claim{{"testbed", "42"}, "", ""};
   const auto job = job_of(facts);
@@ -243,7 +242,7 @@ TEST_CASE("a failed rank is described with rank, host and signal or code") {
 }
 
 TEST_CASE("the status of a running job names the components that are not ready") {
-  RunFacts facts = submitted();
+  RunFacts facts = facts_of_submitted_run();
   facts.report = report(JobPhase::kRunning, "RUNNING");
   facts.record.has_events = true;
   facts.record.components = {
@@ -255,7 +254,7 @@ TEST_CASE("the status of a running job names the components that are not ready")
 }
 
 TEST_CASE("the status of a job whose dependency can never be satisfied names the dependency") {
-  RunFacts facts = submitted();
+  RunFacts facts = facts_of_submitted_run();
   facts.report = report(JobPhase::kEnded, "CANCELLED");
   facts.report->reason = "DependencyNeverSatisfied";
   facts.report->failed_dependencies = {"afterok:4"};

@@ -69,7 +69,7 @@ RunState sweep_state(std::initializer_list<RunState> states) {
 }
 
 /// An executor that finds no job, and counts the searches.
-class FindsNoJob final : public Executor {
+class ExecutorWithoutJobs final : public Executor {
  public:
   int find_calls = 0;
   Result<> check(const SubmitRequest&) override { return {}; }
@@ -120,8 +120,8 @@ TEST_CASE("the journal of a point is its array's, with the job id of the task") 
 }
 
 TEST_CASE(
-    "a user's output pattern is expanded for an array's task if it has %A and %a, but has no "
-    "expansion if it has %j, and a pattern with %a has none for a job that is no task") {
+    "%A and %a in an output pattern are expanded only for a task of an array, and %j only for "
+    "other jobs") {
   CHECK(expand_output_pattern("o_%A_%a", "70_1", "eva") == "o_70_1");
   CHECK_FALSE(expand_output_pattern("o_%j", "70_1", "eva").has_value());
   CHECK_FALSE(expand_output_pattern("o_%a", "70", "eva").has_value());
@@ -176,7 +176,7 @@ TEST_CASE(
   CHECK(found->created == f.sweep.created);
 }
 
-TEST_CASE("the current run of a point is the last one with which it was resubmitted") {
+TEST_CASE("the current run of a point is that of its last resubmission") {
   const SweepRecordFixture f;
   CHECK(current_run_of(f.path_of_point(0)) == f.path_of_point(0));
   const fs::path second = f.runs / "second", third = f.runs / "third";
@@ -305,31 +305,34 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a task's claim settles the open submission of an array and of its points, and without a valid "
-    "claim Slurm is asked for a job with the array's comment") {
+    "a task's valid claim settles the open submission of its array and points, and otherwise Slurm "
+    "is asked") {
   const SweepRecordFixture f;
   const fs::path array = array_path(f.sweep.path, 0);
   Submission intent;
   intent.token = std::string(32, 'b');
   REQUIRE(write_submission(array, intent).has_value());
-  FindsNoJob slurm;
+  ExecutorWithoutJobs slurm;
   auto point = read_submission(f.path_of_point(2));
   REQUIRE((point.has_value() && point->has_value()));
-  CHECK(find_outcome(f.path_of_point(2), **point, slurm)->state == Submission::State::kIntent);
+  CHECK(find_and_record_outcome(f.path_of_point(2), **point, slurm)->state ==
+        Submission::State::kIntent);
   CHECK(slurm.find_calls == 1);
   SweepRecordFixture::put(f.path_of_point(0) / "claim",
                           R"({"cluster":"c","job":"90_0","token":"another"})");
-  CHECK(find_outcome(f.path_of_point(2), **point, slurm)->state == Submission::State::kIntent);
+  CHECK(find_and_record_outcome(f.path_of_point(2), **point, slurm)->state ==
+        Submission::State::kIntent);
   SweepRecordFixture::put(f.path_of_point(0) / "claim",
                           R"({"cluster":"c","job":"90_0","token":")" + intent.token + "\"}");
-  const auto settled = find_outcome(f.path_of_point(2), **point, slurm);
+  const auto settled = find_and_record_outcome(f.path_of_point(2), **point, slurm);
   REQUIRE(settled.has_value());
   CHECK(settled->job.id == "90_1");
   CHECK((*read_submission(array))->job.id == "90");
   CHECK(slurm.find_calls == 2);
   // An array that was never submitted has no token to look for.
   const auto unsent = read_submission(f.path_of_point(1));
-  CHECK(find_outcome(f.path_of_point(1), **unsent, slurm)->state == Submission::State::kIntent);
+  CHECK(find_and_record_outcome(f.path_of_point(1), **unsent, slurm)->state ==
+        Submission::State::kIntent);
   CHECK(slurm.find_calls == 2);
 }
 

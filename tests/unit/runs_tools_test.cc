@@ -27,9 +27,9 @@ struct ToolsFixture {
     add("bin/dlrun-trainer", "trainer");
     add("lib/dlrun/dlrun-comm-x.so", "module");
   }
-  void add(const std::string& place, const std::string& content) {
-    REQUIRE(write_file_atomic(root / place, content, 0755).has_value());
-    tools.files.push_back({place, *sha256_of_file(root / place)});
+  void add(const std::string& relative_path, const std::string& content) {
+    REQUIRE(write_file_atomic(root / relative_path, content, 0755).has_value());
+    tools.files.push_back({relative_path, *sha256_of_file(root / relative_path)});
   }
 };
 
@@ -42,10 +42,10 @@ TEST_CASE("the SHA-256 of a file matches the standard's example") {
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST_CASE_FIXTURE(
-    ToolsFixture,
-    "stage_tools() copies programs and modules as executables, and does nothing the second time") {
-  REQUIRE(stage_tools(root, runs, tools).has_value());
+TEST_CASE_FIXTURE(ToolsFixture,
+                  "copy_missing_tools() copies programs and modules as executables, and does "
+                  "nothing the second time") {
+  REQUIRE(copy_missing_tools(root, runs, tools).has_value());
   const auto agent = tools_directory(runs, tools) / "dlrun-agent";
   CHECK(*sha256_of_file(agent) == tools.files[0].sha256);
   struct stat before {};
@@ -53,7 +53,7 @@ TEST_CASE_FIXTURE(
   CHECK((before.st_mode & 0777) == 0755);
   CHECK(std::filesystem::exists(tools_directory(runs, tools) / "dlrun-comm-x.so"));
   std::filesystem::remove_all(root);
-  CHECK(stage_tools(root, runs, tools).has_value());
+  CHECK(copy_missing_tools(root, runs, tools).has_value());
 }
 
 TEST_CASE_FIXTURE(ToolsFixture,
@@ -65,19 +65,19 @@ TEST_CASE_FIXTURE(ToolsFixture,
   std::filesystem::last_write_time(
       place / "dlrun-agent.tmp-00",
       std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
-  REQUIRE(stage_tools(root, runs, tools).has_value());
+  REQUIRE(copy_missing_tools(root, runs, tools).has_value());
   CHECK_FALSE(std::filesystem::exists(place / "dlrun-agent.tmp-00"));
   CHECK(std::filesystem::exists(place / "dlrun-agent.tmp-11"));
 }
 
 TEST_CASE_FIXTURE(ToolsFixture,
-                  "each user of a runs folder has an own folder for agents, and another user's "
+                  "each user of a runs folder has a separate folder for agents, and another user's "
                   "files are never used") {
   const auto place = tools_directory(runs, tools);
   CHECK(place.parent_path() == runs / fmt::format(".agents-{}", ::geteuid()));
   std::filesystem::create_directories(runs / ".agents-1");  // the folder of another user's agents
   std::filesystem::create_directories(runs / ".agents");
-  REQUIRE(stage_tools(root, runs, tools).has_value());
+  REQUIRE(copy_missing_tools(root, runs, tools).has_value());
   CHECK(check_tools_place(runs, tools).has_value());
   if (::geteuid() != 0) {
     MESSAGE("the rest is skipped: only root can give files to another user");
@@ -86,25 +86,25 @@ TEST_CASE_FIXTURE(ToolsFixture,
   for (const auto& foreign_folder : {place.parent_path(), place}) {
     REQUIRE(::chown(foreign_folder.c_str(), 65534, 65534) == 0);
     CHECK(check_tools_place(runs, tools).error().code == Errc::kInvalid);
-    CHECK(stage_tools(root, runs, tools).error().code == Errc::kInvalid);
+    CHECK(copy_missing_tools(root, runs, tools).error().code == Errc::kInvalid);
     REQUIRE(::chown(foreign_folder.c_str(), 0, 0) == 0);
   }
   // Another user's file in the caller's own folder is replaced.
   const auto agent = place / "dlrun-agent";
   REQUIRE(write_file_atomic(agent, "theirs", 0755).has_value());
   REQUIRE(::chown(agent.c_str(), 65534, 65534) == 0);
-  REQUIRE(stage_tools(root, runs, tools).has_value());
+  REQUIRE(copy_missing_tools(root, runs, tools).has_value());
   CHECK(*sha256_of_file(agent) == tools.files[0].sha256);
 }
 
 TEST_CASE_FIXTURE(ToolsFixture,
                   "a folder for agents that others may write, or that is a link, is refused") {
-  REQUIRE(stage_tools(root, runs, tools).has_value());
+  REQUIRE(copy_missing_tools(root, runs, tools).has_value());
   const auto place = tools_directory(runs, tools);
   REQUIRE(::chmod(place.c_str(), 0770) == 0);
   CHECK(check_tools_place(runs, tools).error().message.find("others may write") !=
         std::string::npos);
-  CHECK(stage_tools(root, runs, tools).error().code == Errc::kInvalid);
+  CHECK(copy_missing_tools(root, runs, tools).error().code == Errc::kInvalid);
   std::filesystem::remove_all(place.parent_path());
   std::filesystem::create_directories(folder.path() / "elsewhere");
   std::filesystem::create_directory_symlink(folder.path() / "elsewhere", place.parent_path());
@@ -126,7 +126,7 @@ TEST_CASE_FIXTURE(ToolsFixture, "a runs folder in which others may rename files 
 
 TEST_CASE_FIXTURE(
     ToolsFixture,
-    "a runs folder in another user's folder causes a warning, sticky or not, and at any depth") {
+    "a runs folder that is, or is in, another user's folder causes a warning, sticky or not") {
   if (::geteuid() != 0) {
     MESSAGE("skipped: only root can give a folder to another user");
     return;
@@ -152,43 +152,43 @@ TEST_CASE_FIXTURE(
     "a program whose checksum is not the one in dlrun's build is refused, and no copy is left") {
   char& digit = tools.files[0].sha256[0];
   digit = digit == '0' ? '1' : '0';
-  const auto staged = stage_tools(root, runs, tools);
-  REQUIRE_FALSE(staged.has_value());
-  CHECK(staged.error().code == Errc::kInvalid);
+  const auto copied = copy_missing_tools(root, runs, tools);
+  REQUIRE_FALSE(copied.has_value());
+  CHECK(copied.error().code == Errc::kInvalid);
   CHECK(std::filesystem::is_empty(tools_directory(runs, tools)));
 }
 
 TEST_CASE_FIXTURE(ToolsFixture,
                   "a missing program is an error that names it, and a missing module is ignored") {
   std::filesystem::remove(root / "lib/dlrun/dlrun-comm-x.so");
-  CHECK(stage_tools(root, runs, tools).has_value());
+  CHECK(copy_missing_tools(root, runs, tools).has_value());
   std::filesystem::remove_all(runs);
   std::filesystem::remove(root / "bin/dlrun-trainer");
-  const auto staged = stage_tools(root, runs, tools);
-  REQUIRE_FALSE(staged.has_value());
-  CHECK(staged.error().code == Errc::kNotFound);
-  CHECK(staged.error().message.find("dlrun-trainer") != std::string::npos);
-  CHECK(staged.error().message.find("install the package") != std::string::npos);
+  const auto copied = copy_missing_tools(root, runs, tools);
+  REQUIRE_FALSE(copied.has_value());
+  CHECK(copied.error().code == Errc::kNotFound);
+  CHECK(copied.error().message.find("dlrun-trainer") != std::string::npos);
+  CHECK(copied.error().message.find("install the package") != std::string::npos);
 }
 
 TEST_CASE_FIXTURE(ToolsFixture,
-                  "a job that does not use the trainer starts where the trainer is not installed, "
-                  "and the trainer is added when a later job needs it") {
+                  "the trainer is copied only for jobs that use it, so that other jobs start where "
+                  "it is not installed") {
   const auto trainer = root / "bin/dlrun-trainer";
   std::filesystem::rename(trainer, root / "away");
-  REQUIRE(stage_tools(root, runs, tools, TrainerUse::kNone).has_value());
+  REQUIRE(copy_missing_tools(root, runs, tools, TrainerUse::kNone).has_value());
   CHECK(std::filesystem::exists(tools_directory(runs, tools) / "dlrun-agent"));
   CHECK_FALSE(std::filesystem::exists(tools_directory(runs, tools) / "dlrun-trainer"));
-  CHECK(stage_tools(root, runs, tools, TrainerUse::kNeeded).error().code == Errc::kNotFound);
+  CHECK(copy_missing_tools(root, runs, tools, TrainerUse::kNeeded).error().code == Errc::kNotFound);
   std::filesystem::rename(root / "away", trainer);
-  REQUIRE(stage_tools(root, runs, tools, TrainerUse::kNeeded).has_value());
+  REQUIRE(copy_missing_tools(root, runs, tools, TrainerUse::kNeeded).has_value());
   CHECK(std::filesystem::exists(tools_directory(runs, tools) / "dlrun-trainer"));
 }
 
 TEST_CASE_FIXTURE(ToolsFixture,
                   "a missing agent is an error even for a job that does not use the trainer") {
   std::filesystem::remove(root / "bin/dlrun-agent");
-  CHECK(stage_tools(root, runs, tools, TrainerUse::kNone).error().code == Errc::kNotFound);
+  CHECK(copy_missing_tools(root, runs, tools, TrainerUse::kNone).error().code == Errc::kNotFound);
 }
 
 TEST_CASE("a growing log is read further, and a truncated log is read again from its start") {
@@ -229,9 +229,9 @@ TEST_CASE("a hole in a log becomes one line, and the data around it stays byte f
   std::ofstream(log) << binary;
   std::filesystem::resize_file(log, 256 * kGibi);
   std::ofstream(log, std::ios::app) << "end\n";
-  const auto read_from = [&](std::optional<std::size_t> tail) {
+  const auto read_log = [&](std::optional<std::size_t> tail_lines) {
     LogReader reader(log, RunFacts{});
-    if (tail) reader.start_at_tail(*tail);
+    if (tail_lines) reader.start_at_tail(*tail_lines);
     std::string all;
     while (all.size() < kGibi) {
       const auto bytes = reader.read_more();
@@ -242,15 +242,15 @@ TEST_CASE("a hole in a log becomes one line, and the data around it stays byte f
     return all;
   };
   // A hole begins and ends at a block's border, so the NUL bytes in the blocks around it stay.
-  const std::string all = read_from(std::nullopt);
+  const std::string all = read_log(std::nullopt);
   CHECK(all.starts_with(binary));
   CHECK(all.ends_with("end\n"));
   CHECK(all.find("\n[dlrun: 256.0 GiB of empty space left out]\n") != std::string::npos);
   CHECK(all.size() < 8U << 20U);
-  CHECK(read_from(3).size() < 8U << 20U);
-  CHECK(read_from(3).ends_with("end\n"));
+  CHECK(read_log(3).size() < 8U << 20U);
+  CHECK(read_log(3).ends_with("end\n"));
   std::filesystem::resize_file(log, 512 * kGibi);  // the hole is at the end
-  CHECK(read_from(3) == "[dlrun: 4.0 MiB of empty space left out]\n");
+  CHECK(read_log(3) == "[dlrun: 4.0 MiB of empty space left out]\n");
 }
 
 TEST_CASE("sbatch's output patterns are expanded if dlrun knows the values") {

@@ -21,7 +21,7 @@ struct Folder {
   [[nodiscard]] auto load(const std::string& name, std::vector<std::string> sets = {}) const {
     LoadRequest request;
     request.file = name;
-    request.sets = std::move(sets);
+    request.set_arguments = std::move(sets);
     request.current_dir = folder.path();
     request.env.set("HOME", "/home/u");
     request.env.set("COMMON", "common");

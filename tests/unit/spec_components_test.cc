@@ -19,11 +19,11 @@ constexpr std::string_view kTop =
     "resources: {time: 1m, cpus_per_task: 2, mem: 1G}\nlaunch: {command: [x]}\n";
 
 LoadRequest components_request(std::string_view components, std::string_view top = kTop) {
-  LoadRequest made;
-  made.file = "exp.yaml";
-  made.text = fmt::format("{}components: [{}]\n", top, components);
-  made.current_dir = "/exp";
-  return made;
+  LoadRequest request;
+  request.file = "exp.yaml";
+  request.text = fmt::format("{}components: [{}]\n", top, components);
+  request.current_dir = "/exp";
+  return request;
 }
 
 ComponentLayout layout(const LoadedSpec& loaded) {
@@ -87,7 +87,7 @@ TEST_CASE("a resolved spec keeps every key of a component") {
   const auto text_of = [](const LoadedSpec& spec) {
     std::string text;
     for (const ComponentSpec& component : spec.spec.components) {
-      for (const EffectiveValue& value : values_of_component(component))
+      for (const EffectiveValue& value : own_values_of_component(component))
         text += fmt::format("{}={}\n", value.key, value.text);
     }
     return text;
@@ -135,8 +135,8 @@ TEST_CASE(
 }
 
 TEST_CASE("components that one allocation cannot have together make a heterogeneous job") {
-  const auto is_hetjob = [](std::string_view components, std::string_view hetjob = "") {
-    return layout(loaded(components_request(components, fmt::format("{}{}", kTop, hetjob))))
+  const auto is_hetjob = [](std::string_view components, std::string_view more_top = "") {
+    return layout(loaded(components_request(components, fmt::format("{}{}", kTop, more_top))))
         .is_hetjob;
   };
   CHECK(is_hetjob("{name: a, partition: cpu}, {name: b, partition: gpu}"));
@@ -153,43 +153,47 @@ TEST_CASE("components that one allocation cannot have together make a heterogene
 }
 
 TEST_CASE("mistakes in components are reported with their places, and say what to do") {
-  const auto refuses = [](std::string_view components, std::string_view message,
-                          std::string_view top = kTop) {
+  const auto check_refusal = [](std::string_view components, std::string_view message,
+                                std::string_view top = kTop) {
     const std::string found = refused(components_request(components, top));
     INFO(found);
     CHECK(has(found, message));
   };
-  refuses("{name: a}, {name: a}", "exp.yaml:3:32: error: component 'a': another component has");
-  refuses("{name: a-b}, {name: A_B}", "DLRUN_COMPONENT_A_B_ADDR; choose another name");
-  refuses("{name: 1a}", "exp.yaml:3:21: error: components[0]: '1a' is not the name of a component");
-  refuses("{nodes: 1}", "components[0]: name is missing");
-  refuses("{name: a, node: 1}", "component 'a': unknown key 'node'; did you mean 'nodes'?");
-  refuses("{name: a, nodes: x}", "exp.yaml:3:31: error: component 'a': nodes: ");
-  refuses("{name: a, nodes: '1-2'}", "a component needs one number of nodes");
-  refuses("{name: a, role: service}", "one of them must have role: main");
-  refuses("{name: a, after: b}", "after: there is no component 'b'; did you mean 'a'?");
-  refuses("{name: a, after: b}, {name: b, after: c}, {name: c, after: b}", "b -> c -> b");
-  refuses("{name: a, after: a}", "a -> a");
-  refuses("{name: a, shares: a}", "shares: 'a' has no nodes of its own");
-  refuses("{name: a}, {name: b, shares: a}, {name: c, shares: b}", "'b' has no nodes of its own");
-  refuses("{name: a}, {name: b, shares: a, nodes: 2}", "it has 2 nodes, but 'a' has only 1");
-  refuses("{name: a}, {name: b, shares: a}", "a component without mem would take all",
-          "resources: {time: 1m}\nlaunch: {command: [x]}\n");
-  refuses("{name: a, launch: {command: [y, '{port}']}}",
-          "{port} is the reserved port of a service");
-  refuses("{name: a, launch: {command: [y, '+++']}}", "the start of the next component");
-  refuses("{name: a, ready: tcp}", "http and tcp are for a service");
-  refuses("{name: a, retry: {max: 1}}", "only a service restarts alone");
-  refuses("{name: a}", "launch.agent: false", "launch: {command: [x], agent: false}\n");
-  refuses("{name: a}", "resources.gres cannot be given with components",
-          "resources: {gres: 'gpu:1'}\nlaunch: {command: [x]}\n");
-  refuses("{name: a}", "retry.grow.mem cannot be given with components",
-          "resources: {time: 1m, mem: 1G}\nlaunch: {command: [x]}\n"
-          "retry: {max: 2, on: [oom], grow: {mem: 2, max: 4G}}\n");
-  refuses("{name: a}, {name: b, launch: {srun: {overlap: true}}}",
-          "launch.srun: the step of a component cannot have --overlap");
-  refuses("{name: a}, {name: b}", "component 'b': launch.preset: another component is the bundled",
-          "resources: {time: 1m}\nlaunch: {preset: trainer}\ntrain: {data: {dataset: digits}}\n");
+  check_refusal("{name: a}, {name: a}",
+                "exp.yaml:3:32: error: component 'a': another component has");
+  check_refusal("{name: a-b}, {name: A_B}", "DLRUN_COMPONENT_A_B_ADDR; choose another name");
+  check_refusal("{name: 1a}",
+                "exp.yaml:3:21: error: components[0]: '1a' is not the name of a component");
+  check_refusal("{nodes: 1}", "components[0]: name is missing");
+  check_refusal("{name: a, node: 1}", "component 'a': unknown key 'node'; did you mean 'nodes'?");
+  check_refusal("{name: a, nodes: x}", "exp.yaml:3:31: error: component 'a': nodes: ");
+  check_refusal("{name: a, nodes: '1-2'}", "a component needs one number of nodes");
+  check_refusal("{name: a, role: service}", "one of them must have role: main");
+  check_refusal("{name: a, after: b}", "after: there is no component 'b'; did you mean 'a'?");
+  check_refusal("{name: a, after: b}, {name: b, after: c}, {name: c, after: b}", "b -> c -> b");
+  check_refusal("{name: a, after: a}", "a -> a");
+  check_refusal("{name: a, shares: a}", "shares: 'a' has no nodes of its own");
+  check_refusal("{name: a}, {name: b, shares: a}, {name: c, shares: b}",
+                "'b' has no nodes of its own");
+  check_refusal("{name: a}, {name: b, shares: a, nodes: 2}", "it has 2 nodes, but 'a' has only 1");
+  check_refusal("{name: a}, {name: b, shares: a}", "a component without mem would take all",
+                "resources: {time: 1m}\nlaunch: {command: [x]}\n");
+  check_refusal("{name: a, launch: {command: [y, '{port}']}}",
+                "{port} is the reserved port of a service");
+  check_refusal("{name: a, launch: {command: [y, '+++']}}", "the start of the next component");
+  check_refusal("{name: a, ready: tcp}", "http and tcp are for a service");
+  check_refusal("{name: a, retry: {max: 1}}", "only a service restarts alone");
+  check_refusal("{name: a}", "launch.agent: false", "launch: {command: [x], agent: false}\n");
+  check_refusal("{name: a}", "resources.gres cannot be given with components",
+                "resources: {gres: 'gpu:1'}\nlaunch: {command: [x]}\n");
+  check_refusal("{name: a}", "retry.grow.mem cannot be given with components",
+                "resources: {time: 1m, mem: 1G}\nlaunch: {command: [x]}\n"
+                "retry: {max: 2, on: [oom], grow: {mem: 2, max: 4G}}\n");
+  check_refusal("{name: a}, {name: b, launch: {srun: {overlap: true}}}",
+                "launch.srun: the step of a component cannot have --overlap");
+  check_refusal(
+      "{name: a}, {name: b}", "component 'b': launch.preset: another component is the bundled",
+      "resources: {time: 1m}\nlaunch: {preset: trainer}\ntrain: {data: {dataset: digits}}\n");
 }
 
 TEST_CASE("data, profiles and environments of the spec apply to every component") {
@@ -219,21 +223,23 @@ TEST_CASE("data, profiles and environments of the spec apply to every component"
 }
 
 TEST_CASE("a heterogeneous job refuses what its parts cannot have") {
-  const auto refuses = [](std::string_view second, std::string_view more,
-                          std::string_view message) {
+  const auto check_refusal = [](std::string_view second, std::string_view more,
+                                std::string_view message) {
     const std::string found = refused(
         components_request(fmt::format("{{name: a, partition: cpu}}, {{name: b, {}}}", second),
                            fmt::format("{}{}", kTop, more)));
     INFO(found);
     CHECK(has(found, message));
   };
-  refuses("shares: a, partition: gpu", "",
-          "the parts of a heterogeneous job have no node in common");
-  refuses("partition: gpu", "sweep: {parameters: {environment.vars.X: [1, 2]}}\n",
-          "Slurm has no arrays of such jobs");
-  refuses("partition: gpu", "hetjob: false\n", "hetjob is false, but the components differ in");
-  refuses("partition: gpu", "environment: {setup_node: date}\n", "environment.setup_node: ");
-  refuses("partition: gpu", "submit: {via: slurmrestd, url: 'unix:/s'}\n", "with sbatch only");
+  check_refusal("shares: a, partition: gpu", "",
+                "the parts of a heterogeneous job have no node in common");
+  check_refusal("partition: gpu", "sweep: {parameters: {environment.vars.X: [1, 2]}}\n",
+                "Slurm has no arrays of such jobs");
+  check_refusal("partition: gpu", "hetjob: false\n",
+                "hetjob is false, but the components differ in");
+  check_refusal("partition: gpu", "environment: {setup_node: date}\n", "environment.setup_node: ");
+  check_refusal("partition: gpu", "submit: {via: slurmrestd, url: 'unix:/s'}\n",
+                "with sbatch only");
   CHECK(has(refused(components_request("{name: a}", fmt::format("{}hetjob: true\n", kTop))),
             "has at least two components"));
   LoadRequest alone = components_request("");
@@ -246,11 +252,11 @@ TEST_CASE("components that share a node and need more than it has are refused") 
   std::filesystem::create_directories(folder.path() / "sites");
   const auto refused_at = [&](std::string_view site) {
     REQUIRE(write_file_atomic(folder.path() / "sites" / "small.yaml", site, 0600));
-    LoadRequest made =
+    LoadRequest request =
         components_request("{name: a, gpus_per_node: 3}, {name: b, shares: a, gpus_per_node: 2}",
                            fmt::format("site: small\n{}", kTop));
-    made.config_dirs = {folder.path()};
-    return refused(made);
+    request.config_dirs = {folder.path()};
+    return refused(request);
   };
   constexpr std::string_view kErrorOfSite =
       "'a' and 'b' need 5 GPUs on a node, but site 'small' has at most 4";
@@ -265,11 +271,11 @@ TEST_CASE("components that share a node and need more than it has are refused") 
 }
 
 TEST_CASE("the parameters of a sweep replace fields such as {lr} in components, and {port} stays") {
-  LoadRequest made = components_request(
+  LoadRequest request = components_request(
       "{name: s, role: service, launch: {command: [serve, '{lr}', '{port}']}}, {name: m, vars: {L: "
       "'{lr}'}}",
       fmt::format("{}sweep: {{parameters: {{lr: [0.5, 0.25]}}}}\n", kTop));
-  const LoadedSpec first_point = loaded(made);
+  const LoadedSpec first_point = loaded(request);
   CHECK(first_point.spec.components[0].own.launch.command ==
         std::vector<std::string>{"serve", "0.5", "{port}"});
   CHECK(first_point.spec.components[1].own.environment.vars == NamedValues{{"L", "0.5"}});

@@ -10,11 +10,11 @@ namespace dlrun {
 namespace {
 
 LoadRequest data_request(const std::string& more) {
-  LoadRequest made;
-  made.file = "exp.yaml";
-  made.text = "resources: {time: 1m}\nlaunch: {command: [./train]}\n" + more;
-  made.current_dir = "/exp";
-  return made;
+  LoadRequest request;
+  request.file = "exp.yaml";
+  request.text = "resources: {time: 1m}\nlaunch: {command: [./train]}\n" + more;
+  request.current_dir = "/exp";
+  return request;
 }
 
 std::string data_refused(const std::string& more) {
@@ -92,9 +92,9 @@ TEST_CASE("overlapping, incomplete and invalid items of stage and outputs are re
   CHECK(has(data_refused("outputs: [{from: $T/x, to: out, every: 1s}]\n"),
             "every is 1 s; the shortest time is 10 s"));
   CHECK(has(data_refused("outputs: [{from: x, to: out}]\n"), "from is 'x'"));
-  auto made = data_request("stage: [{from: a, to: $T/x}]\n");
-  made.sets = {"launch.agent=false"};
-  const auto result = load_spec(made);
+  auto request = data_request("stage: [{from: a, to: $T/x}]\n");
+  request.set_arguments = {"launch.agent=false"};
+  const auto result = load_spec(request);
   REQUIRE_FALSE(result.has_value());
   CHECK(has(format_diagnostics(result.error()), "only the agent can copy data to nodes (stage)"));
 }

@@ -14,12 +14,12 @@ const std::string kSum(64, 'a');
 LoadRequest download_request(const std::string& downloads,
                              const std::string& data = "dataset: mnist, path: ./data",
                              const std::string& more = "") {
-  LoadRequest made;
-  made.file = "exp.yaml";
-  made.text = "resources: {time: 1m}\ntrain:\n  data:\n    {" + data + ", download: " + downloads +
-              "}\n" + more;
-  made.current_dir = "/exp";
-  return made;
+  LoadRequest request;
+  request.file = "exp.yaml";
+  request.text = "resources: {time: 1m}\ntrain:\n  data:\n    {" + data +
+                 ", download: " + downloads + "}\n" + more;
+  request.current_dir = "/exp";
+  return request;
 }
 
 std::string list_with(const std::string& url, const std::string& more = "") {
@@ -68,7 +68,7 @@ TEST_CASE("a user or a password in a url is refused, and never shown") {
     CHECK(has(errors, "train.data.download: this url holds a user or a password"));
     CHECK_FALSE(has(errors, "can"));
     auto by_set = download_request("[]");
-    by_set.sets = {"train.data.download=" + list_with(url)};
+    by_set.set_arguments = {"train.data.download=" + list_with(url)};
     const std::string errors_by_set = refused(by_set);
     CHECK(has(errors_by_set, "a user or a password"));
     CHECK_FALSE(has(errors_by_set, "can"));
@@ -92,7 +92,7 @@ TEST_CASE("a url's password is not shown if the line has another error") {
     CHECK(has(errors, "    4 | (not shown)\n"));
     CHECK_FALSE(has(errors, "canary"));
     auto by_set = download_request("[]");
-    by_set.sets = {"train.data.download=" + downloads};
+    by_set.set_arguments = {"train.data.download=" + downloads};
     const std::string errors_by_set = refused(by_set);
     CHECK(has(errors_by_set, "--set train.data.download=...: error: "));
     CHECK_FALSE(has(errors_by_set, "canary"));

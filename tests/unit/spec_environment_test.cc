@@ -13,12 +13,12 @@ namespace dlrun {
 namespace {
 
 LoadRequest with_environment(const std::string& environment, const std::string& more = "") {
-  LoadRequest made;
-  made.file = "exp.yaml";
-  made.text =
+  LoadRequest request;
+  request.file = "exp.yaml";
+  request.text =
       "resources: {time: 1m}\nlaunch: {command: [x]}\nenvironment: " + environment + "\n" + more;
-  made.current_dir = "/exp";
-  return made;
+  request.current_dir = "/exp";
+  return request;
 }
 
 TEST_CASE(

@@ -76,7 +76,8 @@ TEST_CASE("the commented keys in the spec of init give a valid spec when they ar
   }
 }
 
-TEST_CASE("a job with some of a node's GPUs is suggested the same share of the CPUs") {
+TEST_CASE(
+    "for a job with some of a node's GPUs, init suggests the same fraction of the node's CPUs") {
   SiteProfile site;
   site.default_partition = "gpu";
   site.partitions["gpu"].cpus_per_node = 64;
@@ -140,7 +141,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an image in a registry gets the form of the site's container runtime, or of --runtime") {
+TEST_CASE(
+    "an image in a registry gets the form that the container runtime of --runtime or of the site "
+    "needs") {
   const auto image = [](const char* site, std::optional<std::string> runtime, const char* name) {
     InitAnswers answers;
     answers.site = site;
@@ -161,8 +164,7 @@ TEST_CASE("an image in a registry gets the form of the site's container runtime,
   CHECK(image("generic", "apptainer", "ubuntu") == "docker://ubuntu");
 }
 
-TEST_CASE(
-    "the job of init is not longer than the partition allows, and uses one slice of a sliced GPU") {
+TEST_CASE("init suggests a time within the partition's limit, and one slice of a sliced GPU") {
   SiteProfile site;
   site.default_partition = "p";
   site.partitions["p"].max_time_seconds = 600;

@@ -16,14 +16,14 @@ namespace {
 constexpr std::string_view kMinimal = "resources: {time: 1m}\nlaunch: {command: [x]}\n";
 
 LoadRequest spec_request(std::string_view text, std::vector<std::string> sets = {}) {
-  LoadRequest made;
-  made.file = "dir/exp.yaml";
-  made.text = std::string(text);
-  made.sets = std::move(sets);
-  made.current_dir = "/exp";
-  made.env.set("HOME", "/home/u");
-  made.env.set("USER", "u");
-  return made;
+  LoadRequest request;
+  request.file = "dir/exp.yaml";
+  request.text = std::string(text);
+  request.set_arguments = std::move(sets);
+  request.current_dir = "/exp";
+  request.env.set("HOME", "/home/u");
+  request.env.set("USER", "u");
+  return request;
 }
 
 LoadedSpec loaded_with(std::string_view more, std::vector<std::string> sets = {}) {
@@ -52,8 +52,8 @@ TEST_CASE("every key has a help text, exactly one row, and a name that suggestio
 }
 
 TEST_CASE(
-    "the error for an unknown key suggests the key that users of other programs know by this "
-    "name, the nearest key of its section, or a key of that name elsewhere") {
+    "the error for an unknown key suggests a synonym, a key that is spelt alike, or one in another "
+    "section") {
   CHECK(has(refused_with("environment: {varz: {}}"),
             "unknown key 'varz' in environment; did you mean 'vars'?"));
   CHECK(has(refused_with("partition: x"), "did you mean 'resources.partition'?"));
@@ -65,10 +65,10 @@ TEST_CASE(
 }
 
 TEST_CASE("the origin of a value is the file, --set or the environment") {
-  auto made = spec_request("resources: {time: 1m, nodes: 2}\nlaunch: {command: [x]}\n",
-                           {"resources.time=2m"});
-  made.env.set("SBATCH_ACCOUNT", "proj");
-  const auto spec = loaded(made).spec;
+  auto request = spec_request("resources: {time: 1m, nodes: 2}\nlaunch: {command: [x]}\n",
+                              {"resources.time=2m"});
+  request.env.set("SBATCH_ACCOUNT", "proj");
+  const auto spec = loaded(request).spec;
   CHECK(describe(spec.origins.at("resources.nodes")) == "dir/exp.yaml:1:30");
   CHECK(describe(spec.origins.at("resources.time")) == "--set resources.time=2m");
   CHECK(describe(spec.origins.at("resources.account")) == "env SBATCH_ACCOUNT");
@@ -89,23 +89,23 @@ TEST_CASE(
         Default{"SBATCH_PARTITION", "partition", &Resources::partition},
         Default{"SBATCH_QOS", "qos", &Resources::qos}}) {
     CAPTURE(variable);
-    auto made = spec_request(kMinimal);
-    made.env.set(variable, "outer");
-    const auto spec = loaded(made).spec;
+    auto request = spec_request(kMinimal);
+    request.env.set(variable, "outer");
+    const auto spec = loaded(request).spec;
     CHECK(spec.resources.*member == "outer");
     CHECK(describe(spec.origins.at(fmt::format("resources.{}", key))) ==
           fmt::format("env {}", variable));
-    made = spec_request(kMinimal, {fmt::format("resources.{}=own", key)});
-    made.env.set(variable, "outer");
-    CHECK(loaded(made).spec.resources.*member == "own");
+    request = spec_request(kMinimal, {fmt::format("resources.{}=own", key)});
+    request.env.set(variable, "outer");
+    CHECK(loaded(request).spec.resources.*member == "own");
   }
 }
 
 TEST_CASE("inside a job the SBATCH variables of the outer job are ignored") {
-  auto made = spec_request(kMinimal);
-  made.env.set("SBATCH_ACCOUNT", "outer");
-  made.env.set("SLURM_JOB_ID", "7");
-  CHECK_FALSE(loaded(made).spec.resources.account.has_value());
+  auto request = spec_request(kMinimal);
+  request.env.set("SBATCH_ACCOUNT", "outer");
+  request.env.set("SLURM_JOB_ID", "7");
+  CHECK_FALSE(loaded(request).spec.resources.account.has_value());
 }
 
 TEST_CASE(
@@ -195,10 +195,10 @@ TEST_CASE(
 }
 
 TEST_CASE("a percent sign in the folder's name does not start a pattern") {
-  auto made = spec_request(std::string(kMinimal) + "environment: {venv: v}\n", {});
-  made.file = "100%j/exp.yaml";
-  made.text = "resources: {time: 1m, output: o-%j}\nlaunch: {command: [x]}\n";
-  CHECK(loaded(made).spec.resources.output == "/exp/100%%j/o-%j");
+  auto request = spec_request(std::string(kMinimal) + "environment: {venv: v}\n", {});
+  request.file = "100%j/exp.yaml";
+  request.text = "resources: {time: 1m, output: o-%j}\nlaunch: {command: [x]}\n";
+  CHECK(loaded(request).spec.resources.output == "/exp/100%%j/o-%j");
 }
 
 TEST_CASE("a dollar in a path causes a warning, because nothing expands it") {
@@ -321,26 +321,26 @@ TEST_CASE("a missing or unlimited time limit, and tasks that do not fit the GPUs
 
 TEST_CASE("the run's name defaults to the file's name, and a given or a default name is checked") {
   CHECK(loaded_with("").spec.name == "exp");
-  auto made = spec_request(kMinimal);
-  made.file = "dir/two words.yaml";
-  CHECK(has(refused(made), "name is missing"));
+  auto request = spec_request(kMinimal);
+  request.file = "dir/two words.yaml";
+  CHECK(has(refused(request), "name is missing"));
   CHECK(has(refused_with("name: " + std::string(65, 'x')), "at most 64"));
   CHECK(has(refused_with("name: -x"), "is not a name"));
   CHECK(has(refused_with("name: a/b"), "is not a name"));
 }
 
 TEST_CASE("the site is the spec's, else $DLRUN_SITE, else the cluster's, else generic") {
-  auto made = spec_request(kMinimal);
-  CHECK(loaded(made).site.name == "generic");
-  made.cluster_name = "testbed";
-  CHECK(loaded(made).site.name == "testbed");
-  made.env.set("DLRUN_SITE", "generic");
-  CHECK(loaded(made).site.name == "generic");
-  made.sets = {"site=testbed"};
-  CHECK(loaded(made).site.name == "testbed");
-  made.env.set("DLRUN_SITE", "../../etc/passwd");
-  made.sets.clear();
-  CHECK(has(refused(made), "there is no site"));
+  auto request = spec_request(kMinimal);
+  CHECK(loaded(request).site.name == "generic");
+  request.cluster_name = "testbed";
+  CHECK(loaded(request).site.name == "testbed");
+  request.env.set("DLRUN_SITE", "generic");
+  CHECK(loaded(request).site.name == "generic");
+  request.set_arguments = {"site=testbed"};
+  CHECK(loaded(request).site.name == "testbed");
+  request.env.set("DLRUN_SITE", "../../etc/passwd");
+  request.set_arguments.clear();
+  CHECK(has(refused(request), "there is no site"));
 }
 
 TEST_CASE("with the trainer, retries without checkpoints cause a warning") {
@@ -354,13 +354,13 @@ TEST_CASE("with the trainer, retries without checkpoints cause a warning") {
 }
 
 TEST_CASE("a missing file and a folder in place of the spec are refused with their names") {
-  LoadRequest made;
-  made.file = "absent.yaml";
-  made.current_dir = "/nonexistent";
-  CHECK(has(refused(made), "absent.yaml: error: "));
-  made.file = ".";
-  made.current_dir = "/";
-  CHECK(has(refused(made), ".: error: "));
+  LoadRequest request;
+  request.file = "absent.yaml";
+  request.current_dir = "/nonexistent";
+  CHECK(has(refused(request), "absent.yaml: error: "));
+  request.file = ".";
+  request.current_dir = "/";
+  CHECK(has(refused(request), ".: error: "));
 }
 
 TEST_CASE("diagnostics are sorted by position, errors and warnings together") {

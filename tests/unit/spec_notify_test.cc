@@ -12,11 +12,11 @@ namespace dlrun {
 namespace {
 
 LoadRequest with_notify(const std::string& notify, const std::string& more = "") {
-  LoadRequest made;
-  made.file = "exp.yaml";
-  made.text = "resources: {time: 1m}\nlaunch: {command: [x]}\nnotify: " + notify + "\n" + more;
-  made.current_dir = "/exp";
-  return made;
+  LoadRequest request;
+  request.file = "exp.yaml";
+  request.text = "resources: {time: 1m}\nlaunch: {command: [x]}\nnotify: " + notify + "\n" + more;
+  request.current_dir = "/exp";
+  return request;
 }
 
 LaunchPlan plan_of(const std::string& notify) {
@@ -86,7 +86,7 @@ TEST_CASE("notices that cannot work are refused, and the error names the line") 
     CHECK(has(message, words));
   }
   auto agentless = with_notify("{command: [x]}");
-  agentless.sets = {"launch.agent=false"};
+  agentless.set_arguments = {"launch.agent=false"};
   CHECK(has(refused(agentless), "only the agent can send messages (notify)"));
 }
 
@@ -94,7 +94,7 @@ TEST_CASE(
     "the address may not be in an argument, and the variable that holds it may not be in "
     "environment.vars") {
   auto request = with_notify("{on: [failed]}");
-  request.sets = {std::string("notify.webhook.url=") + kAddress};
+  request.set_arguments = {std::string("notify.webhook.url=") + kAddress};
   CHECK(has(refused(request), "other users can see the arguments"));
   CHECK(has(refused(with_notify("{webhook: {secret: TOKEN}}", "environment: {vars: {TOKEN: a}}\n")),
             "TOKEN is a secret; remove it from environment.vars"));

@@ -12,12 +12,12 @@ namespace {
 
 LoadRequest with_checks(const std::string& checks,
                         const std::string& resources = "gpus_per_node: 1") {
-  LoadRequest made;
-  made.file = "exp.yaml";
-  made.text = "resources: {time: 1m, " + resources +
-              "}\nlaunch: {command: [x]}\nhealth: {preflight: " + checks + "}\n";
-  made.current_dir = "/exp";
-  return made;
+  LoadRequest request;
+  request.file = "exp.yaml";
+  request.text = "resources: {time: 1m, " + resources +
+                 "}\nlaunch: {command: [x]}\nhealth: {preflight: " + checks + "}\n";
+  request.current_dir = "/exp";
+  return request;
 }
 
 TEST_CASE("a check is a name or a shell line, and the resolved spec has the same checks") {

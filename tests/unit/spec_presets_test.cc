@@ -1,4 +1,4 @@
-// Tests presets as data: the built-in ones, a user's own, and which are refused.
+// Tests presets: the built-in ones, a user's own, and presets that are refused.
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -20,11 +20,11 @@ namespace dlrun {
 namespace {
 
 LoadRequest launch_request(const std::string& launch, const std::string& resources = "time: 1m") {
-  LoadRequest made;
-  made.file = "exp.yaml";
-  made.text = "resources: {" + resources + "}\nlaunch: {command: [x], " + launch + "}\n";
-  made.current_dir = "/exp";
-  return made;
+  LoadRequest request;
+  request.file = "exp.yaml";
+  request.text = "resources: {" + resources + "}\nlaunch: {command: [x], " + launch + "}\n";
+  request.current_dir = "/exp";
+  return request;
 }
 
 LaunchPlan planned(const LoadRequest& request, Target target = Target::kSlurm) {
@@ -44,12 +44,13 @@ std::string value_of_option(const std::vector<PlannedOption>& options, std::stri
 /// A user's preset own.yaml in a config folder.
 struct OwnPreset {
   TemporaryDirectory folder;
-  LoadRequest request_for(std::string_view yaml) {
+  /// Writes the preset, and returns the request for a spec that uses it.
+  LoadRequest write_and_request(std::string_view yaml) {
     std::filesystem::create_directories(folder.path() / "presets");
     REQUIRE(write_file_atomic(folder.path() / "presets" / "own.yaml", yaml, 0600));
-    auto made = launch_request("preset: own");
-    made.config_dirs = {folder.path()};
-    return made;
+    auto request = launch_request("preset: own");
+    request.config_dirs = {folder.path()};
+    return request;
   }
 };
 
@@ -77,10 +78,10 @@ TEST_CASE("the tables of every built-in file equal what the YAML reader makes of
 TEST_CASE(
     "every built-in preset for a single program except trainer gives a plan, and none of them sets "
     "a *_VISIBLE_DEVICES variable") {
-  int presets = 0;
+  int preset_count = 0;
   for (const EmbeddedFile& file : embedded_files()) {
     if (!file.name.starts_with("presets/")) continue;
-    ++presets;
+    ++preset_count;
     const auto name = std::filesystem::path(file.name).stem().string();
     INFO(name);
     if (name == "trainer") continue;
@@ -94,14 +95,15 @@ TEST_CASE(
     for (const auto& variable : plan.prologue.vars)
       CHECK_FALSE(has(variable.name, "VISIBLE_DEVICES"));
   }
-  CHECK(presets == 13);
+  CHECK(preset_count == 13);
 }
 
 TEST_CASE("a preset that sets a variable with which Slurm binds GPUs is refused") {
   OwnPreset own;
   for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
     for (const char* section : {"env", "vars"}) {
-      const auto errors = refused(own.request_for(fmt::format("{}:\n  {}: 0\n", section, name)));
+      const auto errors =
+          refused(own.write_and_request(fmt::format("{}:\n  {}: 0\n", section, name)));
       CHECK(has(errors, fmt::format("own.yaml:2:{}: error: {}: Slurm sets this variable",
                                     5 + std::string_view(name).size(), name)));
     }
@@ -110,17 +112,17 @@ TEST_CASE("a preset that sets a variable with which Slurm binds GPUs is refused"
 
 TEST_CASE("a user's own preset is found, and its errors are reported with file, line and column") {
   OwnPreset own;
-  const auto plan = planned(
-      own.request_for("words: [mylauncher, \"--rank={rank}\"]\nenv: {PEERS: \"{addresses}\"}\n"));
+  const auto plan = planned(own.write_and_request(
+      "words: [mylauncher, \"--rank={rank}\"]\nenv: {PEERS: \"{addresses}\"}\n"));
   REQUIRE(plan.rank_options.size() == 2);
   CHECK(plan.rank_options[1].value == "--rank={rank}");
   CHECK(plan.rank_templates[0].name == "PEERS");
-  CHECK(has(refused(own.request_for("env:\n  A: \"{rnak}\"\n")),
+  CHECK(has(refused(own.write_and_request("env:\n  A: \"{rnak}\"\n")),
             "own.yaml:2:6: error: A: there is no field '{rnak}'; did you mean '{rank}'?"));
-  CHECK(has(refused(own.request_for("words: [x, \"{\"]\n")),
+  CHECK(has(refused(own.write_and_request("words: [x, \"{\"]\n")),
             "own.yaml:1:12: error: a brace without its partner"));
-  CHECK(has(refused(own.request_for("tasks: two\n")), "is not one of: gpu node"));
-  CHECK(planned(own.request_for("env: {A: \"{{}}\"}\n")).rank_templates[0].value == "{{}}");
+  CHECK(has(refused(own.write_and_request("tasks: two\n")), "is not one of: gpu node"));
+  CHECK(planned(own.write_and_request("env: {A: \"{{}}\"}\n")).rank_templates[0].value == "{{}}");
 }
 
 TEST_CASE("the launcher, the agent and ENVIRONMENT.md have the same template fields") {
@@ -207,10 +209,10 @@ TEST_CASE("the help of launch.agent lists the keys that need the agent, and each
   for (const Case& one : cases) {
     CAPTURE(one.key);
     listed += (listed.empty() ? "" : &one == &cases.back() ? " or " : ", ") + std::string(one.key);
-    auto made = launch_request("");
-    made.text = "resources: {time: 1m}\nlaunch: {command: [x, \"{lr}\"], agent: false}\n" +
-                std::string(one.lines);
-    CHECK(has(refused(made), "error: launch.agent: false: "));
+    auto request = launch_request("");
+    request.text = "resources: {time: 1m}\nlaunch: {command: [x, \"{lr}\"], agent: false}\n" +
+                   std::string(one.lines);
+    CHECK(has(refused(request), "error: launch.agent: false: "));
   }
   CHECK(has(find_key("launch.agent")->help, "may not use " + listed + "."));
 }

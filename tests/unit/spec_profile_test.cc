@@ -10,14 +10,14 @@ namespace dlrun {
 namespace {
 
 LoadRequest with_profile(const std::string& profile, const std::string& more = "") {
-  LoadRequest made;
-  made.file = "exp.yaml";
-  made.text =
+  LoadRequest request;
+  request.file = "exp.yaml";
+  request.text =
       "resources: {time: 1m, nodes: 2, tasks_per_node: 4}\nlaunch: {command: [x]}\n"
       "profile: " +
       profile + "\n" + more;
-  made.current_dir = "/exp";
-  return made;
+  request.current_dir = "/exp";
+  return request;
 }
 
 TEST_CASE("a profile has a tool, ranks and times, and its short form is the tool") {

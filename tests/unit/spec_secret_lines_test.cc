@@ -14,12 +14,12 @@ namespace dlrun {
 namespace {
 
 LoadRequest request_with(const std::string& more, std::vector<std::string> sets = {}) {
-  LoadRequest made;
-  made.file = "exp.yaml";
-  made.text = "resources: {time: 1m}\nlaunch: {command: [x]}\n" + more;
-  made.sets = std::move(sets);
-  made.current_dir = "/exp";
-  return made;
+  LoadRequest request;
+  request.file = "exp.yaml";
+  request.text = "resources: {time: 1m}\nlaunch: {command: [x]}\n" + more;
+  request.set_arguments = std::move(sets);
+  request.current_dir = "/exp";
+  return request;
 }
 
 TEST_CASE("the source line of an error is hidden if it holds a secret") {
@@ -82,7 +82,8 @@ TEST_CASE("lines of secrets after a quote that is never closed are hidden") {
   CHECK(lines.contains(8));
 }
 
-TEST_CASE("keys whose values may be secrets are told from keys of files and of other values") {
+TEST_CASE(
+    "is_secret_key() is true for keys with secrets, and false for keys of files and other values") {
   for (const char* key : {"environment.vars.HF_TOKEN", "environment.secrets[0]", "notify.webhook",
                           "notify.webhook.url", "environment.secrt", "WANDB_API_KEY"}) {
     CAPTURE(key);

@@ -14,15 +14,15 @@ namespace dlrun {
 namespace {
 
 LoadRequest secrets_request(std::string_view secrets, std::vector<std::string> sets = {}) {
-  LoadRequest made;
-  made.file = "exp.yaml";
-  made.text = "resources: {time: 1m}\nlaunch: {command: [x]}\nenvironment:\n  secrets: " +
-              std::string(secrets) + "\n";
-  made.sets = std::move(sets);
-  made.current_dir = "/exp";
-  made.env.set("HOME", "/home/u");
-  made.env.set("TOKEN", "canary-value");
-  return made;
+  LoadRequest request;
+  request.file = "exp.yaml";
+  request.text = "resources: {time: 1m}\nlaunch: {command: [x]}\nenvironment:\n  secrets: " +
+                 std::string(secrets) + "\n";
+  request.set_arguments = std::move(sets);
+  request.current_dir = "/exp";
+  request.env.set("HOME", "/home/u");
+  request.env.set("TOKEN", "canary-value");
+  return request;
 }
 
 TEST_CASE("secrets are names, or names with a file, and the script has only the names") {
@@ -82,9 +82,9 @@ TEST_CASE("a misspelt name of a secret is shown, unless it may be the value of o
 TEST_CASE(
     "if ${VAR} stands where a secret's name is expected, the error does not show the value of "
     "VAR") {
-  LoadRequest made = secrets_request("[\"${ODD}\"]");
-  made.env.set("ODD", "CANARY-KEY");
-  CHECK_FALSE(has(refused(made), "CANARY"));
+  LoadRequest request = secrets_request("[\"${ODD}\"]");
+  request.env.set("ODD", "CANARY-KEY");
+  CHECK_FALSE(has(refused(request), "CANARY"));
 }
 
 TEST_CASE(

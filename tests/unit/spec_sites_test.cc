@@ -1,4 +1,4 @@
-// Tests sites as data: the shipped files and the user's, which site a job is on, and the defaults
+// Tests sites: the shipped files and the user's, how the site of a job is chosen, and the defaults
 // and limits of a site.
 
 #include <algorithm>
@@ -36,14 +36,14 @@ class Sites {
 
 LoadRequest site_request(std::string_view resources, const Sites& sites,
                          std::string_view more = "") {
-  LoadRequest made;
-  made.file = "exp.yaml";
-  made.text = "resources: {time: 1m, " + std::string(resources) + "}\nlaunch: {command: [x]}\n" +
-              std::string(more);
-  made.current_dir = "/exp";
-  made.config_dirs = sites.dirs();
-  made.env.set("HOME", "/home/u");
-  return made;
+  LoadRequest request;
+  request.file = "exp.yaml";
+  request.text = "resources: {time: 1m, " + std::string(resources) + "}\nlaunch: {command: [x]}\n" +
+                 std::string(more);
+  request.current_dir = "/exp";
+  request.config_dirs = sites.dirs();
+  request.env.set("HOME", "/home/u");
+  return request;
 }
 
 std::string warnings(const LoadRequest& request) {
@@ -68,7 +68,7 @@ TEST_CASE(
                   "add `clusters`: docs/sites.md says what to write if the cluster's pages name no "
                   "ClusterName");
     std::vector<Diagnostic> problems;
-    CHECK(match_site(name, {}, problems) == name);
+    CHECK(site_name_of_cluster(name, {}, problems) == name);
     CHECK(problems.empty());
     for (const auto& [partition, profile] : site->profile.partitions) {
       CHECK(profile.gpus_per_node.value_or(0) <=
@@ -142,14 +142,14 @@ TEST_CASE("a site's GPUs are counted and named as in its Slurm, also GPUs of AMD
 }
 
 TEST_CASE(
-    "a cluster's name is matched whole, in capital and small letters, by a name, a list or an "
-    "expression") {
+    "a name, list or expression in `clusters` matches only a cluster's whole name, and ignores "
+    "case") {
   Sites sites;
   sites.write("one", "clusters: alpine\n");
   sites.write("two", "clusters: [birch, 'cedar[0-9]+']\n");
   std::vector<Diagnostic> problems;
   const auto match = [&](std::string_view name) {
-    return match_site(name, sites.dirs(), problems).value_or("-");
+    return site_name_of_cluster(name, sites.dirs(), problems).value_or("-");
   };
   CHECK(match("alpine") == "one");
   CHECK(match("ALPINE") == "one");
@@ -169,9 +169,9 @@ TEST_CASE("a user's site file replaces the built-in one of the same name, and is
   CHECK(find_site("juwels", sites.dirs())->profile.help == "mine");
   std::vector<Diagnostic> problems;
   // The user's file replaces the built-in file completely, including its cluster names.
-  CHECK_FALSE(match_site("juwelsbooster", sites.dirs(), problems).has_value());
+  CHECK_FALSE(site_name_of_cluster("juwelsbooster", sites.dirs(), problems).has_value());
   sites.write("zz", "clusters: testbed\n");
-  CHECK(match_site("testbed", sites.dirs(), problems) == "zz");
+  CHECK(site_name_of_cluster("testbed", sites.dirs(), problems) == "zz");
   CHECK(has(refused(site_request("gpus_per_node: 4", sites, "site: juwels\n")),
             "exp.yaml:1:38: error: resources.gpus_per_node is 4, but site 'juwels' has at most 2 "
             "GPUs per node"));
@@ -179,9 +179,9 @@ TEST_CASE("a user's site file replaces the built-in one of the same name, and is
 
 TEST_CASE("a job for another cluster uses that cluster's site") {
   Sites sites;
-  auto made = site_request("clusters: jureca", sites);
-  made.cluster_name = "juwels";
-  CHECK(loaded(made).site.name == "jureca");
+  auto request = site_request("clusters: jureca", sites);
+  request.cluster_name = "juwels";
+  CHECK(loaded(request).site.name == "jureca");
 }
 
 TEST_CASE("errors in a site file are reported with line, column and a caret") {
@@ -235,11 +235,11 @@ TEST_CASE(
     "a user's site file that cannot be read is skipped with a warning, and a file with a wrong key "
     "is not skipped") {
   Sites sites;
-  auto made = site_request("", sites);
-  made.cluster_name = "testbed";
+  auto request = site_request("", sites);
+  request.cluster_name = "testbed";
   const auto warnings_with = [&](const std::string& text) {
     sites.write("a", text);
-    const auto spec = loaded(made);
+    const auto spec = loaded(request);
     CHECK(spec.site.name == "testbed");
     return format_diagnostics(spec.warnings);
   };
@@ -264,10 +264,10 @@ TEST_CASE(
   for (const char* spec : {"", "site: juwels\n"}) {
     CAPTURE(spec);
     Sites sites;
-    auto made = site_request("", sites, spec);
-    made.cluster_name = "testbed";
-    made.config_dirs.insert(made.config_dirs.begin(), folder.path());
-    const auto result = loaded(made);
+    auto request = site_request("", sites, spec);
+    request.cluster_name = "testbed";
+    request.config_dirs.insert(request.config_dirs.begin(), folder.path());
+    const auto result = loaded(request);
     CHECK(result.site.name == (*spec == 0 ? "testbed" : "juwels"));
     const auto shown = format_diagnostics(result.warnings);
     const std::string skipped = (folder / "sites").string();
@@ -381,8 +381,8 @@ TEST_CASE(
 TEST_CASE("a request above a partition's limit causes a warning that names the limit") {
   Sites sites;
   const auto warnings_of = [&](std::string_view resources) {
-    auto made = site_request(resources, sites, "site: juwels\n");
-    return warnings(made);
+    auto request = site_request(resources, sites, "site: juwels\n");
+    return warnings(request);
   };
   CHECK(has(warnings_of("partition: batch, gres: 'gpu:1'"),
             "exp.yaml:1:47: warning: resources.gres is 1, but partition 'batch' of site 'juwels' "
@@ -397,7 +397,7 @@ TEST_CASE("a request above a partition's limit causes a warning that names the l
   CHECK(has(warnings_of("partition: develgpu"),
             "site 'juwels' knows no partition 'develgpu'; did you mean 'develgpus'?"));
   auto longer = site_request("partition: develgpus", sites, "site: juwels\n");
-  longer.sets = {"resources.time=3h"};
+  longer.set_arguments = {"resources.time=3h"};
   CHECK(has(warnings(longer),
             "resources.time is 03:00:00, but partition 'develgpus' of site 'juwels' has at most "
             "02:00:00"));

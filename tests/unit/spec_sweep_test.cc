@@ -8,16 +8,16 @@ namespace dlrun {
 namespace {
 
 LoadRequest sweep_request(std::string_view text, std::vector<std::string> sets = {}) {
-  LoadRequest made;
-  made.file = "exp.yaml";
-  made.text = std::string(text);
-  made.current_dir = "/exp";
-  made.sets = std::move(sets);
-  made.env.set("BIG", "256");
-  return made;
+  LoadRequest request;
+  request.file = "exp.yaml";
+  request.text = std::string(text);
+  request.current_dir = "/exp";
+  request.set_arguments = std::move(sets);
+  request.env.set("BIG", "256");
+  return request;
 }
 
-std::vector<std::string> points(std::string_view text, std::vector<std::string> sets = {}) {
+std::vector<std::string> point_texts(std::string_view text, std::vector<std::string> sets = {}) {
   std::vector<std::string> descriptions;
   for (const SweepPoint& point :
        sweep_points(loaded(sweep_request(text, std::move(sets))).spec.sweep))
@@ -30,7 +30,7 @@ std::string errors_of(std::string_view text, std::vector<std::string> sets = {})
 }
 
 TEST_CASE("a grid has every combination of values, and the last key changes fastest") {
-  CHECK(points(
+  CHECK(point_texts(
             "sweep:\n  parameters:\n    train.lr: [0.1, 0.01]\n    train.batch: [32, 64, 128]\n") ==
         std::vector<std::string>{"train.lr=0.1 train.batch=32", "train.lr=0.1 train.batch=64",
                                  "train.lr=0.1 train.batch=128", "train.lr=0.01 train.batch=32",
@@ -39,7 +39,7 @@ TEST_CASE("a grid has every combination of values, and the last key changes fast
 
 TEST_CASE("listed points are used in their order, and may set different keys") {
   CHECK(
-      points(
+      point_texts(
           "sweep:\n  points:\n    - {train.lr: 0.1}\n    - {train.batch: 8, train.model: cnn}\n") ==
       std::vector<std::string>{"train.lr=0.1", "train.batch=8 train.model=cnn"});
 }
@@ -47,13 +47,14 @@ TEST_CASE("listed points are used in their order, and may set different keys") {
 TEST_CASE(
     "swept values may be lists, paths, variables and map entries, and are resolved like values "
     "that the spec sets without a sweep") {
-  CHECK(points("sweep: {parameters: {train.hidden: [[64], [128, 64]]}}") ==
+  CHECK(point_texts("sweep: {parameters: {train.hidden: [[64], [128, 64]]}}") ==
         std::vector<std::string>{R"(train.hidden=["64"])", R"(train.hidden=["128", "64"])"});
-  CHECK(points("sweep: {parameters: {train.data.path: [a, ../b], train.batch: [\"${BIG}\"]}}") ==
-        std::vector<std::string>{"train.data.path=/exp/a train.batch=256",
-                                 "train.data.path=/b train.batch=256"});
   CHECK(
-      points("sweep: {parameters: {environment.vars.X: [\"a b\", \"$${HOME}\"]}}") ==
+      point_texts("sweep: {parameters: {train.data.path: [a, ../b], train.batch: [\"${BIG}\"]}}") ==
+      std::vector<std::string>{"train.data.path=/exp/a train.batch=256",
+                               "train.data.path=/b train.batch=256"});
+  CHECK(
+      point_texts("sweep: {parameters: {environment.vars.X: [\"a b\", \"$${HOME}\"]}}") ==
       std::vector<std::string>{R"(environment.vars.X="a b")", R"(environment.vars.X="$${HOME}")"});
 }
 
@@ -68,23 +69,24 @@ TEST_CASE("a random sweep is reproducible with its seed, and all its points diff
   const std::string grid =
       "sweep: {parameters: {train.lr: [1, 2, 3, 4, 5], train.batch: [1, 2, 3, 4, 5]}, random: 12, "
       "seed: ";
-  const auto seed_7 = points(grid + "7}"), seed_7_again = points(grid + "7}"),
-             seed_8 = points(grid + "8}");
+  const auto seed_7 = point_texts(grid + "7}"), seed_7_again = point_texts(grid + "7}"),
+             seed_8 = point_texts(grid + "8}");
   CHECK(seed_7 == seed_7_again);
   CHECK(seed_7 != seed_8);
   CHECK(std::set(seed_7.begin(), seed_7.end()).size() == 12);
   // These values are fixed: every machine and every version must produce them.
-  CHECK(points("sweep: {parameters: {train.lr: {min: 1e-4, max: 1e-1, log: true}, train.batch: "
-               "{min: 8, max: 64}}, "
-               "random: 3, seed: 1}") ==
-        std::vector<std::string>{"train.lr=0.000252133 train.batch=11",
-                                 "train.lr=0.00225759 train.batch=20",
-                                 "train.lr=0.001129 train.batch=62"});
+  CHECK(
+      point_texts("sweep: {parameters: {train.lr: {min: 1e-4, max: 1e-1, log: true}, train.batch: "
+                  "{min: 8, max: 64}}, "
+                  "random: 3, seed: 1}") ==
+      std::vector<std::string>{"train.lr=0.000252133 train.batch=11",
+                               "train.lr=0.00225759 train.batch=20",
+                               "train.lr=0.001129 train.batch=62"});
 }
 
 TEST_CASE("a random sweep with as many points as combinations contains all combinations") {
   const auto all =
-      points("sweep: {parameters: {train.lr: [1, 2], train.batch: [1, 2, 3]}, random: 6}");
+      point_texts("sweep: {parameters: {train.lr: [1, 2], train.batch: [1, 2, 3]}, random: 6}");
   CHECK(std::set(all.begin(), all.end()).size() == 6);
 }
 
@@ -185,11 +187,11 @@ const std::string kProgram = "launch: {command: [a, \"{lr}\"]}\n";
 TEST_CASE(
     "a sweep's own parameters have lists and ranges, and a range of whole numbers gives whole "
     "numbers") {
-  CHECK(
-      points(kProgram + "sweep: {parameters: {lr: [0.1, 2e-3, \"x y\", true, -1, \"${BIG}\"]}}") ==
-      std::vector<std::string>{"lr=0.1", "lr=2e-3", "lr=\"x y\"", "lr=true", "lr=-1", "lr=256"});
+  CHECK(point_texts(kProgram +
+                    "sweep: {parameters: {lr: [0.1, 2e-3, \"x y\", true, -1, \"${BIG}\"]}}") ==
+        std::vector<std::string>{"lr=0.1", "lr=2e-3", "lr=\"x y\"", "lr=true", "lr=-1", "lr=256"});
   for (const auto& point :
-       points(kProgram + "sweep: {random: 40, parameters: {lr: {min: 2, max: 99}}}"))
+       point_texts(kProgram + "sweep: {random: 40, parameters: {lr: {min: 2, max: 99}}}"))
     CHECK_FALSE(has(point, "."));
 }
 
@@ -230,7 +232,7 @@ TEST_CASE(
 
 TEST_CASE("sweep.ask excludes random and seed, and needs parameters") {
   const std::string parameters = "parameters: {lr: {min: 1, max: 2}}";
-  CHECK(points(kProgram + "sweep: {" + parameters + ", ask: [python, s.py], max_points: 9}") ==
+  CHECK(point_texts(kProgram + "sweep: {" + parameters + ", ask: [python, s.py], max_points: 9}") ==
         std::vector<std::string>{"lr=1"});
   const std::string text =
       errors_of(kProgram + "sweep: {" + parameters + ", ask: [python, s.py], random: 3, seed: 1}");
@@ -293,9 +295,9 @@ TEST_CASE("the resolved spec of a sweep keeps {lr} in launch.command, not its fi
 }
 
 TEST_CASE("--set can add a sweep, and replace one") {
-  CHECK(
-      points("sweep: {parameters: {train.lr: [1]}}", {"sweep.parameters={train.batch: [1, 2]}"}) ==
-      std::vector<std::string>{"train.batch=1", "train.batch=2"});
+  CHECK(point_texts("sweep: {parameters: {train.lr: [1]}}",
+                    {"sweep.parameters={train.batch: [1, 2]}"}) ==
+        std::vector<std::string>{"train.batch=1", "train.batch=2"});
   CHECK(has(errors_of("", {"sweep.parameters={train.batch: [x]}"}),
             "train.batch: expected a whole number, not 'x'"));
 }

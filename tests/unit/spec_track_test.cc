@@ -14,11 +14,11 @@ namespace {
 
 LoadRequest with_track(const std::string& track,
                        const std::string& other_sections = "launch: {command: [x]}\n") {
-  LoadRequest made;
-  made.file = "exp.yaml";
-  made.text = "name: t\nresources: {time: 1m}\ntrack: " + track + "\n" + other_sections;
-  made.current_dir = "/exp";
-  return made;
+  LoadRequest request;
+  request.file = "exp.yaml";
+  request.text = "name: t\nresources: {time: 1m}\ntrack: " + track + "\n" + other_sections;
+  request.current_dir = "/exp";
+  return request;
 }
 
 LaunchPlan tracked_plan(const LoadRequest& request) {
@@ -96,7 +96,7 @@ TEST_CASE("a value of `track` that cannot work is refused, and the error names t
   for (const char* track :
        {"{tensorboard: true}", "{mlflow: {url: 'https://h'}}", "{wandb: {project: p}}"}) {
     auto agentless = with_track(track);
-    agentless.sets = {"launch.agent=false"};
+    agentless.set_arguments = {"launch.agent=false"};
     CAPTURE(track);
     CHECK(has(refused(agentless), "only the agent can record the run for other tools (track)"));
   }

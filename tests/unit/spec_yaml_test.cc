@@ -50,14 +50,14 @@ std::string value_of(const std::string& text) {
   return document.at(items[1]).text;
 }
 
-struct Refused {
+struct RefusedText {
   const char* text;
   int line, column;
   const char* words;  ///< a part of the message
 };
 
-void check_refused(const std::vector<Refused>& texts) {
-  for (const Refused& one : texts) {
+void check_refused(const std::vector<RefusedText>& texts) {
+  for (const RefusedText& one : texts) {
     CAPTURE(std::string(one.text));
     const auto document = parse_yaml(one.text);
     CHECK_FALSE(document.has_value());
@@ -112,11 +112,12 @@ TEST_CASE("a quoted null is text") {
 }
 
 TEST_CASE(
-    "a written text is read back byte for byte, also with the line breaks that only YAML has") {
+    "text from quoted_yaml() or yaml_text() is read back unchanged, also with line breaks that "
+    "only YAML has") {
   for (const char* text :
        {"a \xC2\x85 b", "\xE2\x80\xA8 a", "a \xE2\x80\xA9", "\xE2\x80\xA8\xE2\x80\xA8",
         "\xC2\xA0 \xEF\xBB\xBF", " a\n  b\t\n", "\"\\'", "null", "#", "a: b"}) {
-    for (const auto& written : {yaml_string(text), yaml_text(text)}) {
+    for (const auto& written : {quoted_yaml(text), yaml_text(text)}) {
       CAPTURE(written);
       const auto document = parsed("key: " + written + "\n");
       CHECK(document.at(document.at(document.root).items[1]).text == text);
@@ -196,7 +197,7 @@ TEST_CASE("the position of a missing value is after its ':' or '-'") {
   CHECK(described("{a: , b}") == Nodes{"1:2 scalar a", "1:5 null ", "1:7 scalar b", "1:8 null "});
 }
 
-TEST_CASE("a written null is distinguished from a missing value before a key named null") {
+TEST_CASE("an explicit null is distinguished from a missing value before a key named null") {
   CHECK(described("a:\n  null\nb: ~\n") ==
         Nodes{"1:1 scalar a", "2:3 null null", "3:1 scalar b", "3:4 null ~"});
   CHECK(described("a:\nnull: 1\n") ==

@@ -105,15 +105,16 @@ void check_is_a_store(Store& store) {
   CHECK(missing.error().message.find("missing") != std::string::npos);
   CHECK(steady_clock::now() - before >= milliseconds(30));
 
-  CHECK(store.put("largest", std::string(kStoreValueLimit, 'x')));
-  CHECK(store.get("largest", milliseconds(0))->size() == kStoreValueLimit);
-  CHECK(store.put("larger", std::string(kStoreValueLimit + 1, 'x')).error().code == Errc::kInvalid);
+  CHECK(store.put("largest", std::string(kStoreValueLimitBytes, 'x')));
+  CHECK(store.get("largest", milliseconds(0))->size() == kStoreValueLimitBytes);
+  CHECK(store.put("larger", std::string(kStoreValueLimitBytes + 1, 'x')).error().code ==
+        Errc::kInvalid);
   CHECK(store.report_progress(R"({"epoch":1})"));
 }
 
 /// Checks that a waiting get() returns when another rank puts the key. The order of the two
-/// is random.
-void check_wakes(Store& waiting_store, Store& putting_store) {
+/// calls is random.
+void check_put_wakes_get(Store& waiting_store, Store& putting_store) {
   for (int round = 0; round < 20; ++round) {
     const std::string key = fmt::format("round-{}", round);
     std::thread putter([&] { CHECK(putting_store.put(key, key)); });
@@ -147,7 +148,7 @@ TEST_CASE(
 TEST_CASE("memory store: keys are written once, bytes arrive unchanged, a wait ends") {
   MemoryStore store;
   check_is_a_store(store);
-  check_wakes(store, store);
+  check_put_wakes_get(store, store);
 }
 
 TEST_CASE("file store: keys are written once, bytes arrive unchanged, a wait ends") {
@@ -157,7 +158,7 @@ TEST_CASE("file store: keys are written once, bytes arrive unchanged, a wait end
   check_is_a_store(**store);
   auto other = FileStore::open(folder.path() / "store");
   REQUIRE(other);
-  check_wakes(**store, **other);
+  check_put_wakes_get(**store, **other);
 }
 
 TEST_CASE(
@@ -262,8 +263,8 @@ TEST_CASE("agent store: a malformed reply is an error") {
 }
 
 TEST_CASE(
-    "open_store() accepts file:DIR, names the accepted forms in the error for another text, "
-    "and refuses a descriptor that is no socket") {
+    "open_store() accepts file:DIR, and refuses a text of another form and a descriptor that is no "
+    "socket") {
   for (const std::string where :
        {"", "fd", "fd:", "fd:-1", "fd:99999", "fd:x", "tcp://host", "file:relative"}) {
     CAPTURE(where);

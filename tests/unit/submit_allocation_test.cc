@@ -76,15 +76,16 @@ TEST_CASE(
     "each requested resource that does not fit the allocation is an error with its place, and the "
     "others are not") {
   const Allocation allocation = allocation_of();
-  CHECK(misfits(experiment_of("nodes: 2, tasks_per_node: 2, cpus_per_task: 2, gpus_per_node: 2, "
-                              "mem: 8G, nodelist: n2"),
-                allocation)
+  CHECK(unfulfilled_requests(
+            experiment_of("nodes: 2, tasks_per_node: 2, cpus_per_task: 2, gpus_per_node: 2, "
+                          "mem: 8G, nodelist: n2"),
+            allocation)
             .empty());
-  CHECK(misfits(experiment_of("nodes: \"2-4\""), allocation).empty());
-  const std::string text = format_diagnostics(
-      misfits(experiment_of("nodes: 3, tasks_per_node: 3, cpus_per_task: 1, gpus_per_node: 3, mem: "
-                            "8G, nodelist: n7"),
-              allocation));
+  CHECK(unfulfilled_requests(experiment_of("nodes: \"2-4\""), allocation).empty());
+  const std::string text = format_diagnostics(unfulfilled_requests(
+      experiment_of("nodes: 3, tasks_per_node: 3, cpus_per_task: 1, gpus_per_node: 3, mem: "
+                    "8G, nodelist: n7"),
+      allocation));
   CHECK(has(text,
             "error: resources.nodes: the run needs 3 nodes, but there are 2 (n[1-2]) in job 42"));
   CHECK(text.starts_with("exp.yaml:1:"));
@@ -92,8 +93,9 @@ TEST_CASE(
   CHECK(has(text, "error: resources.gpus_per_node: the run needs 9 GPUs, but there are 4 in job"));
   CHECK(has(text, "error: resources.mem: the run needs 24576 MiB, but there are 16384 MiB in job"));
   CHECK(has(text, "error: resources.nodelist: n7 is not a node of job 42"));
-  CHECK(
-      misfits(experiment_of("nodes: 1, gpus_per_node: 8"), allocation_of("TRES=cpu=8\n")).empty());
+  CHECK(unfulfilled_requests(experiment_of("nodes: 1, gpus_per_node: 8"),
+                             allocation_of("TRES=cpu=8\n"))
+            .empty());
 }
 
 TEST_CASE("a sweep in an allocation is refused") {

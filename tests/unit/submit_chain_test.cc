@@ -262,9 +262,9 @@ TEST_CASE_FIXTURE(ChainCluster,
                   "a few queries find the waiting job of a chain, however many jobs have ended") {
   submit_chain();
   Submission first = submitted->submissions.front();
-  first.chain = 20;
+  first.chain_jobs = 20;
   REQUIRE(write_submission(submitted->run.path, first).has_value());
-  for (std::int64_t number = 3; number < first.chain; ++number) {
+  for (std::int64_t number = 3; number < first.chain_jobs; ++number) {
     Submission later = submitted->follow_ups.back();
     later.job.id = std::to_string(7 + number);
     const auto journal = follow_up_path(submitted->run.path, number);
@@ -286,14 +286,14 @@ TEST_CASE_FIXTURE(ChainCluster, "the chains of all runs share their queries") {
                                      "10|TIMEOUT|None||||\n11|PENDING|None||||\n";
   std::filesystem::remove(folder / "squeue-asked");
   const std::vector<std::filesystem::path> paths{submitted->run.path, again->run.path};
-  const auto states = RunInspector(context.env, known_servers(context)).inspect_all(paths);
-  REQUIRE(states.size() == 2);
-  REQUIRE(states[0].has_value());
-  REQUIRE(states[1].has_value());
-  CHECK(states[0]->state == RunState::kRunning);
-  CHECK(states[0]->job.id == "8");
-  CHECK(states[1]->state == RunState::kPending);
-  CHECK(states[1]->job.id == "11");
+  const auto statuses = RunInspector(context.env, known_servers(context)).inspect_all(paths);
+  REQUIRE(statuses.size() == 2);
+  REQUIRE(statuses[0].has_value());
+  REQUIRE(statuses[1].has_value());
+  CHECK(statuses[0]->state == RunState::kRunning);
+  CHECK(statuses[0]->job.id == "8");
+  CHECK(statuses[1]->state == RunState::kPending);
+  CHECK(statuses[1]->job.id == "11");
   // Both chains share the query about their first jobs and the query about the jobs after them.
   CHECK(text(folder / "squeue-asked") == "asked\nasked\n");
 }
@@ -310,8 +310,8 @@ TEST_CASE_FIXTURE(ChainCluster, "cancel ends the jobs of a chain from the last o
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
-                  "if a job of a chain cannot be cancelled, the jobs that were cancelled before it "
-                  "are named, and the run is not marked as cancelled") {
+                  "if a job of a chain cannot be cancelled, the cancelled jobs are named, and the "
+                  "run is not marked as cancelled") {
   submit_chain();
   std::ignore = status_with_queue({"7 RUNNING", "8 PENDING", "9 PENDING"});
   write_program("scancel", "[ $1 != 8 ] || { echo 'Access denied' >&2; exit 1; }");

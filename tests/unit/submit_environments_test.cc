@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Stores the notes that it receives.
-class Notes final : public Reporter {
+class NotesReporter final : public Reporter {
  public:
   std::vector<std::string> notes;
   void diagnostics(const std::vector<Diagnostic>&) override {}
@@ -39,7 +39,7 @@ class Notes final : public Reporter {
 struct Project {
   TemporaryDirectory folder;
   Context context;
-  Notes reporter;
+  NotesReporter reporter;
 
   Project() {
     const std::string tools = std::string(DLRUN_SOURCE_DIR) + "/tests/stand_ins";
@@ -55,11 +55,12 @@ struct Project {
   void write(const std::string& name, std::string_view text) const {
     std::ofstream(folder / name) << text;
   }
+  /// Writes the spec x.yaml with this environment, and prepares its experiment.
   [[nodiscard]] Experiment experiment(const std::string& environment) {
     write("x.yaml",
           "name: x\nresources: {time: 1m}\nlaunch: {command: [\"true\"]}\nenvironment: {" +
               environment + "}\n");
-    auto made = prepare(context, reporter, {"x.yaml", {}, {}}, Target::kSlurm);
+    auto made = prepare_experiment(context, reporter, {"x.yaml", {}, {}}, Target::kSlurm);
     REQUIRE_MESSAGE(made.has_value(), (made ? std::string() : made.error().message));
     return std::move(*made);
   }

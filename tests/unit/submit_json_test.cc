@@ -37,7 +37,7 @@ struct JsonScene : Cluster {
                                     {mode, false, ""}, provenance);
     REQUIRE(result.has_value());
     if (mode == SubmitMode::kDryRun) return submission_json(std::get<DryRun>(*result));
-    return submission_json(std::get<Verdict>(*result));
+    return submission_json(std::get<TestOnlyAnswer>(*result));
   }
 };
 

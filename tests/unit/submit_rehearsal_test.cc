@@ -30,17 +30,18 @@ struct RehearsalCluster : Cluster {
                                 "\necho $((6 + $(wc -l <" + calls + ")))");
     write_program("squeue", "case \"$*\" in *'-j 7'*) echo '7|PENDING|None||||';; esac");
   }
+  /// Writes the spec to x.yaml. Returns the options of its submission.
   SpecOptions options_of(const std::string& spec) {
     std::ofstream(folder / "x.yaml") << spec;
     return {"x.yaml", {}, {}};
   }
-  /// Returns the changes for the rehearsal `wish`, a value of --rehearse. Returns the error if the
-  /// spec is refused.
-  Changes changes(const std::string& spec, const std::string& wish = "2m") {
+  /// Returns the changes for the rehearsal `choices`, a value of --rehearse. Returns the error if
+  /// the spec is refused.
+  Changes changes(const std::string& spec, const std::string& choices = "2m") {
     const auto job = job_of_spec_file(context, reporter, options_of(spec));
     REQUIRE_MESSAGE(job.has_value(), (job ? std::string() : job.error().message));
     const auto found =
-        changes_for_rehearsal(job->experiment->loaded, job->name, *parse_rehearsal(wish));
+        changes_for_rehearsal(job->experiment->loaded, job->name, *parse_rehearsal(choices));
     return found ? *found : Changes{found.error().message};
   }
 };
@@ -130,7 +131,7 @@ TEST_CASE_FIXTURE(RehearsalCluster,
   REQUIRE_FALSE(found.empty());
   CHECK(found.front() == "name=" + name.substr(0, 54) + "-rehearsal");
   SpecOptions renamed = options_of("resources: {time: 1h}\nlaunch: {command: [x]}\n");
-  renamed.sets = {found.front()};
+  renamed.set_arguments = {found.front()};
   CHECK(job_of_spec_file(context, reporter, renamed).has_value());
 }
 
@@ -161,7 +162,7 @@ TEST_CASE_FIXTURE(
     RehearsalCluster,
     "the run waits for its rehearsal, and the rehearsal's agent gets the time from --rehearse") {
   RunInspector inspector(context.env, known_servers(context));
-  const auto chain = submit_rehearsed(
+  const auto chain = submit_run_and_rehearsal(
       context, reporter, inspector,
       options_of("name: big\nresources: {nodes: 2, tasks_per_node: 4, mem: 8G, time: 2h}\n"
                  "launch: {command: [x]}\nretry: {max: 2}\n"),
@@ -196,14 +197,14 @@ TEST_CASE_FIXTURE(
     "run has all options and dependencies") {
   SpecOptions options =
       options_of("resources: {time: 1h}\nlaunch: {command: [x]}\nafter: {ok: [5, 6]}\n");
-  options.sets = {"name=my run"};
-  options.runs = "/scratch/runs";
+  options.set_arguments = {"name=my run"};
+  options.runs_dir = "/scratch/runs";
   Submitted rehearsal;
   rehearsal.run.id = "x-rehearsal-1";
   CHECK(command_that_submits_run(options, rehearsal) ==
         "dlrun submit x.yaml --set 'name=my run' --set 'after.ok=[x-rehearsal-1]' --runs "
         "/scratch/runs");
-  options.sets.clear();
+  options.set_arguments.clear();
   auto job = job_of_spec_file(context, reporter, {"x.yaml", {}, {}});
   REQUIRE_MESSAGE(job.has_value(), (job ? std::string() : job.error().message));
   rehearsal.job = std::move(*job);

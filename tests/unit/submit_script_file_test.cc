@@ -40,9 +40,9 @@ TEST_CASE("joined short options, flags and #PBS lines in a script are read as sb
   CHECK(line_of_flag("#!/bin/sh\n#SBATCH --wait\n", "--wait", "-W") == 2);
   CHECK_FALSE(line_of_flag("#!/bin/sh\n#SBATCH --wait-all-nodes=1 -JW -wW # -W\n", "--wait", "-W"));
   CHECK_FALSE(line_of_flag("#!/bin/sh\ntrue\n#SBATCH -W\n", "--wait", "-W"));
-  CHECK(het_line("#!/bin/sh\n#SBATCH -N1\n#SBATCH Hetjob\n") == 3);
-  CHECK(het_line("#!/bin/sh\n#SBATCH packjob\n") == 2);
-  CHECK_FALSE(het_line("#!/bin/sh\n#SBATCH -J hetjob\n"));
+  CHECK(line_of_part_separator("#!/bin/sh\n#SBATCH -N1\n#SBATCH Hetjob\n") == 3);
+  CHECK(line_of_part_separator("#!/bin/sh\n#SBATCH packjob\n") == 2);
+  CHECK_FALSE(line_of_part_separator("#!/bin/sh\n#SBATCH -J hetjob\n"));
   CHECK(scripts_of_parts(
             "#!/bin/bash\n#SBATCH -N1 # one\n\n#SBATCH hetjob\n#SBATCH -p q\nexit 3\n") ==
         std::vector<std::string>{"#!/bin/sh\n#SBATCH -N1 # one\ntrue\n",
@@ -56,7 +56,7 @@ TEST_CASE(
     "options of a script that a run cannot have are refused with their lines, and other options "
     "are accepted") {
   const auto refusals = [](const std::string& lines) {
-    return refusals_of("#!/bin/bash\n" + lines);
+    return refused_option_messages("#!/bin/bash\n" + lines);
   };
   const auto check_refusal = [&](const std::string& lines, std::string_view beginning) {
     const auto found = refusals(lines);
@@ -160,6 +160,6 @@ TEST_CASE(
   Experiment experiment;
   experiment.loaded.spec.container.image = "/it's.sif";
   const std::string quoted = "#!/bin/bash\nrun '/it'\\''s.sif'\n";
-  CHECK(image_in_script(experiment, with_spec(quoted, {"name: x\n", "1", "/f", "/r", "", ""})) ==
-        "/it's.sif");
+  CHECK(image_in_script(experiment, with_carried_spec(quoted, {"name: x\n", "1", "/f", "/r", "",
+                                                               ""})) == "/it's.sif");
 }

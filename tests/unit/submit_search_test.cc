@@ -27,7 +27,7 @@ SweepSpec searched_sweep() {
 }
 
 std::string refusal_of(std::string_view line) {
-  const auto answer = read_proposal(line, searched_sweep());
+  const auto answer = parse_proposal(line, searched_sweep());
   return answer ? "accepted" : answer.error().message;
 }
 
@@ -42,12 +42,12 @@ std::unique_ptr<SearchProgram> start_shell(const std::string& script, int answer
 
 TEST_CASE("a search program's answer is a point, a wait or the end") {
   const auto point =
-      read_proposal(R"({"point": {"model": "a b", "lr": 0.003, "depth": 4.0}})", searched_sweep());
+      parse_proposal(R"({"point": {"model": "a b", "lr": 0.003, "depth": 4.0}})", searched_sweep());
   REQUIRE(point.has_value());
   CHECK(point->kind == Proposal::Kind::kPoint);
   CHECK(describe(point->point) == "lr=0.003 depth=4 model=\"a b\"");
-  CHECK(read_proposal(R"({"wait": true})", searched_sweep())->kind == Proposal::Kind::kWait);
-  CHECK(read_proposal(R"({"done": true})", searched_sweep())->kind == Proposal::Kind::kDone);
+  CHECK(parse_proposal(R"({"wait": true})", searched_sweep())->kind == Proposal::Kind::kWait);
+  CHECK(parse_proposal(R"({"done": true})", searched_sweep())->kind == Proposal::Kind::kDone);
 }
 
 TEST_CASE("an invalid answer of a search program is refused with the reason") {
@@ -90,7 +90,7 @@ TEST_CASE(
   sweep.parameters.push_back({"width", {{"width", "128", {}}, {"width", "256", {}}}, {}, {}});
   for (const char* width : {"128", "128.0", "1.28e2", "\"128\""}) {
     CAPTURE(width);
-    const auto answer = read_proposal(
+    const auto answer = parse_proposal(
         fmt::format(R"({{"point": {{"lr": "1e-2", "depth": "4.0", "model": "cnn", "width": {}}}}})",
                     width),
         sweep);

@@ -41,7 +41,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "each user of a runs folder has an own folder for sessions, which is refused if others may "
+    "each user of a runs folder has a separate folder for sessions, which is refused if others may "
     "write it") {
   const TemporaryDirectory runs;
   // Earlier versions used this folder for the sessions of all users.

@@ -137,26 +137,26 @@ TEST_CASE_FIXTURE(
     Cluster,
     "a recorded spec is planned again only if it has dependencies, downloads, secrets or an "
     "environment that dlrun builds or checks") {
-  const auto planned = [&](const std::string& yaml, bool has_secrets) {
+  const auto is_planned = [&](const std::string& yaml, bool has_secrets) {
     std::ofstream(folder / "resolved.yaml") << yaml;
     const auto experiment = recorded_experiment_if_needed(context, folder.path(), has_secrets);
     REQUIRE(experiment.has_value());
     return experiment->has_value();
   };
   const std::string plain = "name: x\nlaunch:\n  command: [\"true\"]\n";
-  CHECK_FALSE(planned(plain, false));
-  CHECK(planned(plain, true));
-  CHECK(planned(plain + "after:\n  ok: [\"12\"]\n", false));
-  CHECK(planned(plain + "after: {ok: [\"12\"]}\n", false));
-  CHECK(planned("after: {ok: [\"12\"]}\n" + plain, false));
-  CHECK(planned(plain + "environment:\n  uv:\n    project: /p\n", false));
-  CHECK(planned(plain + "environment:\n  eessi: \"2023.06\"\n", false));
-  CHECK_FALSE(planned(plain + "environment:\n  venv: /p\n", false));
+  CHECK_FALSE(is_planned(plain, false));
+  CHECK(is_planned(plain, true));
+  CHECK(is_planned(plain + "after:\n  ok: [\"12\"]\n", false));
+  CHECK(is_planned(plain + "after: {ok: [\"12\"]}\n", false));
+  CHECK(is_planned("after: {ok: [\"12\"]}\n" + plain, false));
+  CHECK(is_planned(plain + "environment:\n  uv:\n    project: /p\n", false));
+  CHECK(is_planned(plain + "environment:\n  eessi: \"2023.06\"\n", false));
+  CHECK_FALSE(is_planned(plain + "environment:\n  venv: /p\n", false));
   // This text only looks like the keys `download` and `after`.
   CHECK_FALSE(
-      planned("name: x\nlaunch:\n  command: [\"true\"]\nenvironment:\n  setup: |\n"
-              "    download: nothing\n    after: nothing\n",
-              false));
+      is_planned("name: x\nlaunch:\n  command: [\"true\"]\nenvironment:\n  setup: |\n"
+                 "    download: nothing\n    after: nothing\n",
+                 false));
   CHECK(reporter.messages.empty());
   fs::remove(folder / "resolved.yaml");
   const auto none = recorded_experiment_if_needed(context, folder.path(), true);
@@ -309,7 +309,7 @@ TEST_CASE_FIXTURE(Cluster,
                                    << "launch: {command: [\"true\"]}\n"
                                    << "environment: {secrets: [TOKEN]}\n"
                                    << "sweep: {parameters: {environment.vars.LR: [a, b]}}\n";
-  const auto kept_secrets = [&] {
+  const auto secrets_file_count = [&] {
     std::size_t count = 0;
     for (const auto& entry : fs::recursive_directory_iterator(folder.path()))
       count += entry.path().filename() == "secrets" ? 1 : 0;
@@ -323,7 +323,7 @@ TEST_CASE_FIXTURE(Cluster,
   REQUIRE_FALSE(refused.has_value());
   INFO(refused.error().message);
   CHECK(has(refused.error().message, "Invalid account"));
-  CHECK(kept_secrets() == 0);
+  CHECK(secrets_file_count() == 0);
 
   // Ctrl-C ends dlrun's sbatch before it answers, and the controller cannot be asked.
   write_program("sbatch", other_calls + "kill -INT $PPID $$; sleep 10");
@@ -334,12 +334,12 @@ TEST_CASE_FIXTURE(Cluster,
   INFO(interrupted.error().message);
   CHECK(has(interrupted.error().message, "Whether Slurm took the job is not known"));
   CHECK(interrupted.error().code == Errc::kInterrupted);
-  CHECK(kept_secrets() == 2);
+  CHECK(secrets_file_count() == 2);
 }
 
 TEST_CASE_FIXTURE(Cluster,
-                  "a script that names a trainer which does not exist is refused where the trainer "
-                  "is not installed, and so is the repeated run") {
+                  "if the trainer is not installed, a script with a missing copy of it is refused, "
+                  "and so is its resubmission") {
   fs::create_directory(folder / "bin");
   REQUIRE(write_file_atomic(folder / "bin" / "dlrun-agent", "agent", 0755).has_value());
   context.tools.files = {{"bin/dlrun-agent", sha256_of_text("agent")},
@@ -391,7 +391,7 @@ TEST_CASE_FIXTURE(Cluster,
                          {"bin/dlrun-trainer", sha256_of_text("trainer")}};
   std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m}\n"
                                    << "launch: {command: [compare, /gone/dlrun-trainer]}\n";
-  const auto prepared = prepare(context, reporter, {"x.yaml", {}, {}}, Target::kSlurm);
+  const auto prepared = prepare_experiment(context, reporter, {"x.yaml", {}, {}}, Target::kSlurm);
   REQUIRE(prepared.has_value());
   const auto script = render_script(prepared->plan);
   REQUIRE(script.has_value());

@@ -130,7 +130,7 @@ TEST_CASE(
   };
   const auto before = handler();
   std::atomic<bool> is_done = false;
-  std::thread beside([&] {
+  std::thread runner([&] {
     Command command = shell("exec 0<&-; sleep 0.3");
     command.stdin_text = std::string(1U << 20U, 'x');
     CHECK(run_command(command).has_value());
@@ -139,7 +139,7 @@ TEST_CASE(
   // The disposition belongs to the whole process, so a change would be seen here.
   int changes = 0;
   while (!is_done) changes += handler() == before ? 0 : 1;
-  beside.join();
+  runner.join();
   CHECK(changes == 0);
 }
 

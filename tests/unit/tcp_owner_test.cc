@@ -36,7 +36,7 @@ sockaddr_storage address_of(const char* ip, std::uint16_t port) {
 }
 
 /// Listens on a free port of 127.0.0.1. Returns the port.
-std::uint16_t listen_here(int socket) {
+std::uint16_t listen_on_any_port(int socket) {
   auto address = address_of("127.0.0.1", 0);
   socklen_t length = sizeof(sockaddr_in);
   auto* const raw = reinterpret_cast<sockaddr*>(&address);
@@ -80,15 +80,15 @@ TEST_CASE(
     "listener until then") {
   const auto own = address_of("127.0.0.1", 40000), peer = address_of("127.0.0.1", 8080);
   const std::string listener = row("0100007F:1F90", kNoPeer, "0A", 7, 1);
-  CHECK(find_tcp_owner(own, peer, kTitles + listener, "") == 7U);
+  CHECK(owner_of_tcp_peer_in(own, peer, kTitles + listener, "") == 7U);
   // The kernel shows 0 for a connection that nobody has accepted.
   const std::string waiting = row("0100007F:1F90", "0100007F:9C40", "01", 0, 0);
-  CHECK(find_tcp_owner(own, peer, kTitles + waiting + listener, "") == 7U);
+  CHECK(owner_of_tcp_peer_in(own, peer, kTitles + waiting + listener, "") == 7U);
   const std::string accepted = row("0100007F:1F90", "0100007F:9C40", "01", 8, 2);
-  CHECK(find_tcp_owner(own, peer, kTitles + listener + accepted, "") == 8U);
+  CHECK(owner_of_tcp_peer_in(own, peer, kTitles + listener + accepted, "") == 8U);
   // Another client's connection to the same port is ignored.
   const std::string other = row("0100007F:1F90", "0100007F:9C41", "01", 9, 3);
-  CHECK(find_tcp_owner(own, peer, kTitles + listener + other, "") == 7U);
+  CHECK(owner_of_tcp_peer_in(own, peer, kTitles + listener + other, "") == 7U);
 }
 
 TEST_CASE(
@@ -100,22 +100,22 @@ TEST_CASE(
   const std::string no_peer6 = "00000000000000000000000000000000:0000";
   const std::string mapped = row("0000000000000000FFFF00000100007F:1F90", no_peer6, "0A", 3, 1);
   const std::string any6 = row("00000000000000000000000000000000:1F90", no_peer6, "0A", 4, 1);
-  CHECK(find_tcp_owner(own, peer, any + exact, any6 + mapped) == 1U);
-  CHECK(find_tcp_owner(own, peer, any, any6 + mapped) == 3U);
-  CHECK(find_tcp_owner(own, peer, any, any6) == 2U);
-  CHECK(find_tcp_owner(own, peer, "", any6) == 4U);
-  CHECK_FALSE(find_tcp_owner(own, peer, row("0100007F:1F91", kNoPeer, "0A", 1, 1), ""));
-  CHECK_FALSE(find_tcp_owner(own, peer, "damaged\n\n 0: x y z\n", ""));
+  CHECK(owner_of_tcp_peer_in(own, peer, any + exact, any6 + mapped) == 1U);
+  CHECK(owner_of_tcp_peer_in(own, peer, any, any6 + mapped) == 3U);
+  CHECK(owner_of_tcp_peer_in(own, peer, any, any6) == 2U);
+  CHECK(owner_of_tcp_peer_in(own, peer, "", any6) == 4U);
+  CHECK_FALSE(owner_of_tcp_peer_in(own, peer, row("0100007F:1F91", kNoPeer, "0A", 1, 1), ""));
+  CHECK_FALSE(owner_of_tcp_peer_in(own, peer, "damaged\n\n 0: x y z\n", ""));
   // A listener of IPv4 gets no connection to an address of IPv6.
-  CHECK(find_tcp_owner(address_of("::1", 40000), address_of("::1", 8080), any, any6) == 4U);
-  CHECK_FALSE(find_tcp_owner(address_of("::1", 40000), address_of("::1", 8080), any, ""));
+  CHECK(owner_of_tcp_peer_in(address_of("::1", 40000), address_of("::1", 8080), any, any6) == 4U);
+  CHECK_FALSE(owner_of_tcp_peer_in(address_of("::1", 40000), address_of("::1", 8080), any, ""));
 }
 
 TEST_CASE(
     "the owner is found in this machine's tables before and after the program accepts a "
     "connection") {
   const UniqueFd listener = new_socket();
-  const auto port = listen_here(listener.get());
+  const auto port = listen_on_any_port(listener.get());
   const UniqueFd client = connected_to(port);
   CHECK(owner_of_tcp_peer(client.get()) == ::geteuid());
   const UniqueFd accepted(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -123,14 +123,14 @@ TEST_CASE(
   CHECK(owner_of_tcp_peer(client.get()) == ::geteuid());
   CHECK_FALSE(owner_of_tcp_peer(listener.get()));
   if (::geteuid() != 0) return;  // only root can run code as another user
-  constexpr uid_t kOther = 65534;
+  constexpr uid_t kOtherUser = 65534;
   std::array<int, 2> ends{};
   REQUIRE(::pipe(ends.data()) == 0);
   const pid_t child = ::fork();
   if (child == 0) {
     std::uint16_t their_port = 0;
-    const int socket = ::setuid(kOther) == 0 ? ::socket(AF_INET, SOCK_STREAM, 0) : -1;
-    their_port = listen_here(socket);
+    const int socket = ::setuid(kOtherUser) == 0 ? ::socket(AF_INET, SOCK_STREAM, 0) : -1;
+    their_port = listen_on_any_port(socket);
     [[maybe_unused]] const auto written = ::write(ends[1], &their_port, sizeof their_port);
     ::pause();
     ::_exit(0);
@@ -138,7 +138,7 @@ TEST_CASE(
   std::uint16_t their_port = 0;
   REQUIRE(::read(ends[0], &their_port, sizeof their_port) ==
           static_cast<ssize_t>(sizeof their_port));
-  CHECK(owner_of_tcp_peer(connected_to(their_port).get()) == kOther);
+  CHECK(owner_of_tcp_peer(connected_to(their_port).get()) == kOtherUser);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   ::close(ends[0]);

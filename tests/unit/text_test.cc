@@ -7,7 +7,7 @@
 
 namespace dlrun {
 
-TEST_CASE("a text is split at each of several separators, and empty parts are left out") {
+TEST_CASE("split_words() splits at each of several separators, and leaves out empty parts") {
   using Words = std::vector<std::string_view>;
   CHECK(split_words("a, [b]", " ,[]") == Words{"a", "b"});
   CHECK(split_words("--a", "-") == Words{"a"});
@@ -15,7 +15,7 @@ TEST_CASE("a text is split at each of several separators, and empty parts are le
   CHECK(split_words("", " ").empty());
 }
 
-TEST_CASE("split keeps empty parts") {
+TEST_CASE("split() keeps empty parts") {
   CHECK(split("a,,b", ',') == std::vector<std::string_view>{"a", "", "b"});
   CHECK(split("", ',') == std::vector<std::string_view>{""});
 }

@@ -23,16 +23,17 @@ namespace fs = std::filesystem;
 using Bytes = std::vector<std::uint8_t>;
 using Shape = std::vector<std::size_t>;
 
-constexpr std::size_t kRecord = 3073;
+constexpr std::size_t kRecordBytes = 3073;
 
 /// Returns `records` records of the classes first, first + 1, ... modulo 10. Red is 1 times, green
 /// 2 times and blue 3 times the pixel's index modulo 80.
 Bytes cifar(std::size_t records, std::size_t first = 0) {
-  Bytes bytes(records * kRecord);
+  Bytes bytes(records * kRecordBytes);
   for (std::size_t i = 0; i < records; ++i) {
-    bytes[i * kRecord] = static_cast<std::uint8_t>((first + i) % 10);
+    bytes[i * kRecordBytes] = static_cast<std::uint8_t>((first + i) % 10);
     for (std::size_t at = 0; at < 3072; ++at)
-      bytes[i * kRecord + 1 + at] = static_cast<std::uint8_t>((at / 1024 + 1) * (at % 1024 % 80));
+      bytes[i * kRecordBytes + 1 + at] =
+          static_cast<std::uint8_t>((at / 1024 + 1) * (at % 1024 % 80));
   }
   return bytes;
 }
@@ -75,11 +76,11 @@ TEST_CASE(
     for (std::size_t colour = 0; colour < 3; ++colour)
       CHECK(data->images[5 * 3072 + pixel * 3 + colour] == (colour + 1) * (pixel % 80));
   }
-  CHECK(has(parse_cifar("f", Bytes(kRecord + 1)).error().message,
+  CHECK(has(parse_cifar("f", Bytes(kRecordBytes + 1)).error().message,
             "f: 3074 bytes are no whole number"));
   CHECK(has(parse_cifar("f", {}).error().message, "f: 0 bytes"));
   Bytes wrong = cifar(3);
-  wrong[2 * kRecord] = 10;
+  wrong[2 * kRecordBytes] = 10;
   CHECK(has(parse_cifar("f", wrong).error().message, "f: record 2 is of class 10"));
 
   const TemporaryDirectory folder;
@@ -165,7 +166,7 @@ TEST_CASE(
   CHECK(whole->test.size() == 20);
 
   options.reads_own_partitions = true;
-  options.size = 3;
+  options.ranks = 3;
   std::vector<std::size_t> sizes;
   for (options.rank = 0; options.rank < 3; ++options.rank) {
     const auto part = load_data(options);
@@ -179,11 +180,11 @@ TEST_CASE(
   }
   CHECK(sizes == std::vector<std::size_t>{44, 28, 28});
 
-  options.size = 8;
+  options.ranks = 8;
   options.rank = 0;
   CHECK(has(load_data(options).error().message, "7 partitions for 8 ranks"));
-  options.size = 3;
-  fs::remove(folder / partition_name(4, 7));
+  options.ranks = 3;
+  fs::remove(folder / partition_file_name(4, 7));
   options.rank = 0;
   CHECK(load_data(options).has_value());
   options.rank = 1;
@@ -191,7 +192,7 @@ TEST_CASE(
   REQUIRE_FALSE(missing.has_value());
   CHECK(missing.error().code == Errc::kNotFound);
   CHECK(has(missing.error().message, "train-00004-of-00007.safetensors"));
-  fs::copy_file(folder / partition_name(0, 7), folder / partition_name(0, 9));
+  fs::copy_file(folder / partition_file_name(0, 7), folder / partition_file_name(0, 9));
   CHECK(has(load_data(options).error().message, "partitions of several sets (-of-7, -of-9)"));
 }
 
@@ -205,7 +206,7 @@ TEST_CASE("files of a dataset that do not fit each other are refused") {
   smaller.height = 14;
   smaller.features = 14 * 28;
   smaller.images.resize(10 * 14 * 28);
-  REQUIRE(write_arrays(folder / partition_name(1, 2), smaller));
+  REQUIRE(write_arrays(folder / partition_file_name(1, 2), smaller));
   CHECK(has(load_data(arrays_in(folder.path())).error().message,
             "train-00001-of-00002.safetensors: images of 14 x 28 (392 bytes)"));
   REQUIRE(write_arrays(folder / "train.safetensors", smaller));

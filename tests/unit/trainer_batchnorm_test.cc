@@ -31,7 +31,7 @@ double value(std::size_t i, int batch) {
 }
 
 template <typename T>
-void check_equal(std::span<const T> got, const std::vector<double>& want, double tolerance) {
+void check_near(std::span<const T> got, const std::vector<double>& want, double tolerance) {
   REQUIRE(got.size() == want.size());
   for (std::size_t i = 0; i < want.size(); ++i) {
     CAPTURE(i);
@@ -58,19 +58,19 @@ void check_against_reference(double tolerance, int threads) {
       network.input()[i] = static_cast<T>(value(i, batch));
       network.output_gradient()[i] = static_cast<T>(std::cos(0.7 * static_cast<double>(i)));
     }
-    std::fill(network.observed().begin(), network.observed().end(), T{0});
+    std::fill(network.observed_statistics().begin(), network.observed_statistics().end(), T{0});
     network.forward(kImagesPerBatch, {.is_training = true});
     network.backward(kImagesPerBatch, [](std::size_t) {});
-    network.update_running();
+    network.update_running_statistics();
   }
   const std::span<const T> running = network.running_statistics();
-  check_equal<T>({network.output(), kElements}, batchnorm_reference::kY, tolerance);
-  check_equal<T>(network.gradients().first(4), batchnorm_reference::kWeightGradient, tolerance);
-  check_equal<T>(network.gradients().subspan(4), batchnorm_reference::kBiasGradient, tolerance);
-  check_equal<T>(running.first(4), batchnorm_reference::kRunningMean, tolerance);
-  check_equal<T>(running.subspan(4), batchnorm_reference::kRunningVariance, tolerance);
+  check_near<T>({network.output(), kElements}, batchnorm_reference::kY, tolerance);
+  check_near<T>(network.gradients().first(4), batchnorm_reference::kWeightGradient, tolerance);
+  check_near<T>(network.gradients().subspan(4), batchnorm_reference::kBiasGradient, tolerance);
+  check_near<T>(running.first(4), batchnorm_reference::kRunningMean, tolerance);
+  check_near<T>(running.subspan(4), batchnorm_reference::kRunningVariance, tolerance);
   network.forward(kImagesPerBatch);
-  check_equal<T>({network.output(), kElements}, batchnorm_reference::kEvaluated, tolerance);
+  check_near<T>({network.output(), kElements}, batchnorm_reference::kEvaluated, tolerance);
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ TEST_CASE("batchnorm gives PyTorch's gradient of its input") {
                                batch,    running.data()};
   layer->forward(call, x.data(), y.data());
   layer->backward(call, x.data(), y.data(), dy.data(), gradients.data(), dx.data());
-  check_equal<double>(dx, batchnorm_reference::kInputGradient, kNormTolerance);
+  check_near<double>(dx, batchnorm_reference::kInputGradient, kNormTolerance);
 }
 
 TEST_CASE(

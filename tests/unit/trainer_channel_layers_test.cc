@@ -40,7 +40,8 @@ double mean_of(const std::vector<double>& x, std::size_t i, std::size_t k) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("silu is x times its logistic, and finite for huge numbers", T, float, double) {
+TEST_CASE_TEMPLATE("silu is x times the logistic of x, and finite for huge numbers", T, float,
+                   double) {
   const auto kernels = make_cpu_kernels<T>(1);
   const std::vector<T> x{0, 1, -1, T(2.5), -30, 800, -800};
   std::vector<T> y(x.size());
@@ -98,8 +99,7 @@ TEST_CASE(
 
 TEST_CASE(
     "the layer `avgpool all` gives each channel's mean, and distributes the mean's gradient "
-    "evenly, "
-    "with one thread and with two") {
+    "evenly, with one thread and with two") {
   for (const int threads : {1, 2}) {
     const auto kernels = make_cpu_kernels<double>(threads);
     const auto layer = make_global_average_pool<double>({2, 3, kChannels});

@@ -37,11 +37,11 @@ TrainingState state_at(std::uint64_t step) {
   state.position = {step, step / 10, step % 10};
   state.seed = 77;
   state.optimizer = "adam";
-  state.state_names = kStateNames;
+  state.optimizer_array_names = kStateNames;
   for (int i = 0; i < 8; ++i)
     state.parameters.push_back(static_cast<float>(i) + static_cast<float>(step));
   state.running_statistics = {0.75F, static_cast<float>(step)};
-  state.states = {std::vector<float>(8, 0.5F), std::vector<float>(8, 0.25F)};
+  state.optimizer_arrays = {std::vector<float>(8, 0.5F), std::vector<float>(8, 0.25F)};
   return state;
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("a checkpoint loads as it was saved") {
   CHECK((*loaded)->seed == 77);
   CHECK((*loaded)->parameters == want.parameters);
   CHECK((*loaded)->running_statistics == want.running_statistics);
-  CHECK((*loaded)->states == want.states);
+  CHECK((*loaded)->optimizer_arrays == want.optimizer_arrays);
   CHECK(skipped.empty());
   CHECK(*read_file(folder.path() / "ckpt/latest", 100) == "step-00000042\n");
 }
@@ -88,15 +88,15 @@ TEST_CASE(
     "needs a full array") {
   const TemporaryDirectory folder;
   CheckpointLayout layout = kTensorLayout;
-  layout.per_tensor = {"v"};
+  layout.per_tensor_arrays = {"v"};
   TrainingState state = state_at(42);
-  state.states[1] = {0.25F, 0.125F};
+  state.optimizer_arrays[1] = {0.25F, 0.125F};
   REQUIRE(checkpoints_in(folder).save(state, layout));
   std::vector<std::string> skipped;
   const auto loaded = checkpoints_in(folder).load_newest(layout, "adam", kStateNames, skipped);
   REQUIRE(loaded.has_value());
   REQUIRE(loaded->has_value());
-  CHECK((*loaded)->states == state.states);
+  CHECK((*loaded)->optimizer_arrays == state.optimizer_arrays);
   const auto other =
       checkpoints_in(folder).load_newest(kTensorLayout, "adam", kStateNames, skipped);
   REQUIRE_FALSE(other.has_value());
@@ -190,8 +190,8 @@ TEST_CASE("a missing checkpoint folder has no checkpoint") {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-/// Checks that a process with 1 GiB of memory fails to load with kIo.
-void check_too_little_memory(const TemporaryDirectory& folder) {
+/// Checks that loading a checkpoint in a process with 1 GiB of memory fails with kIo.
+void check_load_fails_with_little_memory(const TemporaryDirectory& folder) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
@@ -218,7 +218,7 @@ TEST_CASE(
   for (const std::uint64_t step : {10U, 20U})
     REQUIRE(checkpoints_in(folder).save(state_at(step), kTensorLayout));
   fs::resize_file(folder.path() / "ckpt/step-00000020/model.safetensors", std::uintmax_t{3} << 30U);
-  check_too_little_memory(folder);
+  check_load_fails_with_little_memory(folder);
 }
 
 TEST_CASE("a file of more than 64 GiB that its manifest declares does not count as damaged") {
@@ -232,7 +232,7 @@ TEST_CASE("a file of more than 64 GiB that its manifest declares does not count 
   manifest.erase("blake2b");  // the first version of the format had no checksum
   manifest["files"]["model.safetensors"]["bytes"] = bytes;
   REQUIRE(write_file_atomic(newest / "manifest.json", manifest.dump()));
-  check_too_little_memory(folder);
+  check_load_fails_with_little_memory(folder);
 }
 #endif
 
@@ -312,17 +312,17 @@ TEST_CASE("a process whose run belongs to another attempt commits nothing and re
   Env env;
   env.set("DLRUN_RUN", folder.path().string());
   env.set("DLRUN_ATTEMPT", "0");
-  CHECK_FALSE(check_attempt(env));  // without an attempt file, the owner is unknown
+  CHECK_FALSE(check_attempt_owns_run(env));  // without an attempt file, the owner is unknown
   REQUIRE(write_file_atomic(folder.path() / "attempt", "0\n"));
-  CHECK(check_attempt(env));
-  CHECK(check_attempt(Env()));
+  CHECK(check_attempt_owns_run(env));
+  CHECK(check_attempt_owns_run(Env()));
 
   // The other attempt takes over while the files are written: after the first check, before
   // the second.
   int checks = 0;
   const CheckpointFolder stale(folder.path() / "ckpt", 1, [&]() -> Result<> {
     if (++checks == 2) REQUIRE(write_file_atomic(folder.path() / "attempt", "1\n"));
-    return check_attempt(env);
+    return check_attempt_owns_run(env);
   });
   const auto saved = stale.save(state_at(2), kTensorLayout);
   REQUIRE_FALSE(saved.has_value());
@@ -346,7 +346,7 @@ TEST_CASE("a process whose run belongs to another attempt commits nothing and re
       REQUIRE(write_file_atomic(folder.path() / "attempt", "1\n"));
       REQUIRE(checkpoints_in(folder).save(state_at(2), kTensorLayout));
     }
-    return check_attempt(env);
+    return check_attempt_owns_run(env);
   });
   CHECK_FALSE(late.save(state_at(2), kTensorLayout).has_value());
   skipped.clear();

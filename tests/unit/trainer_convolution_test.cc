@@ -22,9 +22,9 @@ namespace {
 
 /// An array that ends at the end of a page. The next page is inaccessible, so that reading or
 /// writing past the array faults.
-class Guarded {
+class GuardedArray {
  public:
-  explicit Guarded(std::size_t count) : count_(count) {
+  explicit GuardedArray(std::size_t count) : count_(count) {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     const std::size_t used = (count * sizeof(float) + page - 1) / page * page;
     bytes_ = used + page;
@@ -33,13 +33,13 @@ class Guarded {
     REQUIRE(mprotect(static_cast<char*>(memory_) + used, page, PROT_NONE) == 0);
     begin_ = reinterpret_cast<float*>(static_cast<char*>(memory_) + used) - count;
   }
-  explicit Guarded(const std::vector<double>& values) : Guarded(values.size()) {
+  explicit GuardedArray(const std::vector<double>& values) : GuardedArray(values.size()) {
     std::transform(values.begin(), values.end(), begin_,
                    [](double value) { return static_cast<float>(value); });
   }
-  Guarded(const Guarded&) = delete;
-  Guarded& operator=(const Guarded&) = delete;
-  ~Guarded() { munmap(memory_, bytes_); }
+  GuardedArray(const GuardedArray&) = delete;
+  GuardedArray& operator=(const GuardedArray&) = delete;
+  ~GuardedArray() { munmap(memory_, bytes_); }
 
   [[nodiscard]] float* data() { return begin_; }
 
@@ -74,7 +74,7 @@ struct KernelPair {
   std::unique_ptr<Kernels<double>> reference = make_cpu_kernels<double>(1);
 };
 
-void check(KernelPair& pair, const Window& window, std::size_t n) {
+void check_convolution(KernelPair& pair, const Window& window, std::size_t n) {
   CAPTURE(window.size);
   CAPTURE(window.stride);
   CAPTURE(window.padding);
@@ -98,14 +98,14 @@ void check(KernelPair& pair, const Window& window, std::size_t n) {
   exact.convolve_backward_input(window, n, w.data(), dy.data(), dx.data());
   exact.convolve_backward_weights(window, n, x.data(), dy.data(), dw.data(), dbias.data());
 
-  Guarded float_x(x);
-  Guarded float_w(w);
-  Guarded float_bias(bias);
-  Guarded float_dy(dy);
-  Guarded float_y(outputs);
-  Guarded float_dx(inputs);
-  Guarded float_dw(weights);
-  Guarded float_dbias(dbias.size());
+  GuardedArray float_x(x);
+  GuardedArray float_w(w);
+  GuardedArray float_bias(bias);
+  GuardedArray float_dy(dy);
+  GuardedArray float_y(outputs);
+  GuardedArray float_dx(inputs);
+  GuardedArray float_dw(weights);
+  GuardedArray float_dbias(dbias.size());
   LayerKernels<float>& layers = pair.kernels->layer_kernels();
   constexpr double kClose = 1e-5;
   layers.convolve(window, n, float_x.data(), float_w.data(), float_bias.data(), false,
@@ -145,8 +145,9 @@ TEST_CASE(
           for (const std::size_t out_channels : {1U, 4U, 6U, 8U, 16U, 21U}) {
             const std::size_t edge = 8;
             const std::size_t out = (edge + 2 * padding - size) / stride + 1;
-            check(pair,
-                  {{edge, edge, in_channels}, {out, out, out_channels}, size, stride, padding}, 5);
+            check_convolution(
+                pair, {{edge, edge, in_channels}, {out, out, out_channels}, size, stride, padding},
+                5);
           }
         }
       }
@@ -160,7 +161,8 @@ TEST_CASE("depthwise convolutions match plain loops, and use a fast implementati
     for (const std::size_t stride : {1U, 2U}) {
       for (const std::size_t channels : {1U, 3U, 8U, 16U, 33U, 96U}) {
         const std::size_t out = (8 + 2 * (size / 2) - size) / stride + 1;
-        check(pair, {{8, 8, channels}, {out, out, channels}, size, stride, size / 2, true}, 5);
+        check_convolution(
+            pair, {{8, 8, channels}, {out, out, channels}, size, stride, size / 2, true}, 5);
       }
     }
   }
@@ -190,13 +192,13 @@ TEST_CASE("convolutions of many channels match plain loops, and use a matrix pro
       KernelPair pair;
       pair.kernels = make_cpu_kernels<float>(threads);
       const std::size_t out = (c.edge + 2 * c.padding - c.size) / c.stride + 1;
-      check(pair,
-            {{c.edge, c.edge, c.in_channels},
-             {out, out, c.out_channels},
-             c.size,
-             c.stride,
-             c.padding},
-            3);
+      check_convolution(pair,
+                        {{c.edge, c.edge, c.in_channels},
+                         {out, out, c.out_channels},
+                         c.size,
+                         c.stride,
+                         c.padding},
+                        3);
       CHECK(pair.kernels->layer_kernels().implementations() ==
             std::vector<std::string>{c.implementation});
     }
@@ -206,8 +208,8 @@ TEST_CASE("convolutions of many channels match plain loops, and use a matrix pro
 TEST_CASE("convolutions of a batch in several groups of images match plain loops") {
   KernelPair pair;
   // 9 tiles per image make groups of 28 images. Matrices of 576 KiB make groups of 13 images.
-  check(pair, {{12, 12, 64}, {12, 12, 64}, 3, 1, 1}, 30);
-  check(pair, {{31, 31, 64}, {16, 16, 64}, 3, 2, 1}, 15);
+  check_convolution(pair, {{12, 12, 64}, {12, 12, 64}, 3, 1, 1}, 30);
+  check_convolution(pair, {{31, 31, 64}, {16, 16, 64}, 3, 2, 1}, 15);
 }
 
 }  // namespace dlrun::trainer

@@ -63,13 +63,13 @@ std::vector<float> coarse_values(std::size_t count, std::uint64_t seed) {
 
 /// Returns value(image, row, column, k) for every element of images of this shape.
 template <typename Value>
-std::vector<float> each(const ImageShape& shape, const Value& value) {
+std::vector<float> element_values(const ImageShape& shape, const Value& value) {
   std::vector<float> all;
   for (std::size_t image = 0; image < kImages; ++image) {
     for (std::size_t row = 0; row < shape.height; ++row) {
       for (std::size_t column = 0; column < shape.width; ++column) {
         for (std::size_t k = 0; k < shape.channels; ++k) {
-          REQUIRE(element_at(shape, image, row, column, k) == all.size());
+          REQUIRE(element_index(shape, image, row, column, k) == all.size());
           all.push_back(value(image, row, column, k));
         }
       }
@@ -109,16 +109,17 @@ TEST_CASE("pooling element by element gives the CPU's bits, also with equal numb
     std::vector<float> y(dy.size());
     std::vector<float> dx(x.size(), -1);
     layers.max_pool(w, kImages, x.data(), y.data());
-    CHECK(y == each(w.output, [&](auto... at) { return max_pool_element(w, x.data(), at...); }));
+    CHECK(y == element_values(w.output,
+                              [&](auto... at) { return max_pool_element(w, x.data(), at...); }));
     layers.max_pool_backward(w, kImages, x.data(), y.data(), dy.data(), dx.data());
-    CHECK(dx == each(w.input, [&](auto... at) {
+    CHECK(dx == element_values(w.input, [&](auto... at) {
             return max_pool_backward_element(w, x.data(), y.data(), dy.data(), at...);
           }));
     layers.average_pool(w, kImages, x.data(), y.data());
-    CHECK(y ==
-          each(w.output, [&](auto... at) { return average_pool_element(w, x.data(), at...); }));
+    CHECK(y == element_values(
+                   w.output, [&](auto... at) { return average_pool_element(w, x.data(), at...); }));
     layers.average_pool_backward(w, kImages, dy.data(), dx.data());
-    CHECK(dx == each(w.input, [&](auto... at) {
+    CHECK(dx == element_values(w.input, [&](auto... at) {
             return average_pool_backward_element(w, dy.data(), at...);
           }));
   }
@@ -138,10 +139,11 @@ TEST_CASE(
     std::vector<float> y(dy.size());
     std::vector<float> dx(x.size(), -1);
     layers.max_pool(w, kImages, x.data(), y.data());
-    CHECK(y == each(w.output, [&](auto... at) { return max_pool_element(w, x.data(), at...); }));
+    CHECK(y == element_values(w.output,
+                              [&](auto... at) { return max_pool_element(w, x.data(), at...); }));
     for (const float value : y) CHECK(value < 0);
     layers.max_pool_backward(w, kImages, x.data(), y.data(), dy.data(), dx.data());
-    CHECK(dx == each(w.input, [&](auto... at) {
+    CHECK(dx == element_values(w.input, [&](auto... at) {
             return max_pool_backward_element(w, x.data(), y.data(), dy.data(), at...);
           }));
   }
@@ -169,18 +171,18 @@ TEST_CASE("depthwise convolutions element by element match the CPU's plain loops
     std::vector<double> dx(x.size());
     std::vector<double> dw(weights.size());
     layers.convolve(w, kImages, x.data(), weights.data(), nullptr, false, y.data());
-    CHECK(same(each(w.output,
-                    [&](auto... at) {
-                      return static_cast<float>(
-                          depthwise_element(w, x.data(), weights.data(), at...));
-                    }),
+    CHECK(same(element_values(w.output,
+                              [&](auto... at) {
+                                return static_cast<float>(
+                                    depthwise_element(w, x.data(), weights.data(), at...));
+                              }),
                y));
     layers.convolve_backward_input(w, kImages, weights.data(), dy.data(), dx.data());
-    CHECK(same(each(w.input,
-                    [&](auto... at) {
-                      return static_cast<float>(
-                          depthwise_backward_element(w, weights.data(), dy.data(), at...));
-                    }),
+    CHECK(same(element_values(w.input,
+                              [&](auto... at) {
+                                return static_cast<float>(depthwise_backward_element(
+                                    w, weights.data(), dy.data(), at...));
+                              }),
                dx));
     layers.convolve_backward_weights(w, kImages, x.data(), dy.data(), dw.data(), nullptr);
     for (std::size_t a = 0; a < w.size; ++a) {

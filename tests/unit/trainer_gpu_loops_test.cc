@@ -159,25 +159,25 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
                                    expected_dw.data(), nullptr);
   check_close(dw, expected_dw, 1e-5);
 
-  constexpr std::size_t kPlaces = std::size_t{7} * 9;
+  constexpr std::size_t kPixels = std::size_t{7} * 9;
   constexpr std::size_t kChannels = 41;
   auto means = unwritten(kImages * kChannels);
   auto expected_means = means;
-  cuda::channel_means(kImages, kPlaces, kChannels, x.data(), means.data(), nullptr);
-  layers.channel_means(kImages, kPlaces, kChannels, x.data(), expected_means.data());
+  cuda::channel_means(kImages, kPixels, kChannels, x.data(), means.data(), nullptr);
+  layers.channel_means(kImages, kPixels, kChannels, x.data(), expected_means.data());
   check_close(means, expected_means, 1e-6);
-  cuda::channel_products(kImages, kPlaces, kChannels, x.data(), expected_dx.data(), means.data(),
+  cuda::channel_products(kImages, kPixels, kChannels, x.data(), expected_dx.data(), means.data(),
                          nullptr);
-  layers.channel_products(kImages, kPlaces, kChannels, x.data(), expected_dx.data(),
+  layers.channel_products(kImages, kPixels, kChannels, x.data(), expected_dx.data(),
                           expected_means.data());
   check_close(means, expected_means, 1e-5);
-  cuda::scale_channels(kImages, kPlaces, kChannels, x.data(), means.data(), dx.data(), nullptr);
-  layers.scale_channels(kImages, kPlaces, kChannels, x.data(), means.data(), expected_dx.data());
+  cuda::scale_channels(kImages, kPixels, kChannels, x.data(), means.data(), dx.data(), nullptr);
+  layers.scale_channels(kImages, kPixels, kChannels, x.data(), means.data(), expected_dx.data());
   CHECK(dx == expected_dx);
   for (const bool is_added : {true, false}) {
-    cuda::channel_means_backward(kImages, kPlaces, kChannels, means.data(), is_added, dx.data(),
+    cuda::channel_means_backward(kImages, kPixels, kChannels, means.data(), is_added, dx.data(),
                                  nullptr);
-    layers.channel_means_backward(kImages, kPlaces, kChannels, means.data(), is_added,
+    layers.channel_means_backward(kImages, kPixels, kChannels, means.data(), is_added,
                                   expected_dx.data());
     check_close(dx, expected_dx, 1e-6);
   }
@@ -301,8 +301,8 @@ TEST_CASE("the GPU's sums over rows, and batch normalisation from them, match th
                                    expected_gradients.data(), expected_means.data());
     check_close(gradients, expected_gradients, 1e-5);
     check_close(means, expected_means, 1e-6);
-    cuda::normalise_backward(x.data(), dy.data(), statistics.data(), parameters.data(),
-                             means.data(), rows, channels, y.data(), nullptr);
+    cuda::normalise_backward_input(x.data(), dy.data(), statistics.data(), parameters.data(),
+                                   means.data(), rows, channels, y.data(), nullptr);
     layers.normalise_backward_input(x.data(), dy.data(), statistics.data(), parameters.data(),
                                     means.data(), rows, channels, expected_y.data());
     check_close(y, expected_y, 1e-6);
@@ -452,9 +452,9 @@ TEST_CASE("a captured step runs once, when it is launched, with its own argument
   /// Runs a step of one kind, which sends `bytes` bytes `times` times.
   const auto step = [&](std::size_t kind, std::size_t bytes, int times, bool is_first) {
     CAPTURE(kind);
-    REQUIRE(graphs.begin(kind, nullptr).has_value());
+    REQUIRE(graphs.begin_step(kind, nullptr).has_value());
     CHECK(graphs.is_capturing() == !is_first);
-    if (!is_first) uploads.begin_capture();
+    if (!is_first) uploads.note_capture();
     const std::size_t before = gpu_on_cpu::queue.ever_queued();
     for (int i = 0; i < times; ++i) send(bytes);
     CHECK((gpu_on_cpu::queue.ever_queued() == before) == !is_first);
@@ -485,7 +485,7 @@ TEST_CASE("if there is no host memory for captured copies, copies fail until the
   constexpr std::size_t kChunk = cuda::Uploads::kChunkBytes;
   cuda::Uploads uploads;
   REQUIRE(uploads.prepare(nullptr).has_value());
-  uploads.begin_capture();
+  uploads.note_capture();
   std::vector<std::vector<std::uint8_t>> sent;
   std::vector<std::vector<std::uint8_t>> received;
   const auto try_to_send = [&] {

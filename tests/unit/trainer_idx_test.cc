@@ -49,14 +49,14 @@ void write_gz(const fs::path& path, const Bytes& bytes) {
 
 /// Runs `work` in a separate process, because it may abort or hang. Returns its exit code; -1 if
 /// it was killed.
-int in_child_process(const std::function<int()>& work) {
-  constexpr unsigned kBound = 60;  // seconds until SIGALRM ends a hanging process
+int exit_code_in_child_process(const std::function<int()>& work) {
+  constexpr unsigned kLimitSeconds = 60;  // then SIGALRM ends a hanging process
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
     ::signal(SIGABRT, SIG_DFL);
     ::signal(SIGALRM, SIG_DFL);
-    ::alarm(kBound);
+    ::alarm(kLimitSeconds);
     ::_exit(work());
   }
   int status = 0;
@@ -69,13 +69,13 @@ int in_child_process(const std::function<int()>& work) {
 TEST_CASE("a FIFO in place of a data file is refused without waiting for its writer") {
   const TemporaryDirectory folder;
   REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
-  CHECK(in_child_process([&] {
+  CHECK(exit_code_in_child_process([&] {
           const auto array = read_idx(folder / "fifo", 3);
           return !array && has(array.error().message, "fifo: is not a regular file") ? 0 : 1;
         }) == 0);
   fs::create_directory(folder / "data");
   REQUIRE(::mkfifo((folder / "data/train-images-idx3-ubyte").c_str(), 0600) == 0);
-  CHECK(in_child_process([&] { return load_idx_folder(folder / "data") ? 1 : 0; }) == 0);
+  CHECK(exit_code_in_child_process([&] { return load_idx_folder(folder / "data") ? 1 : 0; }) == 0);
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -84,7 +84,7 @@ TEST_CASE("data that do not fit into memory are an error that names the file, no
   write(folder / "large", {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3});
   // A sparse file, which takes no disk space.
   fs::resize_file(folder / "large", std::uintmax_t{3} << 30U);
-  CHECK(in_child_process([&] {
+  CHECK(exit_code_in_child_process([&] {
           const rlimit little{std::size_t{1} << 30U, std::size_t{1} << 30U};
           ::setrlimit(RLIMIT_AS, &little);
           const auto array = read_idx(folder / "large", 3, std::size_t{8} << 30U);
@@ -98,7 +98,7 @@ TEST_CASE("data that do not fit into memory are an error that names the file, no
     write(folder.path() / "cifar" / name, {});
     fs::resize_file(folder.path() / "cifar" / name, 3073U * 200'000U);
   }
-  CHECK(in_child_process([&] {
+  CHECK(exit_code_in_child_process([&] {
           const rlimit little{std::size_t{1} << 30U, std::size_t{1} << 30U};
           ::setrlimit(RLIMIT_AS, &little);
           DataOptions options;
@@ -125,8 +125,8 @@ TEST_CASE("an IDX file has the same content plain and compressed, whatever its n
 }
 
 TEST_CASE(
-    "an IDX file that is truncated anywhere is refused, after a complete header with the expected "
-    "and the actual number of bytes") {
+    "a truncated IDX file is refused, with the expected and the actual size if its header is "
+    "complete") {
   const Bytes whole = two_images();
   for (std::size_t length = 0; length < whole.size(); ++length) {
     CAPTURE(length);
@@ -229,9 +229,9 @@ TEST_CASE("the error for a data folder names the file that is missing or wrong")
 
 TEST_CASE("a folder without MNIST is refused as mnist and accepted as idx") {
   const TemporaryDirectory folder;
-  for (const char* half : {"train", "t10k"}) {
-    write(folder / (std::string(half) + "-images-idx3-ubyte"), two_images());
-    write(folder / (std::string(half) + "-labels-idx1-ubyte"), {0, 0, 8, 1, 0, 0, 0, 2, 3, 11});
+  for (const char* prefix : {"train", "t10k"}) {
+    write(folder / (std::string(prefix) + "-images-idx3-ubyte"), two_images());
+    write(folder / (std::string(prefix) + "-labels-idx1-ubyte"), {0, 0, 8, 1, 0, 0, 0, 2, 3, 11});
   }
   DataOptions options;
   options.dataset = "mnist";

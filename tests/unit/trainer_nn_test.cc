@@ -148,7 +148,7 @@ TEST_CASE(
 TEST_CASE("no convolution of resnet50 on patches uses oneDNN's slow reference") {
   constexpr ImageShape kPatch{120, 120, 12};
   auto kernels = make_cpu_kernels<float>(1);
-  const auto layer_texts = named_model("resnet50", {}, kClasses);
+  const auto layer_texts = layer_texts_of("resnet50", {}, kClasses);
   REQUIRE(layer_texts.has_value());
   Network<float> network(*kernels, layers_of<float>(*layer_texts, kPatch), kPatch.size(), 1, 0);
   network.initialise(1);
@@ -337,7 +337,7 @@ TEST_CASE("initial parameters depend only on the seed, and have the published va
   auto kernels = make_cpu_kernels<float>(1);
   const std::vector<std::size_t> hidden{512};
   const auto mlp = [&] {
-    return layers_of<float>(*named_model("mlp", hidden, 10), {28, 28, 1}, 10);
+    return layers_of<float>(*layer_texts_of("mlp", hidden, 10), {28, 28, 1}, 10);
   };
   Network<float> a(*kernels, mlp(), 784, 1, 0);
   Network<float> b(*kernels, mlp(), 784, 8, 3);
@@ -366,21 +366,21 @@ TEST_CASE("initial parameters depend only on the seed, and have the published va
 
 TEST_CASE("cnn has the published layers: 32c3, 64c3, maxpool 2, 128, 10, with its dropouts") {
   auto kernels = make_cpu_kernels<float>(1);
-  Network<float> cnn(*kernels, layers_of<float>(*named_model("cnn", {}, 10), {28, 28, 1}, 10), 784,
-                     2, 0);
+  Network<float> cnn(*kernels, layers_of<float>(*layer_texts_of("cnn", {}, 10), {28, 28, 1}, 10),
+                     784, 2, 0);
   CHECK(cnn.description() ==
         "784 - conv2d 32 3x3 - relu - conv2d 64 3x3 - relu - maxpool 2 - dropout 0.25 - dense 128 "
         "- relu - dropout 0.5 - "
         "dense 10");
   CHECK(cnn.parameters().size() == 320 + 18'496 + (12 * 12 * 64 * 128 + 128) + 1290);
-  CHECK(named_model("cnm", {}, 10).error().message ==
+  CHECK(layer_texts_of("cnm", {}, 10).error().message ==
         "--model cnm: expected one of mlp|cnn|resnet18|resnet50|efficientnet-b0");
 }
 
 TEST_CASE("resnet18 has the published numbers of parameters, adapted to small images") {
   auto kernels = make_cpu_kernels<float>(1);
   Network<float> resnet(
-      *kernels, layers_of<float>(*named_model("resnet18", {}, 10), {32, 32, 3}, 10), 3072, 1, 0);
+      *kernels, layers_of<float>(*layer_texts_of("resnet18", {}, 10), {32, 32, 3}, 10), 3072, 1, 0);
   // PyTorch's resnet18 has 11 689 512 parameters. Here the first window is 3x3 instead of 7x7, the
   // last layer has 10 outputs instead of 1000, and the 20 convolutions (3 of them shortcuts) have
   // biases, which batchnorm cancels.
@@ -397,7 +397,7 @@ TEST_CASE("resnet50 and efficientnet-b0 have the published numbers of parameters
   const auto parameters_of = [](const char* name, std::size_t edge) {
     std::size_t count = 0;
     for (const auto& layer :
-         layers_of<float>(*named_model(name, {}, 1000), {edge, edge, 3}, 1000)) {
+         layers_of<float>(*layer_texts_of(name, {}, 1000), {edge, edge, 3}, 1000)) {
       for (const NamedShape& shape : layer->parameters()) count += shape.count();
     }
     return count;
@@ -410,7 +410,7 @@ TEST_CASE("resnet50 and efficientnet-b0 have the published numbers of parameters
 }
 
 TEST_CASE("resnet50 halves height and width in the 3x3 convolution of a stage's first block") {
-  const LayerTexts layer_texts = *named_model("resnet50", {}, 10);
+  const LayerTexts layer_texts = *layer_texts_of("resnet50", {}, 10);
   CHECK(std::ranges::count_if(layer_texts, [](const std::string& text) {
           return text.starts_with("residual");
         }) == 16);
@@ -429,7 +429,7 @@ TEST_CASE("resnet50 and efficientnet-b0 can overfit a small batch") {
     CAPTURE(name);
     constexpr ImageShape kSmall{32, 32, 3};
     const auto kernels = make_cpu_kernels<float>(1);
-    Network<float> network(*kernels, layers_of<float>(*named_model(name, {}, kClasses), kSmall),
+    Network<float> network(*kernels, layers_of<float>(*layer_texts_of(name, {}, kClasses), kSmall),
                            kSmall.size(), kBatch, 2);
     network.initialise(3);
     Random random(9, Purpose::kShuffle);

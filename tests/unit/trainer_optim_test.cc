@@ -36,7 +36,7 @@ double gradient(std::size_t i, int t) {
 /// Lets the optimizer do ten steps on an array with `copies` copies of the reference's eight
 /// parameters: each copy is a weight with six elements and a bias with two. Returns the parameters.
 template <typename T>
-std::vector<T> stepped(const Case& reference, std::size_t copies, int threads) {
+std::vector<T> trained_parameters(const Case& reference, std::size_t copies, int threads) {
   OptimizerOptions options;
   options.name = reference.name;
   options.momentum = reference.momentum;
@@ -54,7 +54,7 @@ std::vector<T> stepped(const Case& reference, std::size_t copies, int threads) {
   for (std::size_t i = 0; i < count; i += 8)
     tensors.insert(tensors.end(), {{i, 6, true}, {i + 6, 2, false}});
   std::vector<std::vector<T>> states;
-  for (const StateArray& state : (*optimizer)->states())
+  for (const StateArrayInfo& state : (*optimizer)->states())
     states.emplace_back(state.is_per_tensor ? tensors.size() : count);
   std::vector<T*> pointers;
   for (auto& state : states) pointers.push_back(state.data());
@@ -78,8 +78,8 @@ TEST_CASE("optimizers give the reference's numbers, in double and in float") {
     CAPTURE(reference.momentum);
     CAPTURE(reference.weight_decay);
     CAPTURE(reference.clip_norm);
-    const auto exact = stepped<double>(reference, 1, 1);
-    const auto single = stepped<float>(reference, 1, 1);
+    const auto exact = trained_parameters<double>(reference, 1, 1);
+    const auto single = trained_parameters<float>(reference, 1, 1);
     for (std::size_t i = 0; i < 8; ++i) {
       CAPTURE(i);
       CHECK(exact[i] == doctest::Approx(reference.expected_parameters[i]).epsilon(1e-12).scale(1));
@@ -97,9 +97,9 @@ TEST_CASE(
   constexpr std::size_t kCopies = 5003;
   for (const Case& reference : kCases) {
     CAPTURE(reference.name);
-    const auto one = stepped<float>(reference, 1, 1);
+    const auto one = trained_parameters<float>(reference, 1, 1);
     for (const int threads : {1, 2, 3}) {
-      const auto many = stepped<float>(reference, kCopies, threads);
+      const auto many = trained_parameters<float>(reference, kCopies, threads);
       for (std::size_t i = 0; i < many.size(); ++i) REQUIRE(many[i] == one[i % 8]);
     }
   }
@@ -198,9 +198,9 @@ TEST_CASE("lars and lamb use the unscaled learning rate for a weight of zeros") 
 
 TEST_CASE("the learning rate is scaled with the ranks, warms up and decays") {
   Schedule schedule;
-  schedule.base = 0.1;
+  schedule.base_rate = 0.1;
   schedule.epochs = 10;
-  schedule.size = 4;
+  schedule.rank_count = 4;
   CHECK(learning_rate(schedule, 0) == doctest::Approx(0.1));
   schedule.scaling = LrScaling::kSqrt;
   CHECK(learning_rate(schedule, 9.9) == doctest::Approx(0.2));

@@ -36,7 +36,8 @@ std::set<std::string> values_of_flag(std::string_view flag) {
 }  // namespace
 
 TEST_CASE(
-    "every key of a spec that becomes a flag of the trainer has the trainer's flag and choices") {
+    "for every key of a spec that becomes a flag of the trainer, the trainer has the flag and its "
+    "choices") {
   int keys_with_choices = 0;
   for (const KeyRow& row : spec_keys()) {
     if (!row.path.starts_with("train.") || row.option.name.empty()) continue;
@@ -106,7 +107,7 @@ TEST_CASE("the flags of the trainer are parsed, with the value as the next word 
   CHECK(options->data.test_samples == 5);
   CHECK(options->data.seed == 9);
   CHECK(options->train.seed == 9);
-  CHECK(options->train.hidden == std::vector<std::size_t>{64, 32});
+  CHECK(options->train.hidden_widths == std::vector<std::size_t>{64, 32});
   CHECK(options->train.optimizer.name == "sgd");
   CHECK(options->train.optimizer.momentum == 0.5);
   CHECK(options->train.optimizer.weight_decay == 1e-4);
@@ -120,7 +121,7 @@ TEST_CASE("the flags of the trainer are parsed, with the value as the next word 
   CHECK(options->train.checkpoint_dir == "/c");
   CHECK(options->train.checkpoint_every == 100);
   CHECK(options->train.checkpoint_keep == 2);
-  CHECK(options->train.resume);
+  CHECK(options->train.should_resume);
   CHECK(options->backend == "gloo");
   CHECK(options->threads == 2);
   CHECK(options->metrics == "/m");
@@ -143,8 +144,8 @@ TEST_CASE("--layers excludes --model and --hidden, and further flags of training
   CHECK(parse_options(Words{"--compression=bf16"}, Env())->train.bucket_options.compression ==
         GradientReducer::Compression::kBfloat16);
   CHECK(parse_options(Words{"--optimizer-state=sharded"}, Env())->train.has_sharded_state);
-  CHECK(parse_options(Words{"--local-steps=8", "--local-after=2.5"}, Env())->train.local_after ==
-        2.5);
+  CHECK(parse_options(Words{"--local-steps=8", "--local-after=2.5"}, Env())
+            ->train.epochs_before_local_steps == 2.5);
   CHECK(parse_options(Words{"--local-steps=8"}, Env())->train.local_steps == 8);
   CHECK(message_of({"--local-after=2"}) ==
         "--local-after needs --local-steps, the steps between averages");
@@ -173,7 +174,7 @@ TEST_CASE("the flags of optimizer and learning rate schedule are parsed") {
   CHECK(optimizer.trust == 0.02);
   CHECK(options->train.clip_norm == 1.5);
   CHECK(options->train.lr_decay == LrDecay::kStep);
-  CHECK(options->train.lr_steps == std::vector<double>{3, 6});
+  CHECK(options->train.lr_step_epochs == std::vector<double>{3, 6});
   CHECK(options->train.lr_step_factor == 0.2);
   CHECK(options->train.lr_power == 3);
   CHECK(message_of({"--lr-steps", "3,3"}) ==
@@ -212,7 +213,7 @@ TEST_CASE(
   auto options = parse_options({}, env);
   CHECK(options->train.checkpoint_dir == "ckpt");
   CHECK_FALSE(options->metrics.has_value());
-  CHECK_FALSE(options->train.resume);
+  CHECK_FALSE(options->train.should_resume);
   env.set("DLRUN_RUN", "/runs/r1");
   env.set("DLRUN_ATTEMPT", "0");
   options = parse_options({}, env);
@@ -222,9 +223,9 @@ TEST_CASE(
         "/runs/r1/mine");
   CHECK(parse_options(Words{"--checkpoint-dir", "/elsewhere"}, env)->train.checkpoint_dir ==
         "/elsewhere");
-  CHECK_FALSE(options->train.resume);
+  CHECK_FALSE(options->train.should_resume);
   env.set("DLRUN_ATTEMPT", "2");
-  CHECK(parse_options({}, env)->train.resume);
+  CHECK(parse_options({}, env)->train.should_resume);
 }
 
 TEST_CASE("the digits command needs --out, and refuses more partitions than training images") {

@@ -53,8 +53,8 @@ TEST_CASE(
   RecordingStore store;
   auto reporter = TrainingReporter::open(options_of(folder, store));
   REQUIRE(reporter.has_value());
-  reporter->epoch({1, 10, 0.5, 0.75, 0.25, 0.875, 1000});
-  reporter->finish({0.25, 0.875, 100, "0123456789abcdef", 4, 10, 1.5, 1000});
+  reporter->report_epoch({1, 10, 0.5, 0.75, 0.25, 0.875, 1000});
+  reporter->report_result({0.25, 0.875, 100, "0123456789abcdef", 4, 10, 1.5, 1000});
   CHECK(reporter->status().has_value());
 
   const auto line = nlohmann::json::parse(*read_file(folder / "metrics.jsonl", 1000));
@@ -80,8 +80,8 @@ TEST_CASE(
   auto reporter = TrainingReporter::open(options_of(folder, store));
   REQUIRE(reporter.has_value());
   const LabelScores scores{0.75, 0.5, {{1, 0.5, 2.0 / 3, 40}, {0.25, 1, 0.4, 2}}};
-  reporter->epoch({1, 10, 0.5, 0.75, 0.25, 0.875, 1000, scores});
-  reporter->finish({0.25, 0.875, 100, "0123456789abcdef", 4, 10, 1.5, 1000, scores});
+  reporter->report_epoch({1, 10, 0.5, 0.75, 0.25, 0.875, 1000, scores});
+  reporter->report_result({0.25, 0.875, 100, "0123456789abcdef", 4, 10, 1.5, 1000, scores});
   const auto line = nlohmann::json::parse(*read_file(folder / "metrics.jsonl", 1000));
   CHECK(line["test_f1_micro"] == 0.75);
   CHECK(line["test_f1_macro"] == 0.5);
@@ -101,7 +101,7 @@ TEST_CASE("a torn line of a killed attempt is ended before the next attempt's fi
   std::ofstream(folder / "metrics.jsonl") << "{\"epoch\":1}\n{\"epo";
   auto reporter = TrainingReporter::open(options_of(folder, store));
   REQUIRE(reporter.has_value());
-  reporter->epoch({2, 20, 0.5, 0.75, 0.25, 0.875, 1000});
+  reporter->report_epoch({2, 20, 0.5, 0.75, 0.25, 0.875, 1000});
   const std::string text = *read_file(folder / "metrics.jsonl", 1000);
   CHECK(text.starts_with("{\"epoch\":1}\n{\"epo\n{\"time\":"));
 }
@@ -114,14 +114,14 @@ TEST_CASE(
   options.metrics = "/dev/full";
   auto reporter = TrainingReporter::open(options);
   REQUIRE(reporter.has_value());
-  reporter->epoch({1, 10, 0.5, 0.75, 0.25, 0.875, 1000});
+  reporter->report_epoch({1, 10, 0.5, 0.75, 0.25, 0.875, 1000});
   REQUIRE_FALSE(reporter->status().has_value());
   CHECK(reporter->status().error().message ==
         "cannot record progress: /dev/full: No space left on device (ENOSPC)");
 
   store.is_broken = true;
   auto second = TrainingReporter::open(options_of(folder, store));
-  second->finish({});
+  second->report_result({});
   REQUIRE_FALSE(second->status().has_value());
   CHECK(second->status().error().message == "cannot record progress: the agent is gone");
   options.metrics = folder / "metrics.jsonl" / "below";
@@ -134,8 +134,8 @@ TEST_CASE("a rank other than 0 writes no metrics, and reports neither epochs nor
   auto options = options_of(folder, store);
   options.is_main = false;
   auto reporter = TrainingReporter::open(options);
-  reporter->epoch({1, 10, 0.5, 0.75, 0.25, 0.875, 1000});
-  reporter->finish({});
+  reporter->report_epoch({1, 10, 0.5, 0.75, 0.25, 0.875, 1000});
+  reporter->report_result({});
   CHECK_FALSE(fs::exists(folder / "metrics.jsonl"));
   CHECK(store.reports.empty());
 }
@@ -151,7 +151,7 @@ TEST_CASE("a rank other than 0 reports its step and its work time, and nothing e
   report.work = std::chrono::milliseconds(7);
   do {
     ++report.step;
-    reporter->step(report);
+    reporter->report_step(report);
   } while (store.reports.empty() && std::chrono::steady_clock::now() < until);
   REQUIRE(store.reports.size() == 1);
   const auto sent = nlohmann::json::parse(store.reports.front());

@@ -52,9 +52,9 @@ TEST_CASE("numbers are shortened, with the precision that each use needs") {
   CHECK(whole_rate_text(812.4) == "812");
   CHECK(value_text(0.12345) == "0.1235");
   CHECK(value_text(1.234e6) == "1.23M");
-  CHECK(short_number(84'321) == "84.3k");
-  CHECK(short_number(0.98125) == "0.9812");
-  CHECK(short_number(-2.5e6) == "-2.5M");
+  CHECK(short_value_text(84'321) == "84.3k");
+  CHECK(short_value_text(0.98125) == "0.9812");
+  CHECK(short_value_text(-2.5e6) == "-2.5M");
   CHECK(rate_text(0.2414) == "0.241");
   CHECK(rate_text(9994) == "9994");
   CHECK(rate_text(9996) == "10k");
@@ -71,7 +71,7 @@ TEST_CASE("numbers are shortened, with the precision that each use needs") {
   CHECK(energy_text(3.6e9 * 2.1) == "2.1 MWh");
 }
 
-TEST_CASE("a value that is rounded up to the next unit is printed in this unit") {
+TEST_CASE("a value that is rounded up to the next unit is printed in that unit") {
   constexpr double kKibi = 1024, kMebi = kKibi * kKibi;
   CHECK(fine_memory_text(999.4 * kMebi) == "999 MiB");
   CHECK(fine_memory_text(999.7 * kMebi) == "0.976 GiB");
@@ -84,10 +84,10 @@ TEST_CASE("a value that is rounded up to the next unit is printed in this unit")
   CHECK(value_text(9999.4) == "9999");
   CHECK(value_text(9999.6) == "10.0k");
   CHECK(value_text(999'960) == "1.00M");
-  CHECK(short_number(9999.4) == "9999");
-  CHECK(short_number(-9999.6) == "-10k");
-  CHECK(short_number(999'600) == "1M");
-  CHECK(short_number(999.6e6) == "1G");
+  CHECK(short_value_text(9999.4) == "9999");
+  CHECK(short_value_text(-9999.6) == "-10k");
+  CHECK(short_value_text(999'600) == "1M");
+  CHECK(short_value_text(999.6e6) == "1G");
 }
 
 TEST_CASE("a number of any size is printed in few characters") {
@@ -97,7 +97,7 @@ TEST_CASE("a number of any size is printed in few characters") {
   CHECK(whole_percent_text(75.4) == "75 %");
   for (const auto& format : {bytes_text, memory_text, fine_memory_text, duration_text,
                              fine_duration_text, precise_duration_text, whole_rate_text, value_text,
-                             short_number, rate_text, measurement_text, cores_text, power_text,
+                             short_value_text, rate_text, measurement_text, cores_text, power_text,
                              energy_text, fraction_as_percent_text, whole_percent_text}) {
     for (const double value : {1e308, -1e308}) {
       const std::string text = format(value);

@@ -32,7 +32,8 @@ struct User {
     env.set("PATH", "/nowhere");
   }
   /// Adds a run that has ended, with a log of the job.
-  IndexEntry add_ended(const std::string& id, const std::string& state, const std::string& log) {
+  IndexEntry add_ended_run(const std::string& id, const std::string& state,
+                           const std::string& log) {
     const auto folder = home / id;
     std::filesystem::create_directory(folder);
     Json claimed{{"t", "2026-01-01T00:00:00.000Z"},
@@ -79,17 +80,17 @@ TEST_CASE("each line of a labelled log has the label, however the log is cut int
       "rank 3: first\nrank 3: second\nrank 3: \nrank 3: 10%\nrank 3: 20%\nrank 3: last\n";
   for (std::size_t size : {1U, 2U, 5U, 100U}) {
     CAPTURE(size);
-    LineLabeler labels(label_of_rank(3));
+    LineLabeler labeler(label_of_rank(3));
     std::string shown;
     for (std::size_t at = 0; at < log.size(); at += size)
-      shown += labels.pass(log.substr(at, size));
-    CHECK(shown + labels.finish() == expected);
-    CHECK(labels.finish().empty());
+      shown += labeler.label_lines(log.substr(at, size));
+    CHECK(shown + labeler.finish() == expected);
+    CHECK(labeler.finish().empty());
   }
   LineLabeler none("");
-  CHECK(none.pass(log) == log);
+  CHECK(none.label_lines(log) == log);
   LineLabeler endless("x ");
-  CHECK(endless.pass(std::string(200'000, '.')).size() > 100'000);
+  CHECK(endless.label_lines(std::string(200'000, '.')).size() > 100'000);
 }
 
 TEST_CASE("a list of ranks has numbers and ranges") {
@@ -105,7 +106,7 @@ TEST_CASE("a list of ranks has numbers and ranges") {
 }
 
 TEST_CASE_FIXTURE(User, "the logs of several ranks are followed with labels") {
-  const auto run = add_ended("mnist-20260101-000000-00aa", "completed", "");
+  const auto run = add_ended_run("mnist-20260101-000000-00aa", "completed", "");
   std::filesystem::create_directories(run.path / "logs" / "attempt-0");
   write(run.path / "logs" / "attempt-0" / "rank-0000.log", "zero\n");
   write(run.path / "logs" / "attempt-0" / "rank-0001.log", "one");
@@ -125,7 +126,7 @@ TEST_CASE_FIXTURE(User, "the logs of several ranks are followed with labels") {
 }
 
 TEST_CASE_FIXTURE(User, "the ranks of a component have logs of their own") {
-  const auto run = add_ended("mnist-20260101-000000-00aa", "completed", "");
+  const auto run = add_ended_run("mnist-20260101-000000-00aa", "completed", "");
   std::filesystem::create_directories(run.path / "logs" / "attempt-0" / "server");
   write(run.path / "logs" / "attempt-0" / "server" / "rank-0002.log", "two\n");
   write(run.path / "components.json", "{}");
@@ -135,9 +136,9 @@ TEST_CASE_FIXTURE(User, "the ranks of a component have logs of their own") {
 }
 
 TEST_CASE_FIXTURE(User, "a list of runs is filtered by name, state and time before it is limited") {
-  add_ended("mnist-20260101-000000-00aa", "completed", "");
-  add_ended("mnist-20260101-000000-00bb", "failed", "");
-  add_ended("mnist-20260101-000000-00cc", "completed", "");
+  add_ended_run("mnist-20260101-000000-00aa", "completed", "");
+  add_ended_run("mnist-20260101-000000-00bb", "failed", "");
+  add_ended_run("mnist-20260101-000000-00cc", "completed", "");
   const auto ids = [&](const ListRequest& request) {
     const auto list = list_runs(env, KnownServers(), request);
     REQUIRE(list.has_value());
@@ -182,8 +183,8 @@ TEST_CASE_FIXTURE(User, "a list of runs is filtered by name, state and time befo
 
 TEST_CASE_FIXTURE(User,
                   "the list of runs has the newest ones up to its limit, and counts the others") {
-  add_ended("a-1", "completed", "");
-  add_ended("a-2", "failed", "");
+  add_ended_run("a-1", "completed", "");
+  add_ended_run("a-2", "failed", "");
   ListRequest request;
   const auto all = list_runs(env, {}, request);
   REQUIRE(all.has_value());
@@ -200,7 +201,7 @@ TEST_CASE_FIXTURE(User,
   CHECK(newest->rows.size() == 1);
   CHECK(newest->hidden == 1);
   const auto deleted = newest->rows[0].id == "a-1" ? "a-2" : "a-1";
-  const auto third = add_ended("b-1", "completed", "");  // now the newest
+  const auto third = add_ended_run("b-1", "completed", "");  // now the newest
   CHECK(list_runs(env, {}, request)->hidden == 2);
   std::filesystem::remove_all(third.path.parent_path() / deleted);
   CHECK(list_runs(env, {}, request)->hidden == 1);
@@ -213,7 +214,7 @@ TEST_CASE_FIXTURE(User,
 }
 
 TEST_CASE_FIXTURE(User, "the list of a folder has only the runs in that folder") {
-  add_ended("a-1", "completed", "");
+  add_ended_run("a-1", "completed", "");
   ListRequest request;
   request.folder = home / "elsewhere";
   std::filesystem::create_directory(request.folder);
@@ -224,7 +225,7 @@ TEST_CASE_FIXTURE(User, "the list of a folder has only the runs in that folder")
 }
 
 TEST_CASE_FIXTURE(User, "an ended run is followed until its whole log was passed to the listener") {
-  const auto run = add_ended("a-1", "completed", "one\ntwo\nthree\n");
+  const auto run = add_ended_run("a-1", "completed", "one\ntwo\nthree\n");
   RunInspector inspector(env);
   RecordingListener listener;
   const Interrupt interrupt;
@@ -248,7 +249,7 @@ TEST_CASE_FIXTURE(
     MESSAGE("skipped: only root can give a file to another user");
     return;
   }
-  constexpr uid_t kOther = 65534;
+  constexpr uid_t kOtherUser = 65534;
   SweepRecord record;
   record.keys = {"train.lr"};
   record.arrays = 1;
@@ -263,7 +264,7 @@ TEST_CASE_FIXTURE(
                      {"message", "it failed"}};
     const auto file = point_path(sweep.path, record.points[number]) / "events.jsonl";
     write(file, to_checked_line(ended));
-    REQUIRE(::chown(file.c_str(), kOther, kOther) == 0);
+    REQUIRE(::chown(file.c_str(), kOtherUser, kOtherUser) == 0);
   };
   for (const auto& point : record.points) {
     std::filesystem::create_directories(point_path(sweep.path, point));
@@ -271,7 +272,7 @@ TEST_CASE_FIXTURE(
   }
   write(sweep.path / "sweep.json", sweep_json(record));
   write_end(0);
-  REQUIRE(::chown(sweep.path.c_str(), kOther, kOther) == 0);
+  REQUIRE(::chown(sweep.path.c_str(), kOtherUser, kOtherUser) == 0);
   const auto refused = refuse_to_wait_for_foreign(sweep);
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == Errc::kUsage);
@@ -284,7 +285,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(User, "following a run stops when the listener accepts no more of its log") {
-  const auto run = add_ended("a-1", "completed", "one\n");
+  const auto run = add_ended_run("a-1", "completed", "one\n");
   RunInspector inspector(env);
   RecordingListener listener;
   listener.accepts = false;
@@ -295,7 +296,7 @@ TEST_CASE_FIXTURE(User, "following a run stops when the listener accepts no more
 }
 
 TEST_CASE_FIXTURE(User, "the error about a missing log has the run's state") {
-  const auto run = add_ended("a-1", "failed", "");
+  const auto run = add_ended_run("a-1", "failed", "");
   RunInspector inspector(env);
   const auto log = open_run_log(inspector, run, LogChoice{});
   REQUIRE_FALSE(log.has_value());

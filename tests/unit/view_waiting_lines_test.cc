@@ -10,10 +10,10 @@ namespace {
 
 TEST_CASE("the jobs of a dependency are read in sbatch's syntax and in squeue's") {
   using Jobs = std::vector<std::string>;
-  CHECK(jobs_of_dependency("afterok:12:13_4+10,afterany:12?singleton") == Jobs{"12", "13_4"});
-  CHECK(jobs_of_dependency("afterok:20_*(failed)") == Jobs{"20"});
-  CHECK(jobs_of_dependency("singleton").empty());
-  CHECK(jobs_of_dependency("").empty());
+  CHECK(job_ids_of_dependency("afterok:12:13_4+10,afterany:12?singleton") == Jobs{"12", "13_4"});
+  CHECK(job_ids_of_dependency("afterok:20_*(failed)") == Jobs{"20"});
+  CHECK(job_ids_of_dependency("singleton").empty());
+  CHECK(job_ids_of_dependency("").empty());
 }
 
 TEST_CASE("the place in the queue is shown only if a job is ahead") {

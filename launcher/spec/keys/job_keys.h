@@ -95,7 +95,7 @@ inline constexpr KeyRow kJobKeys[] = {
    .option = sbatch("--mem-per-gpu", kRankRequest),
    .help = "Each GPU comes with this memory. This key cannot be combined with mem or mem_per_cpu.",
    .example = "32G"},
-  {.path = "resources.time", FIELD(resources.time), .format = Format::kTime,
+  {.path = "resources.time", FIELD(resources.time), .format = Format::kTimeLimit,
    .option = sbatch("--time", kEachPart),
    .help = "Slurm ends the job after this time: 00:10:00, 1-12:00:00, 10m, 1h30m, 2d. A number "
            "without a unit is in minutes. Without this key the default limit of the partition "
@@ -108,12 +108,12 @@ inline constexpr KeyRow kJobKeys[] = {
    .option = sbatch("--constraint", kEachPart),
    .help = "The job runs only on nodes with these features.",
    .example = "a100"},
-  {.path = "resources.nodelist", FIELD(resources.nodelist), .format = Format::kHosts,
+  {.path = "resources.nodelist", FIELD(resources.nodelist), .format = Format::kNodeList,
    .option = sbatch("--nodelist", kNodeChoice),
    .help = "The job must have all of these nodes: n[1-3]. The list may not be longer than "
            "resources.nodes.",
    .example = "n[1-3]"},
-  {.path = "resources.exclude", FIELD(resources.exclude), .format = Format::kHosts,
+  {.path = "resources.exclude", FIELD(resources.exclude), .format = Format::kNodeList,
    .option = sbatch("--exclude", kNodeChoice),
    .help = "The job must not have any of these nodes.",
    .example = "n7"},

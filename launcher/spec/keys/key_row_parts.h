@@ -14,8 +14,9 @@ inline constexpr double kDefaultMax = 1e9;
 
 using enum SbatchScope;
 
-/// Return the option that a key becomes: an option of sbatch, of srun, of the container (in pyxis's
-/// form) or of the bundled trainer. Without a name, the key is a map of options.
+/// Each function returns the option that a key becomes: an option of sbatch, of srun, of the
+/// container (in pyxis's form) or of the bundled trainer. Without a name, the key is a map of
+/// options.
 consteval KeyOption sbatch() {
   return {KeyTarget::kSbatch};
 }

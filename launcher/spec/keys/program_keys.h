@@ -12,7 +12,7 @@ namespace dlrun::keys {
 
 // clang-format off
 /// The choices of container.runtime: auto, and the names of the backends.
-inline constexpr auto kContainerRuntimes = [] {
+inline constexpr auto kRuntimeChoices = [] {
   std::array<std::string_view, kContainerBackends.size() + 1> names{"auto"};
   for (std::size_t i = 0; i < kContainerBackends.size(); ++i)
     names[i + 1] = kContainerBackends[i].name;
@@ -97,7 +97,7 @@ inline constexpr KeyRow kProgramKeys[] = {
    .example = "cp -r $SCRATCH/data $TMPDIR/"},
 
   {.path = "container.runtime", FIELD(container.runtime), .format = Format::kChoice,
-   .choices = kJoined<kContainerRuntimes>,
+   .choices = kJoined<kRuntimeChoices>,
    .help = "This tool runs the image. With `none` the job has no container.",
    .fallback = "auto: the site's tool", .example = "pyxis"},
   {.path = "container.image", FIELD(container.image), .format = Format::kImage,
@@ -116,7 +116,7 @@ inline constexpr KeyRow kProgramKeys[] = {
            "ro+nosuid. enroot and pyxis know ro, nosuid, nodev, noexec, rprivate, nofail and "
            "others; apptainer knows ro and rw; charliecloud knows only rw.",
    .example = "[./data:/data:ro]"},
-  {.path = "container.workdir", FIELD(container.workdir), .format = Format::kInside,
+  {.path = "container.workdir", FIELD(container.workdir), .format = Format::kContainerPath,
    .option = container("--container-workdir"),
    .help = "The program starts in this folder of the container.",
    .example = "/workspace"},

@@ -1,5 +1,6 @@
-// Saving: write both data files, sync them, ask may_commit, then write the manifest atomically.
-// Loading: try the checkpoints from the newest to the oldest, until all checksums of one match.
+// save() writes both data files, syncs them, calls check_may_commit, then writes the manifest
+// atomically. load_newest() tries the checkpoints from the newest to the oldest, until all
+// checksums of one match.
 
 #include "runtime/trainer/checkpoint/checkpoint.h"
 
@@ -34,9 +35,10 @@ constexpr std::string_view kStepPrefix = "step-";
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kManifestFile = "manifest.json";
-constexpr std::size_t kManifestLimit = 1U << 20U;
-/// Smallest limit for reading a file of arrays, in bytes. A file that is longer than its manifest
-/// declares is read, too, so that the message about the damage has both sizes.
+constexpr std::size_t kMaxManifestBytes = 1U << 20U;
+/// Smallest limit for reading a file of arrays, in bytes. The limit is higher than the size in the
+/// manifest, so that a file that is too long is read, and the message about the damage has both
+/// sizes.
 constexpr std::size_t kMinArraysLimit = std::size_t{64} << 30U;
 
 std::span<const std::uint8_t> bytes_of(std::string_view text) {
@@ -80,9 +82,10 @@ Result<std::vector<float>> to_flat(const fs::path& file, const ParsedTensors& pa
 }
 
 /// Returns the tensors of one of the optimizer's arrays.
-std::vector<TensorView> tensors_of(const CheckpointLayout& layout, const std::string& state_name) {
+std::vector<TensorView> tensors_of(const CheckpointLayout& layout, const std::string& array_name) {
   std::vector<TensorView> tensors = layout.parameters;
-  if (std::ranges::find(layout.per_tensor, state_name) == layout.per_tensor.end()) return tensors;
+  if (std::ranges::find(layout.per_tensor_arrays, array_name) == layout.per_tensor_arrays.end())
+    return tensors;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     tensors[i].shape = {1};
     tensors[i].offset = i;
@@ -110,16 +113,16 @@ Result<ordered_json> parse_manifest(const fs::path& folder, std::string_view tex
     return list.is_array() &&
            std::ranges::all_of(list, [](const auto& value) { return value.is_number_unsigned(); });
   };
-  const auto is_number = [&](const char* key) {
+  const auto has_count = [&](const char* key) {
     return manifest.contains(key) && manifest[key].is_number_unsigned();
   };
   if (!manifest.is_object() || !manifest.contains("format") || manifest["format"] != kFormat ||
-      !is_number("step") || !is_number("epoch") || !is_number("offset") || !is_number("seed") ||
+      !has_count("step") || !has_count("epoch") || !has_count("offset") || !has_count("seed") ||
       !manifest.contains("optimizer") || !manifest["optimizer"].is_string() ||
       !manifest.contains("files") || !manifest["files"].is_object() ||
       !are_counts(manifest.value("rank_samples", ordered_json::array())) ||
       (manifest.contains("epoch_ranks") &&
-       (!is_number("epoch_ranks") || manifest["epoch_ranks"] == 0))) {
+       (!has_count("epoch_ranks") || manifest["epoch_ranks"] == 0))) {
     return fail(Errc::kInvalid, "{}: is not a manifest of {}", (folder / kManifestFile).string(),
                 kFormat);
   }
@@ -134,7 +137,7 @@ Result<ordered_json> parse_manifest(const fs::path& folder, std::string_view tex
 /// Reads a checkpoint. Fails if any part of it is missing, truncated or changed.
 Result<StoredCheckpoint> read_stored(const fs::path& folder) {
   DLRUN_TRY_ASSIGN(const auto text,
-                   read_untrusted(folder / kManifestFile, kManifestLimit, Links::kFollow));
+                   read_untrusted(folder / kManifestFile, kMaxManifestBytes, Links::kFollow));
   StoredCheckpoint stored;
   DLRUN_TRY_ASSIGN(stored.manifest, parse_manifest(folder, text));
   const ordered_json& manifest = stored.manifest;
@@ -163,9 +166,9 @@ Result<StoredCheckpoint> read_stored(const fs::path& folder) {
 
 /// Checks that load_newest() would accept a manifest that is about to be written.
 Result<> check_manifest(const fs::path& folder, std::string_view text) {
-  if (text.size() > kManifestLimit) {
+  if (text.size() > kMaxManifestBytes) {
     return fail(Errc::kInvalid, "{}: would have {} bytes, at most {} can be read again",
-                (folder / kManifestFile).string(), text.size(), kManifestLimit);
+                (folder / kManifestFile).string(), text.size(), kMaxManifestBytes);
   }
   DLRUN_TRY(parse_manifest(folder, text));
   return {};
@@ -173,7 +176,7 @@ Result<> check_manifest(const fs::path& folder, std::string_view text) {
 
 }  // namespace
 
-Result<> check_attempt(const Env& env) {
+Result<> check_attempt_owns_run(const Env& env) {
   const auto run = env.get("DLRUN_RUN");
   const auto attempt = env.get("DLRUN_ATTEMPT");
   if (!run || run->empty() || !attempt || attempt->empty()) return {};
@@ -188,14 +191,14 @@ Result<> check_attempt(const Env& env) {
 }
 
 CheckpointFolder::CheckpointFolder(fs::path path, std::size_t keep,
-                                   std::function<Result<>()> may_commit)
+                                   std::function<Result<>()> check_may_commit)
     : path_(std::move(path)),
       keep_(std::max<std::size_t>(keep, 1)),
-      may_commit_(std::move(may_commit)) {}
+      check_may_commit_(std::move(check_may_commit)) {}
 
 Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayout& layout) const {
   // Check before removing files: an attempt that no longer owns the run must not change anything.
-  DLRUN_TRY(may_commit_());
+  DLRUN_TRY(check_may_commit_());
   const std::string name = fmt::format("{}{:08}", kStepPrefix, state.position.step);
   const fs::path folder = path_ / name;
   std::error_code ignored;
@@ -211,7 +214,7 @@ Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayo
   if (!written) {
     // If another attempt has taken over, this directory may already be a checkpoint of that
     // attempt.
-    if (may_commit_()) fs::remove_all(folder, ignored);
+    if (check_may_commit_()) fs::remove_all(folder, ignored);
     return within("cannot save a checkpoint", written.error());
   }
   if (auto latest = write_file_atomic(path_ / "latest", name + "\n"); !latest) {
@@ -244,9 +247,9 @@ Result<> CheckpointFolder::write(const fs::path& folder, const TrainingState& st
   std::vector<NamedArray> optimizer;
   add_arrays(model, "", state.parameters, layout.parameters);
   add_arrays(model, "", state.running_statistics, layout.running_statistics);
-  for (std::size_t i = 0; i < state.states.size(); ++i) {
-    const std::string& name = state.state_names[i];
-    add_arrays(optimizer, name + ".", state.states[i], tensors_of(layout, name));
+  for (std::size_t i = 0; i < state.optimizer_arrays.size(); ++i) {
+    const std::string& name = state.optimizer_array_names[i];
+    add_arrays(optimizer, name + ".", state.optimizer_arrays[i], tensors_of(layout, name));
   }
 
   DLRUN_TRY(make_private_directories(folder));
@@ -274,15 +277,15 @@ Result<> CheckpointFolder::write(const fs::path& folder, const TrainingState& st
   manifest["blake2b"] = checksum_of(manifest);
   const std::string text = manifest.dump(2) + "\n";
   DLRUN_TRY(check_manifest(folder, text));
-  DLRUN_TRY(may_commit_());
+  DLRUN_TRY(check_may_commit_());
   return write_file_atomic(folder / kManifestFile, text);
 }
 
 Result<std::optional<TrainingState>> CheckpointFolder::load_newest(
     const CheckpointLayout& layout, const std::string& optimizer,
-    const std::vector<std::string>& state_names, std::vector<std::string>& skipped) const {
+    const std::vector<std::string>& array_names, std::vector<std::string>& skipped) const {
   try {
-    return load_newest_or_throw(layout, optimizer, state_names, skipped);
+    return load_newest_or_throw(layout, optimizer, array_names, skipped);
   } catch (const std::bad_alloc&) {
     return fail(
         Errc::kIo,
@@ -293,7 +296,7 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest(
 
 Result<std::optional<TrainingState>> CheckpointFolder::load_newest_or_throw(
     const CheckpointLayout& layout, const std::string& optimizer,
-    const std::vector<std::string>& state_names, std::vector<std::string>& skipped) const {
+    const std::vector<std::string>& array_names, std::vector<std::string>& skipped) const {
   DLRUN_TRY_ASSIGN(const auto all, names());
   for (const std::string& name : all) {
     const fs::path folder = path_ / name;
@@ -310,10 +313,10 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest_or_throw(
     auto stored = read_stored(folder);
     auto model = stored ? parse_safetensors((folder / kModelFile).string(), bytes_of(stored->model))
                         : tl::unexpected(stored.error());
-    auto optimizer_arrays =
+    auto parsed_optimizer =
         stored ? parse_safetensors((folder / kOptimizerFile).string(), bytes_of(stored->optimizer))
                : tl::unexpected(stored.error());
-    if (const auto& parsed = model ? optimizer_arrays : model;
+    if (const auto& parsed = model ? parsed_optimizer : model;
         !parsed && parsed.error().code == Errc::kIo) {
       // The checkpoint may be undamaged. Do not resume from an older one, because that would lose
       // work.
@@ -321,9 +324,9 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest_or_throw(
                   "cannot read a checkpoint: {}; start the run again when the file system works",
                   parsed.error().message);
     }
-    if (!model || !optimizer_arrays) {
+    if (!model || !parsed_optimizer) {
       skipped.push_back(fmt::format("damaged checkpoint: {}; {}",
-                                    (model ? optimizer_arrays : model).error().message,
+                                    (model ? parsed_optimizer : model).error().message,
                                     consequence));
       continue;
     }
@@ -336,7 +339,7 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest_or_throw(
       state.rank_samples = samples->get<std::vector<std::size_t>>();
     state.epoch_ranks = stored->manifest.value("epoch_ranks", std::uint64_t{1});
     state.optimizer = stored->manifest["optimizer"];
-    state.state_names = state_names;
+    state.optimizer_array_names = array_names;
     if (state.optimizer != optimizer) {
       return fail(Errc::kInvalid, "{}: was saved with optimizer {}, this run has {}",
                   folder.string(), printable(state.optimizer), optimizer);
@@ -344,10 +347,10 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest_or_throw(
     DLRUN_TRY_ASSIGN(state.parameters, to_flat(folder / kModelFile, *model, "", layout.parameters));
     DLRUN_TRY_ASSIGN(state.running_statistics,
                      to_flat(folder / kModelFile, *model, "", layout.running_statistics));
-    for (const std::string& state_name : state_names) {
-      DLRUN_TRY_ASSIGN(auto flat, to_flat(folder / kOptimizerFile, *optimizer_arrays,
-                                          state_name + ".", tensors_of(layout, state_name)));
-      state.states.push_back(std::move(flat));
+    for (const std::string& array_name : array_names) {
+      DLRUN_TRY_ASSIGN(auto flat, to_flat(folder / kOptimizerFile, *parsed_optimizer,
+                                          array_name + ".", tensors_of(layout, array_name)));
+      state.optimizer_arrays.push_back(std::move(flat));
     }
     return state;
   }

@@ -6,7 +6,8 @@
 //   step-00001875/optimizer.safetensors  the optimizer's arrays: "m.layers.0.weight" ...
 //   step-00001875/manifest.json          sizes and checksums of the two files, the position in
 //                                        training, and a checksum of the manifest itself
-//   latest                               name of the newest checkpoint, for users and scripts
+//   latest                               name of the checkpoint that was written last, for users
+//                                        and scripts
 //
 // The manifest is written last and atomically; a directory without a manifest is not a checkpoint.
 // Both data files are synced to disk (fsync) before the manifest is written. A crash or a full disk
@@ -42,7 +43,7 @@ struct CheckpointLayout {
   std::vector<TensorView> running_statistics = {};
   /// Names of the optimizer's arrays that have one element for each tensor. The optimizer's other
   /// arrays have the layout of the parameters.
-  std::vector<std::string> per_tensor = {};
+  std::vector<std::string> per_tensor_arrays = {};
 };
 
 /// The state of training after a step, in host memory. Arrays are flat; CheckpointLayout describes
@@ -50,12 +51,12 @@ struct CheckpointLayout {
 struct TrainingState {
   Position position;
   std::uint64_t seed = 0;
-  std::string optimizer;                 ///< name of the optimizer
-  std::vector<std::string> state_names;  ///< names of the optimizer's arrays
+  std::string optimizer;                           ///< name of the optimizer
+  std::vector<std::string> optimizer_array_names;  ///< names of the optimizer's arrays
   std::vector<float> parameters;
   std::vector<float> running_statistics;
-  /// One array per state name, as long as `parameters`, or with one element per tensor.
-  std::vector<std::vector<float>> states;
+  /// One array per name, as long as `parameters`, or with one element per tensor.
+  std::vector<std::vector<float>> optimizer_arrays;
   /// Number of samples of each rank (Sampler::Options) if every rank reads its own files; an offset
   /// within an epoch is then valid only for the same ranks and files. Otherwise empty.
   std::vector<std::size_t> rank_samples = {};
@@ -69,32 +70,33 @@ struct TrainingState {
 /// unreachable, must not write any more. Fails with kRefused and both numbers if another attempt
 /// owns the run, and as read_file() does if the file cannot be read. Succeeds outside a run:
 /// without DLRUN_RUN or DLRUN_ATTEMPT.
-[[nodiscard]] Result<> check_attempt(const Env& env);
+[[nodiscard]] Result<> check_attempt_owns_run(const Env& env);
 
 class CheckpointFolder {
  public:
   /// `keep` (> 0) is the number of checkpoints to keep: the new checkpoint and the newest others.
-  /// `may_commit` is called before files are removed, and directly before a checkpoint becomes
-  /// valid; if it fails, save() fails.
+  /// `check_may_commit` is called before files are removed, and directly before a checkpoint
+  /// becomes valid; if it fails, save() fails.
   CheckpointFolder(std::filesystem::path path, std::size_t keep,
-                   std::function<Result<>()> may_commit);
+                   std::function<Result<>()> check_may_commit);
 
   /// Writes a checkpoint, in place of one of the same step, then removes unfinished checkpoints,
   /// and the oldest checkpoints if there are more than `keep`. Fails with kIo (the message names
-  /// the file and the reason), with the error of may_commit, or with kInvalid if load_newest()
-  /// would not accept the checkpoint, for example because the model has too many tensors; earlier
-  /// checkpoints then do not change. The new checkpoint is removed after a failure, unless another
-  /// attempt owns the directory. If only writing `latest` or listing the older checkpoints failed,
-  /// the new checkpoint remains, and the message says so.
+  /// the file and the reason), with the error of check_may_commit, or with kInvalid if
+  /// load_newest() would not accept the checkpoint, for example because the model has too many
+  /// tensors; earlier checkpoints then do not change. The new checkpoint is removed after a
+  /// failure, unless another attempt owns the directory. If only writing `latest` or listing the
+  /// older checkpoints failed, the new checkpoint remains, and the message says so.
   [[nodiscard]] Result<> save(const TrainingState& state, const CheckpointLayout& layout) const;
 
   /// Returns the newest undamaged checkpoint, or nothing. Adds a message to `skipped` for each
-  /// newer checkpoint that is damaged or unfinished. Fails with kInvalid if the checkpoint's model
-  /// or optimizer differs from the arguments. Fails with kIo if memory runs out, or if the
-  /// directory or a file of a checkpoint cannot be read: this checkpoint may be undamaged.
+  /// newer checkpoint that is damaged or unfinished. array_names: the names of the optimizer's
+  /// arrays. Fails with kInvalid if the checkpoint's model or optimizer differs from the arguments.
+  /// Fails with kIo if memory runs out, or if the directory or a file of a checkpoint cannot be
+  /// read: this checkpoint may be undamaged.
   [[nodiscard]] Result<std::optional<TrainingState>> load_newest(
       const CheckpointLayout& layout, const std::string& optimizer,
-      const std::vector<std::string>& state_names, std::vector<std::string>& skipped) const;
+      const std::vector<std::string>& array_names, std::vector<std::string>& skipped) const;
 
   /// Returns the names of the directory's entries that look like checkpoints (step-NUMBER), valid
   /// or not, newest first; none if the directory is missing. Fails with kIo if the directory cannot
@@ -106,13 +108,13 @@ class CheckpointFolder {
  private:
   [[nodiscard]] Result<std::optional<TrainingState>> load_newest_or_throw(
       const CheckpointLayout& layout, const std::string& optimizer,
-      const std::vector<std::string>& state_names, std::vector<std::string>& skipped) const;
+      const std::vector<std::string>& array_names, std::vector<std::string>& skipped) const;
   [[nodiscard]] Result<> write(const std::filesystem::path& folder, const TrainingState& state,
                                const CheckpointLayout& layout) const;
 
   std::filesystem::path path_;
   std::size_t keep_;
-  std::function<Result<>()> may_commit_;
+  std::function<Result<>()> check_may_commit_;
 };
 
 }  // namespace dlrun::trainer

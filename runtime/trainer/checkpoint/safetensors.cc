@@ -19,8 +19,8 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr std::size_t kLengthBytes = 8;
-constexpr std::size_t kLargestHeader = 64U << 20U;
+constexpr std::size_t kLengthBytes = 8;  // of the number at the start of a file
+constexpr std::size_t kMaxHeaderBytes = 64U << 20U;
 
 /// Returns the size of one element in bytes, or nothing for an unknown type.
 std::optional<std::size_t> element_bytes(std::string_view dtype) {
@@ -133,9 +133,9 @@ Result<ParsedTensors> parse_safetensors(std::string_view file,
                 "{}: truncated or no safetensors file: the header should have {} bytes, {} follow",
                 file, length, bytes.size() - kLengthBytes);
   }
-  if (length > kLargestHeader) {
+  if (length > kMaxHeaderBytes) {
     return fail(Errc::kInvalid, "{}: the header has {} bytes, at most {} are allowed", file, length,
-                kLargestHeader);
+                kMaxHeaderBytes);
   }
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + kLengthBytes;
   const json header =

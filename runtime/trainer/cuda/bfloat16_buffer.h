@@ -10,22 +10,22 @@
 namespace dlrun::trainer::cuda {
 
 /// A bfloat16 array in device memory that grows on demand. Its content is valid until the next call
-/// of room() or rounded().
+/// of reserve() or rounded().
 class Bfloat16Buffer {
  public:
   /// `device` must outlive this object.
   explicit Bfloat16Buffer(Kernels<float>& device) : device_(device) {}
 
   /// Returns memory for `count` numbers; nullptr if out of memory (`device` then holds the error).
-  [[nodiscard]] std::uint16_t* room(std::size_t count) {
+  [[nodiscard]] std::uint16_t* reserve(std::size_t count) {
     if (count > memory_.size()) memory_ = Array<std::uint16_t>(device_, count);
     return memory_.data();
   }
 
   /// Rounds x, [count] in device memory, on device's stream and returns the result; nullptr if out
-  /// of memory, like room().
+  /// of memory, like reserve().
   [[nodiscard]] const std::uint16_t* rounded(const float* x, std::size_t count) {
-    std::uint16_t* const numbers = room(count);
+    std::uint16_t* const numbers = reserve(count);
     if (numbers != nullptr)
       round_to_bfloat16(x, numbers, count, static_cast<cudaStream_t>(device_.stream()));
     return numbers;

@@ -73,8 +73,8 @@ class CudaKernels final : public Kernels<float> {
   void begin_step(std::size_t kind) override {
     if (!options_.captures_steps || !status_.is_ok()) return;
     launch_captured();  // the previous step, if the host has not waited for its results
-    status_.remember_error(graphs_.begin(kind, stream_));
-    if (graphs_.is_capturing()) uploads_.begin_capture();
+    status_.remember_error(graphs_.begin_step(kind, stream_));
+    if (graphs_.is_capturing()) uploads_.note_capture();
   }
   [[nodiscard]] bool captures_steps() const override { return options_.captures_steps; }
 
@@ -110,8 +110,8 @@ class CudaKernels final : public Kernels<float> {
   [[nodiscard]] DeviceData upload(const Dataset& data) override {
     DeviceData result{nullptr, nullptr, data.size(), data.features, data.classes, data.label_width};
     if (data.images.size() + data.labels.size() <= data_limit_bytes()) {
-      result.images = copy_of(data.images);
-      result.labels = copy_of(data.labels);
+      result.images = copy_on_gpu(data.images);
+      result.labels = copy_on_gpu(data.labels);
     }
     result.is_streamed = result.images == nullptr || result.labels == nullptr;
     if (result.is_streamed) {
@@ -304,12 +304,12 @@ class CudaKernels final : public Kernels<float> {
     std::size_t free = 0;
     std::size_t total = 0;
     remember_error(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-    return std::min(free - std::min(free, total / 4), options_.most_data_bytes);
+    return std::min(free - std::min(free, total / 4), options_.max_data_bytes);
   }
 
   /// Copies data to the GPU. Returns nullptr if the memory is not free any more, for example
   /// because another process has allocated it.
-  [[nodiscard]] std::shared_ptr<std::uint8_t> copy_of(const std::vector<std::uint8_t>& bytes) {
+  [[nodiscard]] std::shared_ptr<std::uint8_t> copy_on_gpu(const std::vector<std::uint8_t>& bytes) {
     auto [memory, code] = allocate_raw(bytes.size());
     if (code == cudaErrorMemoryAllocation) {
       cudaGetLastError();  // clear the error, or the next launch would report it

@@ -18,7 +18,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
         convolutions_(device) {}
 
   /// Returns no limit: a GPU is fastest with as much work as possible.
-  [[nodiscard]] std::size_t samples_at_once(std::size_t /*bytes*/) const override {
+  [[nodiscard]] std::size_t samples_at_once(std::size_t /*bytes_per_sample*/) const override {
     return std::numeric_limits<std::size_t>::max();
   }
 
@@ -50,7 +50,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
   void convolve_backward_weights(const Window& window, std::size_t n, const float* x,
                                  const float* dy, float* dw, float* dbias) override {
     const std::size_t rows = n * window.output.height * window.output.width;
-    double* const partials = prepare_sums(rows, window.output.channels);
+    double* const partials = allocate_sums(rows, window.output.channels);
     if (partials == nullptr) return;
     if (window.is_depthwise) {
       depthwise_backward_weights(window, n, x, dy, partials, dw, stream_);
@@ -107,17 +107,17 @@ class CudaLayerKernels final : public LayerKernels<float> {
   }
 
   void batch_statistics(const float* x, std::size_t rows, std::size_t channels,
-                        const SumOverRanks* sum_over_ranks, double share, const float* running,
-                        float* statistics, float* observed) override {
-    double* const partials = prepare_sums(rows, channels);
+                        const SumOverRanks* sum_over_ranks, double sample_fraction,
+                        const float* running, float* statistics, float* observed) override {
+    double* const partials = allocate_sums(rows, channels);
     if (partials != nullptr) {
       batch_sums(x, running, rows, channels, partials, sums_.data(), stream_);
       status_.remember_launch_error("batch_sums");
     }
     const double all_rows = add_up_over_ranks(rows, channels, sum_over_ranks);
     if (rows == 0 || partials == nullptr) return;
-    cuda::batch_statistics(sums_.data(), all_rows, share, channels, running, statistics, observed,
-                           stream_);
+    cuda::batch_statistics(sums_.data(), all_rows, sample_fraction, channels, running, statistics,
+                           observed, stream_);
     status_.remember_launch_error("batch_statistics");
   }
 
@@ -137,7 +137,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
                                std::size_t rows, std::size_t channels,
                                const SumOverRanks* sum_over_ranks, float* gradients,
                                float* means) override {
-    double* const partials = prepare_sums(rows, channels);
+    double* const partials = allocate_sums(rows, channels);
     if (partials != nullptr) {
       backward_sums(x, dy, statistics, rows, channels, partials, sums_.data(), stream_);
       status_.remember_launch_error("backward_sums");
@@ -153,8 +153,8 @@ class CudaLayerKernels final : public LayerKernels<float> {
   void normalise_backward_input(const float* x, const float* dy, const float* statistics,
                                 const float* gamma, const float* means, std::size_t rows,
                                 std::size_t channels, float* dx) override {
-    normalise_backward(x, dy, statistics, gamma, means, rows, channels, dx, stream_);
-    status_.remember_launch_error("normalise_backward");
+    cuda::normalise_backward_input(x, dy, statistics, gamma, means, rows, channels, dx, stream_);
+    status_.remember_launch_error("normalise_backward_input");
   }
 
   void dropout_factors(std::uint64_t seed, std::uint64_t key,
@@ -240,7 +240,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
  private:
   /// Allocates sums_, and returns scratch memory for the partial sums; nullptr if out of memory
   /// (`status_` then holds the error).
-  double* prepare_sums(std::size_t rows, std::size_t channels) {
+  double* allocate_sums(std::size_t rows, std::size_t channels) {
     const std::size_t needed = count_of_partials(rows, channels);
     if (needed > partials_.size()) partials_ = Array<double>(device_, needed);
     if (2 * channels > sums_.size()) sums_ = Array<double>(device_, 2 * channels);

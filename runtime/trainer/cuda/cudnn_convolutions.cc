@@ -32,7 +32,7 @@ struct Destroy {
     kDestroy(object);
   }
 };
-/// Owns a descriptor of cuDNN.
+/// Owns a descriptor or a handle of cuDNN.
 template <typename Handle, auto kDestroy>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy<kDestroy>>;
 using TensorDescriptor = Owned<cudnnTensorDescriptor_t, cudnnDestroyTensorDescriptor>;
@@ -50,7 +50,7 @@ Result<> create(cudnnStatus_t (*make)(Handle*), Owner& owner, const char* call) 
 
 /// cuDNN's descriptions of a window at a batch size and in a number format. cuDNN takes sizes in
 /// the order n, c, h, w for every layout.
-struct Shapes {
+struct Descriptors {
   TensorDescriptor x, y;
   FilterDescriptor w;
   ConvolutionDescriptor convolution;
@@ -96,10 +96,10 @@ template <typename Descriptor, typename Number>
 Operand(const Descriptor&, Number*, std::size_t) -> Operand<Descriptor, Number>;
 
 /// One of the three passes of a window at a batch size. A pass computes an array from two others.
-/// kFind lists the algorithms, fastest first; there are at most kRoom of them. kNeeds returns the
-/// workspace size of an algorithm, and kExecute runs an algorithm.
-template <typename Algorithm, typename Found, std::size_t kRoom, auto kFind, auto kNeeds,
-          auto kExecute>
+/// kFind lists the algorithms, fastest first; there are at most kMostAlgorithms of them.
+/// kWorkspaceSize returns the workspace size of an algorithm, and kExecute runs an algorithm.
+template <typename Algorithm, typename Found, std::size_t kMostAlgorithms, auto kFind,
+          auto kWorkspaceSize, auto kExecute>
 struct Pass {
   struct Candidate {
     Algorithm algorithm;
@@ -118,7 +118,7 @@ struct Pass {
   [[nodiscard]] Result<> search(cudnnHandle_t handle, const A& a, const B& b,
                                 const ConvolutionDescriptor& convolution, const C& result) {
     if (is_searched) return {};
-    std::array<Found, kRoom> list{};
+    std::array<Found, kMostAlgorithms> list{};
     int count = 0;
     const cudnnStatus_t status = kFind(handle, a.get(), b.get(), convolution.get(), result.get(),
                                        static_cast<int>(list.size()), &count, list.data());
@@ -132,8 +132,8 @@ struct Pass {
     for (const Found* one = list.data(); one != list.data() + count; ++one) {
       std::size_t bytes = 0;
       if (one->status != CUDNN_STATUS_SUCCESS || one->determinism != CUDNN_DETERMINISTIC) continue;
-      const cudnnStatus_t size_status =
-          kNeeds(handle, a.get(), b.get(), convolution.get(), result.get(), one->algo, &bytes);
+      const cudnnStatus_t size_status = kWorkspaceSize(handle, a.get(), b.get(), convolution.get(),
+                                                       result.get(), one->algo, &bytes);
       if (size_status != CUDNN_STATUS_SUCCESS || bytes > kMostWorkspaceBytes) continue;
       candidates.push_back({one->algo, bytes});
     }
@@ -164,11 +164,12 @@ using BackwardWeights =
          CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT, cudnnGetConvolutionBackwardFilterAlgorithm_v7,
          cudnnGetConvolutionBackwardFilterWorkspaceSize, cudnnConvolutionBackwardFilter>;
 
+/// The descriptors and the passes of a window at a batch size and in a number format.
 struct Entry {
   Window window;
   std::size_t n = 0;
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
-  Shapes shapes;
+  Descriptors descriptors;
   Forward forward{"cudnnConvolutionForward", "cudnnGetConvolutionForwardAlgorithm_v7"};
   BackwardInput backward_input{"cudnnConvolutionBackwardData",
                                "cudnnGetConvolutionBackwardDataAlgorithm_v7"};
@@ -197,13 +198,13 @@ struct CudnnConvolutions::Parts {
   std::vector<std::unique_ptr<Entry>> entries;  // few: layers x batch sizes x number formats
   Array<std::byte> workspace;
   Array<float> weights;                                          // in cuDNN's order
-  Bfloat16Buffer first{device}, second{device}, result{device};  // 16-bit arrays for cuDNN
+  Bfloat16Buffer first{device}, second{device}, result{device};  // bfloat16 arrays for cuDNN
   std::vector<std::string> implementations;
 
   /// Returns the entry of a window at a batch size and in a number format. Creates the entry at the
   /// first call for it, and cuDNN's handle at the first call: networks without convolutions need no
   /// handle. Also makes `weights` large enough.
-  Result<Entry*> entry(const Window& window, std::size_t n, cudnnDataType_t type) {
+  Result<Entry*> find_or_make_entry(const Window& window, std::size_t n, cudnnDataType_t type) {
     if (handle == nullptr) {
       DLRUN_TRY(create(cudnnCreate, handle, "cudnnCreate"));
       DLRUN_TRY(checked(cudnnSetStream(handle.get(), stream), "cudnnSetStream"));
@@ -216,7 +217,7 @@ struct CudnnConvolutions::Parts {
     made->window = window;
     made->n = n;
     made->type = type;
-    DLRUN_TRY(made->shapes.make(window, n, type));
+    DLRUN_TRY(made->descriptors.make(window, n, type));
     const std::size_t count = count_of_weights(window);
     if (count > weights.size()) {
       weights = Array<float>(device, count);
@@ -241,11 +242,11 @@ struct CudnnConvolutions::Parts {
   /// Calls run_pass(entry) in the requested number format. If run_pass() returns false, because
   /// cuDNN has no algorithm in that format, calls it again in float32.
   template <typename RunPass>
-  Result<> in_precision(const Window& window, std::size_t n, const RunPass& run_pass) {
-    const bool is_rounded = device.precision() == Precision::kBfloat16;
+  Result<> run_in_precision(const Window& window, std::size_t n, const RunPass& run_pass) {
+    const bool is_bfloat16 = device.precision() == Precision::kBfloat16;
     for (const cudnnDataType_t type : {CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT}) {
-      if (type == CUDNN_DATA_BFLOAT16 && !is_rounded) continue;
-      DLRUN_TRY_ASSIGN(const auto found, entry(window, n, type));
+      if (type == CUDNN_DATA_BFLOAT16 && !is_bfloat16) continue;
+      DLRUN_TRY_ASSIGN(const auto found, find_or_make_entry(window, n, type));
       const Result<bool> done = run_pass(*found);
       if (!done) return tl::unexpected(done.error());
       if (*done) break;
@@ -259,11 +260,13 @@ struct CudnnConvolutions::Parts {
     const void* second;
     void* result;
   };
-  Result<Arrays> arrays(const Entry& entry, const float* a, std::size_t a_count, const float* b,
-                        std::size_t b_count, float* to, std::size_t to_count) {
+  /// Returns the arrays of a pass: with bfloat16, a and b rounded, and memory for the result.
+  Result<Arrays> converted_arrays(const Entry& entry, const float* a, std::size_t a_count,
+                                  const float* b, std::size_t b_count, float* to,
+                                  std::size_t to_count) {
     if (entry.type == CUDNN_DATA_FLOAT) return Arrays{a, b, to};
     const Arrays rounded{first.rounded(a, a_count), second.rounded(b, b_count),
-                         result.room(to_count)};
+                         result.reserve(to_count)};
     if (rounded.first == nullptr || rounded.second == nullptr || rounded.result == nullptr)
       return tl::unexpected(device.synchronise().error());
     DLRUN_TRY(launch_result("round_to_bfloat16"));
@@ -272,17 +275,16 @@ struct CudnnConvolutions::Parts {
 
   /// Computes `to` from a and b with the fastest algorithm that works. An algorithm may fail in its
   /// first run although cuDNN has listed it; the function then removes it and tries the next
-  /// algorithm. If no algorithm works, returns false in 16 bits, and fails with kInternal in
-  /// float32.
+  /// algorithm. If no algorithm works, returns no_algorithm().
   template <typename PassOf, typename A, typename B, typename C>
   Result<bool> run(PassOf& pass, const Entry& entry, const Operand<A, const float>& a,
                    const Operand<B, const float>& b, const Operand<C, float>& to) {
-    const ConvolutionDescriptor& convolution = entry.shapes.convolution;
-    const bool is_rounded = entry.type != CUDNN_DATA_FLOAT;
+    const ConvolutionDescriptor& convolution = entry.descriptors.convolution;
+    const bool is_bfloat16 = entry.type != CUDNN_DATA_FLOAT;
     DLRUN_TRY(pass.search(handle.get(), a.descriptor, b.descriptor, convolution, to.descriptor));
     if (pass.candidates.empty()) return no_algorithm(pass.call, pass.refusal, entry);
-    DLRUN_TRY_ASSIGN(const auto pass_arrays,
-                     arrays(entry, a.numbers, a.count, b.numbers, b.count, to.numbers, to.count));
+    DLRUN_TRY_ASSIGN(const auto pass_arrays, converted_arrays(entry, a.numbers, a.count, b.numbers,
+                                                              b.count, to.numbers, to.count));
     while (!pass.candidates.empty()) {
       const auto& candidate = pass.candidates.front();
       if (candidate.workspace_bytes > workspace.size()) {
@@ -299,10 +301,10 @@ struct CudnnConvolutions::Parts {
         if (!pass.has_run) {
           implementations.push_back(fmt::format("{} {}{}", pass.call,
                                                 static_cast<int>(candidate.algorithm),
-                                                is_rounded ? ", bf16" : ""));
+                                                is_bfloat16 ? ", bf16" : ""));
         }
         pass.has_run = true;
-        if (!is_rounded) return true;
+        if (!is_bfloat16) return true;
         widen_bfloat16(static_cast<const std::uint16_t*>(pass_arrays.result), to.numbers, to.count,
                        stream);
         DLRUN_TRY(launch_result("widen_bfloat16"));
@@ -314,6 +316,7 @@ struct CudnnConvolutions::Parts {
     return no_algorithm(pass.call, pass.refusal, entry);
   }
 
+  /// Returns false in bfloat16, where the caller tries float32. Fails with kInternal in float32.
   static Result<bool> no_algorithm(const char* call, const std::string& refusal,
                                    const Entry& entry) {
     if (entry.type != CUDNN_DATA_FLOAT) return false;
@@ -335,39 +338,39 @@ CudnnConvolutions::~CudnnConvolutions() = default;
 Result<> CudnnConvolutions::forward(const Window& window, std::size_t n, const float* x,
                                     const float* w, float* y) {
   Parts& p = *parts_;
-  return p.in_precision(window, n, [&](Entry& entry) -> Result<bool> {
-    const Shapes& s = entry.shapes;
+  return p.run_in_precision(window, n, [&](Entry& entry) -> Result<bool> {
+    const Descriptors& d = entry.descriptors;
     DLRUN_TRY(
         p.transpose_into(w, weights_per_channel(window), window.output.channels, p.weights.data()));
     const float* const transposed = p.weights.data();
-    return p.run(entry.forward, entry, Operand{s.x, x, n * window.input.size()},
-                 Operand{s.w, transposed, count_of_weights(window)},
-                 Operand{s.y, y, n * window.output.size()});
+    return p.run(entry.forward, entry, Operand{d.x, x, n * window.input.size()},
+                 Operand{d.w, transposed, count_of_weights(window)},
+                 Operand{d.y, y, n * window.output.size()});
   });
 }
 
 Result<> CudnnConvolutions::backward_input(const Window& window, std::size_t n, const float* w,
                                            const float* dy, float* dx) {
   Parts& p = *parts_;
-  return p.in_precision(window, n, [&](Entry& entry) -> Result<bool> {
-    const Shapes& s = entry.shapes;
+  return p.run_in_precision(window, n, [&](Entry& entry) -> Result<bool> {
+    const Descriptors& d = entry.descriptors;
     DLRUN_TRY(
         p.transpose_into(w, weights_per_channel(window), window.output.channels, p.weights.data()));
     const float* const transposed = p.weights.data();
-    return p.run(entry.backward_input, entry, Operand{s.w, transposed, count_of_weights(window)},
-                 Operand{s.y, dy, n * window.output.size()},
-                 Operand{s.x, dx, n * window.input.size()});
+    return p.run(entry.backward_input, entry, Operand{d.w, transposed, count_of_weights(window)},
+                 Operand{d.y, dy, n * window.output.size()},
+                 Operand{d.x, dx, n * window.input.size()});
   });
 }
 
 Result<> CudnnConvolutions::backward_weights(const Window& window, std::size_t n, const float* x,
                                              const float* dy, float* dw) {
   Parts& p = *parts_;
-  const auto done = p.in_precision(window, n, [&](Entry& entry) -> Result<bool> {
-    const Shapes& s = entry.shapes;
-    return p.run(entry.backward_weights, entry, Operand{s.x, x, n * window.input.size()},
-                 Operand{s.y, dy, n * window.output.size()},
-                 Operand{s.w, p.weights.data(), count_of_weights(window)});
+  const auto done = p.run_in_precision(window, n, [&](Entry& entry) -> Result<bool> {
+    const Descriptors& d = entry.descriptors;
+    return p.run(entry.backward_weights, entry, Operand{d.x, x, n * window.input.size()},
+                 Operand{d.y, dy, n * window.output.size()},
+                 Operand{d.w, p.weights.data(), count_of_weights(window)});
   });
   if (!done) return done;
   return p.transpose_into(p.weights.data(), window.output.channels, weights_per_channel(window),

@@ -41,6 +41,7 @@ struct Case {
   friend bool operator==(const Case&, const Case&) = default;
 };
 
+/// A call of cuBLASLt: its key, its descriptions of product and arrays, and its algorithm.
 struct Plan {
   Case key;
   cublasLtMatmulDescOpaque_t product{};
@@ -66,7 +67,8 @@ struct DenseForward::Parts {
   Array<std::byte> workspace;
   std::vector<std::unique_ptr<Plan>> plans;  // few plans: layers times batch sizes
 
-  Result<Plan*> plan(const Case& key, const float* bias) {
+  /// Returns the plan for `key`; makes it, and cuBLASLt's handle, at the first call.
+  Result<Plan*> find_or_make_plan(const Case& key, const float* bias) {
     for (const auto& existing : plans) {
       if (existing->key == key) return existing.get();
     }
@@ -78,12 +80,13 @@ struct DenseForward::Parts {
     auto made = std::make_unique<Plan>();
     made->key = key;
     DLRUN_TRY(describe(*made, bias));
-    DLRUN_TRY(choose(*made));
+    DLRUN_TRY(choose_algorithm(*made));
     plans.push_back(std::move(made));
     return plans.back().get();
   }
 
-  static Result<> set(Plan& plan, cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+  static Result<> set_attribute(Plan& plan, cublasLtMatmulDescAttributes_t attribute,
+                                const auto& value) {
     return checked(cublasLtMatmulDescSetAttribute(&plan.product, attribute, &value, sizeof value),
                    "cublasLtMatmulDescSetAttribute");
   }
@@ -105,12 +108,13 @@ struct DenseForward::Parts {
                       "cublasLtMatmulDescInit"));
     const cublasLtEpilogue_t epilogue =
         key.with_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
-    DLRUN_TRY(set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
+    DLRUN_TRY(set_attribute(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
     // The algorithm depends on the alignment of this pointer.
-    return set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+    return set_attribute(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   }
 
-  Result<> choose(Plan& plan) const {
+  /// Sets has_algorithm to false if cuBLASLt has none for this case.
+  Result<> choose_algorithm(Plan& plan) const {
     cublasLtMatmulPreferenceOpaque_t preference{};
     DLRUN_TRY(checked(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit"));
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
@@ -146,8 +150,9 @@ Result<bool> DenseForward::run(std::size_t n, std::size_t inputs, std::size_t ou
                                const void* x, const void* w, const float* bias, bool with_relu,
                                float* y) {
   Parts& p = *parts_;
-  DLRUN_TRY_ASSIGN(const auto found,
-                   p.plan({n,
+  DLRUN_TRY_ASSIGN(
+      const auto found,
+      p.find_or_make_plan({n,
                            inputs,
                            outputs,
                            with_relu,
@@ -155,7 +160,7 @@ Result<bool> DenseForward::run(std::size_t n, std::size_t inputs, std::size_t ou
                           bias));
   Plan& plan = *found;
   if (!plan.has_algorithm) return false;
-  DLRUN_TRY(Parts::set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
+  DLRUN_TRY(Parts::set_attribute(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
   constexpr float kOne = 1;
   constexpr float kZero = 0;
   const cublasStatus_t status =

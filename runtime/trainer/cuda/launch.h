@@ -8,9 +8,9 @@
 
 namespace dlrun::trainer::cuda {
 
-constexpr unsigned kWarp = 32;
-constexpr unsigned kThreads = 256;
-constexpr unsigned kMostBlocks = 4096;  // each thread loops over the remaining elements
+constexpr unsigned kWarp = 32;          // threads of a warp
+constexpr unsigned kThreads = 256;      // threads of a block
+constexpr unsigned kMostBlocks = 4096;  // with more elements, each thread computes several
 
 /// Returns the number of blocks for `count` elements; count > 0.
 inline unsigned blocks_for(std::size_t count) {

@@ -58,7 +58,7 @@ __global__ void image_kernel(Value value, ImageShape shape, float* to) {
   const unsigned row = blockIdx.x % static_cast<unsigned>(shape.height);
   const auto channels = static_cast<unsigned>(shape.channels);
   const unsigned elements = static_cast<unsigned>(shape.width) * channels;
-  float* const line = to + element_at(shape, image, row, 0, 0);
+  float* const line = to + element_index(shape, image, row, 0, 0);
   for (unsigned at = threadIdx.x; at < elements; at += blockDim.x)
     line[at] = value(image, row, at / channels, at % channels);
 }
@@ -73,14 +73,17 @@ void each_of_images(Value value, const ImageShape& shape, std::size_t n, float* 
          shape, to);
 }
 
-// A block adds kLanes rows at a time. There is one block for each kLanes * kRowsOfLane rows, but
-// there are at most kMostRowBlocks blocks, which then add more rows each.
-constexpr unsigned kLanes = kThreads / kWarp;
-constexpr std::size_t kRowsOfLane = 16;
+// Each warp of a block adds one row of kWarp channels at a time. There is one block for each
+// kWarpsPerBlock * kRowsPerWarp rows, but there are at most kMostRowBlocks blocks, which then add
+// more rows each.
+constexpr unsigned kWarpsPerBlock = kThreads / kWarp;
+constexpr std::size_t kRowsPerWarp = 16;
 constexpr std::size_t kMostRowBlocks = 256;
 
-std::size_t blocks_of_rows(std::size_t rows) {
-  const std::size_t blocks = (rows + kLanes * kRowsOfLane - 1) / (kLanes * kRowsOfLane);
+/// Returns the number of blocks that add `rows` rows.
+std::size_t row_block_count(std::size_t rows) {
+  const std::size_t blocks =
+      (rows + kWarpsPerBlock * kRowsPerWarp - 1) / (kWarpsPerBlock * kRowsPerWarp);
   return blocks < 1 ? 1 : blocks < kMostRowBlocks ? blocks : kMostRowBlocks;
 }
 
@@ -95,13 +98,13 @@ struct Pair {
 template <typename Value>
 __global__ void partial_sums_kernel(Value value, std::size_t rows, std::size_t channels,
                                     double* partials) {
-  __shared__ double firsts[kLanes][kWarp];
-  __shared__ double seconds[kLanes][kWarp];
+  __shared__ double firsts[kWarpsPerBlock][kWarp];
+  __shared__ double seconds[kWarpsPerBlock][kWarp];
   const std::size_t channel = std::size_t{blockIdx.x} * kWarp + threadIdx.x;
   Pair sum{0, 0};
   if (channel < channels) {
-    for (std::size_t row = std::size_t{blockIdx.y} * kLanes + threadIdx.y; row < rows;
-         row += std::size_t{gridDim.y} * kLanes) {
+    for (std::size_t row = std::size_t{blockIdx.y} * kWarpsPerBlock + threadIdx.y; row < rows;
+         row += std::size_t{gridDim.y} * kWarpsPerBlock) {
       const Pair part = value(row * channels + channel, channel);
       sum.a += part.a;
       sum.b += part.b;
@@ -111,9 +114,9 @@ __global__ void partial_sums_kernel(Value value, std::size_t rows, std::size_t c
   seconds[threadIdx.y][threadIdx.x] = sum.b;
   __syncthreads();
   if (threadIdx.y > 0 || channel >= channels) return;
-  for (unsigned lane = 1; lane < kLanes; ++lane) {
-    sum.a += firsts[lane][threadIdx.x];
-    sum.b += seconds[lane][threadIdx.x];
+  for (unsigned warp = 1; warp < kWarpsPerBlock; ++warp) {
+    sum.a += firsts[warp][threadIdx.x];
+    sum.b += seconds[warp][threadIdx.x];
   }
   double* const block = partials + std::size_t{blockIdx.y} * 2 * channels;
   block[channel] = sum.a;
@@ -136,20 +139,21 @@ __global__ void add_partials_kernel(const double* partials, std::size_t blocks, 
 template <typename Value, typename Sum>
 void sum_over_rows(Value value, std::size_t rows, std::size_t channels, double* partials,
                    std::size_t count, Sum* sums, cudaStream_t stream) {
-  const std::size_t blocks = blocks_of_rows(rows);
+  const std::size_t blocks = row_block_count(rows);
   const dim3 grid(static_cast<unsigned>((channels + kWarp - 1) / kWarp),
                   static_cast<unsigned>(blocks));
-  launch(partial_sums_kernel<Value>, grid, dim3(kWarp, kLanes), stream, value, rows, channels,
-         partials);
+  launch(partial_sums_kernel<Value>, grid, dim3(kWarp, kWarpsPerBlock), stream, value, rows,
+         channels, partials);
   launch(add_partials_kernel<Sum>, blocks_for(count), kThreads, stream, partials, blocks,
          2 * channels, count, sums);
 }
 
-__global__ void batch_statistics_kernel(const double* sums, double rows, double share,
+__global__ void batch_statistics_kernel(const double* sums, double rows, double sample_fraction,
                                         std::size_t channels, const float* running,
                                         float* statistics, float* observed) {
   for (std::size_t k = first(); k < channels; k += stride())
-    batch_statistics_element(k, channels, sums, rows, share, running, statistics, observed);
+    batch_statistics_element(k, channels, sums, rows, sample_fraction, running, statistics,
+                             observed);
 }
 
 __global__ void statistics_from_running_kernel(const float* running, std::size_t channels,
@@ -176,9 +180,9 @@ __global__ void sigmoid_cross_entropy_kernel(const float* logits, const std::uin
   float loss = 0;
   float correct = 0;
   for (std::size_t i = threadIdx.x; i < n; i += kThreads) {
-    float* const slope = gradient == nullptr ? nullptr : gradient + i * classes;
-    sigmoid_cross_entropy_row(logits + i * classes, labels + i * classes, classes, scale, slope,
-                              loss, correct);
+    float* const gradient_row = gradient == nullptr ? nullptr : gradient + i * classes;
+    sigmoid_cross_entropy_row(logits + i * classes, labels + i * classes, classes, scale,
+                              gradient_row, loss, correct);
   }
   add_to_totals(loss, correct, totals);
 }
@@ -327,7 +331,7 @@ void average_pool_backward(const Window& window, std::size_t n, const float* dy,
 }
 
 std::size_t count_of_partials(std::size_t rows, std::size_t channels) {
-  return blocks_of_rows(rows) * 2 * channels;
+  return row_block_count(rows) * 2 * channels;
 }
 
 void channel_sums(const float* x, std::size_t rows, std::size_t channels, double* partials,
@@ -359,11 +363,11 @@ void backward_sums(const float* x, const float* dy, const float* statistics, std
       rows, channels, partials, 2 * channels, sums, stream);
 }
 
-void batch_statistics(const double* sums, double rows, double share, std::size_t channels,
+void batch_statistics(const double* sums, double rows, double sample_fraction, std::size_t channels,
                       const float* running, float* statistics, float* observed,
                       cudaStream_t stream) {
-  launch(batch_statistics_kernel, blocks_for(channels), kThreads, stream, sums, rows, share,
-         channels, running, statistics, observed);
+  launch(batch_statistics_kernel, blocks_for(channels), kThreads, stream, sums, rows,
+         sample_fraction, channels, running, statistics, observed);
 }
 
 void statistics_from_running(const float* running, std::size_t channels, float* statistics,
@@ -398,9 +402,9 @@ void normalisation_backward_means(const double* sums, double rows, std::size_t c
        2 * channels, stream);
 }
 
-void normalise_backward(const float* x, const float* dy, const float* statistics,
-                        const float* gamma, const float* means, std::size_t rows,
-                        std::size_t channels, float* dx, cudaStream_t stream) {
+void normalise_backward_input(const float* x, const float* dy, const float* statistics,
+                              const float* gamma, const float* means, std::size_t rows,
+                              std::size_t channels, float* dx, cudaStream_t stream) {
   each(
       [=] __device__(std::size_t i) {
         return normalised_backward(x[i], dy[i], channel_of(i, channels), channels, statistics,

@@ -3,8 +3,7 @@
 // of nn/layer_elements.h to every element. cuDNN computes all convolutions except the depthwise
 // ones. Each function queues kernels on the stream and returns at once. Unless a comment says
 // otherwise, arrays are device memory with the contents that LayerKernels<float> defines for the
-// function of the same name; depthwise* correspond to LayerKernels::convolve*, and
-// normalise_backward to LayerKernels::normalise_backward_input.
+// function of the same name; depthwise* correspond to LayerKernels::convolve*.
 
 #include <cstddef>
 #include <cstdint>
@@ -65,7 +64,7 @@ void backward_sums(const float* x, const float* dy, const float* statistics, std
 
 /// Computes LayerKernels::batch_statistics from `sums`. `rows` is the number of rows of all ranks
 /// that `sums` includes.
-void batch_statistics(const double* sums, double rows, double share, std::size_t channels,
+void batch_statistics(const double* sums, double rows, double sample_fraction, std::size_t channels,
                       const float* running, float* statistics, float* observed,
                       cudaStream_t stream);
 void statistics_from_running(const float* running, std::size_t channels, float* statistics,
@@ -79,9 +78,9 @@ void normalisation_parameter_gradients(const double* sums, std::size_t channels,
 /// Computes means = sums / rows. sums, means: [2 x channels].
 void normalisation_backward_means(const double* sums, double rows, std::size_t channels,
                                   float* means, cudaStream_t stream);
-void normalise_backward(const float* x, const float* dy, const float* statistics,
-                        const float* gamma, const float* means, std::size_t rows,
-                        std::size_t channels, float* dx, cudaStream_t stream);
+void normalise_backward_input(const float* x, const float* dy, const float* statistics,
+                              const float* gamma, const float* means, std::size_t rows,
+                              std::size_t channels, float* dx, cudaStream_t stream);
 
 /// samples: device memory, [sample_count]. If sample_count < n, the function uses i in place of
 /// samples[i] for i >= sample_count.

@@ -31,7 +31,7 @@ StepGraphs::~StepGraphs() {
   }
 }
 
-Result<> StepGraphs::begin(std::size_t kind, cudaStream_t stream) {
+Result<> StepGraphs::begin_step(std::size_t kind, cudaStream_t stream) {
   const auto found = std::ranges::find(kinds_, kind, &Kind::kind);
   if (found == kinds_.end()) {
     kinds_.push_back({kind});

@@ -25,7 +25,7 @@ class StepGraphs {
   /// Starts a stream capture, which launch() ends. In the first step of a kind, starts no capture:
   /// in that step libraries allocate and initialise their state. kind: the number that the caller
   /// uses for all steps of one kind.
-  [[nodiscard]] Result<> begin(std::size_t kind, cudaStream_t stream);
+  [[nodiscard]] Result<> begin_step(std::size_t kind, cudaStream_t stream);
   [[nodiscard]] bool is_capturing() const { return is_capturing_; }
   /// Queues the captured operations on the stream.
   [[nodiscard]] Result<> launch();
@@ -37,7 +37,7 @@ class StepGraphs {
     cudaGraphExec_t executable = nullptr;
   };
   std::vector<Kind> kinds_;  // one for each kind of step that has begun
-  std::size_t current_ = 0;  // index in kinds_
+  std::size_t current_ = 0;  // index in kinds_ of the captured step
   cudaStream_t stream_ = nullptr;
   bool is_capturing_ = false;
 };

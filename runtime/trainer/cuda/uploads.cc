@@ -49,7 +49,7 @@ Result<> Uploads::copy(void* to, const void* from, std::size_t bytes) {
   auto* target = static_cast<std::byte*>(to);
   const auto* source = static_cast<const std::byte*>(from);
   while (bytes > 0) {
-    DLRUN_TRY_ASSIGN(const auto staged, room(bytes));
+    DLRUN_TRY_ASSIGN(const auto staged, reserve_staging(bytes));
     std::memcpy(staged.data(), source, staged.size());
     DLRUN_TRY(send(target, staged));
     target += staged.size();
@@ -68,7 +68,7 @@ Result<> Uploads::copy_rows(std::uint8_t* to, const std::uint8_t* from,
   }
   while (width > 0 && !rows.empty()) {
     const auto some = rows.first(std::min(rows.size(), kChunkBytes / width));
-    DLRUN_TRY_ASSIGN(const auto staged, room(some.size() * width));
+    DLRUN_TRY_ASSIGN(const auto staged, reserve_staging(some.size() * width));
     std::byte* row = staged.data();
     for (const std::uint32_t sample : some) {
       std::memcpy(row, from + sample * width, width);
@@ -81,24 +81,26 @@ Result<> Uploads::copy_rows(std::uint8_t* to, const std::uint8_t* from,
   return {};
 }
 
-Result<std::span<std::byte>> Uploads::room(std::size_t bytes) {
+Result<std::span<std::byte>> Uploads::reserve_staging(std::size_t bytes) {
   const std::size_t granted = std::min(bytes, kChunkBytes);
-  if (granted > kChunkBytes - used_) {
+  if (granted > kChunkBytes - used_bytes_) {
     // During a capture, cudaEventRecord() would become a part of the graph, and the event would not
     // show the end of the copies. Therefore note_launch() records the events of chunks with
     // captured copies.
-    chunks_[chunk_].has_captured_copies = is_capturing_;
+    chunks_[current_chunk_].has_captured_copies = is_capturing_;
     if (!is_capturing_)
-      DLRUN_TRY(checked(cudaEventRecord(chunks_[chunk_].copies_done, stream_), "cudaEventRecord"));
-    const std::size_t next = (chunk_ + 1) % chunks_.size();
+      DLRUN_TRY(checked(cudaEventRecord(chunks_[current_chunk_].copies_done, stream_),
+                        "cudaEventRecord"));
+    const std::size_t next = (current_chunk_ + 1) % chunks_.size();
     if (chunks_[next].has_captured_copies) DLRUN_TRY(add_chunk(next));
-    chunk_ = next;
-    used_ = 0;
+    current_chunk_ = next;
+    used_bytes_ = 0;
     // This wait ends at once for a chunk that was never used.
-    DLRUN_TRY(checked(cudaEventSynchronize(chunks_[chunk_].copies_done), "cudaEventSynchronize"));
+    DLRUN_TRY(
+        checked(cudaEventSynchronize(chunks_[current_chunk_].copies_done), "cudaEventSynchronize"));
   }
-  const std::span<std::byte> staged(chunks_[chunk_].memory + used_, granted);
-  used_ += (granted + kAlignment - 1) / kAlignment * kAlignment;
+  const std::span<std::byte> staged(chunks_[current_chunk_].memory + used_bytes_, granted);
+  used_bytes_ += (granted + kAlignment - 1) / kAlignment * kAlignment;
   return staged;
 }
 

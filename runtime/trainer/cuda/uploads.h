@@ -39,8 +39,8 @@ class Uploads {
   [[nodiscard]] Result<> copy_rows(std::uint8_t* to, const std::uint8_t* from,
                                    std::span<const std::uint32_t> rows, std::size_t width);
 
-  /// Announces that a capture of the stream begins (StepGraphs::begin).
-  void begin_capture() { is_capturing_ = true; }
+  /// Announces that a capture of the stream begins (StepGraphs::begin_step).
+  void note_capture() { is_capturing_ = true; }
   /// Announces that the captured graph has been launched. Call it after StepGraphs::launch() and
   /// before other operations are queued.
   [[nodiscard]] Result<> note_launch();
@@ -54,15 +54,16 @@ class Uploads {
 
   /// Inserts a new chunk at index `at`. If this fails, the ring stays as it is.
   [[nodiscard]] Result<> add_chunk(std::size_t at);
-  /// Returns pinned memory for the next copy: `bytes`, or one chunk if that is less.
-  [[nodiscard]] Result<std::span<std::byte>> room(std::size_t bytes);
+  /// Returns pinned memory for the next copy: `bytes`, or one chunk if that is less. Waits if the
+  /// GPU still reads the next chunk.
+  [[nodiscard]] Result<std::span<std::byte>> reserve_staging(std::size_t bytes);
   /// Queues the copy from the pinned memory `staged` to the GPU.
   [[nodiscard]] Result<> send(void* to, std::span<const std::byte> staged);
 
   cudaStream_t stream_ = nullptr;
   std::vector<Chunk> chunks_;
-  std::size_t chunk_ = 0;  // index of the chunk that is being filled
-  std::size_t used_ = 0;   // number of bytes of this chunk that are used
+  std::size_t current_chunk_ = 0;  // index of the chunk that is being filled
+  std::size_t used_bytes_ = 0;     // of this chunk
   bool is_capturing_ = false;
 };
 

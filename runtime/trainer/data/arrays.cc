@@ -26,8 +26,8 @@ constexpr std::string_view kTrainPrefix = "train-";
 constexpr std::string_view kOf = "-of-";
 constexpr std::string_view kEnding = ".safetensors";
 
-Result<const Tensor*> find(std::string_view file_name, const ParsedTensors& file,
-                           std::string_view array) {
+Result<const Tensor*> find_array(std::string_view file_name, const ParsedTensors& file,
+                                 std::string_view array) {
   const auto found = file.tensors.find(array);
   if (found == file.tensors.end())
     return fail(Errc::kInvalid, "{}: has no array '{}'", file_name, array);
@@ -137,7 +137,7 @@ Result<std::vector<fs::path>> partitions(const fs::path& folder) {
   }
   std::vector<fs::path> files;
   for (std::size_t i = 0; !counts.empty() && i < *counts.begin(); ++i)
-    files.push_back(folder / partition_name(i, *counts.begin()));
+    files.push_back(folder / partition_file_name(i, *counts.begin()));
   return files;
 }
 
@@ -153,31 +153,31 @@ Result<std::vector<fs::path>> training_files(const DataOptions& options) {
     return fail(
         Errc::kNotFound, "{}: has {}partition such as {}", options.path.string(),
         options.reads_own_partitions ? "no " : fmt::format("neither {} nor a ", kWholeTrainFile),
-        partition_name(0, 8));
+        partition_file_name(0, 8));
   }
   if (!options.reads_own_partitions) return files;
-  const auto size = static_cast<std::size_t>(options.size);
-  if (files->size() < size) {
+  const auto ranks = static_cast<std::size_t>(options.ranks);
+  if (files->size() < ranks) {
     return fail(Errc::kUsage,
                 "{}: {} partitions for {} ranks: with --shard file each rank needs one",
-                options.path.string(), files->size(), size);
+                options.path.string(), files->size(), ranks);
   }
   std::vector<fs::path> mine;
-  for (auto i = static_cast<std::size_t>(options.rank); i < files->size(); i += size)
+  for (auto i = static_cast<std::size_t>(options.rank); i < files->size(); i += ranks)
     mine.push_back((*files)[i]);
   return mine;
 }
 
 }  // namespace
 
-std::string partition_name(std::size_t index, std::size_t count) {
+std::string partition_file_name(std::size_t index, std::size_t count) {
   return fmt::format("{}{:05}{}{:05}{}", kTrainPrefix, index, kOf, count, kEnding);
 }
 
 Result<Dataset> parse_arrays(std::string_view name, std::span<const std::uint8_t> bytes) {
   DLRUN_TRY_ASSIGN(const auto file, parse_safetensors(name, bytes));
-  DLRUN_TRY_ASSIGN(const auto images, find(name, file, "images"));
-  DLRUN_TRY_ASSIGN(const auto labels, find(name, file, "labels"));
+  DLRUN_TRY_ASSIGN(const auto images, find_array(name, file, "images"));
+  DLRUN_TRY_ASSIGN(const auto labels, find_array(name, file, "labels"));
   Dataset data;
   DLRUN_TRY(read_images(name, *images, data));
   DLRUN_TRY(read_labels(name, *labels, images->shape[0], data));

@@ -24,7 +24,7 @@ namespace dlrun::trainer {
                                            std::span<const std::uint8_t> bytes);
 
 /// Loads the directory options.path. With options.reads_own_partitions, loads only the partitions
-/// whose number modulo options.size is options.rank. Fails with kNotFound (the message names the
+/// whose number modulo options.ranks is options.rank. Fails with kNotFound (the message names the
 /// file), kIo, kInvalid, and kUsage if there are fewer partitions than ranks.
 [[nodiscard]] Result<Split> load_arrays_folder(const DataOptions& options);
 
@@ -32,6 +32,6 @@ namespace dlrun::trainer {
 [[nodiscard]] Result<> write_arrays(const std::filesystem::path& path, const Dataset& data);
 
 /// Returns a file name such as train-00003-of-00008.safetensors.
-[[nodiscard]] std::string partition_name(std::size_t index, std::size_t count);
+[[nodiscard]] std::string partition_file_name(std::size_t index, std::size_t count);
 
 }  // namespace dlrun::trainer

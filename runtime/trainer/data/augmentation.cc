@@ -34,7 +34,7 @@ Result<Augmentation> parse_augmentation(std::string_view text) {
     } else if (word == "rotate") {
       augmentation.rotates = true;
     } else if (word == "shift" || word.starts_with("shift ")) {
-      DLRUN_TRY_ASSIGN(augmentation.shift, shift_of(word));
+      DLRUN_TRY_ASSIGN(augmentation.max_shift_pixels, shift_of(word));
     } else {
       return fail(Errc::kUsage, "expected none, or flip, rotate and shift [PIXELS], got '{}'",
                   printable(word));
@@ -47,23 +47,24 @@ std::string to_text(const Augmentation& augmentation) {
   std::vector<std::string> words;
   if (augmentation.flips) words.emplace_back("flip");
   if (augmentation.rotates) words.emplace_back("rotate");
-  if (augmentation.shift > 0) words.push_back(fmt::format("shift {}", augmentation.shift));
+  if (augmentation.max_shift_pixels > 0)
+    words.push_back(fmt::format("shift {}", augmentation.max_shift_pixels));
   return words.empty() ? "none" : join(words, ",");
 }
 
-ImageChange image_change(const Augmentation& augmentation, std::uint64_t seed, std::uint64_t epoch,
-                         std::uint64_t sample) {
+ImageChange draw_image_change(const Augmentation& augmentation, std::uint64_t seed,
+                              std::uint64_t epoch, std::uint64_t sample) {
   Random random(seed, Purpose::kAugment, mix(epoch) ^ sample);
   const auto flipped = random.below(2);
-  const auto quarters = random.below(4);
-  const auto most = static_cast<std::int32_t>(augmentation.shift);
+  const auto quarter_turns = random.below(4);
+  const auto most = static_cast<std::int32_t>(augmentation.max_shift_pixels);
   const auto draw_shift = [&] {
     const auto range = static_cast<std::uint64_t>(2 * most + 1);
     return static_cast<std::int32_t>(random.below(range)) - most;
   };
   ImageChange change;
   change.is_flipped = augmentation.flips ? static_cast<std::uint32_t>(flipped) : 0;
-  change.quarters = augmentation.rotates ? static_cast<std::uint32_t>(quarters) : 0;
+  change.quarter_turns = augmentation.rotates ? static_cast<std::uint32_t>(quarter_turns) : 0;
   change.down = draw_shift();
   change.right = draw_shift();
   return change;

@@ -14,11 +14,12 @@
 namespace dlrun::trainer {
 
 struct Augmentation {
-  bool flips = false;     ///< mirrors left and right, with probability 1/2
-  bool rotates = false;   ///< turns by 0, 90, 180 or 270 degrees; needs square images
-  std::size_t shift = 0;  ///< moves by at most this number of pixels down or up, right or left
+  bool flips = false;    ///< mirrors left and right, with probability 1/2
+  bool rotates = false;  ///< turns by 0, 90, 180 or 270 degrees; needs square images
+  /// Moves by at most this number of pixels down or up, and right or left.
+  std::size_t max_shift_pixels = 0;
 
-  [[nodiscard]] bool is_empty() const { return !flips && !rotates && shift == 0; }
+  [[nodiscard]] bool is_empty() const { return !flips && !rotates && max_shift_pixels == 0; }
   friend bool operator==(const Augmentation&, const Augmentation&) = default;
 };
 
@@ -31,7 +32,7 @@ struct Augmentation {
 /// Draws the changes of a sample in an epoch from the random stream with the key (seed,
 /// Purpose::kAugment, epoch and sample). The number of draws is constant, so that one kind of
 /// change does not alter the others.
-[[nodiscard]] ImageChange image_change(const Augmentation& augmentation, std::uint64_t seed,
-                                       std::uint64_t epoch, std::uint64_t sample);
+[[nodiscard]] ImageChange draw_image_change(const Augmentation& augmentation, std::uint64_t seed,
+                                            std::uint64_t epoch, std::uint64_t sample);
 
 }  // namespace dlrun::trainer

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kSide = 32;
 constexpr std::size_t kColours = 3;
 constexpr std::size_t kPixels = kSide * kSide;
-constexpr std::size_t kRecord = 1 + kPixels * kColours;
+constexpr std::size_t kRecordBytes = 1 + kPixels * kColours;
 constexpr std::size_t kClasses = 10;
 constexpr std::size_t kLargestCifarFile = std::size_t{1} << 30U;
 
@@ -25,21 +25,21 @@ Result<Dataset> read_cifar(const std::filesystem::path& path) {
 }  // namespace
 
 Result<Dataset> parse_cifar(std::string_view name, std::span<const std::uint8_t> bytes) {
-  if (bytes.empty() || bytes.size() % kRecord != 0) {
+  if (bytes.empty() || bytes.size() % kRecordBytes != 0) {
     return fail(
         Errc::kInvalid,
         "{}: {} bytes are no whole number of CIFAR-10's records of {}: truncated, or another file",
-        name, bytes.size(), kRecord);
+        name, bytes.size(), kRecordBytes);
   }
   Dataset data;
   data.height = data.width = kSide;
   data.features = kPixels * kColours;
   data.classes = kClasses;
-  const std::size_t n = bytes.size() / kRecord;
+  const std::size_t n = bytes.size() / kRecordBytes;
   data.images.resize(n * data.features);
   data.labels.resize(n);
   for (std::size_t i = 0; i < n; ++i) {
-    const std::uint8_t* record = bytes.data() + i * kRecord;
+    const std::uint8_t* record = bytes.data() + i * kRecordBytes;
     if (record[0] >= kClasses) {
       return fail(Errc::kInvalid, "{}: record {} is of class {}, CIFAR-10 has 0 to 9", name, i,
                   record[0]);

@@ -21,18 +21,19 @@ constexpr std::size_t kDefaultTrainDigits = 8000;
 constexpr std::size_t kDefaultTestDigits = 2000;
 constexpr std::size_t kDefaultTrainPatches = 2000;
 constexpr std::size_t kDefaultTestPatches = 500;
-constexpr std::size_t kTenClasses = 10;
-constexpr std::array<const char*, 2> kHalves{"train", "t10k"};
+constexpr std::size_t kDigitClasses = 10;
+/// The prefixes of MNIST's file names: of the training and of the test data.
+constexpr std::array<const char*, 2> kIdxPrefixes{"train", "t10k"};
 
-/// Finds a file of `half` ("train" or "t10k") under one of its possible names: plain or gzip, with
-/// '-' or '.' before "idx". `dimensions` is the number that follows "idx".
-Result<std::filesystem::path> find_idx(const std::filesystem::path& folder, const char* half,
+/// Finds a file with `prefix` under one of its possible names: plain or gzip, with '-' or '.'
+/// before "idx". `dimensions` is the number that follows "idx".
+Result<std::filesystem::path> find_idx(const std::filesystem::path& folder, const char* prefix,
                                        const char* kind, int dimensions) {
   std::string looked_for;
   for (const char separator : {'-', '.'}) {
     for (const char* suffix : {"", ".gz"}) {
       const std::string name =
-          fmt::format("{}-{}{}idx{}-ubyte{}", half, kind, separator, dimensions, suffix);
+          fmt::format("{}-{}{}idx{}-ubyte{}", prefix, kind, separator, dimensions, suffix);
       std::error_code error;
       if (std::filesystem::exists(folder / name, error)) return folder / name;
       if (separator == '-') looked_for += (looked_for.empty() ? "" : ", ") + name;
@@ -41,9 +42,9 @@ Result<std::filesystem::path> find_idx(const std::filesystem::path& folder, cons
   return fail(Errc::kNotFound, "{}: has none of these files: {}", folder.string(), looked_for);
 }
 
-Result<Dataset> load_half(const std::filesystem::path& folder, const char* half) {
-  DLRUN_TRY_ASSIGN(auto images_path, find_idx(folder, half, "images", 3));
-  DLRUN_TRY_ASSIGN(auto labels_path, find_idx(folder, half, "labels", 1));
+Result<Dataset> load_idx_files(const std::filesystem::path& folder, const char* prefix) {
+  DLRUN_TRY_ASSIGN(auto images_path, find_idx(folder, prefix, "images", 3));
+  DLRUN_TRY_ASSIGN(auto labels_path, find_idx(folder, prefix, "labels", 1));
   DLRUN_TRY_ASSIGN(auto images, read_idx(images_path, 3));
   DLRUN_TRY_ASSIGN(auto labels, read_idx(labels_path, 1));
 
@@ -72,9 +73,9 @@ void keep_first(Dataset& data, std::size_t limit) {
   data.images.resize(limit * data.features);
 }
 
-/// Checks that both halves have images of the same shape and equally many labels per sample. Sets
-/// the number of classes of both halves to the larger number.
-Result<> match(Split& split, const std::string& folder) {
+/// Checks that training and test data have images of the same shape and equally many labels per
+/// sample. Sets the number of classes of both to the larger number.
+Result<> check_and_unify_classes(Split& split, const std::string& folder) {
   const Dataset& train = split.train;
   const Dataset& test = split.test;
   if (train.features != test.features || train.height != test.height || train.width != test.width) {
@@ -115,12 +116,12 @@ Dataset generate_digits(std::size_t n, std::uint64_t seed, bool is_test) {
   Dataset data;
   data.height = data.width = kDigitSize;
   data.features = data.height * data.width;
-  data.classes = kTenClasses;
+  data.classes = kDigitClasses;
   data.images.resize(n * data.features);
   data.labels.resize(n);
   for (std::size_t i = 0; i < n; ++i) {
     Random random(seed, is_test ? Purpose::kTestDigits : Purpose::kTrainDigits, i);
-    const auto digit = static_cast<int>(random.below(kTenClasses));
+    const auto digit = static_cast<int>(random.below(kDigitClasses));
     data.labels[i] = static_cast<std::uint8_t>(digit);
     draw_digit(digit, random,
                std::span<std::uint8_t, kDigitSize * kDigitSize>(&data.images[i * data.features],
@@ -137,11 +138,11 @@ Result<Split> load_idx_folder(const std::filesystem::path& folder) {
   }
   Split split;
   split.source = folder.string();
-  for (const char* half : kHalves) {
-    DLRUN_TRY_ASSIGN(auto data, load_half(folder, half));
-    (half == kHalves[0] ? split.train : split.test) = std::move(data);
+  for (const char* prefix : kIdxPrefixes) {
+    DLRUN_TRY_ASSIGN(auto data, load_idx_files(folder, prefix));
+    (prefix == kIdxPrefixes[0] ? split.train : split.test) = std::move(data);
   }
-  DLRUN_TRY(match(split, folder.string()));
+  DLRUN_TRY(check_and_unify_classes(split, folder.string()));
   return split;
 }
 
@@ -177,17 +178,17 @@ Result<Split> load_or_generate(const DataOptions& options) {
                : options.dataset == "arrays" ? load_arrays_folder(options)
                                              : load_idx_folder(options.path);
   if (!split) return split;
-  DLRUN_TRY(match(*split, options.path.string()));
+  DLRUN_TRY(check_and_unify_classes(*split, options.path.string()));
   if (options.dataset == "mnist") {
-    for (const Dataset* half : {&split->train, &split->test}) {
-      if (half->features != std::size_t{kDigitSize} * kDigitSize || half->classes > kTenClasses) {
+    for (const Dataset* data : {&split->train, &split->test}) {
+      if (data->features != std::size_t{kDigitSize} * kDigitSize || data->classes > kDigitClasses) {
         return fail(
             Errc::kInvalid,
             "{}: {} pixels an image and {} classes, but MNIST has 784 and 10; use --dataset idx",
-            options.path.string(), half->features, half->classes);
+            options.path.string(), data->features, data->classes);
       }
     }
-    split->train.classes = split->test.classes = kTenClasses;
+    split->train.classes = split->test.classes = kDigitClasses;
   }
   keep_first(split->train, options.train_samples);
   keep_first(split->test, options.test_samples);
@@ -221,18 +222,18 @@ Result<> write_digits(const std::filesystem::path& folder, std::size_t train_sam
       part.labels.assign(&train.labels[begin], train.labels.data() + end);
       part.images.assign(&train.images[begin * train.features],
                          train.images.data() + end * train.features);
-      DLRUN_TRY(write_arrays(folder / partition_name(i, partitions), part));
+      DLRUN_TRY(write_arrays(folder / partition_file_name(i, partitions), part));
     }
     return write_arrays(folder / "test.safetensors", generate_digits(test_samples, seed, true));
   }
-  for (const char* half : kHalves) {
-    const bool is_test = half == kHalves[1];
+  for (const char* prefix : kIdxPrefixes) {
+    const bool is_test = prefix == kIdxPrefixes[1];
     const Dataset data = generate_digits(is_test ? test_samples : train_samples, seed, is_test);
     const auto n = static_cast<std::uint32_t>(data.size());
-    DLRUN_TRY(write_idx(folder / fmt::format("{}-images-idx3-ubyte", half),
+    DLRUN_TRY(write_idx(folder / fmt::format("{}-images-idx3-ubyte", prefix),
                         std::array{n, kDigitSize, kDigitSize}, data.images));
-    DLRUN_TRY(
-        write_idx(folder / fmt::format("{}-labels-idx1-ubyte", half), std::array{n}, data.labels));
+    DLRUN_TRY(write_idx(folder / fmt::format("{}-labels-idx1-ubyte", prefix), std::array{n},
+                        data.labels));
   }
   return {};
 }

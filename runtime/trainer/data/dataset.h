@@ -44,7 +44,7 @@ struct DataOptions {
   std::size_t patch_size = 120;       ///< for "patches": pixels per row and per column
   bool reads_own_partitions = false;  ///< for "arrays": each rank reads its own partitions
   int rank = 0;
-  int size = 1;  ///< number of ranks
+  int ranks = 1;
 };
 
 /// Appends the samples of `from` to `to`, which may be empty. Fails with kInvalid if images or

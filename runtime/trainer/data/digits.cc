@@ -122,9 +122,9 @@ void draw_digit(int digit, Random& random,
     for (Point& point : stroke) {
       const double x = (point.x - 0.5 + random.uniform(-0.018, 0.018)) * width;
       const double y = (point.y - 0.5 + random.uniform(-0.018, 0.018)) * height;
-      const double leaning = x - slant * y;
-      point = {centre.x + leaning * std::cos(angle) - y * std::sin(angle),
-               centre.y + leaning * std::sin(angle) + y * std::cos(angle)};
+      const double slanted_x = x - slant * y;
+      point = {centre.x + slanted_x * std::cos(angle) - y * std::sin(angle),
+               centre.y + slanted_x * std::sin(angle) + y * std::cos(angle)};
     }
   }
 

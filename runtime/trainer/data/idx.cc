@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint8_t kUnsignedByte = 0x08;
 constexpr std::size_t kMaxDimensions = 8;
 
-std::uint32_t big_endian(const std::uint8_t* bytes) {
+std::uint32_t from_big_endian(const std::uint8_t* bytes) {
   return (std::uint32_t{bytes[0]} << 24U) | (std::uint32_t{bytes[1]} << 16U) |
          (std::uint32_t{bytes[2]} << 8U) | std::uint32_t{bytes[3]};
 }
@@ -32,8 +32,8 @@ struct CloseGz {
 };
 
 /// Returns the file's bytes, decompressed if it is gzip.
-Result<std::vector<std::uint8_t>> read_bytes(const std::filesystem::path& path,
-                                             std::size_t limit_bytes) {
+Result<std::vector<std::uint8_t>> read_decompressed(const std::filesystem::path& path,
+                                                    std::size_t limit_bytes) {
   DLRUN_TRY_ASSIGN(auto opened, open_untrusted(path, Links::kFollow));
   UniqueFd fd = std::move(opened);
   struct stat info {};
@@ -48,12 +48,13 @@ Result<std::vector<std::uint8_t>> read_bytes(const std::filesystem::path& path,
 
   std::vector<std::uint8_t> bytes;
   if (!is_gzip) bytes.reserve(std::min(static_cast<std::size_t>(info.st_size), limit_bytes) + 1);
-  constexpr std::size_t kChunk = std::size_t{1} << 20U;
+  constexpr std::size_t kChunkBytes = std::size_t{1} << 20U;
   for (;;) {
     const std::size_t size = bytes.size();
-    if (bytes.capacity() - size < kChunk) bytes.reserve(std::max(2 * size, size + kChunk));
-    bytes.resize(size + kChunk);
-    const int got = gzread(gz.get(), bytes.data() + size, static_cast<unsigned>(kChunk));
+    if (bytes.capacity() - size < kChunkBytes)
+      bytes.reserve(std::max(2 * size, size + kChunkBytes));
+    bytes.resize(size + kChunkBytes);
+    const int got = gzread(gz.get(), bytes.data() + size, static_cast<unsigned>(kChunkBytes));
     bytes.resize(size + static_cast<std::size_t>(std::max(got, 0)));
     if (bytes.size() > limit_bytes) {
       return fail(Errc::kInvalid, "{}: its content is larger than the limit of {} bytes",
@@ -112,7 +113,7 @@ Result<IdxArray> parse_idx(std::string_view name, std::vector<std::uint8_t> file
   IdxArray array;
   std::size_t expected_bytes = 1;
   for (std::size_t i = 0; i < dimensions; ++i) {
-    const std::uint32_t size = big_endian(file.data() + 4 + 4 * i);
+    const std::uint32_t size = from_big_endian(file.data() + 4 + 4 * i);
     array.sizes.push_back(size);
     if (size != 0 &&
         expected_bytes > (std::numeric_limits<std::size_t>::max() - header_bytes) / size) {
@@ -136,7 +137,7 @@ Result<IdxArray> parse_idx(std::string_view name, std::vector<std::uint8_t> file
 Result<IdxArray> read_idx(const std::filesystem::path& path, std::size_t expected_dimensions,
                           std::size_t limit_bytes) {
   try {
-    DLRUN_TRY_ASSIGN(auto bytes, read_bytes(path, limit_bytes));
+    DLRUN_TRY_ASSIGN(auto bytes, read_decompressed(path, limit_bytes));
     return parse_idx(path.string(), std::move(bytes), expected_dimensions);
   } catch (const std::bad_alloc&) {
     return fail(

@@ -24,11 +24,11 @@ using Spectra = std::array<Spectrum, kPatchLabels>;
 
 /// Returns the brightness of each class in each band. The result does not depend on the seed, so a
 /// model can train with one seed and be tested with another.
-Spectra all_spectra() {
+Spectra draw_spectra() {
   Spectra spectra;
-  for (std::size_t label = 0; label < kPatchLabels; ++label) {
-    Random random(0, Purpose::kSpectra, label);
-    for (double& value : spectra[label]) value = random.uniform(40, 200);
+  for (std::size_t k = 0; k < kPatchLabels; ++k) {
+    Random random(0, Purpose::kSpectra, k);
+    for (double& value : spectra[k]) value = random.uniform(40, 200);
   }
   return spectra;
 }
@@ -37,7 +37,7 @@ Spectra all_spectra() {
 struct Region {
   double row = 0;
   double column = 0;
-  std::size_t label = 0;
+  std::size_t class_index = 0;
 };
 
 std::vector<Region> draw_regions(std::size_t size, Random& random) {
@@ -48,7 +48,7 @@ std::vector<Region> draw_regions(std::size_t size, Random& random) {
     region.column = random.uniform(0, edge);
     const double u = random.uniform();
     // The first class is about four times as frequent as the last.
-    region.label = static_cast<std::size_t>(kPatchLabels * u * std::sqrt(u));
+    region.class_index = static_cast<std::size_t>(kPatchLabels * u * std::sqrt(u));
   }
   return regions;
 }
@@ -73,7 +73,7 @@ std::vector<std::size_t> classes_of_pixels(std::size_t size, std::span<const Reg
   classes.reserve(nearest.size());
   for (const std::size_t region : nearest) {
     const bool is_too_small = areas[region] * kMinAreaDivisor < nearest.size();
-    classes.push_back(regions[is_too_small ? largest : region].label);
+    classes.push_back(regions[is_too_small ? largest : region].class_index);
   }
   return classes;
 }
@@ -93,18 +93,18 @@ void draw_patch(std::size_t size, const Spectra& spectra, Random& random,
   const std::vector<std::size_t> classes = classes_of_pixels(size, draw_regions(size, random));
   // Light varies over the patch. Haze adds the same value to all pixels of a band.
   const double light = random.uniform(0.85, 1.15);
-  const double down = random.uniform(-0.15, 0.15);
-  const double right = random.uniform(-0.15, 0.15);
+  const double light_down = random.uniform(-0.15, 0.15);
+  const double light_right = random.uniform(-0.15, 0.15);
   const double noise = random.uniform(5, 15);
   Spectrum haze{};
   for (double& value : haze) value = random.uniform(-8, 8);
   const auto edge = static_cast<double>(size);
   for (std::size_t at = 0; at < classes.size(); ++at) {
-    const double here = light + down * (static_cast<double>(at / size) / edge - 0.5) +
-                        right * (static_cast<double>(at % size) / edge - 0.5);
+    const double light_here = light + light_down * (static_cast<double>(at / size) / edge - 0.5) +
+                              light_right * (static_cast<double>(at % size) / edge - 0.5);
     const Spectrum& spectrum = spectra[classes[at]];
     for (std::size_t band = 0; band < kPatchBands; ++band) {
-      const double value = spectrum[band] * here + haze[band] + noise * nearly_normal(random);
+      const double value = spectrum[band] * light_here + haze[band] + noise * nearly_normal(random);
       pixels[at * kPatchBands + band] = static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0));
     }
     labels[classes[at]] = 1;
@@ -120,7 +120,7 @@ Dataset generate_patches(std::size_t n, std::size_t size, std::uint64_t seed, bo
   data.classes = data.label_width = kPatchLabels;
   data.images.resize(n * data.features);
   data.labels.resize(n * kPatchLabels);
-  const Spectra spectra = all_spectra();
+  const Spectra spectra = draw_spectra();
   for (std::size_t i = 0; i < n; ++i) {
     Random random(seed, is_test ? Purpose::kTestPatches : Purpose::kTrainPatches, i);
     draw_patch(size, spectra, random,

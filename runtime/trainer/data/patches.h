@@ -12,7 +12,7 @@ namespace dlrun::trainer {
 
 inline constexpr std::size_t kPatchSize = 120;  ///< pixels per row and per column, by default
 inline constexpr std::size_t kPatchBands = 12;
-inline constexpr std::size_t kPatchLabels = 19;
+inline constexpr std::size_t kPatchLabels = 19;  ///< number of classes
 
 /// Draws n patches of size x size pixels for the training or the test data; the two never share an
 /// image. images: [n x size x size x 12], labels: [n x 19] of 0 or 1. Each class has a spectrum of

@@ -21,7 +21,7 @@ std::size_t Sampler::epoch_length() const {
 
 std::size_t Sampler::full_advance() const {
   return options_.sharding == Sharding::kSample
-             ? options_.batch * static_cast<std::size_t>(options_.size)
+             ? options_.batch * static_cast<std::size_t>(options_.ranks)
              : options_.batch;
 }
 
@@ -48,8 +48,8 @@ Batch Sampler::batch(std::size_t epoch, std::size_t offset) {
   }
   const auto step = std::span<const std::uint32_t>(order_).subspan(offset, count);
   if (options_.sharding == Sharding::kEpoch)
-    return {step, count * static_cast<std::size_t>(options_.size), count};
-  const Range mine = even_part(count, options_.rank, options_.size);
+    return {step, count * static_cast<std::size_t>(options_.ranks), count};
+  const Range mine = even_part(count, options_.rank, options_.ranks);
   return {step.subspan(mine.begin, mine.size()), count, count};
 }
 

@@ -21,7 +21,8 @@ enum class Sharding {
 
 /// One rank's part of one step.
 struct Batch {
-  std::span<const std::uint32_t> samples;  ///< of this rank; may be empty at the end of an epoch
+  /// Indices of this rank's samples; may be empty at the end of an epoch.
+  std::span<const std::uint32_t> samples;
   /// Number of samples of all ranks in this step; the gradients are divided by this number.
   std::size_t global_samples = 0;
   std::size_t advance = 0;  ///< number of samples by which this step moves the offset
@@ -29,7 +30,7 @@ struct Batch {
 
 /// Shuffles the samples of every epoch (Fisher-Yates with a seed) and gives each rank its part.
 ///
-/// kSample: the order does not depend on rank or world size. Each step takes the next size * batch
+/// kSample: the order does not depend on rank or world size. Each step takes the next ranks * batch
 /// samples, and rank r the r-th part of them. The last step of an epoch may be smaller; its samples
 /// are divided as evenly as possible. The position in an epoch is an offset in samples, so a run
 /// can resume with another world size.
@@ -46,7 +47,7 @@ class Sampler {
     std::size_t samples = 0;  ///< in the data set; > 0
     std::size_t batch = 1;    ///< per rank; > 0
     int rank = 0;
-    int size = 1;  ///< number of ranks
+    int ranks = 1;
     Sharding sharding = Sharding::kSample;
     std::uint64_t seed = 1;
     /// For kFile: number of samples of each rank; replaces `samples`.
@@ -78,8 +79,8 @@ class Sampler {
   std::size_t shuffled_epoch_ = SIZE_MAX;
 };
 
-/// Returns the number of epochs that each rank runs: with kEpoch the rank's share, rounded up, else
-/// all epochs.
+/// Returns the number of epochs that each rank runs: with kEpoch the epochs divided by the number
+/// of ranks, `size`, rounded up; otherwise all epochs.
 [[nodiscard]] std::size_t epochs_per_rank(Sharding sharding, std::size_t epochs, int size);
 
 /// A position in training: whole epochs, and the offset in the epoch after them.
@@ -103,8 +104,8 @@ struct Range {
   std::size_t end = 0;
   [[nodiscard]] std::size_t size() const { return end - begin; }
 };
-/// Returns the part of n items that belongs to `rank`. The first n mod size ranks get one item
-/// more.
+/// Returns the part of n items that belongs to `rank`. `size` is the number of ranks. The first n
+/// mod size ranks get one item more.
 [[nodiscard]] Range even_part(std::size_t n, int rank, int size);
 
 }  // namespace dlrun::trainer

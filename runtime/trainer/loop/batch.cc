@@ -21,8 +21,8 @@ void Trainer::load_samples(std::span<const std::uint32_t> samples) {
           : static_cast<std::uint64_t>(session_.communicator.rank()) + 1;
   std::vector<ImageChange> changes;
   for (const std::uint32_t sample : samples) {
-    changes.push_back(image_change(options_.augmentation, mix(options_.seed) ^ rank_salt,
-                                   p.position.epoch, sample));
+    changes.push_back(draw_image_change(options_.augmentation, mix(options_.seed) ^ rank_salt,
+                                        p.position.epoch, sample));
   }
   kernels.layer_kernels().change_images(image_shape(data_.train), changes, p.originals.data(),
                                         p.network.input());

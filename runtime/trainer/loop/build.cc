@@ -22,7 +22,7 @@ constexpr std::size_t kEvaluationBytes = std::size_t{512} << 20U;
 
 /// Returns the ranges of the network's tensors for the optimizer. Tensors of one dimension are
 /// biases or scales.
-std::vector<TensorRange> tensors_of(const Network<float>& network) {
+std::vector<TensorRange> ranges_of(const Network<float>& network) {
   std::vector<TensorRange> ranges;
   for (const TensorView& tensor : network.tensors()) {
     std::size_t count = 1;
@@ -32,16 +32,16 @@ std::vector<TensorRange> tensors_of(const Network<float>& network) {
   return ranges;
 }
 
-/// Returns true if the ranks may keep their arrays in shared memory. Returns false for
-/// optimizers that need whole tensors, for 16-bit compression, and for local steps.
-bool may_share(const TrainOptions& options, const Optimizer<float>& optimizer) {
+/// Returns true if the options allow the ranks to keep their arrays in shared memory. Returns false
+/// for optimizers that need whole tensors, for 16-bit compression, and for local steps.
+bool may_share_arrays(const TrainOptions& options, const Optimizer<float>& optimizer) {
   return !optimizer.needs_whole_tensors() &&
          options.bucket_options.compression == GradientReducer::Compression::kNone &&
          options.local_steps == 0;
 }
 
 /// Returns the maximum number of samples in one forward pass.
-std::size_t largest_forward_batch(const TrainOptions& options, const Layers<float>& layers) {
+std::size_t max_forward_samples_of(const TrainOptions& options, const Layers<float>& layers) {
   std::size_t elements = 1;  // for one sample: outputs, their gradients, workspaces
   for (const auto& layer : layers) elements += 2 * layer->outputs() + layer->workspace_size();
   return std::max(samples_per_pass(options),
@@ -57,7 +57,7 @@ std::unique_ptr<GradientExchange> Trainer::Parts::make_exchange(const TrainOptio
       .communicator = session.communicator,
       .kernels = session.kernels,
       .rule = *optimizer,
-      .state = state,
+      .state = optimizer_state,
       .parameters = network.parameters(),
       .gradients = network.gradients(),
       .step_sums = network.gradients_extra_and_observed().subspan(count),
@@ -68,7 +68,7 @@ std::unique_ptr<GradientExchange> Trainer::Parts::make_exchange(const TrainOptio
   if (options.has_sharded_state) return make_sharded_exchange(context);
   if (options.local_steps > 0) {
     return make_local_exchange(context, network, options.bucket_options, options.local_steps,
-                               options.local_after);
+                               options.epochs_before_local_steps);
   }
   return make_all_reduce_exchange(context, network, options.bucket_options);
 }
@@ -76,17 +76,18 @@ std::unique_ptr<GradientExchange> Trainer::Parts::make_exchange(const TrainOptio
 Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Session& session,
                       Layers<float> layers, std::unique_ptr<Optimizer<float>> rule,
                       const std::vector<std::size_t>& rank_samples)
-    : max_forward_samples(largest_forward_batch(options, layers)),
+    : max_forward_samples(max_forward_samples_of(options, layers)),
       shared(session.communicator, session.kernels),
       network(session.kernels, std::move(layers), data.train.features, max_forward_samples,
-              kStepSums, static_cast<std::size_t>(session.communicator.size()),
-              may_share(options, *rule)
+              kStepSumCount, static_cast<std::size_t>(session.communicator.size()),
+              may_share_arrays(options, *rule)
                   ? AllocateFlat(std::bind_front(&SharedArrays::allocate, &shared))
                   : AllocateFlat()),
       optimizer(std::move(rule)),
-      tensors(tensors_of(network)),
-      state(session.communicator, session.kernels, *optimizer, network.parameters().size(),
-            tensors.size(), options.has_sharded_state || shared.is_shared()),
+      tensors(ranges_of(network)),
+      optimizer_state(session.communicator, session.kernels, *optimizer,
+                      network.parameters().size(), tensors.size(),
+                      options.has_sharded_state || shared.is_shared()),
       exchange(make_exchange(options, session)),
       sampler({data.train.size(), options.batch, session.communicator.rank(),
                session.communicator.size(), options.sharding, options.seed, rank_samples}),
@@ -99,22 +100,23 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
       test_sums(session.kernels, 2),
       answer_counts(session.kernels, data.train.label_width > 1 ? 3 * data.train.label_width : 0),
       own_loss(session.kernels, 1),
-      accumulated(session.kernels,
-                  samples_per_pass(options) < options.batch ? network.parameters().size() : 0),
-      checkpoints(
-          options.checkpoint_dir, options.checkpoint_keep,
-          [&communicator = session.communicator, may_commit = session.may_commit]() -> Result<> {
-            // If a collective has failed, the parameters may come from partial sums.
-            DLRUN_TRY(communicator.check_results());
-            return may_commit();
-          }),
+      accumulated_gradients(session.kernels, samples_per_pass(options) < options.batch
+                                                 ? network.parameters().size()
+                                                 : 0),
+      checkpoints(options.checkpoint_dir, options.checkpoint_keep,
+                  [&communicator = session.communicator,
+                   check_may_commit = session.check_may_commit]() -> Result<> {
+                    // If a collective has failed, the parameters may come from partial sums.
+                    DLRUN_TRY(communicator.check_results());
+                    return check_may_commit();
+                  }),
       sum_over_ranks([this, &communicator = session.communicator](std::span<double> sums) {
         const Clock::time_point since = Clock::now();
         if (sum_status) sum_status = communicator.all_reduce(sums, ReduceOp::kSum);
         waited += Clock::now() - since;
       }) {}
 
-Result<Layers<float>> Trainer::layers_of_model() const {
+Result<Layers<float>> Trainer::check_and_make_layers() const {
   const bool is_multi_label = data_.train.label_width > 1;
   if (is_multi_label != (options_.loss == Loss::kSigmoid)) {
     return fail(Errc::kUsage, "{}: {}", data_.source,
@@ -124,8 +126,9 @@ Result<Layers<float>> Trainer::layers_of_model() const {
                       "for each class");
   }
   DLRUN_TRY_ASSIGN(const auto layer_texts,
-                   options_.layers.empty() ? named_model(options_.model, options_.hidden, classes_)
-                                           : Result<std::vector<std::string>>(options_.layers));
+                   options_.layers.empty()
+                       ? layer_texts_of(options_.model, options_.hidden_widths, classes_)
+                       : Result<std::vector<std::string>>(options_.layers));
   const ImageShape image = image_shape(data_.train);
   if (options_.augmentation.rotates && image.height != image.width) {
     return fail(
@@ -134,7 +137,7 @@ Result<Layers<float>> Trainer::layers_of_model() const {
         "{} pixels",
         data_.source, image.height, image.width);
   }
-  if (const std::size_t shift = options_.augmentation.shift;
+  if (const std::size_t shift = options_.augmentation.max_shift_pixels;
       shift > 0 && (shift >= image.height || shift >= image.width)) {
     return fail(Errc::kUsage,
                 "--augment shift {} must be smaller than the images of {} ({} x {} pixels)", shift,
@@ -161,9 +164,9 @@ Result<> Trainer::build() {
   // Check the options first: if the ranks' options differ, only some ranks would fail in the checks
   // that follow.
   DLRUN_TRY(check_that_ranks_are_alike());
-  DLRUN_TRY(count_samples());
+  DLRUN_TRY(count_samples_and_classes());
   DLRUN_TRY(check_shards());
-  DLRUN_TRY_ASSIGN(auto layers, layers_of_model());
+  DLRUN_TRY_ASSIGN(auto layers, check_and_make_layers());
   DLRUN_TRY_ASSIGN(const auto optimizer_options, with_defaults(options_.optimizer));
   DLRUN_TRY_ASSIGN(auto optimizer, make_optimizer<float>(optimizer_options));
   DLRUN_TRY(check_parallelism(*optimizer));
@@ -179,7 +182,7 @@ Result<> Trainer::build() {
                 options_.warmup_epochs,
                 static_cast<double>(epochs_per_rank(options_.sharding, options_.epochs, size)),
                 size,
-                options_.lr_steps,
+                options_.lr_step_epochs,
                 options_.lr_step_factor,
                 options_.lr_power};
   p.uses_cuda_graphs =
@@ -206,7 +209,7 @@ void Trainer::report_setup() {
       learning_rate(p.schedule, options_.warmup_epochs), options_.batch, size, size == 1 ? "" : "s",
       session_.communicator.name(), session_.kernels.description()));
   if (session_.kernels.captures_steps()) {
-    const bool has_norms = options_.clip_norm > 0 || p.optimizer->needs_whole_tensors();
+    const bool needs_norms = options_.clip_norm > 0 || p.optimizer->needs_whole_tensors();
     session_.reporter.note(fmt::format(
         "CUDA graphs: {}",
         !p.uses_cuda_graphs
@@ -214,15 +217,15 @@ void Trainer::report_setup() {
                   "not used: ranks over {} exchange gradients within a step; CUDA graphs are for "
                   "one rank (--backend single)",
                   session_.communicator.name())
-        : has_norms ? "each step is one graph, up to the point where the host reads the gradient "
-                      "norms"
-                    : "each step is one graph"));
+        : needs_norms ? "each step is one graph, up to the point where the host reads the gradient "
+                        "norms"
+                      : "each step is one graph"));
   }
   if (options_.local_steps > 0) {
     session_.reporter.note(fmt::format(
         "post-local SGD: after {:g} epochs each rank steps with its own gradients, and the ranks "
         "average their parameters every {} steps",
-        options_.local_after, options_.local_steps));
+        options_.epochs_before_local_steps, options_.local_steps));
   }
 }
 

@@ -14,7 +14,7 @@
 
 namespace dlrun::trainer {
 
-Result<> Trainer::count_samples() {
+Result<> Trainer::count_samples_and_classes() {
   classes_ = data_.train.classes;
   train_samples_ = data_.train.size();
   if (options_.sharding != Sharding::kFile) return {};
@@ -88,7 +88,7 @@ Result<> Trainer::check_that_ranks_are_alike() const {
   o.optimizer = with_defaults(o.optimizer).value_or(o.optimizer);
   std::vector<Setting> settings;
   for (const Flag<TrainOptions>& flag : train_flags()) {
-    if (!flag.may_differ) settings.push_back({std::string(flag.name), flag.value.show(o)});
+    if (!flag.may_differ) settings.push_back({std::string(flag.name), flag.value.to_text(o)});
   }
   const bool reads_own_files = o.sharding == Sharding::kFile;
   const auto text_of = [](std::size_t value) { return fmt::format("{}", value); };
@@ -105,7 +105,7 @@ Result<> Trainer::check_that_ranks_are_alike() const {
        {"the number of bytes of an image", text_of(data.features)},
        {"the height and width of an image", fmt::format("{} x {}", data.height, data.width)},
        {"the number of labels of a sample", text_of(data.label_width)}});
-  return same_on_all_ranks(session_.communicator, session_.host, settings);
+  return check_same_on_all_ranks(session_.communicator, session_.host, settings);
 }
 
 }  // namespace dlrun::trainer

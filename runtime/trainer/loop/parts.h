@@ -22,11 +22,11 @@ namespace dlrun::trainer {
 using Clock = std::chrono::steady_clock;
 
 /// Indices of the step's sums, which are stored after the gradients (Network::extra): the sum of
-/// the losses, the number of right answers, and the number of ranks that ask for a checkpoint. The
-/// usual exchange sums them over all ranks in the all-reduce of the gradients. Decision 24
-/// (docs/decisions/0024-facts-of-a-step-travel-with-the-gradients.md) lists the exchanges that sum
-/// them in another way.
-enum StepSum : std::size_t { kLossSum, kCorrect, kSaveRequests, kStepSums };
+/// the losses, the number of right answers, and the number of ranks that ask for a checkpoint.
+/// kStepSumCount is the number of these sums. Usually the all-reduce of the gradients adds them up
+/// over all ranks. Decision 24 (docs/decisions/0024-facts-of-a-step-travel-with-the-gradients.md)
+/// lists the steps that use another all-reduce.
+enum StepSum : std::size_t { kLossSum, kCorrect, kSaveRequests, kStepSumCount };
 
 inline constexpr float kPixelScale = 1.0F / 255;
 
@@ -69,7 +69,7 @@ struct Trainer::Parts {
   Network<float> network;
   std::unique_ptr<Optimizer<float>> optimizer;
   std::vector<TensorRange> tensors;  // in the flat arrays
-  OptimizerState state;
+  OptimizerState optimizer_state;
   std::unique_ptr<GradientExchange> exchange;
   Sampler sampler;
   DeviceData train;
@@ -79,8 +79,8 @@ struct Trainer::Parts {
   Array<float> test_sums;      // of an evaluation: sum of the losses, number of right answers
   // In an evaluation with several labels per sample: LayerKernels::count_answers, [3 x classes].
   Array<std::uint32_t> answer_counts;
-  Array<float> own_loss;     // this rank's sum of losses since the step's sums were set to zero
-  Array<float> accumulated;  // gradients of earlier micro-batches; zero between steps
+  Array<float> own_loss;  // this rank's sum of losses since the step's sums were set to zero
+  Array<float> accumulated_gradients;  // gradients of earlier micro-batches; zero between steps
   CheckpointFolder checkpoints;
   std::unique_ptr<Trace> trace;   // nullptr: no trace was requested
   bool uses_cuda_graphs = false;  // steps run as CUDA graphs: Kernels::begin_step

@@ -27,16 +27,16 @@ std::string rank_files_text(const std::vector<std::size_t>& samples) {
                      samples.size() > kMost ? ", ..." : "");
 }
 
-std::vector<std::string> names_of(std::span<const StateArray> states) {
+std::vector<std::string> names_of(std::span<const StateArrayInfo> states) {
   std::vector<std::string> names;
-  for (const StateArray& state : states) names.emplace_back(state.name);
+  for (const StateArrayInfo& state : states) names.emplace_back(state.name);
   return names;
 }
 
-CheckpointLayout layout_of(const Network<float>& network, std::span<const StateArray> states) {
+CheckpointLayout layout_of(const Network<float>& network, std::span<const StateArrayInfo> states) {
   CheckpointLayout layout{network.tensors(), network.running_tensors()};
-  for (const StateArray& state : states) {
-    if (state.is_per_tensor) layout.per_tensor.emplace_back(state.name);
+  for (const StateArrayInfo& state : states) {
+    if (state.is_per_tensor) layout.per_tensor_arrays.emplace_back(state.name);
   }
   return layout;
 }
@@ -48,7 +48,7 @@ bool is_finite(const TrainingState& state) {
     return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
   };
   return are_finite(state.parameters) && are_finite(state.running_statistics) &&
-         std::ranges::all_of(state.states, are_finite);
+         std::ranges::all_of(state.optimizer_arrays, are_finite);
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ Result<std::optional<TrainingState>> Trainer::load_checkpoint() {
   return saved;
 }
 
-Result<> Trainer::check_for_no_checkpoints() const {
+Result<> Trainer::check_that_no_checkpoints_exist() const {
   const CheckpointFolder& checkpoints = parts_->checkpoints;
   DLRUN_TRY_ASSIGN(const auto names, checkpoints.names());
   if (names.empty()) return {};
@@ -102,7 +102,7 @@ Result<> Trainer::start_or_resume() {
   Communicator& communicator = session_.communicator;
   std::optional<TrainingState> saved;
   Result<> mine;
-  if (communicator.rank() == 0 && options_.resume) {
+  if (communicator.rank() == 0 && options_.should_resume) {
     auto loaded = load_checkpoint();
     if (loaded) {
       saved = std::move(*loaded);
@@ -110,7 +110,7 @@ Result<> Trainer::start_or_resume() {
       mine = tl::unexpected(loaded.error());
     }
   } else if (communicator.rank() == 0 && options_.checkpoint_keep > 0) {
-    mine = check_for_no_checkpoints();
+    mine = check_that_no_checkpoints_exist();
   }
   DLRUN_TRY(agree(communicator, session_.host, mine));
 
@@ -136,14 +136,14 @@ Result<> Trainer::start_or_resume() {
   if (!p.shared.is_shared())
     DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.parameters(), 0));
   DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.running_statistics(), 0));
-  return p.state.restore(saved ? &saved->states : nullptr, start[3] == 1);
+  return p.optimizer_state.restore(saved ? &saved->optimizer_arrays : nullptr, start[3] == 1);
 }
 
 Result<> Trainer::save() {
   if (options_.checkpoint_keep == 0) return {};
   Parts& p = *parts_;
   const Trace::Span span(p.trace.get(), "checkpoint", "step", p.position.step);
-  DLRUN_TRY_ASSIGN(auto states, p.state.gather());
+  DLRUN_TRY_ASSIGN(auto states, p.optimizer_state.gather());
   Result<> mine;
   if (session_.communicator.rank() == 0) {
     TrainingState state;
@@ -152,10 +152,10 @@ Result<> Trainer::save() {
     state.rank_samples = rank_samples_;
     state.epoch_ranks = epoch_ranks();
     state.optimizer = options_.optimizer.name;
-    state.state_names = names_of(p.optimizer->states());
+    state.optimizer_array_names = names_of(p.optimizer->states());
     state.parameters = parameters();
     state.running_statistics = to_host(session_.kernels, p.network.running_statistics());
-    state.states = std::move(states);
+    state.optimizer_arrays = std::move(states);
     if (is_finite(state)) {
       mine = p.checkpoints.save(state, layout_of(p.network, p.optimizer->states()));
     } else {
@@ -168,7 +168,7 @@ Result<> Trainer::save() {
     }
   }
   DLRUN_TRY(agree(session_.communicator, session_.host, mine));
-  session_.reporter.saved(p.position.step);
+  session_.reporter.report_checkpoint(p.position.step);
   return {};
 }
 

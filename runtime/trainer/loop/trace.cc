@@ -18,8 +18,8 @@ double microseconds(Trace::Clock::duration time) {
   return std::chrono::duration<double, std::micro>(time).count();
 }
 
-/// Returns the names that viewers show for a rank and its tracks.
-std::string track_names(int rank, const std::string& host, std::size_t buckets) {
+/// Returns the events that give a rank and its tracks the names that viewers show.
+std::string name_events(int rank, const std::string& host, std::size_t bucket_count) {
   const nlohmann::json name = fmt::format("rank {} on {}", rank, host);
   std::string text = fmt::format(
       R"({{"ph":"M","pid":{0},"name":"process_name","args":{{"name":{1}}}}},)"
@@ -28,7 +28,7 @@ std::string track_names(int rank, const std::string& host, std::size_t buckets) 
       "\n"
       R"({{"ph":"M","pid":{0},"tid":{2},"name":"thread_name","args":{{"name":"steps"}}}})",
       rank, name.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), kStepsTrack);
-  for (std::size_t i = 0; i < buckets; ++i) {
+  for (std::size_t i = 0; i < bucket_count; ++i) {
     text += fmt::format(
         ",\n"
         R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"bucket {}"}}}})",
@@ -37,7 +37,7 @@ std::string track_names(int rank, const std::string& host, std::size_t buckets) 
   return text;
 }
 
-Result<> write_file(const std::filesystem::path& path, const std::string& events) {
+Result<> write_trace_file(const std::filesystem::path& path, const std::string& events) {
   DLRUN_TRY(make_private_directories(path.parent_path()));
   return write_file_atomic(path,
                            "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + events + "\n]}\n");
@@ -64,7 +64,7 @@ Trace::Trace(Communicator& communicator, Options options)
 Result<Trace> Trace::start(Communicator& communicator, Options options) {
   Trace trace(communicator, std::move(options));
   if (auto met = communicator.barrier(); !met) return tl::unexpected(met.error());
-  trace.zero_ = Clock::now();
+  trace.start_ = Clock::now();
   return trace;
 }
 
@@ -81,14 +81,14 @@ bool Trace::end_step() {
   return is_recording() && --steps_left_ == 0;
 }
 
-std::string Trace::text() const {
+std::string Trace::events_json() const {
   const int rank = communicator_->rank();
-  std::string text = track_names(rank, options_.host, options_.buckets);
+  std::string text = name_events(rank, options_.host, options_.bucket_count);
   for (const Event& event : events_) {
     text += fmt::format(
         ",\n"
         R"({{"ph":"X","pid":{},"tid":{},"name":"{}","ts":{:.3f},"dur":{:.3f})",
-        rank, event.track, event.name, microseconds(event.begin - zero_),
+        rank, event.track, event.name, microseconds(event.begin - start_),
         microseconds(event.end - event.begin));
     text += event.amount_name == nullptr
                 ? "}"
@@ -99,8 +99,8 @@ std::string Trace::text() const {
 
 Result<> Trace::write() {
   steps_left_ = 0;
-  std::string own = text();
-  Result<> mine = write_file(
+  std::string own = events_json();
+  Result<> mine = write_trace_file(
       fmt::format("{}-rank-{:04}.json", options_.prefix.string(), communicator_->rank()), own);
   // Broadcast the events rank by rank, so that every rank but rank 0 holds its own events, and
   // those of only one other rank at a time.
@@ -116,7 +116,7 @@ Result<> Trace::write() {
   }
   events_.clear();
   if (communicator_->rank() == 0 && mine)
-    mine = write_file(options_.prefix.string() + ".json", all);
+    mine = write_trace_file(options_.prefix.string() + ".json", all);
   return mine;
 }
 

@@ -28,7 +28,7 @@ class Trace {
     std::size_t steps = 0;         ///< number of steps to record
     std::filesystem::path prefix;  ///< prefix of the files' paths; directories are created
     std::string host;              ///< host name of this rank
-    std::size_t buckets = 0;       ///< number of tracks for buckets
+    std::size_t bucket_count = 0;  ///< number of tracks for buckets
   };
 
   /// Starts recording. All ranks must call it. `communicator` must outlive the trace. Fails as the
@@ -80,12 +80,12 @@ class Trace {
   };
 
   Trace(Communicator& communicator, Options options);
-  [[nodiscard]] std::string text() const;
+  [[nodiscard]] std::string events_json() const;
 
   Communicator* communicator_;
   Options options_;
   std::size_t steps_left_;
-  Clock::time_point zero_;
+  Clock::time_point start_;  // time 0
   std::vector<Event> events_;
 };
 

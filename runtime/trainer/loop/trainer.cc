@@ -53,7 +53,7 @@ Result<Outcome> Trainer::run() {
 
   Outcome outcome{p.last_test.accuracy(), p.last_test.mean_loss(), hash.substr(0, 16),
                   p.position.step, p.last_test.label_scores()};
-  session_.reporter.finish(
+  session_.reporter.report_result(
       {outcome.test_loss, outcome.test_accuracy, data_.test.size(), outcome.parameters_hash,
        session_.communicator.size(), outcome.steps, p.trained_seconds,
        p.trained_seconds > 0 ? p.trained_samples / p.trained_seconds : 0, outcome.label_scores});
@@ -87,13 +87,13 @@ Result<> Trainer::step() {
   p.position.step += 1;
   if (scope.divisor > 0) {  // 0: a local step of a rank without samples
     DLRUN_TRY(p.exchange->update({learning_rate(p.schedule, epochs_done), p.position.step, 1}));
-    p.network.update_running();
+    p.network.update_running_statistics();
   }
   DLRUN_TRY(p.exchange->end());
-  p.waited += p.exchange->waited();
+  p.waited += p.exchange->waiting_time();
   trace_exchange();
 
-  std::array<float, kStepSums> sums{};
+  std::array<float, kStepSumCount> sums{};
   kernels.copy_to_host(sums.data(), p.network.extra().data(), sizeof sums);
   if (auto done = kernels.synchronise(); !done) {
     // The device failed on this rank only. The other ranks must not wait for this rank.
@@ -119,7 +119,7 @@ void Trainer::start_step_sums(const StepScope& scope) {
   Kernels<float>& kernels = session_.kernels;
   float* const step_sums = p.network.extra().data();
   if (scope.steps_since_average == 0) {
-    constexpr std::array<float, kStepSums> kFresh{};
+    constexpr std::array<float, kStepSumCount> kFresh{};
     kernels.copy_from_host(step_sums, kFresh.data(), sizeof kFresh);
   }
   if (scope.makes_ranks_equal && session_.save_requested != nullptr &&
@@ -127,7 +127,7 @@ void Trainer::start_step_sums(const StepScope& scope) {
     constexpr float kRequest = 1;
     kernels.copy_from_host(step_sums + kSaveRequests, &kRequest, sizeof kRequest);
   }
-  kernels.zero(p.network.observed().data(), p.network.observed().size());
+  kernels.zero(p.network.observed_statistics().data(), p.network.observed_statistics().size());
 }
 
 void Trainer::forward_and_backward(const Batch& batch, std::size_t divisor) {
@@ -137,8 +137,8 @@ void Trainer::forward_and_backward(const Batch& batch, std::size_t divisor) {
   float* const step_sums = p.network.extra().data();
   const std::size_t n = batch.samples.size();
   // Process the micro-batches in order. The gradients of all micro-batches except the last are
-  // accumulated in p.accumulated. The last backward adds them layer by layer, before a layer's
-  // gradients are sent to the other ranks. Usually there is only one micro-batch.
+  // accumulated in p.accumulated_gradients. The last backward adds them layer by layer, before a
+  // layer's gradients are sent to the other ranks. Usually there is only one micro-batch.
   const std::size_t per_pass = samples_per_pass(options_);
   for (std::size_t at = 0; at == 0 || at < n; at += per_pass) {
     const auto samples = batch.samples.subspan(at, std::min(per_pass, n - at));
@@ -154,8 +154,8 @@ void Trainer::forward_and_backward(const Batch& batch, std::size_t divisor) {
                          session_.communicator.size() > 1 ? &p.sum_over_ranks : nullptr});
     }
     const Trace::Span span(trace, "backward", "samples", samples.size());
-    loss(samples.size(), 1.0F / static_cast<float>(std::max<std::size_t>(divisor, 1)),
-         p.network.output_gradient(), step_sums);
+    compute_loss(samples.size(), 1.0F / static_cast<float>(std::max<std::size_t>(divisor, 1)),
+                 p.network.output_gradient(), step_sums);
     kernels.zero(p.own_loss.data(), 1);
     // Copy this rank's loss, because the exchange replaces step_sums[kLossSum] by the sum over all
     // ranks.
@@ -165,12 +165,12 @@ void Trainer::forward_and_backward(const Batch& batch, std::size_t divisor) {
       const std::size_t count = p.network.first_element_of(layer + 1) - first;
       float* gradients = p.network.gradients().data() + first;
       if (!is_last) {
-        kernels.add_scaled(p.accumulated.data() + first, 1, gradients, count);
+        kernels.add_scaled(p.accumulated_gradients.data() + first, 1, gradients, count);
         return;
       }
       if (at > 0) {
-        kernels.add_scaled(gradients, 1, p.accumulated.data() + first, count);
-        kernels.zero(p.accumulated.data() + first, count);
+        kernels.add_scaled(gradients, 1, p.accumulated_gradients.data() + first, count);
+        kernels.zero(p.accumulated_gradients.data() + first, count);
       }
       p.exchange->layer_done(layer);
     });
@@ -205,7 +205,7 @@ void Trainer::add_and_report_step(const Batch& batch, const StepScope& scope,
   const auto epoch_length = static_cast<double>(p.sampler.epoch_length());
   const double epochs_done =
       static_cast<double>(p.position.epoch) + static_cast<double>(p.position.offset) / epoch_length;
-  session_.reporter.step(
+  session_.reporter.report_step(
       {p.position.epoch + 1, p.position.step,
        p.position.step + p.sampler.steps_left(p.position.epoch, p.position.offset,
                                               static_cast<std::size_t>(p.schedule.epochs)),
@@ -227,7 +227,7 @@ Result<> Trainer::loss_error(double loss, double epochs_done) {
   return error_for(loss);  // every rank's own loss is finite, but the sum overflowed
 }
 
-void Trainer::loss(std::size_t n, float scale, float* gradient, float* totals) {
+void Trainer::compute_loss(std::size_t n, float scale, float* gradient, float* totals) {
   Parts& p = *parts_;
   if (options_.loss == Loss::kSigmoid) {
     session_.kernels.layer_kernels().sigmoid_cross_entropy(p.network.output(), p.labels.data(), n,
@@ -253,10 +253,10 @@ Result<> Trainer::end_epoch() {
   }
   p.last_test = test;
   const double seconds = std::chrono::duration<double>(p.epoch_time).count();
-  session_.reporter.epoch({p.position.epoch, p.position.step, p.epoch_totals.mean_loss(),
-                           p.epoch_totals.accuracy(), test.mean_loss(), test.accuracy(),
-                           seconds > 0 ? p.epoch_totals.samples / seconds : 0,
-                           test.label_scores()});
+  session_.reporter.report_epoch({p.position.epoch, p.position.step, p.epoch_totals.mean_loss(),
+                                  p.epoch_totals.accuracy(), test.mean_loss(), test.accuracy(),
+                                  seconds > 0 ? p.epoch_totals.samples / seconds : 0,
+                                  test.label_scores()});
   p.trained_seconds += seconds;
   p.trained_samples += p.epoch_totals.samples;
   p.epoch_totals = {};
@@ -282,7 +282,7 @@ Result<Trainer::Totals> Trainer::evaluate() {
     kernels.gather(p.test, std::span(samples).first(n), kPixelScale, p.network.input(),
                    p.labels.data());
     p.network.forward(n);
-    loss(n, 1, nullptr, p.test_sums.data());
+    compute_loss(n, 1, nullptr, p.test_sums.data());
     if (!answer_counts.empty()) {
       kernels.layer_kernels().count_answers(p.network.output(), p.labels.data(), n, classes_,
                                             p.answer_counts.data());

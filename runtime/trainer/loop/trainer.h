@@ -36,7 +36,7 @@ enum class Loss {
 
 struct TrainOptions {
   std::string model = "mlp";
-  std::vector<std::size_t> hidden{512};  ///< widths of the hidden layers, for the model mlp
+  std::vector<std::size_t> hidden_widths{512};  ///< of the hidden layers, for the model mlp
   std::vector<std::string> layers;  ///< layers of the model as text (nn/model.h); replaces `model`
   Loss loss = Loss::kSoftmax;
   OptimizerOptions optimizer;
@@ -44,11 +44,11 @@ struct TrainOptions {
   LrScaling lr_scaling = LrScaling::kNone;
   LrDecay lr_decay = LrDecay::kLinear;
   double warmup_epochs = 0;
-  std::vector<double> lr_steps;  ///< for LrDecay::kStep: epochs, ascending
-  double lr_step_factor = 0.1;   ///< for LrDecay::kStep
-  double lr_power = 2;           ///< for LrDecay::kPolynomial
-  double clip_norm = 0;          ///< limit for the gradients' global norm; 0: no limit
-  std::size_t batch = 32;        ///< samples per rank and step
+  std::vector<double> lr_step_epochs;  ///< for LrDecay::kStep, ascending
+  double lr_step_factor = 0.1;         ///< for LrDecay::kStep
+  double lr_power = 2;                 ///< for LrDecay::kPolynomial
+  double clip_norm = 0;                ///< limit for the gradients' global norm; 0: no limit
+  std::size_t batch = 32;              ///< samples per rank and step
   /// Largest number of samples that pass through the network together; the gradients of a batch are
   /// accumulated. 0: the whole batch.
   std::size_t micro_batch = 0;
@@ -61,7 +61,7 @@ struct TrainOptions {
   /// Steps between averages (parallel/local_exchange.cc); 0: the ranks combine their gradients in
   /// every step.
   std::size_t local_steps = 0;
-  double local_after = 0;  ///< number of epochs before the local steps begin
+  double epochs_before_local_steps = 0;
 
   std::filesystem::path checkpoint_dir;  ///< used on rank 0 only
   /// Steps between checkpoints; 0: at the end of each epoch. The end of training is always saved. A
@@ -70,7 +70,7 @@ struct TrainOptions {
   std::size_t checkpoint_keep = 3;  ///< 0: no checkpoints
   std::size_t trace_steps = 0;  ///< number of steps to record in a timeline: loop/trace.h; 0: none
   std::filesystem::path trace_prefix;  ///< Trace::Options::prefix
-  bool resume = false;                 ///< start from the newest valid checkpoint, if there is one
+  bool should_resume = false;          ///< start from the newest valid checkpoint, if there is one
 };
 
 /// Objects that a Trainer uses. They must outlive the Trainer, and the same thread must use them.
@@ -78,8 +78,8 @@ struct Session {
   Communicator& communicator;
   Kernels<float>& kernels;
   TrainingReporter& reporter;
-  std::string host;                                                  ///< for messages
-  std::function<Result<>()> may_commit = [] { return Result<>(); };  ///< see checkpoint.h
+  std::string host;                                                        ///< for messages
+  std::function<Result<>()> check_may_commit = [] { return Result<>(); };  ///< see checkpoint.h
   /// The signal handler sets this flag. The ranks then save a checkpoint after the next step and
   /// continue. nullptr: no signal requests a checkpoint.
   std::atomic<bool>* save_requested = nullptr;
@@ -120,9 +120,9 @@ class Trainer {
 
   /// Checks options, data and ranks, creates parts_, and calls report_setup().
   [[nodiscard]] Result<> build();
-  /// Sets classes_ and train_samples_, and rank_samples_ if each rank reads its own files. All
-  /// ranks must call it in that case.
-  [[nodiscard]] Result<> count_samples();
+  /// Sets classes_ and train_samples_. If each rank reads its own files, also sets rank_samples_;
+  /// all ranks must then call this function.
+  [[nodiscard]] Result<> count_samples_and_classes();
   /// Checks that backend, device and optimizer support the chosen kind of parallelism.
   [[nodiscard]] Result<> check_parallelism(const Optimizer<float>& rule) const;
   /// Checks that every rank has samples, and that at least one rank has enough samples for a batch.
@@ -131,7 +131,7 @@ class Trainer {
   /// would be wrong, or a rank would wait forever.
   [[nodiscard]] Result<> check_that_ranks_are_alike() const;
   /// Checks the data and options of the model and makes its layers.
-  [[nodiscard]] Result<Layers<float>> layers_of_model() const;
+  [[nodiscard]] Result<Layers<float>> check_and_make_layers() const;
   /// Prints the data, the model and the most important settings.
   void report_setup();
   /// Returns the error for a step whose total loss is not finite. The message names the lowest rank
@@ -142,7 +142,7 @@ class Trainer {
   /// Computes the loss of the network's output for n samples. Adds the loss and the number of right
   /// answers to totals, [2]. If gradient is not nullptr, writes the derivative times scale into
   /// gradient, [n x classes].
-  void loss(std::size_t n, float scale, float* gradient, float* totals);
+  void compute_loss(std::size_t n, float scale, float* gradient, float* totals);
   /// Gives all ranks rank 0's initial values, or the state of its newest checkpoint.
   [[nodiscard]] Result<> start_or_resume();
   /// Returns the newest valid checkpoint, or nothing. Only rank 0 calls this function. Fails if the
@@ -150,7 +150,7 @@ class Trainer {
   [[nodiscard]] Result<std::optional<TrainingState>> load_checkpoint();
   /// Checks that the directory holds no checkpoints, for a start without --resume. Only rank 0
   /// calls this function.
-  [[nodiscard]] Result<> check_for_no_checkpoints() const;
+  [[nodiscard]] Result<> check_that_no_checkpoints_exist() const;
   [[nodiscard]] std::uint64_t epoch_ranks() const;  ///< see TrainingState
   /// Does one step of training, and saves a checkpoint if one is due within the epoch.
   [[nodiscard]] Result<> step();

@@ -39,7 +39,7 @@ std::string rate_text(double per_second) {
                              : fmt::format("{:.1f}k", per_second / 1000);
 }
 
-constexpr std::size_t kLongestText = 256;  // limit in bytes for a text in the run's record
+constexpr std::size_t kMaxTextBytes = 256;  // of a text in the run's record
 
 /// Formats "test F1 0.9123 (macro 0.8876)" with `before` in front. Returns an empty string without
 /// scores.
@@ -111,7 +111,7 @@ void TrainingReporter::report_own_work(const StepReport& report, Clock::time_poi
       ordered_json{{"step", report.step}, {"work_ms", take_work_ms()}}.dump()));
 }
 
-void TrainingReporter::step(const StepReport& report) {
+void TrainingReporter::report_step(const StepReport& report) {
   const Clock::time_point now = Clock::now();
   ++steps_since_reported_;
   work_since_reported_ += report.work;
@@ -120,16 +120,16 @@ void TrainingReporter::step(const StepReport& report) {
   samples_since_shown_ += report.samples;
   samples_since_reported_ += report.samples;
 
-  const double elapsed = duration<double>(now - start_).count();
-  const double left =
+  const double elapsed_seconds = duration<double>(now - start_).count();
+  const double seconds_left =
       report.part_done > part_done_at_start_
-          ? elapsed * (1 - report.part_done) / (report.part_done - part_done_at_start_)
+          ? elapsed_seconds * (1 - report.part_done) / (report.part_done - part_done_at_start_)
           : 0;
   const auto line = [&](double rate) {
     return fmt::format(
         "epoch {}/{}  step {}  {:3.0f}%  loss {:.4f}  accuracy {:.4f}  {} samples/s  {} left",
         report.epoch, options_.epochs, report.step, 100 * report.part_done, report.loss,
-        report.accuracy, rate_text(rate), duration_text(left));
+        report.accuracy, rate_text(rate), duration_text(seconds_left));
   };
   if (now - shown_at_ >= (options_.is_terminal ? kShowEvery : kPrintEvery)) {
     const std::string text =
@@ -163,7 +163,7 @@ void TrainingReporter::step(const StepReport& report) {
   }
 }
 
-void TrainingReporter::epoch(const EpochReport& report) {
+void TrainingReporter::report_epoch(const EpochReport& report) {
   if (!options_.is_main) return;
   print_line(fmt::format(
       "epoch {}/{}  loss {:.4f}  accuracy {:.4f}  test loss {:.4f}  test accuracy {:.4f}{}  {} "
@@ -183,12 +183,12 @@ void TrainingReporter::epoch(const EpochReport& report) {
   write_metrics(fields.dump());
 }
 
-void TrainingReporter::saved(std::uint64_t step) {
+void TrainingReporter::report_checkpoint(std::uint64_t step) {
   if (!options_.is_main || options_.store == nullptr) return;
   remember_failure(options_.store->report_progress(ordered_json{{"checkpoint", step}}.dump()));
 }
 
-void TrainingReporter::finish(const FinalReport& report) {
+void TrainingReporter::report_result(const FinalReport& report) {
   if (!options_.is_main) return;
   print_line(fmt::format(
       "test accuracy {:.4f}{}, test loss {:.4f} on {} samples after {} steps in {:.1f} s ({} "
@@ -211,7 +211,7 @@ void TrainingReporter::finish(const FinalReport& report) {
   add_f1(fields, report.label_scores);
   if (report.label_scores) {
     const auto add_classes = [&](const char* name, double ClassScore::*value) {
-      const std::string text = per_class_text(*report.label_scores, value, kLongestText);
+      const std::string text = per_class_text(*report.label_scores, value, kMaxTextBytes);
       if (!text.empty()) fields[name] = text;
     };
     add_classes("class_precision", &ClassScore::precision);

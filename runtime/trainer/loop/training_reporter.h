@@ -76,12 +76,12 @@ class TrainingReporter {
   /// Opens the metrics file if is_main is true and Options::metrics names a file. Fails with kIo.
   [[nodiscard]] static Result<TrainingReporter> open(const Options& options);
 
-  void note(const std::string& line);   ///< prints a line on stdout if is_main
-  void step(const StepReport& report);  ///< call after every step; shows only some steps
-  void epoch(const EpochReport& report);
+  void note(const std::string& line);          ///< prints a line on stdout if is_main
+  void report_step(const StepReport& report);  ///< call after every step; shows only some steps
+  void report_epoch(const EpochReport& report);
   /// Reports that the checkpoint of this step is written.
-  void saved(std::uint64_t step);
-  void finish(const FinalReport& report);
+  void report_checkpoint(std::uint64_t step);
+  void report_result(const FinalReport& report);
 
   /// Returns the first failure to write metrics or the record. Training must stop then.
   [[nodiscard]] const Result<>& status() const { return status_; }

@@ -95,7 +95,7 @@ Result<> run_rank(const CollectivesOptions& options, const Env& env, const World
 }
 
 /// Kills the remaining ranks that this process started.
-void kill_all(const std::vector<pid_t>& children) {
+void kill_remaining(const std::vector<pid_t>& children) {
   for (const pid_t child : children) {
     if (child > 0) ::kill(child, SIGKILL);
   }
@@ -136,19 +136,19 @@ Result<> start_ranks_and_wait(const CollectivesOptions& options, const Env& env)
     // If a backend is missing, every rank prints the error, and exit code 69 tells the parent.
     ::_exit(done ? 0 : done.error().code == Errc::kUnavailable ? 69 : 1);
   }
-  if (!status) kill_all(children);
+  if (!status) kill_remaining(children);
   for (std::size_t left = children.size(); left > 0; --left) {
     int state = 0;
     const pid_t ended = ::wait(&state);
     const auto child = std::find(children.begin(), children.end(), ended);
     if (child == children.end()) break;
-    *child = 0;  // kill_all() skips it
+    *child = 0;  // kill_remaining() skips it
     if (!status || (WIFEXITED(state) && WEXITSTATUS(state) == 0)) continue;
     const bool is_unavailable = WIFEXITED(state) && WEXITSTATUS(state) == 69;
     status = fail(is_unavailable ? Errc::kUnavailable : Errc::kPeer, "rank {} failed{}",
                   child - children.begin(),
                   WIFSIGNALED(state) ? fmt::format(" by signal {}", WTERMSIG(state)) : "");
-    kill_all(children);
+    kill_remaining(children);
   }
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);

@@ -38,13 +38,13 @@ Result<> check_speed(Communicator& communicator, Kernels<float>& kernels, bool h
   const std::array sizes{has_gpus ? kSpeedBytesOfGpus : kSpeedBytesOfCpus};
   DLRUN_TRY_ASSIGN(const auto times,
                    time_collective(communicator, kernels, Collective::kAllReduce, sizes));
-  const double reached =
+  const double reached_gb_s =
       times.front().algorithm_gb_s() * bus_factor(Collective::kAllReduce, communicator.size());
-  if (reached >= static_cast<double>(expected_gb_s)) return {};
+  if (reached_gb_s >= static_cast<double>(expected_gb_s)) return {};
   return fail(Errc::kInvalid,
               "all-reduce among {} is slower than the site expects [bus bandwidth {:.1f} GB/s with "
               "{} MiB, expected {} GB/s]",
-              among, reached, sizes[0] >> 20U, expected_gb_s);
+              among, reached_gb_s, sizes[0] >> 20U, expected_gb_s);
 }
 
 /// Checks the speed among the ranks of this node, over a communicator of their own.
@@ -65,18 +65,19 @@ Result<> check_node_speed(const PreflightOptions& options, CommunicatorOptions c
   return done;
 }
 
-/// Runs the check. After a failure, is_own is true if this rank or its node caused the failure:
-/// this rank has no device or lacks the backend, or its node is too slow. Otherwise is_own is
-/// false: the failure is between ranks.
-Result<> check(const PreflightOptions& options, const Env& env, Store& store, bool& is_own) {
-  is_own = true;
+/// Runs the check. After a failure, is_own_failure is true if this rank or its node caused the
+/// failure: this rank has no device or lacks the backend, or its node is too slow. Otherwise
+/// is_own_failure is false: the failure is between ranks.
+Result<> check(const PreflightOptions& options, const Env& env, Store& store,
+               bool& is_own_failure) {
+  is_own_failure = true;
   DLRUN_TRY_ASSIGN(const auto world, read_world(env, ProcessKind::kProgram));
   DLRUN_TRY_ASSIGN(auto kernels,
                    options.backend == "nccl"
                        ? make_cuda_kernels(world.local_rank)
                        : Result<std::unique_ptr<Kernels<float>>>(make_cpu_kernels<float>(1)));
   DLRUN_TRY(report(store, {{"check", "arrived"}}));
-  is_own = false;
+  is_own_failure = false;
   CommunicatorOptions comm_options;
   comm_options.world = world;
   comm_options.store = &store;
@@ -86,7 +87,7 @@ Result<> check(const PreflightOptions& options, const Env& env, Store& store, bo
   comm_options.timeout = options.timeout;
   const auto communicator = make_communicator(options.backend, comm_options);
   if (!communicator) {
-    is_own = communicator.error().code == Errc::kUnavailable;
+    is_own_failure = communicator.error().code == Errc::kUnavailable;
     return tl::unexpected(communicator.error());
   }
   (*communicator)->set_compute_stream(kernels->stream());
@@ -98,8 +99,8 @@ Result<> check(const PreflightOptions& options, const Env& env, Store& store, bo
     return works;
   }
   if (auto done = check_node_speed(options, comm_options, *kernels); !done) {
-    is_own = done.error().code == Errc::kInvalid;  // the node is too slow
-    (*communicator)->abandon();                    // the other nodes would wait for this rank
+    is_own_failure = done.error().code == Errc::kInvalid;  // the node is too slow
+    (*communicator)->abandon();  // the other nodes would wait for this rank
     return done;
   }
   return check_speed(**communicator, *kernels, options.backend == "nccl", options.all_reduce_gb_s,
@@ -134,15 +135,16 @@ Result<PreflightOptions> parse_preflight_options(std::span<const std::string> ar
 }
 
 Result<> run_preflight(const PreflightOptions& options, const Env& env) {
-  const auto where = env.get("DLRUN_STORE");
-  if (!where)
+  const auto store_address = env.get("DLRUN_STORE");
+  if (!store_address)
     return fail(Errc::kUsage,
                 "there is no DLRUN_STORE: dlrun-agent starts this check, see health.preflight");
-  DLRUN_TRY_ASSIGN(const auto store, open_store(*where));
-  bool is_own = true;
-  const auto done = check(options, env, *store, is_own);
+  DLRUN_TRY_ASSIGN(const auto store, open_store(*store_address));
+  bool is_own_failure = true;
+  const auto done = check(options, env, *store, is_own_failure);
   if (!done) {
-    const Json failure{{"check", "failed"}, {"words", done.error().message}, {"is_own", is_own}};
+    const Json failure{
+        {"check", "failed"}, {"words", done.error().message}, {"is_own", is_own_failure}};
     if (auto reported = report(*store, failure); !reported) return reported;
   }
   return done;

@@ -14,20 +14,20 @@ class Activation : public Layer<T> {
   [[nodiscard]] std::size_t outputs() const final { return width_; }
   [[nodiscard]] bool can_work_in_place() const final { return true; }
   [[nodiscard]] bool reads_output() const final { return true; }
-  [[nodiscard]] bool goes_in_parts() const final { return true; }
+  [[nodiscard]] bool can_run_in_parts() const final { return true; }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const final {
     apply(call.kernels, x, y, call.n * width_);
   }
   void backward(const LayerCall<T>& call, const T* /*x*/, const T* y, const T* dy, T* /*gradients*/,
                 T* dx) const final {
-    if (dx != nullptr) derive(call.kernels, y, dy, dx, call.n * width_);
+    if (dx != nullptr) apply_derivative(call.kernels, y, dy, dx, call.n * width_);
   }
 
  private:
   virtual void apply(Kernels<T>& kernels, const T* x, T* y, std::size_t count) const = 0;
-  virtual void derive(Kernels<T>& kernels, const T* y, const T* dy, T* dx,
-                      std::size_t count) const = 0;
+  virtual void apply_derivative(Kernels<T>& kernels, const T* y, const T* dy, T* dx,
+                                std::size_t count) const = 0;
 
   std::string name_;
   std::size_t width_;
@@ -43,8 +43,8 @@ class Relu final : public Activation<T> {
   void apply(Kernels<T>& kernels, const T* x, T* y, std::size_t count) const override {
     kernels.relu(x, y, count);
   }
-  void derive(Kernels<T>& kernels, const T* y, const T* dy, T* dx,
-              std::size_t count) const override {
+  void apply_derivative(Kernels<T>& kernels, const T* y, const T* dy, T* dx,
+                        std::size_t count) const override {
     kernels.relu_backward(y, dy, dx, count);
   }
 };
@@ -58,8 +58,8 @@ class Tanh final : public Activation<T> {
   void apply(Kernels<T>& kernels, const T* x, T* y, std::size_t count) const override {
     kernels.layer_kernels().hyperbolic_tangent(x, y, count);
   }
-  void derive(Kernels<T>& kernels, const T* y, const T* dy, T* dx,
-              std::size_t count) const override {
+  void apply_derivative(Kernels<T>& kernels, const T* y, const T* dy, T* dx,
+                        std::size_t count) const override {
     kernels.layer_kernels().hyperbolic_tangent_backward(y, dy, dx, count);
   }
 };
@@ -73,8 +73,8 @@ class Sigmoid final : public Activation<T> {
   void apply(Kernels<T>& kernels, const T* x, T* y, std::size_t count) const override {
     kernels.layer_kernels().logistic(x, y, count);
   }
-  void derive(Kernels<T>& kernels, const T* y, const T* dy, T* dx,
-              std::size_t count) const override {
+  void apply_derivative(Kernels<T>& kernels, const T* y, const T* dy, T* dx,
+                        std::size_t count) const override {
     kernels.layer_kernels().logistic_backward(y, dy, dx, count);
   }
 };
@@ -87,7 +87,7 @@ class Silu final : public Layer<T> {
 
   [[nodiscard]] std::string description() const override { return "silu"; }
   [[nodiscard]] std::size_t outputs() const override { return width_; }
-  [[nodiscard]] bool goes_in_parts() const override { return true; }
+  [[nodiscard]] bool can_run_in_parts() const override { return true; }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
     call.kernels.layer_kernels().silu(x, y, call.n * width_);

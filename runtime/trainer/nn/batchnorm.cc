@@ -25,23 +25,25 @@ class BatchNorm final : public Layer<T> {
     return {{"weight", {channels_}}, {"bias", {channels_}}};
   }
   void initialise(std::span<T> parameters, Random& /*random*/) const override {
-    ones_and_zeros(parameters, T{1});
+    fill_ones_and_zeros(parameters, T{1});
   }
 
-  [[nodiscard]] std::vector<NamedShape> statistics() const override {
+  [[nodiscard]] std::vector<NamedShape> running_statistics() const override {
     return {{"running_mean", {channels_}}, {"running_var", {channels_}}};
   }
-  void initialise_statistics(std::span<T> running) const override { ones_and_zeros(running, T{0}); }
+  void initialise_running_statistics(std::span<T> running) const override {
+    fill_ones_and_zeros(running, T{0});
+  }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
     LayerKernels<T>& kernels = call.kernels.layer_kernels();
     const std::size_t rows = call.n * pixels_;
     if (call.batch.is_training) {
       const std::size_t samples = call.batch.step_samples > 0 ? call.batch.step_samples : call.n;
-      const double share =
+      const double sample_fraction =
           static_cast<double>(call.n) / static_cast<double>(std::max<std::size_t>(samples, 1));
-      kernels.batch_statistics(x, rows, channels_, sum_over_ranks(call), share, call.running,
-                               call.workspace, call.observed);
+      kernels.batch_statistics(x, rows, channels_, sum_over_ranks(call), sample_fraction,
+                               call.running, call.workspace, call.observed);
     } else {
       kernels.statistics_from_running(call.running, channels_, call.workspace);
     }
@@ -73,7 +75,7 @@ class BatchNorm final : public Layer<T> {
 
   /// Fills the first channels_ values with `first` (0 or 1), and the next channels_ values with
   /// 1 - first.
-  void ones_and_zeros(std::span<T> values, T first) const {
+  void fill_ones_and_zeros(std::span<T> values, T first) const {
     std::fill_n(values.begin(), channels_, first);
     std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(channels_), channels_, 1 - first);
   }

@@ -34,7 +34,7 @@ constexpr unsigned kDenormalBits = _MM_FLUSH_ZERO_ON | 0x40U;
 
 /// Returns the bits of kDenormalBits that are set in this thread's control register. They say how
 /// the thread treats denormal numbers.
-unsigned denormals_of_this_thread() {
+unsigned denormal_bits_of_this_thread() {
 #if defined(__SSE2__)
   return _mm_getcsr() & kDenormalBits;
 #else
@@ -42,7 +42,7 @@ unsigned denormals_of_this_thread() {
 #endif
 }
 
-void set_denormals_of_this_thread([[maybe_unused]] unsigned bits) {
+void set_denormal_bits_of_this_thread([[maybe_unused]] unsigned bits) {
 #if defined(__SSE2__)
   _mm_setcsr((_mm_getcsr() & ~kDenormalBits) | bits);
 #endif
@@ -52,14 +52,14 @@ void set_denormals_of_this_thread([[maybe_unused]] unsigned bits) {
 /// hundred cycles, and Adam's moments become denormal for pixels that are almost always 0.
 void flush_denormals_of_this_thread() {
 #if defined(__SSE2__)
-  set_denormals_of_this_thread(kDenormalBits);
+  set_denormal_bits_of_this_thread(kDenormalBits);
 #endif
 }
 
 /// Computes Kernels<double>::gemm with plain loops, as the tests' reference. The overload for
 /// float is oneDNN's product (matrix_product.h).
-void multiply(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k,
-              const double* a, const double* b, double beta, double* c) {
+void multiply_matrices(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k,
+                       const double* a, const double* b, double beta, double* c) {
   for (std::size_t i = 0; i < m; ++i) {
     for (std::size_t j = 0; j < n; ++j) {
       double sum = 0;
@@ -126,7 +126,7 @@ class CpuKernels final : public Kernels<T> {
               std::uint8_t* labels) override {
     // Prefetch distance in images. The samples are scattered over tens of megabytes.
     constexpr std::size_t kAhead = 2;
-    split_rows(samples.size(), data.features, [&](std::size_t i) {
+    for_each_row(samples.size(), data.features, [&](std::size_t i) {
       if (i + kAhead < samples.size()) {
         const std::uint8_t* later = data.images.get() + samples[i + kAhead] * data.features;
         for (std::size_t byte = 0; byte < data.features; byte += kAlignment)
@@ -144,14 +144,14 @@ class CpuKernels final : public Kernels<T> {
     if (k == 0) {
       for (std::size_t i = 0; i < m * n; ++i) c[i] = beta == 0 ? 0 : beta * c[i];
     } else {
-      multiply(ta, tb, m, n, k, a, b, beta, c);
+      multiply_matrices(ta, tb, m, n, k, a, b, beta, c);
     }
   }
 
   void dense(std::size_t n, std::size_t inputs, std::size_t outputs, const T* x, const T* w,
              const T* bias, bool with_relu, T* y) override {
     gemm(Transpose::kNo, Transpose::kNo, n, outputs, inputs, x, w, 0, y);
-    split_rows(n, outputs, [&](std::size_t i) {
+    for_each_row(n, outputs, [&](std::size_t i) {
       loops::add_scaled(y + i * outputs, T{1}, bias, outputs);
       if (with_relu) loops::relu(y + i * outputs, y + i * outputs, outputs);
     });
@@ -163,11 +163,11 @@ class CpuKernels final : public Kernels<T> {
   }
 
   void relu(const T* x, T* y, std::size_t count) override {
-    split(count, [&](std::size_t at, std::size_t n) { loops::relu(x + at, y + at, n); });
+    for_each_part(count, [&](std::size_t at, std::size_t n) { loops::relu(x + at, y + at, n); });
   }
 
   void relu_backward(const T* y, const T* dy, T* dx, std::size_t count) override {
-    split(count, [&](std::size_t at, std::size_t n) {
+    for_each_part(count, [&](std::size_t at, std::size_t n) {
       loops::relu_backward(y + at, dy + at, dx + at, n);
     });
   }
@@ -190,8 +190,9 @@ class CpuKernels final : public Kernels<T> {
   }
 
   void update(const Update<T>& formula, const UpdateArrays<T>& arrays) override {
-    split(arrays.count,
-          [&](std::size_t at, std::size_t n) { loops::update(formula, arrays.part(at, n)); });
+    for_each_part(arrays.count, [&](std::size_t at, std::size_t n) {
+      loops::update(formula, arrays.part(at, n));
+    });
   }
 
   void zero(T* y, std::size_t count) override {
@@ -199,8 +200,8 @@ class CpuKernels final : public Kernels<T> {
   }
 
   void add_scaled(T* y, T scale, const T* x, std::size_t count) override {
-    split(count,
-          [&](std::size_t at, std::size_t n) { loops::add_scaled(y + at, scale, x + at, n); });
+    for_each_part(
+        count, [&](std::size_t at, std::size_t n) { loops::add_scaled(y + at, scale, x + at, n); });
   }
 
   void sums_of_squares(const T* x, std::span<const TensorRange> tensors, double* sums) override {
@@ -225,7 +226,7 @@ class CpuKernels final : public Kernels<T> {
   /// Divides `count` elements into at most one part for each thread, or into a single part if they
   /// are few. Calls work(begin, n) for each part.
   template <typename Work>
-  void split(std::size_t count, const Work& work) const {
+  void for_each_part(std::size_t count, const Work& work) const {
     if (threads_ == 1 || count < kSerialElements) return work(0, count);
     const auto parts = static_cast<std::size_t>(threads_);
     const std::size_t part = (count / parts + kAlignment) / kAlignment * kAlignment;
@@ -238,7 +239,7 @@ class CpuKernels final : public Kernels<T> {
 
   /// Calls work(row) for rows of `width` elements, spread over the threads.
   template <typename Work>
-  void split_rows(std::size_t rows, std::size_t width, const Work& work) const {
+  void for_each_row(std::size_t rows, std::size_t width, const Work& work) const {
     if (threads_ == 1 || rows * width < kSerialElements) {
       for (std::size_t row = 0; row < rows; ++row) work(row);
       return;
@@ -256,13 +257,13 @@ class CpuKernels final : public Kernels<T> {
 }  // namespace
 
 ScopedCpuKernelSettings::ScopedCpuKernelSettings()
-    : threads_(omp_get_max_threads()), denormals_(denormals_of_this_thread()) {
+    : threads_(omp_get_max_threads()), denormal_bits_(denormal_bits_of_this_thread()) {
   omp_set_num_threads(1);
   flush_denormals_of_this_thread();
 }
 ScopedCpuKernelSettings::~ScopedCpuKernelSettings() {
   omp_set_num_threads(threads_);
-  set_denormals_of_this_thread(denormals_);
+  set_denormal_bits_of_this_thread(denormal_bits_);
 }
 
 template <typename T>

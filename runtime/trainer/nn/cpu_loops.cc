@@ -101,8 +101,8 @@ template <bool kAdds, typename T>
   for (std::size_t i = 0; i < n; ++i) {
     const bool is_equal = x[i] == y[i];
     const T given = remaining[i];
-    const T share = is_equal ? given : 0;
-    dx[i] = kAdds ? dx[i] + share : share;
+    const T gradient = is_equal ? given : 0;
+    dx[i] = kAdds ? dx[i] + gradient : gradient;
     remaining[i] = is_equal ? 0 : given;
   }
 }

@@ -11,15 +11,15 @@ namespace dlrun::trainer {
 
 /// The changes of one image: the image is first mirrored, then turned, then shifted.
 struct ImageChange {
-  std::uint32_t quarters = 0;  ///< turns of 90 degrees, counter-clockwise
-  std::uint32_t is_flipped = 0;
-  std::int32_t down = 0;   ///< pixels
-  std::int32_t right = 0;  ///< pixels
+  std::uint32_t quarter_turns = 0;  ///< turns of 90 degrees, counter-clockwise
+  std::uint32_t is_flipped = 0;     ///< 1: mirrored, left and right; 0: not mirrored
+  std::int32_t down = 0;            ///< pixels
+  std::int32_t right = 0;           ///< pixels
 };
 
 /// Returns the value of element (row, column, k) of the changed image. x: the original image,
-/// [height x width x channels]. Pixels that a shift uncovers are 0. If quarters > 0, the image must
-/// be square.
+/// [height x width x channels]. Pixels that a shift uncovers are 0. If quarter_turns > 0, the image
+/// must be square.
 template <typename T>
 DLRUN_HOST_DEVICE inline T changed_element(const ImageShape& shape, const ImageChange& change,
                                            const T* x, std::size_t row, std::size_t column,
@@ -29,7 +29,7 @@ DLRUN_HOST_DEVICE inline T changed_element(const ImageShape& shape, const ImageC
   std::int64_t r = static_cast<std::int64_t>(row) - change.down;
   std::int64_t c = static_cast<std::int64_t>(column) - change.right;
   if (r < 0 || r >= height || c < 0 || c >= width) return T{0};
-  for (std::uint32_t turn = 0; turn < change.quarters; ++turn) {
+  for (std::uint32_t turn = 0; turn < change.quarter_turns; ++turn) {
     // A turn counter-clockwise brings column c of the original to row width - 1 - c.
     const std::int64_t before = r;
     r = c;

@@ -36,7 +36,7 @@ struct DeviceData {
   std::size_t features = 0;
   std::size_t classes = 0;
   std::size_t label_width = 1;
-  /// True if the data do not fit into GPU memory, or exceed GpuOptions::most_data_bytes: each batch
+  /// True if the data do not fit into GPU memory, or exceed GpuOptions::max_data_bytes: each batch
   /// is then sent from host memory.
   bool is_streamed = false;
 };
@@ -52,7 +52,7 @@ struct GpuOptions {
   bool captures_steps = false;  ///< runs steps as CUDA graphs, see Kernels::begin_step
   /// Data sets larger than this (in bytes) are streamed even if memory is free.
   /// Tests set a small value.
-  std::size_t most_data_bytes = std::numeric_limits<std::size_t>::max();
+  std::size_t max_data_bytes = std::numeric_limits<std::size_t>::max();
 };
 
 enum class Transpose : bool { kNo, kYes };
@@ -207,8 +207,8 @@ class ScopedCpuKernelSettings {
   ScopedCpuKernelSettings& operator=(const ScopedCpuKernelSettings&) = delete;
 
  private:
-  int threads_;
-  unsigned denormals_;  ///< the bits of the processor's control register
+  int threads_;             ///< earlier number of threads of OpenMP loops
+  unsigned denormal_bits_;  ///< earlier bits of the processor's control register
 };
 
 /// Creates the kernels of this rank's GPU. The first call loads lib/dlrun/dlrun-trainer-cuda.so,

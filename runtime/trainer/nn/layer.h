@@ -53,7 +53,7 @@ struct BatchInfo {
 };
 
 /// Arguments common to forward and backward. n is the number of samples of the call: this rank's
-/// batch or micro-batch or, if Layer::goes_in_parts(), a part of it.
+/// batch or micro-batch or, if Layer::can_run_in_parts(), a part of it.
 template <typename T>
 struct LayerCall {
   Kernels<T>& kernels;
@@ -61,9 +61,11 @@ struct LayerCall {
   T* workspace = nullptr;  ///< [n x Layer::workspace_size()]
   std::size_t n = 0;
   const BatchInfo& batch;
-  /// Running statistics of earlier batches, in the order of Layer::statistics().
+  /// Running statistics of earlier batches, in the order of Layer::running_statistics().
   const T* running = nullptr;
-  /// During training, forward adds this rank's share of the step's statistics; may be nullptr.
+  /// The array to which forward adds, during training, the statistics of this call's samples,
+  /// weighted so that the sum over a step's calls on all ranks is the step's statistics; may be
+  /// nullptr.
   T* observed = nullptr;
   /// True if forward also applies the ReLU that follows this layer; see Layer::fuses_relu().
   bool with_relu = false;
@@ -94,7 +96,7 @@ class Layer {
   /// Returns true if the network may pass a batch through this layer a few samples at a time and
   /// add up the gradients. True only for layers that gain nothing from more samples at once. A
   /// layer of this kind ignores BatchInfo and has no workspace.
-  [[nodiscard]] virtual bool goes_in_parts() const { return false; }
+  [[nodiscard]] virtual bool can_run_in_parts() const { return false; }
 
   /// Returns the names and shapes of the parameter tensors, in their order in the layer's part of
   /// the array.
@@ -103,9 +105,9 @@ class Layer {
   /// Returns the names and shapes of the arrays that are not trained but computed from the batches.
   /// The network keeps their running means; these are equal on all ranks, are saved in checkpoints,
   /// and are used in evaluation.
-  [[nodiscard]] virtual std::vector<NamedShape> statistics() const { return {}; }
-  /// Fills in the initial values of the statistics. Host memory.
-  virtual void initialise_statistics(std::span<T> /*running*/) const {}
+  [[nodiscard]] virtual std::vector<NamedShape> running_statistics() const { return {}; }
+  /// Fills in the initial values of the running statistics. Host memory.
+  virtual void initialise_running_statistics(std::span<T> /*running*/) const {}
 
   /// Returns true if forward and backward call BatchInfo::sum_over_ranks during training. These
   /// functions then run even on a rank without samples.

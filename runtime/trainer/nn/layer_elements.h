@@ -18,12 +18,12 @@ namespace dlrun::trainer {
 inline constexpr double kBatchNormEpsilon = 1e-5;
 
 /// Computes mean and 1 / sqrt(variance + epsilon) of channel k. sums, [2 x channels]: the sums over
-/// `rows` rows of x - running mean, and of its square. Adds share times mean and unbiased variance
-/// to `observed`, unless that is nullptr.
+/// `rows` rows of x - running mean, and of its square. Adds sample_fraction times mean and unbiased
+/// variance to `observed`, unless `observed` is nullptr. share: see LayerKernels::batch_statistics.
 template <typename T>
 DLRUN_HOST_DEVICE inline void batch_statistics_element(std::size_t k, std::size_t channels,
                                                        const double* sums, double rows,
-                                                       double share, const T* running,
+                                                       double sample_fraction, const T* running,
                                                        T* statistics, T* observed) {
   const double offset = sums[k] / rows;
   const double spread = sums[channels + k] / rows - offset * offset;
@@ -31,8 +31,9 @@ DLRUN_HOST_DEVICE inline void batch_statistics_element(std::size_t k, std::size_
   statistics[k] = static_cast<T>(running[k] + offset);
   statistics[channels + k] = static_cast<T>(1 / std::sqrt(variance + kBatchNormEpsilon));
   if (observed == nullptr) return;
-  observed[k] += static_cast<T>(share * (running[k] + offset));
-  observed[channels + k] += static_cast<T>(share * variance * (rows > 1 ? rows / (rows - 1) : 1));
+  observed[k] += static_cast<T>(sample_fraction * (running[k] + offset));
+  observed[channels + k] +=
+      static_cast<T>(sample_fraction * variance * (rows > 1 ? rows / (rows - 1) : 1));
 }
 
 /// Computes LayerKernels::statistics_from_running for channel k.
@@ -67,19 +68,20 @@ template <typename T>
 DLRUN_HOST_DEVICE inline void sigmoid_cross_entropy_row(const T* logits, const std::uint8_t* labels,
                                                         std::size_t classes, T scale, T* gradient,
                                                         T& loss, T& correct) {
-  const T part = T{1} / static_cast<T>(classes);
+  const T factor = T{1} / static_cast<T>(classes);
   T losses = 0;
   T correct_classes = 0;
   for (std::size_t j = 0; j < classes; ++j) {
     const T x = logits[j];
     const T y = labels[j] == 0 ? T{0} : T{1};
-    const T small = std::exp(-std::abs(x));
-    losses += (x > 0 ? x : T{0}) - x * y + std::log1p(small);
+    const T exponential = std::exp(-std::abs(x));
+    losses += (x > 0 ? x : T{0}) - x * y + std::log1p(exponential);
     correct_classes += (x > 0) == (labels[j] != 0) ? T{1} : T{0};
-    if (gradient != nullptr) gradient[j] = ((x >= 0 ? 1 : small) / (1 + small) - y) * scale * part;
+    if (gradient != nullptr)
+      gradient[j] = ((x >= 0 ? 1 : exponential) / (1 + exponential) - y) * scale * factor;
   }
-  loss += losses * part;
-  correct += correct_classes * part;
+  loss += losses * factor;
+  correct += correct_classes * factor;
 }
 
 /// Computes LayerKernels::count_answers for class k.
@@ -115,9 +117,9 @@ DLRUN_HOST_DEVICE inline T silu_backward_of(T x, T dy) {
 }
 
 /// Returns the index of element (image, row, column, k) in images of this shape.
-DLRUN_HOST_DEVICE inline std::size_t element_at(const ImageShape& shape, std::size_t image,
-                                                std::size_t row, std::size_t column,
-                                                std::size_t k) {
+DLRUN_HOST_DEVICE inline std::size_t element_index(const ImageShape& shape, std::size_t image,
+                                                   std::size_t row, std::size_t column,
+                                                   std::size_t k) {
   return ((image * shape.height + row) * shape.width + column) * shape.channels + k;
 }
 
@@ -127,6 +129,7 @@ struct Positions {
   std::size_t end;
 };
 /// Returns the output positions whose windows contain input position `position`, in one direction.
+/// outputs: the number of output positions in this direction.
 DLRUN_HOST_DEVICE inline Positions windows_over(std::size_t position, const Window& w,
                                                 std::size_t outputs) {
   // Counted from the start of the padding, window i covers [i stride, i stride + size).
@@ -135,7 +138,8 @@ DLRUN_HOST_DEVICE inline Positions windows_over(std::size_t position, const Wind
   return {padded < w.size ? 0 : (padded - w.size) / w.stride + 1, end < outputs ? end : outputs};
 }
 
-/// Returns the positions [first, end) of the input, in one direction, that window i covers.
+/// Returns the positions [first, end) of the input, in one direction, that window i covers. inputs:
+/// the number of input positions in this direction.
 DLRUN_HOST_DEVICE inline Positions positions_under(std::size_t i, const Window& w,
                                                    std::size_t inputs) {
   const std::size_t begin = i * w.stride;
@@ -149,10 +153,10 @@ DLRUN_HOST_DEVICE inline T max_pool_element(const Window& w, const T* x, std::si
                                             std::size_t i, std::size_t j, std::size_t k) {
   const Positions rows = positions_under(i, w, w.input.height);
   const Positions columns = positions_under(j, w, w.input.width);
-  T largest = x[element_at(w.input, image, rows.first, columns.first, k)];
+  T largest = x[element_index(w.input, image, rows.first, columns.first, k)];
   for (std::size_t r = rows.first; r < rows.end; ++r) {
     for (std::size_t c = columns.first; c < columns.end; ++c) {
-      const T value = x[element_at(w.input, image, r, c, k)];
+      const T value = x[element_index(w.input, image, r, c, k)];
       if (value > largest) largest = value;
     }
   }
@@ -166,19 +170,19 @@ DLRUN_HOST_DEVICE inline T max_pool_backward_element(const Window& w, const T* x
                                                      const T* dy, std::size_t image,
                                                      std::size_t row, std::size_t column,
                                                      std::size_t k) {
-  const T value = x[element_at(w.input, image, row, column, k)];
+  const T value = x[element_index(w.input, image, row, column, k)];
   const Positions rows = windows_over(row, w, w.output.height);
   const Positions columns = windows_over(column, w, w.output.width);
   T sum = 0;
   for (std::size_t i = rows.first; i < rows.end; ++i) {
     for (std::size_t j = columns.first; j < columns.end; ++j) {
-      const std::size_t out = element_at(w.output, image, i, j, k);
+      const std::size_t out = element_index(w.output, image, i, j, k);
       bool is_first = y[out] == value;
-      const Positions inside = positions_under(j, w, w.input.width);
+      const Positions window_columns = positions_under(j, w, w.input.width);
       for (std::size_t r = positions_under(i, w, w.input.height).first; is_first && r <= row; ++r) {
-        const std::size_t end = r < row ? inside.end : column;
-        for (std::size_t c = inside.first; is_first && c < end; ++c)
-          is_first = x[element_at(w.input, image, r, c, k)] != value;
+        const std::size_t end = r < row ? window_columns.end : column;
+        for (std::size_t c = window_columns.first; is_first && c < end; ++c)
+          is_first = x[element_index(w.input, image, r, c, k)] != value;
       }
       if (is_first) sum += dy[out];
     }
@@ -190,12 +194,12 @@ DLRUN_HOST_DEVICE inline T max_pool_backward_element(const Window& w, const T* x
 template <typename T>
 DLRUN_HOST_DEVICE inline T average_pool_element(const Window& w, const T* x, std::size_t image,
                                                 std::size_t i, std::size_t j, std::size_t k) {
-  const T part = T{1} / static_cast<T>(w.size * w.size);
-  const T* const from = x + element_at(w.input, image, i * w.stride, j * w.stride, k);
+  const T factor = T{1} / static_cast<T>(w.size * w.size);
+  const T* const from = x + element_index(w.input, image, i * w.stride, j * w.stride, k);
   T sum = 0;
   for (std::size_t a = 0; a < w.size; ++a) {
     for (std::size_t b = 0; b < w.size; ++b)
-      sum += part * from[(a * w.input.width + b) * w.input.channels];
+      sum += factor * from[(a * w.input.width + b) * w.input.channels];
   }
   return sum;
 }
@@ -205,18 +209,19 @@ template <typename T>
 DLRUN_HOST_DEVICE inline T average_pool_backward_element(const Window& w, const T* dy,
                                                          std::size_t image, std::size_t row,
                                                          std::size_t column, std::size_t k) {
-  const T part = T{1} / static_cast<T>(w.size * w.size);
+  const T factor = T{1} / static_cast<T>(w.size * w.size);
   const Positions rows = windows_over(row, w, w.output.height);
   const Positions columns = windows_over(column, w, w.output.width);
   T sum = 0;
   for (std::size_t i = rows.first; i < rows.end; ++i) {
     for (std::size_t j = columns.first; j < columns.end; ++j)
-      sum += part * dy[element_at(w.output, image, i, j, k)];
+      sum += factor * dy[element_index(w.output, image, i, j, k)];
   }
   return sum;
 }
 
-/// Returns channel k of a depthwise convolution at output position (i, j), without the bias.
+/// Returns channel k of the output of a depthwise convolution at output position (i, j), without
+/// the bias.
 template <typename T>
 DLRUN_HOST_DEVICE inline T depthwise_element(const Window& w, const T* x, const T* weights,
                                              std::size_t image, std::size_t i, std::size_t j,
@@ -228,8 +233,8 @@ DLRUN_HOST_DEVICE inline T depthwise_element(const Window& w, const T* x, const 
     for (std::size_t c = columns.first; c < columns.end; ++c) {
       const std::size_t a = r + w.padding - i * w.stride;
       const std::size_t b = c + w.padding - j * w.stride;
-      sum +=
-          x[element_at(w.input, image, r, c, k)] * weights[(a * w.size + b) * w.input.channels + k];
+      sum += x[element_index(w.input, image, r, c, k)] *
+             weights[(a * w.size + b) * w.input.channels + k];
     }
   }
   return sum;
@@ -248,7 +253,7 @@ DLRUN_HOST_DEVICE inline T depthwise_backward_element(const Window& w, const T* 
     for (std::size_t j = columns.first; j < columns.end; ++j) {
       const std::size_t a = row + w.padding - i * w.stride;
       const std::size_t b = column + w.padding - j * w.stride;
-      sum += dy[element_at(w.output, image, i, j, k)] *
+      sum += dy[element_index(w.output, image, i, j, k)] *
              weights[(a * w.size + b) * w.input.channels + k];
     }
   }
@@ -267,7 +272,7 @@ DLRUN_HOST_DEVICE inline T depthwise_input(const Window& w, const T* x, std::siz
   const bool is_inside = r >= w.padding && r - w.padding < w.input.height && c >= w.padding &&
                          c - w.padding < w.input.width;
   const std::size_t image = at / w.output.width / w.output.height;
-  return is_inside ? x[element_at(w.input, image, r - w.padding, c - w.padding, k)] : T{0};
+  return is_inside ? x[element_index(w.input, image, r - w.padding, c - w.padding, k)] : T{0};
 }
 
 }  // namespace dlrun::trainer

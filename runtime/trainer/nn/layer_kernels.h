@@ -32,9 +32,9 @@ class LayerKernels {
   LayerKernels& operator=(const LayerKernels&) = delete;
 
   /// Returns the number of samples to pass through several layers at a time, so that the next layer
-  /// finds the data in the processor's cache. `bytes` is the size of the largest array per sample.
-  /// The result is at least 1.
-  [[nodiscard]] virtual std::size_t samples_at_once(std::size_t bytes) const = 0;
+  /// finds the data in the processor's cache. `bytes_per_sample` is that of the largest array. The
+  /// result is at least 1.
+  [[nodiscard]] virtual std::size_t samples_at_once(std::size_t bytes_per_sample) const = 0;
 
   /// Computes a cross-correlation, which frameworks call convolution:
   ///   y[i, r, c, o] = bias[o] + sum over a, b, k of
@@ -90,11 +90,12 @@ class LayerKernels {
 
   /// Computes statistics = the mean of the rows, then 1 / sqrt(variance + epsilon). The sums are
   /// relative to the running mean, which is equal on all ranks, so the variance is not a difference
-  /// of two large numbers. Unless observed is nullptr, also adds share times mean and unbiased
-  /// variance to observed. A rank without rows only participates in the sum.
+  /// of two large numbers. Unless observed is nullptr, also adds sample_fraction times mean and
+  /// unbiased variance to observed. sample_fraction: the number of samples of this call divided by
+  /// the number of samples of the step. A rank without rows only participates in the sum.
   virtual void batch_statistics(const T* x, std::size_t rows, std::size_t channels,
-                                const SumOverRanks* sum_over_ranks, double share, const T* running,
-                                T* statistics, T* observed) = 0;
+                                const SumOverRanks* sum_over_ranks, double sample_fraction,
+                                const T* running, T* statistics, T* observed) = 0;
   /// Computes the statistics from the running mean and variance.
   virtual void statistics_from_running(const T* running, std::size_t channels, T* statistics) = 0;
   /// Computes y = (x - mean) scale gamma + beta, then max(y, 0) if with_relu.

@@ -9,7 +9,7 @@ namespace dlrun::trainer {
 
 /// Computes c = op(a) op(b) + beta c, like Kernels::gemm, for k > 0. Host memory, float32. Within
 /// an OpenMP region, uses only the calling thread.
-void multiply(Transpose transpose_a, Transpose transpose_b, std::size_t m, std::size_t n,
-              std::size_t k, const float* a, const float* b, float beta, float* c);
+void multiply_matrices(Transpose transpose_a, Transpose transpose_b, std::size_t m, std::size_t n,
+                       std::size_t k, const float* a, const float* b, float beta, float* c);
 
 }  // namespace dlrun::trainer

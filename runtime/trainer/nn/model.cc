@@ -39,7 +39,7 @@ class Builder {
 
   /// Adds the first layer of `texts`. The layers after it decide how its weights are drawn.
   template <typename Text>
-  Result<> add_first(std::span<const Text> texts, Layers<T>& layers) {
+  Result<> add_first_layer(std::span<const Text> texts, Layers<T>& layers) {
     std::size_t next = 1;
     while (next < texts.size() && trim(texts[next]).starts_with(kBatchNorm)) ++next;
     const auto follows = next < texts.size() ? trim(texts[next]) : std::string_view();
@@ -74,7 +74,7 @@ class Builder {
   }
 
   /// Reads the next word as a whole number; `what` names it in the message.
-  Result<std::size_t> number(std::string_view what) {
+  Result<std::size_t> read_number(std::string_view what) {
     const auto value = at_ < words_.size() ? parse_int(words_[at_]) : std::nullopt;
     if (!value || *value < 1 || *value > kLargestNumber) {
       return fail(Errc::kUsage, "expected {}, a whole number from 1 to {}", what, kLargestNumber);
@@ -104,14 +104,14 @@ class Builder {
   }
 
   Result<> dense(Layers<T>& layers) {
-    DLRUN_TRY_ASSIGN(const auto outputs, number("its width"));
+    DLRUN_TRY_ASSIGN(const auto outputs, read_number("its width"));
     layers.push_back(make_dense<T>(shape_.size(), outputs, initialisation_));
     shape_ = {1, 1, outputs};
     return {};
   }
 
   Result<> conv2d(Layers<T>& layers) {
-    DLRUN_TRY_ASSIGN(const auto channels, number("its channels"));
+    DLRUN_TRY_ASSIGN(const auto channels, read_number("its channels"));
     return convolution(channels, false, layers);
   }
 
@@ -129,14 +129,14 @@ class Builder {
   /// Reads SIZE [stride S] [same]. If the text has no stride, the stride is `default_stride`, or
   /// the window's size if `default_stride` is 0.
   Result<Window> read_window(std::size_t channels, std::size_t default_stride) {
-    DLRUN_TRY_ASSIGN(const auto size, number("the size of its window"));
+    DLRUN_TRY_ASSIGN(const auto size, read_number("the size of its window"));
     std::size_t stride = default_stride == 0 ? size : default_stride;
     if (accept("stride")) {
-      DLRUN_TRY_ASSIGN(stride, number("its stride"));
+      DLRUN_TRY_ASSIGN(stride, read_number("its stride"));
     }
-    const bool is_same = accept("same");
-    if (is_same && size % 2 == 0) return fail(Errc::kUsage, "'same' needs a window of odd size");
-    return window(size, stride, is_same ? size / 2 : 0, channels);
+    const bool keeps_size = accept("same");
+    if (keeps_size && size % 2 == 0) return fail(Errc::kUsage, "'same' needs a window of odd size");
+    return window(size, stride, keeps_size ? size / 2 : 0, channels);
   }
 
   Result<> max_pool(Layers<T>& layers) {
@@ -168,7 +168,7 @@ class Builder {
   }
 
   Result<> squeeze_excite(Layers<T>& layers) {
-    DLRUN_TRY_ASSIGN(const auto squeezed_channels, number("its squeezed channels"));
+    DLRUN_TRY_ASSIGN(const auto squeezed_channels, read_number("its squeezed channels"));
     layers.push_back(
         make_squeeze_excite<T>(shape_.height * shape_.width, shape_.channels, squeezed_channels));
     return {};
@@ -202,11 +202,11 @@ class Builder {
         std::ranges::find_if(parts, [](std::string_view part) { return trim(part) == kShortcut; });
     const auto at = static_cast<std::size_t>(shortcut - parts.begin());
     Layers<T> inner;
-    DLRUN_TRY(branch(std::span(parts).first(at), inner));
+    DLRUN_TRY(add_branch(std::span(parts).first(at), inner));
     const ImageShape after = std::exchange(shape_, before);
     Layers<T> shortcut_layers;
     if (shortcut != parts.end())
-      DLRUN_TRY(branch(std::span(parts).subspan(at + 1), shortcut_layers));
+      DLRUN_TRY(add_branch(std::span(parts).subspan(at + 1), shortcut_layers));
     if (shape_ != after) {
       return fail(
           Errc::kUsage,
@@ -222,12 +222,12 @@ class Builder {
   }
 
   /// Adds the layers of one branch of a residual block.
-  Result<> branch(std::span<const std::string_view> parts, Layers<T>& layers) {
+  Result<> add_branch(std::span<const std::string_view> parts, Layers<T>& layers) {
     if (parts.empty()) return fail(Errc::kUsage, "a branch has no layer");
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (trim(parts[i]).starts_with(kResidual))
         return fail(Errc::kUsage, "a residual block cannot contain another residual block");
-      DLRUN_TRY(add_first(parts.subspan(i), layers));
+      DLRUN_TRY(add_first_layer(parts.subspan(i), layers));
     }
     return {};
   }
@@ -264,7 +264,7 @@ Result<Layers<T>> make_layers(std::span<const std::string> layer_texts, const Im
   Layers<T> layers;
   Builder<T> builder(input);
   for (std::size_t i = 0; i < layer_texts.size(); ++i) {
-    if (auto added = builder.add_first(layer_texts.subspan(i), layers); !added) {
+    if (auto added = builder.add_first_layer(layer_texts.subspan(i), layers); !added) {
       return fail(Errc::kUsage, "layer {}, '{}': {}", i + 1, printable(layer_texts[i]),
                   added.error().message);
     }

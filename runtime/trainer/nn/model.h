@@ -47,9 +47,9 @@ template <typename T>
 /// - efficientnet-b0: Tan & Le 2019, table 1, as in torchvision, without the stochastic depth.
 ///
 /// Fails with kUsage for other names.
-[[nodiscard]] Result<std::vector<std::string>> named_model(const std::string& name,
-                                                           std::span<const std::size_t> hidden,
-                                                           std::size_t classes);
+[[nodiscard]] Result<std::vector<std::string>> layer_texts_of(const std::string& name,
+                                                              std::span<const std::size_t> hidden,
+                                                              std::size_t classes);
 
 /// Returns the names of the models, separated by "|".
 [[nodiscard]] const std::string& model_names();

@@ -135,9 +135,9 @@ const std::string& model_names() {
   return kNames;
 }
 
-Result<std::vector<std::string>> named_model(const std::string& name,
-                                             std::span<const std::size_t> hidden,
-                                             std::size_t classes) {
+Result<std::vector<std::string>> layer_texts_of(const std::string& name,
+                                                std::span<const std::size_t> hidden,
+                                                std::size_t classes) {
   for (const NamedModel& model : kModels) {
     if (model.name != name) continue;
     LayerTexts texts = model.texts(hidden);

@@ -40,7 +40,7 @@ void Network<T>::plan_layers(Layers<T> layers) {
     plan.is_in_place = layer->can_work_in_place() && before != nullptr && !before->reads_output();
     plan.is_fused = layer->is_relu() && plan.is_in_place && before->fuses_relu();
     add_views(i, layer->parameters(), parameter_count_, tensors_);
-    add_views(i, layer->statistics(), running_count_, running_tensors_);
+    add_views(i, layer->running_statistics(), running_count_, running_tensors_);
     plan.layer = std::move(layer);
     plans_.push_back(std::move(plan));
   }
@@ -54,7 +54,7 @@ void Network<T>::plan_parts() {
     // on a single sample.
     const std::size_t own_parameters =
         first_element_of(layers_in_parts_ + 1) - first_element_of(layers_in_parts_);
-    if (!plan.layer->goes_in_parts() || own_parameters > plan.width) break;
+    if (!plan.layer->can_run_in_parts() || own_parameters > plan.width) break;
     widest = std::max(widest, plan.width);
     ++layers_in_parts_;
   }
@@ -117,17 +117,17 @@ void Network<T>::initialise(std::uint64_t seed) {
         std::span(values).subspan(plan.first_parameter,
                                   first_element_of(i + 1) - plan.first_parameter),
         random);
-    plan.layer->initialise_statistics(std::span(statistics).subspan(plan.first_running));
+    plan.layer->initialise_running_statistics(std::span(statistics).subspan(plan.first_running));
   }
   kernels_.copy_from_host(parameters_.data(), values.data(), values.size() * sizeof(T));
   kernels_.copy_from_host(running_.data(), statistics.data(), statistics.size() * sizeof(T));
 }
 
 template <typename T>
-void Network<T>::update_running() {
-  constexpr T kNew = T(0.1);
-  kernels_.add_scaled(running_.data(), -kNew, running_.data(), running_.size());
-  kernels_.add_scaled(running_.data(), kNew, observed().data(), running_.size());
+void Network<T>::update_running_statistics() {
+  constexpr T kWeightOfNew = T(0.1);
+  kernels_.add_scaled(running_.data(), -kWeightOfNew, running_.data(), running_.size());
+  kernels_.add_scaled(running_.data(), kWeightOfNew, observed_statistics().data(), running_.size());
 }
 
 template <typename T>

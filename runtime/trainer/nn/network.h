@@ -49,9 +49,10 @@ class Network {
   void initialise(std::uint64_t seed);
 
   /// Computes output() [n x outputs] from input() [n x inputs], which the caller has filled, for
-  /// n <= max_batch. If the first layers allow it (Layer::goes_in_parts), a few samples at a time
-  /// pass through all of them, so that the data stays in the cache. Keeps `batch` for backward.
-  /// During training, adds this rank's share of the batch's statistics to observed().
+  /// n <= max_batch. If the first layers allow it (Layer::can_run_in_parts), a few samples at a
+  /// time pass through all of them, so that the data stays in the cache. Keeps `batch` for
+  /// backward. During training, adds this rank's share of the batch's statistics to
+  /// observed_statistics().
   void forward(std::size_t n, const BatchInfo& batch = {});
 
   /// Computes gradients() from output_gradient(), which the caller has filled with dL/doutput, [n x
@@ -59,9 +60,9 @@ class Network {
   /// gradients are final.
   void backward(std::size_t n, const std::function<void(std::size_t)>& layer_done);
 
-  /// Updates the running statistics: keeps 0.9 of them and adds 0.1 of observed(), which the caller
-  /// must have summed over all ranks.
-  void update_running();
+  /// Updates the running statistics: keeps 0.9 of them and adds 0.1 of observed_statistics(), which
+  /// the caller must have summed over all ranks.
+  void update_running_statistics();
 
   [[nodiscard]] T* input() { return input_; }
   [[nodiscard]] const T* output() const { return plans_.back().output; }
@@ -69,7 +70,7 @@ class Network {
 
   [[nodiscard]] std::span<T> parameters() { return parameters_.span().first(parameter_count_); }
   [[nodiscard]] std::span<T> gradients() { return gradients_.span().first(parameter_count_); }
-  /// Returns the gradients, the extra elements and observed().
+  /// Returns the gradients, the extra elements and observed_statistics().
   [[nodiscard]] std::span<T> gradients_extra_and_observed() {
     return gradients_.span().first(parameter_count_ + extra_ + running_.size());
   }
@@ -78,7 +79,7 @@ class Network {
   [[nodiscard]] std::span<T> running_statistics() { return running_.span(); }
   /// Returns the statistics of the current step's batch, in the order of running_statistics(). The
   /// caller sets them to zero before each step.
-  [[nodiscard]] std::span<T> observed() {
+  [[nodiscard]] std::span<T> observed_statistics() {
     return gradients_extra_and_observed().subspan(parameter_count_ + extra_);
   }
 

@@ -29,12 +29,12 @@ void normalise(const double* x, const double* statistics, const double* paramete
                std::size_t rows, std::size_t channels, bool with_relu, double* y);
 
 /// Computes dx = gamma scale (dy - m0 - (x - mean) scale m1), where m0 and m1 are the halves of
-/// `means`, [2 x channels]. x, dy, dx: [rows x channels].
+/// `gradient_means`, [2 x channels]. x, dy, dx: [rows x channels].
 void normalise_backward(const float* x, const float* dy, const float* statistics,
-                        const float* gamma, const float* means, std::size_t rows,
+                        const float* gamma, const float* gradient_means, std::size_t rows,
                         std::size_t channels, float* dx);
 void normalise_backward(const double* x, const double* dy, const double* statistics,
-                        const double* gamma, const double* means, std::size_t rows,
+                        const double* gamma, const double* gradient_means, std::size_t rows,
                         std::size_t channels, double* dx);
 
 /// Computes sum = a + b, then max(sum, 0) if with_relu. [n] each.

@@ -13,7 +13,8 @@ namespace {
 using dnnl::memory;
 using Tag = memory::format_tag;
 
-/// Descriptions of a window at a batch size for oneDNN.
+/// oneDNN's descriptions of the arrays of a window at a batch size. any_w: the weights in a layout
+/// that oneDNN chooses.
 struct Shapes {
   memory::desc x, y, w, any_w, bias;
   memory::dims strides, padding;
@@ -49,30 +50,32 @@ constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 /// crashes or computes wrong gradients).
 template <typename Desc>
 Desc without_known_bug(Desc desc, const Window& window) {
-  constexpr std::size_t kAtATime = 16;
+  constexpr std::size_t kChannelsAtATime = 16;
   const auto is_unsafe = [&] {
     return std::string_view(desc.impl_info_str()).starts_with("jit_1x1");
   };
-  if (window.size > 1 || window.stride == 1 || window.input.channels % kAtATime == 0) return desc;
+  if (window.size > 1 || window.stride == 1 || window.input.channels % kChannelsAtATime == 0)
+    return desc;
   while (is_unsafe() && desc.next_impl()) continue;
   return desc;
 }
 
 /// Removes const, because oneDNN reads through non-const pointers.
-void* in(const float* data) {
+void* without_const(const float* data) {
   return const_cast<float*>(data);
 }
 
 }  // namespace
 
-struct OnednnConvolutions::Parts {
-  /// One of the three passes of a window at a batch size.
+struct OnednnConvolutions::Impl {
+  /// One pass of a window at a batch size: forward, or backward for the input or the weights.
   struct Pass {
     dnnl::primitive primitive;
     memory w;        // in oneDNN's layout
     memory plain_w;  // in our layout
     dnnl::reorder reorder;
   };
+  /// The passes of a window at a batch size.
   struct Entry {
     Window window;
     std::size_t n = 0;
@@ -87,6 +90,7 @@ struct OnednnConvolutions::Parts {
   std::vector<std::unique_ptr<Entry>> entries;  // few entries: layers times batch sizes
   std::vector<std::string> implementations;
 
+  /// Returns the entry of the window and the batch size; creates it at the first call.
   Entry& entry(const Window& window, std::size_t n) {
     for (const auto& existing : entries) {
       if (existing->window == window && existing->n == n) return *existing;
@@ -163,15 +167,15 @@ struct OnednnConvolutions::Parts {
     return made;
   }
 
-  /// Copies the weights into the layout that the primitive reads.
-  void read_weights(Pass& pass, const float* w) {
-    pass.plain_w.set_data_handle(in(w));
+  /// Makes the pass use the weights w. Copies them if the primitive reads another layout.
+  void set_weights(Pass& pass, const float* w) {
+    pass.plain_w.set_data_handle(without_const(w));
     if (pass.reorder) pass.reorder.execute(stream, pass.plain_w, pass.w);
   }
 
-  /// Calls work() and converts oneDNN's exceptions to an error.
+  /// Calls work(), waits for the stream, and converts oneDNN's exceptions to an error.
   template <typename Work>
-  Result<> catch_errors(const Work& work) {
+  Result<> run_and_wait(const Work& work) {
     try {
       work();
       stream.wait();
@@ -188,31 +192,32 @@ OnednnConvolutions::~OnednnConvolutions() = default;
 
 Result<> OnednnConvolutions::forward(const Window& window, std::size_t n, const float* x,
                                      const float* w, const float* bias, bool with_relu, float* y) {
-  if (parts_ == nullptr) parts_ = std::make_unique<Parts>();
-  return parts_->catch_errors([&] {
-    Parts& p = *parts_;
-    Parts::Entry& entry = p.entry(window, n);
+  if (impl_ == nullptr) impl_ = std::make_unique<Impl>();
+  return impl_->run_and_wait([&] {
+    Impl& p = *impl_;
+    Impl::Entry& entry = p.entry(window, n);
     const Shapes& s = entry.shapes;
-    Parts::Pass& pass = p.forward_pass(entry, bias != nullptr, with_relu);
-    p.read_weights(pass, w);
-    std::unordered_map<int, memory> arrays{{DNNL_ARG_SRC, memory(s.x, p.engine, in(x))},
+    Impl::Pass& pass = p.forward_pass(entry, bias != nullptr, with_relu);
+    p.set_weights(pass, w);
+    std::unordered_map<int, memory> arrays{{DNNL_ARG_SRC, memory(s.x, p.engine, without_const(x))},
                                            {DNNL_ARG_WEIGHTS, pass.w},
                                            {DNNL_ARG_DST, memory(s.y, p.engine, y)}};
-    if (bias != nullptr) arrays.emplace(DNNL_ARG_BIAS, memory(s.bias, p.engine, in(bias)));
+    if (bias != nullptr)
+      arrays.emplace(DNNL_ARG_BIAS, memory(s.bias, p.engine, without_const(bias)));
     pass.primitive.execute(p.stream, arrays);
   });
 }
 
 Result<> OnednnConvolutions::backward_input(const Window& window, std::size_t n, const float* w,
                                             const float* dy, float* dx) {
-  if (parts_ == nullptr) parts_ = std::make_unique<Parts>();
-  return parts_->catch_errors([&] {
-    Parts& p = *parts_;
-    Parts::Entry& entry = p.entry(window, n);
+  if (impl_ == nullptr) impl_ = std::make_unique<Impl>();
+  return impl_->run_and_wait([&] {
+    Impl& p = *impl_;
+    Impl::Entry& entry = p.entry(window, n);
     const Shapes& s = entry.shapes;
-    Parts::Pass& pass = p.backward_input_pass(entry);
-    p.read_weights(pass, w);
-    pass.primitive.execute(p.stream, {{DNNL_ARG_DIFF_DST, memory(s.y, p.engine, in(dy))},
+    Impl::Pass& pass = p.backward_input_pass(entry);
+    p.set_weights(pass, w);
+    pass.primitive.execute(p.stream, {{DNNL_ARG_DIFF_DST, memory(s.y, p.engine, without_const(dy))},
                                       {DNNL_ARG_WEIGHTS, pass.w},
                                       {DNNL_ARG_DIFF_SRC, memory(s.x, p.engine, dx)}});
   });
@@ -220,15 +225,15 @@ Result<> OnednnConvolutions::backward_input(const Window& window, std::size_t n,
 
 Result<> OnednnConvolutions::backward_weights(const Window& window, std::size_t n, const float* x,
                                               const float* dy, float* dw) {
-  if (parts_ == nullptr) parts_ = std::make_unique<Parts>();
-  return parts_->catch_errors([&] {
-    Parts& p = *parts_;
-    Parts::Entry& entry = p.entry(window, n);
+  if (impl_ == nullptr) impl_ = std::make_unique<Impl>();
+  return impl_->run_and_wait([&] {
+    Impl& p = *impl_;
+    Impl::Entry& entry = p.entry(window, n);
     const Shapes& s = entry.shapes;
-    Parts::Pass& pass = p.backward_weights_pass(entry);
+    Impl::Pass& pass = p.backward_weights_pass(entry);
     pass.plain_w.set_data_handle(dw);
-    pass.primitive.execute(p.stream, {{DNNL_ARG_SRC, memory(s.x, p.engine, in(x))},
-                                      {DNNL_ARG_DIFF_DST, memory(s.y, p.engine, in(dy))},
+    pass.primitive.execute(p.stream, {{DNNL_ARG_SRC, memory(s.x, p.engine, without_const(x))},
+                                      {DNNL_ARG_DIFF_DST, memory(s.y, p.engine, without_const(dy))},
                                       {DNNL_ARG_DIFF_WEIGHTS, pass.w}});
     if (pass.reorder) pass.reorder.execute(p.stream, pass.w, pass.plain_w);
   });
@@ -236,7 +241,7 @@ Result<> OnednnConvolutions::backward_weights(const Window& window, std::size_t 
 
 const std::vector<std::string>& OnednnConvolutions::implementations() const {
   static const std::vector<std::string> kNone;
-  return parts_ == nullptr ? kNone : parts_->implementations;
+  return impl_ == nullptr ? kNone : impl_->implementations;
 }
 
 }  // namespace dlrun::trainer

@@ -36,8 +36,8 @@ class OnednnConvolutions {
   [[nodiscard]] const std::vector<std::string>& implementations() const;
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace dlrun::trainer

@@ -113,14 +113,14 @@ struct PlainConvolutions {
   template <typename Visit>
   static void for_each_weight(const Window& w, std::size_t a, std::size_t b, const Visit& visit) {
     const std::size_t position = a * w.size + b;
-    const std::size_t outputs = w.output.channels;
+    const std::size_t output_channels = w.output.channels;
     for (std::size_t k = 0; k < w.input.channels; ++k) {
       if (w.is_depthwise) {
-        visit(k, k, position * outputs + k);
+        visit(k, k, position * output_channels + k);
         continue;
       }
-      for (std::size_t o = 0; o < outputs; ++o)
-        visit(k, o, (position * w.input.channels + k) * outputs + o);
+      for (std::size_t o = 0; o < output_channels; ++o)
+        visit(k, o, (position * w.input.channels + k) * output_channels + o);
     }
   }
 };

@@ -18,25 +18,26 @@ struct ProductConvolutions::Matrix {
   std::size_t columns = w.size * w.size * w.input.channels;
   /// The matrix is the input itself, without a copy.
   bool is_input = w.size == 1 && w.stride == 1 && w.padding == 0;
-  std::size_t images = images_at_once();  // in a group
+  std::size_t images_per_group = choose_images_per_group();
 
   /// Returns the number of images in a group (the last group may have fewer). The matrix of a
   /// group has at most 8 MiB, except if one image needs more.
-  [[nodiscard]] std::size_t images_at_once() const {
+  [[nodiscard]] std::size_t choose_images_per_group() const {
     constexpr std::size_t kMostElements = std::size_t{2} << 20U;
     if (is_input) return n;
-    const std::size_t most = std::max<std::size_t>(kMostElements / (rows * columns), 1);
-    const std::size_t groups = (n + most - 1) / most;
+    const std::size_t most_images = std::max<std::size_t>(kMostElements / (rows * columns), 1);
+    const std::size_t groups = (n + most_images - 1) / most_images;
     return (n + groups - 1) / groups;
   }
   [[nodiscard]] std::size_t scratch_elements() const {
-    return is_input ? 0 : images * rows * columns;
+    return is_input ? 0 : images_per_group * rows * columns;
   }
 
   /// Calls work(first, count) for each group of `count` images from image `first` on.
   template <typename Work>
   void for_each_group(const Work& work) const {
-    for (std::size_t at = 0; at < n; at += images) work(at, std::min(images, n - at));
+    for (std::size_t at = 0; at < n; at += images_per_group)
+      work(at, std::min(images_per_group, n - at));
   }
 
   /// Calls visit(matrix, image, inside) for each pixel of each window of an image: the offsets of
@@ -112,11 +113,11 @@ Result<> ProductConvolutions::forward(const Window& window, std::size_t n, const
   is_used_ = true;
   const Matrix matrix{window, n, threads_};
   const std::size_t channels = window.output.channels;
-  DLRUN_TRY_ASSIGN(float* const memory, scratch_.take(matrix.scratch_elements()));
+  DLRUN_TRY_ASSIGN(float* const memory, scratch_.reserve(matrix.scratch_elements()));
   matrix.for_each_group([&](std::size_t first, std::size_t count) {
     float* const out = y + first * window.output.size();
-    multiply(Transpose::kNo, Transpose::kNo, count * matrix.rows, channels, matrix.columns,
-             matrix.gather(x + first * window.input.size(), count, memory), w, 0, out);
+    multiply_matrices(Transpose::kNo, Transpose::kNo, count * matrix.rows, channels, matrix.columns,
+                      matrix.gather(x + first * window.input.size(), count, memory), w, 0, out);
     if (bias == nullptr && !with_relu) return;
 #pragma omp parallel for num_threads(threads_) if (threads_ > 1) schedule(static)
     for (std::size_t image = 0; image < count; ++image)
@@ -129,12 +130,12 @@ Result<> ProductConvolutions::backward_input(const Window& window, std::size_t n
                                              const float* dy, float* dx) {
   is_used_ = true;
   const Matrix matrix{window, n, threads_};
-  DLRUN_TRY_ASSIGN(float* const memory, scratch_.take(matrix.scratch_elements()));
+  DLRUN_TRY_ASSIGN(float* const memory, scratch_.reserve(matrix.scratch_elements()));
   matrix.for_each_group([&](std::size_t first, std::size_t count) {
     float* const to = dx + first * window.input.size();
-    multiply(Transpose::kNo, Transpose::kYes, count * matrix.rows, matrix.columns,
-             window.output.channels, dy + first * window.output.size(), w, 0,
-             matrix.is_input ? to : memory);
+    multiply_matrices(Transpose::kNo, Transpose::kYes, count * matrix.rows, matrix.columns,
+                      window.output.channels, dy + first * window.output.size(), w, 0,
+                      matrix.is_input ? to : memory);
     if (!matrix.is_input) matrix.scatter(memory, count, to);
   });
   return {};
@@ -144,11 +145,12 @@ Result<> ProductConvolutions::backward_weights(const Window& window, std::size_t
                                                const float* dy, float* dw) {
   is_used_ = true;
   const Matrix matrix{window, n, threads_};
-  DLRUN_TRY_ASSIGN(float* const memory, scratch_.take(matrix.scratch_elements()));
+  DLRUN_TRY_ASSIGN(float* const memory, scratch_.reserve(matrix.scratch_elements()));
   matrix.for_each_group([&](std::size_t first, std::size_t count) {
-    multiply(Transpose::kYes, Transpose::kNo, matrix.columns, window.output.channels,
-             count * matrix.rows, matrix.gather(x + first * window.input.size(), count, memory),
-             dy + first * window.output.size(), first == 0 ? 0 : 1, dw);
+    multiply_matrices(Transpose::kYes, Transpose::kNo, matrix.columns, window.output.channels,
+                      count * matrix.rows,
+                      matrix.gather(x + first * window.input.size(), count, memory),
+                      dy + first * window.output.size(), first == 0 ? 0 : 1, dw);
   });
   return {};
 }

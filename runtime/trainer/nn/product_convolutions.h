@@ -22,7 +22,7 @@ class ProductConvolutions {
 
   /// Returns true if a product is faster for this window than oneDNN's convolution.
   [[nodiscard]] static bool suits(const Window& window);
-  /// Returns true once a pass was computed.
+  /// Returns true if a pass has been computed.
   [[nodiscard]] bool is_used() const { return is_used_; }
 
   /// Computes LayerKernels::convolve.

@@ -11,7 +11,7 @@
 namespace dlrun::trainer {
 namespace {
 
-std::size_t count_of(const std::vector<NamedShape>& shapes) {
+std::size_t element_count(const std::vector<NamedShape>& shapes) {
   std::size_t count = 0;
   for (const NamedShape& shape : shapes) count += shape.count();
   return count;
@@ -51,8 +51,8 @@ class Branch {
         own.workspace = own.gradient + aligned_elements(layer->outputs());
       }
       next_free.workspace = own.workspace + aligned_elements(layer->workspace_size());
-      next_free.parameters += count_of(layer->parameters());
-      next_free.statistics += count_of(layer->statistics());
+      next_free.parameters += element_count(layer->parameters());
+      next_free.statistics += element_count(layer->running_statistics());
       offsets_.push_back(own);
     }
   }
@@ -132,22 +132,22 @@ class Residual final : public Layer<T> {
   }
 
   [[nodiscard]] std::vector<NamedShape> parameters() const override {
-    return named([](const Layer<T>& layer) { return layer.parameters(); });
+    return named_tensors([](const Layer<T>& layer) { return layer.parameters(); });
   }
-  [[nodiscard]] std::vector<NamedShape> statistics() const override {
-    return named([](const Layer<T>& layer) { return layer.statistics(); });
+  [[nodiscard]] std::vector<NamedShape> running_statistics() const override {
+    return named_tensors([](const Layer<T>& layer) { return layer.running_statistics(); });
   }
 
   void initialise(std::span<T> parameters, Random& random) const override {
-    for_each([&](const Layer<T>& layer, const auto& offsets) {
-      layer.initialise(parameters.subspan(offsets.parameters, count_of(layer.parameters())),
+    for_each_layer([&](const Layer<T>& layer, const auto& offsets) {
+      layer.initialise(parameters.subspan(offsets.parameters, element_count(layer.parameters())),
                        random);
     });
   }
-  void initialise_statistics(std::span<T> running) const override {
-    for_each([&](const Layer<T>& layer, const auto& offsets) {
-      layer.initialise_statistics(
-          running.subspan(offsets.statistics, count_of(layer.statistics())));
+  void initialise_running_statistics(std::span<T> running) const override {
+    for_each_layer([&](const Layer<T>& layer, const auto& offsets) {
+      layer.initialise_running_statistics(
+          running.subspan(offsets.statistics, element_count(layer.running_statistics())));
     });
   }
 
@@ -171,7 +171,7 @@ class Residual final : public Layer<T> {
  private:
   /// Calls visit(layer, offsets) for the layers of both branches, in the order of their parameters.
   template <typename Visit>
-  void for_each(const Visit& visit) const {
+  void for_each_layer(const Visit& visit) const {
     for (const Branch<T>* branch : {&inner_, &shortcut_}) {
       for (std::size_t i = 0; i < branch->layers().size(); ++i)
         visit(*branch->layers()[i], branch->offsets_of(i));
@@ -181,7 +181,7 @@ class Residual final : public Layer<T> {
   /// Returns the tensors that list(layer) returns for all layers, with their names in the block,
   /// for example "0.weight" and "shortcut.0.weight".
   template <typename List>
-  [[nodiscard]] std::vector<NamedShape> named(const List& list) const {
+  [[nodiscard]] std::vector<NamedShape> named_tensors(const List& list) const {
     std::vector<NamedShape> all;
     for (const Branch<T>* branch : {&inner_, &shortcut_}) {
       for (std::size_t i = 0; i < branch->layers().size(); ++i) {

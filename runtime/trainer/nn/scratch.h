@@ -11,9 +11,10 @@ namespace dlrun::trainer {
 
 class Scratch {
  public:
-  /// Returns memory for `count` elements, aligned to 64 bytes, with any content. Valid until the
-  /// next call. Fails with kInternal if out of memory.
-  [[nodiscard]] Result<float*> take(std::size_t count) {
+  /// Returns memory for `count` elements, aligned to 64 bytes, with any content. The memory is
+  /// valid until the next call, which may return the same memory. Fails with kInternal if out of
+  /// memory.
+  [[nodiscard]] Result<float*> reserve(std::size_t count) {
     if (count <= count_) return memory_.get();
     constexpr std::size_t kAlignment = 64;
     const std::size_t bytes = (count * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;

@@ -8,8 +8,8 @@
 namespace dlrun::trainer {
 namespace {
 
-/// With C channels and N squeezed channels: s = means of x, h = silu(s W1 + b1), f = logistic(h W2
-/// + b2), y = x f.
+/// Computes, with C channels and N squeezed channels: s = means of x, h = silu(s W1 + b1),
+/// f = logistic(h W2 + b2), y = x f.
 template <typename T>
 class SqueezeExcite final : public Layer<T> {
  public:

@@ -21,7 +21,7 @@ class Conv2d final : public Layer<T> {
                : fmt::format("conv2d {} {}x{}", window_.output.channels, size, size);
   }
   [[nodiscard]] std::size_t outputs() const override { return window_.output.size(); }
-  [[nodiscard]] bool goes_in_parts() const override { return true; }
+  [[nodiscard]] bool can_run_in_parts() const override { return true; }
   [[nodiscard]] bool fuses_relu() const override { return true; }
 
   [[nodiscard]] std::vector<NamedShape> parameters() const override {
@@ -76,7 +76,7 @@ class MaxPool final : public Layer<T> {
     return fmt::format("maxpool {}", window_.size);
   }
   [[nodiscard]] std::size_t outputs() const override { return window_.output.size(); }
-  [[nodiscard]] bool goes_in_parts() const override { return true; }
+  [[nodiscard]] bool can_run_in_parts() const override { return true; }
   [[nodiscard]] bool reads_output() const override { return true; }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
@@ -101,7 +101,7 @@ class AveragePool final : public Layer<T> {
     return fmt::format("avgpool {}", window_.size);
   }
   [[nodiscard]] std::size_t outputs() const override { return window_.output.size(); }
-  [[nodiscard]] bool goes_in_parts() const override { return true; }
+  [[nodiscard]] bool can_run_in_parts() const override { return true; }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
     call.kernels.layer_kernels().average_pool(window_, call.n, x, y);
@@ -123,7 +123,7 @@ class GlobalAveragePool final : public Layer<T> {
 
   [[nodiscard]] std::string description() const override { return "avgpool all"; }
   [[nodiscard]] std::size_t outputs() const override { return image_.channels; }
-  [[nodiscard]] bool goes_in_parts() const override { return true; }
+  [[nodiscard]] bool can_run_in_parts() const override { return true; }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
     call.kernels.layer_kernels().channel_means(call.n, image_.height * image_.width,

@@ -15,8 +15,8 @@ namespace dlrun::trainer {
 namespace {
 
 using loops::kPlanes;
-using loops::kTile;
 using loops::kTileInputEdge;
+using loops::kTileOutputEdge;
 
 /// Returns the number of elements to allocate for a plane of `count` elements. The padding makes
 /// the planes begin in different cache sets: if their distance were a power of two, the 36 elements
@@ -56,20 +56,21 @@ struct WinogradConvolutions::Tiles {
   std::size_t padding;
   std::size_t n;
 
-  std::size_t rows = (to.height + kTile - 1) / kTile;
-  std::size_t columns = (to.width + kTile - 1) / kTile;
-  /// Number of images that are processed together. About 256 tiles keep the transformed data in the
-  /// second-level cache, and are enough for fast products.
-  std::size_t images = std::clamp<std::size_t>(256 / (rows * columns), 1, n);
-  std::size_t from_plane = padded_plane_size(images * rows * columns * from.channels);
-  std::size_t to_plane = padded_plane_size(images * rows * columns * to.channels);
-  std::size_t weight_plane = padded_plane_size(from.channels * to.channels);
+  std::size_t rows = (to.height + kTileOutputEdge - 1) / kTileOutputEdge;
+  std::size_t columns = (to.width + kTileOutputEdge - 1) / kTileOutputEdge;
+  /// Number of images that are processed together, as a group. About 256 tiles keep the transformed
+  /// data in the second-level cache, and are enough for fast products.
+  std::size_t images_per_group = std::clamp<std::size_t>(256 / (rows * columns), 1, n);
+  std::size_t from_plane_size =
+      padded_plane_size(images_per_group * rows * columns * from.channels);
+  std::size_t to_plane_size = padded_plane_size(images_per_group * rows * columns * to.channels);
+  std::size_t weight_plane_size = padded_plane_size(from.channels * to.channels);
 
   /// Calls work(first, tiles) for each group of images: the first image and the number of tiles.
   template <typename Work>
   void for_each_group(const Work& work) const {
-    for (std::size_t at = 0; at < n; at += images) {
-      const std::size_t count = std::min(images, n - at);
+    for (std::size_t at = 0; at < n; at += images_per_group) {
+      const std::size_t count = std::min(images_per_group, n - at);
       work(at, count * rows * columns);
     }
   }
@@ -80,8 +81,8 @@ struct WinogradConvolutions::Tiles {
   void for_each_tile(int threads, std::size_t first, std::size_t count, const Work& work) const {
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
     for (std::size_t tile = 0; tile < count; ++tile) {
-      work(first + tile / (rows * columns), tile / columns % rows * kTile, tile % columns * kTile,
-           tile);
+      work(first + tile / (rows * columns), tile / columns % rows * kTileOutputEdge,
+           tile % columns * kTileOutputEdge, tile);
     }
   }
 
@@ -94,7 +95,7 @@ struct WinogradConvolutions::Tiles {
                     loops::winograd_inputs(
                         pixels_of_square<kTileInputEdge>(x + image * from.size(), from, row, column,
                                                          padding, zeros.data()),
-                        from.channels, from_plane, transformed + tile * from.channels);
+                        from.channels, from_plane_size, transformed + tile * from.channels);
                   });
   }
 };
@@ -115,29 +116,34 @@ bool WinogradConvolutions::suits(const Window& window) {
 Result<> WinogradConvolutions::convolve(const Tiles& tiles, const float* x, const float* w,
                                         bool is_backward, float* y) {
   is_used_ = true;
-  const std::size_t inputs = tiles.from.channels;
-  const std::size_t outputs = tiles.to.channels;
-  DLRUN_TRY_ASSIGN(float* const weights, weights_.take(kPlanes * tiles.weight_plane));
-  DLRUN_TRY_ASSIGN(float* const transformed, inputs_.take(kPlanes * tiles.from_plane));
-  DLRUN_TRY_ASSIGN(float* const products, outputs_.take(kPlanes * tiles.to_plane));
-  loops::winograd_weights(w, inputs * outputs, is_backward, tiles.weight_plane, weights);
+  const std::size_t input_channels = tiles.from.channels;
+  const std::size_t output_channels = tiles.to.channels;
+  DLRUN_TRY_ASSIGN(float* const weights,
+                   weight_scratch_.reserve(kPlanes * tiles.weight_plane_size));
+  DLRUN_TRY_ASSIGN(float* const transformed,
+                   input_scratch_.reserve(kPlanes * tiles.from_plane_size));
+  DLRUN_TRY_ASSIGN(float* const products, output_scratch_.reserve(kPlanes * tiles.to_plane_size));
+  loops::winograd_weights(w, input_channels * output_channels, is_backward, tiles.weight_plane_size,
+                          weights);
   tiles.for_each_group([&](std::size_t first, std::size_t count) {
     tiles.transform_inputs(threads_, first, count, x, transformed);
 #pragma omp parallel for num_threads(threads_) if (threads_ > 1) schedule(static)
     for (std::size_t p = 0; p < kPlanes; ++p) {
-      multiply(Transpose::kNo, is_backward ? Transpose::kYes : Transpose::kNo, count, outputs,
-               inputs, transformed + p * tiles.from_plane, weights + p * tiles.weight_plane, 0,
-               products + p * tiles.to_plane);
+      multiply_matrices(Transpose::kNo, is_backward ? Transpose::kYes : Transpose::kNo, count,
+                        output_channels, input_channels, transformed + p * tiles.from_plane_size,
+                        weights + p * tiles.weight_plane_size, 0,
+                        products + p * tiles.to_plane_size);
     }
     tiles.for_each_tile(
         threads_, first, count,
         [&](std::size_t image, std::size_t row, std::size_t column, std::size_t tile) {
           // A tile may reach beyond the image.
           thread_local std::vector<float> unused;
-          unused.resize(std::max(unused.size(), outputs));
-          loops::winograd_outputs(products + tile * outputs, outputs, tiles.to_plane,
-                                  pixels_of_square<kTile>(y + image * tiles.to.size(), tiles.to,
-                                                          row, column, 0, unused.data()));
+          unused.resize(std::max(unused.size(), output_channels));
+          loops::winograd_outputs(
+              products + tile * output_channels, output_channels, tiles.to_plane_size,
+              pixels_of_square<kTileOutputEdge>(y + image * tiles.to.size(), tiles.to, row, column,
+                                                0, unused.data()));
         });
   });
   return {};
@@ -169,29 +175,35 @@ Result<> WinogradConvolutions::backward_weights(const Window& window, std::size_
                                                 const float* dy, float* dw) {
   is_used_ = true;
   const Tiles tiles{window.input, window.output, window.padding, n};
-  const std::size_t inputs = tiles.from.channels;
-  const std::size_t outputs = tiles.to.channels;
-  DLRUN_TRY_ASSIGN(float* const gradients, weights_.take(kPlanes * tiles.weight_plane));
-  DLRUN_TRY_ASSIGN(float* const transformed, inputs_.take(kPlanes * tiles.from_plane));
-  DLRUN_TRY_ASSIGN(float* const slopes, outputs_.take(kPlanes * tiles.to_plane));
-  const std::vector<float> zeros(outputs);
+  const std::size_t input_channels = tiles.from.channels;
+  const std::size_t output_channels = tiles.to.channels;
+  DLRUN_TRY_ASSIGN(float* const gradients,
+                   weight_scratch_.reserve(kPlanes * tiles.weight_plane_size));
+  DLRUN_TRY_ASSIGN(float* const transformed,
+                   input_scratch_.reserve(kPlanes * tiles.from_plane_size));
+  DLRUN_TRY_ASSIGN(float* const output_gradients,
+                   output_scratch_.reserve(kPlanes * tiles.to_plane_size));
+  const std::vector<float> zeros(output_channels);
   tiles.for_each_group([&](std::size_t first, std::size_t count) {
     tiles.transform_inputs(threads_, first, count, x, transformed);
     tiles.for_each_tile(
         threads_, first, count,
         [&](std::size_t image, std::size_t row, std::size_t column, std::size_t tile) {
-          loops::winograd_slopes(pixels_of_square<kTile>(dy + image * tiles.to.size(), tiles.to,
-                                                         row, column, 0, zeros.data()),
-                                 outputs, tiles.to_plane, slopes + tile * outputs);
+          loops::winograd_output_gradients(
+              pixels_of_square<kTileOutputEdge>(dy + image * tiles.to.size(), tiles.to, row, column,
+                                                0, zeros.data()),
+              output_channels, tiles.to_plane_size, output_gradients + tile * output_channels);
         });
 #pragma omp parallel for num_threads(threads_) if (threads_ > 1) schedule(static)
     for (std::size_t p = 0; p < kPlanes; ++p) {
-      multiply(Transpose::kYes, Transpose::kNo, inputs, outputs, count,
-               transformed + p * tiles.from_plane, slopes + p * tiles.to_plane, first == 0 ? 0 : 1,
-               gradients + p * tiles.weight_plane);
+      multiply_matrices(Transpose::kYes, Transpose::kNo, input_channels, output_channels, count,
+                        transformed + p * tiles.from_plane_size,
+                        output_gradients + p * tiles.to_plane_size, first == 0 ? 0 : 1,
+                        gradients + p * tiles.weight_plane_size);
     }
   });
-  loops::winograd_weight_gradients(gradients, inputs * outputs, tiles.weight_plane, dw);
+  loops::winograd_weight_gradients(gradients, input_channels * output_channels,
+                                   tiles.weight_plane_size, dw);
   return {};
 }
 

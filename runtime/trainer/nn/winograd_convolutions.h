@@ -17,7 +17,7 @@ class WinogradConvolutions {
 
   /// Returns true if the algorithm supports the window and is faster for it than a direct sum.
   [[nodiscard]] static bool suits(const Window& window);
-  /// Returns true once a pass was computed.
+  /// Returns true if a pass has been computed.
   [[nodiscard]] bool is_used() const { return is_used_; }
 
   /// Computes LayerKernels::convolve.
@@ -41,9 +41,9 @@ class WinogradConvolutions {
 
   int threads_;
   bool is_used_ = false;
-  Scratch weights_;
-  Scratch inputs_;
-  Scratch outputs_;
+  Scratch weight_scratch_;
+  Scratch input_scratch_;
+  Scratch output_scratch_;
 };
 
 }  // namespace dlrun::trainer

@@ -158,10 +158,11 @@ template <std::size_t kFrom, std::size_t kTo, typename From, typename To, typena
 
 }  // namespace
 
-DLRUN_EACH_ISA void winograd_weights(const float* w, std::size_t pairs, bool is_flipped,
+DLRUN_EACH_ISA void winograd_weights(const float* w, std::size_t pairs, bool is_reversed,
                                      std::size_t plane_size, float* transformed) {
   on_both_sides<3, 6>(
-      pairs, [=](std::size_t i, std::size_t k) { return w + (is_flipped ? 8 - i : i) * pairs + k; },
+      pairs,
+      [=](std::size_t i, std::size_t k) { return w + (is_reversed ? 8 - i : i) * pairs + k; },
       [=](std::size_t i, std::size_t k) { return transformed + i * plane_size + k; },
       DLRUN_ONE_SIDE(multiply_g));
 }
@@ -181,8 +182,8 @@ DLRUN_EACH_ISA void winograd_outputs(const float* transformed, std::size_t chann
       [&](std::size_t i, std::size_t k) { return y[i] + k; }, DLRUN_ONE_SIDE(multiply_at));
 }
 
-DLRUN_EACH_ISA void winograd_slopes(const TileSlopes& dy, std::size_t channels,
-                                    std::size_t plane_size, float* transformed) {
+DLRUN_EACH_ISA void winograd_output_gradients(const TileOutputGradients& dy, std::size_t channels,
+                                              std::size_t plane_size, float* transformed) {
   on_both_sides<4, 6>(
       channels, [&](std::size_t i, std::size_t k) { return dy[i] + k; },
       [=](std::size_t i, std::size_t k) { return transformed + i * plane_size + k; },

@@ -18,21 +18,23 @@
 
 namespace dlrun::trainer::loops {
 
-inline constexpr std::size_t kTile = 4;  ///< outputs of a tile in one direction
-inline constexpr std::size_t kTileInputEdge = kTile + 3 - 1;  ///< inputs of a tile in one direction
+/// Outputs of a tile in one direction.
+inline constexpr std::size_t kTileOutputEdge = 4;
+/// Inputs of a tile in one direction.
+inline constexpr std::size_t kTileInputEdge = kTileOutputEdge + 3 - 1;
 inline constexpr std::size_t kPlanes = kTileInputEdge * kTileInputEdge;
 
 /// Numbers of channels and of pairs are multiples of this.
 inline constexpr std::size_t kWinogradLanes = 16;
 
 using TileInputs = std::array<const float*, kPlanes>;
-using TileOutputs = std::array<float*, kTile * kTile>;
-using TileSlopes = std::array<const float*, kTile * kTile>;
+using TileOutputs = std::array<float*, kTileOutputEdge * kTileOutputEdge>;
+using TileOutputGradients = std::array<const float*, kTileOutputEdge * kTileOutputEdge>;
 
 /// Computes transformed = G w G^T for each pair of an input and an output channel. w:
-/// [3 x 3 x pairs]. With is_flipped, reads the 3 x 3 positions in reverse order, for the gradient
+/// [3 x 3 x pairs]. With is_reversed, reads the 3 x 3 positions in reverse order, for the gradient
 /// of the inputs.
-void winograd_weights(const float* w, std::size_t pairs, bool is_flipped, std::size_t plane_size,
+void winograd_weights(const float* w, std::size_t pairs, bool is_reversed, std::size_t plane_size,
                       float* transformed);
 /// Computes transformed = B^T x B of a tile. Pixels outside of the image point to zeros.
 void winograd_inputs(const TileInputs& x, std::size_t channels, std::size_t plane_size,
@@ -42,8 +44,8 @@ void winograd_inputs(const TileInputs& x, std::size_t channels, std::size_t plan
 void winograd_outputs(const float* transformed, std::size_t channels, std::size_t plane_size,
                       const TileOutputs& y);
 /// Computes transformed = A dy A^T of a tile: the gradient through winograd_outputs.
-void winograd_slopes(const TileSlopes& dy, std::size_t channels, std::size_t plane_size,
-                     float* transformed);
+void winograd_output_gradients(const TileOutputGradients& dy, std::size_t channels,
+                               std::size_t plane_size, float* transformed);
 /// Computes dw = G^T transformed G, [3 x 3 x pairs]: the gradient through winograd_weights.
 void winograd_weight_gradients(const float* transformed, std::size_t pairs, std::size_t plane_size,
                                float* dw);

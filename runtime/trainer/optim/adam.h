@@ -18,8 +18,8 @@ template <typename T>
 struct AdamFormula {
   T beta1;
   T beta2;
-  T rate;           ///< learning rate / (1 - beta1^t)
-  T root_v_factor;  ///< factor of sqrt(v): 1 / sqrt(1 - beta2^t)
+  T corrected_rate;  ///< learning rate / (1 - beta1^t)
+  T root_v_factor;   ///< factor of sqrt(v): 1 / sqrt(1 - beta2^t)
   T epsilon;
   /// For Adam (L2): weight_decay * parameter is added to the gradient. 0 for AdamW.
   T weight_decay;
@@ -32,7 +32,7 @@ struct AdamFormula {
     g = gradient_scale * g + weight_decay * p;
     m = beta1 * m + (1 - beta1) * g;
     v = beta2 * v + (1 - beta2) * g * g;
-    p = decay_factor * p - rate * m / (std::sqrt(v) * root_v_factor + epsilon);
+    p = decay_factor * p - corrected_rate * m / (std::sqrt(v) * root_v_factor + epsilon);
   }
 };
 
@@ -50,8 +50,8 @@ class AdamRule final : public Optimizer<T> {
  public:
   explicit AdamRule(const OptimizerOptions& options) : options_(options) {}
 
-  [[nodiscard]] std::span<const StateArray> states() const override {
-    static constexpr std::array<StateArray, 2> kStates{{{"m"}, {"v"}}};
+  [[nodiscard]] std::span<const StateArrayInfo> states() const override {
+    static constexpr std::array<StateArrayInfo, 2> kStates{{{"m"}, {"v"}}};
     return kStates;
   }
 

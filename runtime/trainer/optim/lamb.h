@@ -46,8 +46,8 @@ class Lamb final : public Optimizer<T> {
  public:
   explicit Lamb(const OptimizerOptions& options) : options_(options) {}
 
-  [[nodiscard]] std::span<const StateArray> states() const override {
-    static constexpr std::array<StateArray, 2> kStates{{{"m"}, {"v"}}};
+  [[nodiscard]] std::span<const StateArrayInfo> states() const override {
+    static constexpr std::array<StateArrayInfo, 2> kStates{{{"m"}, {"v"}}};
     return kStates;
   }
   [[nodiscard]] bool needs_whole_tensors() const override { return true; }

@@ -16,8 +16,8 @@ class Lars final : public Optimizer<T> {
  public:
   explicit Lars(const OptimizerOptions& options) : options_(options) {}
 
-  [[nodiscard]] std::span<const StateArray> states() const override {
-    static constexpr std::array<StateArray, 1> kStates{{{"velocity"}}};
+  [[nodiscard]] std::span<const StateArrayInfo> states() const override {
+    static constexpr std::array<StateArrayInfo, 1> kStates{{{"velocity"}}};
     return kStates;
   }
   [[nodiscard]] bool needs_whole_tensors() const override { return true; }

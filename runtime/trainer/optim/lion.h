@@ -41,8 +41,8 @@ class Lion final : public Optimizer<T> {
  public:
   explicit Lion(const OptimizerOptions& options) : options_(options) {}
 
-  [[nodiscard]] std::span<const StateArray> states() const override {
-    static constexpr std::array<StateArray, 1> kStates{{{"m"}}};
+  [[nodiscard]] std::span<const StateArrayInfo> states() const override {
+    static constexpr std::array<StateArrayInfo, 1> kStates{{{"m"}}};
     return kStates;
   }
 

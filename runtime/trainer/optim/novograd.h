@@ -21,8 +21,8 @@ class Novograd final : public Optimizer<T> {
  public:
   explicit Novograd(const OptimizerOptions& options) : options_(options) {}
 
-  [[nodiscard]] std::span<const StateArray> states() const override {
-    static constexpr std::array<StateArray, 2> kStates{
+  [[nodiscard]] std::span<const StateArrayInfo> states() const override {
+    static constexpr std::array<StateArrayInfo, 2> kStates{
         {{.name = "m"}, {.name = "v", .is_per_tensor = true}}};
     return kStates;
   }

@@ -23,7 +23,7 @@ struct Defaults {
 struct OptimizerRow {
   std::string_view name;
   Defaults defaults;
-  std::unique_ptr<Optimizer<float>> (*make)(const OptimizerOptions&);
+  std::unique_ptr<Optimizer<float>> (*make_float)(const OptimizerOptions&);
   std::unique_ptr<Optimizer<double>> (*make_double)(const OptimizerOptions&);
 };
 
@@ -61,7 +61,7 @@ std::string names(std::string_view separator) {
   return all;
 }
 
-Result<const OptimizerRow*> find(std::string_view name) {
+Result<const OptimizerRow*> find_row(std::string_view name) {
   for (const OptimizerRow& row : kOptimizers) {
     if (row.name == name) return &row;
   }
@@ -71,7 +71,7 @@ Result<const OptimizerRow*> find(std::string_view name) {
 }  // namespace
 
 Result<OptimizerOptions> with_defaults(const OptimizerOptions& options) {
-  DLRUN_TRY_ASSIGN(const auto row, find(options.name));
+  DLRUN_TRY_ASSIGN(const auto row, find_row(options.name));
   OptimizerOptions resolved = options;
   const Defaults& defaults = row->defaults;
   resolved.momentum = options.momentum.value_or(defaults.momentum);
@@ -85,9 +85,9 @@ Result<OptimizerOptions> with_defaults(const OptimizerOptions& options) {
 template <typename T>
 Result<std::unique_ptr<Optimizer<T>>> make_optimizer(const OptimizerOptions& options) {
   DLRUN_TRY_ASSIGN(const auto resolved, with_defaults(options));
-  const OptimizerRow& row = **find(options.name);
+  const OptimizerRow& row = **find_row(options.name);
   if constexpr (std::is_same_v<T, float>) {
-    return row.make(resolved);
+    return row.make_float(resolved);
   } else {
     return row.make_double(resolved);
   }
@@ -95,16 +95,16 @@ Result<std::unique_ptr<Optimizer<T>>> make_optimizer(const OptimizerOptions& opt
 template Result<std::unique_ptr<Optimizer<float>>> make_optimizer(const OptimizerOptions&);
 template Result<std::unique_ptr<Optimizer<double>>> make_optimizer(const OptimizerOptions&);
 
-double clipping_scale(double norm, double most) {
-  return std::min(1.0, most / (norm + 1e-6));
+double clipping_scale(double norm, double max_norm) {
+  return std::min(1.0, max_norm / (norm + 1e-6));
 }
 
 template <typename T>
-double clipping_scale(Kernels<T>& kernels, const T* gradients, std::size_t count, double most) {
+double clipping_scale(Kernels<T>& kernels, const T* gradients, std::size_t count, double max_norm) {
   const TensorRange all{0, count};
   double sum = 0;
   kernels.sums_of_squares(gradients, std::span(&all, 1), &sum);
-  return clipping_scale(std::sqrt(sum), most);
+  return clipping_scale(std::sqrt(sum), max_norm);
 }
 template double clipping_scale(Kernels<float>&, const float*, std::size_t, double);
 template double clipping_scale(Kernels<double>&, const double*, std::size_t, double);

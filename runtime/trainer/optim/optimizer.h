@@ -49,7 +49,7 @@ template <typename T>
 struct Slice {
   T* parameters = nullptr;
   T* gradients = nullptr;      ///< the rule may overwrite them
-  std::span<T* const> states;  ///< [count] each, or one element per tensor (StateArray)
+  std::span<T* const> states;  ///< [count] each, or one element per tensor (StateArrayInfo)
   std::size_t count = 0;
   /// The tensors of the slice, in order; for rules that need whole tensors.
   std::span<const TensorRange> tensors;
@@ -71,8 +71,8 @@ struct StepInfo {
   double gradient_scale = 1;  ///< factor for the gradients, for clipping
 };
 
-/// An array of an optimizer's state.
-struct StateArray {
+/// Describes an array of an optimizer's state.
+struct StateArrayInfo {
   std::string_view name;
   /// False: the array has the layout of the parameters. True: the array has one element per tensor.
   /// Only rules that need whole tensors may have such an array.
@@ -88,8 +88,8 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Returns the state arrays, which are zero before the first step.
-  [[nodiscard]] virtual std::span<const StateArray> states() const = 0;
+  /// Returns descriptions of the state arrays. The arrays are zero before the first step.
+  [[nodiscard]] virtual std::span<const StateArrayInfo> states() const = 0;
 
   /// Returns true if a step depends on a whole tensor and not only on single elements. A slice must
   /// then contain whole tensors only.
@@ -111,14 +111,14 @@ class Optimizer {
 template <typename T>
 [[nodiscard]] Result<std::unique_ptr<Optimizer<T>>> make_optimizer(const OptimizerOptions& options);
 
-/// Returns the factor that limits the gradients' global norm to `most` (Pascanu et al.
-/// 2013, Algorithm 1): min(1, most / (norm + 1e-6)), like PyTorch. gradients: [count] on
-/// kernels' device. most > 0.
+/// Returns the factor that limits the gradients' global norm to `max_norm` (Pascanu et al.
+/// 2013, Algorithm 1): min(1, max_norm / (norm + 1e-6)), like PyTorch. gradients: [count] on
+/// kernels' device. max_norm > 0.
 template <typename T>
 [[nodiscard]] double clipping_scale(Kernels<T>& kernels, const T* gradients, std::size_t count,
-                                    double most);
+                                    double max_norm);
 /// Returns the same factor for a norm that the caller has computed.
-[[nodiscard]] double clipping_scale(double norm, double most);
+[[nodiscard]] double clipping_scale(double norm, double max_norm);
 
 /// Returns "adam|adamw|...", for --help.
 [[nodiscard]] std::string_view optimizer_names();

@@ -49,8 +49,8 @@ class Rmsprop final : public Optimizer<T> {
  public:
   explicit Rmsprop(const OptimizerOptions& options) : options_(options) {}
 
-  [[nodiscard]] std::span<const StateArray> states() const override {
-    static constexpr std::array<StateArray, 2> kStates{{{"v"}, {"velocity"}}};
+  [[nodiscard]] std::span<const StateArrayInfo> states() const override {
+    static constexpr std::array<StateArrayInfo, 2> kStates{{{"v"}, {"velocity"}}};
     return std::span(kStates).first(*options_.momentum == 0 ? 1 : 2);
   }
 

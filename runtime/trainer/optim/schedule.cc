@@ -7,13 +7,13 @@
 namespace dlrun::trainer {
 
 double learning_rate(const Schedule& schedule, double epochs_done) {
-  const double factor = schedule.scaling == LrScaling::kLinear ? schedule.size
-                        : schedule.scaling == LrScaling::kSqrt ? std::sqrt(schedule.size)
+  const double factor = schedule.scaling == LrScaling::kLinear ? schedule.rank_count
+                        : schedule.scaling == LrScaling::kSqrt ? std::sqrt(schedule.rank_count)
                                                                : 1;
-  const double peak = schedule.base * factor;
+  const double peak = schedule.base_rate * factor;
   if (epochs_done < schedule.warmup_epochs) {
-    const double first = schedule.scaling == LrScaling::kNone ? 0 : schedule.base;
-    return first + (peak - first) * epochs_done / schedule.warmup_epochs;
+    const double start_rate = schedule.scaling == LrScaling::kNone ? 0 : schedule.base_rate;
+    return start_rate + (peak - start_rate) * epochs_done / schedule.warmup_epochs;
   }
   const double span = std::max(schedule.epochs - schedule.warmup_epochs, 1e-9);
   const double t = std::clamp((epochs_done - schedule.warmup_epochs) / span, 0.0, 1.0);

@@ -6,11 +6,11 @@
 
 namespace dlrun::trainer {
 
-/// The factor of the learning rate for a number of ranks (size), and thus for the global batch.
+/// The factor of the learning rate for a number of ranks, and thus for the global batch.
 enum class LrScaling {
   kNone,
-  kLinear,  ///< times size (Goyal et al. 2017, section 2.1)
-  kSqrt,    ///< times sqrt(size) (Krizhevsky 2014, section 5)
+  kLinear,  ///< times rank_count (Goyal et al. 2017, section 2.1)
+  kSqrt,    ///< times sqrt(rank_count) (Krizhevsky 2014, section 5)
 };
 
 /// The decay of the learning rate after the warmup.
@@ -23,14 +23,14 @@ enum class LrDecay {
 };
 
 struct Schedule {
-  double base = 1e-3;  ///< the learning rate before scaling
+  double base_rate = 1e-3;  ///< the learning rate before scaling
   LrScaling scaling = LrScaling::kNone;
   LrDecay decay = LrDecay::kConstant;
-  /// Length of the warmup in epochs. During the warmup the rate grows linearly from base to the
-  /// scaled rate (Goyal et al. 2017, section 2.2); without scaling, from 0 to base.
+  /// Length of the warmup in epochs. During the warmup the rate grows linearly from base_rate to
+  /// the scaled rate (Goyal et al. 2017, section 2.2); without scaling, from 0 to base_rate.
   double warmup_epochs = 0;
-  double epochs = 1;                ///< epochs that every rank runs; > 0
-  int size = 1;                     ///< number of ranks
+  double epochs = 1;  ///< epochs that every rank runs; > 0
+  int rank_count = 1;
   std::vector<double> step_epochs;  ///< epochs at which kStep reduces the rate, ascending
   double step_factor = 0.1;         ///< for kStep
   double power = 2;                 ///< for kPolynomial

@@ -6,7 +6,7 @@
 namespace dlrun::trainer {
 
 /// Updates parameter p with gradient g in place. Without state this is plain descent: p = p - lr g.
-/// With a velocity it is momentum (Polyak 1964) as PyTorch writes it, with the learning rate
+/// With a velocity the rule is momentum (Polyak 1964) as PyTorch writes it, with the learning rate
 /// outside the velocity:
 ///   velocity = momentum velocity + g,  p = p - lr velocity.
 /// Nesterov's momentum (Sutskever et al. 2013, section 2) as PyTorch writes it, with the same
@@ -51,8 +51,8 @@ class SgdRule final : public Optimizer<T> {
  public:
   explicit SgdRule(const OptimizerOptions& options) : options_(options) {}
 
-  [[nodiscard]] std::span<const StateArray> states() const override {
-    static constexpr std::array<StateArray, 1> kStates{{{"velocity"}}};
+  [[nodiscard]] std::span<const StateArrayInfo> states() const override {
+    static constexpr std::array<StateArrayInfo, 1> kStates{{{"velocity"}}};
     return std::span(kStates).first(*options_.momentum == 0 ? 0 : 1);
   }
 

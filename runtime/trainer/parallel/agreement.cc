@@ -16,7 +16,7 @@ namespace dlrun::trainer {
 namespace {
 
 constexpr std::size_t kHashBytes = 32;
-constexpr std::size_t kLongestMessage = 64U << 10U;
+constexpr std::size_t kLongestMessageBytes = 64U << 10U;
 
 using Hash = std::array<std::uint8_t, kHashBytes>;
 
@@ -30,17 +30,17 @@ Hash blake2b(std::span<const std::uint8_t> bytes) {
 
 Result<> agree(Communicator& communicator, std::string_view host, const Result<>& mine) {
   if (communicator.size() == 1) return mine;  // with one rank, the message need not name the rank
-  constexpr std::int64_t kNobody = std::numeric_limits<std::int64_t>::max();
-  std::int64_t lowest_failed = mine ? kNobody : communicator.rank();
+  constexpr std::int64_t kNoRank = std::numeric_limits<std::int64_t>::max();
+  std::int64_t lowest_failed = mine ? kNoRank : communicator.rank();
   DLRUN_TRY(communicator.all_reduce(std::span(&lowest_failed, 1), ReduceOp::kMin));
-  if (lowest_failed == kNobody) return {};
+  if (lowest_failed == kNoRank) return {};
 
   const int root = static_cast<int>(lowest_failed);
   std::string message;
   std::array<std::int64_t, 2> header{};  // error code, length of the message
   if (communicator.rank() == root) {
     message = fmt::format("rank {} on {}: {}", root, host, mine.error().message);
-    if (message.size() > kLongestMessage) message.resize(kLongestMessage);
+    if (message.size() > kLongestMessageBytes) message.resize(kLongestMessageBytes);
     header = {static_cast<std::int64_t>(mine.error().code),
               static_cast<std::int64_t>(message.size())};
   }
@@ -87,8 +87,8 @@ Result<std::string> common_hash(Communicator& communicator, std::string_view wha
   return to_hex(mine);
 }
 
-Result<> same_on_all_ranks(Communicator& communicator, std::string_view host,
-                           const std::vector<Setting>& settings) {
+Result<> check_same_on_all_ranks(Communicator& communicator, std::string_view host,
+                                 const std::vector<Setting>& settings) {
   if (communicator.size() == 1) return {};
   constexpr char kEnd = '\0';
   std::string own;

@@ -1,5 +1,6 @@
 #pragma once
-// Agreement among ranks: no rank has failed, and all ranks hold the same bytes.
+// Collectives by which the ranks check that no rank has failed, and that all ranks hold the same
+// bytes.
 
 #include <cstdint>
 #include <optional>
@@ -38,8 +39,8 @@ struct Setting {
 /// Checks that every rank has rank 0's values. All ranks must pass the same names in the same
 /// order. Fails with kPeer on every rank if a value differs; the message names the lowest rank that
 /// differs, its host and both values.
-[[nodiscard]] Result<> same_on_all_ranks(Communicator& communicator, std::string_view host,
-                                         const std::vector<Setting>& settings);
+[[nodiscard]] Result<> check_same_on_all_ranks(Communicator& communicator, std::string_view host,
+                                               const std::vector<Setting>& settings);
 
 /// Returns the BLAKE2b-256 hash (RFC 7693) as 64 lower-case hex digits.
 [[nodiscard]] std::string blake2b_hex(std::span<const std::uint8_t> bytes);

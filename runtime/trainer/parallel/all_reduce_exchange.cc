@@ -23,8 +23,8 @@ class AllReduceExchange final : public GradientExchange {
     const Clock::time_point start = Clock::now();
     DLRUN_TRY(reducer_.wait());
     const Clock::time_point summed = Clock::now();
-    update_whole(context_, info);
-    waited_ = summed - start;
+    update_all_parameters(context_, info);
+    waiting_time_ = summed - start;
     intervals_.clear();
     intervals_.push_back({"wait for gradients", start, summed});
     for (std::size_t i = 0; i < reducer_.bucket_count(); ++i) {
@@ -35,14 +35,14 @@ class AllReduceExchange final : public GradientExchange {
     return {};
   }
 
-  [[nodiscard]] Clock::duration waited() const override { return waited_; }
+  [[nodiscard]] Clock::duration waiting_time() const override { return waiting_time_; }
   [[nodiscard]] std::span<const StepInterval> intervals() const override { return intervals_; }
   [[nodiscard]] std::size_t bucket_count() const override { return reducer_.bucket_count(); }
 
  private:
   ExchangeContext context_;
   GradientReducer reducer_;
-  Clock::duration waited_{};
+  Clock::duration waiting_time_{};
   std::vector<StepInterval> intervals_;
 };
 

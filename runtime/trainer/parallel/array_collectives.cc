@@ -9,7 +9,7 @@ namespace {
 template <typename Collective>
 Result<> on_array(Communicator& communicator, Kernels<float>& kernels, std::span<float> array,
                   const Collective& collective) {
-  if (reads_device_memory(communicator, kernels)) return collective(array);
+  if (can_use_memory_of(communicator, kernels)) return collective(array);
   std::vector<float> staging = to_host(kernels, array);
   DLRUN_TRY(collective(std::span(staging)));
   kernels.copy_from_host(array.data(), staging.data(), array.size_bytes());

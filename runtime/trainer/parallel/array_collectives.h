@@ -1,5 +1,6 @@
 #pragma once
-// Collectives on arrays in kernels' memory, also for GPU memory that the backend cannot read.
+// Collectives on arrays in kernels' memory, also for GPU memory that the communicator cannot
+// read.
 
 #include <span>
 #include <vector>
@@ -12,8 +13,8 @@ namespace dlrun::trainer {
 
 /// Returns true if the communicator can use the kernels' memory directly (a single rank exchanges
 /// nothing). Otherwise data is copied through host memory.
-[[nodiscard]] inline bool reads_device_memory(const Communicator& communicator,
-                                              const Kernels<float>& kernels) {
+[[nodiscard]] inline bool can_use_memory_of(const Communicator& communicator,
+                                            const Kernels<float>& kernels) {
   return kernels.uses_host_memory() || communicator.name() == "nccl" ||
          communicator.name() == "single";
 }
@@ -23,8 +24,8 @@ namespace dlrun::trainer {
 [[nodiscard]] Result<> broadcast_array(Communicator& communicator, Kernels<float>& kernels,
                                        std::span<float> array, int root);
 
-/// Replaces an array in kernels' memory by its sum over all ranks; the result is
-/// identical on all ranks.
+/// Replaces an array in kernels' memory by its sum over all ranks; the result is identical on all
+/// ranks.
 [[nodiscard]] Result<> sum_array(Communicator& communicator, Kernels<float>& kernels,
                                  std::span<float> array);
 

@@ -32,9 +32,9 @@ Result<DistributedJob> DistributedJob::initialise(std::string_view backend, cons
 
 double DistributedJob::scaled(double rate, LrScaling scaling) const {
   Schedule schedule;
-  schedule.base = rate;
+  schedule.base_rate = rate;
   schedule.scaling = scaling;
-  schedule.size = size();
+  schedule.rank_count = size();
   return learning_rate(schedule, 0);
 }
 
@@ -61,7 +61,7 @@ DistributedOptimizer::DistributedOptimizer(DistributedJob& job,
       tensors_(std::move(tensors)),
       count_(count) {
   if (tensors_.empty()) tensors_.push_back({0, count, true});
-  for (const StateArray& state : rule_->states())
+  for (const StateArrayInfo& state : rule_->states())
     states_.emplace_back(state.is_per_tensor ? tensors_.size() : count);
 }
 

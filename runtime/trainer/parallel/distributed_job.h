@@ -6,7 +6,7 @@
 //                                   the environment of Slurm, MPI or dlrun
 //   2. job.gpu                      chooses this rank's GPU among the GPUs of the process
 //   3. job.scaled                   scales the learning rate for the number of ranks
-//   4. DistributedOptimizer         steps by the mean of all ranks' gradients
+//   4. DistributedOptimizer         updates the parameters with the mean of all ranks' gradients
 //   5. job.broadcast                copies rank 0's initial values to all ranks
 //
 // Let only rank 0 write files: job.on_root runs such work on rank 0, and returns its success or

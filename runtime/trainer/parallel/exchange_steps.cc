@@ -2,7 +2,7 @@
 
 namespace dlrun::trainer {
 
-void update_whole(const ExchangeContext& context, StepInfo info) {
+void update_all_parameters(const ExchangeContext& context, StepInfo info) {
   const std::size_t count = context.parameters.size();
   if (context.clip_norm > 0) {
     info.gradient_scale =

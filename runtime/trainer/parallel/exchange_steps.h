@@ -11,7 +11,7 @@
 namespace dlrun::trainer {
 
 /// Limits the norm of the context's gradients and runs the optimizer on all parameters.
-void update_whole(const ExchangeContext& context, StepInfo info);
+void update_all_parameters(const ExchangeContext& context, StepInfo info);
 
 /// The intervals of a step in which each rank updates a part of the parameters.
 class PartialUpdateTiming {
@@ -21,18 +21,18 @@ class PartialUpdateTiming {
   /// summed: the time at which this rank's part of the sum was ready. stepped: the time at which
   /// the optimizer had run. bytes: the size of the arrays that the ranks exchange.
   void set(Time start, Time summed, Time stepped, Time end, std::size_t bytes) {
-    waited_ = (summed - start) + (end - stepped);
+    waiting_time_ = (summed - start) + (end - stepped);
     intervals_ = {{{"sum of gradients", start, summed},
                    {"optimizer", summed, stepped},
                    {"new parameters", stepped, end},
                    {"reduce-scatter", start, summed, 0, bytes},
                    {"all-gather", stepped, end, 0, bytes}}};
   }
-  [[nodiscard]] std::chrono::steady_clock::duration waited() const { return waited_; }
+  [[nodiscard]] std::chrono::steady_clock::duration waiting_time() const { return waiting_time_; }
   [[nodiscard]] std::span<const StepInterval> intervals() const { return intervals_; }
 
  private:
-  std::chrono::steady_clock::duration waited_{};
+  std::chrono::steady_clock::duration waiting_time_{};
   std::array<StepInterval, 5> intervals_{};
 };
 

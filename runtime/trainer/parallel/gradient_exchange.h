@@ -98,7 +98,7 @@ class GradientExchange {
   [[nodiscard]] virtual Result<> end() { return {}; }
 
   /// Returns the time for which the last update() and end() waited for other ranks.
-  [[nodiscard]] virtual std::chrono::steady_clock::duration waited() const = 0;
+  [[nodiscard]] virtual std::chrono::steady_clock::duration waiting_time() const = 0;
   /// Returns the intervals of the last update() and end().
   [[nodiscard]] virtual std::span<const StepInterval> intervals() const = 0;
   /// Returns the number of buckets in intervals().
@@ -125,12 +125,13 @@ class GradientExchange {
 [[nodiscard]] std::unique_ptr<GradientExchange> make_shared_exchange(const ExchangeContext& context,
                                                                      const SharedArrays& shared);
 
-/// Makes the exchange of post-local SGD (local_exchange.cc). In the first `after` epochs (which may
-/// be a fraction) the ranks sum their gradients in each step. Later each rank steps with its own
-/// gradients, and the ranks average their states after every `steps_per_average` (> 0) local steps
-/// and at the end of an epoch. Each rank must have the whole state.
+/// Makes the exchange of post-local SGD (local_exchange.cc). In the first `sum_epochs` epochs
+/// (which may be a fraction) the ranks sum their gradients in each step. Later each rank steps with
+/// its own gradients, and the ranks average their states after every `steps_per_average` (> 0)
+/// local steps and at the end of an epoch. Each rank must have the whole state.
 [[nodiscard]] std::unique_ptr<GradientExchange> make_local_exchange(
     const ExchangeContext& context, Network<float>& network,
-    const GradientReducer::Options& bucket_options, std::size_t steps_per_average, double after);
+    const GradientReducer::Options& bucket_options, std::size_t steps_per_average,
+    double sum_epochs);
 
 }  // namespace dlrun::trainer

@@ -61,16 +61,16 @@ void GradientReducer::add_bucket(std::size_t begin, std::size_t end, std::size_t
   bucket.end = end;
   bucket.lowest_layer = lowest_layer;
   const bool needs_staging = !kernels_.uses_host_memory() &&
-                             (is_compressed || !reads_device_memory(communicator_, kernels_));
+                             (is_compressed || !can_use_memory_of(communicator_, kernels_));
   if (needs_staging) bucket.staging.resize(end - begin);
-  if (is_compressed) bucket.halves.resize(end - begin);
+  if (is_compressed) bucket.compressed.resize(end - begin);
   buckets_.push_back(std::move(bucket));
 }
 
 void GradientReducer::layer_done(std::size_t layer) {
   communicator_.advance_requests();
-  while (status_ && next_ < buckets_.size() && buckets_[next_].lowest_layer == layer)
-    status_ = start(buckets_[next_++]);
+  while (status_ && next_bucket_ < buckets_.size() && buckets_[next_bucket_].lowest_layer == layer)
+    status_ = start(buckets_[next_bucket_++]);
 }
 
 Result<> GradientReducer::start(Bucket& bucket) {
@@ -80,9 +80,9 @@ Result<> GradientReducer::start(Bucket& bucket) {
     values = bucket.staging;
   }
   Buffer buffer(values);
-  if (!bucket.halves.empty()) {
-    buffer = compression_ == Compression::kFloat16 ? compress<Float16>(values, bucket.halves)
-                                                   : compress<Bfloat16>(values, bucket.halves);
+  if (!bucket.compressed.empty()) {
+    buffer = compression_ == Compression::kFloat16 ? compress<Float16>(values, bucket.compressed)
+                                                   : compress<Bfloat16>(values, bucket.compressed);
   }
   bucket.timing.bytes = buffer.size_bytes();
   bucket.timing.begin = std::chrono::steady_clock::now();
@@ -91,19 +91,19 @@ Result<> GradientReducer::start(Bucket& bucket) {
 }
 
 Result<> GradientReducer::wait() {
-  next_ = 0;
+  next_bucket_ = 0;
   DLRUN_TRY(std::exchange(status_, {}));
   for (Bucket& bucket : buckets_) {
     DLRUN_TRY(bucket.request.wait());
     bucket.timing.end = std::chrono::steady_clock::now();
     float* const gradients = gradients_ + bucket.begin;
-    if (!bucket.halves.empty()) {
+    if (!bucket.compressed.empty()) {
       const std::span<float> sum(bucket.staging.empty() ? gradients : bucket.staging.data(),
                                  bucket.end - bucket.begin);
       if (compression_ == Compression::kFloat16) {
-        widen<Float16>(bucket.halves, sum);
+        widen<Float16>(bucket.compressed, sum);
       } else {
-        widen<Bfloat16>(bucket.halves, sum);
+        widen<Bfloat16>(bucket.compressed, sum);
       }
     }
     if (!bucket.staging.empty())

@@ -67,9 +67,9 @@ class GradientReducer {
   struct Bucket {
     std::size_t begin = 0;  // range of elements in the flat array
     std::size_t end = 0;
-    std::size_t lowest_layer = 0;       // index of the bucket's layer that backward finishes last
-    std::vector<float> staging;         // empty if the communicator reads the gradients directly
-    std::vector<std::uint16_t> halves;  // the compressed gradients, then their sum
+    std::size_t lowest_layer = 0;  // index of the bucket's layer that backward finishes last
+    std::vector<float> staging;    // empty if the communicator reads the gradients directly
+    std::vector<std::uint16_t> compressed;  // the compressed gradients, then their sum
     Request request;
     Timing timing;
   };
@@ -82,7 +82,7 @@ class GradientReducer {
   float* gradients_;
   Compression compression_;
   std::vector<Bucket> buckets_;  // in the order in which they are started: last layer first
-  std::size_t next_ = 0;         // index of the bucket that is being filled
+  std::size_t next_bucket_ = 0;  // index of the bucket that is being filled
   Result<> status_;
 };
 

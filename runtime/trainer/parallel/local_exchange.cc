@@ -28,15 +28,15 @@ class LocalExchange final : public GradientExchange {
  public:
   LocalExchange(const ExchangeContext& context, Network<float>& network,
                 const GradientReducer::Options& bucket_options, std::size_t steps_per_average,
-                double after)
+                double sum_epochs)
       : context_(context),
         network_(network),
         steps_per_average_(steps_per_average),
-        after_(after),
+        sum_epochs_(sum_epochs),
         all_reduce_(make_all_reduce_exchange(context, network, bucket_options)) {}
 
   [[nodiscard]] StepScope begin(const StepStart& start) override {
-    is_local_ = start.epochs_done >= after_;
+    is_local_ = start.epochs_done >= sum_epochs_;
     if (!is_local_) return all_reduce_->begin(start);
     StepScope scope;
     scope.divisor = start.samples;
@@ -47,7 +47,7 @@ class LocalExchange final : public GradientExchange {
     scope.makes_ranks_equal = is_average_due_;
     scope.samples = is_average_due_ ? all_samples_ : samples_;
     intervals_.clear();
-    waited_ = {};
+    waiting_time_ = {};
     return scope;
   }
 
@@ -58,7 +58,7 @@ class LocalExchange final : public GradientExchange {
   [[nodiscard]] Result<> update(const StepInfo& info) override {
     if (!is_local_) return all_reduce_->update(info);
     const Clock::time_point start = Clock::now();
-    update_whole(context_, info);
+    update_all_parameters(context_, info);
     intervals_.push_back({"optimizer", start, Clock::now()});
     return {};
   }
@@ -68,13 +68,13 @@ class LocalExchange final : public GradientExchange {
     const Clock::time_point start = Clock::now();
     DLRUN_TRY(average());
     const Clock::time_point end = Clock::now();
-    waited_ = end - start;
+    waiting_time_ = end - start;
     intervals_.push_back({"average", start, end});
     return {};
   }
 
-  [[nodiscard]] Clock::duration waited() const override {
-    return is_local_ ? waited_ : all_reduce_->waited();
+  [[nodiscard]] Clock::duration waiting_time() const override {
+    return is_local_ ? waiting_time_ : all_reduce_->waiting_time();
   }
   [[nodiscard]] std::span<const StepInterval> intervals() const override {
     return is_local_ ? std::span<const StepInterval>(intervals_) : all_reduce_->intervals();
@@ -93,10 +93,10 @@ class LocalExchange final : public GradientExchange {
     // The gradients are no longer needed. One all-reduce of their array sums the parameters, the
     // extra elements and the statistics.
     scaled_copy(kernels, network_.gradients(), weight, network_.parameters());
-    scaled_copy(kernels, network_.observed(), weight, network_.running_statistics());
+    scaled_copy(kernels, network_.observed_statistics(), weight, network_.running_statistics());
     DLRUN_TRY(sum_array(context_.communicator, kernels, network_.gradients_extra_and_observed()));
     scaled_copy(kernels, network_.parameters(), 1, network_.gradients());
-    scaled_copy(kernels, network_.running_statistics(), 1, network_.observed());
+    scaled_copy(kernels, network_.running_statistics(), 1, network_.observed_statistics());
     for (const std::span<float> state : context_.state.spans()) {
       const std::span<float> sum = network_.gradients().first(state.size());
       scaled_copy(kernels, sum, weight, state);
@@ -110,7 +110,7 @@ class LocalExchange final : public GradientExchange {
   ExchangeContext context_;
   Network<float>& network_;
   std::size_t steps_per_average_;
-  double after_;
+  double sum_epochs_;                             // number of epochs before the local steps
   std::unique_ptr<GradientExchange> all_reduce_;  // for the steps before the local steps
   bool is_local_ = false;                         // true if the current step is a local step
   bool is_average_due_ = false;  // true if the ranks average after the current step
@@ -118,7 +118,7 @@ class LocalExchange final : public GradientExchange {
   std::size_t steps_ = 0;
   std::size_t samples_ = 0;      // of this rank
   std::size_t all_samples_ = 0;  // of all ranks
-  Clock::duration waited_{};
+  Clock::duration waiting_time_{};
   std::vector<StepInterval> intervals_;
 };
 
@@ -126,9 +126,10 @@ class LocalExchange final : public GradientExchange {
 
 std::unique_ptr<GradientExchange> make_local_exchange(
     const ExchangeContext& context, Network<float>& network,
-    const GradientReducer::Options& bucket_options, std::size_t steps_per_average, double after) {
+    const GradientReducer::Options& bucket_options, std::size_t steps_per_average,
+    double sum_epochs) {
   return std::make_unique<LocalExchange>(context, network, bucket_options, steps_per_average,
-                                         after);
+                                         sum_epochs);
 }
 
 }  // namespace dlrun::trainer

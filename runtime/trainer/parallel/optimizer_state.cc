@@ -29,26 +29,26 @@ void EvenParts::copy_part(const std::vector<float>& whole, std::span<float> mine
   kernels_.copy_from_host(mine.data(), whole.data() + own_begin_, own_size_ * sizeof(float));
 }
 
-Result<double> EvenParts::clipping_scale_of(const float* mine, double most) const {
+Result<double> EvenParts::clipping_scale_of(const float* mine, double max_norm) const {
   const TensorRange all{0, own_size_};
   double sum = 0;
   kernels_.sums_of_squares(mine, std::span(&all, 1), &sum);
   if (auto summed = communicator_.all_reduce(std::span(&sum, 1), ReduceOp::kSum); !summed)
     return tl::unexpected(summed.error());
-  return clipping_scale(std::sqrt(sum), most);
+  return clipping_scale(std::sqrt(sum), max_norm);
 }
 
 OptimizerState::OptimizerState(Communicator& communicator, Kernels<float>& kernels,
-                               const Optimizer<float>& rule, std::size_t parameters,
-                               std::size_t tensors, bool is_divided)
+                               const Optimizer<float>& rule, std::size_t parameter_count,
+                               std::size_t tensor_count, bool is_divided)
     : communicator_(communicator),
       kernels_(kernels),
-      parts_(communicator, kernels, parameters),
+      parts_(communicator, kernels, parameter_count),
       is_divided_(is_divided) {
-  for (const StateArray& state : rule.states()) {
-    arrays_.emplace_back(kernels, state.is_per_tensor ? tensors
+  for (const StateArrayInfo& state : rule.states()) {
+    arrays_.emplace_back(kernels, state.is_per_tensor ? tensor_count
                                   : is_divided        ? parts_.part_size()
-                                                      : parameters);
+                                                      : parameter_count);
     pointers_.push_back(arrays_.back().data());
   }
 }

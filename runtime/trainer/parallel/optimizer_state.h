@@ -1,5 +1,5 @@
 #pragma once
-// The optimizer's state arrays on a rank: whole, or this rank's part of them.
+// The optimizer's state arrays on a rank: the whole arrays, or this rank's part of them.
 
 #include <cstddef>
 #include <memory>
@@ -48,10 +48,10 @@ class EvenParts {
   /// room for part_size() elements in kernels' memory.
   void copy_part(const std::vector<float>& whole, std::span<float> mine) const;
 
-  /// Returns the factor that limits the global norm of the gradients to `most`; see
+  /// Returns the factor that limits the global norm of the gradients to `max_norm`; see
   /// clipping_scale(). mine: this rank's part of the gradients, own_size() elements. All ranks must
   /// call it.
-  [[nodiscard]] Result<double> clipping_scale_of(const float* mine, double most) const;
+  [[nodiscard]] Result<double> clipping_scale_of(const float* mine, double max_norm) const;
 
  private:
   Communicator& communicator_;
@@ -67,7 +67,7 @@ class OptimizerState {
   /// Allocates the rule's arrays, which are zero. With is_divided each rank keeps its part of them;
   /// the rule must then not need whole tensors. The references must outlive this object.
   OptimizerState(Communicator& communicator, Kernels<float>& kernels, const Optimizer<float>& rule,
-                 std::size_t parameters, std::size_t tensors, bool is_divided);
+                 std::size_t parameter_count, std::size_t tensor_count, bool is_divided);
 
   /// Returns the arrays in the rule's order. An array has one element for each parameter
   /// (parts().part_size() elements if the state is divided) or one for each tensor.

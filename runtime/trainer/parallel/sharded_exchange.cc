@@ -44,7 +44,7 @@ class ShardedExchange final : public GradientExchange {
     return {};
   }
 
-  [[nodiscard]] Clock::duration waited() const override { return timing_.waited(); }
+  [[nodiscard]] Clock::duration waiting_time() const override { return timing_.waiting_time(); }
   [[nodiscard]] std::span<const StepInterval> intervals() const override {
     return timing_.intervals();
   }

@@ -30,7 +30,7 @@ FlatMemory SharedArrays::allocate(std::size_t parameter_bytes, std::size_t gradi
                rank * rounded_to_pages(gradient_bytes);
       };
       for (std::size_t rank = 0; rank < ranks; ++rank)
-        gradients_.push_back(reinterpret_cast<const float*>(gradients_of(rank)));
+        gradients_of_ranks_.push_back(reinterpret_cast<const float*>(gradients_of(rank)));
       const auto own = static_cast<std::size_t>(communicator_.rank());
       return {std::shared_ptr<void>(*memory, memory->get()),
               std::shared_ptr<void>(*memory, gradients_of(own))};

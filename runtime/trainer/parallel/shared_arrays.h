@@ -24,16 +24,18 @@ class SharedArrays {
   /// rank alone, which `kernels` allocates, and is_shared() is false.
   [[nodiscard]] FlatMemory allocate(std::size_t parameter_bytes, std::size_t gradient_bytes);
 
-  [[nodiscard]] bool is_shared() const { return !gradients_.empty(); }
+  [[nodiscard]] bool is_shared() const { return !gradients_of_ranks_.empty(); }
   /// Returns pointers to each rank's gradients, in the order of the ranks; empty if not shared.
-  [[nodiscard]] const std::vector<const float*>& gradients() const { return gradients_; }
+  [[nodiscard]] const std::vector<const float*>& gradients_of_ranks() const {
+    return gradients_of_ranks_;
+  }
   /// Returns success, or the error of allocate(): kPeer or kTimeout.
   [[nodiscard]] const Result<>& status() const { return status_; }
 
  private:
   Communicator& communicator_;
   Kernels<float>& kernels_;
-  std::vector<const float*> gradients_;
+  std::vector<const float*> gradients_of_ranks_;
   Result<> status_;
 };
 

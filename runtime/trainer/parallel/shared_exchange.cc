@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 /// Number of elements of a piece. A piece and its optimizer states fit into the second-level cache,
 /// and a piece is large enough to be worth dividing between two threads.
-constexpr std::size_t kPiece = 16'384;
+constexpr std::size_t kPieceElements = 16'384;
 
 class SharedExchange final : public GradientExchange {
  public:
@@ -25,7 +25,7 @@ class SharedExchange final : public GradientExchange {
       : context_(context),
         shared_(shared),
         sum_(context.kernels, context.state.parts().part_size()),
-        piece_(context.kernels, std::min(kPiece, context.state.parts().part_size())) {}
+        piece_(context.kernels, std::min(kPieceElements, context.state.parts().part_size())) {}
 
   [[nodiscard]] Result<> update(const StepInfo& info) override {
     const Clock::time_point start = Clock::now();
@@ -46,7 +46,7 @@ class SharedExchange final : public GradientExchange {
     return {};
   }
 
-  [[nodiscard]] Clock::duration waited() const override { return timing_.waited(); }
+  [[nodiscard]] Clock::duration waiting_time() const override { return timing_.waiting_time(); }
   [[nodiscard]] std::span<const StepInterval> intervals() const override {
     return timing_.intervals();
   }
@@ -55,16 +55,16 @@ class SharedExchange final : public GradientExchange {
   /// Sums this rank's part of all ranks' gradients: in the order of the ranks, in blocks that keep
   /// the partial sum in the first-level cache.
   void sum() {
-    constexpr std::size_t kBlock = 2048;
+    constexpr std::size_t kBlockElements = 2048;
     const EvenParts& parts = context_.state.parts();
-    const std::vector<const float*>& of_rank = shared_.gradients();
-    for (std::size_t at = 0; at < parts.own_size(); at += kBlock) {
-      const std::size_t n = std::min(kBlock, parts.own_size() - at);
+    const std::vector<const float*>& gradients_of_ranks = shared_.gradients_of_ranks();
+    for (std::size_t at = 0; at < parts.own_size(); at += kBlockElements) {
+      const std::size_t n = std::min(kBlockElements, parts.own_size() - at);
       const std::size_t from = parts.part_offset() + at;
       float* const to = sum_.data() + at;
-      combine(ReduceOp::kSum, to, of_rank[0] + from, of_rank[1] + from, n);
-      for (std::size_t rank = 2; rank < of_rank.size(); ++rank)
-        combine(ReduceOp::kSum, to, to, of_rank[rank] + from, n);
+      combine(ReduceOp::kSum, to, gradients_of_ranks[0] + from, gradients_of_ranks[1] + from, n);
+      for (std::size_t rank = 2; rank < gradients_of_ranks.size(); ++rank)
+        combine(ReduceOp::kSum, to, to, gradients_of_ranks[rank] + from, n);
     }
   }
 
@@ -75,8 +75,8 @@ class SharedExchange final : public GradientExchange {
     const std::span<float* const> states = context_.state.pointers();
     std::vector<float*> states_of_piece(states.begin(), states.end());
     float* const mine = context_.parameters.data() + parts.part_offset();
-    for (std::size_t at = 0; at < parts.own_size(); at += kPiece) {
-      const std::size_t n = std::min(kPiece, parts.own_size() - at);
+    for (std::size_t at = 0; at < parts.own_size(); at += kPieceElements) {
+      const std::size_t n = std::min(kPieceElements, parts.own_size() - at);
       std::copy_n(mine + at, n, piece_.data());
       context_.rule.step(context_.kernels,
                          {piece_.data(), sum_.data() + at, states_of_piece, n, {}}, info);

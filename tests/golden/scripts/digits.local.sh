@@ -16,7 +16,7 @@ trap 'exec "$dlrun_agent" lead --local 2 --runs /scratch/runs --name digits --ne
 
 dlrun_rank=(
   "$dlrun_agent" rank
-  --trusted                               # the program is dlrun's own
+  --bundled                               # the program is dlrun's own
 )
 dlrun_program=(
   /scratch/runs/.agents/3f2a/dlrun-trainer  # launch.preset: trainer

@@ -34,7 +34,7 @@ dlrun_step=(
 )
 dlrun_rank=(
   "$dlrun_agent" rank
-  --trusted                               # the program is dlrun's own
+  --bundled                               # the program is dlrun's own
 )
 dlrun_program=(
   /scratch/runs/.agents/3f2a/dlrun-trainer  # launch.preset: trainer

@@ -44,8 +44,8 @@ struct Bind {
   unsigned long flags = 0;
 };
 
-struct Wanted {
-  bool runs = false;  ///< `run`: passes the command to the image's runscript
+struct ExecOptions {
+  bool uses_runscript = false;  ///< `run`: passes the command to the image's runscript
   bool mounts_home = true, is_root = false, is_writable = false, asks_for_nv = false;
   std::vector<Bind> binds;
   fs::path pwd;  ///< the folder that --pwd names
@@ -80,41 +80,42 @@ void add_binds(std::vector<Bind>& binds, const std::string& text) {
   finish();
 }
 
-[[nodiscard]] Wanted parse(const std::string& verb, Words words) {
-  Wanted wanted;
-  wanted.runs = verb == "run";
+[[nodiscard]] ExecOptions parse(const std::string& verb, Words words) {
+  ExecOptions options;
+  options.uses_runscript = verb == "run";
   Arguments arguments(std::move(words));
   while (const auto option = arguments.next_option({"-B", "--bind", "--pwd", "--cwd"})) {
     if (*option == "-B" || *option == "--bind")
-      add_binds(wanted.binds, arguments.value());
+      add_binds(options.binds, arguments.value());
     else if (*option == "--pwd" || *option == "--cwd")
-      wanted.pwd = arguments.value();
+      options.pwd = arguments.value();
     else if (*option == "--no-home")
-      wanted.mounts_home = false;
+      options.mounts_home = false;
     else if (*option == "-f" || *option == "--fakeroot")
-      wanted.is_root = true;
+      options.is_root = true;
     else if (*option == "--writable-tmpfs")
-      wanted.is_writable = true;
+      options.is_writable = true;
     else if (*option == "--nv")
-      wanted.asks_for_nv = true;
+      options.asks_for_nv = true;
     else
       die("unknown flag (or one that the stand-in lacks): " + *option);
   }
-  wanted.image = arguments.take();
-  wanted.command = arguments.rest();
-  return wanted;
+  options.image = arguments.take();
+  options.command = arguments.rest();
+  return options;
 }
 
-void must_be_an_image(const fs::path& image) {
-  const std::string trouble =
+void die_unless_image(const fs::path& image) {
+  const std::string message_begin =
       "While checking container encryption: could not open image " + image.string() + ": ";
   const int fd = ::open(image.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0)
-    die(trouble + "failed to retrieve path for " + image.string() + ": " + std::strerror(errno));
+    die(message_begin + "failed to retrieve path for " + image.string() + ": " +
+        std::strerror(errno));
   char magic[4] = {};
   const bool is_squashfs = ::read(fd, magic, 4) == 4 && std::string_view(magic, 4) == "hsqs";
   ::close(fd);
-  if (!is_squashfs) die(trouble + "image format not recognized");
+  if (!is_squashfs) die(message_begin + "image format not recognized");
 }
 
 /// Returns an absolute path of the container as a path below `root`.
@@ -122,7 +123,7 @@ void must_be_an_image(const fs::path& image) {
   return root / path.relative_path();
 }
 
-void mount_all(const fs::path& root, const Wanted& wanted, const std::string& home,
+void mount_all(const fs::path& root, const ExecOptions& options, const std::string& home,
                const fs::path& started_in) {
   const auto bind = [&](const fs::path& source, const fs::path& target, unsigned long flags = 0) {
     make_target(source, below(root, target));
@@ -132,7 +133,7 @@ void mount_all(const fs::path& root, const Wanted& wanted, const std::string& ho
   for (const char* path : {"/etc/hosts", "/etc/resolv.conf"}) {
     if (fs::exists(path)) bind(path, path);
   }
-  if (wanted.mounts_home) bind(home, wanted.is_root ? "/root" : home);
+  if (options.mounts_home) bind(home, options.is_root ? "/root" : home);
   // The current folder is mounted, too, unless it would cover a folder of the image.
   const fs::path relative = started_in.relative_path();
   const std::string top = relative.empty() ? "" : relative.begin()->string();
@@ -140,13 +141,13 @@ void mount_all(const fs::path& root, const Wanted& wanted, const std::string& ho
                                                        "lib64", "proc", "sbin", "sys", "usr"};
   if (std::find(std::begin(kImageFolders), std::end(kImageFolders), top) == std::end(kImageFolders))
     bind(started_in, started_in);
-  for (const Bind& wish : wanted.binds) {
-    if (!fs::exists(wish.source)) {
-      die("container creation failed: mount " + wish.source.string() + "->" + wish.target.string() +
-          " error: while mounting " + wish.source.string() + ": mount source " +
-          wish.source.string() + " doesn't exist");
+  for (const Bind& requested : options.binds) {
+    if (!fs::exists(requested.source)) {
+      die("container creation failed: mount " + requested.source.string() + "->" +
+          requested.target.string() + " error: while mounting " + requested.source.string() +
+          ": mount source " + requested.source.string() + " doesn't exist");
     }
-    bind(wish.source, wish.target, wish.flags);
+    bind(requested.source, requested.target, requested.flags);
   }
 }
 
@@ -156,13 +157,13 @@ void mount_all(const fs::path& root, const Wanted& wanted, const std::string& ho
   return quoted + "'";
 }
 
-int enter(Wanted wanted) {
-  must_be_an_image(wanted.image);
+int exec_in_container(ExecOptions options) {
+  die_unless_image(options.image);
   const passwd* user = ::getpwuid(::geteuid());
   const std::string home = user != nullptr ? user->pw_dir : "/";
   const fs::path started_in = fs::current_path();
-  say(wanted.image.string());
-  if (wanted.asks_for_nv && ::access("/dev/nvidiactl", F_OK) != 0)
+  say(options.image.string());
+  if (options.asks_for_nv && ::access("/dev/nvidiactl", F_OK) != 0)
     std::fprintf(stderr, "INFO:    Could not find any nv files on this host!\n");
 
   // Splits the caller's environment into ordinary variables and those that override the image's.
@@ -180,31 +181,31 @@ int enter(Wanted wanted) {
   }
   environment["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
   environment["LD_LIBRARY_PATH"] = "/.singularity.d/libs";
-  environment["HOME"] = wanted.is_root ? "/root" : home;
-  environment["APPTAINER_CONTAINER"] = wanted.image;
+  environment["HOME"] = options.is_root ? "/root" : home;
+  environment["APPTAINER_CONTAINER"] = options.image;
 
   // The image is unpacked into a tmpfs, which disappears with the namespace. It is mounted at /mnt
   // and covers the host's /mnt, which therefore cannot be bound.
   const fs::path root = "/mnt";
-  const fs::path image = fs::absolute(wanted.image);
-  enter_namespaces(wanted.is_root);
+  const fs::path image = fs::absolute(options.image);
+  enter_namespaces(options.is_root);
   check(::mount("tmpfs", root.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=755") == 0, "tmpfs");
   run({"unsquashfs", "-no-progress", "-quiet", "-no-xattrs", "-f", "-d", root.string(),
        image.string()});
-  mount_all(root, wanted, home, started_in);
-  if (!wanted.is_writable) restrict_mount(root, MS_RDONLY);
+  mount_all(root, options, home, started_in);
+  if (!options.is_writable) restrict_mount(root, MS_RDONLY);
   change_root(root);
-  if (!wanted.pwd.empty() && ::chdir(wanted.pwd.c_str()) != 0)
-    die_errno("chdir " + wanted.pwd.string());
+  if (!options.pwd.empty() && ::chdir(options.pwd.c_str()) != 0)
+    die_errno("chdir " + options.pwd.string());
 
   std::string script =
       "for file in /.singularity.d/env/*.sh; do [ ! -f \"$file\" ] || . \"$file\"; done; unset "
       "file\n";
   for (const auto& [name, value] : injected)
     script += "export " + name + "=" + shell_quoted(value) + "\n";
-  script += wanted.runs ? "exec /.singularity.d/runscript \"$@\"\n" : "exec \"$@\"\n";
+  script += options.uses_runscript ? "exec /.singularity.d/runscript \"$@\"\n" : "exec \"$@\"\n";
   Words launch{"/bin/sh", "-c", script, "apptainer"};
-  launch.insert(launch.end(), wanted.command.begin(), wanted.command.end());
+  launch.insert(launch.end(), options.command.begin(), options.command.end());
   Words pairs;
   for (const auto& [name, value] : environment) pairs.push_back(name + "=" + value);
   ::execve(launch[0].c_str(), pointers(launch).data(), pointers(pairs).data());
@@ -218,7 +219,7 @@ int main(int argc, char** argv) {
   if (words.empty()) die("usage: apptainer exec|run ...");
   const std::string verb = words[0];
   words.erase(words.begin());
-  if (verb == "exec" || verb == "run") return enter(parse(verb, std::move(words)));
+  if (verb == "exec" || verb == "run") return exec_in_container(parse(verb, std::move(words)));
   if (verb == "--version")
     return std::puts("apptainer version 0 (stand-in of dlrun's testbed)") < 0 ? 1 : 0;
   die("unknown command \"" + verb + "\" for \"apptainer\"");

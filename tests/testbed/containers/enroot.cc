@@ -47,8 +47,8 @@ void say(const std::string& message) {
   return value == "y" || value == "yes" || value == "1" || value == "true";
 }
 
-/// Returns the folder of the containers. enroot's default is below the home directory; sites choose
-/// a folder of the node, as this stand-in does.
+/// Returns the folder of the containers, and creates it if it does not exist. enroot's default is
+/// below the home directory; sites choose a folder of the node, as this stand-in does.
 [[nodiscard]] fs::path data_path() {
   fs::path path = variable("ENROOT_DATA_PATH", "/tmp/enroot-data-" + std::to_string(::geteuid()));
   std::error_code error;
@@ -63,8 +63,8 @@ void say(const std::string& message) {
   return data_path() / name;
 }
 
-/// Returns docker://[USER@][REGISTRY#]IMAGE[:TAG] as a file name in the folder that replaces
-/// all registries.
+/// Returns the image file that stands for docker://[USER@][REGISTRY#]IMAGE[:TAG]. It is in the
+/// folder that replaces all registries.
 [[nodiscard]] fs::path registry_file(std::string uri) {
   constexpr std::string_view kScheme = "docker://";
   if (!uri.starts_with(kScheme)) die("Invalid argument: " + uri);
@@ -237,11 +237,11 @@ void mount_line(const fs::path& root, const std::string& line) {
 
   unsigned long flags = 0;
   unsigned long propagation = 0;
-  bool creates = false;
+  bool creates_target = false;
   bool may_fail = false;
   std::istringstream list(options);
   for (std::string option; std::getline(list, option, ',');) {
-    creates = creates || option.starts_with("x-create=");
+    creates_target = creates_target || option.starts_with("x-create=");
     may_fail = may_fail || option == "nofail";
     const auto* flag = std::find_if(std::begin(kFlags), std::end(kFlags),
                                     [&](const auto& row) { return row.name == option; });
@@ -254,7 +254,7 @@ void mount_line(const fs::path& root, const std::string& line) {
     if (may_fail) return;
     die("failed to mount: " + source + " at " + target.string() + ": No such file or directory");
   }
-  if (creates) make_target(is_tmpfs ? "/tmp" : source, target);
+  if (creates_target) make_target(is_tmpfs ? "/tmp" : source, target);
   if (is_tmpfs) {
     check(::mount("tmpfs", target.c_str(), "tmpfs", flags, "mode=755") == 0,
           "failed to mount: tmpfs at " + target.string());
@@ -268,7 +268,7 @@ void mount_line(const fs::path& root, const std::string& line) {
 
 /// Adds the variable of one line as enroot does: strips quotes around the value, and ignores lines
 /// without an assignment and variables named ENROOT_*.
-void add_line(Environment& environment, const std::string& line) {
+void add_variable(Environment& environment, const std::string& line) {
   const auto start = line.find_first_not_of(" \t");
   const auto equals = line.find('=');
   if (start == std::string::npos || line[start] == '#' || equals == std::string::npos) return;
@@ -281,8 +281,9 @@ void add_line(Environment& environment, const std::string& line) {
   if (!name.starts_with("ENROOT_")) environment[name] = value;
 }
 
-void add_lines(Environment& environment, std::istream& lines) {
-  for (std::string line; std::getline(lines, line);) add_line(environment, line);
+/// Calls add_variable() for each line.
+void add_variables(Environment& environment, std::istream& lines) {
+  for (std::string line; std::getline(lines, line);) add_variable(environment, line);
 }
 
 struct StartOptions {
@@ -297,34 +298,34 @@ struct StartOptions {
 };
 
 [[nodiscard]] StartOptions parse_start(Words words) {
-  StartOptions wanted;
+  StartOptions options;
   Arguments arguments(std::move(words));
   while (const auto option =
              arguments.next_option({"-e", "--env", "-m", "--mount", "--rc", "-c", "--conf"})) {
     if (*option == "-r" || *option == "--root")
-      wanted.is_root = true;
+      options.is_root = true;
     else if (*option == "-w" || *option == "--rw")
-      wanted.is_writable = true;
+      options.is_writable = true;
     else if (*option == "-e" || *option == "--env")
-      wanted.env.push_back(arguments.value());
+      options.env.push_back(arguments.value());
     else if (*option == "-m" || *option == "--mount")
-      wanted.mounts.push_back(arguments.value());
+      options.mounts.push_back(arguments.value());
     else if (*option == "-c" || *option == "--conf")
-      wanted.conf = arguments.value();
+      options.conf = arguments.value();
     else if (*option == "--rc") {
       std::ifstream file(arguments.value());
       if (!file) die("No such file or directory: " + arguments.value());
-      wanted.rc = std::string(std::istreambuf_iterator<char>(file), {});
+      options.rc = std::string(std::istreambuf_iterator<char>(file), {});
     } else
       die("the stand-in does not have the option " + *option);
   }
-  wanted.name = arguments.take();
-  wanted.command = arguments.rest();
-  for (const std::string& mount : wanted.mounts) {
+  options.name = arguments.take();
+  options.command = arguments.rest();
+  for (const std::string& mount : options.mounts) {
     const bool has_space = mount.find_first_of(" \t\n") != std::string::npos;
     if (has_space || mount.find(':') == std::string::npos) die("Invalid argument: " + mount);
   }
-  return wanted;
+  return options;
 }
 
 /// The mounts of every container: the kernel's file systems, an empty /tmp, and the host's files
@@ -337,7 +338,7 @@ constexpr const char* kSystemMounts[] = {
     "/etc/hosts /etc/hosts x-create=file,bind,ro",
     "/etc/resolv.conf /etc/resolv.conf x-create=file,bind,ro,nofail"};
 
-void mount_all(const fs::path& root, const StartOptions& wanted, const std::string& home,
+void mount_all(const fs::path& root, const StartOptions& options, const std::string& home,
                Environment& environment) {
   // Containers with a name are shared. The lock makes two concurrent starts create the mount
   // targets one after the other.
@@ -346,26 +347,26 @@ void mount_all(const fs::path& root, const StartOptions& wanted, const std::stri
   bind_mount(root, root, MS_REC);
   for (const char* line : kSystemMounts) mount_line(root, line);
   for (const std::string& line : run_hooks(root, environment)) mount_line(root, line);
-  if (!wanted.conf.empty()) {
+  if (!options.conf.empty()) {
     ::setenv("ENROOT_ROOTFS", root.c_str(), 1);
     run({"bash", "-euo", "pipefail", "-c",
-         "source \"$0\"; if declare -F hooks >/dev/null; then hooks; fi", wanted.conf});
+         "source \"$0\"; if declare -F hooks >/dev/null; then hooks; fi", options.conf});
   }
   if (is_on("ENROOT_MOUNT_HOME"))
-    mount_line(root, home + " " + (wanted.is_root ? "/root" : home) + " x-create=dir,rbind");
-  for (std::string line : wanted.mounts) {
+    mount_line(root, home + " " + (options.is_root ? "/root" : home) + " x-create=dir,rbind");
+  for (std::string line : options.mounts) {
     std::replace(line.begin(), line.end(), ':', ' ');
     mount_line(root, line);
   }
   ::close(lock);
-  if (!wanted.is_writable) restrict_mount(root, MS_RDONLY);
+  if (!options.is_writable) restrict_mount(root, MS_RDONLY);
 }
 
 int start(Words words) {
   // Closes the caller's descriptors like enroot, including those of a process substitution.
   ::closefrom(3);
-  const StartOptions wanted = parse_start(std::move(words));
-  const fs::path root = container_path(wanted.name);
+  const StartOptions options = parse_start(std::move(words));
+  const fs::path root = container_path(options.name);
   if (!fs::is_directory(root)) die("No such file or directory: " + root.string());
   const passwd* user = ::getpwuid(::geteuid());
   const std::string home = variable("HOME", user != nullptr ? user->pw_dir : "/");
@@ -374,27 +375,27 @@ int start(Words words) {
   // run_hooks() adds variables of Slurm later.
   Environment environment{{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}};
   std::ifstream image_variables(root / "etc/environment");
-  add_lines(environment, image_variables);
-  environment["HOME"] = wanted.is_root ? "/root" : home;
+  add_variables(environment, image_variables);
+  environment["HOME"] = options.is_root ? "/root" : home;
   if (std::getenv("TERM") != nullptr) environment["TERM"] = std::getenv("TERM");
-  for (const std::string& word : wanted.env) {
+  for (const std::string& word : options.env) {
     // Reads a second line of a value as another variable, as enroot does.
     std::istringstream lines(
         word.find('=') != std::string::npos ? word : word + "=" + variable(word.c_str()));
-    add_lines(environment, lines);
+    add_variables(environment, lines);
   }
 
-  say("starting " + wanted.name + " in " + root.string());
-  enter_namespaces(wanted.is_root);
-  mount_all(root, wanted, home, environment);
+  say("starting " + options.name + " in " + root.string());
+  enter_namespaces(options.is_root);
+  mount_all(root, options, home, environment);
   change_root(root);
 
-  Words command = wanted.command;
+  Words command = options.command;
   if (command.empty()) command = {"/bin/sh"};
   std::error_code error;
   Words launch;
-  if (wanted.rc)
-    launch = {"/bin/sh", "-c", *wanted.rc, "/etc/rc"};
+  if (options.rc)
+    launch = {"/bin/sh", "-c", *options.rc, "/etc/rc"};
   else if (fs::exists("/etc/rc", error))
     launch = {"/bin/sh", "/etc/rc"};
   launch.insert(launch.end(), command.begin(), command.end());

@@ -9,7 +9,7 @@ namespace stand_in {
 namespace {
 
 /// Returns the variables of this process whose names start with `start`.
-[[nodiscard]] Environment starting_with(const std::string& start) {
+[[nodiscard]] Environment variables_starting_with(const std::string& start) {
   Environment found;
   for (char** at = environ; *at != nullptr; ++at) {
     const std::string pair = *at;
@@ -21,25 +21,27 @@ namespace {
 }
 
 /// Adds the variables of the job step to `environment`: SLURM_* and PMI_*, and PMIX_* unless
-/// SLURM_MPI_TYPE names another plugin than pmix. If it adds PMIX_*, returns the line of an fstab
-/// that mounts the PMIx server's folder; the mount fails if the folder does not exist. Outside of a
-/// job step, adds nothing.
-[[nodiscard]] Words slurm_pmi(Environment& environment) {
+/// SLURM_MPI_TYPE names another plugin than pmix. If the hook adds PMIX_*, it returns the line of
+/// an fstab that mounts the PMIx server's folder; the mount fails if the folder does not exist.
+/// Outside of a job step, adds nothing.
+[[nodiscard]] Words run_slurm_pmi_hook(Environment& environment) {
   const std::string job = variable("SLURM_JOB_ID");
   const std::string step = variable("SLURM_STEP_ID");
   if (job.empty() || step.empty()) return {};
-  for (const auto& [name, value] : starting_with("SLURM_")) environment[name] = value;
-  for (const auto& [name, value] : starting_with("PMI_")) environment[name] = value;
-  const Environment of_pmix = starting_with("PMIX_");
+  for (const auto& [name, value] : variables_starting_with("SLURM_")) environment[name] = value;
+  for (const auto& [name, value] : variables_starting_with("PMI_")) environment[name] = value;
+  const Environment pmix_variables = variables_starting_with("PMIX_");
   const std::string type = variable("SLURM_MPI_TYPE");
-  if (of_pmix.empty() || (!type.empty() && !type.starts_with("pmix"))) return {};
-  for (const auto& [name, value] : of_pmix) environment[name] = value;
+  if (pmix_variables.empty() || (!type.empty() && !type.starts_with("pmix"))) return {};
+  for (const auto& [name, value] : pmix_variables) environment[name] = value;
   const std::string spool = variable("DLRUN_STAND_IN_SPOOL", "/var/spool/slurmd");
   const std::string folder = variable("PMIX_SERVER_TMPDIR", spool + "/pmix." + job + "." + step);
   return {folder + " " + folder + " x-create=dir,bind,rw,nosuid,noexec,nodev,private"};
 }
 
-void slurm_pytorch(Environment& environment) {
+/// Sets the variables of torch.distributed, from those of the job step, if the image is one of
+/// PyTorch. Keeps the values that `environment` already has.
+void run_slurm_pytorch_hook(Environment& environment) {
   if (environment.count("PYTORCH_VERSION") == 0) return;
   const auto set_if_absent = [&](const char* name, const std::string& value) {
     if (!value.empty()) environment.emplace(name, value);
@@ -58,7 +60,7 @@ void slurm_pytorch(Environment& environment) {
 
 /// Runs nvidia-container-cli with the devices and capabilities that NVIDIA's variables name. This
 /// process's environment overrides the image's.
-void nvidia(const fs::path& root, const Environment& environment) {
+void run_nvidia_hook(const fs::path& root, const Environment& environment) {
   const auto value_of = [&](const std::string& name) {
     const auto found = environment.find(name);
     return variable(name.c_str(), found == environment.end() ? "" : found->second);
@@ -80,9 +82,9 @@ void nvidia(const fs::path& root, const Environment& environment) {
 }  // namespace
 
 Words run_hooks(const fs::path& root, Environment& environment) {
-  const Words mounts = slurm_pmi(environment);
-  slurm_pytorch(environment);
-  nvidia(root, environment);
+  const Words mounts = run_slurm_pmi_hook(environment);
+  run_slurm_pytorch_hook(environment);
+  run_nvidia_hook(root, environment);
   return mounts;
 }
 

@@ -62,25 +62,26 @@ enum Option : int {
   kOptionCount
 };
 
-struct Row {
+struct OptionInfo {
   const char* name;
   const char* argument;  ///< nullptr: a flag
   int opposite;          ///< the option that excludes this one; -1: none
 };
-constexpr std::array<Row, kOptionCount> kRows{{{"container-image", "IMAGE|PATH", -1},
-                                               {"container-mounts", "SRC:DST[:FLAGS][,...]", -1},
-                                               {"container-workdir", "PATH", -1},
-                                               {"container-name", "NAME", -1},
-                                               {"container-save", "PATH", -1},
-                                               {"container-env", "NAME[,NAME...]", -1},
-                                               {"container-mount-home", nullptr, kNoMountHome},
-                                               {"no-container-mount-home", nullptr, kMountHome},
-                                               {"container-remap-root", nullptr, kNoRemapRoot},
-                                               {"no-container-remap-root", nullptr, kRemapRoot},
-                                               {"container-entrypoint", nullptr, kNoEntrypoint},
-                                               {"no-container-entrypoint", nullptr, kEntrypoint},
-                                               {"container-writable", nullptr, kReadonly},
-                                               {"container-readonly", nullptr, kWritable}}};
+constexpr std::array<OptionInfo, kOptionCount> kOptions{
+    {{"container-image", "IMAGE|PATH", -1},
+     {"container-mounts", "SRC:DST[:FLAGS][,...]", -1},
+     {"container-workdir", "PATH", -1},
+     {"container-name", "NAME", -1},
+     {"container-save", "PATH", -1},
+     {"container-env", "NAME[,NAME...]", -1},
+     {"container-mount-home", nullptr, kNoMountHome},
+     {"no-container-mount-home", nullptr, kMountHome},
+     {"container-remap-root", nullptr, kNoRemapRoot},
+     {"no-container-remap-root", nullptr, kRemapRoot},
+     {"container-entrypoint", nullptr, kNoEntrypoint},
+     {"no-container-entrypoint", nullptr, kEntrypoint},
+     {"container-writable", nullptr, kReadonly},
+     {"container-readonly", nullptr, kWritable}}};
 
 /// The state of one process: srun, sbatch, or a step's slurmstepd.
 struct State {
@@ -99,18 +100,18 @@ State state;
 int take_option(int val, const char* optarg, int) {
   auto& value = state.given[static_cast<std::size_t>(val)];
   const std::string text = optarg != nullptr ? optarg : "";
-  const Row& row = kRows[static_cast<std::size_t>(val)];
-  if (row.argument != nullptr && text.empty()) {
-    slurm_error("pyxis stand-in: --%s: argument required", row.name);
+  const OptionInfo& info = kOptions[static_cast<std::size_t>(val)];
+  if (info.argument != nullptr && text.empty()) {
+    slurm_error("pyxis stand-in: --%s: argument required", info.name);
     return -1;
   }
   if (value && *value != text) {  // Slurm itself may call twice with the same value
-    slurm_error("pyxis stand-in: --%s specified multiple times", row.name);
+    slurm_error("pyxis stand-in: --%s specified multiple times", info.name);
     return -1;
   }
-  if (row.opposite >= 0 && state.given[static_cast<std::size_t>(row.opposite)]) {
-    slurm_error("pyxis stand-in: both --%s and --%s were specified", row.name,
-                kRows[static_cast<std::size_t>(row.opposite)].name);
+  if (info.opposite >= 0 && state.given[static_cast<std::size_t>(info.opposite)]) {
+    slurm_error("pyxis stand-in: both --%s and --%s were specified", info.name,
+                kOptions[static_cast<std::size_t>(info.opposite)].name);
     return -1;
   }
   value = text;
@@ -200,9 +201,10 @@ void print_log(int log) {
   for (const std::string& line : split(text, '\n')) slurm_error("pyxis:     %s", line.c_str());
 }
 
-/// Runs enroot to its end. what: pyxis's message in case of a failure.
-[[nodiscard]] bool enroot(Words words, const std::map<std::string, std::string>& environment,
-                          const std::string& what = "") {
+/// Runs enroot to its end, and returns true if it succeeds. what: pyxis's message in case of a
+/// failure.
+[[nodiscard]] bool run_enroot(Words words, const std::map<std::string, std::string>& environment,
+                              const std::string& what = "") {
   words.insert(words.begin(), state.enroot);
   const int log = ::memfd_create("enroot", MFD_CLOEXEC);
   const pid_t pid = spawn(words, environment, log);
@@ -226,9 +228,9 @@ void print_log(int log) {
       "PATH",           "LD_LIBRARY_PATH", "LD_PRELOAD", "SLURM_PROCID",       "SLURM_LOCALID",
       "SLURM_TASK_PID", "PMIX_RANK",       "PMI_FD",     "ENROOT_LIBRARY_PATH"};
   std::map<std::string, std::string> environment;
-  char** of_job = nullptr;
-  if (spank_get_item(sp, S_JOB_ENV, &of_job) == ESPANK_SUCCESS) {
-    for (char** at = of_job; at != nullptr && *at != nullptr; ++at) {
+  char** job_environment = nullptr;
+  if (spank_get_item(sp, S_JOB_ENV, &job_environment) == ESPANK_SUCCESS) {
+    for (char** at = job_environment; at != nullptr && *at != nullptr; ++at) {
       const std::string pair = *at;
       const auto equals = pair.find('=');
       const std::string name = pair.substr(0, equals);
@@ -245,8 +247,9 @@ void print_log(int log) {
   return environment;
 }
 
-/// Returns the lines of `enroot list`.
-[[nodiscard]] Words listed(Words options, const std::map<std::string, std::string>& environment) {
+/// Returns the lines that `enroot list` prints with these options.
+[[nodiscard]] Words enroot_list_lines(Words options,
+                                      const std::map<std::string, std::string>& environment) {
   const int log = ::memfd_create("enroot", MFD_CLOEXEC);
   options.insert(options.begin(), {state.enroot, "list"});
   ::waitpid(spawn(options, environment, log), nullptr, 0);
@@ -259,14 +262,14 @@ void print_log(int log) {
 
 [[nodiscard]] bool container_exists(const std::string& name,
                                     const std::map<std::string, std::string>& environment) {
-  const Words names = listed({}, environment);
+  const Words names = enroot_list_lines({}, environment);
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 /// Returns the pid of a process in the container; "" if there is none.
 [[nodiscard]] std::string pid_in(const std::string& name,
                                  const std::map<std::string, std::string>& environment) {
-  for (const std::string& line : listed({"--fancy"}, environment)) {
+  for (const std::string& line : enroot_list_lines({"--fancy"}, environment)) {
     std::istringstream columns(line);
     std::string container, pid;
     if (columns >> container >> pid && container == name) return pid;
@@ -280,12 +283,12 @@ void print_log(int log) {
                           const std::map<std::string, std::string>& environment) {
   const std::string failure_message = "failed to create container filesystem for image: " + image;
   if (image.starts_with('/') || image.starts_with("./"))
-    return enroot({"create", "--name", state.container, image}, environment, failure_message);
+    return run_enroot({"create", "--name", state.container, image}, environment, failure_message);
   const std::string file = "/tmp/pyxis-" + std::to_string(state.uid) + "-" + step + ".sqsh";
   const bool is_ok =
-      enroot({"import", "--output", file, "docker://" + image}, environment,
-             "failed to import docker image: " + image) &&
-      enroot({"create", "--name", state.container, file}, environment, failure_message);
+      run_enroot({"import", "--output", file, "docker://" + image}, environment,
+                 "failed to import docker image: " + image) &&
+      run_enroot({"create", "--name", state.container, file}, environment, failure_message);
   ::unlink(file.c_str());
   return is_ok;
 }
@@ -356,10 +359,10 @@ void print_log(int log) {
   const int log = ::memfd_create("enroot", MFD_CLOEXEC);
   const pid_t pid = spawn(words, environment, log);
   int status = 0;
-  const bool is_ended =
-      pid <= 0 || ::waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status);
+  const bool is_suspended =
+      pid > 0 && ::waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status);
   ::unlink(conf.c_str());
-  if (is_ended) {
+  if (!is_suspended) {
     if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
       slurm_error("pyxis: container start failed with error code: %d", WEXITSTATUS(status));
     else
@@ -429,15 +432,15 @@ int slurm_spank_init(spank_t sp, int argc, char** argv) {
   }
   const auto context = spank_context();
   if (context != S_CTX_LOCAL && context != S_CTX_REMOTE && context != S_CTX_ALLOCATOR) return 0;
-  for (std::size_t i = 0; i < kRows.size(); ++i) {
-    spank_option option{const_cast<char*>(kRows[i].name),
-                        const_cast<char*>(kRows[i].argument),
+  for (std::size_t i = 0; i < kOptions.size(); ++i) {
+    spank_option option{const_cast<char*>(kOptions[i].name),
+                        const_cast<char*>(kOptions[i].argument),
                         const_cast<char*>("[pyxis stand-in] see pyxis"),
-                        kRows[i].argument != nullptr ? 1 : 0,
+                        kOptions[i].argument != nullptr ? 1 : 0,
                         static_cast<int>(i),
                         take_option};
     if (const auto error = spank_option_register(sp, &option); error != ESPANK_SUCCESS) {
-      slurm_error("pyxis stand-in: --%s: %s", kRows[i].name, spank_strerror(error));
+      slurm_error("pyxis stand-in: --%s: %s", kOptions[i].name, spank_strerror(error));
       return -1;
     }
   }
@@ -447,16 +450,16 @@ int slurm_spank_init(spank_t sp, int argc, char** argv) {
 int slurm_spank_init_post_opt(spank_t sp, int, char**) {
   // Also runs for the batch script, because pyxis reads PYXIS_CONTAINER_IMAGE there, too.
   const auto context = spank_context();
-  const char* here = context == S_CTX_REMOTE ? nullptr : std::getenv("PYXIS_CONTAINER_IMAGE");
+  const char* own_image = context == S_CTX_REMOTE ? nullptr : std::getenv("PYXIS_CONTAINER_IMAGE");
   const std::string image = context == S_CTX_REMOTE ? job_variable(sp, "PYXIS_CONTAINER_IMAGE")
-                            : here != nullptr       ? here
+                            : own_image != nullptr  ? own_image
                                                     : "";
   if (!image.empty() && !state.given[kImage]) state.given[kImage] = image;
   if (container_is_wanted()) return 0;
-  for (std::size_t i = 0; i < kRows.size(); ++i) {
-    if (state.given[i] && kRows[i].argument != nullptr) {
+  for (std::size_t i = 0; i < kOptions.size(); ++i) {
+    if (state.given[i] && kOptions[i].argument != nullptr) {
       slurm_error("pyxis stand-in: --%s needs --container-image or --container-name",
-                  kRows[i].name);
+                  kOptions[i].name);
       return -1;
     }
   }
@@ -494,8 +497,8 @@ int slurm_spank_task_exit(spank_t sp, int, char**) {
   spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &tasks);
   if (state.container.empty() || !state.given[kSave] || state.has_failed || ++ended != tasks)
     return 0;
-  if (enroot({"export", "--force", "--output", *state.given[kSave], state.container},
-             state.environment))
+  if (run_enroot({"export", "--force", "--output", *state.given[kSave], state.container},
+                 state.environment))
     return 0;
   slurm_error("pyxis: failed to export container %s to %s", state.container.c_str(),
               state.given[kSave]->c_str());
@@ -507,6 +510,7 @@ int slurm_spank_exit(spank_t, int, char**) {
   const auto& environment = state.environment;
   const bool must_be_removed =
       !state.given[kName] && container_exists(state.container, environment);
-  return must_be_removed && !enroot({"remove", "--force", state.container}, environment) ? -1 : 0;
+  return must_be_removed && !run_enroot({"remove", "--force", state.container}, environment) ? -1
+                                                                                             : 0;
 }
 }

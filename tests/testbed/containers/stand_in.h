@@ -1,7 +1,7 @@
 #pragma once
 // Functions that the stand-ins for container programs share: messages, arguments, namespaces,
-// mounts. A failure never returns: each program's own die() prints the message and uses the exit
-// code of the real program.
+// mounts. A function that fails does not return: it calls the program's own die(), which prints the
+// message and exits with the code of the real program.
 
 #include <filesystem>
 #include <initializer_list>
@@ -16,8 +16,9 @@ namespace stand_in {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-/// Print the message and exit with the code of the real program; die_errno() appends errno's text.
+/// Prints the message and exits with the code of the real program.
 [[noreturn]] void die(const std::string& message);
+/// Calls die() with `what` and the text of errno.
 [[noreturn]] void die_errno(const std::string& what);
 /// Calls die_errno(what) unless is_ok.
 void check(bool is_ok, const std::string& what);

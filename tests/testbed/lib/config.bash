@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Writes Slurm's configuration files from the settings.
 
-partition() {
+print_partition() {
     echo "PartitionName=$1 Nodes=$node_range State=UP DefaultTime=10:00 OverSubscribe=NO ${*:2}"
 }
 
@@ -78,10 +78,10 @@ END
             "Sockets=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=256000" \
             "$( ((gpus == 0)) || echo "Gres=gpu:pretend:$gpus ")State=UNKNOWN"
     done
-    partition batch Default=YES PriorityTier=10 PreemptMode=OFF MaxTime=1-00:00:00
+    print_partition batch Default=YES PriorityTier=10 PreemptMode=OFF MaxTime=1-00:00:00
     echo "# Jobs in batch preempt those in preempt (after a grace time) and preempt-now (at once)."
-    partition preempt PriorityTier=1 PreemptMode=REQUEUE GraceTime=5 MaxTime=1-00:00:00
-    partition preempt-now PriorityTier=1 PreemptMode=REQUEUE GraceTime=0 MaxTime=1-00:00:00
+    print_partition preempt PriorityTier=1 PreemptMode=REQUEUE GraceTime=5 MaxTime=1-00:00:00
+    print_partition preempt-now PriorityTier=1 PreemptMode=REQUEUE GraceTime=0 MaxTime=1-00:00:00
     ((${#extra_conf[@]} == 0)) || printf '%s\n' "${extra_conf[@]}"
 }
 
@@ -132,9 +132,9 @@ write_configuration() {
     slurm_is_at_least 23.11 || echo 'CgroupAutomount=no' >>"$etc/cgroup.conf"
     make_devices
     if ((gpus)); then
-        local numbers=0
-        ((gpus == 1)) || numbers="[0-$((gpus - 1))]"
-        echo "NodeName=$node_range Name=gpu Type=pretend File=$state/dev/gpu$numbers"
+        local gpu_numbers=0
+        ((gpus == 1)) || gpu_numbers="[0-$((gpus - 1))]"
+        echo "NodeName=$node_range Name=gpu Type=pretend File=$state/dev/gpu$gpu_numbers"
     fi >"$etc/gres.conf"
     if [[ $accounting == yes ]]; then
         print_slurmdbd_conf >"$etc/slurmdbd.conf"

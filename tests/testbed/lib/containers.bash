@@ -2,6 +2,8 @@
 # Enables pyxis, enroot and apptainer in the testbed: those installed on this machine, or the
 # stand-ins of the test build (see containers/).
 
+# Prints the path of the pyxis that is installed on this machine. Fails if there is none, or if the
+# testbed uses another Slurm (--slurm).
 installed_pyxis() {
     local path
     [[ -z $slurm ]] || return 1

@@ -53,14 +53,14 @@ raise_bridge() {
     ip link set "$bridge" up
 }
 
-# make_node_network NODE INDEX: creates the node's network namespace, the veth pair to the bridge
-# and the address, and makes the bridge the default route.
+# make_node_network NODE INDEX: creates the node's network namespace, its veth pair to the bridge
+# and its address, and makes the bridge its default route.
 make_node_network() {
-    local ns=$bridge-$1 cable=$bridge.$2
+    local ns=$bridge-$1 veth_end=$bridge.$2
     [[ -e /run/netns/$ns ]] && return
     ip netns add "$ns"
-    ip link add "$cable" type veth peer name eth0 netns "$ns"
-    ip link set "$cable" master "$bridge" up
+    ip link add "$veth_end" type veth peer name eth0 netns "$ns"
+    ip link set "$veth_end" master "$bridge" up
     ip -n "$ns" link set lo up
     ip -n "$ns" address add "$subnet.$((10 + $2))/24" dev eth0
     ip -n "$ns" link set eth0 up
@@ -72,13 +72,15 @@ node_processes() { ip netns pids "$1"; }
 # remove_network BRIDGE: ends all processes in the nodes' namespaces, then removes the namespaces
 # and the bridge.
 remove_network() {
-    local path ns cable
+    local path ns veth_end
     for path in /run/netns/"$1"-*; do
         ns=${path##*/}
         kill_all node_processes "$ns" || true
         ip netns delete "$ns"
     done
-    for cable in /sys/class/net/"$1".*; do ip link delete "${cable##*/}" 2>/dev/null || true; done
+    for veth_end in /sys/class/net/"$1".*; do
+        ip link delete "${veth_end##*/}" 2>/dev/null || true
+    done
     ip link delete "$1" # The bridge is deleted last, because `down` finds everything else by it.
     # /run/netns is a mount that `ip netns add` made. It is removed with the last namespace.
     [[ -n $(ls -A /run/netns 2>/dev/null) ]] ||

@@ -205,29 +205,29 @@ inline cudaError_t cudaStreamEndCapture(cudaStream_t /*stream*/, cudaGraph_t* gr
   *graph = new gpu_on_cpu::Graph{std::exchange(gpu_on_cpu::queue.captured, {})};
   return cudaSuccess;
 }
-inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* ready, cudaGraph_t graph,
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
                                         unsigned long long /*flags*/) {
   ++gpu_on_cpu::queue.graphs_instantiated;
-  *ready = new gpu_on_cpu::Graph(*graph);
+  *executable = new gpu_on_cpu::Graph(*graph);
   return cudaSuccess;
 }
 /// Succeeds if both graphs have the same number of operations.
-inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t ready, cudaGraph_t graph,
+inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t executable, cudaGraph_t graph,
                                        cudaGraphExecUpdateResultInfo* /*result*/) {
-  if (ready->work.size() != graph->work.size()) return cudaErrorInvalidValue;
-  *ready = *graph;
+  if (executable->work.size() != graph->work.size()) return cudaErrorInvalidValue;
+  *executable = *graph;
   return cudaSuccess;
 }
-inline cudaError_t cudaGraphLaunch(cudaGraphExec_t ready, cudaStream_t /*stream*/) {
-  for (const auto& work : ready->work) gpu_on_cpu::queue.waiting.push_back(work);
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t /*stream*/) {
+  for (const auto& work : executable->work) gpu_on_cpu::queue.waiting.push_back(work);
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   delete graph;
   return cudaSuccess;
 }
-inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t ready) {
-  delete ready;
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  delete executable;
   return cudaSuccess;
 }
 

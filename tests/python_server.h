@@ -1,6 +1,6 @@
 #pragma once
-// Starts tests/file_server.py for one test: a real HTTP server on loopback that serves a folder,
-// with faults on request. Or starts another server of tests/ with the same arguments.
+// Starts a Python server of tests/ for one test: a real HTTP server on loopback. By default this is
+// file_server.py, which serves a folder, with faults on request.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,9 +14,10 @@
 
 #include "tests/temporary_directory.h"
 
-class FileServer {
+/// A running server, whose arguments are a folder of its own and a file for its port.
+class PythonServer {
  public:
-  explicit FileServer(const std::string& script = "file_server.py") {
+  explicit PythonServer(const std::string& script = "file_server.py") {
     const std::string program = DLRUN_SOURCE_DIR "/tests/" + script;
     int ends[2];
     if (::pipe(ends) != 0) throw std::runtime_error("pipe failed");
@@ -25,7 +26,7 @@ class FileServer {
       ::dup2(ends[0], STDIN_FILENO);
       ::close(ends[0]);
       ::close(ends[1]);
-      ::execlp("python3", "python3", program.c_str(), place_.path().c_str(), port_file().c_str(),
+      ::execlp("python3", "python3", program.c_str(), folder_.path().c_str(), port_file().c_str(),
                nullptr);
       ::_exit(127);
     }
@@ -37,9 +38,9 @@ class FileServer {
     }
     if (port_.empty()) throw std::runtime_error("the server did not start within 30 s");
   }
-  FileServer(const FileServer&) = delete;
-  FileServer& operator=(const FileServer&) = delete;
-  ~FileServer() { stop(); }
+  PythonServer(const PythonServer&) = delete;
+  PythonServer& operator=(const PythonServer&) = delete;
+  ~PythonServer() { stop(); }
 
   /// Ends the server. The destructor calls this, too.
   void stop() {
@@ -50,10 +51,10 @@ class FileServer {
   }
 
   /// The server's folder.
-  [[nodiscard]] const std::filesystem::path& folder() const { return place_.path(); }
-  /// Puts a file into the served folder.
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_.path(); }
+  /// Puts a file into the server's folder.
   void serve(const std::string& name, const std::string& content) const {
-    std::ofstream(place_ / name, std::ios::binary) << content;
+    std::ofstream(folder_ / name, std::ios::binary) << content;
   }
   [[nodiscard]] std::string url(const std::string& path) const {
     return "http://127.0.0.1:" + port_ + "/" + path;
@@ -68,9 +69,9 @@ class FileServer {
   }
 
  private:
-  [[nodiscard]] std::string port_file() const { return (state_ / "port").string(); }
+  [[nodiscard]] std::string port_file() const { return (port_folder_ / "port").string(); }
 
-  TemporaryDirectory place_, state_;
+  TemporaryDirectory folder_, port_folder_;
   std::string port_;
   pid_t pid_ = 0;
   /// The writing end of the server's standard input. When it is closed, the server ends.

@@ -1,4 +1,4 @@
-#include "launcher/runs/summaries.h"
+#include "launcher/runs/summary_cache.h"
 
 #include <array>
 
@@ -17,15 +17,15 @@ std::string stamp_of(const struct stat& events) {
 
 }  // namespace
 
-RunSummaries RunSummaries::in(const RunIndex& index) {
-  RunSummaries summaries(index.directory() / ".summaries");
-  summaries.text_ = read_own_cache(summaries.file_, kSummariesHead);
-  each_line(summaries.text_, kSummariesHead,
-            [&](std::string_view path, std::string_view line) { summaries.known_[path] = line; });
-  return summaries;
+SummaryCache SummaryCache::in(const RunIndex& index) {
+  SummaryCache cache(index.directory() / ".summaries");
+  cache.text_ = read_own_cache(cache.file_, kSummariesHead);
+  for_each_line(cache.text_, kSummariesHead,
+                [&](std::string_view path, std::string_view line) { cache.known_[path] = line; });
+  return cache;
 }
 
-std::optional<RunSummaries::Row> RunSummaries::find(const IndexEntry& run,
+std::optional<SummaryCache::Row> SummaryCache::find(const IndexEntry& run,
                                                     const struct stat& events) const {
   const auto found = known_.find(run.path.native());
   if (found == known_.end()) return std::nullopt;
@@ -40,7 +40,7 @@ std::optional<RunSummaries::Row> RunSummaries::find(const IndexEntry& run,
   return row;
 }
 
-void RunSummaries::add(const IndexEntry& run, const struct stat& events, Row row) {
+void SummaryCache::add(const IndexEntry& run, const struct stat& events, Row row) {
   const auto line =
       fmt::format("{}\t{}\t{}\t{}", stamp_of(events), row.job, word(row.state), row.summary);
   const std::array<std::string_view, 3> parts{run.path.native(), row.job, row.summary};
@@ -48,7 +48,7 @@ void RunSummaries::add(const IndexEntry& run, const struct stat& events, Row row
   added_[run.path.native()] = line;
 }
 
-void RunSummaries::save() const {
+void SummaryCache::save() const {
   if (added_.empty()) return;
   std::string text(kSummariesHead);
   for (const auto& [path, line] : known_) {

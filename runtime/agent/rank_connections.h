@@ -1,6 +1,6 @@
 #pragma once
-// The gate: lead's listening socket and all connections to it. A new connection is unproven (a
-// "stranger") until it has shown that it knows the attempt's secret. After that it is a rank's
+// Lead's listening socket and all connections to it. A new connection is unauthenticated until the
+// handshake has shown that the peer knows the attempt's secret. After that it is a rank's
 // connection. Runs in the thread of lead's event loop.
 
 #include <array>
@@ -25,57 +25,60 @@ namespace dlrun::agent {
 
 using PeerId = std::uint64_t;
 
-/// Receives the gate's events. A handler may call the gate's functions.
-class GateHandler {
+/// Receives the events of RankConnections. A handler may call the functions of RankConnections.
+class RankConnectionsHandler {
  public:
-  virtual ~GateHandler() = default;
-  /// Called when a peer has proven that it knows the secret. Returns false to refuse its claim; the
-  /// gate then closes the connection.
+  virtual ~RankConnectionsHandler() = default;
+  /// Called when a peer has shown that it knows the secret. Returns false to refuse its claim; the
+  /// connection is then closed.
   [[nodiscard]] virtual bool on_peer(PeerId peer, const Claim& claim) = 0;
   virtual void on_message(PeerId peer, std::string_view payload) = 0;
-  /// Called after the connection of an accepted peer was lost. The gate has closed it already. Not
-  /// called after close().
+  /// Called after the connection of an accepted peer was lost. The connection is closed already.
+  /// Never called after close().
   virtual void on_lost(PeerId peer, std::string_view why) = 0;
-  /// Called once when accept() fails for lack of descriptors or memory and there is no unproven
-  /// connection to close. error: the errno of accept().
+  /// Called once when accept() fails for lack of descriptors or memory and there is no
+  /// unauthenticated connection to close. error: the errno of accept().
   virtual void on_too_few_descriptors(int /*error*/) {}
 };
 
-class Gate {
+class RankConnections {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Limits on unproven connections, against floods. There is a fixed number of places for them. If
-  // all are taken, a new connection evicts the oldest connection of the host that has the most
-  // places. Each connection keeps its place for at least kPlaceHeldFor. Hosts of the job (this
+  // Limits on unauthenticated connections, against floods. There is a fixed number of places for
+  // them. If all are taken, a new connection evicts the oldest connection of the host that has the
+  // most places. Each connection keeps its place for at least kPlaceHeldFor. Hosts of the job (this
   // host, and hosts from which a rank has joined) lose their places last.
 
-  /// Places for unproven connections; at most half of the open files that this process may have.
+  /// Places for unauthenticated connections; at most half of the open files that this process may
+  /// have.
   static constexpr std::size_t kPlaces = 4096;
   static constexpr int kAcceptsPerRound = 256;
-  static constexpr std::size_t kUnprovenLimitBytes = 512;  ///< bytes from an unproven peer
-  static constexpr std::chrono::milliseconds kProofTimeLimit{5000};
+  static constexpr std::size_t kHandshakeLimitBytes = 512;  ///< bytes from an unauthenticated peer
+  static constexpr std::chrono::milliseconds kHandshakeTimeLimit{5000};
   static constexpr std::chrono::milliseconds kPlaceHeldFor{50};
-  /// Silence after which a proven peer is lost, even if its connection still looks alive.
+  /// Silence after which an authenticated peer is lost, even if its connection still looks alive.
   static constexpr std::chrono::seconds kSilenceLimit{30};
   /// Largest number of unsent bytes for one peer. The connection of a peer with more is closed.
-  static constexpr std::size_t kHeldLimitBytes = 64U << 20U;
+  static constexpr std::size_t kUnsentLimitBytes = 64U << 20U;
   /// Bytes of memory that an empty buffer of a peer keeps for the next message. A page of the
   /// address table needs more; without the limit, ten thousand peers would keep the memory of a
   /// page each.
   static constexpr std::size_t kBufferKeptBytes = 512;
 
-  /// loop and handler must outlive the gate. secrets: see LeadHandshake.
-  Gate(EventLoop& loop, GateHandler& handler, BoundPort listener, Secrets secrets);
-  ~Gate();
-  Gate(const Gate&) = delete;
-  Gate& operator=(const Gate&) = delete;
+  /// loop and handler must outlive this object. secrets: see LeadHandshake.
+  RankConnections(EventLoop& loop, RankConnectionsHandler& handler, BoundPort listener,
+                  Secrets secrets);
+  ~RankConnections();
+  RankConnections(const RankConnections&) = delete;
+  RankConnections& operator=(const RankConnections&) = delete;
 
   [[nodiscard]] std::uint16_t port() const { return listener_.port; }
-  /// Replaces the secret of a component. Peers that are not proven yet must know the new one.
+  /// Replaces the secret of a component. Peers that are not authenticated yet must know the new
+  /// one.
   void set_secret(const std::string& component, const Key& secret) { secrets_[component] = secret; }
   /// Sends a message, and queues the bytes that the socket does not take now. Does nothing if the
-  /// peer is gone or closing. If more than kHeldLimitBytes are queued, closes the connection and
+  /// peer is gone or closing. If more than kUnsentLimitBytes are queued, closes the connection and
   /// reports it as lost.
   void send(PeerId peer, std::string_view payload);
   /// Closes the connection after all queued messages are written.
@@ -102,15 +105,15 @@ class Gate {
     std::string in;
     std::string out;
     std::size_t written = 0;                 ///< bytes of `out` that are written
-    std::optional<LeadHandshake> handshake;  ///< set until the peer is proven
-    std::size_t unproven_bytes = 0;
+    std::optional<LeadHandshake> handshake;  ///< set until the peer is authenticated
+    std::size_t handshake_bytes = 0;         ///< bytes received while `handshake` is set
     Channel channel;
     bool is_closing = false;
     bool waits_to_write = false;
-    // Valid while the peer is unproven:
+    // Valid while the peer is unauthenticated:
     Host host{};
-    std::list<PeerId>::iterator place;          ///< in unproven_
-    std::list<PeerId>::iterator place_of_host;  ///< in strangers_
+    std::list<PeerId>::iterator place;          ///< in unauthenticated_
+    std::list<PeerId>::iterator place_of_host;  ///< in unauthenticated_by_host_
   };
   /// The number of places that a host has. Hosts outside the job sort last and are evicted first.
   struct HostPlaces {
@@ -121,9 +124,11 @@ class Gate {
   };
 
   void accept_peers();
-  void admit(UniqueFd socket, const Host& host, Clock::time_point now);
-  /// Returns the unproven connection to evict when a place is needed.
-  [[nodiscard]] PeerId next_to_leave() const;
+  /// Sends the greeting, and gives the new connection a place. Drops a connection that is closed
+  /// already.
+  void add_peer(UniqueFd socket, const Host& host, Clock::time_point now);
+  /// Returns the unauthenticated connection to evict when a place is needed.
+  [[nodiscard]] PeerId next_to_evict() const;
   void take_place(PeerId id, Peer& peer);
   void leave_place(const Peer& peer);
   void set_places_of_host(const Host& host, std::size_t before, std::size_t after);
@@ -132,16 +137,16 @@ class Gate {
   /// Handles the bytes received from the peer. Returns false if the peer is gone or is closing.
   bool take_bytes(PeerId id);
   /// Continues the handshake with the bytes received so far. Returns false if the peer is gone.
-  bool prove(PeerId id);
+  bool continue_handshake(PeerId id);
   void write_to(PeerId id);
   /// Closes a connection that has broken or must not stay. Reports an accepted peer to the handler.
-  void lose(PeerId id, std::string_view why);
+  void close_and_report(PeerId id, std::string_view why);
   /// Closes a connection without a report.
-  void forget(PeerId id);
+  void close_now(PeerId id);
   [[nodiscard]] Peer* find(PeerId id);
 
   EventLoop& loop_;
-  GateHandler& handler_;
+  RankConnectionsHandler& handler_;
   BoundPort listener_;
   Secrets secrets_;
   std::optional<EventLoop::Watch> accepting_;
@@ -149,9 +154,10 @@ class Gate {
   Clock::time_point last_tick_;  ///< the last tick that looked for silent peers
   std::unordered_map<PeerId, std::unique_ptr<Peer>> peers_;
   std::size_t places_ = kPlaces;
-  std::list<PeerId> unproven_;                   ///< unproven peers, oldest first
-  std::map<Host, std::list<PeerId>> strangers_;  ///< unproven peers by host, oldest first
-  std::set<HostPlaces> places_by_host_;          ///< the sizes of the lists in strangers_
+  std::list<PeerId> unauthenticated_;  ///< unauthenticated peers, oldest first
+  std::map<Host, std::list<PeerId>>
+      unauthenticated_by_host_;          ///< unauthenticated peers by host, oldest first
+  std::set<HostPlaces> places_by_host_;  ///< the sizes of the lists in unauthenticated_by_host_
   std::set<Host> job_hosts_;
   bool has_reported_shortage_ = false;  ///< on_too_few_descriptors() was called
   PeerId next_ = 1;

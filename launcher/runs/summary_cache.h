@@ -17,7 +17,7 @@
 
 namespace dlrun {
 
-class RunSummaries {
+class SummaryCache {
  public:
   /// The columns of a run that has ended according to its own record.
   struct Row {
@@ -28,7 +28,7 @@ class RunSummaries {
 
   /// Reads the cache in the folder of the index. The cache is empty if its file is missing,
   /// damaged, or not owned by the caller.
-  [[nodiscard]] static RunSummaries in(const RunIndex& index);
+  [[nodiscard]] static SummaryCache in(const RunIndex& index);
 
   /// Returns the row if the run's events.jsonl is still the file that the row was made from;
   /// nullopt otherwise.
@@ -39,7 +39,7 @@ class RunSummaries {
   void save() const;
 
  private:
-  explicit RunSummaries(std::filesystem::path file) : file_(std::move(file)) {}
+  explicit SummaryCache(std::filesystem::path file) : file_(std::move(file)) {}
 
   std::filesystem::path file_;
   std::string text_;  ///< the text of the file

@@ -9,7 +9,7 @@
 
 namespace dlrun::agent {
 
-struct Usage {
+struct ProcessUsage {
   double cores = 0;  ///< average number of busy cores since the last sample
   /// Resident memory of all processes. Shared pages count once for each process.
   std::uint64_t resident_bytes = 0;
@@ -17,14 +17,14 @@ struct Usage {
 
 /// Samples the process tree below this process every 2.5 s. If a sample takes long, the pause
 /// before the next one grows, up to 30 s, so that sampling uses at most half a percent of one core.
-class UsageMeter {
+class ProcessUsageMeter {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// Returns a sample if one is due. excluded: a process whose tree is not counted; -1: none.
   /// Returns nullopt if no sample is due, for the first sample, which has no earlier one to compare
   /// with, if there is no process, and without /proc.
-  [[nodiscard]] std::optional<Usage> sample(pid_t excluded, Clock::time_point now);
+  [[nodiscard]] std::optional<ProcessUsage> sample(pid_t excluded, Clock::time_point now);
 
  private:
   std::optional<std::uint64_t> ticks_before_;

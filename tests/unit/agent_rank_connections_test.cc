@@ -1,4 +1,5 @@
-// Tests the gate with real sockets on the loopback interface: it admits ranks, and no strangers.
+// Tests RankConnections with real sockets on the loopback interface: they admit ranks, and no
+// strangers.
 // Also tests addresses and ports.
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -16,8 +17,8 @@
 #include <doctest/doctest.h>
 
 #include "runtime/agent/address.h"
-#include "runtime/agent/gate.h"
 #include "runtime/agent/link.h"
+#include "runtime/agent/rank_connections.h"
 #include "tests/time_bounds.h"
 
 namespace dlrun::agent {
@@ -27,23 +28,23 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// The side of lead, on a separate thread: echoes every message.
-class Echo final : public GateHandler {
+/// A lead on a separate thread, which sends every message back to its sender.
+class EchoingLead final : public RankConnectionsHandler {
  public:
-  explicit Echo(const Key& secret) : loop_(*EventLoop::create()) {
+  explicit EchoingLead(const Key& secret) : loop_(*EventLoop::create()) {
     REQUIRE(init_crypto());
-    gate_ = std::make_unique<Gate>(loop_, *this, std::move(*listen_on_free_port(true)),
-                                   Secrets{{"", secret}});
-    port = gate_->port();
+    connections_ = std::make_unique<RankConnections>(
+        loop_, *this, std::move(*listen_on_free_port(true)), Secrets{{"", secret}});
+    port = connections_->port();
     thread_ = std::thread([this] {
       while (!should_stop_) {
         loop_.run_once(milliseconds(5));
-        gate_->tick(Clock::now());
-        buffer_bytes = gate_->buffer_bytes();
+        connections_->tick(Clock::now());
+        buffer_bytes = connections_->buffer_bytes();
       }
     });
   }
-  ~Echo() override {
+  ~EchoingLead() override {
     should_stop_ = true;
     thread_.join();
   }
@@ -53,7 +54,9 @@ class Echo final : public GateHandler {
     ++admitted;
     return true;
   }
-  void on_message(PeerId peer, std::string_view payload) override { gate_->send(peer, payload); }
+  void on_message(PeerId peer, std::string_view payload) override {
+    connections_->send(peer, payload);
+  }
   void on_lost(PeerId, std::string_view) override { ++lost; }
 
   std::uint16_t port = 0;
@@ -63,7 +66,7 @@ class Echo final : public GateHandler {
 
  private:
   EventLoop loop_;
-  std::unique_ptr<Gate> gate_;
+  std::unique_ptr<RankConnections> connections_;
   std::atomic<bool> should_stop_ = false;
   std::thread thread_;
 };
@@ -77,18 +80,19 @@ Result<Link> connect_rank(std::uint16_t port, const Key& secret, const std::stri
 /// Sends a message and returns true if its echo arrives.
 bool echoes(Link& link, const std::string& text) {
   link.send(text);
-  bool came = false;
-  for (const auto until = Clock::now() + seconds(10); !came && Clock::now() < until;) {
+  bool has_arrived = false;
+  for (const auto until = Clock::now() + seconds(10); !has_arrived && Clock::now() < until;) {
     link.flush();
     pollfd readable{.fd = link.socket(), .events = POLLIN, .revents = 0};
     ::poll(&readable, 1, 20);
-    if (!link.receive([&](std::string_view payload) { came = payload == text; })) return false;
+    if (!link.receive([&](std::string_view payload) { has_arrived = payload == text; }))
+      return false;
   }
-  return came;
+  return has_arrived;
 }
 
-/// Opens a connection that proves nothing.
-UniqueFd stranger(std::uint16_t port) {
+/// Opens a connection that sends no handshake.
+UniqueFd connect_stranger(std::uint16_t port) {
   auto socket = begin_connect({"127.0.0.1", port});
   return socket ? std::move(*socket) : UniqueFd();
 }
@@ -113,7 +117,7 @@ struct JoinedRank {
   }
   Result<> crypto = init_crypto();
   Key secret = random_key();
-  Echo lead{secret};
+  EchoingLead lead{secret};
   Result<Link> rank = connect_rank(lead.port, secret);
 };
 
@@ -142,9 +146,9 @@ TEST_CASE("a large message leaves no large buffers behind at lead") {
   CHECK(echoes(*joined.rank, std::string(kPayloadLimitBytes, 'x')));
   // Lead's thread measures its buffers after each round of its loop.
   for (const auto until = Clock::now() + seconds(10);
-       joined.lead.buffer_bytes > 2 * Gate::kBufferKeptBytes && Clock::now() < until;)
+       joined.lead.buffer_bytes > 2 * RankConnections::kBufferKeptBytes && Clock::now() < until;)
     ::poll(nullptr, 0, 5);
-  CHECK(joined.lead.buffer_bytes <= 2 * Gate::kBufferKeptBytes);
+  CHECK(joined.lead.buffer_bytes <= 2 * RankConnections::kBufferKeptBytes);
   CHECK(echoes(*joined.rank, "hello"));
 }
 
@@ -166,7 +170,7 @@ Result<Link> finish_try(LinkTry link_try) {
 TEST_CASE("a try to reach lead connects from the address that is asked for") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
-  Echo lead(secret);
+  EchoingLead lead(secret);
   const Endpoint endpoint{"127.0.0.1", lead.port};
   const Claim claim{"job", "0", 0, 1};
   auto link_try = LinkTry::begin(endpoint, secret, claim, seconds(10), "127.0.0.9");
@@ -197,8 +201,8 @@ TEST_CASE(
     "connects after them is admitted") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
-  Echo lead(secret);
-  const auto garbage = stranger(lead.port);
+  EchoingLead lead(secret);
+  const auto garbage = connect_stranger(lead.port);
   const std::string http = "GET / HTTP/1.1\r\nHost: lead\r\n\r\n" + std::string(300, 'x');
   ::send(garbage.get(), http.data(), http.size(), MSG_NOSIGNAL);
   CHECK(closes_within(garbage, seconds(5)));
@@ -212,23 +216,23 @@ TEST_CASE(
 TEST_CASE(
     "a stranger that sends nothing, or one byte at a time, is disconnected after the time limit") {
   REQUIRE(init_crypto());
-  Echo lead(random_key());
-  const auto silent = stranger(lead.port);
-  const auto dripping = stranger(lead.port);
+  EchoingLead lead(random_key());
+  const auto silent = connect_stranger(lead.port);
+  const auto dripping = connect_stranger(lead.port);
   std::thread drip([&] {
     for (int i = 0; i < 80 && ::send(dripping.get(), "x", 1, MSG_NOSIGNAL) == 1; ++i)
       ::poll(nullptr, 0, 100);
   });
-  CHECK(closes_within(silent, Gate::kProofTimeLimit + seconds(2)));
+  CHECK(closes_within(silent, RankConnections::kHandshakeTimeLimit + seconds(2)));
   CHECK(closes_within(dripping, seconds(2)));
   drip.join();
 }
 
-TEST_CASE("a stranger that sends more bytes than a proof has is disconnected") {
+TEST_CASE("a stranger that sends more bytes than a handshake has is disconnected") {
   REQUIRE(init_crypto());
-  Echo lead(random_key());
-  const auto flood = stranger(lead.port);
-  // A claim of the largest allowed length, and more bytes than its proof has.
+  EchoingLead lead(random_key());
+  const auto flood = connect_stranger(lead.port);
+  // A claim of the largest allowed length, and more bytes than its handshake has.
   const std::string bytes =
       std::string(kNonceBytes, 'n') + std::string("\x00\x01", 2) + std::string(4096, 'c');
   ::send(flood.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -238,13 +242,13 @@ TEST_CASE("a stranger that sends more bytes than a proof has is disconnected") {
 TEST_CASE("a flood of silent strangers delays a rank by at most a second") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
-  Echo lead(secret);
+  EchoingLead lead(secret);
   std::vector<UniqueFd> flood;
-  for (int i = 0; i < 500; ++i) flood.push_back(stranger(lead.port));
+  for (int i = 0; i < 500; ++i) flood.push_back(connect_stranger(lead.port));
   std::atomic<bool> should_stop = false;
   std::thread more([&] {
     while (!should_stop) {
-      auto socket = stranger(lead.port);
+      auto socket = connect_stranger(lead.port);
       ::poll(nullptr, 0, 2);
     }
   });
@@ -260,7 +264,7 @@ TEST_CASE("a flood of silent strangers delays a rank by at most a second") {
 }
 
 /// Connects to the port from the given loopback address.
-UniqueFd stranger_from(const char* ip, std::uint16_t port) {
+UniqueFd connect_stranger_from(const char* ip, std::uint16_t port) {
   UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in own{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
   ::inet_pton(AF_INET, ip, &own.sin_addr);
@@ -274,30 +278,30 @@ UniqueFd stranger_from(const char* ip, std::uint16_t port) {
 }
 
 TEST_CASE(
-    "if as many strangers are connected as the gate allows, the host with the most connections "
-    "loses one, and the other hosts lose none") {
+    "if as many strangers are connected as lead allows, the host with the most connections loses "
+    "one, and the other hosts lose none") {
   REQUIRE(init_crypto());
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   auto few = before;
-  few.rlim_cur = 400;  // half of them, 200, are for connections that have not proven themselves
+  few.rlim_cur = 400;  // half of them, 200, are for unauthenticated connections
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
   {
-    Echo lead(random_key());
+    EchoingLead lead(random_key());
     // This process also opens the other ends of the connections.
     ::setrlimit(RLIMIT_NOFILE, &before);
-    const auto from_leads_address = stranger_from("127.0.0.1", lead.port);
-    const auto modest = stranger_from("127.0.0.3", lead.port);
+    const auto from_leads_address = connect_stranger_from("127.0.0.1", lead.port);
+    const auto modest = connect_stranger_from("127.0.0.3", lead.port);
     std::vector<UniqueFd> greedy;
-    for (int i = 0; i < 190; ++i) greedy.push_back(stranger_from("127.0.0.2", lead.port));
+    for (int i = 0; i < 190; ++i) greedy.push_back(connect_stranger_from("127.0.0.2", lead.port));
     CHECK_FALSE(closes_within(from_leads_address, milliseconds(200)));
-    // Each round closes one connection and opens two. Once 200 are open, the gate closes the oldest
+    // Each round closes one connection and opens two. Once 200 are open, lead closes the oldest
     // connection of the host with the most connections for each new one.
     std::vector<UniqueFd> more;
     for (int i = 0; i < 40; ++i) {
       greedy.erase(greedy.begin());
-      more.push_back(stranger_from("127.0.0.2", lead.port));
-      greedy.push_back(stranger_from("127.0.0.2", lead.port));
+      more.push_back(connect_stranger_from("127.0.0.2", lead.port));
+      greedy.push_back(connect_stranger_from("127.0.0.2", lead.port));
     }
     CHECK(closes_within(greedy.front(), seconds(2)));
     CHECK_FALSE(closes_within(from_leads_address, milliseconds(100)));
@@ -308,7 +312,7 @@ TEST_CASE(
 TEST_CASE("two hundred ranks that connect at the same time are all admitted") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
-  Echo lead(secret);
+  EchoingLead lead(secret);
   std::atomic<int> connected = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < 200; ++i) {
@@ -323,7 +327,7 @@ TEST_CASE("two hundred ranks that connect at the same time are all admitted") {
 TEST_CASE("a rank that disconnects is reported as lost once") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
-  Echo lead(secret);
+  EchoingLead lead(secret);
   {
     auto rank = connect_rank(lead.port, secret);
     REQUIRE(rank);
@@ -339,7 +343,7 @@ TEST_CASE(
     "count") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
-  struct LossRecorder final : GateHandler {
+  struct LossRecorder final : RankConnectionsHandler {
     int admitted = 0;
     std::vector<std::string> lost;
     bool on_peer(PeerId, const Claim&) override { return ++admitted > 0; }
@@ -348,10 +352,11 @@ TEST_CASE(
   } lead;
   auto loop = EventLoop::create();
   REQUIRE(loop);
-  Gate gate(*loop, lead, std::move(*listen_on_free_port(true)), Secrets{{"", secret}});
+  RankConnections connections(*loop, lead, std::move(*listen_on_free_port(true)),
+                              Secrets{{"", secret}});
   std::atomic<bool> may_leave = false;
   std::thread rank([&] {
-    const auto link = connect_rank(gate.port(), secret);
+    const auto link = connect_rank(connections.port(), secret);
     while (!may_leave) ::poll(nullptr, 0, 5);
   });
   for (const auto until = Clock::now() + seconds(10); lead.admitted == 0 && Clock::now() < until;) {
@@ -359,11 +364,11 @@ TEST_CASE(
   }
   CHECK(lead.admitted == 1);
   auto now = Clock::now() + std::chrono::hours(1);  // the machine slept for an hour
-  gate.tick(now);
+  connections.tick(now);
   CHECK(lead.lost.empty());
-  for (int second = 0; second < 27; ++second) gate.tick(now += seconds(1));
+  for (int second = 0; second < 27; ++second) connections.tick(now += seconds(1));
   CHECK(lead.lost.empty());
-  for (int second = 0; second < 5; ++second) gate.tick(now += seconds(1));
+  for (int second = 0; second < 5; ++second) connections.tick(now += seconds(1));
   CHECK(lead.lost == std::vector<std::string>{"its agent has sent nothing for 30 s"});
   may_leave = true;
   rank.join();
@@ -396,7 +401,7 @@ TEST_CASE("endpoints are IP literals with ports, and nothing else") {
 }
 
 TEST_CASE(
-    "the kernel gives a held port to nobody as a free port, but a program can bind it by its "
+    "the kernel never chooses a held port as a free port, but a program can bind it by its "
     "number") {
   const auto held = hold_free_port();
   REQUIRE(held);

@@ -1,5 +1,6 @@
-// Accepts connections, limits the unproven ones, and frames the messages of the proven ones.
-#include "runtime/agent/gate.h"
+// Accepts connections, limits the unauthenticated ones, and frames the messages of the
+// authenticated ones.
+#include "runtime/agent/rank_connections.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -27,7 +28,7 @@ static_assert(kLookAtSilence * 2 <= kLongestCounted);
 
 /// Empties a buffer. Frees its memory if it has grown for a large message.
 void empty_buffer(std::string& buffer) {
-  if (buffer.capacity() > Gate::kBufferKeptBytes) {
+  if (buffer.capacity() > RankConnections::kBufferKeptBytes) {
     // An assignment of an empty string would keep the memory.
     std::string().swap(buffer);
   } else {
@@ -59,23 +60,24 @@ std::array<unsigned char, 16> host_of(const std::string& ip) {
   return host_of(address);
 }
 
-/// Returns the number of places for unproven connections: half of the open files that this process
-/// may have, so that the other half is left for ranks.
-std::size_t places_of_strangers() {
+/// Returns the number of places for unauthenticated connections: half of the open files that this
+/// process may have, so that the other half is left for ranks.
+std::size_t place_count() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return Gate::kPlaces;
-  return std::clamp<std::size_t>(limit.rlim_cur / 2, 1, Gate::kPlaces);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return RankConnections::kPlaces;
+  return std::clamp<std::size_t>(limit.rlim_cur / 2, 1, RankConnections::kPlaces);
 }
 
 }  // namespace
 
-Gate::Gate(EventLoop& loop, GateHandler& handler, BoundPort listener, Secrets secrets)
+RankConnections::RankConnections(EventLoop& loop, RankConnectionsHandler& handler,
+                                 BoundPort listener, Secrets secrets)
     : loop_(loop),
       handler_(handler),
       listener_(std::move(listener)),
       secrets_(std::move(secrets)),
       last_tick_(Clock::now()),
-      places_(places_of_strangers()) {
+      places_(place_count()) {
   const int on = 1;  // accepted connections inherit the option
   ::setsockopt(listener_.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   job_hosts_ = {host_of("127.0.0.1"), host_of("::1")};
@@ -84,33 +86,33 @@ Gate::Gate(EventLoop& loop, GateHandler& handler, BoundPort listener, Secrets se
       loop_.watch(listener_.socket.get(), EPOLLIN, [this](std::uint32_t) { accept_peers(); });
 }
 
-Gate::~Gate() {
+RankConnections::~RankConnections() {
   if (accepting_) loop_.unwatch(*accepting_);
   for (const auto& [id, peer] : peers_) loop_.unwatch(peer->watch);
 }
 
-Gate::Peer* Gate::find(PeerId id) {
+RankConnections::Peer* RankConnections::find(PeerId id) {
   const auto found = peers_.find(id);
   return found == peers_.end() ? nullptr : found->second.get();
 }
 
-void Gate::pause_accepting(Clock::time_point until) {
+void RankConnections::pause_accepting(Clock::time_point until) {
   if (accepting_) loop_.unwatch(*accepting_);
   accepting_.reset();
   accept_again_ = until;
 }
 
-void Gate::accept_peers() {
+void RankConnections::accept_peers() {
   // The number of accepts is limited so that a flood cannot keep the loop from serving the ranks.
   for (int accepted = 0; accepted < kAcceptsPerRound; ++accepted) {
     const auto now = Clock::now();
-    if (unproven_.size() >= places_) {
+    if (unauthenticated_.size() >= places_) {
       // A genuine rank on a busy machine needs time to answer. Until then new connections wait in
       // the kernel's queue.
-      const auto evicted = next_to_leave();
+      const auto evicted = next_to_evict();
       const auto held_until = find(evicted)->since + kPlaceHeldFor;
       if (now < held_until) return pause_accepting(held_until);
-      lose(evicted, "its place was needed");
+      close_and_report(evicted, "its place was needed");
     }
     sockaddr_storage from{};
     socklen_t length = sizeof from;
@@ -120,21 +122,21 @@ void Gate::accept_peers() {
       const int error = errno;
       if (error == EINTR || error == ECONNABORTED) continue;
       if (error == EAGAIN) return;
-      // Out of descriptors or memory: evict unproven connections, never those of ranks.
-      if (unproven_.empty()) {
+      // Out of descriptors or memory: evict unauthenticated connections, never those of ranks.
+      if (unauthenticated_.empty()) {
         if (!std::exchange(has_reported_shortage_, true)) handler_.on_too_few_descriptors(error);
         return pause_accepting(now + kPlaceHeldFor);
       }
-      const auto held_until = find(next_to_leave())->since + kPlaceHeldFor;
+      const auto held_until = find(next_to_evict())->since + kPlaceHeldFor;
       if (now < held_until) return pause_accepting(held_until);
-      lose(next_to_leave(), "its descriptor was needed");
+      close_and_report(next_to_evict(), "its descriptor was needed");
       continue;
     }
-    admit(std::move(socket), host_of(from), now);
+    add_peer(std::move(socket), host_of(from), now);
   }
 }
 
-void Gate::admit(UniqueFd socket, const Host& host, Clock::time_point now) {
+void RankConnections::add_peer(UniqueFd socket, const Host& host, Clock::time_point now) {
   auto peer = std::make_unique<Peer>();
   peer->handshake.emplace();
   const auto greeting = peer->handshake->greeting();
@@ -156,32 +158,32 @@ void Gate::admit(UniqueFd socket, const Host& host, Clock::time_point now) {
   peers_.emplace(id, std::move(peer));
 }
 
-PeerId Gate::next_to_leave() const {
-  return strangers_.at(places_by_host_.rbegin()->host).front();
+PeerId RankConnections::next_to_evict() const {
+  return unauthenticated_by_host_.at(places_by_host_.rbegin()->host).front();
 }
 
-void Gate::take_place(PeerId id, Peer& peer) {
-  auto& of_host = strangers_[peer.host];
+void RankConnections::take_place(PeerId id, Peer& peer) {
+  auto& of_host = unauthenticated_by_host_[peer.host];
   set_places_of_host(peer.host, of_host.size(), of_host.size() + 1);
-  peer.place = unproven_.insert(unproven_.end(), id);
+  peer.place = unauthenticated_.insert(unauthenticated_.end(), id);
   peer.place_of_host = of_host.insert(of_host.end(), id);
 }
 
-void Gate::leave_place(const Peer& peer) {
-  const auto found = strangers_.find(peer.host);
+void RankConnections::leave_place(const Peer& peer) {
+  const auto found = unauthenticated_by_host_.find(peer.host);
   set_places_of_host(peer.host, found->second.size(), found->second.size() - 1);
-  unproven_.erase(peer.place);
+  unauthenticated_.erase(peer.place);
   found->second.erase(peer.place_of_host);
-  if (found->second.empty()) strangers_.erase(found);
+  if (found->second.empty()) unauthenticated_by_host_.erase(found);
 }
 
-void Gate::set_places_of_host(const Host& host, std::size_t before, std::size_t after) {
+void RankConnections::set_places_of_host(const Host& host, std::size_t before, std::size_t after) {
   const bool is_outside_job = !job_hosts_.contains(host);
   if (before > 0) places_by_host_.erase({is_outside_job, before, host});
   if (after > 0) places_by_host_.insert({is_outside_job, after, host});
 }
 
-void Gate::read_from(PeerId id) {
+void RankConnections::read_from(PeerId id) {
   std::array<char, 1U << 16U> buffer;
   // The number of reads is limited so that one peer cannot keep the loop from serving the others.
   for (int rounds = 0; rounds < 4; ++rounds) {
@@ -189,20 +191,21 @@ void Gate::read_from(PeerId id) {
     if (peer == nullptr) return;
     std::size_t wanted = buffer.size();
     if (peer->handshake) {
-      wanted = std::min(wanted, kUnprovenLimitBytes - peer->unproven_bytes);
-      if (wanted == 0) return lose(id, "it sent too much before its proof");
+      wanted = std::min(wanted, kHandshakeLimitBytes - peer->handshake_bytes);
+      if (wanted == 0)
+        return close_and_report(id, "it sent too much before the end of its handshake");
     }
     const ssize_t got = ::recv(peer->socket.get(), buffer.data(), wanted, 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
-    if (got < 0) return lose(id, errno_text(errno));
-    if (got == 0) return lose(id, "the connection was closed");
+    if (got < 0) return close_and_report(id, errno_text(errno));
+    if (got == 0) return close_and_report(id, "the connection was closed");
     peer->silent = {};
     // If recv() returns fewer bytes than wanted, no byte is left. Lead then makes no further call,
     // which saves one system call for each heartbeat of ten thousand ranks.
     const bool is_last = static_cast<std::size_t>(got) < wanted;
     if (!peer->is_closing) {  // the bytes of a peer that is being closed are discarded
-      if (peer->handshake) peer->unproven_bytes += static_cast<std::size_t>(got);
+      if (peer->handshake) peer->handshake_bytes += static_cast<std::size_t>(got);
       peer->in.append(buffer.data(), static_cast<std::size_t>(got));
       if (!take_bytes(id)) return;
     }
@@ -210,16 +213,16 @@ void Gate::read_from(PeerId id) {
   }
 }
 
-bool Gate::take_bytes(PeerId id) {
+bool RankConnections::take_bytes(PeerId id) {
   Peer* peer = find(id);
-  if (peer->handshake && !prove(id)) return false;
+  if (peer->handshake && !continue_handshake(id)) return false;
   for (;;) {
     peer = find(id);
     if (peer == nullptr || peer->is_closing) return false;
-    if (peer->handshake) return true;  // not proven yet
+    if (peer->handshake) return true;  // needs more bytes
     auto message = peer->channel.unseal(peer->in);
     if (!message) {
-      lose(id, message.error().message);
+      close_and_report(id, message.error().message);
       return false;
     }
     if (!*message) {
@@ -230,50 +233,50 @@ bool Gate::take_bytes(PeerId id) {
   }
 }
 
-bool Gate::prove(PeerId id) {
+bool RankConnections::continue_handshake(PeerId id) {
   Peer* peer = find(id);
-  auto proven = peer->handshake->advance(peer->in, secrets_);
-  if (!proven) {
-    lose(id, proven.error().message);
+  auto authenticated = peer->handshake->advance(peer->in, secrets_);
+  if (!authenticated) {
+    close_and_report(id, authenticated.error().message);
     return false;
   }
-  if (!*proven) return true;
+  if (!*authenticated) return true;
   leave_place(*peer);
   if (!job_hosts_.contains(peer->host)) {
-    const auto others = strangers_.find(peer->host);
-    const std::size_t places = others == strangers_.end() ? 0 : others->second.size();
+    const auto others = unauthenticated_by_host_.find(peer->host);
+    const std::size_t places = others == unauthenticated_by_host_.end() ? 0 : others->second.size();
     set_places_of_host(peer->host, places, 0);
     job_hosts_.insert(peer->host);
     set_places_of_host(peer->host, 0, places);
   }
   peer->handshake.reset();
-  peer->channel = (*proven)->channel;
-  if (!handler_.on_peer(id, (*proven)->claim)) {
-    forget(id);
+  peer->channel = (*authenticated)->channel;
+  if (!handler_.on_peer(id, (*authenticated)->claim)) {
+    close_now(id);
     return false;
   }
-  peer->out += (*proven)->answer;
+  peer->out += (*authenticated)->answer;
   write_to(id);
   return find(id) != nullptr;
 }
 
-void Gate::send(PeerId id, std::string_view payload) {
+void RankConnections::send(PeerId id, std::string_view payload) {
   Peer* peer = find(id);
   if (peer == nullptr || peer->handshake || peer->is_closing) return;
   peer->out += peer->channel.seal(payload);
-  if (peer->out.size() - peer->written > kHeldLimitBytes)
-    return lose(id, "it does not read the data sent to it");
+  if (peer->out.size() - peer->written > kUnsentLimitBytes)
+    return close_and_report(id, "it does not read the data sent to it");
   if (!peer->waits_to_write) write_to(id);
 }
 
-void Gate::close(PeerId id) {
+void RankConnections::close(PeerId id) {
   Peer* peer = find(id);
   if (peer == nullptr) return;
   peer->is_closing = true;
-  if (peer->written == peer->out.size()) forget(id);
+  if (peer->written == peer->out.size()) close_now(id);
 }
 
-void Gate::write_to(PeerId id) {
+void RankConnections::write_to(PeerId id) {
   Peer* peer = find(id);
   if (peer == nullptr) return;
   while (peer->written < peer->out.size()) {
@@ -294,19 +297,19 @@ void Gate::write_to(PeerId id) {
   empty_buffer(peer->out);
   peer->written = 0;
   if (std::exchange(peer->waits_to_write, false)) loop_.change(peer->watch, EPOLLIN);
-  if (peer->is_closing) forget(id);
+  if (peer->is_closing) close_now(id);
 }
 
-void Gate::lose(PeerId id, std::string_view why) {
+void RankConnections::close_and_report(PeerId id, std::string_view why) {
   Peer* peer = find(id);
   if (peer == nullptr) return;
   const bool is_rank = !peer->handshake.has_value();
   const bool reports = is_rank && !peer->is_closing;
-  forget(id);
+  close_now(id);
   if (reports) handler_.on_lost(id, why);
 }
 
-void Gate::forget(PeerId id) {
+void RankConnections::close_now(PeerId id) {
   const auto found = peers_.find(id);
   if (found == peers_.end()) return;
   if (found->second->handshake) leave_place(*found->second);
@@ -314,9 +317,10 @@ void Gate::forget(PeerId id) {
   peers_.erase(found);
 }
 
-void Gate::tick(Clock::time_point now) {
-  while (!unproven_.empty() && find(unproven_.front())->since + kProofTimeLimit <= now) {
-    lose(unproven_.front(), "it did not prove itself in time");
+void RankConnections::tick(Clock::time_point now) {
+  while (!unauthenticated_.empty() &&
+         find(unauthenticated_.front())->since + kHandshakeTimeLimit <= now) {
+    close_and_report(unauthenticated_.front(), "its handshake did not end in time");
   }
   if (!accepting_ && accept_again_ <= now) {
     accepting_ =
@@ -333,18 +337,19 @@ void Gate::tick(Clock::time_point now) {
     if (!peer->handshake && peer->silent > kSilenceLimit) silent.push_back(id);
   }
   for (const auto id : silent)
-    lose(id, fmt::format("its agent has sent nothing for {} s", kSilenceLimit.count()));
+    close_and_report(id, fmt::format("its agent has sent nothing for {} s", kSilenceLimit.count()));
 }
 
-std::size_t Gate::buffer_bytes() const {
+std::size_t RankConnections::buffer_bytes() const {
   std::size_t bytes = 0;
   for (const auto& [id, peer] : peers_) bytes += peer->in.capacity() + peer->out.capacity();
   return bytes;
 }
 
-std::optional<Gate::Clock::time_point> Gate::next_deadline() const {
+std::optional<RankConnections::Clock::time_point> RankConnections::next_deadline() const {
   std::optional<Clock::time_point> next;
-  if (!unproven_.empty()) next = peers_.at(unproven_.front())->since + kProofTimeLimit;
+  if (!unauthenticated_.empty())
+    next = peers_.at(unauthenticated_.front())->since + kHandshakeTimeLimit;
   if (!accepting_ && (!next || accept_again_ < *next)) next = accept_again_;
   return next;
 }

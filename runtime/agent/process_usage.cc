@@ -1,4 +1,4 @@
-#include "runtime/agent/usage.h"
+#include "runtime/agent/process_usage.h"
 
 #include <unistd.h>
 
@@ -12,13 +12,13 @@ namespace dlrun::agent {
 namespace {
 
 constexpr std::chrono::milliseconds kSampleEvery{2500};
-constexpr std::chrono::seconds kLongestGap{30};
+constexpr std::chrono::seconds kLongestSamplePause{30};
 /// The shortest pause between samples, as a multiple of a sample's processor time.
-constexpr int kGapFactor = 200;
+constexpr int kSamplePauseFactor = 200;
 
 /// Returns the processor time of this thread. Wall-clock time would overestimate the cost of a
 /// sample on a busy machine.
-std::chrono::nanoseconds own_time() {
+std::chrono::nanoseconds thread_cpu_time() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
@@ -26,19 +26,19 @@ std::chrono::nanoseconds own_time() {
 
 }  // namespace
 
-std::optional<Usage> UsageMeter::sample(pid_t excluded, Clock::time_point now) {
+std::optional<ProcessUsage> ProcessUsageMeter::sample(pid_t excluded, Clock::time_point now) {
   if (now < next_) return std::nullopt;
-  const auto begin = own_time();
+  const auto begin = thread_cpu_time();
   const ProcessTreeUse use = use_of_descendants_without(excluded);
-  next_ = now +
-          std::clamp<Clock::duration>(kGapFactor * (own_time() - begin), kSampleEvery, kLongestGap);
+  next_ = now + std::clamp<Clock::duration>(kSamplePauseFactor * (thread_cpu_time() - begin),
+                                            kSampleEvery, kLongestSamplePause);
   const auto before = std::exchange(ticks_before_, use.cpu_ticks);
   const auto elapsed_s = std::chrono::duration<double>(now - std::exchange(before_, now)).count();
   if (!before || elapsed_s <= 0 || use.processes == 0) return std::nullopt;
   // The time of a process for which no parent waits is lost, so the sum may shrink.
   const std::uint64_t ticks = use.cpu_ticks > *before ? use.cpu_ticks - *before : 0;
   static const auto ticks_per_s = static_cast<double>(::sysconf(_SC_CLK_TCK));
-  return Usage{static_cast<double>(ticks) / ticks_per_s / elapsed_s, use.resident_bytes};
+  return ProcessUsage{static_cast<double>(ticks) / ticks_per_s / elapsed_s, use.resident_bytes};
 }
 
 }  // namespace dlrun::agent

@@ -1,0 +1,60 @@
+#pragma once
+// Opens the directory of a run that dlrun may delete, and visits the directories inside it that
+// belong to the run.
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "common/files.h"
+#include "common/result.h"
+
+namespace dlrun {
+
+/// Identifies a directory, even if another one gets its path.
+struct DirectoryIdentity {
+  dev_t device = 0;
+  ino_t inode = 0;
+  bool operator==(const DirectoryIdentity&) const = default;
+};
+
+/// Returns the identity of an open or listed directory.
+[[nodiscard]] DirectoryIdentity identity_of(const struct stat& info);
+
+/// Returns the identity of an entry of the folder; nullopt if it does not exist.
+[[nodiscard]] std::optional<DirectoryIdentity> identity_in(int folder, const std::string& name);
+
+/// A run's directory and the folder around it, both held open.
+struct OpenedRun {
+  UniqueFd parent, run;
+  std::string name;
+  DirectoryIdentity identity;
+};
+
+/// Opens the directory of a run. Fails with kNotFound if it does not exist. Fails with kUsage if it
+/// does not have a name that dlrun gives to runs, if the path is a symbolic link, if the directory
+/// has no files of a run, if the run is another user's (ownership.h), or if the files in the
+/// directory do not name this run.
+[[nodiscard]] Result<OpenedRun> open_deletable_run(const std::filesystem::path& run);
+
+/// Reads a regular file of the caller in the directory. Returns "" if there is none.
+[[nodiscard]] std::string read_own_file(int directory, const char* name, std::size_t limit_bytes);
+
+/// Returns true if the directory is that of a sweep.
+[[nodiscard]] bool has_sweep_record(int run);
+
+/// Receives a directory, and its path from the run's directory: "", "array-0" or "array-0/7".
+using RunVisitor = std::function<Result<>(int directory, const std::string& where)>;
+
+/// Calls visit for the run's directory, and for the arrays and points of a sweep. Stops at the
+/// first failure. Calls mounted (empty: never) instead for a directory on which something is
+/// mounted.
+[[nodiscard]] Result<> visit_run_and_points(
+    int run, const RunVisitor& visit, const std::function<void(const std::string&)>& mounted = {});
+
+}  // namespace dlrun
