@@ -162,6 +162,9 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
                      : report.state == "TIMEOUT" ? RunState::kTimeout
                                                  : RunState::kFailed;
       status.detail = explain_end(report);
+      if (was_cancelled_while_waiting(status) && failed_dependency_text(report).empty())
+        status.detail +=
+            fmt::format("; its dependency was {}", printable(submitted_dependency(status.facts)));
       if (const RankFailure* const failed = failure_behind_end(status)) {
         status.detail += "; " + describe(*failed);
         status.detail_shows_failed_rank = true;
@@ -355,6 +358,12 @@ std::string submitted_dependency(const RunFacts& facts) {
   if (!facts.submission) return {};
   const FollowUp* const later = deciding_follow_up(facts);
   return (later != nullptr ? later->submission : *facts.submission).dependency;
+}
+
+bool was_cancelled_while_waiting(const RunStatus& status) {
+  const RunFacts& facts = status.facts;
+  return status.state == RunState::kCancelled && !facts.record.has_events && !facts.claim &&
+         !submitted_dependency(facts).empty();
 }
 
 std::string_view pid_namespace_of(const RunFacts& facts) {

@@ -145,6 +145,9 @@ struct RunStatus {
 /// was none. A #SBATCH line of the script may still have one. For a chain of jobs, returns that of
 /// job_of().
 [[nodiscard]] std::string submitted_dependency(const RunFacts& facts);
+/// Returns true if the run was cancelled, its job had a dependency, and the run's files show no
+/// start. A script that dlrun did not render leaves no such files, even if it starts.
+[[nodiscard]] bool was_cancelled_while_waiting(const RunStatus& status);
 /// Returns the id of the Slurm job in whose allocation the run was started (`submit --in`,
 /// `run --here`); empty for other runs, and until lead has claimed the run.
 [[nodiscard]] std::string enclosing_job_of(const RunFacts& facts);

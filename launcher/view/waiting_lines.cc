@@ -58,9 +58,10 @@ std::string queue_place_text(const QueuePlace& place) {
 
 std::vector<std::string> waiting_lines(const Env& env, const RunStatus& status) {
   const RunFacts& facts = status.facts;
-  if (status.state != RunState::kPending || status.is_last_known || status.sweep || facts.foreign ||
-      !facts.report)
-    return {};
+  if (status.is_last_known || status.sweep || facts.foreign || !facts.report) return {};
+  if (was_cancelled_while_waiting(status))
+    return lines_of_dependency(env, submitted_dependency(facts));
+  if (status.state != RunState::kPending) return {};
   if (facts.report->reason == "Dependency")
     return lines_of_dependency(env, submitted_dependency(facts));
   if (!facts.report->failed_dependencies.empty())

@@ -20,10 +20,11 @@ namespace dlrun {
 [[nodiscard]] std::string queue_place_text(const QueuePlace& place);
 
 /// Returns lines about a pending run: the names of at most four runs among the first eight jobs
-/// that it waits for, and the number of jobs before it. Asks squeue, for at most 2 s per query,
-/// only about a job that waits for its turn. Returns no lines for a run that is not pending, for a
-/// sweep, and for a run of another user. Does not ask squeue about a job that was submitted through
-/// slurmrestd.
+/// that it waits for, and the number of jobs before it. For a run that was cancelled while it
+/// waited for other jobs (was_cancelled_while_waiting()), returns the names of their runs. Asks
+/// squeue, for at most 2 s per query, only about a job that waits for its turn. Returns no lines
+/// for any other run, for a sweep, and for a run of another user. Does not ask squeue about a job
+/// that was submitted through slurmrestd.
 [[nodiscard]] std::vector<std::string> waiting_lines(const Env& env, const RunStatus& status);
 
 }  // namespace dlrun

@@ -266,6 +266,8 @@ TEST_CASE("the status of a job whose dependency can never be satisfied names the
         "CANCELLED: it waited for a dependency, which can no longer be fulfilled");
   facts.report->reason.clear();
   CHECK(assess(facts).detail == "CANCELLED: it was cancelled");
+  facts.submission->dependency = "afterok:4";
+  CHECK(assess(facts).detail == "CANCELLED: it was cancelled; its dependency was afterok:4");
   facts.report = report(JobPhase::kPending, "PENDING");
   facts.report->reason = "DependencyNeverSatisfied";
   facts.report->failed_dependencies = {"afterok:4", "afterok:5"};

@@ -207,6 +207,20 @@ TEST_CASE_FIXTURE(ChainCluster,
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
+                  "the status of a run that was cancelled while it waited names the run that it "
+                  "waited for") {
+  submit_chain();
+  RunStatus cancelled;
+  cancelled.state = RunState::kCancelled;
+  cancelled.facts.report.emplace().phase = JobPhase::kEnded;
+  cancelled.facts.submission.emplace().dependency = "afterok:7";
+  CHECK(waiting_lines(context.env, cancelled) ==
+        std::vector<std::string>{"job 7 is the run " + submitted->run.id});
+  cancelled.facts.claim.emplace();
+  CHECK(waiting_lines(context.env, cancelled).empty());
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
                   "a job that claims the run of a chain counts only if it belongs to the chain") {
   submit_chain();
   const auto write_claim = [&](const std::string& job) {
