@@ -58,7 +58,11 @@ Result<int> show(const Cli& cli, const SiteOptions& options) {
   print(cli, "{}{}\n", styled(Style::kBold, profile.name), profile.name == here ? "  (here)" : "");
   constexpr std::size_t kLabelWidth = 13;
   print(cli, labelled(site_lines(profile), kLabelWidth));
-  if (!profile.partitions.empty()) print(cli, "\n{}", table(partition_rows(profile)));
+  if (!profile.partitions.empty()) {
+    print(cli, "\n{}", table(partition_rows(profile)));
+    if (has_unknown_limits(profile))
+      print_note(cli, "?: the site's file does not say; the cluster may have a limit");
+  }
   return code;
 }
 

@@ -1,5 +1,7 @@
 #include "launcher/spec/site_text.h"
 
+#include <algorithm>
+
 #include "common/text.h"
 #include "launcher/spec/value_syntax.h"
 
@@ -34,7 +36,11 @@ LabelledLines site_lines(const SiteProfile& profile) {
   add_line(lines, "docs", profile.docs);
   add_line(lines, "clusters", join(profile.cluster_patterns, " "));
   add_line(lines, "GPUs", gpu_option_text(profile));
-  add_line(lines, "containers", profile.container_runtime);
+  // `dlrun doctor` examines the cluster; this command shows only what the site's file says.
+  if (!profile.container_runtime.empty())
+    lines.push_back({"containers", profile.container_runtime +
+                                       ", unless a spec sets container.runtime; `dlrun doctor` "
+                                       "says which tools are installed"});
   add_line(lines, "MPI",
            profile.mpi.empty()        ? "pmix"
            : profile.mpi == "default" ? "srun's own default"
@@ -44,6 +50,14 @@ LabelledLines site_lines(const SiteProfile& profile) {
   for (const auto& [name, value] : profile.environment)
     add_line(lines, "variable", fmt::format("{}={}", name, value));
   return lines;
+}
+
+bool has_unknown_limits(const SiteProfile& profile) {
+  return std::any_of(profile.partitions.begin(), profile.partitions.end(), [](const auto& named) {
+    const PartitionProfile& partition = named.second;
+    return !partition.gpus_per_node || !partition.cpus_per_node || !partition.mem_per_node_mib ||
+           !partition.max_nodes || !partition.max_time_seconds;
+  });
 }
 
 TableRows partition_rows(const SiteProfile& profile) {

@@ -15,7 +15,9 @@ namespace dlrun {
 /// Returns the facts of one site.
 [[nodiscard]] LabelledLines site_lines(const SiteProfile& profile);
 
-/// Returns a table of the site's partitions.
+/// Returns a table of the site's partitions. A limit that the site's file does not give is "?".
 [[nodiscard]] TableRows partition_rows(const SiteProfile& profile);
+/// Returns true if partition_rows() has a "?".
+[[nodiscard]] bool has_unknown_limits(const SiteProfile& profile);
 
 }  // namespace dlrun
