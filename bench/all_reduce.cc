@@ -240,7 +240,8 @@ Result<> run() {
   CommunicatorOptions options;
   DLRUN_TRY_ASSIGN(const auto world, read_world(Env::of_process(), ProcessKind::kProgram));
   if (world.size < 2)
-    return fail(Errc::kUsage, "one rank has nothing to reduce; start it with mpirun -n 2");
+    return fail(Errc::kUsage,
+                "one rank has nothing to reduce; start bench_all_reduce with mpirun -n 2");
   options.world = world;
   options.checked_calls = 0;
   DLRUN_TRY_ASSIGN(auto mpi, make_communicator("mpi", options));

@@ -59,11 +59,13 @@ Result<SimulationOptions> parse_options(const std::vector<std::string>& argument
   return options;
 }
 
-/// Returns the address and the secret of the lead that has started this program.
+/// Returns the address, the secret and the process of the lead that has started this program, and
+/// the ids of the job.
 Result<LeadAccess> lead_access(const Env& env) {
   DLRUN_TRY_ASSIGN(const auto endpoints, parse_endpoints(env.get_or("DLRUN_LEAD", "")));
   const auto secret = key_of_text(env.get_or("DLRUN_SECRET", ""));
-  if (!secret) return fail(Errc::kUsage, "DLRUN_SECRET is not set: only lead starts this program");
+  if (!secret)
+    return fail(Errc::kUsage, "DLRUN_SECRET has no key: only lead can start this program");
   // The simulated ranks connect from addresses such as 127.1.0.1, which reach only loopback
   // addresses. The endpoint is therefore lead's port on 127.0.0.1.
   return LeadAccess{

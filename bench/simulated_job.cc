@@ -34,11 +34,12 @@ using std::chrono::seconds;
 
 constexpr int kMasterPort = 29500;       ///< the port that rank 0 names in its hello
 constexpr int kTimersPerRound = 256;     ///< timers that one round of the loop handles
-constexpr seconds kJoinLimit{120};       ///< longest time until all ranks have joined
+constexpr seconds kJoinLimit{120};       ///< longest time until all ranks have received Start
 constexpr seconds kDeathKnownLimit{20};  ///< longest time until all ranks know of the death
-/// Longest wait for all connections to close. If some are open after it, the job ends all the same,
-/// without a failure. A rank closes its connection when lead has answered its exit record. The
-/// limit is below 3 s, because lead kills its step 3 s after the death.
+/// Longest wait for all connections to close. If some connections are still open then, the
+/// simulation ends all the same, without a failure. A rank closes its connection when lead has
+/// answered its exit record. The limit is below 3 s, because lead kills its step 3 s after the
+/// death.
 constexpr milliseconds kClosedLimit{2500};
 constexpr std::size_t kProcLimitBytes = 64U << 10U;
 
@@ -55,7 +56,8 @@ Result<ProcessorTime> processor_time_of(pid_t pid) {
   constexpr std::size_t kUser = 12;
   const auto user = fields.size() > kUser + 1 ? parse_int(fields[kUser]) : std::nullopt;
   const auto system = fields.size() > kUser + 1 ? parse_int(fields[kUser + 1]) : std::nullopt;
-  if (!user || !system) return fail(Errc::kInternal, "/proc/{}/stat has another form", pid);
+  if (!user || !system)
+    return fail(Errc::kInternal, "/proc/{}/stat has no processor times in fields 14 and 15", pid);
   const auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
   return ProcessorTime{static_cast<double>(*user) / ticks, static_cast<double>(*system) / ticks};
 }
@@ -105,7 +107,7 @@ class Simulation {
     for (int number = 0; number < options.ranks; ++number) rank_at(number).number = number;
   }
 
-  /// Runs the job to its end. Fails if ranks do not join, or lose lead before they are told to end.
+  /// Runs the job to its end. Fails as simulate_job() does.
   Result<nlohmann::ordered_json> run();
 
  private:
@@ -191,8 +193,8 @@ void Simulation::schedule(SimulatedRank& rank, Clock::time_point when) {
   queue_.emplace(when, rank.number);
 }
 
-/// Handles the timers that are due. An entry of the queue is valid only if the rank still has the
-/// same due time.
+/// Handles timers that are due, at most kTimersPerRound of them. An entry of the queue is valid
+/// only if the rank still has the due time of the entry.
 void Simulation::handle_timers(Clock::time_point now) {
   for (int handled = 0;
        handled < kTimersPerRound && !queue_.empty() && queue_.top().first <= now;) {
@@ -333,9 +335,10 @@ void Simulation::handle(SimulatedRank& rank, const to_rank::Start& start) {
   // All ranks connect from loopback addresses. Lead replaces a loopback address by its own address.
   if (start.master_addr.empty() || start.master_port != kMasterPort ||
       start.addr != start.master_addr) {
-    return record_failure(fmt::format("rank {} was told that rank 0 is at {}:{} and itself at {}",
-                                      rank.number, start.master_addr, start.master_port,
-                                      start.addr));
+    return record_failure(fmt::format(
+        "rank {} was told that rank 0 is at {}:{} and itself at {}; expected one address "
+        "for both, and port {}",
+        rank.number, start.master_addr, start.master_port, start.addr, kMasterPort));
   }
   rank.phase = RankPhase::kStarted;
   ++started_;
@@ -387,7 +390,8 @@ void Simulation::update_phase(Clock::time_point now) {
   if (auto done = begin_next_phase(now); !done) failure_ = std::move(done.error());
 }
 
-/// Records the measurements of the present phase, and begins the next one.
+/// Records the measurements of the present phase, and begins the next phase. update_phase() has
+/// recorded those of Phase::kJoining.
 Result<> Simulation::begin_next_phase(Clock::time_point now) {
   if (phase_ == Phase::kSettling) {
     DLRUN_TRY_ASSIGN(time_before_watching_, processor_time_of(lead_.pid));

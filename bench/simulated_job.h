@@ -21,8 +21,9 @@ struct SimulationOptions {
   /// Pause before the measurement of lead's processor time. The pause begins when all ranks know
   /// rank 0's address.
   std::chrono::seconds settle{4};
-  std::chrono::seconds watch{30};   ///< time for which lead's processor time is measured
-  std::filesystem::path results{};  ///< file to which the measurements are written
+  std::chrono::seconds watch{30};  ///< time for which lead's processor time is measured
+  /// File to which bench_leader_ranks writes the measurements. simulate_job() does not use it.
+  std::filesystem::path results{};
 };
 
 /// The address of the simulated job's lead, and the facts that each rank needs to prove that it
@@ -36,7 +37,11 @@ struct LeadAccess {
 };
 
 /// Connects all ranks to lead, lets them send heartbeats, lets one of them disappear, and returns
-/// the measurements. Fails if ranks do not join, or lose lead before they are told to end.
+/// the measurements. Fails if
+/// - a rank does not receive Start in time, or receives a wrong address;
+/// - a rank loses lead, or is told to end, before the death of the one rank;
+/// - a rank is not told of the death in time;
+/// - /proc does not show the processor time or the memory of lead.
 [[nodiscard]] Result<nlohmann::ordered_json> simulate_job(const SimulationOptions& options,
                                                           const LeadAccess& lead);
 

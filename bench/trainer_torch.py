@@ -1,14 +1,16 @@
 #!/usr/bin/python3
 """Runs one PyTorch rank for bench/trainer: trains dlrun-trainer's network on the same files.
 
-usage: bench/trainer_torch.py --data DIR --model mlp|cnn|resnet50 --batch N --threads T --epochs E
-                              --device cpu|cuda --precision float32|bf16 [--samples N]
+usage: bench/trainer_torch.py [--data DIR] --model mlp|cnn|resnet50 --batch N [--threads T]
+                              [--epochs E] [--device cpu|cuda] [--precision float32|bf16]
+                              [--samples N]
 
-Prints the samples per second of all ranks, over all epochs except the first, which warms up. RANK,
-WORLD_SIZE, MASTER_ADDR and MASTER_PORT describe the ranks; several ranks train with
+DIR has the training files of MNIST (IDX); all models except resnet50 need --data. --samples is for
+resnet50. Prints the samples per second of all ranks, over all epochs except the first, which warms
+up. RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT describe the ranks; several ranks train with
 DistributedDataParallel over Gloo. The program is tuned as far as users of PyTorch can tune it: it
-flushes denormals, holds the data as bytes in memory without a loader, sets gradients to None and
-does not read the loss back. resnet50 gets random patches in the shape of BigEarthNet instead of
+flushes denormals, uses no data loader but holds the data as bytes in memory, sets gradients to None
+and does not read the loss back. resnet50 gets random patches in the shape of BigEarthNet instead of
 files, because speed does not depend on their content.
 """
 

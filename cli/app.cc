@@ -105,7 +105,8 @@ struct LogOptions {
   std::optional<std::string> file;
 };
 
-/// Adds the options of the log, which are allowed before and after the command's name.
+/// Adds the options of the log, which are allowed before and after the command's name. log: nullptr
+/// if the caller only describes the tree.
 void add_log_options(CLI::App& app, LogOptions* log) {
   app.add_flag_function(
       "-v,--verbose",
@@ -140,7 +141,8 @@ Result<> open_log_of(const Cli& cli, const LogOptions& options) {
   return {};
 }
 
-/// Adds the option that chooses the host, which stands before the command's name.
+/// Adds the option that chooses the host, which stands before the command's name. host: nullptr if
+/// the caller only describes the tree.
 void add_host_option(CLI::App& app, std::optional<std::string>* host) {
   app.add_option_function<std::string>(
          "-H,--host",
@@ -185,8 +187,8 @@ std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, Globa
   }
   add_log_options(*app, log);
   add_host_option(*app, global != nullptr ? &global->host : nullptr);
-  // `dlrun --version` and `dlrun --help` call no command, and start faster without the log options
-  // of each command.
+  // A line without a known command, such as `dlrun --version` or `dlrun --help`, is parsed faster
+  // without the log options of each command.
   if (log != nullptr && called == std::end(kCommands)) return app;
   for (CLI::App* command : app->get_subcommands(nullptr)) add_log_options(*command, log);
   return app;
@@ -226,6 +228,22 @@ std::optional<HostCall> host_call(const Cli& cli, const CLI::App& app,
                        cli.current_dir);
 }
 
+/// Prints the error about a command line that the parser refused. The called command is in `app`.
+void print_refusal(const Cli& cli, const CLI::App& app, const std::vector<std::string>& words,
+                   const CLI::ParseError& error) {
+  const auto called = app.get_subcommands();
+  const std::string command = called.empty() ? "" : called.front()->get_name();
+  const CommandTable table = command_table(app);
+  std::string message = error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !called.empty()) {
+    const auto unexpected = called.front()->remaining();
+    if (!unexpected.empty())
+      message = second_spec_text(table, command, unexpected.front()).value_or(message);
+  }
+  print_error(cli, refused_command_line_text(table, !called.empty(), words, message));
+  print_aside(cli, text("See `dlrun {}{}--help`.\n", command, command.empty() ? "" : " "));
+}
+
 /// Runs the command on the call's host, or in this process if that host is this machine.
 Result<int> run_there_or_here(Cli& cli, const HostCall& call, const Action& action) {
   DLRUN_TRY_ASSIGN(const auto code, run_host_call(cli, call));
@@ -260,12 +278,7 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
     print_document(out.str());
     return finish_command(cli, kExitOk);
   } catch (const CLI::ParseError& error) {
-    const auto called = app->get_subcommands();
-    print_error(cli, refused_command_line_text(command_table(*app), !called.empty(),
-                                               {argv, argv + argc}, error.what()));
-    print_aside(cli,
-                text("See `dlrun {}{}--help`.\n", called.empty() ? "" : called.front()->get_name(),
-                     called.empty() ? "" : " "));
+    print_refusal(cli, *app, {argv, argv + argc}, error);
     return kExitUsage;
   }
   if (const auto opened = open_log_of(cli, global.log); !opened) {

@@ -1,5 +1,6 @@
 #include "cli/command_line.h"
 
+#include <limits>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -36,7 +37,8 @@ CommandOption& CommandOption::non_negative() {
     const auto number = parse_int(text);
     return number && *number >= 0
                ? std::string()
-               : fmt::format("'{}' is not 0 or a positive whole number", printable(text));
+               : fmt::format("'{}' is not a whole number from 0 to {}", printable(text),
+                             std::numeric_limits<std::int64_t>::max());
   });
   return *this;
 }

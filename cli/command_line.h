@@ -30,7 +30,7 @@ class CommandOption {
   /// Sets the name that help shows for the value, such as "DIR" or "N". Completion offers paths for
   /// DIR and FILE.
   CommandOption& type_name(const char* name);
-  /// Refuses a value that is not 0 or a positive whole number.
+  /// Refuses a value that is not a whole number from 0 to 2^63 - 1.
   CommandOption& non_negative();
   /// Refuses an empty value.
   CommandOption& not_empty();

@@ -33,7 +33,7 @@ Result<RunStatus> follow_run(const Cli& cli, RunInspector& inspector, const Inde
   if (status && status->state == RunState::kFailed) {
     if (const auto errors = error_log_with_text(run)) {
       print_note(cli, fmt::format("{}: the errors of the job are in {}", printable(run.id),
-                                  printable(errors->string())));
+                                  printable(errors->path().string())));
     }
   }
   return status;

@@ -9,7 +9,8 @@
 namespace dlrun {
 
 /// Follows the run as launcher/view/watch.h describes. is_raw: prints the log's bytes unescaped,
-/// even on a terminal. If the run has failed, names its error file (resources.error).
+/// even on a terminal. If the run has failed and its error file (resources.error) has text, prints
+/// the path of that file.
 [[nodiscard]] Result<RunStatus> follow_run(const Cli& cli, RunInspector& inspector,
                                            const IndexEntry& run, const WatchOptions& options,
                                            const Interrupt& interrupt, bool is_raw = false);

@@ -37,13 +37,14 @@ Result<std::optional<int>> run_host_call(const Cli& cli, const HostCall& call) {
 }
 
 int serve_remote_call(Cli& cli, std::string_view word) {
-  const auto served = fork_for_request(word, cli.env, {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO});
-  if (!served) return report_failure(cli, served.error());
-  if (served->exit_code) return *served->exit_code;  // nothing is left to do in this process
-  apply_request(*served, cli);
-  if (served->request.mode != RemoteMode::kTerminal) {
-    cli.colour_out = served->request.colour_out;
-    cli.colour_err = served->request.colour_err;
+  const auto outcome =
+      fork_for_request(word, cli.env, {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO});
+  if (!outcome) return report_failure(cli, outcome.error());
+  if (outcome->exit_code) return *outcome->exit_code;  // nothing is left to do in this process
+  apply_request(*outcome, cli);
+  if (outcome->request.mode != RemoteMode::kTerminal) {
+    cli.colour_out = outcome->request.colour_out;
+    cli.colour_err = outcome->request.colour_err;
   }
   std::vector<const char*> argv;
   for (const std::string& one : cli.argv) argv.push_back(one.c_str());

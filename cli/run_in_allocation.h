@@ -17,7 +17,8 @@ struct AllocationRunRequest {
   bool is_foreground = false;
 };
 
-/// Starts the run and prints it, or follows it to its end. Returns the exit code.
+/// Starts the run and prints it, or follows it to its end. With choices.is_dry_run, starts nothing
+/// and prints the script. Returns the exit code.
 [[nodiscard]] Result<int> run_in_allocation(Cli& cli, const AllocationRunRequest& request);
 
 }  // namespace dlrun

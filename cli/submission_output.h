@@ -15,7 +15,8 @@ struct OutputOptions {
 };
 
 /// Prints the submitted job or sweep. With `output.watch`, also follows it to its end. Returns
-/// the exit code. Fails with the reason if Slurm did not get all arrays of a sweep.
+/// the exit code. Fails with the reason if Slurm did not get all arrays of a sweep, and with kIo if
+/// the submission could not be printed.
 [[nodiscard]] Result<int> print_and_watch(const Cli& cli, RunInspector& inspector,
                                           const Submitted& submitted, const OutputOptions& output);
 

@@ -1,7 +1,7 @@
 # cmake -DSOURCE=DIR -DOUTPUT=x.h -P build_commit.cmake: writes the commit of the source code in
 # DIR into the header OUTPUT, for `dlrun --version`. The commit comes from git if DIR is a checkout,
-# or from cmake/archive_commit.txt, which `git archive` fills in. If there is neither, the
-# commit is empty. The suffix "-dirty" means that files of the checkout differ from the commit. An
+# or from cmake/archive_commit.txt, which `git archive` fills in. If neither gives a commit, it is
+# empty. The suffix "-dirty" means that files of the checkout differ from the commit. An
 # unchanged header keeps its time, so that nothing is compiled again.
 set(commit "")
 # A folder that is only inside another project's checkout has no .git of its own.

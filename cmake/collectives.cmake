@@ -1,5 +1,6 @@
-# Finds the libraries of the collective backends and of their rendezvous. All are optional: a
-# backend without its library is not built, and a request for it fails with a message.
+# Finds MPI, Gloo and PMIx, the libraries of the collective backends and of their rendezvous
+# (cuda.cmake finds NCCL). All are optional: a backend without its library is not built, and a
+# request for it fails with a message.
 find_package(MPI COMPONENTS CXX)
 option(DLRUN_WITHOUT_GLOO "Build without Gloo, even if it is installed" OFF)
 option(DLRUN_WITHOUT_PMIX "Build without PMIx, even if it is installed" OFF)

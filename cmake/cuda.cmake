@@ -1,4 +1,5 @@
-# Finds the CUDA language, NCCL and cuDNN. DLRUN_CUDA is AUTO, ON (fail if missing) or OFF.
+# Finds the CUDA language, NCCL and cuDNN. DLRUN_CUDA is AUTO, ON (fails if one of the three is
+# missing) or OFF (finds none).
 #
 # Sets DLRUN_HAS_CUDA (nvcc works), DLRUN_HAS_NCCL and DLRUN_HAS_CUDNN. The trainer's GPU module
 # needs nvcc and cuDNN; the backend nccl needs nvcc and NCCL. No program links these libraries: CUDA

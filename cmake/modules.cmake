@@ -11,7 +11,8 @@ function(dlrun_module target name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   add_library(${target} MODULE ${ARG_SOURCES})
   target_link_libraries(${target} PRIVATE dlrun_options ${ARG_LIBS})
-  # Tools of packagers must not strip the file later: dlrun contains its hash.
+  # In a release build, the linker strips the module. Tools of packagers must not strip it later,
+  # because dlrun contains its hash.
   target_link_options(${target} PRIVATE $<$<CONFIG:Release>:LINKER:-s>)
   set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME dlrun-${name}
     CXX_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON

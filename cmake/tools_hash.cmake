@@ -1,6 +1,6 @@
 # cmake "-DFILES=a;b" -DPREFIX=DIR -DOUTPUT=x.h -P tools_hash.cmake: writes the header OUTPUT, which
-# cli/tools.cc includes, with the place and the SHA-256 of each of FILES, and one hash of all of
-# them. A place is a path relative to PREFIX, the root of the build tree.
+# cli/tools.cc includes, with the place and the SHA-256 of each of FILES, and the first 32 digits of
+# one hash of all of them. A place is a path relative to PREFIX, the root of the build tree.
 set(rows "")
 set(all "")
 foreach(file ${FILES})

@@ -13,7 +13,8 @@ constexpr std::size_t kFirstBufferBytes = 4096;
 /// A group may have tens of thousands of members.
 constexpr std::size_t kLargestBufferBytes = 4U << 20U;
 
-/// Calls look_up(buffer, size) with larger and larger buffers until the entry fits.
+/// Calls look_up(buffer, size) with larger and larger buffers until the entry fits. Gives up if the
+/// entry does not fit into kLargestBufferBytes.
 template <typename F>
 void with_buffer(const F& look_up) {
   for (std::vector<char> buffer(kFirstBufferBytes); buffer.size() <= kLargestBufferBytes;

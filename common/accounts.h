@@ -22,14 +22,17 @@ struct UnixAccount {
 
 struct UnixGroup {
   std::string name;
-  std::vector<std::string> members;  ///< without the users whose primary group this is
+  /// The users that the group's own entry lists. Users whose primary group this is are usually not
+  /// among them.
+  std::vector<std::string> members;
 };
 
-/// Returns the account with this number; nullopt if there is none. Thread-safe. The portable
-/// dlrun caches each answer until the process ends.
+/// Returns the account with this number; nullopt if there is none, or if the look-up fails.
+/// Thread-safe. The portable dlrun caches each answer until the process ends.
 [[nodiscard]] std::optional<UnixAccount> unix_account_of(uid_t uid);
 
-/// Returns the group with this number; nullopt if there is none.
+/// Returns the group with this number; nullopt if there is none, or if the look-up fails.
+/// Thread-safe.
 [[nodiscard]] std::optional<UnixGroup> unix_group_of(gid_t gid);
 
 }  // namespace dlrun

@@ -30,9 +30,9 @@ constexpr off_t kTailBytes = 1 << 20;
 constexpr std::size_t kTextLimitBytes = 400;
 
 /// Opens or creates a regular file for appending. Does not block if the path is a FIFO without a
-/// reader. Fails with kInvalid if the path is not a regular file, is a symbolic link or has several
-/// hard links: another user who owns the folder could use links to redirect the line into another
-/// file of this user.
+/// reader. Fails with kIo, and with kInvalid if the path is not a regular file, is a symbolic link,
+/// has several hard links or is replaced meanwhile: another user who owns the folder could use
+/// links to redirect the lines into another file of this user.
 Result<UniqueFd> open_to_append(const std::filesystem::path& file) {
   constexpr int kFlags =
       O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -51,7 +51,9 @@ Result<UniqueFd> open_to_append(const std::filesystem::path& file) {
   // path must still name the opened file.
   if (::lstat(file.c_str(), &named) != 0 || named.st_dev != opened.st_dev ||
       named.st_ino != opened.st_ino || named.st_nlink != 1)
-    return fail(Errc::kInvalid, "{}: is being replaced, or has other names (hard links)",
+    return fail(Errc::kInvalid,
+                "{}: was replaced just now, or has several hard links; dlrun writes only to a file "
+                "with one name",
                 printable(file.string()));
   return fd;
 }
@@ -74,15 +76,16 @@ Result<> append_lines(const std::filesystem::path& file, std::string lines) {
   return {};
 }
 
-/// Returns the beginning of a text, at most kTextLimitBytes bytes; "" if the field is missing or no
-/// text.
+/// Returns the beginning of the text in a field, at most kTextLimitBytes bytes; "" if the field is
+/// missing or is not a text.
 std::string bounded_text(const Json& json, std::string_view key) {
   const auto found = json.find(key);
   if (found == json.end() || !found->is_string()) return {};
   return cut_text(found->get_ref<const std::string&>(), kTextLimitBytes);
 }
 
-/// Returns the time in a field, from 1970 to 9999; 1970 if the field is missing or no whole number.
+/// Returns the time in a field, moved into the years from 1970 to 9999. Returns the beginning of
+/// 1970 if the field is missing or is not a whole number.
 std::chrono::sys_seconds bounded_time(const Json& json, std::string_view key) {
   const auto found = json.find(key);
   // End of the year 9999, so that the time can be printed.

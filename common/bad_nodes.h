@@ -28,9 +28,9 @@ struct BadNode {
   std::chrono::sys_seconds until{};  ///< the node counts as good from this time on
 };
 
-/// Appends one line per node. Creates the file with the process's umask, so that a team can
-/// share it. Fails with kIo, and with kInvalid if the path is not a regular file, is a symbolic
-/// link or has several hard links.
+/// Appends one line per node, with the first 400 bytes of its reason. Creates the file with the
+/// process's umask, so that a team can share it. Fails with kIo, and with kInvalid if the path is
+/// not a regular file, is a symbolic link or has several hard links.
 [[nodiscard]] Result<> remember_bad_nodes(const std::filesystem::path& file,
                                           std::span<const BadNode> nodes);
 

@@ -7,8 +7,8 @@
 namespace dlrun {
 
 /// Blocks SIGPIPE in this thread while the object exists. The destructor discards a SIGPIPE that a
-/// write has raised. The class does not set the signal to SIG_IGN, because this setting would apply
-/// to the whole process, and children would inherit it.
+/// write has raised, unless a SIGPIPE was pending before. The class does not set the signal to
+/// SIG_IGN, because this setting would apply to the whole process, and children would inherit it.
 class BlockedSigpipe {
  public:
   BlockedSigpipe() {

@@ -64,8 +64,11 @@ std::string problem_of(int code, std::chrono::seconds limit) {
     case 6:
       return "the name of the host cannot be resolved";
     case 7:
-      return "the host cannot be reached";
+      return "the host, or the proxy in front of it, cannot be reached";
     case kCurlTimedOut:
+      if (limit > kConnectLimit)
+        return fmt::format("there was no connection within {} s, or no reply within {} s",
+                           kConnectLimit.count(), limit.count());
       return fmt::format("there was no reply within {} s", limit.count());
     case 35:
     case 51:
@@ -74,8 +77,9 @@ std::string problem_of(int code, std::chrono::seconds limit) {
     case 77:
       return "the encrypted connection (TLS) failed";
     case 52:
-    case 56:
       return "the host closed the connection without a reply";
+    case 56:  // also if the proxy answers CONNECT with an error
+      return "the connection ended before the reply, or the proxy refused the connection";
     default:
       return fmt::format("curl ended with code {}", code);
   }
@@ -97,10 +101,11 @@ std::string address_problem(std::string_view url) {
   const auto authority = authority_of(url);
   if (authority.empty() || authority.starts_with(':')) return "the address names no host";
   if (authority.find('@') != std::string_view::npos)
-    return "the address has a user name; remove the part before @";
+    return "the address has a user name; remove everything between :// and the host";
   const std::string host = lower_case(authority);
-  for (const std::string_view local :
-       {"169.254.", "[fe80:", "[::ffff:169.254.", "[::ffff:a9fe:", "metadata.google."}) {
+  if (host.starts_with("metadata.google."))
+    return "the address is the metadata server of a cloud, which offers the machine's credentials";
+  for (const std::string_view local : {"169.254.", "[fe80:", "[::ffff:169.254.", "[::ffff:a9fe:"}) {
     if (host.starts_with(local)) return "the address is link-local";
   }
   return {};

@@ -17,8 +17,9 @@ namespace dlrun {
 
 /// Returns the reason why dlrun refuses to send to this address; empty if dlrun accepts the
 /// address. The reason never contains the address, which may be a secret. Accepts http:// and
-/// https:// without a user name. Refuses link-local addresses, where clouds offer the credentials
-/// of a machine.
+/// https:// without a user name. Refuses link-local addresses and Google's metadata servers, where
+/// clouds offer the credentials of a machine. Also refuses an address that names no host, is longer
+/// than 2048 bytes, or has characters that no valid address has.
 [[nodiscard]] std::string address_problem(std::string_view url);
 
 struct CurlRequest {

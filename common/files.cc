@@ -111,7 +111,8 @@ namespace {
 /// The result of name_exclusively().
 enum class Naming { kDone, kExists, kUnsupported };
 
-/// Links a complete file to its final name if no file has that name. The temporary name may remain.
+/// Gives a complete file its final name, by a link or by a rename, if no file has that name. The
+/// temporary name may remain.
 Naming name_exclusively(const fs::path& temporary, const fs::path& path) {
   if (link(temporary.c_str(), path.c_str()) == 0) return Naming::kDone;
   const int error = errno;

@@ -45,7 +45,7 @@ class UniqueFd {
 /// Replaces a file atomically: writes and syncs a temporary file beside it, renames the temporary
 /// file, and syncs the directory. Readers see the old content or the new content. If a step before
 /// the last step fails, the old file is unchanged and the temporary file is removed. `mode` applies
-/// to the new file.
+/// to the new file. Fails with kIo.
 [[nodiscard]] Result<> write_file_atomic(const std::filesystem::path& path,
                                          std::string_view content, mode_t mode = 0600);
 

@@ -189,9 +189,10 @@ Result<> check_hostlist(std::string_view expression) {
     // The message shows all bytes of a multi-byte character.
     std::size_t bytes = 1;
     while (bytes < at.size() && (static_cast<unsigned char>(at[bytes]) & 0xc0U) == 0x80U) ++bytes;
-    return malformed(expression, at,
-                     fmt::format("names have only letters, digits, '.', '_' and '-'; found '{}'",
-                                 printable(at.substr(0, bytes))));
+    return malformed(
+        expression, at,
+        fmt::format("names have only letters, digits, '.', '_', '-' and brackets; found '{}'",
+                    printable(at.substr(0, bytes))));
   }
   if (const auto names = parse_list(expression, kSlurmNodeLimit); !names)
     return tl::unexpected(names.error());

@@ -59,11 +59,15 @@ Result<> check_job_id(const JobId& job) {
                 printable(job.id));
   }
   if (!is_cluster_list(job.cluster))
-    return fail(Errc::kInvalid, "'{}' is not the name of a cluster", printable(job.cluster));
+    return fail(Errc::kInvalid,
+                "'{}' is not the name of a cluster; expected letters, digits, '_', '.' and '-', "
+                "and no '-' at the start",
+                printable(job.cluster));
   if (!is_slurm_job_id(job.id))
     return fail(
         Errc::kInvalid,
-        "'{}' is not the id of a Slurm job; expected a number such as 42, or 42_7 for a task",
+        "'{}' is not the id of a Slurm job; expected a number such as 42, or 42_7 for a task "
+        "of a job array",
         printable(job.id));
   return {};
 }

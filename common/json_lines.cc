@@ -61,7 +61,7 @@ CheckedLines parse_checked_lines(std::string_view text) {
     }
     if (auto object = parse_checked_line(text.substr(offset, end - offset))) {
       lines.objects.push_back(std::move(*object));
-      lines.damaged_lines += damaged_since_valid;
+      lines.damaged_line_count += damaged_since_valid;
       damaged_since_valid = 0;
       lines.checked_end = end + 1;
     } else {
@@ -106,13 +106,13 @@ std::optional<std::string_view> LineReader::next() {
       searched_ = 0;
       next_offset_ = at_ - static_cast<off_t>(size_ - begin_);
       if (!is_long && length <= kLongestLineBytes) return line;
-      if (!std::exchange(is_long, false)) ++long_lines_;
+      if (!std::exchange(is_long, false)) ++long_line_count_;
       line_offset_ = next_offset_;
       continue;
     }
     searched_ = size_ - begin_;
     if (searched_ > kLongestLineBytes) {
-      if (!std::exchange(is_long, true)) ++long_lines_;
+      if (!std::exchange(is_long, true)) ++long_line_count_;
       begin_ = size_;
       searched_ = 0;
     }

@@ -39,12 +39,12 @@ struct CheckedLines {
   /// Offset of the end of the last good line; a writer cuts off the torn tail, which begins here.
   std::size_t checked_end = 0;
   /// Number of skipped lines with wrong checksums before the last good line.
-  std::size_t damaged_lines = 0;
+  std::size_t damaged_line_count = 0;
   bool has_torn_tail = false;
 };
 
 /// Parses lines. Skips damaged lines, and counts those before the last good line. Never fails. Use
-/// it for short texts; LineReader reads files of any size.
+/// this function for short texts; LineReader reads files of any size.
 [[nodiscard]] CheckedLines parse_checked_lines(std::string_view text);
 
 /// Maximum length of a line, in bytes, without its newline. A longer line is damaged, or another
@@ -67,7 +67,7 @@ class LineReader {
   /// Offsets in the file of the line that next() returned last, and of the line after it.
   [[nodiscard]] off_t line_begin() const { return line_offset_; }
   [[nodiscard]] off_t line_end() const { return next_offset_; }
-  [[nodiscard]] std::size_t long_lines() const { return long_lines_; }
+  [[nodiscard]] std::size_t long_line_count() const { return long_line_count_; }
   /// Returns true if the range ends with bytes that have no newline. Valid after next() has
   /// returned nullopt.
   [[nodiscard]] bool has_unfinished_line() const { return has_unfinished_line_; }
@@ -82,13 +82,14 @@ class LineReader {
   std::size_t begin_ = 0;     ///< offset of the next line in buffer_
   std::size_t size_ = 0;      ///< number of bytes in buffer_
   std::size_t searched_ = 0;  ///< number of bytes after begin_ that have no newline
-  std::size_t long_lines_ = 0;
+  std::size_t long_line_count_ = 0;
   bool has_unfinished_line_ = false;
 };
 
 /// Returns the end offset of the file's last line with a correct checksum. The bytes after this
 /// line are a torn tail, which a writer cuts off before it appends. Returns 0 if there is no such
 /// line. Reads only the last 4 MiB of the file if they contain such a line.
+/// size: the file's size in bytes.
 [[nodiscard]] off_t end_of_checked_lines(int fd, off_t size);
 
 }  // namespace dlrun

@@ -138,7 +138,7 @@ std::string masked(std::string_view text, const std::vector<std::string>& secret
 }
 
 /// Returns a value as it appears after `name=`: in double quotes if it is empty, or has a
-/// space, '"', '=' or a backslash.
+/// space, '"', '=' or a backslash. Cuts a value after kLongestValueBytes bytes.
 std::string shown(std::string text) {
   if (text.size() > kLongestValueBytes) text = text.substr(0, kLongestValueBytes) + "...";
   if (!text.empty() && text.find_first_of(" \"=\\") == std::string::npos) return printable(text);
@@ -269,10 +269,11 @@ Result<> open_log(std::string program, const LogSetting& setting, const Env& env
   if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
     return fail(Errc::kInvalid, "{}: is not a regular file", printable(setting.file));
   if (info.st_uid != ::geteuid() || (info.st_mode & 077U) != 0) {
-    return fail(Errc::kInvalid,
-                "{}: belongs to another user, or others may read it; the log wants a file of your "
-                "own with mode 0600",
-                printable(setting.file));
+    return fail(
+        Errc::kInvalid,
+        "{}: belongs to another user, or is open to other users; the log needs a file of your "
+        "own with mode 0600",
+        printable(setting.file));
   }
   const auto file = std::make_shared<UniqueFd>(std::move(fd));
   open_log_to(std::move(program), setting.level, env,

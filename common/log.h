@@ -47,16 +47,17 @@ struct LogSetting {
 [[nodiscard]] Result<LogSetting> parse_log_setting(std::string_view text);
 
 /// Returns the log's setting for a program of a job: the level and the file of DLRUN_LOG. If
-/// DLRUN_LOG names no file, uses run/debug/`file_name` and makes the folder run/debug. run: the
-/// run's directory. If `run` is empty, too, the setting has no file, and the log goes to standard
-/// error. Fails as parse_log_setting() does, and with kIo if the folder cannot be made.
+/// DLRUN_LOG has a level other than off and names no file, uses run/debug/`file_name` and makes the
+/// folder run/debug. run: the run's directory. If `run` is empty as well, the setting has no file,
+/// and the log goes to standard error. Fails as parse_log_setting() does, and with kIo if the
+/// folder cannot be made.
 [[nodiscard]] Result<LogSetting> prepare_job_log(const Env& env, const std::filesystem::path& run,
                                                  std::string_view file_name);
 
 /// Returns the name of the file in run/debug to which a process of a rank logs: "trainer-0003.log",
-/// or "server-trainer-0003.log" in a component. component: empty if the job has one program. The
-/// component may come from an environment variable, so one with characters other than letters,
-/// digits, '-' and '_' counts as empty.
+/// or "server-trainer-0003.log" in a component. component: empty if the job has one program. A
+/// component with characters other than letters, digits, '-' and '_' counts as empty, because it
+/// may come from an environment variable.
 [[nodiscard]] std::string rank_debug_log_name(std::string_view component, std::string_view program,
                                               int rank);
 
@@ -156,7 +157,7 @@ class LockWaitLog {
   LockWaitLog& operator=(const LockWaitLog&) = delete;
   /// Logs the end of the wait, if there was one.
   ~LockWaitLog();
-  /// Logs that the wait starts. Call it when another process holds the lock. Later calls do
+  /// Logs that the wait starts. Call begin() when another process holds the lock. Later calls do
   /// nothing.
   void begin();
 

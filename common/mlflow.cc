@@ -33,8 +33,9 @@ constexpr std::size_t kMostValuesPerRequest = 100;
 /// A server takes 100 parameters in one request, 250 characters in a name, and 500 characters in
 /// the value of a parameter. MLflow 2.8 and later take 6000 characters in a value.
 constexpr std::size_t kMostParametersPerRequest = 100, kLongestName = 250, kLongestParameter = 500;
-constexpr std::size_t kParameterBytes = 30U << 10U;  ///< size of parameters that ends a request
-constexpr std::size_t kChunkBytes = 256U << 10U;     ///< most bytes of mlflow.jsonl in one read
+/// A request is sent when its parameters have this size.
+constexpr std::size_t kParameterBytes = 30U << 10U;
+constexpr std::size_t kChunkBytes = 256U << 10U;  ///< most bytes of mlflow.jsonl in one read
 constexpr std::size_t kLargestJsonFileBytes = 4U << 20U;
 
 struct SyncState {
@@ -430,7 +431,8 @@ Result<MlflowRun> MlflowRecord::read_run() const {
   struct stat info {};
   if (::lstat(folder_.c_str(), &info) == 0 &&
       (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 022U) != 0))
-    return fail(Errc::kInvalid, "{}: is not a folder of yours that only you can write",
+    return fail(Errc::kInvalid,
+                "{}: must be a folder that belongs to you and that only you can write to",
                 printable(folder_.string()));
   DLRUN_TRY_ASSIGN(const auto file,
                    read_file_and_owner(folder_ / kRunFile, kLargestJsonFileBytes, Links::kRefuse));
@@ -440,7 +442,8 @@ Result<MlflowRun> MlflowRecord::read_run() const {
   const auto object = json_read::object_of(file.text);
   auto mlflow_run = object ? MlflowRun::of_json(*object) : MlflowRun();
   if (mlflow_run.url.empty() || mlflow_run.experiment.empty() || mlflow_run.run.empty())
-    return fail(Errc::kInvalid, "{}: damaged", printable((folder_ / kRunFile).string()));
+    return fail(Errc::kInvalid, "{}: is damaged; expected an object with url, experiment and run",
+                printable((folder_ / kRunFile).string()));
   return mlflow_run;
 }
 
@@ -505,8 +508,10 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
       ::open((folder_ / "mlflow.lock").c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   // Another error than EWOULDBLOCK means that the file system has no locks.
   if (!lock.is_open() || (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)) {
-    report.problem = lock.is_open() ? "another process sends the record now"
-                                    : fmt::format("mlflow.lock: {}", errno_text(errno));
+    report.problem = lock.is_open()
+                         ? "another process sends the record now"
+                         : fmt::format("{}: {}", printable((folder_ / "mlflow.lock").string()),
+                                       errno_text(errno));
     return report;
   }
   const auto added = missing_end ? add_missing_end(*missing_end) : Result<>();

@@ -43,7 +43,7 @@ struct MlflowRun {
   std::string secret_name{};  ///< the name of the secret that holds the token; empty: none
   std::string run{};          ///< the id of dlrun's run
   std::string job{}, cluster{};
-  std::int64_t start_ms = 0;
+  std::int64_t start_ms = 0;  ///< milliseconds since 1970
 
   [[nodiscard]] nlohmann::ordered_json to_json() const;
   [[nodiscard]] static MlflowRun of_json(const nlohmann::ordered_json& object);
@@ -80,7 +80,8 @@ class MlflowRecord {
   /// Reads mlflow.json. Fails with kNotFound if there is none, and with kInvalid if it is damaged,
   /// belongs to another user, or is in a folder to which other users can write.
   [[nodiscard]] Result<MlflowRun> read_run() const;
-  /// Adds a line to mlflow.jsonl. Fails with kRefused if the file is too large.
+  /// Adds a line to mlflow.jsonl. Fails with kRefused if the file is larger than kLargestBytes,
+  /// with kInvalid if it is not a regular file, and with kIo.
   [[nodiscard]] Result<> add_line(const nlohmann::ordered_json& line) const;
   /// Returns true if the last complete line of mlflow.jsonl has the end of the run. Fails if the
   /// file cannot be read.
@@ -90,10 +91,10 @@ class MlflowRecord {
   /// sends the parameters, the tags, the values in batches, and the end. token: for the header
   /// Authorization; empty: none. may_continue: called before each request; false ends the call.
   /// Only one process sends at a time. If another process is sending, the report has a problem. On
-  /// a file system without locks, two processes may send at once: each value still counts once, but
-  /// the server may make two runs for a record that has no run there yet.
-  /// missing_end: sync() first adds this end to mlflow.jsonl, unless has_end(). Pass an end only
-  /// after all processes of the job have ended. limit: the longest time for one request.
+  /// a file system without locks, two processes may send at the same time: each value still counts
+  /// once, but the server may make two runs for a record that has no run there yet. missing_end:
+  /// sync() first adds this end to mlflow.jsonl, unless has_end(). Pass an end only after all
+  /// processes of the job have ended. limit: the longest time for one request.
   [[nodiscard]] SyncReport sync(const Env& env, const std::string& token,
                                 const std::function<bool()>& may_continue,
                                 const std::optional<MissingEnd>& missing_end = {},

@@ -50,8 +50,7 @@ Service service_of(std::string_view url) {
   if (is_in_domain(host, "webhook.office.com") || is_in_domain(host, "outlook.office.com"))
     return Service::kText;
   // Mattermost and Rocket.Chat run on hosts of any name and share this path.
-  return path.starts_with("/hooks/") || path.find("/hooks/") != std::string::npos ? Service::kText
-                                                                                  : Service::kOther;
+  return path.find("/hooks/") != std::string::npos ? Service::kText : Service::kOther;
 }
 
 /// Escapes text as Slack requires, so that "<!channel>" in it addresses nobody.
@@ -83,7 +82,8 @@ std::string one_line(std::string_view text, std::size_t bytes) {
   return printable(cut_text(text, bytes));
 }
 
-/// Returns the words about the occasion that follow the run's name in the subject.
+/// Returns the words that follow the run's name in the subject: "failed" for the occasion "failed"
+/// and for an unknown one.
 std::string_view words_about(const std::string& occasion) {
   if (occasion == "restarted") return "starts again";
   if (occasion == "hang") return "hung";

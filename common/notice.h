@@ -28,8 +28,8 @@ struct Notice {
   std::int64_t attempt = 0;
   std::string message{};    ///< how the run ended, why it starts again, or where its ranks run
   std::string component{};  ///< the component of the rank; empty: the job has one program
-  std::optional<std::int64_t> rank{};
-  std::string node{};
+  std::optional<std::int64_t> rank{};     ///< the rank that the notice is about; nullopt: none
+  std::string node{};                     ///< the node of the rank
   std::string progress{};                 ///< "step 120 of 5000, loss 0.5"; empty: unknown
   std::vector<std::string> last_words{};  ///< the last lines of the rank's output
 
@@ -45,8 +45,9 @@ struct Notice {
 
 /// Returns the message in the form of the service at the address: {"text": ...} for Slack,
 /// Mattermost, Rocket.Chat and Teams, {"content": ...} for Discord, and an object with all fields
-/// of the notice for any other address. Text from a program cannot mention people or groups, as
-/// with "@all".
+/// of the notice for any other address. A path that ends with "/slack" means Slack's form, and a
+/// path with "/hooks/" that of Mattermost and Rocket.Chat. In the messages to these services, text
+/// from a program cannot mention people or groups, as with "@all".
 [[nodiscard]] std::string webhook_body(std::string_view url, const Notice& notice);
 
 /// Returns the words of notify.command with {subject}, {run}, {job} and {event} replaced.

@@ -46,7 +46,8 @@ std::int64_t now_ms() {
       .count();
 }
 
-/// Returns true if the notice with this file name has waited for too long.
+/// Returns true if the notice with this file name has waited for too long, or if the name has no
+/// time.
 bool is_expired(std::string_view name) {
   const auto made_ms = parse_int(name.substr(0, kDigitsOfTime));
   constexpr auto kLimit = std::chrono::duration_cast<std::chrono::milliseconds>(kNoticeExpiry);
@@ -54,7 +55,9 @@ bool is_expired(std::string_view name) {
 }
 
 Delivery send_to_webhook(const Env& env, const std::string& address, const Notice& notice) {
-  if (address.empty()) return {Outcome::kNotSent, "the run has no address of a webhook"};
+  if (address.empty())
+    return {Outcome::kNotSent,
+            "the webhook's address (notify/address) is missing or cannot be read"};
   const auto reply =
       send_by_curl(env, {.url = address, .body = webhook_body(address, notice)}, kWebhookLimit);
   if (!reply) {
@@ -84,7 +87,7 @@ Delivery run_notice_command(const Env& env, const std::vector<std::string>& word
   if (!directory.empty()) {
     if (!std::filesystem::is_directory(directory, error))
       return {Outcome::kNotSent,
-              fmt::format("notify.command: the folder {} is missing", printable(directory))};
+              fmt::format("notify.command: there is no folder {}", printable(directory))};
     command.directory = directory;
     std::string& program = command.argv.front();
     if (program.find('/') != std::string::npos)
@@ -218,7 +221,7 @@ SendReport NoticeQueue::send(const Env& env, SendBy by,
       const auto claimed = folder_ / (name + std::string(kClaimedEnding));
       // If the file is gone, another sender has claimed it.
       if (::rename((folder_ / name).c_str(), claimed.c_str()) != 0) continue;
-      Delivery delivery{Outcome::kRefused, "the notice is damaged"};
+      Delivery delivery{Outcome::kRefused, "the notice is damaged or cannot be read"};
       const auto text = read_own(name + std::string(kClaimedEnding));
       const auto object = text ? json_read::object_of(*text) : std::nullopt;
       const auto words = object ? argv_in(*object) : std::vector<std::string>();

@@ -62,16 +62,17 @@ class NoticeQueue {
   [[nodiscard]] Result<> put(const Notice& notice, const NoticeTargets& targets) const;
 
   /// Tries to send each waiting notice once: first those for the webhook, then those for the
-  /// command, the oldest first. may_start: called before each notice; false ends the call. If a
-  /// notice could not be sent, skips the other notices that would be sent in the same way. Removes
-  /// the stored address when no notice for the webhook waits or is being sent.
+  /// command, the oldest first. Refuses a notice that is older than kNoticeExpiry. may_start:
+  /// called before each notice; false ends the call. If a notice could not be sent, skips the other
+  /// notices that would be sent in the same way. Removes the stored address when no notice for the
+  /// webhook waits or is being sent.
   [[nodiscard]] SendReport send(const Env& env, SendBy by,
                                 const std::function<bool()>& may_start) const;
 
   /// Returns true if a notice waits to be sent in one of these ways. Costs one or two system calls
   /// if the run has no queue.
   [[nodiscard]] bool has_waiting(SendBy by = SendBy::kWebhooksAndCommands) const;
-  /// Returns all notices in the queue, the oldest first.
+  /// Returns the notices of all states in the folder, the oldest first.
   [[nodiscard]] std::vector<QueuedNotice> list() const;
 
   /// The queue is full if this many notices wait.

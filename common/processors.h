@@ -28,7 +28,8 @@ using ProcessorSet = std::bitset<8192>;
 /// Returns this process's quota; nullopt if it has none.
 [[nodiscard]] std::optional<double> own_cpu_quota();
 
-/// Returns the smaller of `processors` and the quota, rounded down; at least 1.
+/// Returns the smaller of `processors` and the quota, rounded down; at least 1. quota: nullopt if
+/// there is none.
 [[nodiscard]] int usable_processors(std::size_t processors, std::optional<double> quota);
 
 /// Returns the number of processors that the calling thread may use, according to the thread's

@@ -103,7 +103,8 @@ Result<std::optional<Frame>> FrameBuffer::next() {
   frame.channel = big_endian_number(received.substr(4, 4));
   const auto allowed = lengths_of(frame.kind);
   if (!allowed || length < (*allowed)[0] || length > (*allowed)[1]) {
-    return fail(Errc::kInvalid, "the relay got a frame of kind {} with {} bytes",
+    return fail(Errc::kInvalid,
+                "the relay got a frame of kind {} with {} bytes, which its protocol does not have",
                 static_cast<int>(static_cast<unsigned char>(received[0])), length);
   }
   if (received.size() < kHeaderBytes + length) return std::nullopt;

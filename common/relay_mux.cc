@@ -48,11 +48,11 @@ RelayMux::RelayMux(End end, int in, int out, RelayHandler& handler)
 }
 
 std::uint32_t RelayMux::open(UniqueFd socket, std::uint16_t port) {
-  const std::uint32_t id = next_channel_++;
+  const std::uint32_t channel = next_channel_++;
   make_nonblocking(socket.get());
-  connections_[id].socket = std::move(socket);
-  append_open(outgoing_, id, port);
-  return id;
+  connections_[channel].socket = std::move(socket);
+  append_open(outgoing_, channel, port);
+  return channel;
 }
 
 void RelayMux::attach(std::uint32_t channel, UniqueFd socket) {
@@ -82,14 +82,14 @@ void RelayMux::append_polled(std::vector<pollfd>& polled,
   const bool has_queue_room = outgoing_.size() - sent_ < kQueueLimit;
   polled.push_back({in_, POLLIN, 0});
   polled.push_back({sent_ < outgoing_.size() ? out_ : -1, POLLOUT, 0});
-  for (const auto& [id, connection] : connections_) {
+  for (const auto& [channel, connection] : connections_) {
     short events = 0;
-    if (connection.channel.sendable_bytes() > 0 && has_queue_room) events |= POLLIN;
-    if (!connection.channel.unwritten().empty()) events |= POLLOUT;
+    if (connection.state.sendable_bytes() > 0 && has_queue_room) events |= POLLIN;
+    if (!connection.state.unwritten().empty()) events |= POLLOUT;
     // A descriptor without events would still report a hang-up, again and again.
     if (!connection.socket.is_open() || events == 0) continue;
     polled.push_back({connection.socket.get(), events, 0});
-    channels.push_back(id);
+    channels.push_back(channel);
   }
 }
 
@@ -151,9 +151,11 @@ Result<> RelayMux::handle_frames() {
 }
 
 Result<> RelayMux::handle_open(const Frame& frame) {
-  if (end_ == End::kOpens || has(frame.channel))
-    return fail(Errc::kInvalid, "the relay got a request to open channel {}, which is not allowed",
+  if (end_ == End::kOpens)
+    return fail(Errc::kInvalid, "the agent asked dlrun to open channel {}; only dlrun may ask",
                 frame.channel);
+  if (has(frame.channel))
+    return fail(Errc::kInvalid, "dlrun asked for channel {}, which is open already", frame.channel);
   if (!has_room()) {
     // This end may have more connections than the other end, because this end keeps a connection
     // until it has written the last bytes.
@@ -179,13 +181,13 @@ Result<> RelayMux::handle_frame(const Frame& frame) {
       handler_.on_waiting(frame.channel);
       break;
     case FrameKind::kData:
-      DLRUN_TRY(connection.channel.receive(frame.payload));
+      DLRUN_TRY(connection.state.receive(frame.payload));
       if (connection.socket.is_open()) write_socket(frame.channel, connection);
       break;
     case FrameKind::kCredit:
-      return connection.channel.receive_credit(frame.port_or_credit);
+      return connection.state.receive_credit(frame.port_or_credit);
     case FrameKind::kEnd:
-      return connection.channel.receive_end();
+      return connection.state.receive_end();
     case FrameKind::kReset:
       if (connection.socket.is_open()) close_with_reset(connection.socket);
       connections_.erase(frame.channel);
@@ -209,47 +211,46 @@ bool RelayMux::write_trunk() {
   return true;
 }
 
-void RelayMux::read_socket(std::uint32_t id, Connection& connection) {
+void RelayMux::read_socket(std::uint32_t channel, Connection& connection) {
   std::array<char, kFramePayloadLimit> buffer;
-  const std::size_t most = std::min(buffer.size(), connection.channel.sendable_bytes());
+  const std::size_t most = std::min(buffer.size(), connection.state.sendable_bytes());
   if (most == 0) return;
   const ssize_t got = ::recv(connection.socket.get(), buffer.data(), most, 0);
   if (got < 0 && is_temporary(errno)) return;
   if (got < 0) {
-    reset(id, errno_text(errno));
+    reset(channel, errno_text(errno));
   } else if (got == 0) {
-    connection.channel.record_sent_end();
-    append_frame(outgoing_, FrameKind::kEnd, id);
+    connection.state.record_sent_end();
+    append_frame(outgoing_, FrameKind::kEnd, channel);
   } else {
     const auto bytes = static_cast<std::size_t>(got);
-    connection.channel.record_sent(bytes);
-    append_frame(outgoing_, FrameKind::kData, id, {buffer.data(), bytes});
+    connection.state.record_sent(bytes);
+    append_frame(outgoing_, FrameKind::kData, channel, {buffer.data(), bytes});
   }
 }
 
-void RelayMux::write_socket(std::uint32_t id, Connection& connection) {
-  const auto bytes = connection.channel.unwritten();
+void RelayMux::write_socket(std::uint32_t channel, Connection& connection) {
+  const auto bytes = connection.state.unwritten();
   if (bytes.empty()) return;
   const ssize_t written = ::send(connection.socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   if (written < 0 && is_temporary(errno)) return;
   if (written < 0) {
-    reset(id, errno_text(errno));
+    reset(channel, errno_text(errno));
     return;
   }
-  if (const std::size_t credit =
-          connection.channel.record_written(static_cast<std::size_t>(written)))
-    append_credit(outgoing_, id, static_cast<std::uint32_t>(credit));
+  if (const std::size_t credit = connection.state.record_written(static_cast<std::size_t>(written)))
+    append_credit(outgoing_, channel, static_cast<std::uint32_t>(credit));
 }
 
-void RelayMux::close_ended_directions(std::uint32_t id) {
-  const auto found = connections_.find(id);
+void RelayMux::close_ended_directions(std::uint32_t channel) {
+  const auto found = connections_.find(channel);
   if (found == connections_.end() || !found->second.socket.is_open()) return;
   Connection& connection = found->second;
-  if (connection.channel.is_written_whole() && !connection.is_shut) {
+  if (connection.state.is_written_whole() && !connection.is_shut) {
     ::shutdown(connection.socket.get(), SHUT_WR);
     connection.is_shut = true;
   }
-  if (connection.channel.is_done()) connections_.erase(found);
+  if (connection.state.is_done()) connections_.erase(found);
 }
 
 }  // namespace dlrun

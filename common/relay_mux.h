@@ -36,9 +36,9 @@ class RelayHandler {
   /// A client wants a connection to the port. Only the agent's end gets this event. The handler
   /// later calls attach() or reset() of the RelayMux.
   virtual void on_open(std::uint32_t channel, std::uint16_t port) = 0;
-  /// The program on the node has accepted the connection.
+  /// The program on the node has accepted the connection. Only dlrun's end gets this event.
   virtual void on_opened(std::uint32_t channel) = 0;
-  /// No program listens on the port yet; the agent tries again.
+  /// No program listens on the port yet; the agent tries again. Only dlrun's end gets this event.
   virtual void on_waiting(std::uint32_t channel) = 0;
   /// The other end has reset the connection. reason: for people.
   virtual void on_reset(std::uint32_t channel, std::string_view reason) = 0;
@@ -64,14 +64,16 @@ class RelayMux {
   RelayMux(End end, int in, int out, RelayHandler& handler);
 
   /// Adds a connection, and asks the other end to connect to this port of its machine. Returns the
-  /// channel of the connection.
+  /// channel of the connection. The caller first checks has_room().
   std::uint32_t open(UniqueFd socket, std::uint16_t port);
   /// Attaches the socket of the program to a channel that on_open() has announced, and tells the
   /// other end. Does nothing if the channel no longer exists.
   void attach(std::uint32_t channel, UniqueFd socket);
-  /// Tells the other end that nothing listens on the port yet.
+  /// Tells the other end that nothing listens on the port yet. Does nothing if the channel no
+  /// longer exists.
   void tell_waiting(std::uint32_t channel);
-  /// Closes the connection at both ends. Does not call on_reset() at this end.
+  /// Closes the connection at both ends. Does nothing if the channel no longer exists. Does not
+  /// call on_reset() at this end.
   void reset(std::uint32_t channel, std::string_view reason);
 
   /// Queues a kAlive frame.
@@ -92,7 +94,7 @@ class RelayMux {
  private:
   struct Connection {
     UniqueFd socket;  ///< not open while the agent still waits for the program
-    RelayChannel channel;
+    RelayChannel state;
     bool is_shut = false;  ///< the socket's writing side is closed
   };
   using Connections = std::map<std::uint32_t, Connection>;
@@ -106,11 +108,11 @@ class RelayMux {
   [[nodiscard]] Result<> handle_open(const Frame& frame);
   [[nodiscard]] Result<> handle_frame(const Frame& frame);
   [[nodiscard]] bool write_trunk();
-  void read_socket(std::uint32_t id, Connection& connection);
-  void write_socket(std::uint32_t id, Connection& connection);
+  void read_socket(std::uint32_t channel, Connection& connection);
+  void write_socket(std::uint32_t channel, Connection& connection);
   /// Shuts the socket's writing side once all bytes of the other end are written, and removes a
   /// connection whose two directions have ended.
-  void close_ended_directions(std::uint32_t id);
+  void close_ended_directions(std::uint32_t channel);
 
   End end_;
   int in_, out_;

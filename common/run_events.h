@@ -59,8 +59,8 @@ using Json = nlohmann::ordered_json;
 //             default, because anybody may have written the record.
 // A field `seconds` is the time since the start of the attempt, unless its comment says otherwise.
 
-/// Returns the name of a component. Returns "" for a text that is too long for a name or has
-/// characters that no name has, because the name becomes part of paths.
+/// Returns the name of a component in the field `key`. Returns "" for a text that is too long for a
+/// name or has characters that no name has, because the name becomes part of paths.
 [[nodiscard]] std::string component_name_in(const Json& object, const char* key);
 
 /// Lead has claimed the run for its job.
@@ -231,8 +231,8 @@ struct RankStatistics {
   std::optional<Spread<std::int64_t>> gpu_used_bytes{}, step{};
   std::optional<Spread<double>> work_ms{};  ///< a rank's own work on a step
   std::optional<double> gpu_watts{};        ///< power of all GPUs of the ranks together
-  std::int64_t slow_ranks = 0;
-  std::vector<SlowRank> slow{};  ///< the slowest of the slow ranks
+  std::int64_t slow_ranks = 0;              ///< the number of slow ranks
+  std::vector<SlowRank> slow{};             ///< the slowest of the slow ranks
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static RankStatistics of(const Json& fields);

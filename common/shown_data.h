@@ -20,8 +20,8 @@ inline void add_line(LabelledLines& lines, std::string label, std::string value)
   if (!value.empty()) lines.push_back({std::move(label), std::move(value)});
 }
 
-/// Adds the values under one label, which stands before the first value. Leaves out empty values;
-/// without the first value, the other lines have no label.
+/// Adds the values under one label, which stands before the first value. Leaves out empty values.
+/// If the first value is empty, no line has the label.
 inline void add_lines(LabelledLines& lines, const std::string& label,
                       const std::vector<std::string>& values) {
   for (const std::string& value : values)

@@ -131,8 +131,13 @@ Result<> exchange_data(const Command& command, pid_t child, UniqueFd input, Capt
 /// network file system may need longer; dlrun then stops waiting for the child.
 constexpr std::chrono::seconds kKillLimit{2};
 
-/// Waits for the child, and kills it at the deadline. The child has closed its outputs, so the wait
-/// is short unless the child continues without them.
+/// Time that a child may need to end after run_unlogged() has sent SIGKILL, because the exchange of
+/// data failed. wait_or_kill() kills it again after this time, and then waits for kKillLimit.
+constexpr std::chrono::seconds kKilledChildLimit{5};
+
+/// Waits for the child, and kills it at the deadline. After a successful exchange of data, the
+/// child has closed its outputs, so the wait is short unless the child continues without them.
+/// After a failed one, the child has already been killed.
 Result<int> wait_or_kill(pid_t child, Clock::time_point deadline) {
   int status = 0;
   bool is_killed = false;
@@ -190,6 +195,8 @@ Result<FinishedCommand> run_unlogged(const Command& command) {
   if (command.argv.empty()) return fail(Errc::kInternal, "an empty command");
   const std::string& name = command.argv[0];
   const auto program = find_program(name, command.env);
+  if (!program && name.find('/') != std::string::npos)
+    return fail(Errc::kNotFound, "{}: is not an executable file", printable(name));
   if (!program) return fail(Errc::kNotFound, "{}: no such program in PATH", printable(name));
 
   auto in = make_pipe();
@@ -228,8 +235,7 @@ Result<FinishedCommand> run_unlogged(const Command& command) {
   const auto exchanged =
       exchange_data(command, child, std::move(in->write_end), captured_out, captured_err);
   if (!exchanged) kill(child, SIGKILL);
-  const auto reaped =
-      wait_or_kill(child, exchanged ? deadline : Clock::now() + std::chrono::seconds(5));
+  const auto reaped = wait_or_kill(child, exchanged ? deadline : Clock::now() + kKilledChildLimit);
   if (got == sizeof exec_error && exec_error < 0)
     return fail(Errc::kIo, "{}, where {} is to run: {}", printable(*command.directory),
                 printable(name), errno_text(-exec_error));

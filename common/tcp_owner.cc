@@ -54,7 +54,7 @@ std::optional<TableAddress> table_address(const sockaddr_storage& binary) {
 struct TableRow {
   std::string_view local, remote, state;  ///< "0100007F:1F90", "00000000:0000", "0A"
   uid_t uid = 0;
-  bool is_accepted = false;  ///< a program has the socket open
+  bool is_open = false;  ///< a program has the socket open
 };
 
 /// Returns the row of a line; nullopt for the line of titles and for other text.
@@ -111,7 +111,7 @@ std::optional<uid_t> owner_of_tcp_peer_in(const sockaddr_storage& own, const soc
       const bool is_connection = is_at(row.local, is_v6 ? to->v6 : to->v4, to->port) &&
                                  is_at(row.remote, is_v6 ? from->v6 : from->v4, from->port);
       // The kernel shows root as the owner of a connection that no program has accepted yet.
-      if (is_connection && row.is_accepted) owner_of_accepted = row.uid;
+      if (is_connection && row.is_open) owner_of_accepted = row.uid;
       const int fit = fit_of(row, *to, is_v6);
       if (fit <= best) return;
       best = fit;

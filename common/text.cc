@@ -114,8 +114,9 @@ std::optional<std::string_view> nearest(std::string_view word,
                                         std::span<const std::string_view> candidates) {
   std::optional<std::string_view> best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  const std::string wanted = lower_case(word);
   for (std::string_view candidate : candidates) {
-    const std::size_t distance = edit_distance(word, candidate);
+    const std::size_t distance = edit_distance(wanted, lower_case(candidate));
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate;

@@ -41,7 +41,8 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 /// trailing bytes or overflow.
 [[nodiscard]] std::optional<std::int64_t> parse_int(std::string_view text);
 
-/// Parses the whole text as a finite decimal number, with or without exponent.
+/// Parses the whole text as a finite decimal number, with or without exponent. Returns nullopt for
+/// other text.
 [[nodiscard]] std::optional<double> parse_double(std::string_view text);
 
 /// Returns the Levenshtein distance with transpositions (optimal string alignment), for
@@ -50,6 +51,7 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 
 /// Returns the candidate that is nearest to the word if their edit distance is at most max(1,
 /// length of the word / 3). Otherwise the word is no misspelling of a candidate; returns nullopt.
+/// Capital and small letters count as equal.
 [[nodiscard]] std::optional<std::string_view> nearest(std::string_view word,
                                                       std::span<const std::string_view> candidates);
 

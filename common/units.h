@@ -24,7 +24,7 @@ struct ByteScale {
   double divisor = 1;
   std::string_view unit = "B";
 };
-/// Returns the largest unit in which `bytes` is at least 1; bytes if there is none.
+/// Returns the largest unit in which `bytes` is at least 1; the unit B if there is none.
 [[nodiscard]] ByteScale byte_scale(double bytes);
 
 /// Formats a duration in its two largest units: "46 s", "3 min 12 s", "2 h 5 min", "3 d 4 h".

@@ -13,10 +13,9 @@ enum class AddressSource {
 };
 
 /// Returns the user, password, host and port of an address together, such as user:password@host:80;
-/// the host and port alone if there is no user. Usually this is the part before the path. It is
-/// longer if a password has '/', '?' or '#', as in https://user:pass/word@host. A password of at
-/// most five digits before a '/' counts as a port.
-/// address: the text after "://".
+/// the host and port alone if there is no user. Usually this is the part before the path. The
+/// result is longer if a password has '/', '?' or '#', as in https://user:pass/word@host. A
+/// password of at most five digits before a '/' counts as a port. address: the text after "://".
 [[nodiscard]] std::string_view user_and_host_in(std::string_view address, AddressSource source);
 
 /// Returns true if the address has a user, by the rule of user_and_host_in(). Quotes and '$' count

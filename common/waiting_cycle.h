@@ -8,9 +8,9 @@
 
 namespace dlrun {
 
-/// Returns the names of a cycle in which each component waits for the next one, with the first name
-/// again at the end; empty if there is no cycle. Component: has `name`, and `after`, the names of
-/// the components that it waits for. Ignores names that no component has.
+/// Returns the names of a cycle: each component waits for the one after it in the result. The first
+/// name stands again at the end. Returns an empty list if there is no cycle. Component: has `name`,
+/// and `after`, the names of the components that it waits for. Ignores names that no component has.
 template <typename Component>
 std::vector<std::string> find_waiting_cycle(const std::vector<Component>& components) {
   // 0: not visited, 1: on the current path, 2: visited and in no cycle.

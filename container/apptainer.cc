@@ -76,9 +76,10 @@ class Apptainer final : public ContainerBackend {
     }
     if (spec.image) add_image_problems(*spec.image, add);
     if (!spec.image && spec.name)
-      add("container.name", "container.name: apptainer keeps no containers; set container.image");
+      add("container.name",
+          "container.name: apptainer keeps no containers; set container.image instead");
     if (spec.image && spec.name)
-      add("container.name", "container.name: apptainer keeps no containers");
+      add("container.name", "container.name: apptainer keeps no containers; remove container.name");
     if (spec.save)
       add("container.save",
           "container.save: apptainer cannot save a container; build an image instead");
@@ -98,8 +99,8 @@ class Apptainer final : public ContainerBackend {
         filled(kEnterApptainer, {{"@NAMES@", join(names, " ")},
                                  {"@VERB@", spec.entrypoint.value_or(false) ? "run" : "exec"}});
     enter_script.session = enter_script.attach = enter_script.batch;
-    const auto add = [&](std::string text, std::string key) {
-      enter_script.words.push_back({std::move(text), std::move(key)});
+    const auto add = [&](std::string text, std::string comment) {
+      enter_script.words.push_back({std::move(text), std::move(comment)});
     };
     add("bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container "
         "\"$dlrun_image\"",

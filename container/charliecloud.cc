@@ -112,7 +112,9 @@ class Charliecloud final : public ContainerBackend {
               "{0} ./image` make a folder from an image in a registry",
               printable(ch_image_name(*spec.image))));
     }
-    if (spec.name) refuse("container.name", "container.name: charliecloud keeps no containers");
+    if (spec.name)
+      refuse("container.name",
+             "container.name: charliecloud keeps no containers; set only container.image");
     if (spec.save) {
       refuse("container.save",
              "container.save: charliecloud cannot save a container; build an image instead");
@@ -139,8 +141,8 @@ class Charliecloud final : public ContainerBackend {
         kEnterCharliecloud,
         {{"@NAMES@", join(names, " ")}, {"@WRITABLE@", spec.writable.value_or(false) ? "y" : "n"}});
     enter_script.session = enter_script.attach = enter_script.batch;
-    const auto add = [&](std::string text, std::string key) {
-      enter_script.words.push_back({std::move(text), std::move(key)});
+    const auto add = [&](std::string text, std::string comment) {
+      enter_script.words.push_back({std::move(text), std::move(comment)});
     };
     add("bash -c \"$(declare -f make_mount_point enter_container); enter_container \\\"\\$@\\\"\" "
         "enter_container "

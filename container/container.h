@@ -46,12 +46,12 @@ struct ContainerStep {
 struct ContainerOption {
   std::string option;
   std::optional<std::string> value;
-  std::string key;
+  std::string comment;
 };
 
 /// Quoted bash words, and the comment that the script shows beside them, as in ContainerOption.
 struct ContainerLine {
-  std::string text, key;
+  std::string text, comment;
 };
 
 /// Script text that enters a container without an srun plugin.
@@ -59,8 +59,8 @@ struct ContainerEnterScript {
   std::string batch;    ///< bash lines before the step starts
   std::string session;  ///< bash lines for `interactive`, which already runs on its node
   std::string attach;   ///< bash lines for `attach`, which starts a command beside the ranks
-  /// If no container can be made, `batch` sets the shell variable dlrun_container_error to the
-  /// reason.
+  /// True if `batch` sets the shell variable dlrun_container_error to the reason when no container
+  /// can be made.
   bool reports_failure = false;
   /// Words between srun's options and the command; empty if srun's options enter the container.
   std::vector<ContainerLine> words;
@@ -138,9 +138,10 @@ class ContainerBackend {
 
 /// Returns the backend with this name, or nullptr if there is none.
 [[nodiscard]] const ContainerBackend* find_container_backend(std::string_view name);
-/// Returns all names, in the order in which help texts list them.
+/// Returns the names of all backends, in the order in which help texts list them.
 [[nodiscard]] std::vector<std::string_view> container_backend_names();
-/// Returns the names of the tools as text: "pyxis, enroot, apptainer or charliecloud".
+/// Returns the names of all backends except `none` as text: "pyxis, enroot, apptainer or
+/// charliecloud".
 [[nodiscard]] std::string container_tools_text();
 
 }  // namespace dlrun

@@ -268,8 +268,9 @@ class Enroot final : public ContainerBackend {
   [[nodiscard]] std::string_view unmountable_characters() const override { return ",:\\"; }
 
   [[nodiscard]] bool carries_value(std::string_view value) const override {
-    const bool is_quoted = value.size() >= 2 && (value.front() == '"' || value.front() == '\'');
-    return value.find('\n') == std::string_view::npos && !is_quoted;
+    const bool begins_with_quote =
+        value.size() >= 2 && (value.front() == '"' || value.front() == '\'');
+    return value.find('\n') == std::string_view::npos && !begins_with_quote;
   }
 
   [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec& spec) const override {
@@ -291,7 +292,7 @@ class Enroot final : public ContainerBackend {
     if (spec.save) {
       refuse("container.save",
              "container.save: enroot without pyxis cannot save at the end of a job; give "
-             "container.name and call `enroot export` on its node, or use pyxis");
+             "container.name and call `enroot export` on the container's node, or use pyxis");
     }
     return found;
   }

@@ -9,8 +9,9 @@ namespace {
 
 constexpr std::string_view kScheme = "docker://";
 
-/// Checks the form [USER@][REGISTRY#]IMAGE[:TAG]: no empty part, and a numeric port. Does not check
-/// the characters.
+/// Checks the form [USER@][REGISTRY#]IMAGE[:TAG]: IMAGE[:TAG] is not empty and neither begins nor
+/// ends with a separator; a registry has a host, and its port is a number. Does not check the other
+/// characters.
 [[nodiscard]] bool is_well_formed(std::string_view name) {
   const auto hash = name.find('#');
   const std::string_view image = hash == std::string_view::npos ? name : name.substr(hash + 1);

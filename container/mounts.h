@@ -21,7 +21,8 @@ namespace dlrun {
 [[nodiscard]] std::vector<ContainerProblem> mount_problems(const ContainerSpec& spec,
                                                            const ContainerBackend& backend);
 
-/// Returns the user's mounts, and then dlrun's own mounts with other targets.
+/// Returns the user's mounts, and then those of dlrun's own mounts whose targets no mount of the
+/// user has.
 [[nodiscard]] std::vector<Mount> all_mounts(const ContainerStep& step);
 
 }  // namespace dlrun

@@ -65,7 +65,7 @@ set(about_devel "Headers and static libraries for C++ programs that train data-p
 dlrun's library. CMake finds them with find_package(dlrun).")
 set(program native)
 if(CPACK_DLRUN_PORTABLE AND NOT CPACK_GENERATOR STREQUAL "DEB")
-  set(program portable) # It also runs on systems that are older than this one.
+  set(program portable) # The portable dlrun also runs on older systems than this one.
 endif()
 
 if(CPACK_GENERATOR STREQUAL "DEB")

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Functions that the scripts share.
+# Functions that the scripts share. A script that sources this file ends at the first error, and its
+# working directory is the root of the repository.
 
 set -euo pipefail
 shopt -s inherit_errexit nullglob

@@ -69,8 +69,9 @@ def site_path(path):
 
 
 def with_site_links(markdown, page):
-    """Returns the Markdown of a page of the repository, with the links that the site needs. The
-    page of a folder is its index.md, which need not exist."""
+    """Returns the Markdown of a page of the repository in the form that mkdocs needs, with links
+    that lead to pages of the site. page: the path of the page in the repository. The page of a
+    folder is its index.md, which need not exist."""
     folder = posixpath.dirname(site_path(page)) or "."
 
     def changed(match):
@@ -103,7 +104,7 @@ def page_of(path):
 
 def linked_paths():
     """Returns the files and folders outside docs that the site needs: those in LISTED, those to
-    which a page links, and those to which their pages link."""
+    which a page in docs links, and, repeatedly, those to which a found file links."""
     unread = [(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
               for page in sorted((ROOT / "docs").rglob("*.md"))]
     unread += [(path, page_of(path)) for path in LISTED]

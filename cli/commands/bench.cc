@@ -21,12 +21,13 @@
 namespace dlrun {
 namespace {
 
-/// Fails with kIo if no file can be created in the folder of `file`. Call before a measurement,
-/// which may take minutes.
+/// Fails with kIo if no file can be created in the folder of `file`, the file of --svg. Call before
+/// a measurement, which may take minutes.
 Result<> check_folder_is_writable(const std::filesystem::path& file) {
   const auto folder = file.parent_path();
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
-  return fail(Errc::kIo, "{}: {}", printable(folder.string()), errno_text(errno));
+  return fail(Errc::kIo, "--svg: no file can be created in {}: {}", printable(folder.string()),
+              errno_text(errno));
 }
 
 struct BenchOptions {
@@ -83,7 +84,8 @@ Result<int> bench(Cli& cli, const BenchOptions& options) {
   }
   if (options.verb != "collectives" || !options.scaling.spec.file.empty())
     return fail(Errc::kUsage,
-                "expected `dlrun bench collectives`, or `dlrun bench scaling SPEC --nodes 1,2,4`");
+                "expected `dlrun bench collectives`, without a SPEC, or `dlrun bench scaling SPEC "
+                "--nodes 1,2,4`");
   return bench_collectives(cli, options);
 }
 

@@ -54,7 +54,8 @@ Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
   if (options.nodes.has_value() == options.local.has_value())
     return fail(
         Errc::kUsage,
-        "give --nodes 1,2,4 (through Slurm), or --local 1,2 (numbers of ranks on this machine)");
+        "give either --nodes 1,2,4 (numbers of nodes, through Slurm) or --local 1,2 (numbers of "
+        "ranks on this machine), and not both");
   DLRUN_TRY_ASSIGN(auto sizes, options.nodes ? parse_sizes(*options.nodes, "--nodes")
                                              : parse_sizes(*options.local, "--local"));
   TerminalReporter reporter(cli);

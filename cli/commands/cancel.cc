@@ -24,6 +24,10 @@ Result<> cancel_and_print(const Cli& cli, RunInspector& inspector, const IndexEn
   if (!cancelled.remark.empty()) print_note(cli, fmt::format("{}: {}", run.id, cancelled.remark));
   for (const std::string& job : cancelled.jobs)
     print(cli, "{}: cancelled {}\n", run.id, cancelled.is_local ? "on this machine" : "job " + job);
+  if (cancelled.was_running)
+    print_note(cli, fmt::format("{0}: its processes are being ended; `dlrun wait {0}` waits until "
+                                "they have ended",
+                                run.id));
   return cancelled.failure ? Result<>(tl::unexpected(*cancelled.failure)) : Result<>();
 }
 

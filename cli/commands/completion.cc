@@ -7,6 +7,7 @@
 #include "cli/command_line.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
+#include "common/text.h"
 #include "launcher/remote/host_file.h"
 
 namespace dlrun {
@@ -27,7 +28,8 @@ void add_completion(CLI::App& root, Action& action) {
       }
       if (!list->empty()) {
         if (*list != "sites" && *list != "presets")
-          return fail(Errc::kUsage, "--list takes hosts, sites or presets");
+          return fail(Errc::kUsage, "--list {}: expected hosts, sites or presets",
+                      printable(*list));
         for (const std::string& name : site_or_preset_names(*list, config_folders(cli)))
           print(cli, "{}\n", name);
         return kExitOk;

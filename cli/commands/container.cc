@@ -68,8 +68,10 @@ Result<int> list_images(Cli& cli, const ContainerOptions& options) {
 }
 
 Result<int> container(Cli& cli, const ContainerOptions& options) {
-  if (options.verb == "list" && options.image.empty() && !options.refresh)
-    return list_images(cli, options);
+  if (options.verb == "list" && options.refresh)
+    return fail(Errc::kUsage,
+                "--refresh fetches an image; it cannot be combined with `container list`");
+  if (options.verb == "list" && options.image.empty()) return list_images(cli, options);
   if (options.verb == "import" && !options.image.empty()) return import_named(cli, options);
   return fail(Errc::kUsage, "expected `dlrun container import IMAGE` or `dlrun container list`");
 }

@@ -37,11 +37,11 @@ Result<int> diff(Cli& cli, const DiffOptions& options) {
   TerminalReporter reporter(cli);
   DLRUN_TRY_ASSIGN(const auto changes, changes_of_script(cli, reporter, options.run_or_script));
   if (changes.kind == Kind::kNone) print_note(cli, "nothing was edited");
-  if (changes.kind == Kind::kFromRecordedSpec)
-    print_note(
-        cli,
-        "nothing was compared: dlrun rendered this script from resolved.yaml. The script does "
-        "not contain its spec, so dlrun cannot render it again and compare");
+  if (changes.kind == Kind::kWithoutSpec)
+    print_note(cli,
+               "nothing was compared: dlrun rendered this script when it submitted the spec. Such "
+               "a script "
+               "does not contain its spec, and dlrun compares a script only with the spec in it");
   if (changes.kind == Kind::kScriptsOfPoints) {
     print_note(
         cli,

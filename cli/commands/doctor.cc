@@ -10,6 +10,7 @@
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
+#include "common/quoting.h"
 #include "common/text.h"
 #include "launcher/doctor/doctor_json.h"
 #include "launcher/doctor/doctor_rows.h"
@@ -36,9 +37,12 @@ struct DoctorOptions {
   return Style::kNone;
 }
 
-void print_site(const Cli& cli, const ClusterFacts& facts, const std::optional<std::string>& site) {
+/// Prints the site that specs use on the cluster, or how to make one. cluster: the value of -M; ""
+/// for this cluster.
+void print_site(const Cli& cli, const ClusterFacts& facts, const std::string& cluster,
+                const std::optional<std::string>& site) {
   if (site) {
-    print(cli, "\nsite      {}: specs without `site` use it (dlrun site show)\n", *site);
+    print(cli, "\nsite      {0}: specs without `site` use it (dlrun site show {0})\n", *site);
     return;
   }
   const std::string name = site_draft_name(facts);
@@ -48,7 +52,9 @@ void print_site(const Cli& cli, const ClusterFacts& facts, const std::optional<s
   print(cli, "\nsite      {}\n",
         styled(Style::kYellow,
                "no site file lists this cluster: specs use the site 'generic', without limits"));
-  print(cli, "          mkdir -p {0} && dlrun doctor --site-file > {0}/{1}.yaml\n", folder, name);
+  print(cli, "          mkdir -p {0} && dlrun doctor{2} --site-file > {0}/{1}.yaml\n", folder, name,
+        cluster.empty() ? std::string() : " -M " + shell_quote(cluster));
+  if (!cluster.empty()) return;  // the next commands are for this cluster
   print(cli,
         "          dlrun init -o exp.yaml && dlrun check exp.yaml && dlrun submit exp.yaml "
         "--watch\n");
@@ -80,7 +86,7 @@ Result<int> doctor(Cli& cli, const DoctorOptions& options) {
           printable(finding.means));
   }
   print(cli, "\n{}", table(partition_rows(facts)));
-  print_site(cli, facts, site);
+  print_site(cli, facts, options.cluster, site);
   return kExitOk;
 }
 

@@ -24,17 +24,23 @@ std::string size_cell(std::uint64_t bytes) {
   return bytes_text(static_cast<double>(bytes));
 }
 
+/// Returns "-" for a run without files in folders named `ckpt`, because its program may have
+/// checkpoints elsewhere.
+std::string checkpoints_cell(const TreeSize& size) {
+  return size.checkpoint_bytes == 0 ? "-" : size_cell(size.checkpoint_bytes);
+}
+
 void print_sizes(const Cli& cli, const std::vector<MeasuredRun>& measured) {
   std::vector<std::vector<std::string>> rows = {{"RUN", "AGE", "FILES", "CHECKPOINTS", "SIZE"}};
   TreeSize sum;
   for (const MeasuredRun& one : measured) {
     rows.push_back({one.run.id, age(one.run.created), std::to_string(one.size.files),
-                    size_cell(one.size.checkpoint_bytes), size_cell(one.size.bytes)});
+                    checkpoints_cell(one.size), size_cell(one.size.bytes)});
     sum += one.size;
   }
   if (measured.size() > 1)
-    rows.push_back({"all", "", std::to_string(sum.files), size_cell(sum.checkpoint_bytes),
-                    size_cell(sum.bytes)});
+    rows.push_back(
+        {"all", "", std::to_string(sum.files), checkpoints_cell(sum), size_cell(sum.bytes)});
   print(cli, table(rows));
   if (sum.unread > 0)
     print_warning(cli, fmt::format("{} folder{} not counted: unreadable, or on another file system",
@@ -65,7 +71,10 @@ Result<int> show_sizes(Cli& cli, const DuOptions& options) {
     for (const MeasuredRun& one : measured) json.push_back(disk_usage_json(one));
     print_json(json);
   } else if (measured.empty()) {
-    if (!has_links) print_note(cli, "no runs");
+    if (!has_links)
+      print_note(cli, options.runs.empty()
+                          ? "no runs"
+                          : "the directories of these runs are gone, or cannot be opened");
   } else {
     print_sizes(cli, measured);
   }
@@ -78,7 +87,7 @@ void add_du(CLI::App& root, Action& action) {
   auto options = std::make_shared<DuOptions>();
   Subcommand command(root, "du",
                      "Show the space that runs take on the disk, the largest first (default: all "
-                     "runs)");
+                     "your runs)");
   command.option("RUN", options->runs, kRunHelp);
   command.flag("--json", options->json, "Print a JSON array");
   command.calls(show_sizes, options, action);

@@ -10,6 +10,7 @@
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "launcher/spec/key_help.h"
+#include "launcher/spec/key_name.h"
 #include "launcher/spec/key_reference.h"
 
 namespace dlrun {
@@ -31,6 +32,10 @@ int explain_keys(const Cli& cli, const std::vector<const KeyRow*>& rows, bool js
     constexpr std::size_t kLabelWidth = 10;
     print(cli, "{}\n  {}\n\n", styled(Style::kBold, rows[0]->path), rows[0]->help);
     print(cli, labelled(key_lines(*rows[0]), kLabelWidth));
+    if (rows[0]->path == "launch.preset"_key) {
+      print(cli, "\n");
+      print(cli, table(presets_table(config_folders(cli))));
+    }
   } else {
     print(cli, table(keys_table(rows)));
   }

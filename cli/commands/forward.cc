@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <memory>
 
 #include "cli/command_line.h"
@@ -58,10 +59,13 @@ class ForwardPrinter final : public ForwardEvents {
   void on_answered(std::uint16_t port) override {
     print_note(cli_, fmt::format("port {} of {} answers now", port, node_));
   }
-  void on_too_few_descriptors() override {
-    print_warning(cli_,
-                  "this process has as many open files as it may have, so further connections "
-                  "wait; `ulimit -n` shows the limit");
+  void on_shortage(int error) override {
+    print_warning(cli_, error == EMFILE
+                            ? "this process has as many open files as it may have, so further "
+                              "connections wait; `ulimit -n` shows the limit"
+                            : fmt::format("this machine cannot open another connection now, so "
+                                          "further connections wait: {}",
+                                          errno_text(error)));
   }
   void on_given_up(std::uint16_t port, std::string_view reason) override {
     print_note(cli_,

@@ -54,8 +54,8 @@ Result<int> list_hosts(const Cli& cli, bool json) {
   return kExitOk;
 }
 
-/// Connects, starts dlrun on the host, and prints the version of that dlrun. Also prints the
-/// unanswered submissions to the host.
+/// Connects, copies dlrun to the host if this is necessary, starts dlrun there, and prints the
+/// version of that dlrun. Also prints the unanswered submissions to the host.
 Result<int> check_host(const Cli& cli, const Ssh& ssh) {
   const HostFile& host = ssh.host();
   DLRUN_TRY(ssh.open());

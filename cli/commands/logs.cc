@@ -18,7 +18,7 @@
 #include "launcher/runs/sweep_record.h"
 #include "launcher/view/line_labels.h"
 #include "launcher/view/run_log.h"
-#include "launcher/view/run_text.h"
+#include "launcher/view/waiting_lines.h"
 
 namespace dlrun {
 namespace {
@@ -33,13 +33,9 @@ struct LogsOptions {
   std::optional<std::size_t> tail;
 };
 
-/// Prints the log of one rank, or of the job, with `label` before each line. Returns false if the
-/// log is empty.
-Result<bool> print_one_log(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
-                           const LogsOptions& options, std::optional<std::int64_t> rank,
-                           const std::string& label) {
-  DLRUN_TRY_ASSIGN(auto reader,
-                   open_run_log(inspector, run, {rank, options.attempt, options.component}));
+/// Prints the log with `label` before each line. Returns false if the log is empty.
+Result<bool> print_lines(const Cli& cli, LogReader& reader, const LogsOptions& options,
+                         const std::string& label) {
   if (options.tail) reader.start_at_tail(*options.tail);
   LogOutput output(options.is_raw, cli.colour_out);
   LineLabeler labeler(label);
@@ -51,18 +47,36 @@ Result<bool> print_one_log(const Cli& cli, RunInspector& inspector, const IndexE
   }
 }
 
-/// Prints a note about a run whose log is empty: the name of its error file, if that file has text;
-/// otherwise that there is no output yet, if the run has not ended.
-void explain_empty_log(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
-                       bool is_rank_log) {
-  if (const auto errors = is_rank_log ? std::nullopt : error_log_with_text(run)) {
-    print_note(cli, fmt::format("{}: the output is empty; the errors of the job are in {}", run.id,
-                                printable(errors->string())));
-    return;
-  }
+/// Prints the log of one rank, or of the job, with `label` before each line. Returns false if the
+/// log is empty.
+Result<bool> print_one_log(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
+                           const LogsOptions& options, std::optional<std::int64_t> rank,
+                           const std::string& label) {
+  DLRUN_TRY_ASSIGN(auto reader,
+                   open_run_log(inspector, run, {rank, options.attempt, options.component}));
+  return print_lines(cli, reader, options, label);
+}
+
+/// Prints a note that the run has no output yet, if it has not ended.
+void explain_empty_log(const Cli& cli, RunInspector& inspector, const IndexEntry& run) {
   const auto status = inspector.inspect(run.path);
   if (status && !is_inactive(status->state))
     print_note(cli, fmt::format("{}: no output yet; the run is {}", run.id, word(status->state)));
+}
+
+/// Prints what a job with an empty log has instead: its error file, if that file has text, or a
+/// note.
+Result<int> print_instead_of_log(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
+                                 const LogsOptions& options) {
+  auto errors = error_log_with_text(run);
+  if (!errors) {
+    explain_empty_log(cli, inspector, run);
+    return kExitOk;
+  }
+  print_note(cli, fmt::format("{}: the output is empty; the errors of the job are in {}", run.id,
+                              printable(errors->path().string())));
+  DLRUN_TRY(print_lines(cli, *errors, options, ""));
+  return kExitOk;
 }
 
 /// Prints the log of the job, or of the chosen ranks. If several ranks are chosen, prints a note
@@ -73,8 +87,8 @@ Result<int> print_log(const Cli& cli, const IndexEntry& run, const LogsOptions& 
   if (options.ranks.empty()) {
     DLRUN_TRY_ASSIGN(const bool has_output,
                      print_one_log(cli, inspector, run, options, std::nullopt, ""));
-    if (!has_output && needs_note) explain_empty_log(cli, inspector, run, /*is_rank_log=*/false);
-    return kExitOk;
+    if (has_output || !needs_note) return kExitOk;
+    return print_instead_of_log(cli, inspector, run, options);
   }
   const bool is_single_rank = options.ranks.size() == 1;
   bool any_output = false, any_missing = false;
@@ -87,12 +101,12 @@ Result<int> print_log(const Cli& cli, const IndexEntry& run, const LogsOptions& 
     any_missing = any_missing || is_missing;
     any_output = any_output || (printed && *printed);
   }
-  if (!any_output && !any_missing && needs_note)
-    explain_empty_log(cli, inspector, run, /*is_rank_log=*/true);
+  if (!any_output && !any_missing && needs_note) explain_empty_log(cli, inspector, run);
   return kExitOk;
 }
 
-/// Prints the end of each point's log under the point's name.
+/// Prints the end of each point's log under the point's name: --tail lines, or ten. Prints a note
+/// about a point without a log. Fails with kUsage with --follow.
 Result<int> print_logs_of_points(const Cli& cli, const IndexEntry& run, LogsOptions options) {
   if (options.follow)
     return fail(Errc::kUsage, "{0}: is a sweep; -f follows one point: dlrun logs -f {0}/0", run.id);
@@ -135,7 +149,7 @@ Result<int> logs(Cli& cli, const LogsOptions& given) {
   watch.tail = options.tail;
   DLRUN_TRY_ASSIGN(const auto status,
                    follow_run(cli, inspector, run, watch, interrupt, options.is_raw));
-  print_note(cli, end_text(run, status));
+  print_note(cli, end_text_with_runs(cli.env, run, status));
   return kExitOk;
 }
 
@@ -163,7 +177,10 @@ void add_logs(CLI::App& root, Action& action) {
   command.flag("--raw", options->is_raw,
                "Print every byte unchanged on a terminal, too; without this option dlrun escapes "
                "control sequences other than colours");
-  command.option("-n,--tail", options->tail, "Print only the last N lines of the existing output")
+  command
+      .option("-n,--tail", options->tail,
+              "Print only the last N lines of the existing output (default: all lines; 10 for each "
+              "point of a sweep)")
       .type_name("N")
       .non_negative();
   command.calls(logs, options, action);

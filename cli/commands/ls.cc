@@ -5,6 +5,7 @@
 #include "cli/command_line.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
+#include "common/text.h"
 #include "launcher/runs/notice_relay.h"
 #include "launcher/view/run_list.h"
 
@@ -38,7 +39,9 @@ Result<int> list(Cli& cli, const LsOptions& options) {
   if (options.json) {
     print_json(list.json);
   } else if (list.rows.empty()) {
-    print_note(cli, options.has_filter() ? "no run fits these filters" : "no runs yet");
+    print_note(cli, options.has_filter()          ? "no run fits these filters"
+                    : options.runs_folder.empty() ? "no runs yet"
+                                                  : "no runs in " + printable(options.runs_folder));
   } else {
     std::vector<std::vector<std::string>> rows = {{"RUN", "JOB", "STATE", "AGE", "PROGRESS"}};
     for (const ListedRun& run : list.rows)
@@ -50,8 +53,8 @@ Result<int> list(Cli& cli, const LsOptions& options) {
                                 list.hidden == 1 ? " is" : "s are"));
   relay_notices_in_background(cli.env, list.runs_with_events);
   if (list.unreachable_reason.empty()) return kExitOk;
-  print_error(cli, fmt::format("states with '?' are only the last known ones; the reason: {}",
-                               list.unreachable_reason));
+  print_error(cli, fmt::format("states with {} are only the last known ones; the reason: {}",
+                               options.json ? "`last_known`" : "'?'", list.unreachable_reason));
   return kExitUnavailable;
 }
 

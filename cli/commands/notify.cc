@@ -41,7 +41,7 @@ Result<int> relay(const Cli& cli, const std::vector<IndexEntry>& runs, SendBy by
   if (unsent == 0) return kExitOk;
   print_error(
       cli, fmt::format(
-               "{}{} message{} not sent; `dlrun notify` lists them{}",
+               "{}{} message{} not sent or not confirmed; `dlrun notify` lists them{}",
                report.problem.empty() ? "" : report.problem + "; ", unsent, unsent == 1 ? "" : "s",
                by == SendBy::kWebhooks
                    ? ". `dlrun notify --relay RUN` also runs the command of a run (notify.command)"
@@ -64,7 +64,7 @@ Result<int> notify(Cli& cli, const NotifyOptions& options) {
     return kExitOk;
   }
   if (notices.empty()) {
-    print_note(cli, "no message waits");
+    print_note(cli, "no unsent messages");
     return kExitOk;
   }
   std::vector<std::vector<std::string>> rows = {{"RUN", "TIME", "EVENT", "WAY", "STATE"}};

@@ -45,12 +45,15 @@ void add_prune(CLI::App& root, Action& action) {
   auto options = std::make_shared<PruneOptions>();
   Subcommand command(root, "prune", "Delete the runs that ended long ago; asks on a terminal");
   command
-      .required_option("--older-than", options->older_than,
-                       "Delete runs that ended longer ago than this: 30d, 12h, 2w")
+      .required_option(
+          "--older-than", options->older_than,
+          "Delete runs that ended longer ago than this: 30d, 12h, 2w; the units are s, m "
+          "(minutes), h, d and w")
       .type_name("AGE");
-  command.flag("--keep-checkpoints", options->keeps_checkpoints,
-               "Delete only logs, traces, profiles and stacks of hung ranks; keep the checkpoints, "
-               "the record, the code and all files that dlrun did not write");
+  command.flag(
+      "--keep-checkpoints", options->keeps_checkpoints,
+      "Delete only the diagnostic files: logs, traces, profiles and stacks of hung ranks; keep "
+      "the checkpoints, the record, the code and all files that dlrun did not write");
   // `--runs "$FOLDER"` with an unset variable must not mean all runs.
   command.option("--runs", options->runs_folder, "Delete only runs in this folder")
       .type_name("DIR")

@@ -66,17 +66,18 @@ Result<int> render(Cli& cli, const RenderOptions& options) {
                "the key `after` names runs: if `dlrun submit` submits the spec or this script, the "
                "job waits for their jobs; with plain sbatch it does not");
   const std::string text = script_with_spec(prepared, script);
-  // A missing agent is only a warning: the printed script is correct, but it cannot run before the
-  // agent is installed.
+  // If the agent or the trainer cannot be installed, dlrun only warns: the printed script is
+  // correct, but cannot run before they are installed.
   const bool is_agentless = prepared.plan.agent.empty();
   if (auto staged = is_agentless
                         ? Result<>()
                         : check_place_and_stage_tools(cli, reporter, prepared.plan.runs_dir,
                                                       prepared.plan.uses_trainer());
       !staged) {
-    print_warning(
-        cli, fmt::format("the script's dlrun-agent could not be installed in the runs folder: {}",
-                         staged.error().message));
+    print_warning(cli, fmt::format("{} of the script could not be installed in the runs folder: {}",
+                                   prepared.plan.uses_trainer() ? "dlrun-agent or dlrun-trainer"
+                                                                : "dlrun-agent",
+                                   staged.error().message));
   }
   return print_or_write(cli, options, text);
 }

@@ -45,7 +45,7 @@ void add_report(CLI::App& root, Action& action) {
   command
       .option("-o,--output", options->out,
               "File to write; - means standard output (default: report.html in the directory of "
-              "the run; ./report.html for several runs)")
+              "the run; ./report.html for several runs, and for another user's run)")
       .type_name("FILE");
   command.calls(make_report, options, action);
 }

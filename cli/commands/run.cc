@@ -59,7 +59,8 @@ void add_run(CLI::App& root, Action& action) {
   auto options = std::make_shared<RunOptions>();
   Subcommand command(
       root, "run",
-      "Run the experiment on this machine, without Slurm, or in an allocation (--here)");
+      "Run the experiment on this machine, as one node without Slurm, or in an allocation "
+      "(--here)");
   add_spec_options(command, options->spec);
   command.flag("--here", options->here,
                "Run in the Slurm allocation of this shell, such as that of salloc");
@@ -68,7 +69,8 @@ void add_run(CLI::App& root, Action& action) {
       .type_name("N")
       .non_negative();
   command.flag("--json", options->json,
-               "Print a JSON object at the end, and the output of the ranks to standard error");
+               "Print a JSON object at the end, and the output of the ranks to standard error "
+               "(with --here, do not print the output of the ranks)");
   command.calls(run, options, action);
 }
 

@@ -25,7 +25,7 @@ struct SshConfigOptions {
   bool connect = false;
 };
 
-/// Prints the block. Fails with kNotFound if the node has no sshd.
+/// Prints the block, and notes about its use. Fails with kNotFound if the node has no sshd.
 Result<int> print_config(const Cli& cli, const IndexEntry& run, const AttachTarget& target,
                          const SshKeys& keys, const std::filesystem::path& agent,
                          const SshConfigOptions& options) {
@@ -38,11 +38,11 @@ Result<int> print_config(const Cli& cli, const IndexEntry& run, const AttachTarg
                                    cli.bin_dir / "dlrun");
   DLRUN_TRY_ASSIGN(const auto block, ssh_config_text(host, keys));
   print_document(block);
-  print_note(cli, fmt::format("put this into ~/.ssh/config, then: ssh {}", host.name));
+  print_note(cli, fmt::format("this block belongs in ~/.ssh/config; then use: ssh {}", host.name));
   if (!plan.container.empty() || !plan.enter_script.words.empty()) {
     print_note(cli, fmt::format("the ranks run in a container, and ssh sessions run outside it, on "
-                                "the node; to enter the container: dlrun attach {}",
-                                run.id));
+                                "the node; to enter the container: dlrun attach {}{}",
+                                run.id, options.node.empty() ? "" : " --node " + options.node));
   }
   return kExitOk;
 }

@@ -46,7 +46,7 @@ void show(const Cli& cli, const DryRun& dry_run) {
                               shell_quote_all(dry_run.sbatch_options),
                               printable((dry_run.run / "job.sh").string())));
   if (const auto& chain = job.settings.chain)
-    print_note(cli, fmt::format("would submit {} follow-up job{} after it (retry.chain)",
+    print_note(cli, fmt::format("would submit {} follow-up job{} after this job (retry.chain)",
                                 chain->job_count - 1, chain->job_count == 2 ? "" : "s"));
   if (dry_run.sweep) print_note(cli, points_and_cost_text(*dry_run.sweep));
   if (const auto hours = cost_text(job.requests.requested); !dry_run.sweep && !hours.empty())
@@ -60,7 +60,7 @@ void show(const Cli& cli, const TestOnlyAnswer& result) {
 
 void show(const Cli& cli, const Searched& searched) {
   print(cli, "{} {}: {} points; `dlrun sweep {}` lists them\n", styled(Style::kGreen, "searched"),
-        styled(Style::kBold, searched.run.id), searched.points, searched.run.handle());
+        styled(Style::kBold, searched.run.id), searched.point_count, searched.run.handle());
 }
 
 /// Prints each kind of result of submit_spec(), and returns the exit code.
@@ -93,15 +93,16 @@ Result<int> submit_into(Cli& cli, const SubmitOptions& options) {
       cli, {options.spec, {options.in, std::nullopt, options.dry_run}, options.output});
 }
 
-/// Prints the submissions of a chain. wanted: the number of runs that were to be submitted. If all
-/// of them were submitted, --watch follows the last run. If one could not be submitted, fails with
-/// the reason.
+/// Prints the submissions of a chain. wanted_count: the number of runs that were to be submitted.
+/// If all of them were submitted, --watch follows the last run. If one could not be submitted,
+/// prints the advice of the chain and fails with the reason.
 Result<int> print_chain(Cli& cli, RunInspector& inspector, const SubmittedChain& chain,
-                        std::size_t wanted, const OutputOptions& options) {
+                        std::size_t wanted_count, const OutputOptions& options) {
   int code = kExitOk;
   for (const Submitted& submitted : chain.submitted) {
     OutputOptions output = options;
-    const bool is_last = chain.submitted.size() == wanted && &submitted == &chain.submitted.back();
+    const bool is_last =
+        chain.submitted.size() == wanted_count && &submitted == &chain.submitted.back();
     output.watch = options.watch && is_last;
     DLRUN_TRY_ASSIGN(code, print_and_watch(cli, inspector, submitted, output));
     if (code != kExitOk) return code;
@@ -126,8 +127,8 @@ Result<int> submit_with_rehearsal(Cli& cli, const SubmitOptions& options) {
   return print_chain(cli, inspector, chain, 2, options.output);
 }
 
-/// Submits the specs of --chain and prints each submission. Each job starts only after the one
-/// before has succeeded. --watch follows the last run.
+/// Submits the specs of --chain and prints each submission. Each job starts only after the job
+/// before it has succeeded. --watch follows the last run.
 Result<int> submit_chain(Cli& cli, const SubmitOptions& options) {
   if (options.dry_run || options.test_only || options.in || !options.continued.empty())
     return fail(Errc::kUsage,
@@ -187,8 +188,8 @@ void add_submit(CLI::App& root, Action& action) {
   command
       .option("--rehearse", options->rehearsal,
               "First run the program this long on two ranks, in PARTITION (default: the suitable "
-              "partition with the shortest time limit); the run itself starts only if this "
-              "succeeds")
+              "partition with the shortest time limit); the run itself starts only if the "
+              "rehearsal succeeds")
       .type_name("TIME[@PARTITION]");
   command.flag("--watch", options->output.watch,
                "Follow the output until the job ends; exit with 0, or with 5 if the run failed");

@@ -1,6 +1,8 @@
 // `dlrun sweep`: lists a sweep's points, their values and their results.
 
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "cli/command_line.h"
 #include "cli/run_argument.h"
@@ -13,6 +15,7 @@ namespace dlrun {
 namespace {
 
 struct SweepOptions {
+  std::optional<std::string> run;  ///< nullopt: the newest sweep
   SweepTableRequest table;
 };
 
@@ -37,16 +40,26 @@ void print_table(const Cli& cli, const IndexEntry& run, const SweepTable& sweep)
         cli, fmt::format("`dlrun resubmit {}` submits the points that were not submitted", run.id));
 }
 
+/// Returns the run that the argument names; without an argument, the newest sweep.
+Result<IndexEntry> chosen_sweep(const Cli& cli, const std::optional<std::string>& argument) {
+  if (argument) return select_run(cli, *argument);
+  DLRUN_TRY_ASSIGN(const auto index, RunIndex::of_user(cli.env));
+  return newest_sweep(index);
+}
+
 Result<int> tabulate(Cli& cli, const SweepOptions& options) {
-  DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.table.run_argument));
-  DLRUN_TRY_ASSIGN(const auto sweep, sweep_table(cli.env, known_servers(cli), run, options.table));
+  DLRUN_TRY_ASSIGN(const auto run, chosen_sweep(cli, options.run));
+  SweepTableRequest request = options.table;
+  request.run_argument = options.run.value_or(run.id);
+  DLRUN_TRY_ASSIGN(const auto sweep, sweep_table(cli.env, known_servers(cli), run, request));
   if (options.table.wants_json) {
     print_json(sweep.json);
   } else {
     print_table(cli, run, sweep);
   }
   if (sweep.unreachable_reason.empty()) return kExitOk;
-  print_error(cli, fmt::format("states with '?' are only the last known ones; the reason: {}",
+  print_error(cli, fmt::format("states with {} are only the last known ones; the reason: {}",
+                               options.table.wants_json ? "`last_known`" : "'?'",
                                sweep.unreachable_reason));
   return kExitUnavailable;
 }
@@ -56,7 +69,9 @@ Result<int> tabulate(Cli& cli, const SweepOptions& options) {
 void add_sweep(CLI::App& root, Action& action) {
   auto options = std::make_shared<SweepOptions>();
   Subcommand command(root, "sweep", "List the points of a sweep and their results, best first");
-  command.option("RUN", options->table.run_argument, kRunHelp).required();
+  command.option("RUN", options->run,
+                 "The sweep: a name, an id or its start, a job id, a path, or `last` (default: the "
+                 "newest sweep)");
   command
       .option(
           "--sort", options->table.sort,

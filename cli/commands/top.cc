@@ -46,12 +46,12 @@ Result<bool> show_live(const Cli& cli, RunPicture first, std::size_t most_ranks)
 Result<int> show(Cli& cli, const TopOptions& options) {
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
   DLRUN_TRY_ASSIGN(auto picture, take_picture(cli.env, known_servers(cli), run));
-  const bool is_over = is_inactive(picture.status.state) && !picture.status.is_last_known;
+  const bool has_ended = is_inactive(picture.status.state) && !picture.status.is_last_known;
   const bool is_terminal = is_output_terminal();
   const bool is_dumb = cli.env.get_or("TERM", "dumb") == "dumb";  // accepts no control sequences
   if (options.json) {
     print_json(picture_json(picture, options.most_ranks.value_or(0)));
-  } else if (is_terminal && is_input_terminal() && !options.once && !is_over && !is_dumb) {
+  } else if (is_terminal && is_input_terminal() && !options.once && !has_ended && !is_dumb) {
     const auto is_terminated = show_live(cli, std::move(picture), options.most_ranks.value_or(0));
     if (!is_terminated) return tl::unexpected(is_terminated.error());
     relay_notices_in_background(cli.env, {run});

@@ -12,8 +12,8 @@
 #include "common/interrupt.h"
 #include "common/text.h"
 #include "launcher/runs/notice_relay.h"
-#include "launcher/view/run_text.h"
 #include "launcher/view/status_json.h"
+#include "launcher/view/waiting_lines.h"
 
 namespace dlrun {
 namespace {
@@ -40,9 +40,9 @@ Result<int> wait(Cli& cli, const WaitOptions& options) {
     if (options.json) {
       json.push_back(status_json(run, status));
     } else if (run_code == kExitOk) {
-      print(cli, "{}\n", end_text(run, status));
+      print(cli, "{}\n", end_text_with_runs(cli.env, run, status));
     } else {
-      print_error(cli, end_text(run, status));
+      print_error(cli, end_text_with_runs(cli.env, run, status));
     }
   }
   if (options.json) print_json(json);

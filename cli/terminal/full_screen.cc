@@ -61,7 +61,7 @@ Result<FullScreen> FullScreen::open() {
   termios before{};
   if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1 ||
       ::tcgetattr(STDIN_FILENO, &before) != 0) {
-    return fail(Errc::kUsage, "standard input and output are not a terminal");
+    return fail(Errc::kUsage, "standard input or standard output is not a terminal");
   }
   const sigset_t set = waited_signals();
   UniqueFd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));

@@ -104,10 +104,11 @@ template <typename... Args>
 /// that are not UTF-8.
 [[nodiscard]] std::string printable_json(std::string_view json);
 
-/// Returns a table in which each column is as wide as its widest value.
+/// Returns a table in which each column is as wide as its widest value. The first row has the
+/// titles, which are bold. The values are escaped.
 [[nodiscard]] Text table(const TableRows& rows);
 /// Returns the lines, indented. Values start after the labels, which are `label_width` columns
-/// wide.
+/// wide. The values of bad lines are red.
 [[nodiscard]] Text labelled(const LabelledLines& lines, std::size_t label_width);
 [[nodiscard]] Text bar_chart(const BarChart& chart);
 

@@ -17,8 +17,8 @@ namespace dlrun {
 [[nodiscard]] Result<> ask_questions(InitAnswers& answers, const SiteProfile& site,
                                      std::istream& in, const std::function<void(const Text&)>& say);
 
-/// Asks a question that is answered with y or n. Returns true for "y", "Y" and "yes". An empty line
-/// and the end of the input mean no. say: as for ask_questions().
+/// Asks a question that is answered with y or n. Returns true for "y", "Y" and "yes". Every other
+/// line, and the end of the input, mean no. say: prints text and flushes it.
 [[nodiscard]] bool ask_yes_or_no(std::string_view question, std::istream& in,
                                  const std::function<void(const Text&)>& say);
 

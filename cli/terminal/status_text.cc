@@ -4,9 +4,9 @@
 
 #include "cli/terminal/print.h"
 #include "cli/terminal/state_style.h"
-#include "launcher/view/run_text.h"
 #include "launcher/view/status_json.h"
 #include "launcher/view/status_lines.h"
+#include "launcher/view/waiting_lines.h"
 
 namespace dlrun {
 
@@ -28,9 +28,9 @@ int print_end(const Cli& cli, const IndexEntry& run, const RunStatus& status, bo
   if (json) print_json(status_json(run, status));
   const int code = exit_code_of_state(status);
   if (code == kExitOk) {
-    print_note(cli, end_text(run, status));
+    print_note(cli, end_text_with_runs(cli.env, run, status));
   } else {
-    print_error(cli, end_text(run, status));
+    print_error(cli, end_text_with_runs(cli.env, run, status));
   }
   return code;
 }

@@ -133,8 +133,8 @@ void HeadLines::add_resources() {
     lines_.push_back(labelled(one.label).add(one.value).text());
 }
 
-/// An empty line separates the run from its figures, and another one separates
-/// the figures from the table.
+/// An empty line separates the run from its figures. If there are figures, another empty line
+/// separates them from the table.
 std::vector<Text> HeadLines::build() {
   add_title();
   add_ranks_and_time();

@@ -10,7 +10,8 @@
 namespace dlrun {
 
 /// Returns the lines about the run: its state, its nodes, its progress, its result and its use of
-/// resources. The last line is always empty: it separates the head from the table.
+/// resources. Each line has at most `columns` columns. The last line is always empty: it separates
+/// the head from the table.
 [[nodiscard]] std::vector<Text> head_lines(const RunPicture& picture, std::size_t columns);
 
 }  // namespace dlrun

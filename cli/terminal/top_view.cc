@@ -15,7 +15,26 @@ namespace {
 
 constexpr std::size_t kEventsShown = 6;
 /// Number of ranks or points to show if TopSize limits neither the ranks nor the rows.
-constexpr std::size_t kDefaultRanks = 20;
+constexpr std::size_t kDefaultRowCount = 20;
+
+/// The reason why the table hides ranks. The reason decides the hint below the table.
+enum class RankLimit {
+  kWindow,            ///< the window of the live view is too small
+  kOptionOfLiveView,  ///< the live view has the option --ranks
+  kOption,            ///< the option --ranks or its default, in output without a limit of rows
+};
+
+std::string_view hint_of(RankLimit limit) {
+  switch (limit) {
+    case RankLimit::kWindow:
+      return "; make the window taller to see more, q quits";
+    case RankLimit::kOptionOfLiveView:
+      return "; --ranks N shows more, q quits";
+    case RankLimit::kOption:
+      return "; --ranks N shows more";
+  }
+  return "";
+}
 
 Style style_of_mark(RankMark mark) {
   return mark == RankMark::kSilent ? Style::kRed
@@ -34,16 +53,20 @@ class RankTable {
     }
   }
 
-  /// Adds the lines of the table. is_live: the table is part of the live view.
-  void add_to(std::vector<Text>& lines, bool is_live) const {
+  /// Adds the lines of the table. limit: the reason for hidden ranks, if there are any.
+  void add_to(std::vector<Text>& lines, RankLimit limit) const {
     lines.push_back(line(ranks_.titles, Style::kBold));
     for (const RankRow& row : ranks_.rows)
       lines.push_back(line(row.cells, style_of_mark(row.mark)));
     if (ranks_.hidden == 0) return;
     std::string text = fmt::format("{} more rank{}", ranks_.hidden, ranks_.hidden == 1 ? "" : "s");
-    if (ranks_.hidden_marked > 0)
-      text += fmt::format(", {} of them also stand out", ranks_.hidden_marked);
-    text += is_live ? "; make the window taller to see more, q quits" : "; --ranks N shows more";
+    if (ranks_.hidden_marked > 0 && ranks_.hidden == 1) {
+      text += ", which also stands out";
+    } else if (ranks_.hidden_marked > 0) {
+      text += fmt::format(", {} of them also stand{} out", ranks_.hidden_marked,
+                          ranks_.hidden_marked == 1 ? "s" : "");
+    }
+    text += hint_of(limit);
     lines.push_back(Line(columns_).add(" " + text, Style::kDim).text());
   }
 
@@ -52,7 +75,7 @@ class RankTable {
     std::string text = " ";
     for (std::size_t at = 0; at < cells.size(); ++at) {
       const std::string pad(widths_[at] - columns_of(cells[at]), ' ');
-      const bool is_text = at == 1 || at + 1 == cells.size();
+      const bool is_text = at == 1 || at + 1 == cells.size();  // see RankRows
       text += is_text ? cells[at] + pad : pad + cells[at];
       text += "  ";
     }
@@ -112,10 +135,11 @@ std::vector<Text> point_lines(const std::vector<PointPicture>& points, std::size
   return lines;
 }
 
-std::vector<Text> event_lines(const RunPicture& picture, std::size_t most, std::size_t columns) {
+std::vector<Text> event_lines(const RunPicture& picture, std::size_t most_events,
+                              std::size_t columns) {
   const auto& events = picture.history.events();
   std::vector<Text> lines;
-  const std::size_t first = events.size() - std::min(most, events.size());
+  const std::size_t first = events.size() - std::min(most_events, events.size());
   for (std::size_t at = first; at < events.size(); ++at) {
     const ShownEvent& event = events[at];
     const Style style = event.is_bad ? Style::kRed : Style::kNone;
@@ -137,7 +161,7 @@ std::vector<Text> top_lines(const RunPicture& picture, const TopSize& size) {
                          picture.ranks->attempt == picture.status.facts.record.attempt;
   if (picture.points) {
     const std::size_t points_room =
-        size.rows == 0 ? kDefaultRanks : size.rows - std::min(size.rows, lines.size());
+        size.rows == 0 ? kDefaultRowCount : size.rows - std::min(size.rows, lines.size());
     const std::size_t all = picture.points->size();
     const std::size_t most_lines = size.rows == 0 && size.most_ranks > 0 ? all : points_room;
     const auto points = point_lines(*picture.points, size.most_ranks > 0 ? size.most_ranks : all,
@@ -152,13 +176,17 @@ std::vector<Text> top_lines(const RunPicture& picture, const TopSize& size) {
   if (has_ranks && room > events.size() + 2) {
     // Reserves three lines: the title, the line about hidden ranks, and an empty line.
     const std::size_t ranks_room =
-        size.rows == 0 ? kDefaultRanks : room - std::min(room, events.size() + 3);
+        size.rows == 0 ? kDefaultRowCount : room - std::min(room, events.size() + 3);
     const std::size_t most_ranks =
         size.most_ranks > 0
             ? std::min(size.most_ranks, size.rows == 0 ? size.most_ranks : ranks_room)
             : ranks_room;
     const RankRows ranks = rank_rows(*picture.ranks, newest_step(picture), most_ranks);
-    RankTable(ranks, columns).add_to(lines, size.rows > 0);
+    const bool is_limited_by_option = size.most_ranks > 0 && size.most_ranks < ranks_room;
+    RankTable(ranks, columns)
+        .add_to(lines, size.rows == 0         ? RankLimit::kOption
+                       : is_limited_by_option ? RankLimit::kOptionOfLiveView
+                                              : RankLimit::kWindow);
     if (!events.empty()) lines.emplace_back();
   } else if (!has_ranks && picture.status.state == RunState::kRunning && !picture.status.sweep) {
     lines.push_back(Line(columns).add(" no rank has been sampled yet", Style::kDim).text());

@@ -159,9 +159,9 @@ Json collectives_json(const std::string& operation, const MeasuredCollectives& m
                        {"algbw_gb_s", m.algorithm_bandwidth},
                        {"busbw_gb_s", m.bus_bandwidth}});
   }
-  Json& missing = json["left_out"] = Json::array();
+  Json& left_out = json["left_out"] = Json::array();
   for (const LeftOutBackend& one : measured.left_out)
-    missing.push_back({{"backend", one.backend}, {"ranks", one.ranks}, {"reason", one.reason}});
+    left_out.push_back({{"backend", one.backend}, {"ranks", one.ranks}, {"reason", one.reason}});
   return json;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Measures all-reduce and the other collectives on this machine, for each backend and number of
-// ranks (`dlrun bench collectives`).
+// Measures a collective operation, such as all-reduce, on this machine, for each backend and number
+// of ranks (`dlrun bench collectives`).
 
 #include <cstdint>
 #include <filesystem>
@@ -36,7 +36,7 @@ struct LeftOutBackend {
 
 struct CollectivesRequest {
   std::string operation;              ///< all_reduce, broadcast, all_gather or reduce_scatter
-  std::string sizes;                  ///< bytes: "8,64K,16M", or "8..16M" in factors of 4
+  std::string sizes;                  ///< bytes: "8,64K,16M"; in "8..16M" each is 4 times the last
   std::vector<std::string> backends;  ///< mpi, gloo, shm, nccl
   std::vector<int> rank_counts;       ///< each is a number of ranks
 };
@@ -50,10 +50,11 @@ struct MeasuredCollectives {
 /// to 1024.
 [[nodiscard]] Result<std::vector<int>> parse_rank_counts(const std::string& text);
 
-/// Measures each backend with each number of ranks, one after the other. Calls `on_left_out` at
-/// once for each backend that is left out. Fails with kUsage if the trainer refuses the operation
-/// or the sizes, with kTimeout if one backend takes more than ten minutes with one number of ranks,
-/// and with kInterrupted after Ctrl-C.
+/// Measures each backend with each number of ranks, one after the other. If a backend is left out
+/// with a number of ranks, calls `on_left_out` before the next measurement. Fails with kUsage if
+/// the trainer refuses its options, with kTimeout if one backend takes more than ten minutes with
+/// one number of ranks, with kInterrupted after Ctrl-C, and with kInternal if the trainer prints a
+/// line of JSON that is not a measurement.
 [[nodiscard]] Result<MeasuredCollectives> measure_collectives(
     const Env& env, const std::filesystem::path& trainer, const CollectivesRequest& request,
     const std::function<void(const LeftOutBackend&)>& on_left_out);

@@ -8,12 +8,13 @@
 
 namespace dlrun {
 
-/// Returns one row for each number of ranks and size, with three columns for each backend:
-/// microseconds, algbw, busbw.
+/// Returns the heading, then one row for each number of ranks and size, with three columns for each
+/// backend: microseconds, algbw, busbw. A backend without this measurement has "-".
 [[nodiscard]] TableRows collectives_table(const CollectiveMeasurements& measurements);
 
 /// Returns two charts: the time at the smallest size, and the bus bandwidth at the largest. Each
-/// has one bar for each number of ranks and backend. Returns no charts without measurements.
+/// chart has one bar for each number of ranks and each backend that was measured with it. Returns
+/// no charts if there are no measurements.
 [[nodiscard]] std::vector<BarChart> collectives_bars(const CollectiveMeasurements& measurements);
 
 }  // namespace dlrun

@@ -22,9 +22,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::chrono::hours kLongestWait{24 * 7};  // for a run on this machine
-constexpr std::chrono::minutes kSlurmTimeout{10};   // for a command that only talks to Slurm
-constexpr std::chrono::seconds kRemindEvery{60};    // interval of reminders why a job is pending
+constexpr std::chrono::hours kLongestRun{24 * 7};  // for a run on this machine
+constexpr std::chrono::minutes kSlurmTimeout{10};  // for a command that only talks to Slurm
+constexpr std::chrono::seconds kRemindEvery{60};   // interval of reminders why a job is pending
 constexpr int kLargestSize = 10'000;
 
 /// Returns the last JSON object in a command's output.
@@ -35,10 +35,11 @@ Json last_object(std::string_view out) {
 }
 
 /// Returns the reason for which a command failed: the last line of its standard error, without
-/// dlrun's prefix.
-std::string failure_reason(const std::string& err) {
-  std::string last = "it printed nothing";
-  for (const std::string_view line : split(err, '\n')) {
+/// dlrun's prefix; the exit code if the command printed no error.
+std::string failure_reason(const FinishedCommand& finished) {
+  std::string last =
+      fmt::format("dlrun ended with code {} and printed no error message", finished.exit_code);
+  for (const std::string_view line : split(finished.err, '\n')) {
     if (!trim(line).empty()) last = printable(trim(line));
   }
   for (const std::string_view prefix : {"dlrun: ", "error: "}) {
@@ -112,7 +113,7 @@ Env without_log(Env env) {
 Command SizeRunner::command_of(int size, const char* verb, const char* flag) const {
   Command command;
   command.env = without_log(request_.env);
-  command.timeout = request_.is_local ? std::chrono::milliseconds(kLongestWait) : kSlurmTimeout;
+  command.timeout = request_.is_local ? std::chrono::milliseconds(kLongestRun) : kSlurmTimeout;
   command.argv = {request_.dlrun.string(), verb, request_.spec, flag};
   if (request_.runs_dir) command.argv.insert(command.argv.end(), {"--runs", *request_.runs_dir});
   for (const std::string& set : request_.set_arguments)
@@ -142,7 +143,7 @@ Result<Outcome> SizeRunner::run_here(int size) const {
   if (interrupt_.requested() || finished.exit_code == kExitInterrupted) return interrupted();
   if (finished.exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(finished.err));
   return Outcome{last_object(finished.out),
-                 finished.exit_code == 0 ? "" : failure_reason(finished.err)};
+                 finished.exit_code == 0 ? "" : failure_reason(finished)};
 }
 
 /// Cancels the submitted run and does not wait for it to end.
@@ -155,7 +156,7 @@ void SizeRunner::cancel(const IndexEntry& run) const {
     return listener_.note(fmt::format("{} is cancelled", run.id));
   listener_.warning(
       fmt::format("run {0} could not be cancelled ({1}); cancel it with `dlrun cancel {0}`", run.id,
-                  finished ? failure_reason(finished->err) : finished.error().message));
+                  finished ? failure_reason(*finished) : finished.error().message));
 }
 
 Result<Outcome> SizeRunner::follow(const IndexEntry& run) const {
@@ -184,17 +185,19 @@ Result<Outcome> SizeRunner::run_through_slurm(int size) const {
     return interrupted();
   }
   if (sent.exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(sent.err));
-  if (sent.exit_code != 0 || !has_job) return Outcome{Json::object(), failure_reason(sent.err)};
+  if (sent.exit_code != 0) return Outcome{Json::object(), failure_reason(sent)};
+  if (!has_job) return Outcome{Json::object(), "`dlrun submit --json` printed no job id"};
   return follow(run);
 }
 
-/// Calls `submit --test-only`, and reports a failure as an error. Returns the command's exit code.
+/// Calls `submit --test-only`, and returns its exit code. Fails with kUsage if the spec is invalid
+/// at this size, and with kInterrupted after a signal. Reports any other failure to the listener.
 Result<int> SizeRunner::test_with_slurm(int size) const {
   DLRUN_TRY_ASSIGN(const auto finished, run_command(command_of(size, "submit", "--test-only")));
   if (interrupt_.requested()) return interrupted();
   if (finished.exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(finished.err));
   if (finished.exit_code != kExitOk)
-    listener_.error(fmt::format("{}: {}", size_text(size), failure_reason(finished.err)));
+    listener_.error(fmt::format("{}: {}", size_text(size), failure_reason(finished)));
   return finished.exit_code;
 }
 
@@ -210,10 +213,12 @@ Result<> SizeRunner::measure(int size, MeasuredScaling& measured) const {
     listener_.note(fmt::format("{}: {:.0f} samples/s ({})", size_text(size), *rate, run));
     return {};
   }
-  const std::string reason =
-      outcome.failure.empty() ? "the program reported no rate (samples/s)" : outcome.failure;
+  std::string reason = outcome.failure;
+  if (reason.empty())
+    reason = rate ? "the run's record does not have the number of ranks"
+                  : "the program reported no rate (samples/s)";
   measured.left_out.push_back({size, reason});
-  listener_.warning(fmt::format("{} is left out: {}", size_text(size), reason));
+  listener_.warning(fmt::format("the size of {} is left out: {}", size_text(size), reason));
   return {};
 }
 
@@ -269,23 +274,23 @@ Json scaling_json(const ScalingRequest& request, const MeasuredScaling& measured
                        {"efficiency", efficiency(measurements, m.ranks, m.samples_per_s)},
                        {"run", m.run}});
   }
-  Json& missing = json["left_out"] = Json::array();
+  Json& left_out = json["left_out"] = Json::array();
   for (const LeftOutSize& one : measured.left_out) {
-    missing.push_back({{"nodes", request.is_local ? Json(nullptr) : Json(one.size)},
-                       {"ranks", request.is_local ? Json(one.size) : Json(nullptr)},
-                       {"reason", one.reason}});
+    left_out.push_back({{"nodes", request.is_local ? Json(nullptr) : Json(one.size)},
+                        {"ranks", request.is_local ? Json(one.size) : Json(nullptr)},
+                        {"reason", one.reason}});
   }
-  Json& fits = json["models"] = Json::array();
+  Json& models = json["models"] = Json::array();
   for (const ScalingModel& m : prediction.models)
-    fits.push_back(
+    models.push_back(
         {{"compute_s", m.compute_s}, {"latency_s", m.latency_s}, {"transfer_s", m.transfer_s}});
-  Json& more = json["modelled"] = Json::array();
+  Json& modelled = json["modelled"] = Json::array();
   for (const ModelledRate& m : prediction.modelled) {
-    more.push_back({{"ranks", m.ranks},
-                    {"samples_per_s_low", m.low},
-                    {"samples_per_s_high", m.high},
-                    {"efficiency_low", efficiency(measurements, m.ranks, m.low)},
-                    {"efficiency_high", efficiency(measurements, m.ranks, m.high)}});
+    modelled.push_back({{"ranks", m.ranks},
+                        {"samples_per_s_low", m.low},
+                        {"samples_per_s_high", m.high},
+                        {"efficiency_low", efficiency(measurements, m.ranks, m.low)},
+                        {"efficiency_high", efficiency(measurements, m.ranks, m.high)}});
   }
   return json;
 }

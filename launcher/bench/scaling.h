@@ -41,7 +41,7 @@ struct MeasuredScaling {
   std::vector<LeftOutSize> left_out;
 };
 
-/// Receives each message at once while the sizes are measured.
+/// Receives each message as soon as it arises while the sizes are measured.
 struct ScalingListener {
   std::function<void(const std::string&)> note, warning, error;
   /// Receives the reason why a run waits.
@@ -61,9 +61,9 @@ struct ScalingListener {
                                                  const Interrupt& interrupt,
                                                  const ScalingListener& listener);
 
-/// Measures all sizes. A size that fails is left out with a warning. Fails with kUsage if the spec
-/// is invalid at a size. Fails with kInterrupted after a signal; the run that was submitted last is
-/// then cancelled.
+/// Measures all sizes. Leaves out a size, with a warning, if its run fails or has no rate. Fails
+/// with kUsage if the spec is invalid at a size. Fails with kInterrupted after a signal; the run
+/// that was submitted last is then cancelled.
 [[nodiscard]] Result<MeasuredScaling> measure_scaling(const ScalingRequest& request,
                                                       const Interrupt& interrupt,
                                                       const ScalingListener& listener);

@@ -56,10 +56,11 @@ std::optional<Fit> fit_terms(const Measurements& measurements, double batch,
     }
   }
   Fit fit;
-  const Terms found{a[0][kTerms] / a[0][0], a[1][kTerms] / a[1][1], a[2][kTerms] / a[2][2]};
-  if (std::any_of(found.begin(), found.end(), [](double cost) { return !(cost >= 0); }))
+  const std::array<double, kTerms> costs{a[0][kTerms] / a[0][0], a[1][kTerms] / a[1][1],
+                                         a[2][kTerms] / a[2][2]};
+  if (std::any_of(costs.begin(), costs.end(), [](double cost) { return !(cost >= 0); }))
     return std::nullopt;
-  fit.model = {found[0], found[1], found[2]};
+  fit.model = {costs[0], costs[1], costs[2]};
   for (const ScalingMeasurement& measurement : measurements) {
     const double off =
         fit.model.samples_per_s(measurement.ranks, batch) / measurement.samples_per_s - 1;

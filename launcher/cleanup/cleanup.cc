@@ -27,15 +27,15 @@ namespace fs = std::filesystem;
 /// considered dead.
 constexpr std::chrono::hours kSubmissionPatience{1};
 
-/// Fails with kInvalid if the run has the array of a sweep and no sweep.json, so that the states of
-/// its points are unknown.
+/// Fails with kInvalid if the run has the array of a sweep. Call only for a run without sweep.json:
+/// the states of the points are then unknown.
 Result<> check_is_no_damaged_sweep(const IndexEntry& run) {
   struct stat info {};
   if (::lstat((array_path(run.path, 0) / "submission.json").c_str(), &info) != 0) return {};
   return fail(Errc::kInvalid,
               "{0}: is a sweep whose sweep.json is missing, so it is left alone: a point may still "
               "run. If you are sure that all points have ended, delete {1} by hand; `dlrun rm {0}` "
-              "then removes it from the list",
+              "then removes the sweep from the list",
               run.id, printable(run.path.string()));
 }
 
@@ -83,15 +83,18 @@ Result<> check_has_no_new_job(const std::string& id, const RunStatus& status) {
   if (report->phase == JobPhase::kRunning && !ended_long_ago && (start.empty() || start <= end))
     return {};
   const bool is_requeued = report->phase == JobPhase::kPending || (!start.empty() && start > end);
-  return fail(
-      Errc::kUsage, "{}: has ended, but Slurm {} its job {} ({}), so it is left alone{}", id,
-      is_requeued ? "has queued or started" : "has not finished", report->job.id,
-      printable(report->state),
-      is_requeued && !token.empty() ? fmt::format("; `scancel {}` ends it", report->job.id) : "");
+  return fail(Errc::kUsage, "{}: has ended, but Slurm {} its job {} ({}), so it is left alone{}",
+              id, is_requeued ? "has queued or started" : "has not finished", report->job.id,
+              printable(report->state),
+              is_requeued && !token.empty()
+                  ? fmt::format("; `scancel {}` ends the job", report->job.id)
+                  : "");
 }
 
-/// Fails unless it is certain that the run, or the point of a sweep, has no job and gets none.
-Result<> check_is_done(const std::string& id, const fs::path& run, const RunStatus& status) {
+/// Fails unless it is certain that the run, or one point of the sweep, has no job and gets none.
+/// id: the id of the run, or of the point in `directory`.
+Result<> check_is_done(const IndexEntry& run, const std::string& id, const fs::path& directory,
+                       const RunStatus& status) {
   if (const auto& owner = status.facts.foreign)
     return fail(Errc::kUsage, "{}: belongs to user {}, so it is left alone", id,
                 printable(owner->name));
@@ -106,16 +109,21 @@ Result<> check_is_done(const std::string& id, const fs::path& run, const RunStat
                   word(status.state),
                   status.job.id.empty() ? "" : fmt::format(" (job {})", status.job.id));
     case RunState::kNotSubmitted:
-      if (std::chrono::system_clock::now() - recorded_at(run) > kSubmissionPatience) return {};
+      if (std::chrono::system_clock::now() - recorded_at(directory) > kSubmissionPatience)
+        return {};
       return fail(Errc::kUsage,
                   "{}: is not submitted yet, or its submission was interrupted less than an hour "
                   "ago; try again in an hour",
                   id);
-    default:
-      return fail(Errc::kUsage,
-                  "{0}: its state is unknown, so it is left alone: {1}. If you are sure that its "
-                  "job has ended, delete {2} by hand; `dlrun rm {0}` then removes it from the list",
-                  id, status.detail, printable(run.string()));
+    default: {
+      const bool is_point = directory != run.path;
+      return fail(
+          Errc::kUsage,
+          "{}: its state is unknown, so it is left alone: {}. If you are sure that {}, delete "
+          "{} by hand; `dlrun rm {}` then removes the {} from the list",
+          id, status.detail, is_point ? "all points have ended" : "its job has ended",
+          printable(run.path.string()), run.id, is_point ? "sweep" : "run");
+    }
   }
 }
 
@@ -169,7 +177,7 @@ class Decider {
     return state_if_deletable(run, directories, states);
   }
 
-  /// Decides about all runs, the oldest first. Asks about all of them together, to save queries.
+  /// Decides about these runs, the oldest first. Asks about all of them together, to save queries.
   CleanupPlan decide_all(std::vector<IndexEntry> runs) {
     std::sort(runs.begin(), runs.end(), [](const IndexEntry& a, const IndexEntry& b) {
       return a.created != b.created ? a.created < b.created : a.id < b.id;
@@ -227,13 +235,15 @@ class Decider {
     for (std::size_t i = 0; i < states.size(); ++i) {
       const std::string id = directories[i] == run.path ? run.id : fmt::format("{}/{}", run.id, i);
       if (!states[i]) return within(id, states[i].error());
-      DLRUN_TRY(check_is_done(id, directories[i], *states[i]));
+      DLRUN_TRY(check_is_done(run, id, directories[i], *states[i]));
     }
     return is_sweep(run.path) ? sum_up_points({states.begin(), states.end()}).state
                               : states.front()->state;
   }
 
-  /// Adds the run to the plan. Leaves out a run of which nothing would be deleted.
+  /// Adds the run to the plan's deletions; to the kept runs if `state` is an error or if the files
+  /// cannot be examined. Leaves out a run of which only diagnostics would be deleted, if it has
+  /// none.
   void add(CleanupPlan& plan, const IndexEntry& run, const Result<RunState>& state) {
     auto examined = state ? examine_run(run, parts_) : tl::unexpected<Error>(state.error());
     if (!examined) {
@@ -243,7 +253,7 @@ class Decider {
     }
   }
 
-  /// Fails if the run was made by `dlrun resubmit` of a point whose sweep stays.
+  /// Fails if the whole run is deleted and `dlrun resubmit` made it from a point whose sweep stays.
   Result<> check_not_needed(const IndexEntry& run, const std::set<fs::path>& sweeps_to_delete) {
     if (parts_ == RunParts::kDiagnostics) return {};
     const auto needed = sweep_that_needs(run);
@@ -254,14 +264,17 @@ class Decider {
                 run.id, needed->second, printable(needed->first.filename().string()));
   }
 
-  /// Fails if the run belongs to another user, is a point of a sweep, or is needed by a sweep that
-  /// stays, or if another run is inside its directory. Does not look at the run's state.
+  /// Fails if the run belongs to another user or is a point of a sweep. If the whole run is
+  /// deleted, also fails if a sweep that stays needs the run, or if another run is inside its
+  /// directory. Does not look at the run's state.
   Result<> check_all_but_state(const IndexEntry& run, const std::set<fs::path>& sweeps_to_delete) {
     DLRUN_TRY(require_own(run.id, run.path, "delete it"));
-    if (run.id.find('/') != std::string::npos || sweep_of_point(run.path)) {
-      return fail(Errc::kUsage,
-                  "{}: is a point of a sweep, and a sweep is deleted as a whole: `dlrun rm {}`",
-                  run.id, run.id.substr(0, run.id.find('/')));
+    const auto sweep = sweep_of_point(run.path);
+    if (run.id.find('/') != std::string::npos || sweep) {
+      return fail(
+          Errc::kUsage,
+          "{}: is a point of a sweep, and a sweep is deleted as a whole: `dlrun rm {}`", run.id,
+          sweep ? printable(sweep->filename().string()) : run.id.substr(0, run.id.find('/')));
     }
     DLRUN_TRY(check_not_needed(run, sweeps_to_delete));
     if (parts_ == RunParts::kDiagnostics) return {};

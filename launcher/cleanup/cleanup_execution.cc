@@ -19,22 +19,20 @@ std::string size_text(const TreeSize& size) {
                      bytes_text(static_cast<double>(size.bytes)));
 }
 
-/// Returns what the plan deletes: "3 runs", or "the logs, traces, profiles and stacks of hung ranks
-/// of 3 runs".
+/// Returns what the plan deletes: "3 runs", or "the diagnostic files (logs, traces, profiles and
+/// stacks of hung ranks) of 3 runs".
 std::string planned_text(const CleanupPlan& plan) {
   return (plan.parts == RunParts::kAll
               ? ""
-              : "the logs, traces, profiles and stacks of hung ranks of ") +
+              : "the diagnostic files (logs, traces, profiles and stacks of hung ranks) of ") +
          runs_text(plan.deletions.size());
 }
 
 std::string deleted_text(const PlannedDeletion& planned, RunParts parts, const TreeSize& freed) {
   if (planned.is_gone && freed.files == 0)
     return planned.run.id + ": was gone, and is no longer listed";
-  return fmt::format(
-      "deleted {}{} ({})",
-      parts == RunParts::kAll ? "" : "the logs, traces, profiles and stacks of hung ranks of ",
-      planned.run.id, size_text(freed));
+  return fmt::format("deleted {}{} ({})", parts == RunParts::kAll ? "" : "the diagnostic files of ",
+                     planned.run.id, size_text(freed));
 }
 
 /// Returns true if the error says that another process uses or has deleted the run.
@@ -42,11 +40,12 @@ bool is_about_use(Errc code) {
   return code == Errc::kUsage || code == Errc::kNotFound || code == Errc::kRefused;
 }
 
-Error undeleted_files_error(const std::string& id, const TreeDeletion& done) {
-  return {Errc::kIo,
-          fmt::format("{}: {} file{} could not be deleted: {}. The next `dlrun rm` or `dlrun "
-                      "prune` of a run in the same folder tries again",
-                      id, done.left, done.left == 1 ? "" : "s", done.why_left)};
+Error undeleted_files_error(const std::string& id, RunParts parts, const TreeDeletion& done) {
+  return {Errc::kIo, fmt::format("{}: {} file{} could not be deleted: {}. The next {} tries again",
+                                 id, done.left, done.left == 1 ? "" : "s", done.why_left,
+                                 parts == RunParts::kAll
+                                     ? "`dlrun rm` or `dlrun prune` of a run in the same folder"
+                                     : "`dlrun prune --keep-checkpoints` of this run")};
 }
 
 }  // namespace
@@ -91,15 +90,16 @@ CleanupResult clean_up(const Env& env, RunInspector& inspector, const CleanupPla
     }
     result.freed += done->freed;
     if (done->left > 0) {
-      note_failure(undeleted_files_error(planned.run.id, *done));
+      note_failure(undeleted_files_error(planned.run.id, plan.parts, *done));
     } else {
       listener.result(deleted_text(planned, plan.parts, done->freed));
     }
   }
   const TreeDeletion earlier = finish_interrupted_deletions(plan);
   if (earlier.freed.files > 0)
-    listener.note(
-        fmt::format("finished an earlier, interrupted deletion ({})", size_text(earlier.freed)));
+    listener.note(fmt::format("{} an earlier, interrupted deletion ({})",
+                              earlier.left == 0 ? "finished" : "continued",
+                              size_text(earlier.freed)));
   if (earlier.left > 0)
     listener.note(fmt::format("{} file{} of earlier deletions could not be deleted: {}",
                               earlier.left, earlier.left == 1 ? "" : "s", earlier.why_left));

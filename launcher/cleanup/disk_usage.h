@@ -18,8 +18,9 @@ struct MeasuredRun {
   TreeSize size;
 };
 
-/// Returns the runs with their sizes, the largest run first. Leaves out runs without a directory.
-/// Reads no file and follows no link; directories that cannot be read are counted in `unread`.
+/// Returns the runs with their sizes, the largest run first. Leaves out a run whose directory is
+/// missing, is a link or cannot be read. Reads no file and follows no link; counts the folders
+/// below the run that cannot be read in `unread`.
 [[nodiscard]] std::vector<MeasuredRun> measure_runs(const std::vector<IndexEntry>& runs);
 
 /// Returns all runs of the user's index that belong to the user. Fails if the index cannot be read.

@@ -124,8 +124,8 @@ class ClusterSurvey {
   }
 
   /// Returns the version in the first line of `PROGRAM ARGUMENT`: the first word that starts with a
-  /// digit, else the whole line. Returns kUnknownVersion if the program does not answer, and an
-  /// empty text if it is not installed.
+  /// digit, else the whole line. Returns kUnknownVersion if the program fails or prints
+  /// nothing, and an empty text if it is not installed.
   [[nodiscard]] std::string version_of(const std::string& program,
                                        const std::string& argument) const {
     if (!find_program(program, slurm_env_)) return {};

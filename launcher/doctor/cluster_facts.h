@@ -20,7 +20,7 @@ struct PartitionFacts {
   std::string name;
   bool is_default = false, is_up = true;
   std::int64_t nodes = 0;         ///< all nodes of the partition
-  std::int64_t usable_nodes = 0;  ///< nodes that are not down, drained or failed
+  std::int64_t usable_nodes = 0;  ///< nodes that accept jobs, now or later
   std::optional<std::int64_t> cpus_per_node, mem_per_node_mib, gpus_per_node;
   std::vector<std::string> gpu_types;  ///< in the order found, each once
   std::optional<std::int64_t> max_nodes, max_time_seconds, default_time_seconds;
@@ -31,7 +31,7 @@ struct RestServerFacts {
   std::string url;
   std::vector<std::string> served_versions;  ///< the versions of the API that it serves: "v0.0.42"
   std::string problem;                       ///< the error message if it did not answer, else empty
-  std::string configured_version = {};       ///< may be empty
+  std::string configured_version = {};       ///< from the site file; empty: not configured
 };
 
 /// The answers of one cluster, and facts about the login node.
@@ -61,9 +61,9 @@ struct ClusterFacts {
 };
 
 /// Queries the cluster. `cluster`: a cluster's name for Slurm's -M; empty: the default cluster.
-/// Each query times out after 15 s. Fails with kNotFound if scontrol or sinfo is not in PATH, and
-/// with kUnavailable if the controller does not answer the first query. If a later query fails,
-/// `unanswered` holds its error.
+/// Each query times out after 15 s. Fails with kNotFound if scontrol or sinfo is not in PATH. If
+/// the first query fails, fails with its error: kUnavailable if the controller does not answer. If
+/// a later query fails, `unanswered` holds its error.
 [[nodiscard]] Result<ClusterFacts> ask_cluster(const Env& env, const std::string& cluster = {});
 
 /// Asks each server for the versions of the API that it serves. Each query times out after 30 s.

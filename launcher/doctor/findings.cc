@@ -83,7 +83,7 @@ void add_mpi(const ClusterFacts& facts, Findings& found) {
                   (facts.pmix_versions.empty() ? "" : " (" + join(facts.pmix_versions, " ") + ")"),
               "presets for MPI programs use it, and so does the bundled trainer on several nodes");
   } else if (facts.mpi_plugins.empty()) {
-    found.add(Kind::kNote, "MPI", "srun --mpi=list prints nothing",
+    found.add(Kind::kNote, "MPI", "srun --mpi=list names no plugin",
               "presets for MPI programs rely on srun's own default");
   } else {
     found.add(
@@ -97,7 +97,7 @@ void add_mpi(const ClusterFacts& facts, Findings& found) {
 void add_gpus(const ClusterFacts& facts, Findings& found) {
   const std::int64_t gpus = most_gpus_per_node(facts);
   if (gpus == 0) {
-    found.add(Kind::kMissing, "GPUs", "no partition's nodes have gres/gpu", "jobs run on CPUs");
+    found.add(Kind::kMissing, "GPUs", "Slurm reports no node with gres/gpu", "jobs run on CPUs");
   } else {
     std::vector<std::string> types;
     for (const PartitionFacts& partition : facts.partitions) {
@@ -118,10 +118,11 @@ void add_gpus(const ClusterFacts& facts, Findings& found) {
 /// Adds the tools that run containers.
 void add_containers(const ClusterFacts& facts, Findings& found) {
   if (facts.has_pyxis) {
-    found.add(Kind::kFine, "pyxis", "srun has --container-image", "container.runtime: pyxis");
+    found.add(Kind::kFine, "pyxis", "srun --help lists --container-image",
+              "container.runtime: pyxis");
   } else {
     found.add(
-        Kind::kMissing, "pyxis", "srun has no --container-image",
+        Kind::kMissing, "pyxis", "srun --help does not list --container-image",
         container_runtime(facts) == "none"
             ? "no container runtime was found on this node: use modules, conda or a venv, or a "
               "module that brings apptainer"
@@ -183,9 +184,9 @@ void add_rest_server(const RestServerFacts& server, Findings& found) {
   const std::string& configured = server.configured_version;
   const auto newest = newest_rest_version(shared);
   if (!newest)
-    return found.add(
-        Kind::kMissing, "REST", serves,
-        fmt::format("dlrun speaks {}: jobs are submitted by sbatch", spoken_rest_versions_text()));
+    return found.add(Kind::kMissing, "REST", serves,
+                     fmt::format("dlrun speaks {}: submit.via: slurmrestd cannot use this server",
+                                 spoken_rest_versions_text()));
   if (!configured.empty() && std::find(shared.begin(), shared.end(), configured) == shared.end())
     return found.add(
         Kind::kMissing, "REST", serves,
@@ -202,7 +203,8 @@ void add_rest(const ClusterFacts& facts, Findings& found) {
   for (const RestServerFacts& server : facts.rest_servers) add_rest_server(server, found);
   if (!facts.rest_servers.empty()) return;
   if (facts.setting("AuthAltTypes").find("jwt") == std::string::npos)
-    return found.add(Kind::kNote, "REST", "no auth/jwt", "jobs are submitted by sbatch");
+    return found.add(Kind::kNote, "REST", "no auth/jwt",
+                     "slurmrestd accepts no tokens: submit.via: slurmrestd needs a unix socket");
   const std::string here = facts.has_slurmrestd ? ", slurmrestd is on this node" : "";
   const std::string release = facts.setting("SLURM_VERSION");
   const auto versions = rest_versions_of_release(release);
@@ -211,19 +213,22 @@ void add_rest(const ClusterFacts& facts, Findings& found) {
                      fmt::format("dlrun does not know the versions of the API in Slurm {}; doctor "
                                  "asks a slurmrestd that a site file lists",
                                  release));
-  found.add(Kind::kFine, "REST", "auth/jwt" + here,
-            fmt::format("dlrun can use {} of Slurm {}'s slurmrestd, with a token: scontrol token",
-                        versions.front() == versions.back()
-                            ? std::string(rest_version_text(versions.front()))
-                            : fmt::format("{} to {}", rest_version_text(versions.front()),
-                                          rest_version_text(versions.back())),
-                        release));
+  found.add(
+      Kind::kFine, "REST", "auth/jwt" + here,
+      fmt::format(
+          "dlrun can use {} of Slurm {}'s slurmrestd, with a token that `scontrol token` prints",
+          versions.front() == versions.back()
+              ? std::string(rest_version_text(versions.front()))
+              : fmt::format("{} to {}", rest_version_text(versions.front()),
+                            rest_version_text(versions.back())),
+          release));
 }
 
 /// Adds the modules, the scratch folder and the fast networks of the login node.
 void add_login_node(const ClusterFacts& facts, Findings& found) {
   if (facts.has_modules)
-    found.add(Kind::kFine, "modules", "module is set up here", "environment.modules");
+    found.add(Kind::kFine, "modules", "the command module is set up here",
+              "environment.modules can load modules");
   found.add(facts.scratch_variable.empty() ? Kind::kNote : Kind::kFine, "scratch",
             facts.scratch_variable.empty()
                 ? "none of $SCRATCH, $WORK, $PSCRATCH and $SCRATCHDIR names a writable folder"
@@ -233,7 +238,7 @@ void add_login_node(const ClusterFacts& facts, Findings& found) {
                 : "use this folder for runs_dir");
   if (!facts.fast_networks.empty())
     found.add(Kind::kNote, "network", join(facts.fast_networks, " "),
-              "if the nodes also have it, set interface in the site's file");
+              "if the nodes also have such a network, set interface in the site's file");
 }
 
 /// Adds the queries that failed.

@@ -25,7 +25,7 @@ struct Finding {
 /// character that a site's name cannot contain; "mine" if the result is not a valid name.
 [[nodiscard]] std::string site_draft_name(const ClusterFacts& facts);
 
-/// Returns a site file. Keys whose values are unknown are commented out. The file can be read
+/// Returns a site file. Keys that the facts do not decide are commented out. The file can be read
 /// without errors or warnings, whatever the facts are.
 [[nodiscard]] std::string site_draft(const ClusterFacts& facts);
 

@@ -59,7 +59,7 @@ class Pace {
 };
 
 /// A file that is written beside its final path under a temporary name. The destructor removes it
-/// unless move_into_place() succeeded.
+/// unless move_into_place() has renamed it.
 class UnfinishedFile {
  public:
   explicit UnfinishedFile(const fs::path& final_path) : final_(final_path) {
@@ -258,7 +258,8 @@ Result<> Downloader::State::take_lock() {
     }
     wait.begin();
     if (!options.on_progress({0, std::nullopt, true}))
-      return fail(Errc::kInterrupted, "interrupted; nothing was downloaded");
+      return fail(Errc::kInterrupted, "interrupted; nothing was downloaded into {}",
+                  printable(folder.string()));
     std::this_thread::sleep_for(kLockPause);
   }
   return {};

@@ -20,14 +20,16 @@
 
 namespace dlrun {
 
-/// Returns true if the folder has the file, false if there is no file of that name. Fails with
-/// kInvalid if that file has another checksum (the message shows both), and with kIo if it cannot
-/// be read. Reads the whole file unless it was verified before and has not changed since.
+/// Returns true if the folder has the file, false if the folder has no file of this name. Fails
+/// with kInvalid if the file has another checksum or size (the message shows the found and the
+/// expected one), or if the name is a folder or a link that leads nowhere. Fails with kIo if the
+/// file cannot be read. Reads the whole file unless it was verified before and has not changed
+/// since.
 [[nodiscard]] Result<bool> is_downloaded(const std::filesystem::path& folder,
                                          const Download& download);
 
 /// Returns true if all files were verified before and have not changed since. Makes one stat call
-/// per file, and reads no file.
+/// per file, and reads none of them.
 [[nodiscard]] bool are_verified(const std::filesystem::path& folder,
                                 std::span<const Download> downloads);
 
@@ -41,7 +43,8 @@ struct DownloadOptions {
   /// A server that sends less than 100 bytes a second for this long has stalled: the download
   /// fails.
   std::chrono::seconds stall_timeout{60};
-  /// Called about every 100 ms. Returns false to stop the download.
+  /// Called about every 100 ms during a download, during the check of an existing file, and while
+  /// another dlrun holds the folder's lock. Returns false to stop.
   std::function<bool(const DownloadProgress&)> on_progress = [](const DownloadProgress&) {
     return true;
   };
@@ -71,8 +74,8 @@ class Downloader {
   /// up to three times; if the resumed pieces do not have the right checksum, fetches the whole
   /// file again. Follows redirections, but from https only to https. A failure leaves nothing of
   /// the file. Fails with kInvalid if the checksum or the number of bytes differs, with kNotFound
-  /// if the server does not have the file or libcurl is not installed, with kInterrupted if
-  /// on_progress returns false, else with kIo.
+  /// if the server does not have the file or libcurl is not installed, with kInternal if
+  /// libcurl cannot be set up, with kInterrupted if on_progress returns false, else with kIo.
   [[nodiscard]] Result<std::int64_t> fetch(const Download& download);
 
  private:

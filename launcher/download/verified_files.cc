@@ -101,7 +101,8 @@ Result<bool> VerifiedFiles::verify(const Download& download, const OnProgress& o
       sha256_of_stream(file.get(), path.string(), [&](std::string_view piece) -> Result<> {
         bytes += static_cast<std::int64_t>(piece.size());
         if (on_progress(bytes, stamp->size)) return {};
-        return fail(Errc::kInterrupted, "interrupted; nothing was downloaded");
+        return fail(Errc::kInterrupted, "{}: interrupted before the file was checked",
+                    printable(path.string()));
       }));
   if (sha256 != download.sha256)
     return fail(Errc::kInvalid, "{}: has the sha256 {}, but the spec says {}. {}",

@@ -54,7 +54,8 @@ class VerifiedFiles {
     std::string sha256;
     Stamp stamp;
   };
-  /// Returns the file's state; nullopt if it does not exist.
+  /// Returns the file's state; nullopt if the file does not exist. Fails with kInvalid if the name
+  /// is a folder or a link that leads nowhere, and with kIo if stat fails.
   [[nodiscard]] Result<std::optional<Stamp>> stamp_of(const std::string& name) const;
 
   std::filesystem::path folder_;

@@ -35,7 +35,8 @@ std::vector<std::vector<ChartPoint>> parts_of(const std::vector<ChartPoint>& poi
   return parts;
 }
 
-/// Averages neighbouring points, so that no curve has more points than pixels.
+/// Averages neighbouring points if there are more than kMostPoints, so that a curve has about as
+/// many points as pixels at most.
 std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& points) {
   const auto parts = parts_of(points);
   std::size_t all = 0;

@@ -19,7 +19,9 @@ struct ChartSeries {
   std::string name;
   std::size_t colour = 0;  ///< index into the page's colours
   std::vector<ChartPoint> points;
-  bool has_dots = false;  ///< draws a dot at each point; for series of few points
+  /// Draws a dot at each point, unless the series has more than 30 points. A point that is alone in
+  /// its part always has a dot.
+  bool has_dots = false;
 };
 
 /// The area between two curves: the least and the greatest of many values.
@@ -48,9 +50,9 @@ struct Chart {
 
 inline constexpr std::size_t kChartColours = 8;
 
-/// Returns a <figure>: title and legend as HTML that wraps, the curves as SVG that scales. Returns
-/// an empty text if each series has fewer than two points. Leaves out points that are not finite,
-/// and averages neighbours if there are many points. Escapes names.
+/// Returns a <figure>: title and legend as HTML that wraps, the curves as SVG that scales. A single
+/// series has no legend. Returns an empty text if each series has fewer than two points. Leaves out
+/// points that are not finite, and averages neighbours if there are many points. Escapes names.
 [[nodiscard]] std::string figure_html(const Chart& chart);
 
 /// Returns round numbers that divide [low, high] into about count parts, in ascending order.

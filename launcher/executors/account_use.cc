@@ -38,8 +38,8 @@ std::string name_of_user(const Env& env) {
   return is_plain ? name : std::string();
 }
 
-/// Adds the words of an answer that are separated by newlines or commas. Removes sinfo's '*' after
-/// the default partition.
+/// Adds the words of an answer, which are separated by newlines or commas, each once, and at most
+/// kMostNames. Removes sinfo's '*' after the default partition.
 void add_names(std::vector<std::string>& names, std::string_view out) {
   for (const auto line : split(out, '\n')) {
     for (auto word : split(line, ',')) {

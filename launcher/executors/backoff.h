@@ -1,5 +1,6 @@
 #pragma once
-// Decides when to query the executor next: after 1 s, 2 s, 4 s ..., finally about every 40 s.
+// Decides when to query the executor: immediately, then after about 1 s, 2 s, 4 s ..., and finally
+// about every 40 s.
 
 #include <algorithm>
 #include <chrono>

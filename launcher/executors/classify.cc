@@ -40,8 +40,8 @@ std::string_view without_prefix(std::string_view line) {
   return line;
 }
 
-/// Returns the daemon that did not answer, as far as the messages name it. Without munge, no other
-/// daemon can be asked, so munge has precedence.
+/// Returns the daemon that did not answer: the one that the messages name, else the controller.
+/// Without munge, no other daemon can be asked, so munge has precedence.
 std::string_view unreachable_daemon(std::string_view err) {
   if (contains_any(err, {"Munge encode failed", "munge.socket"})) return "munge on this machine";
   if (contains_any(err, {"Unable to contact slurm controller"})) return "Slurm's controller";
@@ -113,7 +113,7 @@ SlurmRefusal refusal_in(std::string_view err) {
 Error slurm_error(std::string_view program, std::string_view err, int exit_code) {
   std::string message = slurm_message(err);
   if (message.empty())
-    message = fmt::format("{} ended with code {} and printed nothing", program, exit_code);
+    message = fmt::format("{} ended with code {} and printed no error message", program, exit_code);
   if (says_unreachable(err))
     return {Errc::kUnavailable,
             fmt::format("{} is unreachable: {}", unreachable_daemon(err), message)};

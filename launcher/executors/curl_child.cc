@@ -111,13 +111,13 @@ CurlChild::Outcome CurlChild::read_to_end(
       if (count > 0 && !take(block_.data(), static_cast<std::size_t>(count)))
         return Outcome::kNotTaken;
     }
-    if (ready[1].revents != 0) collect(output, output_);
-    if (ready[2].revents != 0) collect(errors, errors_);
+    if (ready[1].revents != 0) append_output(output, output_);
+    if (ready[2].revents != 0) append_output(errors, errors_);
   }
   return Outcome::kReadToEnd;
 }
 
-void CurlChild::collect(UniqueFd& from, std::string& into) {
+void CurlChild::append_output(UniqueFd& from, std::string& into) {
   const ssize_t count = ::read(from.get(), block_.data(), block_.size());
   if (count == 0 || (count < 0 && errno != EINTR)) from.reset();
   if (count > 0 && into.size() < kKeptOutputBytes)

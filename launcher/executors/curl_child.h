@@ -56,9 +56,9 @@ class CurlChild {
     UniqueFd read_end{}, write_end{};
     [[nodiscard]] bool open();
   };
-  /// Reads from curl, and appends the bytes to `into`. Discards the bytes if `into` already has 64
-  /// KiB or more.
-  void collect(UniqueFd& from, std::string& into);
+  /// Reads a block from curl, and appends the bytes to `into`. Discards the bytes if `into` already
+  /// has 64 KiB or more.
+  void append_output(UniqueFd& from, std::string& into);
 
   pid_t pid_ = 0;
   Pipe response_pipe_, output_pipe_, errors_pipe_;

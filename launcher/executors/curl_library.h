@@ -24,9 +24,10 @@ struct CurlLibrary {
   decltype(&::curl_slist_append) slist_append = nullptr;
   decltype(&::curl_slist_free_all) slist_free_all = nullptr;
 
-  /// Loads libcurl. Fails with kNotFound if libcurl is not installed, and with kInternal if libcurl
-  /// cannot be set up. message_start: the message of kNotFound up to libcurl's name ("downloads go
-  /// through"). message_end: the end of this message, which names an alternative.
+  /// Loads libcurl. Fails with kNotFound if libcurl is not installed (the portable dlrun: if the
+  /// program curl is not in PATH), and with kInternal if libcurl cannot be set up. message_start:
+  /// the message of kNotFound up to libcurl's name ("downloads go through"). message_end: the end
+  /// of this message, which names an alternative.
   [[nodiscard]] static Result<CurlLibrary> load(std::string_view message_start,
                                                 std::string_view message_end);
 };

@@ -335,6 +335,7 @@ CURLcode perform_transfer(CURL* handle) {
       });
   if (end == CurlChild::Outcome::kNotTaken) return CURLE_WRITE_ERROR;
   if (end == CurlChild::Outcome::kStopped) return CURLE_ABORTED_BY_CALLBACK;
+  // A signal that ends curl gets the code of a stopped transfer; meaning_of() names both.
   const int code = child.wait().value_or(static_cast<int>(CURLE_ABORTED_BY_CALLBACK));
   const auto numbers = split(child.output(), ' ');
   if (numbers.size() == 3) {
@@ -363,7 +364,7 @@ const char* meaning_of(CURLcode code) {
     case CURLE_OPERATION_TIMEDOUT:
       return "there was no answer in time";
     case CURLE_ABORTED_BY_CALLBACK:
-      return "curl was ended by a signal";
+      return "the transfer was stopped, or curl was ended by a signal";
     case CURLE_GOT_NOTHING:
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:

@@ -21,8 +21,9 @@ class DetachedProcess {
  public:
   /// Starts the program. Its standard input is /dev/null. Its outputs are appended to `log`, which
   /// is created with mode 0600. env: its whole environment. directory: its working directory;
-  /// empty: the caller's. Fails with kNotFound if argv[0] is not in PATH, and with kIo if the
-  /// program cannot be started.
+  /// empty: the caller's. Fails with kNotFound if argv[0] is not in PATH, and with kIo if `log`
+  /// cannot be opened or no process can be made. If `directory` or the program cannot be used, only
+  /// the exit code shows it: 126 or 127.
   [[nodiscard]] static Result<DetachedProcess> start(const std::vector<std::string>& argv,
                                                      const Env& env,
                                                      const std::filesystem::path& directory,

@@ -87,7 +87,7 @@ class Executor {
 
   /// Finds the job whose comment is `comment`, or `comment` followed by a space and more text.
   /// Returns nullopt if no job has such a comment. Fails with kUnavailable if the executor does not
-  /// answer.
+  /// answer, and with kInvalid if `cluster` cannot be the name of a cluster.
   [[nodiscard]] Result<std::optional<JobId>> find(std::string_view comment,
                                                   const std::string& cluster);
 
@@ -98,7 +98,8 @@ class Executor {
 
   /// Requests the job's end and does not wait for it. `token` is the token of the run's submission:
   /// a job on this machine is ended only if its process was started with this token. Fails with
-  /// kNotFound if the executor does not know the job any more.
+  /// kNotFound if the executor does not know the job any more, or if the process
+  /// of a job on this machine has ended, runs on another host or does not have the token.
   [[nodiscard]] Result<> cancel(const JobId& job, std::string_view token);
 
  private:

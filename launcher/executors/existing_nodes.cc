@@ -18,7 +18,8 @@ Result<std::vector<std::string>> nodes_that_exist(const Env& env, const std::str
   command.env = scrubbed_for_slurm(env, munge_is_available());
   DLRUN_TRY_ASSIGN(const auto finished, run_command(command));
   if (finished.exit_code != 0)
-    return fail(Errc::kUnavailable, "sinfo: {}", printable(trim(finished.err)));
+    return fail(Errc::kUnavailable, "sinfo ended with code {}: {}", finished.exit_code,
+                printable(trim(finished.err)));
   std::set<std::string> listed;  // a set, because sinfo lists a node once per partition
   for (const std::string_view line : split(finished.out, '\n')) listed.emplace(trim(line));
   std::vector<std::string> found;

@@ -1,5 +1,5 @@
 // The child blocks on a pipe between fork and exec until let_run(). wait() installs signal handlers
-// that pass signals on, and reaps the child.
+// that send SIGTERM or SIGKILL to the child, and reaps the child.
 #include "launcher/executors/foreground.h"
 
 #include <fcntl.h>

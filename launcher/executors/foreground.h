@@ -38,8 +38,8 @@ struct ForegroundEnd {
 class ForegroundProcess {
  public:
   /// Starts the child. env: its whole environment. directory: its working directory; empty: the
-  /// caller's. Fails with kNotFound if argv[0] is not in PATH, and with kIo if the child cannot be
-  /// started.
+  /// caller's. Fails with kNotFound if argv[0] is not in PATH, and with kIo if no process can be
+  /// made. If `directory` or the program cannot be used, only the exit code shows it: 126 or 127.
   [[nodiscard]] static Result<ForegroundProcess> start(const std::vector<std::string>& argv,
                                                        const Env& env,
                                                        const std::filesystem::path& directory,
@@ -80,9 +80,10 @@ class ForegroundProcess {
 /// container may have the machine's host name and processes of its own.
 [[nodiscard]] std::string own_pid_namespace();
 
-/// Returns true if the local job's id names a process of this machine that no longer exists.
-/// Returns false if the process has another PID namespace than the caller, or an unknown one
-/// (empty): it may still run, and its pid means nothing here.
+/// Returns true if the local job's id names a process of this machine that has ended.
+/// pid_namespace: the recorded PID namespace of the process; empty: none is recorded, and the
+/// machine's first namespace is assumed. Returns false if the caller has another namespace or does
+/// not know its own: the process may still run, and its pid means nothing here.
 [[nodiscard]] bool has_local_process_ended(std::string_view id, std::string_view pid_namespace);
 
 }  // namespace dlrun

@@ -195,8 +195,8 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   if (code != CURLE_OK && state_->peer_error) return tl::unexpected(*state_->peer_error);
   if (arriving.is_too_large)
     return fail(Errc::kUnavailable,
-                "its answer to {} {} is larger than {} MiB; dlrun has stopped reading. Check "
-                "whether another server listens there, and read its log",
+                "the answer to {} {} is larger than {} MiB; dlrun has stopped reading. Check "
+                "whether another server listens at this address, and read slurmrestd's log",
                 request.method, request.path, request.max_response_bytes >> 20U);
   if (code != CURLE_OK) {
     const std::string message = state_->curl_message.front() != '\0' ? state_->curl_message.data()

@@ -99,11 +99,11 @@ class LocalExecutor final : public Executor {
     const UniqueFd process = open_pidfd(local->pid);
     // Another process may have the pid by now. Only the job's process has the recorded start time.
     if (local_job_id(local->pid) != job.id)
-      return fail(Errc::kNotFound, "its process {} is gone", local->pid);
+      return fail(Errc::kNotFound, "process {} of its job has ended", local->pid);
     if (!carries_token(local->pid, token)) {
       return fail(Errc::kNotFound,
-                  "process {} was not started for this run (its environment does not hold the "
-                  "run's token), so it is left alone",
+                  "process {} does not have the run's token in its environment, or belongs to "
+                  "another user, so it is left alone",
                   local->pid);
     }
     if (send_signal(process, local->pid, SIGTERM) != 0)

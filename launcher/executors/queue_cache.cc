@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 /// lock for longer is assumed to be stopped.
 constexpr milliseconds kLockPatience{35'000};
 constexpr milliseconds kCacheLockPause{20};
-constexpr std::size_t kLargestCache = 16U << 20U;
+constexpr std::size_t kLargestCacheBytes = 16U << 20U;
 
 /// Returns true for a folder of this user that nobody else can enter.
 [[nodiscard]] bool is_private(const std::filesystem::path& folder) {
@@ -60,10 +60,11 @@ struct StoredResult {
 };
 
 /// Reads a stored result. The file's first line holds the time, "answer" or "error", the text's
-/// size and the question. Returns nullopt if the file is incomplete.
+/// size and the question. Returns nullopt if the file is incomplete, cannot be read, or belongs to
+/// another question whose hash is the same.
 [[nodiscard]] std::optional<StoredResult> read_stored(const std::filesystem::path& path,
                                                       const std::string& question) {
-  const auto content = read_file(path, kLargestCache);
+  const auto content = read_file(path, kLargestCacheBytes);
   if (!content) return std::nullopt;
   const auto end = content->find('\n');
   if (end == std::string::npos) return std::nullopt;
@@ -81,7 +82,8 @@ void store(int fd, const StoredResult& result, const std::string& question) {
       fmt::format("{}\t{}\t{}\t{}\n{}", result.time_ms, result.is_answer ? "answer" : "error",
                   result.text.size(), question, result.text);
   // Ignores write errors: if the disk is full, the other processes query by themselves.
-  if (content.size() <= kLargestCache && ::ftruncate(fd, 0) == 0 && ::lseek(fd, 0, SEEK_SET) == 0)
+  if (content.size() <= kLargestCacheBytes && ::ftruncate(fd, 0) == 0 &&
+      ::lseek(fd, 0, SEEK_SET) == 0)
     static_cast<void>(write_all(fd, content));
 }
 

@@ -30,7 +30,8 @@ class QueueCache {
   /// Returns a cached answer to `question` that is at most max_age old and that `suffices` accepts;
   /// otherwise calls ask() and stores its answer with the time of the call. While one process asks,
   /// others wait for its answer, at most 35 s; after that each of them calls ask() itself. Also
-  /// stores the error kUnavailable, so that not every process asks an unreachable controller.
+  /// stores the error kUnavailable, and fails with a stored error that is at most max_age old, so
+  /// that not every process asks an unreachable controller. Without a lock, calls ask().
   [[nodiscard]] Result<std::string> get(const std::string& question,
                                         std::chrono::milliseconds max_age, const Suffices& suffices,
                                         const Ask& ask);

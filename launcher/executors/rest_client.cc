@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "common/accounts.h"
+#include "common/files.h"
 #include "common/tcp_owner.h"
 #include "common/text.h"
 #include "launcher/executors/rest_reply.h"
@@ -16,8 +18,8 @@
 namespace dlrun {
 namespace {
 
-/// In bytes. The queue of a cluster with 50,000 jobs fits; every other response is far smaller.
-constexpr std::size_t kLargestQueue = 256U << 20U;
+/// The queue of a cluster with 50,000 jobs fits; every other response is far smaller.
+constexpr std::size_t kLargestQueueBytes = 256U << 20U;
 
 /// Returns true if slurmrestd does not know the path of the request. slurmrestd then sends plain
 /// text.
@@ -89,8 +91,8 @@ Error RestClient::no_version_error(const std::vector<std::string>& served) const
                                          server_.url, join(served, " and "));
   if (!server_.version.empty())
     return {Errc::kRefused,
-            fmt::format("{}, and dlrun speaks {}; your configuration requests {}: change or remove "
-                        "the server's `version` there",
+            fmt::format("{}, and dlrun speaks {}; your configuration requests {}: change or "
+                        "remove the server's `version` in your site file",
                         serves, spoken_rest_versions_text(), printable(server_.version))};
   return {Errc::kRefused,
           fmt::format("{}; dlrun speaks {}. Start slurmrestd with -s openapi/slurmctld, or set "
@@ -119,7 +121,7 @@ Result<HttpResponse> RestClient::send(std::string method, std::string_view path,
   request.path = fmt::format("/slurm/{}/{}", rest_version_text(spoken), path);
   request.body = std::move(body);
   request.timeout = timeout;
-  if (path == "jobs") request.max_response_bytes = kLargestQueue;
+  if (path == "jobs") request.max_response_bytes = kLargestQueueBytes;
   return send_to_server(std::move(request));
 }
 
@@ -127,8 +129,12 @@ Result<HttpResponse> RestClient::send_to_server(HttpRequest request) {
   DLRUN_TRY_ASSIGN(const auto address, parse_rest_url(server_.url));
   if (!address.socket.empty()) {
     struct stat info {};
-    if (::stat(address.socket.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode))
-      return fail(Errc::kUnavailable, "there is no slurmrestd at {}: no such socket", server_.url);
+    if (::stat(address.socket.c_str(), &info) != 0)
+      return fail(Errc::kUnavailable, "dlrun finds no slurmrestd at {}: {}", server_.url,
+                  errno == ENOENT ? "no such socket" : errno_text(errno));
+    if (!S_ISSOCK(info.st_mode))
+      return fail(Errc::kUnavailable, "there is no slurmrestd at {}: the file is not a socket",
+                  server_.url);
   }
   if (!server_.token_file.empty()) {
     DLRUN_TRY_ASSIGN(const auto token, read_token(server_.token_file));
@@ -187,7 +193,7 @@ Error RestClient::error_of(const HttpResponse& response) const {
   if (response.status == 200 && !is_complete)
     return {Errc::kUnavailable,
             fmt::format("slurmrestd at {} sent {} bytes that are not a complete JSON object: '{}'; "
-                        "try again, and read its log if this happens again",
+                        "try again, and read slurmrestd's log if this happens again",
                         server_.url, response.body.size(), printable(response.body.substr(0, 80)))};
   // The response is a proxy's page, or empty: Slurm may have acted on the request or not.
   if (!is_complete || (response.status >= 502 && response.status <= 504))

@@ -18,9 +18,12 @@ Result<std::string> read_token(const std::filesystem::path& path) {
   constexpr std::size_t kLongest = 16384;
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.is_open()) {
-    return fail(errno == ENOENT ? Errc::kNotFound : Errc::kIo,
-                "{}: {}; `scontrol token` prints a token for it (umask 077 first)",
-                printable(path.string()), errno_text(errno));
+    const int error = errno;
+    if (error != ENOENT)
+      return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(error));
+    return fail(Errc::kNotFound,
+                "{}: {}; run `umask 077`, and write the output of `scontrol token` into this file",
+                printable(path.string()), errno_text(error));
   }
   struct stat info {};
   if (::fstat(file.get(), &info) != 0)
@@ -30,10 +33,11 @@ Result<std::string> read_token(const std::filesystem::path& path) {
   if ((info.st_mode & 077U) != 0)
     return fail(Errc::kInvalid,
                 "{}: others may read or write it (mode {:04o}): whoever has the token can submit "
-                "jobs as you. chmod 600, and make a new token",
+                "jobs as you. Run `chmod 600` on the file, and make a new token",
                 printable(path.string()), info.st_mode & 07777U);
   if (info.st_uid != ::geteuid() && info.st_uid != 0)
-    return fail(Errc::kInvalid, "{}: belongs to another user", printable(path.string()));
+    return fail(Errc::kInvalid, "{}: belongs to another user; expected a file of yours or of root",
+                printable(path.string()));
   std::array<char, kLongest + 1> buffer;
   std::string text;
   for (ssize_t count = 1; count != 0 && text.size() <= kLongest;) {

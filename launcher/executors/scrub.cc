@@ -31,9 +31,9 @@ const std::vector<std::string_view>& denied_patterns() {
 
 }  // namespace
 
-Env scrubbed_for_slurm(const Env& env, bool munge_is_available) {
+Env scrubbed_for_slurm(const Env& env, bool has_munge) {
   std::vector<std::string_view> keep = {"SLURM_CONF", "SLURM_CLUSTERS"};
-  if (!munge_is_available) keep.push_back("SLURM_JWT");
+  if (!has_munge) keep.push_back("SLURM_JWT");
   Env result = env;
   result.remove_matching(denied_patterns(), keep);
   // The programs of a job log into the run's folder, not into the file of this command.

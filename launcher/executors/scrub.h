@@ -13,9 +13,10 @@ namespace dlrun {
 /// and the user's defaults for Slurm's commands. Examples: SBATCH_* overrides the #SBATCH lines,
 /// SQUEUE_STATES hides running jobs, PYXIS_CONTAINER_IMAGE starts the batch script itself in the
 /// image, and an inherited SLURM_CPU_BIND pins every rank to the submitter's cores. Keeps
-/// SLURM_CONF and SLURM_CLUSTERS, which locate Slurm. Keeps SLURM_JWT only without munge, when it
-/// is the only way to authenticate. Removes the name of the log file from DLRUN_LOG.
-[[nodiscard]] Env scrubbed_for_slurm(const Env& env, bool munge_is_available);
+/// SLURM_CONF and SLURM_CLUSTERS, which locate Slurm. Keeps SLURM_JWT only if this machine has no
+/// munge: it is then the only way to authenticate. Removes the name of the log file from DLRUN_LOG.
+/// has_munge: munge_is_available().
+[[nodiscard]] Env scrubbed_for_slurm(const Env& env, bool has_munge);
 
 /// Returns true if munged's socket exists on this machine.
 [[nodiscard]] bool munge_is_available();

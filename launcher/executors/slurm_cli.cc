@@ -145,8 +145,8 @@ class SlurmCli final : public Executor {
   static tl::unexpected<Error> no_program_of_slurm(std::string_view program) {
     return fail(
         Errc::kNotFound,
-        "{}: no such program in PATH. On a cluster, load the module that brings Slurm or "
-        "submit from a login node; without Slurm, start the job on this machine with `dlrun run`",
+        "{}: no such program in PATH. On a cluster, load the module that brings Slurm, or use a "
+        "login node; without Slurm, `dlrun run` starts a job on this machine",
         program);
   }
 

@@ -14,7 +14,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kConfLimit = 16U << 20U;
+constexpr std::size_t kConfLimitBytes = 16U << 20U;
 constexpr std::size_t kDefaultMaxArraySize = 1001;
 constexpr std::chrono::seconds kScontrolTimeout{15};
 
@@ -24,9 +24,9 @@ bool equal_without_case(std::string_view a, std::string_view b) {
 
 /// Returns the first word of the value of "NAME = value" in slurm.conf or in scontrol's output. The
 /// last line with this name counts.
-std::string value_in(std::string_view slurm_conf, std::string_view key) {
+std::string value_in(std::string_view text, std::string_view key) {
   std::string found;
-  for (auto line : split(slurm_conf, '\n')) {
+  for (auto line : split(text, '\n')) {
     line = trim(line.substr(0, line.find('#')));
     const auto equals = line.find('=');
     if (equals == std::string_view::npos || !equal_without_case(trim(line.substr(0, equals)), key))
@@ -41,12 +41,12 @@ std::string value_in(std::string_view slurm_conf, std::string_view key) {
 }
 
 /// Returns the text of the slurm.conf that Slurm's commands would read; empty if there is none.
-std::string slurm_conf(const Env& env) {
+std::string slurm_conf_text(const Env& env) {
   if (const auto set = env.get("SLURM_CONF"); set && !set->empty())
-    return read_file(*set, kConfLimit).value_or("");
+    return read_file(*set, kConfLimitBytes).value_or("");
   for (const char* path :
        {"/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf"}) {
-    if (auto text = read_file(path, kConfLimit)) return std::move(*text);
+    if (auto text = read_file(path, kConfLimitBytes)) return std::move(*text);
   }
   return {};
 }
@@ -66,16 +66,16 @@ std::string shown_config(const Env& env, const std::string& cluster) {
 
 }  // namespace
 
-std::string cluster_name_in(std::string_view slurm_conf) {
-  return value_in(slurm_conf, "ClusterName");
+std::string cluster_name_in(std::string_view text) {
+  return value_in(text, "ClusterName");
 }
 
 std::string configured_cluster_name(const Env& env) {
-  return cluster_name_in(slurm_conf(env));
+  return cluster_name_in(slurm_conf_text(env));
 }
 
 std::string slurm_conf_value(const Env& env, std::string_view key) {
-  return value_in(slurm_conf(env), key);
+  return value_in(slurm_conf_text(env), key);
 }
 
 std::optional<std::size_t> max_array_size_in(std::string_view text) {
@@ -84,7 +84,7 @@ std::optional<std::size_t> max_array_size_in(std::string_view text) {
 }
 
 std::size_t configured_max_array_size(const Env& env) {
-  return max_array_size_in(slurm_conf(env)).value_or(kDefaultMaxArraySize);
+  return max_array_size_in(slurm_conf_text(env)).value_or(kDefaultMaxArraySize);
 }
 
 std::string answering_cluster_name(const Env& env) {

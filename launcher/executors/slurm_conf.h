@@ -33,12 +33,12 @@ namespace dlrun {
 /// Returns MaxArraySize from the text of a slurm.conf or from scontrol's output; nullopt if the
 /// text does not have it.
 [[nodiscard]] std::optional<std::size_t> max_array_size_in(std::string_view text);
-/// Returns the value of a key in the slurm.conf that configured_cluster_name() reads; empty if the
-/// key is missing.
+/// Returns the first word of a key's value in the slurm.conf that configured_cluster_name() reads;
+/// empty if the key is missing.
 [[nodiscard]] std::string slurm_conf_value(const Env& env, std::string_view key);
 
-/// Returns the value of ClusterName in the text of a slurm.conf. The case of keys does not matter,
-/// as in Slurm.
-[[nodiscard]] std::string cluster_name_in(std::string_view slurm_conf);
+/// Returns the value of ClusterName in the text of a slurm.conf or in scontrol's output; empty if
+/// the text does not have it. The case of keys does not matter, as in Slurm.
+[[nodiscard]] std::string cluster_name_in(std::string_view text);
 
 }  // namespace dlrun

@@ -26,7 +26,7 @@ using std::chrono::seconds;
 
 /// slurmrestd itself waits while a controller restarts. After this time the answer counts as lost.
 constexpr seconds kRestSubmitTimeout{120};
-constexpr std::size_t kLargestScript = 64U << 20U;
+constexpr std::size_t kLargestScriptBytes = 64U << 20U;
 /// Up to this number, jobs are queried one by one; beyond it, one request for the whole queue is
 /// cheaper, although its answer is larger.
 constexpr std::size_t kFewJobs = 4;
@@ -43,7 +43,7 @@ class Slurmrestd final : public Executor {
   }
 
   Result<JobId> submit(const SubmitRequest& request) override {
-    DLRUN_TRY_ASSIGN(const auto script, read_file(request.script, kLargestScript));
+    DLRUN_TRY_ASSIGN(const auto script, read_file(request.script, kLargestScriptBytes));
     DLRUN_TRY_ASSIGN(const auto version, client_.version());
     DLRUN_TRY_ASSIGN(auto body, body_of(request, script, version));
     DLRUN_TRY_ASSIGN(const auto answer,
@@ -86,7 +86,7 @@ class Slurmrestd final : public Executor {
   Result<QueryAnswer> do_query(std::span<const JobId> jobs,
                                std::chrono::milliseconds max_age) override {
     QueryAnswer answer;
-    answer.why_no_accounting = "slurmrestd was not asked for it";
+    answer.why_no_accounting = "dlrun asks slurmrestd only for jobs in the queue";
     std::set<std::string> ids;  // the array's id in place of the ids of its tasks
     for (const auto& job : jobs) ids.insert(array_id(job.id));
     if (max_age.count() == 0 && ids.size() <= kFewJobs) {

@@ -32,8 +32,8 @@ struct QueuePlace {
                                                           std::string_view queue);
 
 /// Asks squeue for the place of a pending job, in two queries. Returns nullopt if squeue does not
-/// answer one of them in time. Clusters may hide the jobs of other users; the numbers then
-/// count the visible jobs only.
+/// know the job, or if a query fails or takes too long. Clusters may hide the jobs of other users;
+/// the numbers then count the visible jobs only.
 [[nodiscard]] std::optional<QueuePlace> queue_place_of(const Env& env, const JobId& job,
                                                        std::chrono::milliseconds query_timeout);
 

@@ -44,6 +44,7 @@ constexpr std::size_t kProcFileBytes = 64U << 10U;
   return {};
 }
 
+/// Returns true if a value of slurm.conf names the limit, with or without RLIMIT_, or names ALL.
 [[nodiscard]] bool lists(std::string_view list, std::string_view limit) {
   const auto parts = split(list, ',');
   return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {

@@ -57,7 +57,7 @@ class EndSignals {
   UniqueFd fd_;
 };
 
-/// Returns true for an error of accept() that ends when a descriptor or memory is free again.
+/// Returns true for an error of accept() that disappears when a descriptor or memory is free again.
 bool is_shortage(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
@@ -119,7 +119,7 @@ class ClientSide final : public RelayHandler {
     is_ready_ = true;
     events_.on_ready();
   }
-  void on_open(std::uint32_t, std::uint16_t) override {}  // the agent opens no connections
+  void on_open(std::uint32_t, std::uint16_t) override {}  // only this end sends kOpen frames
   void on_opened(std::uint32_t channel) override {
     const std::uint16_t port = unanswered_ports_[channel];
     if (waiting_ports_.erase(port) > 0) events_.on_answered(port);
@@ -139,20 +139,22 @@ class ClientSide final : public RelayHandler {
   }
 
  private:
-  /// Accepts waiting clients until the relay has no room for more.
+  /// Accepts waiting clients until none is left, the relay has no room for more, or a descriptor or
+  /// memory is missing.
   Result<> accept_from(const LocalListener& listener) {
     while (mux_.has_room()) {
       UniqueFd client(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (!client.is_open() && (errno == EINTR || errno == ECONNABORTED)) continue;
-      if (!client.is_open() && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-      if (!client.is_open() && is_shortage(errno)) {
+      const int error = errno;
+      if (!client.is_open() && (error == EINTR || error == ECONNABORTED)) continue;
+      if (!client.is_open() && (error == EAGAIN || error == EWOULDBLOCK)) break;
+      if (!client.is_open() && is_shortage(error)) {
         // The client stays in the kernel's queue, and the connections that are open continue.
         paused_until_ = RelayMux::Clock::now() + kPauseAfterShortage;
-        if (!std::exchange(has_told_shortage_, true)) events_.on_too_few_descriptors();
+        if (!std::exchange(has_told_shortage_, true)) events_.on_shortage(error);
         break;
       }
       if (!client.is_open())
-        return fail(Errc::kIo, "a client cannot be accepted: {}", errno_text(errno));
+        return fail(Errc::kIo, "a client cannot be accepted: {}", errno_text(error));
       const int on = 1;
       // Has no effect on a unix socket, which does not need the option.
       ::setsockopt(client.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -179,7 +181,7 @@ class ClientSide final : public RelayHandler {
   std::map<std::uint32_t, std::uint16_t> unanswered_ports_;
   std::set<std::uint16_t> waiting_ports_;  ///< the ports that on_waiting() has reported
   bool is_ready_ = false;
-  bool has_told_shortage_ = false;  ///< on_too_few_descriptors() was called
+  bool has_told_shortage_ = false;  ///< on_shortage() was called
   RelayMux::Clock::time_point next_beat_{}, paused_until_{};
   RelayMux mux_;
 };
@@ -198,9 +200,9 @@ Result<ForwardingOutcome> forward_ports(const std::vector<std::string>& argv, co
       PipedProcess::start(argv, scrubbed_for_slurm(env, munge_is_available()), Streams::kPiped));
   const auto served = ClientSide(relay, listeners, events).serve(signals, result);
   // A step that has not started does not notice the end of its input, and a program that is no
-  // relay need not read its input. end() then sends SIGTERM at once.
-  const bool at_once = !served || (!result.was_ready && result.signal != 0);
-  result.exit_code = relay.end(at_once, result.messages);
+  // relay need not read its input. end() then sends SIGTERM immediately.
+  const bool must_terminate = !served || (!result.was_ready && result.signal != 0);
+  result.exit_code = relay.end(must_terminate, result.messages);
   if (!served) return tl::unexpected(served.error());
   return result;
 }
@@ -237,7 +239,7 @@ Result<RunState> state_after_forwarding(const Env& env, const KnownServers& serv
   }
   const std::string_view messages = trim(outcome.messages);
   return fail(Errc::kRefused, "{}: {} on {} (srun ended with code {}){}{}", run.id,
-              outcome.was_ready ? "the forwarding ended" : "Slurm started no step", node,
+              outcome.was_ready ? "the forwarding ended" : "the relay did not start", node,
               outcome.exit_code, messages.empty() ? "" : ": ", messages);
 }
 

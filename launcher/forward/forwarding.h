@@ -34,17 +34,18 @@ class ForwardEvents {
   virtual void on_waiting(std::uint16_t port) = 0;
   /// A program now listens on the port of on_waiting().
   virtual void on_answered(std::uint16_t port) = 0;
-  /// This process can open no more files, so that further clients wait. Called once.
-  virtual void on_too_few_descriptors() = 0;
+  /// A client cannot be accepted for lack of descriptors or memory, so that further clients wait.
+  /// error: the errno of accept(): EMFILE, ENFILE, ENOBUFS or ENOMEM. Called once.
+  virtual void on_shortage(int error) = 0;
   /// The relay has closed a client's connection that no program has accepted. reason: for people.
   virtual void on_given_up(std::uint16_t port, std::string_view reason) = 0;
 };
 
-/// How a forwarding ended.
+/// How a forwarding ended, or a program of run_with_inherited_input_and_output().
 struct ForwardingOutcome {
-  bool was_ready = false;  ///< the relay ran on the node
-  int signal = 0;          ///< the signal that ended the forwarding; 0: the relay ended by itself
-  int exit_code = 0;       ///< the exit code of the relay's command
+  bool was_ready = false;  ///< the relay ran on the node; always false for another program
+  int signal = 0;          ///< the signal that this process got; 0: the command ended by itself
+  int exit_code = 0;       ///< the exit code of the command
   std::string messages;    ///< the end of the command's standard error, at most about 4 KiB
 };
 
@@ -57,9 +58,9 @@ struct ForwardingOutcome {
                                                       const std::vector<LocalListener>& listeners,
                                                       ForwardEvents& events);
 
-/// Returns the final state of the run if the end of the run has ended the forwarding. If the relay
-/// ran, waits up to 5 s for the end of the run. Fails with kRefused and the messages of the relay
-/// if the run has not ended.
+/// Returns the final state of the run if the end of the run has ended the forwarding. Waits up to 5
+/// s for the end of the run. Fails with kRefused and the messages of the relay if the run has not
+/// ended, or if the relay did not start, whatever the state of the run.
 [[nodiscard]] Result<RunState> state_after_forwarding(const Env& env, const KnownServers& servers,
                                                       const IndexEntry& run,
                                                       const std::string& node,
@@ -68,8 +69,9 @@ struct ForwardingOutcome {
 /// Starts argv with the standard input and output of this process, and waits for the end of the
 /// program. If this process gets SIGINT, SIGTERM or SIGHUP, or if the program closes its standard
 /// error, the program has two seconds to end by itself; then it gets SIGTERM, and three seconds
-/// later SIGKILL. on_message: called for each line of the program's standard error. Fails with
-/// kNotFound if there is no such program, and with kIo if a system call fails.
+/// later SIGKILL. on_message: called for each complete line of the program's standard error until
+/// this process gets such a signal. Fails with kNotFound if there is no such program, and with kIo
+/// if a system call fails.
 [[nodiscard]] Result<ForwardingOutcome> run_with_inherited_input_and_output(
     const std::vector<std::string>& argv, const Env& env,
     const std::function<void(std::string_view)>& on_message);

@@ -68,10 +68,14 @@ Result<LocalListener> listen_on_loopback(const ForwardedPort& port) {
   if (listener.socket.is_open()) return listener;
   if (error == EADDRINUSE) {
     const std::uint16_t free_port = free_port_above(local);
+    if (free_port == 0) {
+      return fail(Errc::kUsage,
+                  "127.0.0.1:{}: this port of this machine is in use, and dlrun can open no other",
+                  local);
+    }
     return fail(Errc::kUsage,
-                "127.0.0.1:{}: another program on this machine has this port; {} is free: give "
-                "{}:{}",
-                local, free_port, port.node_port, free_port);
+                "127.0.0.1:{}: this port of this machine is in use; {} is free: give {}:{}", local,
+                free_port, port.node_port, free_port);
   }
   if (error == EACCES) {
     return fail(Errc::kUsage,
@@ -111,7 +115,8 @@ Result<LocalListener> listen_in(const SocketFolder& folder, std::uint16_t node_p
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (listener.path.size() >= sizeof address.sun_path)
-    return fail(Errc::kIo, "{}: the path of a socket cannot be so long", printable(listener.path));
+    return fail(Errc::kIo, "{}: the path of a socket has at most {} bytes",
+                printable(listener.path), sizeof address.sun_path - 1);
   std::memcpy(address.sun_path, listener.path.c_str(), listener.path.size() + 1);
   listener.socket.reset(::socket(AF_UNIX, kFlags, 0));
   if (!listener.socket.is_open() ||

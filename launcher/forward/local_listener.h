@@ -24,15 +24,17 @@ struct LocalListener {
   std::string path;              ///< the path of the unix socket; empty: TCP
 };
 
-/// Listens on 127.0.0.1. Fails with kUsage if the port is taken (the message names a free one) or
-/// only root may use it, and with kIo if a system call fails.
+/// Listens on 127.0.0.1. If the port has no LOCAL, uses the number of the port on the node. Fails
+/// with kUsage if the port is in use (the message names a free one) or only root may use it, and
+/// with kIo if a system call fails.
 [[nodiscard]] Result<LocalListener> listen_on_loopback(const ForwardedPort& port);
 
 /// A new folder for unix sockets, with mode 0700: only the user can enter it. The destructor
 /// removes the folder with its content.
 class SocketFolder {
  public:
-  /// Creates the folder in XDG_RUNTIME_DIR, or else in TMPDIR or /tmp. Fails with kIo.
+  /// Creates the folder in XDG_RUNTIME_DIR, or else in TMPDIR or /tmp. Skips a variable whose path
+  /// is relative, or too long for the path of a socket. Fails with kIo.
   [[nodiscard]] static Result<SocketFolder> make(const Env& env);
   SocketFolder(SocketFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
   SocketFolder& operator=(SocketFolder&&) = delete;

@@ -95,9 +95,9 @@ PipedProcess::~PipedProcess() {
   if (pid_ > 0) end(true, unused);
 }
 
-int PipedProcess::end(bool at_once, std::string& messages) {
+int PipedProcess::end(bool must_terminate, std::string& messages) {
   in_.reset();
-  auto deadline = Clock::now() + (at_once ? std::chrono::seconds(0) : kPatience);
+  auto deadline = Clock::now() + (must_terminate ? std::chrono::seconds(0) : kPatience);
   int next = SIGTERM;
   int status = 0;
   pid_t reaped = 0;

@@ -23,7 +23,8 @@ enum class Streams {
 class PipedProcess {
  public:
   /// Starts the program with no signal blocked. Fails with kNotFound if argv[0] is not in PATH, and
-  /// with kIo if the program cannot be started.
+  /// with kIo if no process can be started. If the process cannot execute the program, the process
+  /// ends with 126 or 127.
   [[nodiscard]] static Result<PipedProcess> start(const std::vector<std::string>& argv,
                                                   const Env& env, Streams streams);
   PipedProcess(PipedProcess&& other) noexcept;
@@ -36,12 +37,13 @@ class PipedProcess {
   [[nodiscard]] int out() const { return out_.get(); }
   [[nodiscard]] int err() const { return err_.get(); }
 
-  /// Closes the child's standard input and waits for the end of the child. Sends SIGTERM after two
-  /// seconds, or immediately if `at_once`, and SIGKILL three seconds later. Meanwhile appends the
+  /// Closes the pipe to the child's standard input, if there is one, and waits for the end of the
+  /// child. If the child still runs, sends SIGTERM after two seconds, or immediately if
+  /// must_terminate is true, and SIGKILL three seconds later. Meanwhile appends the
   /// child's standard error to `messages`, and discards the child's standard output, so that the
   /// child does not wait for a reader. Returns the child's exit code; 128 + signal if a signal
   /// ended the child; 0 if the exit code is not known.
-  int end(bool at_once, std::string& messages);
+  int end(bool must_terminate, std::string& messages);
 
  private:
   PipedProcess() = default;

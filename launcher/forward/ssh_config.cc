@@ -61,7 +61,8 @@ Result<std::string> ssh_config_text(const SshHost& host, const SshKeys& keys) {
   const std::string proxy = shell_quote_all(host.proxy);
   if (std::any_of(proxy.begin(), proxy.end(), is_control)) {
     return fail(Errc::kInvalid,
-                "{}: ssh's configuration cannot express a command with control characters",
+                "{}: ssh's configuration cannot express a command with control characters; install "
+                "dlrun in a folder without such characters",
                 printable(proxy));
   }
   // With StrictHostKeyChecking ssh asks no question: known_hosts has the key already.

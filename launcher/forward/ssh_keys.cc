@@ -50,7 +50,7 @@ Result<SshKeys> ensure_ssh_keys(const Env& env, const std::filesystem::path& run
     const auto temporary = run / (".ssh-" + random_hex(8));
     const auto made = make_keys(env, temporary, host);
     if (made) std::filesystem::rename(temporary, keys.folder, error);
-    // Another process may have been faster; its folder is not empty, so the rename has failed.
+    // If another process was faster, its folder is not empty, and the rename has failed.
     std::error_code ignored;
     std::filesystem::remove_all(temporary, ignored);
     if (!made) return tl::unexpected(made.error());
@@ -58,7 +58,7 @@ Result<SshKeys> ensure_ssh_keys(const Env& env, const std::filesystem::path& run
       return fail(Errc::kIo, "cannot make {}: {}", printable(keys.folder.string()),
                   error.message());
   }
-  DLRUN_TRY(check_own_folder(keys.folder));
+  DLRUN_TRY(check_own_folder(keys.folder, "remove it"));
   return keys;
 }
 

@@ -19,8 +19,8 @@ struct SshKeys {
 /// Returns the run's keys. Makes them with ssh-keygen if there are none: host_key of the sshd,
 /// user_key of the client, and known_hosts, which has the host's key under the name `host`. If
 /// several processes make keys at the same time, all use the keys of the process that was first.
-/// Fails with kNotFound if this machine has no ssh-keygen, and with kInvalid if the folder is not
-/// the caller's own.
+/// Fails with kNotFound if this machine has no ssh-keygen, with kInvalid if the folder is not the
+/// caller's own, and with kIo if ssh-keygen fails or the files cannot be written.
 [[nodiscard]] Result<SshKeys> ensure_ssh_keys(const Env& env, const std::filesystem::path& run,
                                               const std::string& host);
 

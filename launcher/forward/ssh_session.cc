@@ -31,8 +31,9 @@ Result<> check_sshd(const Env& env, const AttachTarget& target,
   command.env = scrubbed_for_slurm(env, munge_is_available());
   DLRUN_TRY_ASSIGN(const auto done, run_command(command));
   if (done.exit_code != 0) {
-    return fail(Errc::kRefused, "no step runs on {} (srun ended with code {}): {}", target.node,
-                done.exit_code, trim(done.err));
+    const std::string_view messages = trim(done.err);
+    return fail(Errc::kRefused, "dlrun could not look for sshd on {} (srun ended with code {}){}{}",
+                target.node, done.exit_code, messages.empty() ? "" : ": ", messages);
   }
   if (lacks_sshd(done.out)) {
     return fail(Errc::kNotFound,
@@ -47,13 +48,13 @@ Result<ForwardingOutcome> connect_to_sshd(const Env& env, const LaunchPlan& plan
                                           const AttachTarget& target, const SshKeys& keys,
                                           const std::filesystem::path& agent,
                                           const std::filesystem::path& runs_dir,
-                                          const std::filesystem::path& folder,
+                                          const std::filesystem::path& start_folder,
                                           const std::function<void(std::string_view)>& on_message) {
   DLRUN_TRY_ASSIGN(const auto session_folder, SessionFolder::make(runs_dir));
   const auto script = session_folder.path() / "session.sh";
   auto session = render_piped_command(
       plan, target, {agent.string(), "sshd", "--folder", keys.folder.string()}, script.string());
-  session.argv.insert(session.argv.begin() + 1, "--chdir=" + folder.string());
+  session.argv.insert(session.argv.begin() + 1, "--chdir=" + start_folder.string());
   DLRUN_TRY(write_file_atomic(script, session.script, 0700));
   return run_with_inherited_input_and_output(session.argv, env, on_message);
 }

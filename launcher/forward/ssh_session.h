@@ -14,17 +14,19 @@
 
 namespace dlrun {
 
-/// Checks in a step of the job that the node has an sshd. Fails with kNotFound if it has none, and
-/// with kRefused if Slurm starts no step.
+/// Checks in a step of the job that the node has an sshd. Fails with kNotFound if the node has none
+/// or this machine has no srun, and with kRefused if Slurm starts no step or the agent fails.
 [[nodiscard]] Result<> check_sshd(const Env& env, const AttachTarget& target,
                                   const std::filesystem::path& agent);
 
 /// Connects standard input and output to an sshd on the node, in the environment of the plan, until
-/// either end closes. runs_dir: the folder of runs, which will hold the session's script. folder:
-/// where the step starts. on_message: called for each line on standard error of the step.
+/// either end closes. runs_dir: the folder of runs, which will hold the session's script.
+/// start_folder: where the step starts. on_message: called for each line on standard error of the
+/// step.
 [[nodiscard]] Result<ForwardingOutcome> connect_to_sshd(
     const Env& env, const LaunchPlan& plan, const AttachTarget& target, const SshKeys& keys,
     const std::filesystem::path& agent, const std::filesystem::path& runs_dir,
-    const std::filesystem::path& folder, const std::function<void(std::string_view)>& on_message);
+    const std::filesystem::path& start_folder,
+    const std::function<void(std::string_view)>& on_message);
 
 }  // namespace dlrun

@@ -17,7 +17,7 @@ std::string suggestion_text(const std::string& word, const std::vector<std::stri
   return meant ? fmt::format("; did you mean '{}'?", *meant) : "";
 }
 
-/// Words for a command in other programs, and the command of dlrun.
+/// Each pair: a word that other programs have for a command, and dlrun's command.
 constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
     {"delete", "rm"},
     {"kill", "cancel"},
@@ -65,8 +65,8 @@ std::vector<std::string> long_names(const std::vector<OptionHelp>& options) {
   return names;
 }
 
-/// Returns a message about the first unknown option before `--`. The parser's message could name an
-/// argument after `--` instead.
+/// Returns a message about the first unknown option before `--`; nullopt if there is none. The
+/// parser's message could name an argument after `--` instead.
 std::optional<std::string> unknown_option_text(const CommandTable& table,
                                                const std::vector<std::string>& words) {
   const CommandHelp* command = nullptr;
@@ -109,6 +109,21 @@ std::string command_word_in(const std::vector<std::string>& words) {
     }
   }
   return {};
+}
+
+std::optional<std::string> second_spec_text(const CommandTable& table, const std::string& command,
+                                            const std::string& argument) {
+  for (const CommandHelp& one : table.commands) {
+    if (one.name != command) continue;
+    for (const PositionalHelp& positional : one.positionals) {
+      if (positional.name != "SPEC" || positional.is_repeatable) continue;
+      return fmt::format(
+          "`dlrun {0}` takes one spec, so '{1}' is not expected; call `dlrun {0}` "
+          "once for each spec",
+          command, printable(argument));
+    }
+  }
+  return std::nullopt;
 }
 
 std::string refused_command_line_text(const CommandTable& table, bool is_command_known,

@@ -2,6 +2,7 @@
 // Finds the command in the words of a command line, and explains words that dlrun does not know.
 // Pure functions.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,10 +10,18 @@
 
 namespace dlrun {
 
-/// Returns the first argument after -v, --log-file and -H, which may precede the command's name.
-/// The argument is the command's name, or an option such as --version or an unknown one. Returns an
-/// empty text if there is no such argument. words: the command line with the program's name.
+/// Returns the first argument other than -v, --log-file and -H (and their values), which may
+/// precede the command's name. The argument is the command's name, or an option such as --version
+/// or an unknown one. Returns an empty text if there is no such argument. words: the command line
+/// with the program's name.
 [[nodiscard]] std::string command_word_in(const std::vector<std::string>& words);
+
+/// Returns the message about an argument that a command does not expect because it takes one spec:
+/// "`dlrun run` takes one spec, so 'b.yaml' is not expected". Returns nullopt for a command that
+/// takes no spec, or several.
+[[nodiscard]] std::optional<std::string> second_spec_text(const CommandTable& table,
+                                                          const std::string& command,
+                                                          const std::string& argument);
 
 /// Returns the message for a command line that the parser refused. Names the unknown command or
 /// the first unknown option; otherwise returns the parser's own message. is_command_known: the

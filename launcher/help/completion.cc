@@ -39,7 +39,7 @@ std::string quotes_as_backquotes(std::string_view text) {
 
 SetOptionCompletions completions_of_set_option() {
   SetOptionCompletions completions;
-  std::vector<std::string> switches, paths;
+  std::vector<std::string> switches, path_keys;
   for (const KeyRow& row : spec_keys()) {
     if (!row.is_supported()) continue;
     const std::string key(row.path);
@@ -50,10 +50,10 @@ SetOptionCompletions completions_of_set_option() {
     if (traits.is_switch || row.format == Format::kTextOrSwitch) switches.push_back(key);
     const bool is_path = row.format == Format::kPath || row.format == Format::kMaybePath ||
                          row.format == Format::kImage || row.format == Format::kPathPattern;
-    if (is_path) paths.push_back(key);
+    if (is_path) path_keys.push_back(key);
   }
   completions.values.emplace_back(join(switches, "|"), "true false");
-  completions.paths = join(paths, "|");
+  completions.path_keys = join(path_keys, "|");
   return completions;
 }
 

@@ -67,11 +67,12 @@ std::string helpers(const SetOptionCompletions& set) {
   for (const auto& [keys, words] : set.values)
     values += fmt::format("    {}) words='{}' ;;\n", keys, words);
   return std::string(kBashOffer) +
-         replaced(replaced(std::string(kBashSet), "@VALUES@", values), "@PATHS@", set.paths);
+         replaced(replaced(std::string(kBashSet), "@VALUES@", values), "@PATHS@", set.path_keys);
 }
 
 /// Returns the start of the function that bash calls. This part finds the command. It completes the
-/// name of a command, the host of -H, and a value of --set that bash has split.
+/// name of a command, dlrun's own long options, the host of -H, and a value of --set that bash has
+/// split.
 std::string beginning(const CommandTable& table, const SetOptionCompletions& set) {
   std::string text =
       "_dlrun() {\n  local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} "

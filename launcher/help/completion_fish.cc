@@ -10,7 +10,8 @@
 namespace dlrun::completion {
 namespace {
 
-/// Returns the functions that complete runs, keys and the values of --set.
+/// Returns the functions that complete runs, keys and the values of --set, and a line that switches
+/// off the completion of file names.
 std::string helpers() {
   const SetOptionCompletions set = completions_of_set_option();
   std::string text =
@@ -29,8 +30,8 @@ std::string helpers() {
     std::replace(names.begin(), names.end(), '|', ' ');
     text += fmt::format("        case {}\n            set words {}\n", names, words);
   }
-  std::string paths = set.paths;
-  std::replace(paths.begin(), paths.end(), '|', ' ');
+  std::string path_keys = set.path_keys;
+  std::replace(path_keys.begin(), path_keys.end(), '|', ' ');
   text += fmt::format(
       "        case site\n            set words (dlrun completion --list sites 2>/dev/null)\n      "
       "  case launch.preset\n"
@@ -38,7 +39,7 @@ std::string helpers() {
       "            set words (__fish_complete_path (string split -m1 = -- $token)[2])\n    end\n"
       "    test (count $words) -gt 0; and printf \"$key=%s\\n\" $words\nend\n\ncomplete -c dlrun "
       "-f\n",
-      paths);
+      path_keys);
   return text;
 }
 

@@ -29,12 +29,12 @@ struct SetOptionCompletions {
   /// Each key ends with '=', or with '.' if a name that the user chooses comes next.
   std::vector<std::string> keys;
   std::vector<std::pair<std::string, std::string>>
-      values;         ///< keys ("a|b"), and the values that they accept, with blanks between them
-  std::string paths;  ///< keys whose value is a path
+      values;             ///< keys ("a|b"), and their values, with blanks between the values
+  std::string path_keys;  ///< keys whose value is a path ("a|b")
 };
 [[nodiscard]] SetOptionCompletions completions_of_set_option();
 
-/// Returns the first comment of a script: the command that generated it.
+/// Returns the first comment of a completion script: the command that generated the script.
 [[nodiscard]] std::string first_comment(std::string_view shell);
 
 /// Each function returns the completion script for the shell of its name.

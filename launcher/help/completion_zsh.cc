@@ -34,7 +34,7 @@ std::string_view value_completion(ValueKind kind) {
   return "";
 }
 
-/// Returns the functions that complete runs, sites, keys and the values of --set.
+/// Returns the functions that complete runs, sites, hosts, keys and the values of --set.
 std::string zsh_helpers() {
   const SetOptionCompletions set = completions_of_set_option();
   std::string text =
@@ -59,7 +59,7 @@ std::string zsh_helpers() {
       "    site) _dlrun_sites ;;\n    launch.preset) compadd -- ${{(f)\"$(dlrun completion --list "
       "presets 2>/dev/null)\"}} ;;\n"
       "    {}) _files ;;\n  esac\n}}\n\n",
-      set.paths);
+      set.path_keys);
   return text;
 }
 

@@ -7,6 +7,7 @@
 #include "common/json_or_null.h"
 #include "common/secret_names.h"
 #include "common/text.h"
+#include "launcher/spec/config_reader.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/secret_lines.h"
@@ -54,7 +55,7 @@ using Json = nlohmann::ordered_json;
 }
 
 /// Puts *** in place of the values of variables that are named like secrets, and masks tokens and
-/// passwords in other values.
+/// passwords in other values and in the arguments of --set that the origins show.
 void mask_secret_values(std::vector<ExplainedValue>& rows) {
   for (ExplainedValue& row : rows) {
     const auto vars = row.key.find("vars.");
@@ -139,6 +140,12 @@ TableRows keys_table(const std::vector<const KeyRow*>& rows) {
     table.push_back(
         {std::string(row->path),
          fmt::format("{}{}", row->is_supported() ? "" : "(not supported yet) ", row->help)});
+  return table;
+}
+
+TableRows presets_table(const std::vector<std::filesystem::path>& dirs) {
+  TableRows table{{"PRESET", "MEANING"}};
+  for (const Preset& preset : read_presets(dirs)) table.push_back({preset.name, preset.help});
   return table;
 }
 

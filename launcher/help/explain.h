@@ -1,6 +1,7 @@
 #pragma once
 // Explains keys, and the values of a spec with the origin of each.
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -15,11 +16,13 @@ namespace dlrun {
 /// Returns the JSON of `dlrun explain KEY --json`; cli/OUTPUT.md documents it.
 [[nodiscard]] nlohmann::ordered_json keys_json(const std::vector<const KeyRow*>& rows);
 
-/// Returns the facts about one key (type, default, limits, ...), one per line, without its help
-/// text.
+/// Returns the facts about one key (type, range, default, ...), one per line, without the key's
+/// help text. Leaves out facts that the key does not have.
 [[nodiscard]] LabelledLines key_lines(const KeyRow& row);
 /// Returns a table of keys.
 [[nodiscard]] TableRows keys_table(const std::vector<const KeyRow*>& rows);
+/// Returns a table of the presets with their help texts. dirs: see launcher/spec/config_reader.h.
+[[nodiscard]] TableRows presets_table(const std::vector<std::filesystem::path>& dirs);
 
 /// The value of a key, and its origin.
 struct ExplainedValue {

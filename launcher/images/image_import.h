@@ -14,12 +14,13 @@ struct ImportedImage {
 };
 
 /// Returns the image from the user's store, or fetches it into the store. Asks the registry for the
-/// digest of the name, and fetches the image again if the store has another digest under this name.
-/// Without an answer, the stored image counts as current. uri: as enroot_uri() returns it. refresh:
-/// fetches the image even if the store has it. enroot's own messages go to the standard streams.
-/// Fails with kNotFound if there is no enroot or if enroot cannot import the image, with
-/// kUnavailable if the registry cannot be reached, with kInterrupted after a signal, and with kIo
-/// if the store cannot be written. A failure keeps no part of the image.
+/// digest of the name, and fetches the image if the store has no file with this digest. Without an
+/// answer, an image that the store has under this name counts as current. uri: as enroot_uri()
+/// returns it. refresh: fetches the image even if the store has it. enroot's own messages go to the
+/// standard streams. Fails with kNotFound if there is no enroot or if enroot cannot import the
+/// image, with kUnavailable if the registry cannot be reached, with kInterrupted after a signal,
+/// with kIo if the store cannot be written, and as ImageStore::of_user() does. A failure keeps no
+/// part of the image.
 [[nodiscard]] Result<ImportedImage> import_image(const Env& env, const std::string& uri,
                                                  bool refresh);
 

@@ -47,22 +47,22 @@ class ImageStore {
   explicit ImageStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   /// Returns the user's store: $DLRUN_IMAGES, else $XDG_CACHE_HOME/dlrun/images, else
-  /// ~/.cache/dlrun/images. Fails with kInvalid if $DLRUN_IMAGES is relative, and with kNotFound if
-  /// HOME is needed and not set.
+  /// ~/.cache/dlrun/images. Ignores a relative $XDG_CACHE_HOME. Fails with kInvalid if
+  /// $DLRUN_IMAGES is relative, and with kNotFound if HOME is needed and not set.
   [[nodiscard]] static Result<ImageStore> of_user(const Env& env);
 
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
 
   /// Returns the image of this name; nullopt if its entry or its file does not exist.
   [[nodiscard]] std::optional<StoredImage> find(const std::string& image) const;
-  /// Returns the file of a digest; nullopt if it does not exist.
+  /// Returns the file of a digest; nullopt if there is no such file.
   [[nodiscard]] std::optional<std::filesystem::path> file_of(const std::string& digest) const;
   /// Returns all images, sorted by name. Skips damaged entries and entries without a file.
   [[nodiscard]] Result<std::vector<StoredImage>> list() const;
 
   /// Creates the folder, then waits for the lock on this name, which other processes hold while
   /// they import the image. Nodes share the lock if the file system supports that. Closing the
-  /// descriptor releases the lock. Fails with kIo if the lock file cannot be created.
+  /// descriptor releases the lock. Fails with kIo if the folder or the lock file cannot be created.
   [[nodiscard]] Result<UniqueFd> lock(const std::string& image) const;
   /// Returns an unused path in the folder, to which the import writes.
   [[nodiscard]] std::filesystem::path new_path() const;

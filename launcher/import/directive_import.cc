@@ -155,13 +155,15 @@ void add_slurm_variables_from_keys(ImportState& state) {
     if (found == nullptr) continue;
     // A quoted name is YAML, not the name itself.
     if (key == "name" ? !found->yaml.starts_with('"') : parse_int(found->yaml).has_value())
-      state.variables.insert_or_assign(std::string(variable), found->yaml);
+      state.variables.insert_or_assign(std::string(variable),
+                                       ScriptVariable{found->yaml, std::nullopt, 0});
   }
   const auto nodes = number("resources.nodes"_key),
              tasks_per_node = number("resources.tasks_per_node"_key);
   if (nodes && tasks_per_node && state.keys.find("resources.ntasks"_key) == nullptr) {
     for (const char* variable : {"SLURM_NTASKS", "SLURM_NPROCS"})
-      state.variables.insert_or_assign(variable, fmt::format("{}", *nodes * *tasks_per_node));
+      state.variables.insert_or_assign(
+          variable, ScriptVariable{fmt::format("{}", *nodes * *tasks_per_node), std::nullopt, 0});
   }
 }
 

@@ -1,6 +1,7 @@
 #include "launcher/import/import_state.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 
@@ -113,10 +114,12 @@ void ImportState::add_secret(const std::string& name, std::size_t line, std::str
   if (secrets_line == 0) secrets_line = line;
   // An earlier line may have given the variable an ordinary value.
   keys.remove("environment.vars." + name);
-  remark_on_secret(line, source,
-                   fmt::format("its value looks like a secret and is not copied: set {} in your "
-                               "shell before you submit, or give environment.secrets a file",
-                               name));
+  remark_on_secret(
+      line, source,
+      fmt::format(
+          "its name or value looks like a secret, so the value is not copied: set {} in your "
+          "shell before you submit, or give environment.secrets a file",
+          name));
 }
 
 bool ImportState::has_secret(std::string_view name) const {
@@ -137,8 +140,8 @@ std::optional<std::vector<std::string>> expanded(const ShellWord& word, const Im
       text += kVariableMark + part.text + kVariableMark;
       continue;
     }
-    if (!known->second) return std::nullopt;
-    const std::string& value = *known->second;
+    if (!known->second.value) return std::nullopt;
+    const std::string& value = *known->second.value;
     if (!part.is_quoted && value.find_first_of("*?[") != std::string::npos) return std::nullopt;
     if (!part.is_quoted && (value.empty() || value.find_first_of(" \t\n") != std::string::npos)) {
       if (word.parts.size() > 1) return std::nullopt;
@@ -158,6 +161,34 @@ std::optional<std::string> expanded_text(const ShellWord& word, const ImportStat
   auto words = expanded(word, state);
   if (!words || words->size() != 1) return std::nullopt;
   return std::move(words->front());
+}
+
+bool is_variable_of_rank(std::string_view name) {
+  constexpr std::array<std::string_view, 13> kOfRank{
+      "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_TASK_PID", "SLURMD_NODENAME",
+      "HOSTNAME",     "RANDOM",        "SRANDOM",      "SECONDS",        "EPOCHSECONDS",
+      "BASHPID",      "PPID",          "LINENO"};
+  return std::find(kOfRank.begin(), kOfRank.end(), name) != kOfRank.end();
+}
+
+std::optional<std::string> text_of_job(const ShellWord& word, const ImportState& state) {
+  if (word.is_complex) return std::nullopt;
+  std::string text;
+  for (const ShellPart& part : word.parts) {
+    const auto known = state.variables.find(part.text);
+    if (!part.is_variable) {
+      text += part.text;
+    } else if (known != state.variables.end()) {
+      const auto& [value, job_text, line] = known->second;
+      if (!value && !job_text) return std::nullopt;
+      text += value ? *value : *job_text;
+    } else if (is_variable_of_rank(part.text)) {
+      return std::nullopt;
+    } else {
+      text += kVariableMark + part.text + kVariableMark;
+    }
+  }
+  return text;
 }
 
 std::optional<Assignment> assignment_of(const ShellWord& word) {

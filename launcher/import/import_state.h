@@ -54,19 +54,29 @@ class ImportedKeys {
   std::vector<ImportedKey> keys_;
 };
 
-/// Stands before and after HOME or USER in an expanded text, because dlrun replaces these variables
-/// only when the spec is read. A script never contains this character.
+/// Stands before and after a variable that keeps its name in a text: HOME or USER, which dlrun
+/// replaces only when the spec is read, and the variables of ScriptVariable::job_text. A script
+/// never contains this character.
 inline constexpr char kVariableMark = '\x01';
 
 /// Returns the text as YAML. Variables between two kVariableMark become ${NAME}.
 [[nodiscard]] std::string yaml_with_variables(std::string_view text);
 
+/// A variable that the script or Slurm sets.
+struct ScriptVariable {
+  std::optional<std::string> value;  ///< nullopt: only the job knows the value
+  /// The value as text that keeps the variables of the job, each between two kVariableMark.
+  /// nullopt: no such text has the value in every rank, or `value` has it.
+  std::optional<std::string> job_text;
+  std::size_t line = 0;  ///< the line that sets the variable; 0: Slurm sets it
+};
+
 struct ImportState {
   ImportedKeys keys;
   std::vector<ImportRemark> remarks;
-  /// The script's variables. nullopt: the script sets the variable, but only the job knows the
-  /// value.
-  std::map<std::string, std::optional<std::string>, std::less<>> variables;
+  std::map<std::string, ScriptVariable, std::less<>> variables;
+  /// The program that the user gives instead of the script's; empty: the script's program.
+  std::vector<std::string> given_program;
   std::vector<std::string> modules, module_folders, secret_names;
   std::size_t modules_line = 0, module_folders_line = 0, secrets_line = 0;
   /// The script sets variables such as MASTER_ADDR, which a preset of torch.distributed sets, too.
@@ -87,13 +97,21 @@ struct ImportState {
 };
 
 /// Returns the words that the shell makes of one word: usually one; several if an unquoted variable
-/// has blanks, none if it is empty. Returns nullopt if only the job knows the words, or if they
-/// cannot be told without running a shell.
+/// has blanks, none if the variable is empty. Returns nullopt if only the job knows the words, or
+/// if they cannot be told without running a shell.
 [[nodiscard]] std::optional<std::vector<std::string>> expanded(const ShellWord& word,
                                                                const ImportState& state);
 /// Returns the word as one text; nullopt if expanded() returns nullopt, no word or several words.
 [[nodiscard]] std::optional<std::string> expanded_text(const ShellWord& word,
                                                        const ImportState& state);
+
+/// Returns the word as ScriptVariable::job_text; nullopt if no such text has the word's value in
+/// every rank.
+[[nodiscard]] std::optional<std::string> text_of_job(const ShellWord& word,
+                                                     const ImportState& state);
+/// Returns true for a variable of Slurm or the shell whose value in a rank is not that in the
+/// script.
+[[nodiscard]] bool is_variable_of_rank(std::string_view name);
 
 struct Assignment {
   std::string name;
@@ -108,8 +126,8 @@ void import_directives(std::string_view script, ImportState& state);
 /// values follow from the keys.
 void add_slurm_variables_from_keys(ImportState& state);
 
-/// Reads a command that prepares the job: modules, conda, variables. Returns false if the command
-/// is none of these.
+/// Reads a command that prepares the job: modules, conda, variables. Returns false for any other
+/// command, and for one that no key of a spec can express, such as `module swap`.
 [[nodiscard]] bool import_preparation(const ShellCommand& command, ImportState& state);
 /// Marks as unknown the variables that the command may set: the import cannot tell whether the
 /// command runs.
@@ -122,10 +140,12 @@ enum class Launcher { kNone, kProgram, kSrun, kMpirun, kHorovodrun, kTorchrun };
 /// Returns the launcher that a command calls. kProgram: the command starts a program directly.
 [[nodiscard]] Launcher launcher_of(const ShellCommand& command);
 /// Sets keys of the spec from the command that starts the ranks. Returns nullopt on success.
-/// Returns the reason if the command has no certain meaning; the keys are then incomplete.
+/// Returns the reason if the command has no certain meaning; the keys are then incomplete. If
+/// state.given_program has a program, only the launcher and its options are from the command.
 [[nodiscard]] ImportObstacle import_launch(const ShellCommand& command, ImportState& state);
 /// Sets launch.command to the words, and launch.preset to `preset`. Keeps the words in
 /// state.command_text.
+/// line: the line that determines the preset, and the words unless state.given_program has them.
 void set_command_and_preset(const std::vector<std::string>& words, std::string_view preset,
                             std::size_t line, ImportState& state);
 /// Returns the preset of a program that srun starts: torch if the script sets the variables of

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <span>
 #include <utility>
 
@@ -75,11 +76,32 @@ std::optional<std::string> quoted_words_of(const std::string& value, bool is_who
   return words;
 }
 
+/// Returns the value of a variable as text for a shell on each rank. is_quoted, is_whole_word: how
+/// the variable stands in its word. Returns nullopt if the words that the shell makes of the value
+/// are not certain, or if a variable in the value has another value now.
+std::optional<std::string> shell_text_of_value(const std::string& value, bool is_quoted,
+                                               bool is_whole_word, const ImportState& state) {
+  const auto pieces = split(value, kVariableMark);
+  if (pieces.size() == 1)
+    return is_quoted ? std::optional(shell_quote(value)) : quoted_words_of(value, is_whole_word);
+  std::string text;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (i % 2 == 1) {
+      if (state.variables.contains(pieces[i])) return std::nullopt;
+      const std::string variable = fmt::format("${{{}}}", pieces[i]);
+      text += is_quoted ? "\"" + variable + "\"" : variable;
+    } else if (!is_quoted && pieces[i].find_first_of(" *?[\t\n") != std::string_view::npos) {
+      return std::nullopt;
+    } else if (!pieces[i].empty()) {
+      text += shell_quote(pieces[i]);
+    }
+  }
+  return text;
+}
+
 /// Returns the word as text for a shell on each rank. Variables that only the job knows stay
 /// variables. Returns nullopt if the text would differ between ranks, or is not known.
 std::optional<std::string> shell_text(const ShellWord& word, const ImportState& state) {
-  constexpr std::array<std::string_view, 4> kOfRank{"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID",
-                                                    "SLURM_TASK_PID"};
   if (word.is_complex) return std::nullopt;
   std::string text;
   for (const ShellPart& part : word.parts) {
@@ -89,28 +111,44 @@ std::optional<std::string> shell_text(const ShellWord& word, const ImportState& 
     }
     const auto known = state.variables.find(part.text);
     if (known == state.variables.end()) {
-      if (std::find(kOfRank.begin(), kOfRank.end(), part.text) != kOfRank.end())
-        return std::nullopt;
+      if (is_variable_of_rank(part.text)) return std::nullopt;
       text += part.is_quoted ? fmt::format("\"${{{}}}\"", part.text)
                              : fmt::format("${{{}}}", part.text);
-    } else if (!known->second || known->second->find(kVariableMark) != std::string::npos) {
-      return std::nullopt;
-    } else if (part.is_quoted) {
-      text += shell_quote(*known->second);
-    } else {
-      const auto words = quoted_words_of(*known->second, word.parts.size() == 1);
-      if (!words) return std::nullopt;
-      text += *words;
+      continue;
     }
+    const auto& [value, job_text, line] = known->second;
+    if (!value && !job_text) return std::nullopt;
+    const auto one = shell_text_of_value(value ? *value : *job_text, part.is_quoted,
+                                         word.parts.size() == 1, state);
+    if (!one) return std::nullopt;
+    text += *one;
   }
   return text;
 }
 
+/// Returns " (line 5 sets OUT)" for the variable because of which shell_text() returns nullopt for
+/// the word; "" if no line of the script sets one.
+std::string place_of_unknown_variable(const ShellWord& word, const ImportState& state) {
+  for (const ShellPart& part : word.parts) {
+    const auto known = state.variables.find(part.text);
+    if (!part.is_variable || known == state.variables.end() || known->second.line == 0) continue;
+    ShellWord alone;
+    alone.parts.push_back(part);
+    if (!shell_text(alone, state))
+      return fmt::format(" (line {} sets {})", known->second.line, part.text);
+  }
+  return "";
+}
+
 /// Sets launch.command to the words of the program, with `before` in front. If only the job knows
 /// some words, sets it to a shell line that has the same variables. Returns the reason if not even
-/// this is possible.
+/// this is possible. If state.given_program has a program, sets launch.command to this one.
 ImportObstacle set_program(std::span<const ShellWord> words, std::vector<std::string> before,
                            std::string_view preset, std::size_t line, ImportState& state) {
+  if (!state.given_program.empty()) {
+    set_command_and_preset(state.given_program, preset, line, state);
+    return std::nullopt;
+  }
   if (words.empty()) return "it names no program";
   std::vector<std::string> all = before;
   bool is_known = true;
@@ -131,8 +169,8 @@ ImportObstacle set_program(std::span<const ShellWord> words, std::vector<std::st
     // The message shows the option before the word, so that without_secrets() can hide the value of
     // an option such as --token.
     if (!one)
-      return fmt::format("only the job knows what its shell makes of {}{}", printable(option),
-                         printable(word.source));
+      return fmt::format("only the job knows what its shell makes of {}{}{}", printable(option),
+                         printable(word.source), place_of_unknown_variable(word, state));
     text += " " + *one;
     option = word.source.starts_with('-') ? word.source + " " : "";
   }
@@ -173,11 +211,11 @@ ImportObstacle import_mpirun(const ShellCommand& command, std::size_t from, std:
 void remark_on_starts(const ShellCommand& command, const char* variable, std::string_view unit,
                       ImportState& state) {
   const auto known = state.variables.find(variable);
-  if (known == state.variables.end() || !known->second || *known->second == "1") return;
+  if (known == state.variables.end() || known->second.value.value_or("1") == "1") return;
   state.remark(command.line, command.source,
                fmt::format("the script starts the program once, on the first node; the spec starts "
                            "it once for each of the {} {}",
-                           *known->second, unit));
+                           *known->second.value, unit));
 }
 
 /// Returns the program that srun starts; "" if it is not known.
@@ -196,7 +234,8 @@ bool is_auxiliary(std::string_view program) {
   return std::find(kAuxiliary.begin(), kAuxiliary.end(), program) != kAuxiliary.end();
 }
 
-/// Returns true if the words start a program of the user, without a launcher.
+/// Returns true if the words start a program of the user. The words call no launcher that this file
+/// reads (srun, mpirun, horovodrun, torchrun).
 bool is_program(std::span<const std::string> words) {
   constexpr std::array<std::string_view, 8> kPrograms{"julia",      "Rscript",   "deepspeed",
                                                       "accelerate", "apptainer", "singularity",
@@ -209,6 +248,21 @@ bool is_program(std::span<const std::string> words) {
   if (name == "bash" || name == "sh") return has_argument;
   return words[0].find('/') != std::string::npos ||
          std::find(kPrograms.begin(), kPrograms.end(), name) != kPrograms.end();
+}
+
+/// Returns the reason if what stands around the program in its command, such as a pipe, changes
+/// what the program does.
+ImportObstacle obstacle_around_program(const ShellCommand& command) {
+  if (command.is_joined)
+    return "it is joined with other commands, runs in the background, or has a parenthesis or a "
+           "here-document";
+  if (command.tail.find('<') != std::string::npos) return "its standard input is redirected";
+  const auto stages = split(command.tail, '|');
+  const bool has_only_tee =
+      std::all_of(stages.begin() + 1, stages.end(),
+                  [](std::string_view stage) { return trim(stage).starts_with("tee "); });
+  if (!has_only_tee) return "another program reads its output";
+  return std::nullopt;
 }
 
 }  // namespace
@@ -237,18 +291,14 @@ void set_command_and_preset(const std::vector<std::string>& words, std::string_v
   state.command_text = join(words, " ");
   state.keys.set({"launch.preset"_key, std::string(preset), line,
                   preset == "plain" ? "starts the program once for each rank, as srun does" : ""});
-  state.keys.set({"launch.command"_key, "[" + join(texts, ", ") + "]", line, ""});
+  const std::size_t line_of_words = state.given_program.empty() ? line : 0;
+  state.keys.set({"launch.command"_key, "[" + join(texts, ", ") + "]", line_of_words, ""});
 }
 
 ImportObstacle import_launch(const ShellCommand& command, ImportState& state) {
-  if (command.is_joined) return "it is joined with other commands, or runs in the background";
-  if (command.tail.find('<') != std::string::npos)
-    return "it reads a file through its standard input";
-  const auto stages = split(command.tail, '|');
-  const bool has_only_tee =
-      std::all_of(stages.begin() + 1, stages.end(),
-                  [](std::string_view stage) { return trim(stage).starts_with("tee "); });
-  if (!has_only_tee) return "another program reads its output";
+  if (state.given_program.empty()) {
+    if (auto why = obstacle_around_program(command)) return why;
+  }
   const std::size_t first = position_of_called_program(command);
   for (std::size_t i = 0; i < first; ++i) {
     const auto assignment = assignment_of(command.words[i]);
@@ -262,7 +312,7 @@ ImportObstacle import_launch(const ShellCommand& command, ImportState& state) {
     state.keys.set(
         {"environment.vars." + assignment->name, yaml_with_variables(*value), command.line, ""});
   }
-  if (!command.tail.empty())
+  if (!command.tail.empty() && state.given_program.empty())
     state.remark(command.line, command.tail,
                  "`dlrun logs` shows the output; resources.output chooses another file");
   switch (launcher_of(command)) {

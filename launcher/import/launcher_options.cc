@@ -308,7 +308,7 @@ void LauncherOptionReader::set_job_key(const KeyRow& row, const Option& option) 
   // The number of ranks follows from the nodes and the ranks on each of them.
   const auto tasks = state_.variables.find("SLURM_NTASKS");
   if (row.path == "resources.ntasks"_key && tasks != state_.variables.end() &&
-      tasks->second == option.value)
+      tasks->second.value == option.value)
     return;
   state_.keys.set({std::string(row.path), yaml, command_.line, ""});
 }

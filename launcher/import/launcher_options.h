@@ -20,7 +20,9 @@ class LauncherOptionReader {
       : command_(command), state_(state), at_(from) {}
 
   /// Read all options and set keys. Return a reason if an option is not known (the words after it
-  /// could be its values), has no value, or is a word that only the job knows.
+  /// could be its values), lacks its value, or is a word that only the job knows.
+  /// read_srun_options() accepts an unknown option with its value in the same word, such as
+  /// --NAME=VALUE.
   [[nodiscard]] ImportObstacle read_srun_options();
   [[nodiscard]] ImportObstacle read_mpirun_options();
   /// is_module: set to true if torchrun starts a Python module (-m). is_without_python: set to true
@@ -58,10 +60,12 @@ class LauncherOptionReader {
   void set_pyxis_runtime();
   /// Sets a key of `container` from an option of pyxis.
   void set_container_key(const KeyRow& row, const Option& option);
-  /// Sets a key of the job from an option of its step. Adds a remark instead if the job has another
-  /// value of the key, or if the key is not about ranks and resources.
+  /// Sets a key of the job from an option of its step. Does nothing if the job has this value
+  /// already. Adds a remark instead if the job has another value of the key, or if the key is not
+  /// about ranks and resources.
   void set_job_key(const KeyRow& row, const Option& option);
-  /// Sets the number of nodes or ranks of the job. Adds a remark if only the job knows the number.
+  /// Sets `key`, a number of nodes or ranks, as set_job_key() does. Adds a remark instead if only
+  /// the job knows the number.
   void set_count(std::string_view key, const Option& option);
   /// Adds a remark on an option that the spec does not have.
   void remark_on_option(const Option& option, std::string_view reason);

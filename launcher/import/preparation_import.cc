@@ -76,18 +76,28 @@ bool import_module(const ShellCommand& command, ImportState& state) {
   return true;
 }
 
-/// Returns true for commands that only make `module` or `conda activate` work in the shell. The
-/// script that dlrun renders has such commands of its own.
-bool is_initialisation(const ShellCommand& command) {
+/// Reads a command that only makes `module` or `conda activate` work in the shell. The script that
+/// dlrun renders has such commands of its own. Returns false for any other command.
+bool import_initialisation(const ShellCommand& command, ImportState& state) {
+  if (command.words.size() != 2) return false;
   const std::string first = command.words.front().literal();
-  if ((first == "source" || first == ".") && command.words.size() == 2) {
-    const std::string& file = command.words[1].source;
-    for (const std::string_view known :
-         {"conda.sh", "/init/bash", "/profile.d/modules.sh", "/profile.d/lmod.sh", "/etc/profile"})
-      if (file.ends_with(known) || file.ends_with(std::string(known) + "\"")) return true;
+  const std::string& argument = command.words[1].source;
+  const bool is_source = first == "source" || first == ".";
+  const auto names = [&](std::string_view file) {
+    return argument.ends_with(file) || argument.ends_with(std::string(file) + "\"");
+  };
+  const bool starts_conda =
+      (is_source && names("conda.sh")) ||
+      (first == "eval" && argument.find("shell.bash hook") != std::string::npos);
+  if (starts_conda) {
+    state.remark(command.line, command.source,
+                 "not needed: the job looks for conda on the PATH, in $CONDA_EXE and in usual "
+                 "folders such as ~/miniforge3 and ~/miniconda3. If conda is elsewhere, export "
+                 "CONDA_EXE before you submit");
+    return true;
   }
-  return first == "eval" && command.words.size() == 2 &&
-         command.words[1].source.find("shell.bash hook") != std::string::npos;
+  return is_source && (names("/init/bash") || names("/profile.d/modules.sh") ||
+                       names("/profile.d/lmod.sh") || names("/etc/profile"));
 }
 
 /// Reads `conda activate NAME`, `source activate NAME` and `source DIR/bin/activate`.
@@ -125,7 +135,8 @@ void export_variable(const ShellCommand& command, const AssignedVariable& variab
   const auto& [name, value, is_secret] = variable;
   if (is_torch_variable(name)) {
     state.sets_torch_variables = true;
-    return state.remark(command.line, command.source, "the preset sets it for every rank");
+    return state.remark(command.line, command.source,
+                        "the presets of torch.distributed, such as torch, set it for every rank");
   }
   if (name == "SRUN_CPUS_PER_TASK")
     return state.remark(command.line, command.source,
@@ -150,7 +161,8 @@ bool import_secret_setenv(const ShellCommand& command, ImportState& state) {
   return true;
 }
 
-/// Reads NAME=VALUE and export NAME=VALUE. Returns false for any other command.
+/// Reads NAME=VALUE, `export NAME=VALUE`, and `export NAME` of a variable that the script has set.
+/// Returns false for any other command.
 bool import_variables(const ShellCommand& command, ImportState& state) {
   const bool is_export = command.words.front().literal() == "export";
   const std::size_t first = is_export ? 1 : 0;
@@ -172,7 +184,9 @@ bool import_variables(const ShellCommand& command, ImportState& state) {
         state.variables.erase(assignment->name);
         value.reset();
       } else {
-        state.variables.insert_or_assign(assignment->name, value);
+        auto job_text = value ? std::nullopt : text_of_job(assignment->value, state);
+        state.variables.insert_or_assign(assignment->name,
+                                         ScriptVariable{value, std::move(job_text), command.line});
       }
       found.push_back({std::move(assignment->name), std::move(value), is_secret});
       continue;
@@ -180,8 +194,8 @@ bool import_variables(const ShellCommand& command, ImportState& state) {
     if (is_export && state.has_secret(word.literal())) continue;
     const auto known = state.variables.find(word.literal());
     if (!is_export || known == state.variables.end()) return false;
-    found.push_back({known->first, known->second,
-                     is_secret_variable(known->first, known->second.value_or(""))});
+    const auto& value = known->second.value;
+    found.push_back({known->first, value, is_secret_variable(known->first, value.value_or(""))});
   }
   for (const AssignedVariable& variable : found) {
     if (is_export || variable.is_secret) {
@@ -208,8 +222,9 @@ bool import_preparation(const ShellCommand& command, ImportState& state) {
   if (!command.tail.empty()) {
     // A redirection of the output does not change what the command sets. Any other tail, such as a
     // pipe, may change it.
-    const bool is_redirection = command.tail.starts_with('>') || command.tail.starts_with("2>") ||
-                                command.tail.starts_with("&>");
+    const auto sign = std::min(command.tail.find_first_not_of("0123456789"), command.tail.size());
+    const std::string_view redirection = std::string_view(command.tail).substr(sign);
+    const bool is_redirection = redirection.starts_with('>') || redirection.starts_with("&>");
     if (!is_redirection || command.tail.find('|') != std::string::npos) return false;
   }
   const std::string first = command.words.front().literal();
@@ -220,7 +235,7 @@ bool import_preparation(const ShellCommand& command, ImportState& state) {
                                  (parts[0].text == "SLURM_SUBMIT_DIR" || parts[0].text == "PWD");
     if (is_start_folder) return true;  // a job of dlrun starts in the spec's folder
   }
-  return import_module(command, state) || is_initialisation(command) ||
+  return import_module(command, state) || import_initialisation(command, state) ||
          import_activation(command, state) || import_secret_setenv(command, state) ||
          import_variables(command, state);
 }
@@ -233,7 +248,8 @@ void mark_variables_unknown(const ShellCommand& command, ImportState& state) {
     std::string name = is_loop || is_unset ? word.literal() : "";
     if (const auto assignment = assignment_of(word)) name = assignment->name;
     if (name.empty()) continue;
-    state.variables.insert_or_assign(name, std::nullopt);
+    state.variables.insert_or_assign(name,
+                                     ScriptVariable{std::nullopt, std::nullopt, command.line});
     if (is_torch_variable(name)) state.sets_torch_variables = true;
   }
 }

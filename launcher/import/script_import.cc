@@ -41,8 +41,8 @@ Result<> check_script(const ImportRequest& import) {
   for (const auto text : split(import.script, '\n')) {
     if (!text.starts_with(fmt::format("exec {} ", kLeadCommand))) continue;
     return fail(Errc::kInvalid,
-                "{}: dlrun has made this script from a spec; its run has the spec as spec.yaml, "
-                "and `dlrun submit {}` submits the script itself",
+                "{}: dlrun has made this script from a spec; use the spec (a run has it as "
+                "spec.yaml), or submit the script itself: dlrun submit {}",
                 printable(import.script_name), printable(import.script_name));
   }
   if (const auto het = line_of_part_separator(import.script)) {
@@ -57,7 +57,9 @@ Result<> check_script(const ImportRequest& import) {
 /// Returns the reason why the spec has no key for a command that is not the program of the job.
 std::string reason_of(const ShellCommand& command, bool is_after_launch) {
   const std::string first = command.words.empty() ? "" : command.words.front().literal();
-  if (command.is_nested) return "it is part of a condition, a loop or a function";
+  if (command.is_nested)
+    return "it is part of a condition, a loop, a function or a subshell, or of text that dlrun "
+           "cannot follow";
   if (first == "module" || first == "ml")
     return "environment.modules runs purge, use and load in this order, once, at the start of the "
            "job";
@@ -104,11 +106,14 @@ tl::unexpected<Error> no_program_error(const ImportRequest& import, std::size_t 
               without_secrets(why).text, printable(import.script_name));
 }
 
-/// Returns the one command that starts the ranks; nullptr if the user names the program. Fails with
-/// kInvalid if the script has no such command or several.
+/// Returns the one command that starts the ranks. If the script has no such command or several, or
+/// if the command is nested, fails with kInvalid, or returns nullptr if the user names the program.
 Result<const ShellCommand*> launch_of(const ImportRequest& import,
                                       const std::vector<Candidate>& candidates) {
-  if (!import.command.empty()) return nullptr;
+  if (!import.command.empty()) {
+    const bool is_only_one = candidates.size() == 1 && !candidates.front().command->is_nested;
+    return is_only_one ? candidates.front().command : nullptr;
+  }
   if (candidates.empty())
     return no_program_error(import, 0, "no line starts a program in a way that dlrun recognises");
   if (candidates.size() > 1) {
@@ -121,19 +126,20 @@ Result<const ShellCommand*> launch_of(const ImportRequest& import,
   const ShellCommand* command = candidates.front().command;
   if (command->is_nested)
     return no_program_error(import, command->line,
-                            "the program is started in a condition, a loop or a function");
+                            "the program is started in a condition, a loop, a function or a "
+                            "subshell, or in text that dlrun cannot follow");
   return command;
 }
 
 /// Adds a remark on a command that has no key. The commands of one block share a remark.
 /// previous: the command before this one.
-void remark_on(const ShellCommand& command, const ShellCommand* previous, bool is_after_launch,
+void remark_on(const ShellCommand& command, const ShellCommand* previous, std::string_view reason,
                ImportState& state) {
   const bool is_same_block = command.is_nested && previous != nullptr && previous->is_nested;
   if (is_same_block && !state.remarks.empty()) {
     state.remarks.back().last_line = command.line;
   } else {
-    state.remark(command.line, command.source, reason_of(command, is_after_launch));
+    state.remark(command.line, command.source, reason);
   }
 }
 
@@ -152,22 +158,72 @@ void remark_on_secret_arguments(const ShellCommand& launch, ImportState& state) 
   state.remarks.back().is_in_spec = true;
 }
 
+/// Returns true if the words call a launcher that the import reads, such as torchrun.
+bool calls_launcher(const std::vector<std::string>& words) {
+  ShellCommand command;
+  for (const std::string& word : words)
+    command.words.push_back({{{word, false, true}}, word, false});
+  const Launcher launcher = launcher_of(command);
+  return launcher != Launcher::kNone && launcher != Launcher::kProgram;
+}
+
+/// Sets the keys of the launcher and its options from the command that starts the script's program.
+/// The program is that of the user. Sets no key if the meaning of the options is not certain.
+void import_only_launcher(const ImportRequest& import, const ShellCommand& command,
+                          ImportState& state) {
+  ImportState with_launcher = state;
+  with_launcher.given_program = import.command;
+  const auto obstacle = calls_launcher(import.command)
+                            ? ImportObstacle("that program has a launcher of its own")
+                            : import_launch(command, with_launcher);
+  if (!obstacle) state = std::move(with_launcher);
+  const std::string reason =
+      obstacle ? fmt::format(
+                     "launch.command is the program after `--`, and nothing is from this "
+                     "line: {}",
+                     *obstacle)
+               : "launch.command is the program after `--`; only the keys of the launcher and its "
+                 "options are from this line";
+  state.remark(command.line, command.source, reason);
+}
+
+/// Reads the command that starts the ranks. Fails with kInvalid if the program is that of the
+/// script, and the meaning of the command is not certain.
+Result<> read_launch(const ImportRequest& import, const ShellCommand& command, ImportState& state) {
+  if (!import.command.empty()) {
+    import_only_launcher(import, command, state);
+    return {};
+  }
+  if (const auto why = import_launch(command, state))
+    return no_program_error(import, command.line, *why);
+  remark_on_secret_arguments(command, state);
+  return {};
+}
+
 /// Reads all commands. launch: the command that starts the ranks; nullptr if the user names the
-/// program.
+/// program, and the script does not have exactly one of `candidates`.
 Result<> read_commands(const ImportRequest& import, const std::vector<ShellCommand>& commands,
-                       const ShellCommand* launch, ImportState& state) {
+                       const std::vector<Candidate>& candidates, const ShellCommand* launch,
+                       ImportState& state) {
+  const auto is_replaced = [&](const ShellCommand& command) {
+    return !command.is_nested &&
+           std::any_of(candidates.begin(), candidates.end(),
+                       [&](const Candidate& one) { return one.command == &command; });
+  };
   bool is_after_launch = false;
   const ShellCommand* previous = nullptr;
   for (const ShellCommand& command : commands) {
     if (&command == launch) {
-      if (const auto why = import_launch(command, state))
-        return no_program_error(import, command.line, *why);
-      remark_on_secret_arguments(command, state);
+      DLRUN_TRY(read_launch(import, command, state));
       is_after_launch = true;
     } else if (command.is_nested || command.is_joined || is_after_launch ||
                !import_preparation(command, state)) {
       if (!is_after_launch) mark_variables_unknown(command, state);
-      remark_on(command, previous, is_after_launch, state);
+      remark_on(command, previous,
+                is_replaced(command)
+                    ? "launch.command is the program after `--`, and a spec starts one program"
+                    : reason_of(command, is_after_launch),
+                state);
     }
     previous = &command;
   }
@@ -244,7 +300,7 @@ std::pair<ImportedKey, std::string> remove_key(const ImportRequest& import, std:
 }
 
 /// Moves each key with a secret to the remarks. Returns true if there was one. launch.command keeps
-/// its words, and has a remark already.
+/// its words; remark_on_secret_arguments() has added a remark if they come from the script.
 bool remove_keys_with_secrets(const ImportRequest& import, ImportState& state) {
   std::vector<std::string> paths;
   for (const ImportedKey& key : state.keys.all()) {
@@ -256,9 +312,10 @@ bool remove_keys_with_secrets(const ImportRequest& import, ImportState& state) {
   }
   for (const std::string& path : paths) {
     const auto [key, source] = remove_key(import, path, state);
-    state.remark_on_secret(key.line, source,
-                           "its value looks like a secret and is not copied: pass it to the "
-                           "program as a variable, and name the variable in environment.secrets");
+    state.remark_on_secret(
+        key.line, source,
+        "its name or value looks like a secret, so the value is not copied: pass it to the "
+        "program as a variable, and name the variable in environment.secrets");
   }
   return !paths.empty();
 }
@@ -311,9 +368,11 @@ Result<ImportedSpec> import_script(const ImportRequest& import) {
   import_directives(import.script, state);
   add_slurm_variables_from_keys(state);
   const auto commands = read_shell(import.script);
-  DLRUN_TRY_ASSIGN(const ShellCommand* launch, launch_of(import, candidates_in(commands)));
-  DLRUN_TRY(read_commands(import, commands, launch, state));
-  if (launch == nullptr) set_command_and_preset(import.command, preset_of_srun(state), 0, state);
+  const auto candidates = candidates_in(commands);
+  DLRUN_TRY_ASSIGN(const ShellCommand* launch, launch_of(import, candidates));
+  DLRUN_TRY(read_commands(import, commands, candidates, launch, state));
+  if (state.keys.find("launch.command"_key) == nullptr)
+    set_command_and_preset(import.command, preset_of_srun(state), 0, state);
   set_defaults(import, state);
   LoadRequest request = import.load;
   while (true) {

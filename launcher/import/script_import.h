@@ -27,7 +27,7 @@ struct ImportedSpec {
   /// A warning with its place in the script for each line or block that did not become a key, that
   /// became a key in another form, or that has a secret.
   std::vector<Diagnostic> remarks;
-  std::vector<Diagnostic> warnings;  ///< those of the new spec
+  std::vector<Diagnostic> warnings;  ///< the warnings of the new spec
 };
 
 /// Makes the spec. A line becomes a key only if its meaning is certain. Fails with kInvalid

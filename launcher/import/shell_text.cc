@@ -257,8 +257,7 @@ class CommandReader {
       command_.is_joined = true;
     if (c == '<' && is_doubled && reader_.peek(2) != '<') return read_here_document();
     if (command_.tail.empty()) {
-      drop_descriptor();
-      tail_start_ = reader_.position();
+      tail_start_ = reader_.position() - drop_descriptor();
       command_.tail = c;
     }
     reader_.skip(is_doubled ? 2 : 1);
@@ -271,17 +270,22 @@ class CommandReader {
     return at > 0 && (script_[at - 1] == '>' || script_[at - 1] == '<');
   }
 
-  /// Removes the number of a descriptor, as in "2>file", from the words. The shell takes a number
-  /// as a descriptor only if it stands directly before the operator.
-  void drop_descriptor() {
-    if (command_.words.empty()) return;
+  /// Removes the number of a descriptor, as in "2>file", from the words, and returns the number of
+  /// its digits. Returns 0 if there is no descriptor. The shell takes a number as a descriptor only
+  /// if it stands directly before the operator.
+  std::size_t drop_descriptor() {
+    if (command_.words.empty()) return 0;
     const std::string& last = command_.words.back().source;
     const std::size_t at = reader_.position();
     const bool is_number =
         !last.empty() && last.find_first_not_of("0123456789") == std::string::npos;
-    if (is_number && at >= last.size() && script_.substr(at - last.size(), last.size()) == last &&
-        reader_.peek() != '|' && reader_.peek() != '&')
-      command_.words.pop_back();
+    const bool is_descriptor = is_number && at >= last.size() &&
+                               script_.substr(at - last.size(), last.size()) == last &&
+                               reader_.peek() != '|' && reader_.peek() != '&';
+    if (!is_descriptor) return 0;
+    const std::size_t digits = last.size();
+    command_.words.pop_back();
+    return digits;
   }
 
   void read_parenthesis(char c) {

@@ -33,9 +33,9 @@ struct ShellWord {
 
 /// A command of a script. A pipe, and commands that &&, || or & connects, are one ShellCommand.
 struct ShellCommand {
-  std::size_t line = 0;          ///< the number of its first line, from 1
+  std::size_t line = 0;          ///< the number of the command's first line, from 1
   std::string source;            ///< the command as it is written, in one line
-  std::vector<ShellWord> words;  ///< those before the first operator
+  std::vector<ShellWord> words;  ///< the words before the first operator
   /// The text from the first operator on, such as a redirection or a pipe; empty if there is none.
   std::string tail;
   /// True if && or || or & connects the command with others, or if it has a parenthesis or a

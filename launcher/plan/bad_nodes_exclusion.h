@@ -24,8 +24,8 @@ struct BadNodesExclusion {
 /// lines may have --exclude and --nodelist. The result includes the nodes of the script's
 /// --exclude, because --exclude on sbatch's command line replaces the option in the script.
 /// `cluster`: the job's cluster; empty: unknown. Ignores a node that was remembered on another
-/// cluster, unless one of the two clusters is unknown. Fails with kInvalid if the script's node
-/// lists cannot be parsed.
+/// cluster, unless one of the two clusters is unknown. Fails with kInvalid if a node list of the
+/// script cannot be parsed, or is the path of a file.
 [[nodiscard]] Result<BadNodesExclusion> exclude_bad_nodes(const std::vector<BadNode>& remembered,
                                                           std::string_view cluster,
                                                           std::string_view script);

@@ -73,7 +73,7 @@ std::string packed_commands(const Packing& packing, std::string_view sweep_line)
                         "{0}))",
                         packing.pack),
             "sweep.pack");
-  text.line(fmt::format("((dlrun_end <= {0})) || dlrun_end={0}", packing.points));
+  text.line(fmt::format("((dlrun_end <= {0})) || dlrun_end={0}", packing.point_count));
   text.line("# The share of one point, which srun reads from these variables.");
   text.line("export SLURM_EXACT=1");
   text.line(fmt::format("export SLURM_CPUS_ON_NODE=$((SLURM_CPUS_ON_NODE / {}))", packing.pack));

@@ -16,16 +16,17 @@ namespace dlrun {
 
 /// The distribution of an array's points over its tasks.
 struct Packing {
-  std::size_t pack = 1;    ///< number of points that one task runs
-  std::size_t points = 0;  ///< number of points of the array
+  std::size_t pack = 1;         ///< number of points that one task runs
+  std::size_t point_count = 0;  ///< number of points of the array
   /// From slurm_variables_of_point(); empty without sweep.pack.
   std::vector<PlannedVariable> point_variables;
 
   /// Returns the number of tasks.
-  [[nodiscard]] std::size_t tasks() const { return (points + pack - 1) / pack; }
-  /// Returns how many tasks may run at the same time if `points_at_once` points may; at least 1.
-  [[nodiscard]] std::int64_t tasks_at_once(std::int64_t points_at_once) const {
-    return std::max<std::int64_t>(points_at_once / static_cast<std::int64_t>(pack), 1);
+  [[nodiscard]] std::size_t task_count() const { return (point_count + pack - 1) / pack; }
+  /// Returns how many tasks may run at the same time if at most max_parallel points may run at the
+  /// same time; at least 1.
+  [[nodiscard]] std::int64_t max_parallel_tasks(std::int64_t max_parallel) const {
+    return std::max<std::int64_t>(max_parallel / static_cast<std::int64_t>(pack), 1);
   }
 };
 
@@ -33,8 +34,8 @@ struct Packing {
 /// on one node each.
 [[nodiscard]] JobSpec packed_spec(const JobSpec& spec, std::int64_t pack);
 
-/// Returns the variables of Slurm that limit the step of one point to the resources in the spec of
-/// a point.
+/// Returns the variables of Slurm that limit the step of one point to the resources of the point.
+/// loaded: the point's spec, without the resources of other points.
 [[nodiscard]] std::vector<PlannedVariable> slurm_variables_of_point(const LoadedSpec& loaded);
 
 /// Renders the commands of a task that starts several points and waits for all of them. sweep_line:

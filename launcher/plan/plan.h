@@ -85,7 +85,7 @@ struct Requested {
 /// A job or a run that this job waits for.
 struct PlannedDependency {
   std::string type;  ///< Slurm's type of dependency: afterok, afterany, afternotok
-  std::string run;   ///< a Slurm job id, or the name of a run
+  std::string run;   ///< a Slurm job id; or the name, id or path of a run
   std::string key;
   /// Returns true if `run` is a Slurm job id.
   [[nodiscard]] bool is_job_id() const;
@@ -205,13 +205,15 @@ struct PlanInputs {
 [[nodiscard]] std::string plan_json(const LaunchPlan& plan);
 
 /// Returns the runs folder: --runs, else $DLRUN_RUNS, else the site's folder, else
-/// current_dir/runs. The path is absolute, without '.' and '..'.
+/// current_dir/runs. The path is absolute, without '.' and '..'. Ignores the site's folder if it
+/// contains a variable that is not set. Returns current_dir/runs for a path with ~ if HOME is not
+/// set.
 [[nodiscard]] std::string runs_directory(const std::optional<std::string>& option, const Env& env,
                                          const SiteProfile& site,
                                          const std::filesystem::path& current_dir);
 
-/// Returns the record of bad nodes that all runs of a runs folder share, unless
-/// health.known_bad.file names another file.
+/// Returns the path of the file of bad nodes that the runs of a runs folder share by default. A run
+/// with health.known_bad.file uses that file instead.
 [[nodiscard]] std::string known_bad_file_in(std::string_view runs_dir);
 
 /// Returns the absolute folder in which the job's commands start: slurm.chdir, else the spec's

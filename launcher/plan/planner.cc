@@ -123,13 +123,14 @@ void Planner::check_local() {
     if (spec_.origins.contains(key))
       add_error(
           key,
-          fmt::format("{}: dlrun run starts at once and cannot wait for others; add --set {}=null",
-                      key, key));
+          fmt::format("{0}: dlrun run starts immediately and cannot wait for other jobs; add --set "
+                      "{0}=null",
+                      key));
   }
   if (runtime_ != "none") {
     add_error("container.image"_key,
               "container.image: dlrun run starts the ranks on this machine itself, without a "
-              "container; give --set container.image=null to run without a container");
+              "container; give --set container=null to run without a container");
   }
   if (!spec_.environment.uenv_images.empty()) {
     add_error(
@@ -153,8 +154,8 @@ void Planner::check_existing_allocation() {
   for (std::string_view key : {"after.ok"_key, "after.any"_key, "after.notok"_key}) {
     if (spec_.origins.contains(key))
       add_error(key,
-                fmt::format("{0}: a run in an allocation that you already have starts at once and "
-                            "cannot wait for others; add --set {0}=null",
+                fmt::format("{0}: a run in an allocation that you already have starts immediately "
+                            "and cannot wait for other jobs; add --set {0}=null",
                             key));
   }
   if (!spec_.launch.agent.value_or(true))

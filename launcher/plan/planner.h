@@ -36,12 +36,13 @@ class Planner {
   void plan_activations();
   /// Fills the prologue: plan_activations(), variables, folders and setup lines.
   void plan_prologue();
-  /// Adds the rank agent's options for health.preflight, with the numbers of links and their speeds
-  /// that the site file gives. Sets needs_trainer if a check runs dlrun-trainer.
+  /// Adds the rank agent's options for health.preflight, with the expected figures of the fabric
+  /// (numbers and speeds of links) that the site file gives. Sets needs_trainer if a check runs
+  /// dlrun-trainer.
   void add_preflight_options();
   /// Adds the rank agent's options for profile.
   void add_profile_options();
-  /// Adds the rank agent's options, and the variables and secrets that it sets.
+  /// Adds the rank agent's options, and the variables and secrets that the agent sets.
   /// add_wandb_variables() adds more variables.
   void plan_rank_agent();
   /// Adds the rank agent's options --stage and --output, whose values are JSON objects.

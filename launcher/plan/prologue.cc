@@ -61,9 +61,11 @@ void add_conda(ScriptText& text, const Prologue& prologue) {
   if (prologue.conda_name.empty()) return;
   add_conda_search(text);
   text.line("if [[ ! -x $dlrun_conda ]]; then");
-  text.line(
+  text.line(fmt::format(
       "  echo \"dlrun: $(uname -n) has no conda on the PATH, in \\$CONDA_EXE or in a usual folder; "
-      "name its module in environment.conda.module\" >&2");
+      "{}\" >&2",
+      prologue.conda_module.empty() ? "name its module in environment.conda.module"
+                                    : "the module of environment.conda.module does not bring it"));
   text.line("  false");
   text.line("fi");
   text.line("dlrun_hook=$(\"$dlrun_conda\" shell.bash hook)");

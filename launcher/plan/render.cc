@@ -212,8 +212,8 @@ constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2
 /// Returns the option --array, with the numbers of the tasks.
 [[nodiscard]] PlannedOption array_directive(const Packing& packing,
                                             std::optional<std::int64_t> max_parallel) {
-  std::string range = fmt::format("0-{}", packing.tasks() - 1);
-  if (max_parallel) range += fmt::format("%{}", packing.tasks_at_once(*max_parallel));
+  std::string range = fmt::format("0-{}", packing.task_count() - 1);
+  if (max_parallel) range += fmt::format("%{}", packing.max_parallel_tasks(*max_parallel));
   std::string key = "sweep";
   if (max_parallel) key += ", sweep.max_parallel";
   if (packing.pack > 1) key += ", sweep.pack";

@@ -28,7 +28,7 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 /// Renders the script of a job array that runs a sweep: the plan's #SBATCH lines and --array, and
 /// commands that start job.sh in the run directories of the task's points. The size of the script
 /// depends neither on the number of points nor on their values. max_parallel: the number of points
-/// that may run at once; nullopt: any number. Fails as render_script does.
+/// that may run at the same time; nullopt: any number. Fails as render_script() does.
 [[nodiscard]] Result<std::string> render_array_script(const LaunchPlan& plan,
                                                       const Packing& packing,
                                                       std::optional<std::int64_t> max_parallel);
@@ -63,7 +63,7 @@ struct PlannedSession {
 };
 
 /// Renders a shell (or `command`, if it is not empty) on the first node of a new allocation, inside
-/// the job's environment and container. has_terminal: true if srun starts it with a
+/// the job's environment and container. has_terminal: true if srun gives the session a
 /// pseudo-terminal; a command in a pipe must not have a pseudo-terminal.
 [[nodiscard]] PlannedSession render_interactive(const LaunchPlan& plan,
                                                 const std::vector<std::string>& command,

@@ -167,13 +167,21 @@ void add_variables_since_23(Env& env, const Json& job) {
         printable(value ? fmt::format("{}={}", option, *value) : std::string(option)),
         why.empty() ? "" : ": ", why);
   };
-  if (row == nullptr) return cannot("");
+  if (option.size() < 2 || option[0] != '-')
+    return fmt::format("'{}' is not an option of sbatch", printable(option));
+  if (row == nullptr) {
+    return fmt::format(
+        "dlrun does not know {}, and cannot send it to {}; with submit.via: sbatch, "
+        "sbatch gets the option as it is",
+        printable(option), server);
+  }
   const RestField field = rest_field(*row, version);
   if (field.kind == RestKind::kRefused) return cannot(field.name);
   if (field.kind == RestKind::kSignalText && value && value->find(':') != std::string::npos)
     return cannot("it accepts no B: or R: before the signal");
   if (row->needs_value && !value) return fmt::format("{} needs a value", option);
-  if (value && rest_kind_is_flag(field.kind)) return cannot("the option takes no value");
+  if (value && rest_kind_is_flag(field.kind))
+    return fmt::format("{} is '{}', expected no value", option, printable(*value));
   if (field.kind == RestKind::kNotSent) return std::nullopt;
   Json job = Json::object();
   if (const auto wrong = set_rest_field(job, field, value))
@@ -210,13 +218,15 @@ Result<std::string> rest_job_body(const RestJobInputs& inputs) {
   }
   if (!refused.empty()) return fail(Errc::kInvalid, "{}", join(refused, "\n"));
   if (!is_utf8(inputs.script))
-    return fail(Errc::kInvalid,
-                "the script is not UTF-8, and slurmrestd takes JSON; submit.via: sbatch can");
+    return fail(
+        Errc::kInvalid,
+        "the script is not UTF-8, and slurmrestd takes JSON; submit.via: sbatch accepts it");
   for (const std::string_view path : {inputs.script_name, inputs.directory}) {
     if (!is_utf8(path))
-      return fail(Errc::kInvalid,
-                  "the path '{}' is not UTF-8, and slurmrestd takes JSON; submit.via: sbatch can",
-                  printable(path));
+      return fail(
+          Errc::kInvalid,
+          "the path '{}' is not UTF-8, and slurmrestd takes JSON; submit.via: sbatch accepts it",
+          printable(path));
   }
 
   options = last_of_each(options);
@@ -228,8 +238,9 @@ Result<std::string> rest_job_body(const RestJobInputs& inputs) {
     const RestField field = rest_field(*find_sbatch_option_row(option.name), inputs.version);
     if (field.kind == RestKind::kNotSent) continue;
     if (option.value && !is_utf8(*option.value))
-      return fail(Errc::kInvalid, "{}={} is not UTF-8, and slurmrestd takes JSON", option.name,
-                  printable(*option.value));
+      return fail(Errc::kInvalid,
+                  "{}={} is not UTF-8, and slurmrestd takes JSON; submit.via: sbatch accepts it",
+                  option.name, printable(*option.value));
     auto value = option.value;
     if (option.name == "--chdir" && !value->starts_with('/'))
       value = fmt::format("{}/{}", inputs.directory, *value);

@@ -42,13 +42,15 @@ struct ScriptOption {
                                                         std::string_view short_name);
 
 /// Returns the number of the first #SBATCH line with this option, which takes no value. The option
-/// may be abbreviated, or be a letter among others ("-HW").
+/// may be abbreviated, or be a letter among others ("-HW"). Returns nullopt if there is no such
+/// line.
 [[nodiscard]] std::optional<std::size_t> line_of_flag(std::string_view script,
                                                       std::string_view long_name,
                                                       std::string_view short_name);
 
-/// Returns the value of an option ("-N") in the script's #PBS lines; nullopt if the lines do not
-/// set it, or if the script has --ignore-pbs, with which sbatch ignores these lines.
+/// Returns an option ("-N") in the script's #PBS lines, with the line of its last occurrence;
+/// nullopt if the lines do not set the option, or if the script has --ignore-pbs, with which sbatch
+/// ignores these lines.
 [[nodiscard]] std::optional<ScriptOption> pbs_option(std::string_view script,
                                                      std::string_view name);
 

@@ -25,7 +25,8 @@ std::string enter_text(const LaunchPlan& plan, std::string_view array) {
   if (plan.enter_script.words.empty()) return "";
   ScriptText text;
   text.line(fmt::format("{}=(", array));
-  for (const ContainerLine& line : plan.enter_script.words) text.line("  " + line.text, line.key);
+  for (const ContainerLine& line : plan.enter_script.words)
+    text.line("  " + line.text, line.comment);
   text.line(")");
   return text.take();
 }

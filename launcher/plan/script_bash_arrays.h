@@ -10,8 +10,8 @@
 
 namespace dlrun {
 
-/// Renders the words that precede a command to start it in its container. Returns "" for container
-/// tools that srun starts with options of its own.
+/// Renders the words that precede a command to start the command in its container. Returns "" if
+/// there is no container, or if options of srun enter the container.
 [[nodiscard]] std::string enter_text(const LaunchPlan& plan,
                                      std::string_view array = "dlrun_enter");
 

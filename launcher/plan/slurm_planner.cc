@@ -177,7 +177,7 @@ std::vector<UserSrunOption> Planner::plan_container() {
   plan_.enter_script.session = backend.enter_script(container).session;
   for (ContainerOption& option : backend.step_options(container, user_options)) {
     plan_.container.push_back(
-        {std::move(option.option), std::move(option.value), std::move(option.key)});
+        {std::move(option.option), std::move(option.value), std::move(option.comment)});
   }
   return user_options;
 }

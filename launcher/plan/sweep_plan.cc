@@ -183,7 +183,7 @@ class Arrays {
              std::vector<PlannedVariable> point_variables) {
     auto [newest, is_new] =
         newest_arrays_.try_emplace(id_of_array(plan, point_variables), plans_.size());
-    if (!is_new && packings_[newest->second].points == max_points_) {
+    if (!is_new && packings_[newest->second].point_count == max_points_) {
       newest->second = plans_.size();
       is_new = true;
     }
@@ -192,7 +192,7 @@ class Arrays {
       packings_.push_back({pack_, 0, std::move(point_variables)});
     }
     point.array = newest->second;
-    point.index_in_array = packings_[point.array].points++;
+    point.point_in_array = packings_[point.array].point_count++;
   }
 
   [[nodiscard]] Result<std::vector<PlannedArray>> render(
@@ -200,7 +200,7 @@ class Arrays {
     std::vector<PlannedArray> arrays;
     for (std::size_t i = 0; i < plans_.size(); ++i) {
       DLRUN_TRY_ASSIGN(auto script, render_array_script(plans_[i], packings_[i], max_parallel));
-      arrays.push_back({std::move(script), packings_[i].tasks(), plans_[i].requested});
+      arrays.push_back({std::move(script), packings_[i].task_count(), plans_[i].requested});
     }
     return arrays;
   }

@@ -21,16 +21,17 @@ struct PlannedPoint {
   Requested requested;
   bool uses_trainer = false;  ///< the point needs dlrun-trainer
   std::size_t array = 0;      ///< the index in SweepPlan::arrays of the array that runs the point
-  std::size_t index_in_array =
+  std::size_t point_in_array =
       0;  ///< the number of the point in its array; see SweepRecord::task_of()
 };
 
 /// One job array. Points with different #SBATCH lines (a sweep over resources) need different
 /// arrays, and an array has at most Slurm's MaxArraySize tasks.
 struct PlannedArray {
-  std::string script;     ///< the text for sbatch: each task starts the script of its point
-  std::size_t tasks = 0;  ///< number of tasks
-  Requested requested;    ///< the resources of one task
+  /// The text for sbatch. Each task starts the scripts of its points.
+  std::string script;
+  std::size_t task_count = 0;
+  Requested requested;  ///< the resources of one task
 };
 
 /// A planned sweep.

@@ -39,9 +39,9 @@ struct StartedProcess {
   std::string file_list;  ///< RemoteRequest::file_list for the frame kGo; may be empty
 };
 
-/// Locks the mirror on the host and copies the code to it. Starts no rsync if the host has all
-/// files already. program: the path of dlrun on the host. own_program: the path of this dlrun.
-/// The function fails
+/// Locks the mirror on the host and copies the code to it. Starts no rsync if the last copy was of
+/// the same files and the host answers that its copy is current. program: the path of dlrun on the
+/// host. own_program: the path of this dlrun. The function fails
 /// - with kUnavailable if the connection fails or another submission keeps the lock,
 /// - with kNotFound if dlrun does not start on the host, or if rsync is not installed here,
 /// - with kInvalid if the host lacks a path of the spec,

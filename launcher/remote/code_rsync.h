@@ -13,8 +13,9 @@ namespace dlrun {
 
 /// Copies the listed files. Deletes files on the host that an earlier call copied and that no
 /// longer exist on this machine. Other files on the host stay. mirror_path: the mirror's absolute
-/// path on the host. own_program: this dlrun, which rsync calls as its remote shell. Fails with kIo
-/// and rsync's message, and with kNotFound if rsync is missing.
+/// path on the host. own_program: this dlrun, which rsync calls as its remote shell. Fails with
+/// kNotFound if rsync is missing, with kUnavailable and rsync's message if the connection fails,
+/// and with kIo and rsync's message after any other error of rsync.
 [[nodiscard]] Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& host,
                                  const std::string& mirror_path,
                                  const std::filesystem::path& own_program, const Env& env);

@@ -47,14 +47,15 @@ bool is_matched(const std::string& path, const std::vector<std::string>& pattern
   });
 }
 
-/// Adds the files that git lists in a folder and in its submodules. prefix: precedes each name.
+/// Adds the files that git lists in a folder and in its submodules, down to kDeepestSubmodule
+/// levels. prefix: precedes each name. depth: the level of the folder; 0: the top.
 Result<> add_listed(const std::filesystem::path& folder, const std::string& prefix, const Env& env,
                     int depth, std::vector<std::string>& files) {
   DLRUN_TRY_ASSIGN(
       const auto listed,
       run_git(folder, env, {"ls-files", "-co", "--exclude-standard", "-z"}, kGitLimit));
   if (listed.exit_code != 0)
-    return fail(Errc::kInvalid, "{}: git lists no files: {}", printable(folder.string()),
+    return fail(Errc::kInvalid, "{}: git cannot list the files: {}", printable(folder.string()),
                 trim(listed.err));
   for (const std::string_view name : split(listed.out, '\0')) {
     if (!name.empty()) files.push_back(prefix + std::string(name));
@@ -104,11 +105,13 @@ Result<> refuse_size(const CodeTree& tree, const HostFile& host, std::int64_t by
   for (std::size_t i = 0; i < shown; ++i)
     largest += fmt::format("\n  {:>10}  {}", bytes_text(static_cast<double>(sizes[i].first)),
                            sizes[i].second);
-  return fail(Errc::kInvalid,
-              "the code in {} has {}, and {} allows {} (sync.max); nothing was copied. The largest "
-              "files:{}\nPut them into .gitignore or sync.exclude, or raise sync.max",
-              printable(tree.top.string()), bytes_text(static_cast<double>(bytes)), host.source,
-              bytes_text(static_cast<double>(host.sync_max_bytes)), largest);
+  return fail(
+      Errc::kInvalid,
+      "the code in {} has {}, and {} allows {} (sync.max); nothing was copied. The largest "
+      "files:{}\nPut them into sync.exclude (or into .gitignore, if git does not track them), "
+      "or raise sync.max",
+      printable(tree.top.string()), bytes_text(static_cast<double>(bytes)), host.source,
+      bytes_text(static_cast<double>(host.sync_max_bytes)), largest);
 }
 
 }  // namespace

@@ -26,14 +26,14 @@ struct CodeList {
   /// Relative to the top, sorted. Includes deleted files that git still tracks.
   std::vector<std::string> files;
   std::vector<std::string> skipped;  ///< inner repositories, whose files git does not list
-  std::int64_t bytes = 0;            ///< the size of all files
+  std::int64_t bytes = 0;            ///< the size of all regular files
 };
 
 /// Returns the files that git lists in the repository and its submodules: tracked files, and other
-/// files that git does not ignore. Adds `sync.also` and leaves out `sync.exclude` of the host's
-/// file. Fails with kInvalid and the largest files if all files together exceed `sync.max`, with
-/// kInvalid and git's message if git fails, with kIo if a folder of `sync.also` cannot be read, and
-/// as run_git() does.
+/// files that git does not ignore. Follows submodules down to eight levels. Adds `sync.also` and
+/// leaves out `sync.exclude` of the host's file. Fails with kInvalid and the largest files if all
+/// files together exceed `sync.max`, with kInvalid and git's message if git fails, with kIo if a
+/// folder of `sync.also` cannot be read, and as run_git() does.
 [[nodiscard]] Result<CodeList> list_code(const CodeTree& tree, const HostFile& host,
                                          const Env& env);
 

@@ -38,7 +38,8 @@ struct ParsedCall {
 };
 
 /// Returns the call for the host. Returns nullopt if `host` is empty, or if the command runs on
-/// this machine even if a host is named. argv: the whole command line. folder: the current folder.
+/// this machine even if a host is named, such as `explain KEY`. argv: the whole command line.
+/// folder: the current folder.
 [[nodiscard]] std::optional<HostCall> call_for_host(const std::string& host, CommandPlace place,
                                                     const ParsedCall& parsed,
                                                     const std::vector<std::string>& argv,

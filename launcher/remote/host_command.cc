@@ -12,7 +12,8 @@
 namespace dlrun {
 namespace {
 
-/// Limits in bytes: of the file that -o writes, and of an answer of dlrun on the host.
+/// Limits in bytes: of the file that -o writes, and of each output stream in an answer of dlrun on
+/// the host.
 constexpr std::size_t kLargestOutput = 256U << 20U, kLargestAnswer = 16U << 20U;
 
 /// Returns true if the command takes over the caller's terminal: it can use one, and there is one.
@@ -22,8 +23,8 @@ bool uses_terminal(const HostCaller& caller, const HostCall& call) {
 
 /// Returns the request to run the command. If `code` is not nullptr, the command starts in
 /// code->subfolder of the mirror, which is the copy of the code on the host. If `code` is nullptr,
-/// the command starts in the copy of the current folder, or in the home directory if the current
-/// folder is in no repository or `sync.from` is none.
+/// the command starts in the copy of the current folder. It starts in the home directory if the
+/// current folder is in no repository, if `sync.from` is none, or if the host has no such copy.
 RemoteRequest request_of(const HostCaller& caller, const HostCall& call, const HostFile& host,
                          const CodeToCopy* code) {
   RemoteRequest request;
@@ -63,12 +64,26 @@ Sink answer_sink(std::string& text) {
 
 Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteOutcome& end) {
   const HostFile& host = ssh.host();
-  if (!end.has_begun && end.exit_code == kSshFailed)
-    return fail(Errc::kUnavailable, "{}", connection_error_text(ssh, end.printed));
+  if (!end.has_begun && end.exit_code == kSshFailed) {
+    const std::string about_job =
+        call.submits ? fmt::format(
+                           "\nThe job is submitted. `dlrun -H {} logs -f last` follows the newest "
+                           "run",
+                           host.name)
+                     : "";
+    return fail(Errc::kUnavailable, "{}{}", connection_error_text(ssh, end.printed), about_job);
+  }
+  if (!end.has_begun && host.program == "auto") {
+    return fail(Errc::kNotFound,
+                "{}: the copy of dlrun in ~/.cache/dlrun on the host does not start: {}\nIf this "
+                "happens again, install dlrun on the host and write its path into {}, such as "
+                "dlrun: ~/.local/bin/dlrun",
+                host.name, trim(end.printed), host.source);
+  }
   if (!end.has_begun) {
     return fail(Errc::kNotFound,
-                "{}: dlrun does not start there as {}: {}\nInstall dlrun on the host and write its "
-                "path into {}, such as dlrun: ~/.local/bin/dlrun",
+                "{}: dlrun does not start there as {}: {}\nInstall dlrun at this path on the host, "
+                "or correct the key `dlrun` in {}",
                 host.name, host.program, trim(end.printed), host.source);
   }
   if (end.exit_code != kSshFailed || returns_users_exit_code(call)) return {};
@@ -79,14 +94,16 @@ Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteOutcome& en
                 host.name);
   }
   return fail(Errc::kUnavailable,
-              "{}: the connection was lost while `dlrun {}` ran there. Jobs in Slurm are not "
-              "affected; run the same command again",
+              "{}: the connection was lost while `dlrun {}` ran there. The lost connection ends no "
+              "job in Slurm; run the same command again",
               host.name, call.command);
 }
 
 namespace {
 
-/// Shows the output of a command that was started on the host, or writes it to call.output_file.
+/// Shows the output of a command that was started on the host, or writes the output to
+/// call.output_file. on_output: called once, after the first output was shown; may be empty.
+/// Returns the exit code.
 Result<int> follow_command(const HostCaller& caller, const Ssh& ssh, const HostCall& call,
                            RemoteProcess& process, const Interrupt& interrupt,
                            std::function<void()> on_output) {
@@ -184,7 +201,7 @@ Result<int> run_there(const HostCaller& caller, const Ssh& ssh, const HostCall& 
   const std::string program = program_on_host(context, host);
   if (code) {
     const Interrupt interrupt;
-    // The returned process is destroyed at once, which releases the lock. The command, which is
+    // The returned process is destroyed immediately, which releases the lock. The command, which is
     // `interactive`, runs in another ssh session, with the terminal. A later submission may change
     // the copy while the command waits or runs.
     DLRUN_TRY(copy_under_lock(ssh, program, *code, context.bin_dir / "dlrun", interrupt));
@@ -226,7 +243,9 @@ Result<HostAnswer> ask_host(const Context& context, const Ssh& ssh, std::vector<
   DLRUN_TRY_ASSIGN(answer.end, process.follow_to_end(answer_sink(answer.out),
                                                      answer_sink(answer.err), interrupt));
   if (answer.end.first_signal != 0) return fail(Errc::kInterrupted, "");
-  DLRUN_TRY(check_end({}, ssh, answer.end));
+  HostCall call;
+  call.command = request.argv.front();
+  DLRUN_TRY(check_end(call, ssh, answer.end));
   return answer;
 }
 

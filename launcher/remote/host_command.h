@@ -77,25 +77,28 @@ struct HostAnswer {
   std::string out, err;
 };
 
-/// Runs a short command on the host and returns its answer. Fails with kInterrupted and an empty
-/// message after a signal, and as check_end() does.
+/// Runs a short command on the host and returns its answer. argv: the command, without "dlrun";
+/// not empty. Fails with kInterrupted and an empty message after a signal, and as check_end() does.
 [[nodiscard]] Result<HostAnswer> ask_host(const Context& context, const Ssh& ssh,
                                           std::vector<std::string> argv);
 
 /// Runs argv on the host, with the standard input of this process, and returns the exit code of
 /// argv. rsync calls dlrun in this way as its remote shell. The shell on the host gets argv as one
-/// encoded word. Drops the text that this shell's start files print.
+/// encoded word. Drops the text that the start files of the host's shell print. Fails with
+/// kUnavailable if dlrun does not start on the host.
 [[nodiscard]] Result<int> run_as_rsync_shell(const Context& context, HostOutput& output,
                                              const std::string& host,
                                              std::vector<std::string> argv);
 
-/// Returns a sink that appends to the text, and accepts no more after 16 MiB. The text must outlive
-/// the sink.
+/// Returns a sink that appends to the text, and accepts no more when the text exceeds 16 MiB. The
+/// text must outlive the sink.
 [[nodiscard]] Sink answer_sink(std::string& text);
 
 /// Fails with kUnavailable if ssh could not connect or lost the connection, and with kNotFound if
-/// dlrun did not start on the host. A lost connection is not noticed for a command for which
-/// returns_users_exit_code() is true.
+/// dlrun did not start on the host. Cannot notice that the connection was lost if
+/// returns_users_exit_code(call) is true, because the user's program may have ended with the same
+/// code. After code 255 of a call that submits, the message says that the job is submitted: the
+/// caller then follows a run, and has the host's answer to the submission.
 [[nodiscard]] Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteOutcome& end);
 
 /// Reads the host's file and returns the ssh for this host. can_ask: a person at the terminal can

@@ -61,11 +61,10 @@ bool has_only_letters_digits_and(std::string_view text, std::string_view others)
 /// Refuses a name that ssh would take as an option, or that a shell would change.
 Result<> check_alias(const std::string& alias) {
   if (!alias.starts_with('-') && has_only_letters_digits_and(alias, "._-@:")) return {};
-  return fail(
-      Errc::kInvalid,
-      "'{}' is not the name of a host: expected letters, digits, '.', '_', '-', '@' and ':'; "
-      "other settings belong in ~/.ssh/config",
-      printable(alias));
+  return fail(Errc::kInvalid,
+              "'{}' is not the name of a host: expected letters, digits, '.', '_', '-', '@' and "
+              "':', and no '-' at the start; other settings belong in ~/.ssh/config",
+              printable(alias));
 }
 
 /// Refuses a path that different shells would read differently.
@@ -86,17 +85,20 @@ Result<> check_root(const std::string& root) {
               printable(root));
 }
 
-/// Accepts those of ssh's durations that are one number without a unit or with s, m, h or d, so
-/// that ssh gets the value unchanged.
+/// Accepts those of ssh's durations that are one number without a unit or with s, m, h or d, of at
+/// most eight characters, so that ssh gets the value unchanged.
 Result<> check_duration(const std::string& text) {
-  const bool all_but_last_are_digits =
-      !text.empty() && text.size() <= 8 && text.front() >= '0' && text.front() <= '9' &&
-      std::all_of(text.begin(), text.end() - 1, [](char c) { return c >= '0' && c <= '9'; });
-  if (all_but_last_are_digits &&
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const bool begins_with_short_number = !text.empty() && text.size() <= 8 &&
+                                        is_digit(text.front()) &&
+                                        std::all_of(text.begin(), text.end() - 1, is_digit);
+  if (begins_with_short_number &&
       std::string_view("0123456789smhd").find(text.back()) != std::string::npos)
     return {};
-  return fail(Errc::kInvalid, "'{}' is not a duration; expected one such as 30m or 4h",
-              printable(text));
+  return fail(
+      Errc::kInvalid,
+      "'{}': expected a duration of one number and one unit (s, m, h or d), such as 30m or 4h",
+      printable(text));
 }
 
 Result<> check_size(const std::string& text) {
@@ -105,15 +107,15 @@ Result<> check_size(const std::string& text) {
               printable(text));
 }
 
-/// Refuses a path or a pattern that leaves the repository.
+/// Refuses a path or a pattern that is absolute or has a part "..".
 Result<> check_inside(const std::string& path) {
   const std::filesystem::path given(path);
-  const bool leaves =
+  const bool can_leave_repository =
       given.is_absolute() ||
       std::any_of(given.begin(), given.end(), [](const auto& part) { return part == ".."; });
-  if (!leaves) return {};
+  if (!can_leave_repository) return {};
   return fail(Errc::kInvalid,
-              "'{}' leaves the repository; expected a path relative to the repository's top folder",
+              "'{}': expected a path relative to the repository's top folder, without '..'",
               printable(path));
 }
 
@@ -166,11 +168,18 @@ Result<> check_writers(const std::filesystem::path& path) {
   if (::stat(path.c_str(), &status) != 0) return {};
   const bool is_owner_trusted = status.st_uid == ::geteuid() || status.st_uid == 0;
   const bool can_group_write = (status.st_mode & S_IWGRP) != 0 && !is_private_group(status.st_gid);
-  if (is_owner_trusted && (status.st_mode & S_IWOTH) == 0 && !can_group_write) return {};
+  if (!is_owner_trusted) {
+    return fail(
+        Errc::kInvalid,
+        "{}: belongs to another user, who could change which host gets your commands; copy the "
+        "host's file into a folder of yours, such as ~/.config/dlrun/hosts",
+        printable(path.string()));
+  }
+  if ((status.st_mode & S_IWOTH) == 0 && !can_group_write) return {};
   return fail(
       Errc::kInvalid,
       "{}: another user can write to this file or folder, which decides which host gets your "
-      "commands; run `chmod go-w` on it, or make a copy that you own",
+      "commands; run `chmod go-w` on it",
       printable(path.string()));
 }
 

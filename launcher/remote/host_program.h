@@ -15,7 +15,7 @@ namespace dlrun {
 [[nodiscard]] std::string program_on_host(const Context& context, const HostFile& host);
 
 /// Starts dlrun on the host with a request. Fails with kUnavailable if other commands use all
-/// sessions of the shared connection, and with kNotFound without ssh.
+/// sessions of the shared connection, and with kNotFound if ssh is not in PATH.
 [[nodiscard]] Result<RemoteProcess> start_on_host(const Ssh& ssh, const std::string& program,
                                                   const RemoteRequest& request);
 
@@ -33,9 +33,9 @@ namespace dlrun {
 [[nodiscard]] Result<bool> ensure_installed(const Context& context, const Ssh& ssh,
                                             bool checks_again);
 
-/// Returns true if the host has this machine's name, according to ssh's configuration. Returns
-/// false if ssh reaches the host through another machine (ProxyJump, ProxyCommand). Every host has
-/// Slurm; therefore returns false, and does not call ssh, if this machine has no sbatch.
+/// Returns true if the host name that ssh's configuration gives to the host is this machine's name.
+/// Returns false if ssh reaches the host through another machine (ProxyJump, ProxyCommand). Every
+/// host has Slurm; therefore returns false, and does not call ssh, if this machine has no sbatch.
 [[nodiscard]] bool is_this_machine(const Ssh& ssh);
 
 }  // namespace dlrun

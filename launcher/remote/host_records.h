@@ -9,8 +9,8 @@
 
 namespace dlrun {
 
-/// Returns $XDG_STATE_HOME/dlrun/remote/HOST, or without this variable
-/// ~/.local/state/dlrun/remote/HOST. Fails with kNotFound without HOME.
+/// Returns $XDG_STATE_HOME/dlrun/remote/HOST, or ~/.local/state/dlrun/remote/HOST if XDG_STATE_HOME
+/// is not set or not absolute. Fails with kNotFound if HOME is needed and not set.
 [[nodiscard]] Result<std::filesystem::path> host_records_folder(const Env& env,
                                                                 const std::string& host);
 

@@ -26,9 +26,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kLongestWord = 16U << 20U;
-constexpr std::chrono::seconds kGroupGrace{10};
-constexpr std::size_t kMostUnread = 1U << 20U;  ///< bytes that wait for the command to read them
+constexpr std::size_t kLongestWord = 16U << 20U;  ///< bytes of a request
+constexpr std::chrono::seconds kGroupGrace{10};   ///< from SIGTERM to SIGKILL
+constexpr std::size_t kMostUnread = 1U << 20U;    ///< bytes that wait for the command to read them
 
 /// Reads the first line of the input, the word of the request. Reads byte by byte, because frames
 /// follow the line.
@@ -45,7 +45,8 @@ Result<std::string> read_request_word(int fd) {
 }
 
 /// Returns the folder where the command starts: a folder in the mirror, or the home directory if
-/// that folder does not exist.
+/// that folder does not exist. Returns / if there is no home directory either. Fails as
+/// expand_root() does.
 Result<std::filesystem::path> folder_of_request(const RemoteRequest& request, const Env& env) {
   std::error_code error;
   if (!request.mirror.empty()) {
@@ -146,11 +147,11 @@ class Waiter {
 };
 
 /// Replaces this process by the program of the request. Returns only if that fails.
-Result<ServedRequest> exec_program(const RemoteRequest& request, const Env& env) {
+Result<RequestOutcome> exec_program(const RemoteRequest& request, const Env& env) {
   if (request.argv.empty()) return fail(Errc::kInvalid, "--remote: no program is named");
   const auto program = find_program(request.argv[0], env);
   if (!program) {
-    return fail(Errc::kNotFound, "{}: no such program on this host; install it there",
+    return fail(Errc::kNotFound, "{}: no such program in PATH on the host; install it on the host",
                 request.argv[0]);
   }
   std::vector<char*> argv;
@@ -164,10 +165,10 @@ Result<ServedRequest> exec_program(const RemoteRequest& request, const Env& env)
   return fail(Errc::kIo, "{}: {}", *program, errno_text(errno));
 }
 
-/// Forks. Returns at once in the child, which has the command's standard input and a process group
-/// of its own. Returns in the parent after the end of the child.
-Result<ServedRequest> fork_for_command(RemoteRequest request, const Env& env,
-                                       const HostStreams& streams, FrameReader frames) {
+/// Forks. Returns immediately in the child, which has the command's standard input and a process
+/// group of its own. Returns in the parent after the end of the child.
+Result<RequestOutcome> fork_for_command(RemoteRequest request, const Env& env,
+                                        const HostStreams& streams, FrameReader frames) {
   DLRUN_TRY_ASSIGN(auto folder, folder_of_request(request, env));
   std::array<int, 2> input{-1, -1};
   if (request.has_input && ::pipe2(input.data(), O_CLOEXEC) != 0)
@@ -175,21 +176,21 @@ Result<ServedRequest> fork_for_command(RemoteRequest request, const Env& env,
   UniqueFd read_end(input[0]), write_end(input[1]);
   ::signal(SIGPIPE, SIG_IGN);
   const pid_t child = ::fork();
-  if (child < 0) return fail(Errc::kIo, "fork: {}", errno_text(errno));
+  if (child < 0) return fail(Errc::kIo, "cannot start the command: fork: {}", errno_text(errno));
   if (child > 0) {
     ::setpgid(child, child);
     read_end.reset();
     if (write_end.is_open()) ::fcntl(write_end.get(), F_SETFL, O_NONBLOCK);
-    ServedRequest served;
-    served.exit_code = Waiter(child, streams, std::move(write_end), std::move(frames)).wait();
-    return served;
+    RequestOutcome outcome;
+    outcome.exit_code = Waiter(child, streams, std::move(write_end), std::move(frames)).wait();
+    return outcome;
   }
   ::setpgid(0, 0);
   ::signal(SIGPIPE, SIG_DFL);
   write_end.reset();
   if (!read_end.is_open()) read_end.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   ::dup2(read_end.get(), streams.in);
-  return ServedRequest{std::nullopt, std::move(request), std::move(folder), {}};
+  return RequestOutcome{std::nullopt, std::move(request), std::move(folder), {}};
 }
 
 /// Writes the state of the code's repository beside the mirror, for the run's provenance. Returns
@@ -204,9 +205,10 @@ Result<std::filesystem::path> write_git_state(const std::filesystem::path& root,
 }
 
 /// Locks the mirror and answers. Then waits for a second request, forks, and has the child run its
-/// command: under the lock if the command may queue a job.
-Result<ServedRequest> serve_mirror(const RemoteRequest& request, const Env& env,
-                                   const HostStreams& streams) {
+/// command: under the lock if the command may queue a job. If the input ends before the second
+/// request, returns the exit code 0 without a fork.
+Result<RequestOutcome> serve_mirror(const RemoteRequest& request, const Env& env,
+                                    const HostStreams& streams) {
   DLRUN_TRY_ASSIGN(const auto root, expand_root(request.root, env));
   DLRUN_TRY_ASSIGN(auto lock, MirrorLock::take(root, request.mirror));
   const std::string answer =
@@ -219,22 +221,22 @@ Result<ServedRequest> serve_mirror(const RemoteRequest& request, const Env& env,
     if (frame && frame->kind == RemoteFrame::Kind::kGo) {
       DLRUN_TRY_ASSIGN(auto next, parse_request(frame->bytes));
       DLRUN_TRY_ASSIGN(auto git_state_file, write_git_state(root, request.mirror, next.git_state));
-      // Without the list, the next copy only takes longer.
+      // An error is ignored: without the list, the next copy only takes longer.
       if (!next.file_list.empty())
         static_cast<void>(write_file_list(root, request.mirror, std::exchange(next.file_list, {})));
       // A command without a token queues no job, so the code may change while it runs.
       if (next.token.empty()) lock.release();
-      auto served = fork_for_command(std::move(next), env, streams, std::move(frames));
-      if (served && !served->exit_code) {
+      auto outcome = fork_for_command(std::move(next), env, streams, std::move(frames));
+      if (outcome && !outcome->exit_code) {
         lock.keep_until_exit();
-        served->git_state_file = std::move(git_state_file);
+        outcome->git_state_file = std::move(git_state_file);
       }
-      return served;
+      return outcome;
     }
     std::array<char, 1U << 15U> buffer{};
     const ssize_t got = ::read(streams.in, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return ServedRequest{0, {}, {}, {}};
+    if (got <= 0) return RequestOutcome{0, {}, {}, {}};
     frames.add({buffer.data(), static_cast<std::size_t>(got)});
   }
 }
@@ -262,12 +264,17 @@ Result<std::filesystem::path> expand_root(std::string_view root, const Env& env)
     std::size_t begin = has_brace ? 2 : 1, end = begin;
     while (end < rest.size() && is_in_name(rest[end])) ++end;
     const std::string_view name = rest.substr(begin, end - begin);
+    const bool has_closing_brace = end < rest.size() && rest[end] == '}';
+    if (name.empty() || (has_brace && !has_closing_brace)) {
+      return fail(Errc::kInvalid, "root: '{}': expected $NAME or ${{NAME}} for each '$'",
+                  printable(root));
+    }
     const std::string value = env.get_or(name, "");
-    if (value.empty() || (has_brace && (end >= rest.size() || rest[end] != '}'))) {
+    if (value.empty()) {
       return fail(
           Errc::kInvalid,
-          "root: '{}': the variable {} is not set on this host. If the login sets it, write "
-          "`login_shell: true` into the host's file",
+          "root: '{}': the variable {} is not set on this host, or is empty. If the login sets "
+          "it, write `login_shell: true` into the host's file",
           printable(root), printable(name));
     }
     text += value;
@@ -275,12 +282,13 @@ Result<std::filesystem::path> expand_root(std::string_view root, const Env& env)
   }
   std::filesystem::path path(text);
   if (!path.is_absolute())
-    return fail(Errc::kInvalid, "root: '{}' is no absolute path", printable(text));
+    return fail(Errc::kInvalid, "root: '{}' is no absolute path on this host: '{}'",
+                printable(root), printable(text));
   return path.lexically_normal();
 }
 
-Result<ServedRequest> fork_for_request(std::string_view word, const Env& env,
-                                       const HostStreams& streams) {
+Result<RequestOutcome> fork_for_request(std::string_view word, const Env& env,
+                                        const HostStreams& streams) {
   std::string line;
   if (word == "-") {
     DLRUN_TRY_ASSIGN(line, read_request_word(streams.in));
@@ -289,7 +297,7 @@ Result<ServedRequest> fork_for_request(std::string_view word, const Env& env,
   DLRUN_TRY_ASSIGN(auto request, parse_request(word));
   if (request.mode == RemoteMode::kTerminal) {
     DLRUN_TRY_ASSIGN(auto folder, folder_of_request(request, env));
-    return ServedRequest{std::nullopt, std::move(request), std::move(folder), {}};
+    return RequestOutcome{std::nullopt, std::move(request), std::move(folder), {}};
   }
   const std::string marker = marker_of(request.nonce, DLRUN_VERSION);
   DLRUN_TRY(write_all(streams.err, marker));
@@ -299,16 +307,16 @@ Result<ServedRequest> fork_for_request(std::string_view word, const Env& env,
   return fork_for_command(std::move(request), env, streams, {});
 }
 
-void apply_request(const ServedRequest& served, Context& context) {
-  if (::chdir(served.folder.c_str()) == 0) context.current_dir = served.folder;
+void apply_request(const RequestOutcome& outcome, Context& context) {
+  if (::chdir(outcome.folder.c_str()) == 0) context.current_dir = outcome.folder;
   Env& env = context.env;
   env.set("PWD", context.current_dir.string());
   env.unset("DLRUN_HOST");
   env.unset(kTokenVariable);
-  if (!served.request.token.empty()) env.set(kTokenVariable, served.request.token);
+  if (!outcome.request.token.empty()) env.set(kTokenVariable, outcome.request.token);
   env.unset(kGitStateVariable);
-  if (!served.git_state_file.empty()) env.set(kGitStateVariable, served.git_state_file.string());
-  context.argv = served.request.argv;
+  if (!outcome.git_state_file.empty()) env.set(kGitStateVariable, outcome.git_state_file.string());
+  context.argv = outcome.request.argv;
   context.argv.insert(context.argv.begin(), "dlrun");
 }
 

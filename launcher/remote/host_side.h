@@ -19,9 +19,9 @@ struct HostStreams {
   int in = 0, out = 1, err = 2;
 };
 
-/// The result of fork_for_request(): the request whose command this process must run, or the exit
+/// The outcome of fork_for_request(): the request whose command this process must run, or the exit
 /// code with which this process must end.
-struct ServedRequest {
+struct RequestOutcome {
   /// The exit code of this process, which has nothing left to do. nullopt: this process must run
   /// the command of the request.
   std::optional<int> exit_code{};
@@ -32,23 +32,24 @@ struct ServedRequest {
 };
 
 /// Serves the request in `word` ("-": the first line of the input is the word). Prints marker_of()
-/// and forks. Returns at once in the child, which has a process group of its own and must run the
-/// command. Returns in the parent when the command has ended. When the input ends, the parent ends
-/// the child's group: with SIGTERM, and with SIGKILL ten seconds later.
+/// and forks. Returns immediately in the child, which has a process group of its own and must run
+/// the command. Returns in the parent when the command has ended. When the input ends, the parent
+/// ends the child's group: with SIGTERM, and with SIGKILL ten seconds later.
 ///
 /// For kMirror, locks the mirror (the copy of the code on the host), sends mirror_answer(), and
 /// waits for the frame kGo before the fork; if the input ends instead, returns without a fork. For
-/// kPipe, the program of the request replaces this process. For kTerminal, returns at once without
-/// a marker and without a fork.
-[[nodiscard]] Result<ServedRequest> fork_for_request(std::string_view word, const Env& env,
-                                                     const HostStreams& streams);
+/// kPipe, the program of the request replaces this process. For kTerminal, returns immediately,
+/// without a marker and without a fork.
+[[nodiscard]] Result<RequestOutcome> fork_for_request(std::string_view word, const Env& env,
+                                                      const HostStreams& streams);
 
 /// Gives this process the folder, the variables and the arguments of the request's command.
-void apply_request(const ServedRequest& served, Context& context);
+void apply_request(const RequestOutcome& outcome, Context& context);
 
-/// Replaces ~ at the start of a root, and $NAME and ${NAME} everywhere in it, by the values of env,
-/// the host's environment. Fails with kInvalid if a variable is not set, and if the result is not
-/// an absolute path.
+/// Replaces "~" or "~/" at the start of a root by the value of HOME, and $NAME and ${NAME}
+/// everywhere in it by their values. env: the host's environment. Fails with kInvalid if a variable
+/// is not set or is empty, if a '$' has no name or no closing brace, and if the result is not an
+/// absolute path.
 [[nodiscard]] Result<std::filesystem::path> expand_root(std::string_view root, const Env& env);
 
 }  // namespace dlrun

@@ -45,7 +45,8 @@ Result<std::string> read_spec_input() {
     if (got < 0) return fail(Errc::kIo, "standard input: {}", errno_text(errno));
     text.append(buffer.data(), static_cast<std::size_t>(got));
     if (text.size() > kLargestSpecInput)
-      return fail(Errc::kInvalid, "standard input: a spec has at most {} bytes", kLargestSpecInput);
+      return fail(Errc::kInvalid, "standard input: the spec is larger than {} bytes",
+                  kLargestSpecInput);
   }
 }
 

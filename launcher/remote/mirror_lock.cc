@@ -43,13 +43,14 @@ Result<MirrorLock> MirrorLock::take(const std::filesystem::path& root, const std
     return fail(Errc::kIo, "cannot open {}: {}", printable(path.string()), errno_text(errno));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0 || info.st_uid != ::geteuid() || (info.st_mode & 022U) != 0)
-    return fail(Errc::kInvalid, "{}: belongs to another user, or others can write it; remove it",
+    return fail(Errc::kInvalid, "{}: belongs to another user, or others can write to it; remove it",
                 printable(path.string()));
   if (lock_within(fd.get(), patience)) return MirrorLock(std::move(fd));
-  return fail(Errc::kUnavailable,
-              "{}: another submission uses this copy of the code, so it must not change now; "
-              "the command did not start. Try again when that submission has ended",
-              printable((root / name).string()));
+  return fail(
+      Errc::kUnavailable,
+      "{}: another command of dlrun, or its sbatch, uses this copy of the code, so the copy "
+      "must not change now; this command did not start. Try again when the other has ended",
+      printable((root / name).string()));
 }
 
 std::string mirror_answer(const std::filesystem::path& mirror,
@@ -67,11 +68,12 @@ std::string mirror_answer(const std::filesystem::path& mirror,
 
 Result<MirrorAnswer> parse_mirror_answer(const std::string& line) {
   const auto json = json_read::object_of(line);
-  if (!json) return fail(Errc::kInvalid, "the host's answer is not the one that was expected");
+  if (!json)
+    return fail(Errc::kInvalid, "the host's answer about its copy of the code is no JSON object");
   MirrorAnswer answer;
   answer.path = json_read::text(*json, "mirror");
   if (!answer.path.starts_with('/'))
-    return fail(Errc::kInvalid, "the host's answer names no folder");
+    return fail(Errc::kInvalid, "the host's answer has no absolute path of its copy of the code");
   answer.is_current = json_read::boolean(*json, "current");
   if (const auto missing = json->find("missing"); missing != json->end() && missing->is_array()) {
     for (const auto& path : *missing) {

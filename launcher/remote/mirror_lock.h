@@ -18,7 +18,7 @@ class MirrorLock {
  public:
   /// Creates the folder `root` and the mirror's folder in it, and takes the lock. Waits for the
   /// lock up to `patience`. On a file system without locks the lock has no effect. Fails with
-  /// kUnavailable if another submission still holds the lock after `patience`, with kIo if the
+  /// kUnavailable if another process still holds the lock after `patience`, with kIo if the
   /// folder or the lock's file cannot be made, and with kInvalid if another user owns or can write
   /// one of the two, or if `mirror` is no plain name.
   [[nodiscard]] static Result<MirrorLock> take(

@@ -43,7 +43,8 @@ std::vector<std::string> pull_argv(const FilePull& request) {
 
 Result<std::vector<std::string>> pull_files(const FilePull& request, const Env& env) {
   if (!request.from.starts_with('/'))
-    return fail(Errc::kInvalid, "{}: the host names no folder of the run", request.host);
+    return fail(Errc::kInvalid, "{}: '{}' from the host is no absolute path of the run's folder",
+                request.host, printable(request.from));
   DLRUN_TRY(make_private_directories(request.to));
   Command command;
   command.argv = pull_argv(request);

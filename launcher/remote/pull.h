@@ -25,9 +25,9 @@ struct FilePull {
 /// links, so no path of the host can lead out of `to`. It deletes nothing.
 [[nodiscard]] std::vector<std::string> pull_argv(const FilePull& request);
 
-/// Copies the files, and returns those that were new or changed, relative to `to`. Fails with kIo
-/// and rsync's message, with kNotFound if rsync is missing, and with kInvalid if `from` is not
-/// absolute.
+/// Copies the files, and returns those that were new or changed, relative to `to`. Fails with
+/// kIo and rsync's message, with kUnavailable if the connection failed, with kNotFound if rsync is
+/// missing, and with kInvalid if `from` is not absolute.
 [[nodiscard]] Result<std::vector<std::string>> pull_files(const FilePull& request, const Env& env);
 
 /// A run on a host.
@@ -36,7 +36,7 @@ struct RunOnHost {
   std::string copy_name;  ///< the name of the copy's folder here, from copy_folder_name_of()
 };
 /// Asks the host about a run. Fails with kNotFound if the host has no such run, with kInvalid if
-/// its answer is no JSON object, and as ask_host() and copy_folder_name_of() do.
+/// the host's answer is no JSON object, and as ask_host() and copy_folder_name_of() do.
 [[nodiscard]] Result<RunOnHost> find_run_on_host(const Context& context, const Ssh& ssh,
                                                  const std::string& run);
 

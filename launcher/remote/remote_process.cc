@@ -149,8 +149,10 @@ RemoteProcess::~RemoteProcess() {
 
 Error RemoteProcess::error_of(std::string_view err) const {
   if (!out_filter_.has_begun()) {
-    return {exit_code_of_status(status_) == kSshFailed ? Errc::kUnavailable : Errc::kNotFound,
-            fmt::format("dlrun did not start there: {}", trim(err_filter_.noise()))};
+    const std::string printed = err_filter_.noise();
+    if (exit_code_of_status(status_) == kSshFailed)
+      return {Errc::kUnavailable, fmt::format("ssh could not connect: {}", trim(printed))};
+    return {Errc::kNotFound, fmt::format("dlrun did not start there: {}", trim(printed))};
   }
   constexpr std::string_view kStart = "dlrun: error: ";
   std::string_view message = trim(err);

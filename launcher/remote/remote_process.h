@@ -80,10 +80,10 @@ class RemoteProcess {
   /// Returns true if dlrun has started on the host.
   [[nodiscard]] bool has_begun() const { return out_filter_.has_begun(); }
 
-  /// Returns the next line of the answer. If ssh ends before, fails with the error that the host
-  /// printed, with kNotFound if dlrun did not start there, or with kUnavailable if the connection
-  /// was lost. Fails with kTimeout, with kInterrupted after a signal, and with kInvalid if the line
-  /// is longer than the limit.
+  /// Returns the next line of the answer. If ssh ends before the line has come, fails with the
+  /// error that the host printed, with kNotFound if dlrun did not start there, or with kUnavailable
+  /// if ssh could not connect or lost the connection. Fails with kTimeout, with kInterrupted after
+  /// a signal, and with kInvalid if the line is longer than the limit.
   [[nodiscard]] Result<std::string> read_line(std::size_t limit_bytes, std::chrono::seconds timeout,
                                               const Interrupt& interrupt);
   /// Passes the output to the sinks until ssh ends. Sends the first signal in `interrupt` to the
@@ -100,8 +100,8 @@ class RemoteProcess {
         out_filter_(nonce),
         err_filter_(nonce) {}
 
-  /// Waits at most 500 ms for output, input or room to send, and handles it. Returns false at the
-  /// end of the host's output.
+  /// Waits at most 500 ms for output, input or room to send, and reads or sends what is possible.
+  /// Returns false at the end of the host's output.
   [[nodiscard]] Result<bool> step(const Sink& out, const Sink& err);
   [[nodiscard]] Result<> read_output(UniqueFd& fd, MarkerFilter& filter, const Sink& sink);
   void write_some();

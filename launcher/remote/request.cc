@@ -18,6 +18,7 @@ constexpr std::size_t kNoiseLimit = 1U << 20U;
 constexpr std::size_t kFrameLimit = 16U << 20U;
 constexpr std::size_t kFrameHead = 5;
 
+/// The words of RemoteMode, in its order.
 constexpr std::array<std::string_view, 4> kModes{"command", "terminal", "mirror", "pipe"};
 
 Result<> set_field(RemoteRequest& request, std::string_view name, std::string value) {
@@ -73,7 +74,7 @@ std::string word_of(const RemoteRequest& request) {
   add("mirror", request.mirror);
   add("subfolder", request.subfolder);
   add("token", request.token);
-  add("git_state", base64url(request.git_state));  // its bytes may hold NUL
+  add("git_state", base64url(request.git_state));  // the state may hold NUL bytes
   add("state", request.code_state);
   add("files", base64url(request.file_list));
   add("colour_out", request.colour_out ? "1" : "");
@@ -101,7 +102,7 @@ Result<RemoteRequest> parse_request(std::string_view word) {
   // An empty part separates the fields from the command's arguments.
   for (++at; at < parts.size(); ++at) request.argv.emplace_back(parts[at]);
   const bool has_nonce = !request.nonce.empty() && from_hex(request.nonce);
-  if (!has_nonce) return fail(Errc::kInvalid, "--remote: the request has no nonce");
+  if (!has_nonce) return fail(Errc::kInvalid, "--remote: the request has no hexadecimal nonce");
   return request;
 }
 

@@ -45,8 +45,9 @@ struct RemoteRequest {
 /// Decodes a word of word_of(). Fails with kInvalid if it is no request of this version.
 [[nodiscard]] Result<RemoteRequest> parse_request(std::string_view word);
 
-/// Encodes bytes as base64url without padding (RFC 4648, section 5), and decodes them.
+/// Encodes bytes as base64url without padding (RFC 4648, section 5).
 [[nodiscard]] std::string base64url(std::string_view bytes);
+/// Decodes such a text. Returns nullopt if the text is not base64url.
 [[nodiscard]] std::optional<std::string> from_base64url(std::string_view text);
 
 /// Returns the line that dlrun on the host prints before anything else: "<dlrun NONCE VERSION>\n".

@@ -78,8 +78,7 @@ class PathCheck {
     } else if (path.is_relative()) {
       at.message = fmt::format(
           "{}: '{}' leaves the repository {}, and the host gets a copy of this repository only. "
-          "Put "
-          "the file into it, or write the file's absolute path on the host",
+          "Put the file into the repository, or write the file's absolute path on the host",
           key, printable(value), tree_.top.string());
       problems_->push_back(std::move(at));
     } else if (is_inside) {
@@ -124,8 +123,10 @@ Result<> refuse_missing(const std::vector<LocalPath>& local,
   for (const LocalPath& one : local) {
     if (std::find(missing.begin(), missing.end(), one.path) == missing.end()) continue;
     problems.push_back(one.at);
-    problems.back().message = fmt::format("{}: '{}' exists on this machine and not on {}", one.key,
-                                          printable(one.path), host);
+    problems.back().message = fmt::format(
+        "{}: '{}' exists on this machine but not on {}; copy it there, or "
+        "write a path that exists there",
+        one.key, printable(one.path), host);
   }
   if (problems.empty()) return {};
   return fail(Errc::kInvalid, std::move(problems));

@@ -21,7 +21,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLongestSocket = 90;
+constexpr std::size_t kLongestSocket = 90;  ///< the path of a socket has fewer characters
 constexpr int kCommandSessions = 6, kRsyncSessions = 2;
 
 /// Makes the folder unless it exists. Fails if the folder is not the caller's, or if another user
@@ -59,9 +59,9 @@ Result<std::filesystem::path> make_socket_folder(const Env& env, const std::file
              {{"instead_of", usual.string()}, {"folder", last.string()}});
     return last;
   }
-  return fail(made.error().code,
-              "{}. Set XDG_RUNTIME_DIR to a folder of yours with a short path, or remove this one",
-              made.error().message);
+  return fail(made.error().code, "{}. Set XDG_RUNTIME_DIR to a folder of yours with a short path{}",
+              made.error().message,
+              made.error().code == Errc::kInvalid ? ", or remove this one" : "");
 }
 
 /// Returns the name of the socket: the start of ssh's destination, and a hash of the destination
@@ -153,8 +153,8 @@ Result<> Ssh::open(bool is_login, std::chrono::seconds patience) const {
   if (is_open()) return {};
   if (host_.master == MasterUse::kExisting && !is_login) {
     return fail(Errc::kUnavailable,
-                "no connection to {0} is open, and its file says `master: existing`; run `dlrun "
-                "host login {0}` first",
+                "no connection to {0} is open, and the host's file says `master: existing`; run "
+                "`dlrun host login {0}` first",
                 host_.name);
   }
   DLRUN_TRY_ASSIGN(const auto lock, lock_opening(*this, patience));
@@ -178,10 +178,17 @@ Result<UniqueFd> Ssh::lock_session_slot(bool is_rsync, std::chrono::seconds pati
       if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && errno != EINTR))
         return fd;
     }
+    if (std::chrono::steady_clock::now() >= deadline && is_rsync) {
+      return fail(
+          Errc::kUnavailable,
+          "{}: {} copies by rsync use the connection already, and the host's sshd may refuse "
+          "more; try again when one of them has ended",
+          host_.name, sessions);
+    }
     if (std::chrono::steady_clock::now() >= deadline) {
       return fail(Errc::kUnavailable,
-                  "{}: {} commands use the connection already, and its sshd may refuse more; end "
-                  "one of them, such as a `logs -f`, and try again",
+                  "{}: {} commands use the connection already, and the host's sshd may refuse "
+                  "more; end one of them, such as a `logs -f`, and try again",
                   host_.name, sessions);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -243,9 +250,11 @@ std::string connection_error_text(const Ssh& ssh, std::string_view printed) {
   std::string text =
       fmt::format("{}: ssh could not connect{}{}", host.name, reason.empty() ? "" : ": ", reason);
   if (!ssh.can_ask() && host.master == MasterUse::kNone) {
-    text +=
+    text += fmt::format(
         "\nssh has no terminal here on which it could ask for a password or a code. If it has to "
-        "ask, set `master: auto` in the host's file";
+        "ask, set `master: auto` in the host's file and run `dlrun host login {}` on a terminal "
+        "first",
+        host.name);
   } else if (!ssh.can_ask()) {
     text += fmt::format(
         "\nssh has no terminal here on which it could ask for a password or a code. If it has to "

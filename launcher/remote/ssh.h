@@ -18,8 +18,9 @@ namespace dlrun {
 class Ssh {
  public:
   /// Makes the private folder of the sockets: below $XDG_RUNTIME_DIR, else in `tmp`, else below
-  /// ~/.cache. can_ask: a person at a terminal can answer ssh's questions. Fails with kInvalid if
-  /// another user owns the folder in `tmp` or can enter it, and ~/.cache cannot be used either.
+  /// ~/.cache. can_ask: a person at a terminal can answer ssh's questions. If none of the three can
+  /// be used, fails with kInvalid if another user owns the folder in `tmp` or can enter it, and
+  /// with kIo if that folder cannot be made.
   [[nodiscard]] static Result<Ssh> of_host(HostFile host, Env env, bool can_ask,
                                            const std::filesystem::path& tmp = "/tmp");
 

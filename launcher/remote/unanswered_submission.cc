@@ -78,7 +78,7 @@ Result<UnansweredSubmission> UnansweredSubmission::find_or_make(const Env& env,
   if (!lock.is_open()) {
     return fail(
         Errc::kUnavailable,
-        "another dlrun has started the same submission at this moment; this one sent nothing");
+        "another dlrun has started the same submission at this moment; this dlrun sent nothing");
   }
   return UnansweredSubmission(token, file, std::move(lock), false);
 }

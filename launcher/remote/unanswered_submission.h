@@ -1,6 +1,6 @@
 #pragma once
-// Submissions that were sent to a host and have no answer yet. Each submission has a file with its
-// token, so that dlrun can ask again.
+// Submissions that are being sent, or were sent, to a host and have no answer yet. Each submission
+// has a file with its token, so that dlrun can ask again.
 
 #include <filesystem>
 #include <optional>
@@ -29,7 +29,8 @@ class UnansweredSubmission {
   [[nodiscard]] const std::string& token() const { return token_; }
   /// Returns true if an earlier call made the record. That call may have sent the token.
   [[nodiscard]] bool is_from_earlier_call() const { return is_from_earlier_call_; }
-  /// Deletes the record. Call it after the user has seen the host's answer.
+  /// Deletes the record. Call it after the user has seen the host's answer, or if the token was not
+  /// sent.
   void remove();
 
  private:
@@ -46,7 +47,8 @@ class UnansweredSubmission {
   bool is_from_earlier_call_;
 };
 
-/// Returns the command lines, for people, of the submissions to the host that have no answer.
+/// Returns the command lines, for people, of the submissions to the host that have no answer. A
+/// record that cannot be read gives an empty text.
 [[nodiscard]] std::vector<std::string> unanswered_commands(const Env& env, const std::string& host);
 
 }  // namespace dlrun

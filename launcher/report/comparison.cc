@@ -124,9 +124,9 @@ struct KnownSum {
     ++runs;
   }
   /// Returns the text `figure`, with the number of runs behind it if the figure of some runs is
-  /// unknown. all: the number of all runs.
+  /// unknown: "1 kWh (known for 1 of 2 runs)". all: the number of all runs.
   [[nodiscard]] std::string with_count(const std::string& figure, std::size_t all) const {
-    return runs == all ? figure : fmt::format("{} (known for {} of them)", figure, runs);
+    return runs == all ? figure : fmt::format("{} (known for {} of {} runs)", figure, runs, all);
   }
 };
 
@@ -262,7 +262,7 @@ std::string problems_html(const std::vector<RunReport>& reports) {
     page += last_words_html(report);
   }
   if (noted > kNotesShown)
-    page += fmt::format("<p class=\"soft\">and {} more that did not complete</p>\n",
+    page += fmt::format("<p class=\"soft\">and {} more runs that did not complete</p>\n",
                         noted - kNotesShown);
   return page;
 }

@@ -17,9 +17,10 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 /// at the name's end that readable_value() shows: "step" for step_ms.
 [[nodiscard]] std::string readable_name(std::string_view name);
 
-/// Returns a result's value: a number with at most four digits, and with the unit that the end of
-/// the name states: "0.9781", "84.3k", "12.5 ms". Returns other values unchanged. Names end with
-/// _s, _seconds, _ms, _bytes, _percent or _watts for these units.
+/// Returns a result's value: a number with at most four digits, and with the unit that the name
+/// states: "0.9781", "84.3k", "12.5 ms". Returns a value that is no number unchanged. A unit is
+/// stated by the name "seconds", and by the ends _s (but not _per_s), _seconds, _ms, _bytes,
+/// _percent and _watts of a name.
 [[nodiscard]] std::string readable_value(std::string_view name, const std::string& value);
 
 /// Returns the class of the style sheet for a state: good, bad or warn.
@@ -52,7 +53,7 @@ struct Column {
 /// seconds since 1970; 0 without both.
 [[nodiscard]] double begin_of(const RunReport& report);
 /// Returns the time of the run's last event, progress report or sample, in seconds since 1970;
-/// begin_of() if it has none.
+/// begin_of() if the run has none of these.
 [[nodiscard]] double end_of(const RunReport& report);
 /// Returns the nodes of the run's ranks, else the nodes that the executor reports.
 [[nodiscard]] std::string nodes_of(const RunReport& report);

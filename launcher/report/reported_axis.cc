@@ -11,8 +11,8 @@ namespace {
 
 using Reports = std::vector<const RunReport*>;
 
-/// The largest ratio of two values that count as the same. Steps at which epochs changed are known
-/// only up to the interval of the reports.
+/// The largest ratio of two values that count as the same. The step at which an epoch began is
+/// known only up to the interval between two reports.
 constexpr double kSameWithin = 1.05;
 
 /// Returns true if a point of the report has the field. Returns true, too, for a report without
@@ -38,8 +38,8 @@ bool all_have_epochs(const Reports& reports) {
   });
 }
 
-/// Returns the value of each report. Returns nullopt if a value is unknown or not positive, or if
-/// all values are the same within kSameWithin.
+/// Returns the value of each report. Returns nullopt if a value is unknown or not positive, if all
+/// values are the same within kSameWithin, or if there is only one report.
 template <typename Value>
 std::optional<std::vector<double>> values_if_different(const Reports& reports, const Value& value) {
   std::vector<double> values;

@@ -16,7 +16,8 @@ namespace dlrun {
 class ReportedAxis {
  public:
   /// Applies the first of these rules that fits. A run that has reported nothing counts as one with
-  /// steps and epochs.
+  /// steps and epochs. Numbers differ if all of them are known and the largest is more than 5%
+  /// above the smallest.
   /// - A run reports no steps: epochs if all runs report epochs, else the time since the start.
   /// - The steps per epoch differ between the runs: epochs.
   /// - The global batches differ between the runs: samples.
@@ -43,8 +44,8 @@ class ReportedAxis {
 /// the steps at which the reported epochs changed. Returns nullopt if neither is known.
 [[nodiscard]] std::optional<double> steps_per_epoch(const RunReport& report);
 
-/// Returns the number of samples of one step on all ranks of the bundled trainer; nullopt for other
-/// programs.
+/// Returns the number of samples of one step on all ranks of the bundled trainer. Returns nullopt
+/// for other programs, and if the run's record does not have the number of ranks.
 [[nodiscard]] std::optional<double> samples_per_step(const RunReport& report);
 
 }  // namespace dlrun

@@ -69,11 +69,13 @@ void add_provenance(RunReport& report) {
            user.empty() || host.empty() ? user + host : user + " on " + host);
   add_fact(report, "directory", json_read::text(*json, "directory"));
   if (const auto git = json->find("git"); git != json->end() && git->is_object()) {
-    std::string commit = json_read::text(*git, "commit");
+    const std::string commit = json_read::text(*git, "commit");
     const bool is_dirty = std::filesystem::exists(report.run.path / "tree.patch");
-    if (!commit.empty())
-      add_fact(report, "git commit",
-               commit + (is_dirty ? ", with changes (tree.patch)" : ", clean"));
+    const std::string note = json_read::text(*git, "note");
+    const std::string changes = is_dirty       ? "with changes (tree.patch)"
+                                : note.empty() ? "clean"
+                                               : fmt::format("changes unknown ({})", note);
+    if (!commit.empty()) add_fact(report, "git commit", fmt::format("{}, {}", commit, changes));
   }
   add_fact(report, "repeats", json_read::text(*json, "repeats"));
   add_fact(report, "dlrun", json_read::text(*json, "dlrun"));
@@ -106,7 +108,8 @@ std::optional<double> largest_gpu_memory_bytes(const std::optional<RankSnapshot>
   return most;
 }
 
-/// Compares the requested with the used resources. The script and the record must be read before.
+/// Compares the requested with the used resources. Call it after the script, the record and the
+/// ranks were read.
 void add_use(RunReport& report) {
   if (report.status.job.cluster != kLocalCluster) report.asked = asked_resources(report.script);
   report.use =

@@ -1,5 +1,5 @@
 #pragma once
-// Reads all files of a run once, and makes the page from them.
+// Reads all files of a run once, and makes pages from them.
 
 #include <cstddef>
 #include <optional>
@@ -52,8 +52,8 @@ void insert_parameters(RunReport& report,
                        const std::vector<std::pair<std::string, std::string>>& parameters);
 
 /// Returns the keys of the effective spec ("train.batch") with their values, at most 4096. Fails
-/// with kInvalid if the text is not YAML (the message has line and column), or if it has anchors,
-/// which dlrun does not write.
+/// with kInvalid and line and column if the text is not YAML, has more than 16 levels, or has
+/// anchors, which dlrun does not write.
 [[nodiscard]] Result<std::vector<std::pair<std::string, std::string>>> flat_keys(
     std::string_view resolved_yaml);
 

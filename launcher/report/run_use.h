@@ -29,7 +29,7 @@ struct AskedResources {
 };
 
 /// Reads the script's #SBATCH lines. Returns nullopt if the script has none: the run did not ask
-/// Slurm for resources. Leaves out the memory and the cores of a heterogeneous job.
+/// Slurm for resources. Leaves out the memory and the cores per task of a heterogeneous job.
 [[nodiscard]] std::optional<AskedResources> asked_resources(std::string_view script);
 
 /// The requested and the used amount of one resource, and a suggestion for the next spec. Texts for
@@ -64,8 +64,8 @@ struct UseFacts {
 /// early has not shown its needs.
 [[nodiscard]] RunUse use_of(const UseFacts& facts);
 
-/// Returns the energy of the GPUs in joules. Between two samples of one attempt, the power counts
-/// as their mean. Returns nullopt if no attempt has two samples.
+/// Returns the energy of the GPUs in joules. Between two samples of one attempt, the mean of their
+/// two powers counts. Returns nullopt if no attempt has two samples.
 [[nodiscard]] std::optional<double> gpu_joules_of(const std::vector<SamplesPoint>& samples);
 
 }  // namespace dlrun

@@ -5,6 +5,7 @@
 
 namespace dlrun {
 
+/// Returns the text of the style sheet (CSS).
 [[nodiscard]] std::string_view page_style();
 
 }  // namespace dlrun

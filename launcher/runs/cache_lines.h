@@ -11,8 +11,8 @@
 
 namespace dlrun {
 
-/// Returns the file's text if the caller owns the file and the text starts with head; otherwise an
-/// empty text. Follows no link.
+/// Returns the file's text if the caller owns the file, the file has at most 64 MiB, and the text
+/// starts with `head` (the first line). Otherwise returns an empty text. Follows no link.
 [[nodiscard]] std::string read_own_cache(const std::filesystem::path& file, std::string_view head);
 
 /// Calls visit(key, rest of the line) for each whole line of text after head.

@@ -1,7 +1,8 @@
 #pragma once
 // Marks a cancelled run, point or array of a sweep by the file `cancelled` in its directory. The
 // mark shows later why a job never started: Slurm soon forgets a job that was cancelled before its
-// start, and immediately forgets tasks of an array that were cancelled before their start.
+// start, and immediately forgets tasks of an array that were cancelled before their start. The mark
+// also tells a cancellation by `dlrun cancel` from other signals that end a run.
 
 #include <filesystem>
 

@@ -73,7 +73,7 @@ std::optional<CarriedFault> fault_of_carried_spec(std::string_view script) {
     if (line.starts_with(kFactsPrefix)) {
       facts_line = number;
       if (!wrong && !json_read::object_of(line.substr(kFactsPrefix.size())))
-        wrong = {number, "what follows '#: ' is no JSON object"};
+        wrong = {number, "the text after '#: ' is no JSON object"};
     }
     if (line.starts_with(kSpecLinePrefix) && spec_line == 0) {
       spec_line = number;
@@ -89,7 +89,7 @@ std::optional<CarriedFault> fault_of_carried_spec(std::string_view script) {
   if (spec_line == 0)
     return CarriedFault{facts_line,
                         "the spec's lines, which start with '#| ', are missing after this one"};
-  return CarriedFault{facts_line, "its 'folder' or 'runs' is missing"};
+  return CarriedFault{facts_line, "the JSON object after '#: ' lacks 'folder' or 'runs'"};
 }
 
 namespace {

@@ -28,7 +28,7 @@ struct CarriedSpec {
 /// A fault in the lines that carry the spec.
 struct CarriedFault {
   std::size_t line = 0;  ///< the line in the script, from 1
-  std::string what;      ///< "its 'folder' or 'runs' is missing"
+  std::string what;      ///< such as "the text after '#: ' is no JSON object"
 };
 /// Returns why the carried spec cannot be read. Returns nullopt if the spec is complete or if there
 /// is none; the user's own comments that look similar are ignored.

@@ -47,8 +47,8 @@ Result<> check_has_files_of_run(int directory, const fs::path& run) {
               printable(run.string()));
 }
 
-/// Returns whether the journal in the directory names this run: its command has the path of the
-/// run's script. Returns nullopt if there is no journal with a command.
+/// Returns whether the journal in the directory names this run: the journal's command has the path
+/// of the run's script. Returns nullopt if there is no journal with a command.
 std::optional<bool> journal_names_run(int directory, const std::string& id) {
   constexpr std::size_t kLimit = 1U << 20U;
   const auto json = json_read::object_of(read_own_file(directory, "submission.json", kLimit));
@@ -76,10 +76,11 @@ Result<> check_is_this_run(int directory, const fs::path& run) {
     names_run = name_of_id(id) == id || (plan && json_read::text(*plan, "name") == name_of_id(id));
   }
   if (*names_run) return {};
-  return fail(Errc::kUsage,
-              "{}: no file in it says that it is this run, so it is left alone. Look into it, and "
-              "delete it by hand",
-              printable(run.string()));
+  return fail(
+      Errc::kUsage,
+      "{}: the files in this directory do not name the run {}, so dlrun does not delete the "
+      "directory. Look into it, and delete it by hand",
+      printable(run.string()), printable(id));
 }
 
 }  // namespace
@@ -120,7 +121,7 @@ Result<OpenedRun> open_deletable_run(const fs::path& run) {
     if (error == ELOOP || error == ENOTDIR)
       return fail(Errc::kUsage,
                   "{}: is not a directory; dlrun deletes the directory of a run, and no symbolic "
-                  "link",
+                  "link to it",
                   printable(run.string()));
     return fail(error == ENOENT ? Errc::kNotFound : Errc::kIo, "{}: {}", printable(run.string()),
                 errno_text(error));
@@ -153,8 +154,8 @@ bool has_sweep_record(int run) {
   return ::fstatat(run, "sweep.json", &info, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-Result<> visit_run_and_points(int run, const RunVisitor& visit,
-                              const std::function<void(const std::string&)>& mounted) {
+Result<> visit_directories_of_run(int run, const RunVisitor& visit,
+                                  const std::function<void(const std::string&)>& mounted) {
   DLRUN_TRY(visit(run, ""));
   if (!has_sweep_record(run)) return {};
   const auto open = [&](int parent, const std::string& name, const std::string& where) {

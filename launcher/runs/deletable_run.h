@@ -36,13 +36,15 @@ struct OpenedRun {
   DirectoryIdentity identity;
 };
 
-/// Opens the directory of a run. Fails with kNotFound if it does not exist. Fails with kUsage if it
-/// does not have a name that dlrun gives to runs, if the path is a symbolic link, if the directory
-/// has no files of a run, if the run is another user's (ownership.h), or if the files in the
-/// directory do not name this run.
+/// Opens the directory of a run. Fails with kNotFound if the directory does not exist, and with kIo
+/// if it cannot be opened. Fails with kUsage if the directory does not have a name that dlrun gives
+/// to runs, if the path is a symbolic link or is replaced meanwhile, if the directory has no files
+/// of a run, if the run is another user's (ownership.h), or if the files in the directory do not
+/// name this run.
 [[nodiscard]] Result<OpenedRun> open_deletable_run(const std::filesystem::path& run);
 
-/// Reads a regular file of the caller in the directory. Returns "" if there is none.
+/// Reads a regular file of the caller in the directory. Returns "" if there is none, if the file is
+/// larger than the limit, or if it cannot be opened.
 [[nodiscard]] std::string read_own_file(int directory, const char* name, std::size_t limit_bytes);
 
 /// Returns true if the directory is that of a sweep.
@@ -52,9 +54,10 @@ struct OpenedRun {
 using RunVisitor = std::function<Result<>(int directory, const std::string& where)>;
 
 /// Calls visit for the run's directory, and for the arrays and points of a sweep. Stops at the
-/// first failure. Calls mounted (empty: never) instead for a directory on which something is
-/// mounted.
-[[nodiscard]] Result<> visit_run_and_points(
+/// first failure. Skips an array or a point whose directory cannot be opened. mounted: called
+/// instead of visit for an array or a point on which something is mounted; empty: such a directory
+/// is visited like any other.
+[[nodiscard]] Result<> visit_directories_of_run(
     int run, const RunVisitor& visit, const std::function<void(const std::string&)>& mounted = {});
 
 }  // namespace dlrun

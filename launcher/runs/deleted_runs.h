@@ -32,8 +32,8 @@ class DeletedRuns {
   /// Remembers the run. Replaces an earlier record of the same id.
   [[nodiscard]] Result<> add(const DeletedRun& deleted) const;
 
-  /// Returns the deleted run that has this id, path or name; for a name, newest_of_name(). Returns
-  /// nullopt if there is none.
+  /// Returns the deleted run that has this id or path. Otherwise returns newest_of_name(text).
+  /// Returns nullopt if there is neither.
   [[nodiscard]] std::optional<DeletedRun> find(std::string_view text) const;
   /// Returns the deleted run of this name that was created last.
   [[nodiscard]] std::optional<DeletedRun> newest_of_name(std::string_view name) const;

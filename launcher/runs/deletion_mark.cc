@@ -1,8 +1,9 @@
 // A deletion writes a mark into RUNS/ID, renames the directory to
-// RUNS/.deleted-ID-XXXXXXXXXXXXXXXX, checks it again, and renames the mark from `.deletion-planned`
-// to `.deleted`. This makes the deletion final: the run's index entry is removed, and then its
-// files. If the deletion is interrupted before it is final, the next one makes it final if the run
-// was not used since, and otherwise gives the directory its name back.
+// RUNS/.deleted-ID-XXXXXXXXXXXXXXXX, checks the directory again, and renames the mark from
+// `.deletion-planned` to `.deleted`. With this second renaming the deletion is final: the run's
+// index entry is removed, and then the run's files. If the deletion is interrupted before it is
+// final, the next deletion makes it final if the run was not used since the mark was written, and
+// otherwise gives the directory its name back.
 //
 // The mark names the run, the new name and the inode of the directory. So another user who can
 // rename entries of the runs folder cannot make dlrun delete another directory of the caller. The
@@ -55,7 +56,8 @@ void add_stamps(int directory, std::string& text) {
   }
 }
 
-/// Renames an entry of the folder to a name that does not exist.
+/// Renames an entry of the folder. Returns false if the new name exists already, or if the entry
+/// cannot be renamed.
 bool rename_to_new(int folder, const std::string& from, const std::string& to) {
   if (::renameat2(folder, from.c_str(), folder, to.c_str(), RENAME_NOREPLACE) == 0) return true;
   // Some network file systems cannot rename exclusively. A directory replaces only an empty one.
@@ -83,13 +85,16 @@ Result<> write_mark(const OpenedRun& opened, const DeletionMark& mark) {
   static_cast<void>(::unlinkat(opened.run.get(), kPlannedMark, 0));  // of an interrupted deletion
   const UniqueFd file(::openat(opened.run.get(), kPlannedMark,
                                O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file.is_open()) return fail(Errc::kIo, "{}: {}", opened.name, errno_text(errno));
+  const auto failed = [&](int error) {
+    return fail(Errc::kIo, "cannot write {}/{}: {}", opened.name, kPlannedMark, errno_text(error));
+  };
+  if (!file.is_open()) return failed(errno);
   if (write_all(file.get(), json_read::dump(json) + "\n") && ::fsync(file.get()) == 0) return {};
   const int error = errno;
-  // A full disk is a reason to delete runs. Without a mark only an interrupted deletion is not
-  // finished by a later call.
+  // A full disk is a reason to delete runs, so this error is ignored. Without the contents of the
+  // mark, a later call cannot finish this deletion if it is interrupted; nothing else needs them.
   if (error == ENOSPC || error == EDQUOT) return {};
-  return fail(Errc::kIo, "{}: {}", opened.name, errno_text(error));
+  return failed(error);
 }
 
 /// Reads a mark; nullopt if there is none, or if it is damaged or another user's.
@@ -100,18 +105,22 @@ std::optional<DeletionMark> read_mark(int directory, const char* name) {
                       json_read::text(*json, "inode"), json_read::text(*json, "stamps")};
 }
 
-/// Gives the directory its name back, removes the mark, and returns the error. If that name exists
-/// again, the error also says where the files are.
+/// Gives the directory its name back, removes the mark, and returns the error. If the directory
+/// cannot get its name back, the error also says where the files are.
 tl::unexpected<Error> put_back(const OpenedRun& opened, const std::string& renamed, Error why) {
   if (!rename_to_new(opened.parent.get(), renamed, opened.name)) {
-    why.message +=
-        fmt::format("; its files are in {}, because {} exists again", renamed, opened.name);
+    const int error = errno;
+    const bool exists_again = identity_in(opened.parent.get(), opened.name).has_value();
+    why.message += fmt::format(
+        "; its files are in {}, because {}", renamed,
+        exists_again ? opened.name + " exists again"
+                     : fmt::format("{} cannot be renamed back: {}", renamed, errno_text(error)));
   }
   static_cast<void>(::unlinkat(opened.run.get(), kPlannedMark, 0));
   return tl::unexpected<Error>(std::move(why));
 }
 
-/// Makes the deletion of a renamed directory final.
+/// Makes the deletion of a renamed directory final. Returns false and sets errno on failure.
 bool make_final(int directory) {
   return ::renameat(directory, kPlannedMark, directory, kFinalMark) == 0;
 }
@@ -180,7 +189,7 @@ void finish_deletion(int folder, const std::string& name, const std::string& bef
 
 Result<std::string> stamps_of(int run) {
   std::string text;
-  DLRUN_TRY(visit_run_and_points(run, [&](int directory, const std::string&) -> Result<> {
+  DLRUN_TRY(visit_directories_of_run(run, [&](int directory, const std::string&) -> Result<> {
     add_stamps(directory, text);
     return {};
   }));
@@ -218,7 +227,8 @@ Result<std::string> rename_for_deletion(const OpenedRun& opened, const std::stri
     return put_back(opened, renamed, used_meanwhile_error(opened).value());
   if (!make_final(opened.run.get()))
     return put_back(opened, renamed,
-                    {Errc::kIo, fmt::format("{}: {}", opened.name, errno_text(errno))});
+                    {Errc::kIo, fmt::format("{}: cannot be marked as deleted: {}", opened.name,
+                                            errno_text(errno))});
   // If this process was stopped for minutes, another dlrun may have given the directory its name
   // back.
   if (identity_in(opened.parent.get(), renamed) != opened.identity) {

@@ -24,8 +24,9 @@ inline constexpr const char* kFinalMark = ".deleted";
 [[nodiscard]] tl::unexpected<Error> used_meanwhile_error(const OpenedRun& opened);
 
 /// Marks and renames the run's directory, and makes its deletion final. Returns the new name.
-/// Fails, and leaves the run as it is, if another directory is at its path by now, or if the run
-/// was used since `stamps` was its stamps_of().
+/// Fails, and leaves the run as it is, if another directory is at the run's path by now, if the run
+/// was used since `stamps` was its stamps_of(), or with kIo if the mark cannot be written or the
+/// directory cannot be renamed.
 [[nodiscard]] Result<std::string> rename_for_deletion(const OpenedRun& opened,
                                                       const std::string& stamps);
 
@@ -40,8 +41,8 @@ struct FinishedDeletions {
 
 /// Deletes what interrupted deletions left in a runs folder. only: the id of one run; empty: all
 /// runs. If a deletion was interrupted before it was final (deletion_mark.cc), and the run was used
-/// before, gives the directory its old name instead. Touches only directories of the caller that a
-/// deletion has renamed.
+/// after the deletion had checked it, gives the directory its old name instead. Touches only
+/// directories of the caller that a deletion has renamed.
 [[nodiscard]] FinishedDeletions finish_deletions(const std::filesystem::path& runs_dir,
                                                  const std::string& only = {});
 

@@ -115,7 +115,8 @@ class Finder {
   }
 
  private:
-  /// Opens a folder that may be entered. where: its path in the directory.
+  /// Opens a folder if it may be entered; otherwise returns a UniqueFd without a descriptor.
+  /// Reports a mounted folder to visitor_. where: the folder's path in the directory.
   UniqueFd open(int parent, const std::string& name, const std::string& where) {
     struct stat above {
     }, info{};
@@ -170,7 +171,8 @@ class Finder {
   Identity checkpoint_folder_;
 };
 
-/// Returns the word after --checkpoint-dir in the first list of the JSON value that has it.
+/// Returns the word after --checkpoint-dir in the first list, at any depth of the JSON value, that
+/// contains this option; empty if there is none.
 std::string value_of_checkpoint_option(const nlohmann::ordered_json& json) {
   constexpr std::string_view kOption = "--checkpoint-dir";
   const nlohmann::ordered_json* before = nullptr;

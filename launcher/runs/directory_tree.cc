@@ -53,8 +53,8 @@ std::string without_octal_escapes(std::string_view text) {
   return plain;
 }
 
-/// Returns true if /proc/self/mountinfo has a mount at this name, or if it cannot be read. For
-/// systems on which statx() does not report mount points.
+/// Returns true if /proc/self/mountinfo has a mount at this name, or if that file cannot be read.
+/// Used on systems on which statx() does not report mount points.
 bool is_in_mountinfo(int directory, const std::string& name) {
   const std::string path = path_of(directory);
   const UniqueFd file(::open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC));
@@ -271,7 +271,7 @@ class TreeDeleter {
     return is_changed;
   }
 
-  /// Does the same for a directory that cannot be opened.
+  /// Does what make_writable() does, for a directory in `directory` that cannot be opened.
   static bool make_readable(int directory, const std::string& name) {
     const int error = errno;
     const UniqueFd below(

@@ -1,6 +1,7 @@
 #pragma once
-// Measures and deletes the files below an open directory. No function here follows a symbolic link,
-// enters a mount point, or uses a path: each name is looked up in the directory that holds it.
+// Measures and deletes the files below an open directory. No function here follows a symbolic link
+// or uses a path: each name is looked up in the directory that holds it. Only open_below() enters
+// mount points.
 
 #include <cstdint>
 #include <functional>
@@ -38,16 +39,16 @@ struct TreeDeletion {
 /// Returns the names in the directory, except "." and "..". Fails with kIo.
 [[nodiscard]] Result<std::vector<std::string>> names_in(int directory);
 
-/// Returns true if another file system, or another part of the same one, is mounted at this name in
-/// the directory. Returns true, too, if neither statx() nor /proc can exclude it.
+/// Returns true if another file system, or another part of the same file system, is mounted at
+/// this name in the directory. Returns true, too, if neither statx() nor /proc can exclude it.
 [[nodiscard]] bool is_mount_point(int directory, const std::string& name);
 
 /// Opens a directory in the directory. The descriptor is not open, and errno is set, if the name
 /// does not exist, is no directory or cannot be read. Follows no link. Enters mount points.
 [[nodiscard]] UniqueFd open_below(int directory, const std::string& name);
 
-/// Receives a directory below the measured one: its path from there, its descriptor, and the names
-/// in it.
+/// Receives a directory below the measured directory: its path from the measured directory, its
+/// descriptor, and the names in it.
 using DirectoryVisitor = std::function<void(const std::string& path, int directory,
                                             const std::vector<std::string>& names)>;
 

@@ -31,15 +31,16 @@ class EntryCache {
   /// save() drops all other entries.
   void save() const;
 
-  /// Deletes the file of the cache. Call it after entries were created again, because the cache may
-  /// still have an old path for the id of such an entry.
+  /// Deletes the file of the cache. Call it after runs were added to the index again
+  /// (add_missing_runs()): the new file of an entry may have the inode number of the old one, and
+  /// the cache then returns the old path.
   static void delete_file(const std::filesystem::path& directory);
 
  private:
   std::filesystem::path file_;
   std::string text_;  ///< the text of the file
   struct Line {
-    std::string_view fields;  ///< the line after the id; starts with the inode
+    std::string_view fields;  ///< the rest of the line, behind the id; starts with the inode
     bool is_used = false;     ///< find() has returned the entry of the line
   };
   std::unordered_map<std::string_view, Line> known_;  ///< by the run's id

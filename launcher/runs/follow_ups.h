@@ -13,7 +13,7 @@
 
 namespace dlrun {
 
-/// Returns the folder with the journal of the follow-up job with this number, from 1.
+/// Returns the folder with the journal of the follow-up job with this number. Numbers start at 1.
 [[nodiscard]] std::filesystem::path follow_up_path(const std::filesystem::path& run,
                                                    std::int64_t number);
 
@@ -24,8 +24,8 @@ struct FollowUp {
 };
 
 /// Reads the journals of the run's follow-up jobs, in the order of their numbers. Leaves out jobs
-/// that were never sent. Returns no jobs if `first`, the run's own journal, names no chain. Fails
-/// as read_submission() does.
+/// without a journal, which dlrun has not begun to submit. Returns no jobs if `first`, the run's
+/// own journal, names no chain. Fails as read_submission() does.
 [[nodiscard]] Result<std::vector<FollowUp>> read_follow_ups(const std::filesystem::path& run,
                                                             const Submission& first);
 

@@ -16,9 +16,9 @@ const std::vector<std::string>& safe_options() {
 }
 
 Env safe_environment(Env env) {
-  // git reads `safe.directory` only from the user's and the system's configuration, so the
-  // variables that name these stay. Variables that a hook or another repository may have set are
-  // removed.
+  // Removes the variables that a hook or another repository may have set. Keeps those that name the
+  // user's and the system's configuration, because git reads `safe.directory` only from these two.
+  // Keeps those that limit git's search for a repository, or name the folder of git's programs.
   env.remove_matching(
       {"GIT_*"}, {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM",
                   "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_EXEC_PATH"});
@@ -65,10 +65,16 @@ Result<std::vector<std::string>> options_without_filters(const std::filesystem::
   for (const std::string_view name : split(listed.out, '\0')) {
     if (name.empty()) continue;
     // `-c NAME=VALUE` takes the text before the first '=' as the name.
-    if (name.find('=') != std::string_view::npos || options.size() >= 2 * kMostFilterSettings)
+    if (name.find('=') != std::string_view::npos)
       return fail(Errc::kInvalid,
-                  "the repository defines filters that cannot be switched off: '{}'",
+                  "git's configuration has a filter that cannot be switched off, because its name "
+                  "has a '=': '{}'",
                   printable(name));
+    if (options.size() >= 2 * kMostFilterSettings)
+      return fail(Errc::kInvalid,
+                  "git's configuration has more than {} settings of filters, which dlrun does not "
+                  "switch off",
+                  kMostFilterSettings);
     options.emplace_back("-c");
     options.push_back(std::string(name) + (name.ends_with(".required") ? "=false" : "="));
   }

@@ -228,6 +228,12 @@ bool is_bad(const events::Warning&) {
   return true;
 }
 
+/// Returns true if a rank ended by itself with a code, and not by a signal.
+bool is_exit_of_rank(const RunEvent& event) {
+  const auto* const failed = std::get_if<events::RankFailed>(&event);
+  return failed != nullptr && failed->signal.empty();
+}
+
 }  // namespace
 
 AttemptHistory& RunHistory::attempt_of(std::int64_t number, double t) {
@@ -247,8 +253,8 @@ void RunHistory::note_successor(AttemptHistory& attempt) {
   attempt.has_successor = true;
   if (!attempt.has_planned_end()) return;
   for (ShownEvent& event : events_) {
-    if (event.attempt == attempt.number && event.kind == events::AttemptEnd::kKind)
-      event.is_bad = false;
+    const bool is_end = event.kind == events::AttemptEnd::kKind || event.may_be_planned;
+    if (event.attempt == attempt.number && is_end) event.is_bad = false;
   }
 }
 
@@ -317,7 +323,11 @@ void RunHistory::add(const RecordedEvent& recorded) {
   if (!recorded.component.empty())
     text = fmt::format("component {}{}{}", recorded.component, text.empty() ? "" : ": ", text);
   const bool bad = std::visit([](const auto& event) { return is_bad(event); }, recorded.event);
-  events_.push_back({*t, number, short_text(std::string(kind)), short_text(text), bad});
+  const bool may_be_planned =
+      number == record_.attempt && record_.was_warned && is_exit_of_rank(recorded.event);
+  if (may_be_planned) text += ", after the warning (USR1)";
+  events_.push_back(
+      {*t, number, short_text(std::string(kind)), short_text(text), bad, may_be_planned});
   // Keeps the first and the last events. Removes many events at a time, because each of ten
   // thousand ranks may warn.
   if (events_.size() == kEventsLimit + kEventsRemoved) {

@@ -56,6 +56,8 @@ struct ShownEvent {
   std::string kind;     ///< the event's name in events.jsonl, such as "rank_failed"
   std::string text;     ///< a description for people; any user may have written its parts
   bool is_bad = false;  ///< shown as a failure
+  /// A rank exited after the warning before the end (USR1): no failure if another attempt follows.
+  bool may_be_planned = false;
 };
 
 /// One attempt. Times are in seconds since 1970.
@@ -111,8 +113,8 @@ class RunHistory {
   void add_progress(const events::Progress& event, double t, std::int64_t attempt);
   void add_samples(const events::RankStatistics& event, double t, std::int64_t attempt);
   AttemptHistory& attempt_of(std::int64_t number, double t);
-  /// Marks that another attempt follows. A planned end of `attempt` is then no longer shown as a
-  /// failure.
+  /// Marks that another attempt follows. A planned end of `attempt`, and the exit of a rank before
+  /// it, are then no longer shown as failures.
   void note_successor(AttemptHistory& attempt);
 
   RunRecord record_;

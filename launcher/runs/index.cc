@@ -66,8 +66,10 @@ Result<RunIndex> RunIndex::of_user(const Env& env) {
   if (!base.is_absolute()) {  // the XDG specification: ignore a relative value
     const std::string home = env.get_or("HOME", "");
     if (home.empty())
-      return fail(Errc::kNotFound,
-                  "neither XDG_STATE_HOME nor HOME is set: the index of runs has no place");
+      return fail(
+          Errc::kNotFound,
+          "HOME is not set, and XDG_STATE_HOME is not set to an absolute path; dlrun needs one of "
+          "them for the folder of its index of runs");
     base = std::filesystem::path(home) / ".local/state";
   }
   return RunIndex(base / "dlrun" / "runs");
@@ -75,7 +77,7 @@ Result<RunIndex> RunIndex::of_user(const Env& env) {
 
 Result<> RunIndex::add(const IndexEntry& entry) const {
   if (const auto owner = foreign_owner(entry.path))
-    return fail(Errc::kInvalid, "{}: belongs to user {}, and your index holds your own runs",
+    return fail(Errc::kInvalid, "{}: belongs to user {}, and your index holds only your own runs",
                 printable(entry.path.string()), printable(owner->name));
   DLRUN_TRY(make_private_directories(directory_));
   nlohmann::ordered_json json;

@@ -1,7 +1,7 @@
 #pragma once
 // The index of this user's runs: one small file per run, created with O_EXCL. It uses neither locks
-// nor a database, so it works on a network file system and with a hundred submissions at once. It
-// can be rebuilt from the run directories.
+// nor a database, so it works on a network file system and with a hundred submissions at the same
+// time. It can be rebuilt from the run directories.
 
 #include <filesystem>
 #include <optional>
@@ -53,7 +53,9 @@ class RunIndex {
   };
   /// Adds the caller's runs in runs_dir that are missing in the index. Skips a directory whose name
   /// has a character other than letters, digits, '.', '_' and '-', because dlrun gives no run such
-  /// a name. Fails with kNotFound if runs_dir cannot be listed.
+  /// a name; for the same reason, skips names that are too long or begin with '.' or '-'. Fails
+  /// with kNotFound if runs_dir cannot be listed, with kIo if the listing breaks off, and as add()
+  /// does.
   [[nodiscard]] Result<Additions> add_missing_runs(const std::filesystem::path& runs_dir) const;
 
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }

@@ -81,7 +81,7 @@ Result<SubmissionLock> SubmissionLock::take_in(int directory, std::string_view r
     if (std::chrono::steady_clock::now() >= deadline) break;
     if (is_held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return fail(Errc::kRefused, "{}: another dlrun is submitting it", printable(run));
+  return fail(Errc::kRefused, "{}: another dlrun is submitting or deleting it", printable(run));
 }
 
 SubmissionLock SubmissionLock::take_if_free(const std::filesystem::path& run) {

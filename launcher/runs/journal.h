@@ -1,7 +1,7 @@
 #pragma once
-// submission.json: the journal that makes a submission happen exactly once. The intent and its
-// token are on disk before sbatch is called. A process that later finds an intent looks up the job
-// by the token before it submits again.
+// The journal that makes a submission happen exactly once. It is the file submission.json, not
+// events.jsonl. The intent and its token are on disk before sbatch is called. A process that later
+// finds an intent looks up the job by the token before it submits again.
 
 #include <filesystem>
 #include <optional>
@@ -59,8 +59,9 @@ struct Submission {
 /// journal, one folder above. The caller writes it once, before anything is submitted.
 [[nodiscard]] std::string journal_of_task(std::size_t task);
 
-/// Reads the journal. Returns nullopt if there is none, for example because the script was
-/// submitted by hand. Fails with kInvalid if the file is damaged.
+/// Reads the journal; for a sweep's point, also that of the array. Returns nullopt if there is no
+/// journal, for example because the script was submitted by hand. Fails with kInvalid if a journal
+/// is damaged, and as read_file_and_owner() does if it cannot be read.
 [[nodiscard]] Result<std::optional<Submission>> read_submission(const std::filesystem::path& run);
 /// Replaces the journal atomically. Sets its time.
 [[nodiscard]] Result<> write_submission(const std::filesystem::path& run, Submission submission);
@@ -68,9 +69,10 @@ struct Submission {
 /// The file of SubmissionLock, in the run's directory or in a directory of a sweep's array.
 inline constexpr const char* kSubmissionLockFile = "submission.lock";
 
-/// A lock that the submitting process holds from the intent to the answer. The programs that it
-/// starts inherit the lock. So if dlrun is killed while its sbatch runs, other processes still see
-/// that the submission is in progress.
+/// A lock that the submitting process holds from the intent to the answer. The programs that this
+/// process starts inherit the lock. So if dlrun is killed while its sbatch runs, other processes
+/// still see that the submission is in progress. A process that deletes the run holds the lock,
+/// too.
 class SubmissionLock {
  public:
   /// Takes the lock. Returns a lock without effect if the file system has no locks, if another
@@ -79,7 +81,7 @@ class SubmissionLock {
   /// Takes the lock. Fails with kRefused if another process holds it, and with kIo if its file
   /// cannot be created. On a file system without locks, returns a lock without effect.
   [[nodiscard]] static Result<SubmissionLock> take(const std::filesystem::path& run);
-  /// Does the same for the open directory of a run.
+  /// Does what take() does, for the open directory of a run. run: the run's name for the message.
   [[nodiscard]] static Result<SubmissionLock> take_in(int directory, std::string_view run);
   SubmissionLock(SubmissionLock&&) = default;
   SubmissionLock& operator=(SubmissionLock&&) = delete;

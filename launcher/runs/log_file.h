@@ -57,8 +57,8 @@ class LogReader {
 
   /// Returns the next bytes, at most limit; empty if there are none now. In the place of a hole in
   /// the file returns a line such as "[dlrun: 256.0 GiB of empty space left out]". A character
-  /// device such as /dev/null counts as empty. Fails at once for any other file that is not
-  /// regular, such as a FIFO.
+  /// device such as /dev/null counts as empty. Fails without waiting for any other file that is
+  /// not regular, such as a FIFO.
   [[nodiscard]] Result<std::string> read_more(std::size_t limit = 1U << 20U);
   [[nodiscard]] bool is_open() const { return fd_.is_open(); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }

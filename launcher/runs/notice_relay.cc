@@ -17,8 +17,8 @@ namespace dlrun {
 namespace {
 
 /// relay_notices_in_background() looks at this many of the newest runs at most, with all points of
-/// a sweep, so that `ls` of ten thousand runs stays fast. It passes at most this many of them to
-/// the sender.
+/// a sweep, so that `ls` of ten thousand runs stays fast. It passes at most this many runs and
+/// points to the sender.
 constexpr std::size_t kMostInBackground = 100;
 
 /// Returns those runs, and those points of sweeps, that have a folder of notices and belong to the

@@ -35,7 +35,8 @@ constexpr std::array<Meaning, 32> kMeanings{{
     {"launch failed requeued held",
      "Slurm could not start it and holds it; `scontrol release JOBID` lets it start again"},
     {"JobArrayTaskLimit",
-     "sweep.max_parallel allows no more points at once; it starts when one ends"},
+     "sweep.max_parallel allows no more points at the same time; it starts when another point "
+     "ends"},
     {"ReqNodeNotAvail",
      "a node that it needs is down, drained or reserved; without resources.nodelist it can use "
      "other nodes; before a maintenance, a shorter resources.time helps"},
@@ -90,7 +91,8 @@ std::string limit_meaning(std::string_view reason) {
   const std::string_view key = reason.starts_with("QOS") ? "resources.qos" : "resources.account";
   if (has("RunMin"))
     return fmt::format(
-        "the time limits of the running jobs use all minutes that {} allows at once; it starts "
+        "the time limits of the running jobs use all minutes that {} allows at the same time; it "
+        "starts "
         "when some of them end, or with a shorter resources.time",
         scope);
   if (has("UsageThreshold"))

@@ -18,7 +18,7 @@ namespace dlrun {
 /// The state of the git repository around the source.
 struct GitState {
   /// patch: the difference of tracked files to `commit`, including binary files; empty if there is
-  /// none.
+  /// none, or if `note` says that the difference is unknown.
   std::string root, commit, patch;
   std::string note;  ///< why something is missing: no git, no commit yet, too slow, too large
 };

@@ -23,6 +23,8 @@ constexpr double kBusyCores = 0.2, kBusyPercent = 40;
 /// median plus the excess.
 constexpr double kMuchMemoryFactor = 1.5, kMuchMemoryExcessBytes = 1e9;
 
+/// Returns the median of the known values, the upper one of two; nullopt if fewer than two values
+/// are known.
 template <typename Get>
 std::optional<double> upper_median(const std::vector<RankSample>& rows, Get get) {
   std::vector<double> values;

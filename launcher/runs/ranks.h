@@ -40,7 +40,8 @@ struct RankSample {
 
 struct RankSnapshot {
   std::string time;  ///< UTC
-  std::int64_t attempt = 0, ranks = 0;
+  std::int64_t attempt = 0;
+  std::int64_t ranks = 0;        ///< number of ranks of the attempt
   std::vector<RankSample> rows;  ///< the ranks that have reported, with marks, sorted by rank
 
   /// Returns the number of ranks with this mark.
@@ -52,7 +53,7 @@ struct RankSnapshot {
 /// Parses ranks.json. Returns nullopt if text is not a ranks.json; skips malformed rows.
 [[nodiscard]] std::optional<RankSnapshot> parse_ranks(std::string_view text);
 /// Reads the run's ranks.json. Returns nullopt if there is no such file yet, or if the file is
-/// damaged.
+/// damaged. Fails if the file cannot be read.
 [[nodiscard]] Result<std::optional<RankSnapshot>> read_ranks(const std::filesystem::path& run);
 
 }  // namespace dlrun

@@ -63,7 +63,8 @@ struct Rehearsal {
 };
 
 /// Reads the files of a run's rehearsal. Returns nullopt if the run has no rehearsal. Fails if
-/// rehearsal.json is damaged, or if the record of the rehearsal cannot be read.
+/// rehearsal.json is damaged, or if the record of the rehearsal cannot be read. Ignores a
+/// ranks.json that cannot be read.
 [[nodiscard]] Result<std::optional<Rehearsal>> read_rehearsal(const std::filesystem::path& run);
 
 }  // namespace dlrun

@@ -21,7 +21,7 @@ std::optional<IndexEntry> sweep_or_point_with_job(const IndexEntry& entry, std::
   const auto sweep = is_sweep(entry.path) ? read_sweep(entry.path) : fail(Errc::kNotFound, "");
   if (!sweep) return std::nullopt;
   const auto array_job = job.substr(0, job.find('_'));
-  for (std::size_t array = 0; array < sweep->arrays; ++array) {
+  for (std::size_t array = 0; array < sweep->array_count; ++array) {
     const auto submission = read_submission(array_path(entry.path, array));
     if (!submission || !*submission || (*submission)->job.id != array_job) continue;
     if (array_job == job) return entry;
@@ -53,8 +53,8 @@ bool is_own(const IndexEntry& entry) {
   return !foreign_owner_of_path(entry.path);
 }
 
-/// Returns the first of the caller's runs, sweeps and points that has the job. Slurm may use a job
-/// id again.
+/// Returns the first of the caller's runs, sweeps and points that has the job. entries: newest
+/// first, because Slurm may use a job id again.
 std::optional<IndexEntry> run_with_job(const std::vector<IndexEntry>& entries,
                                        std::string_view job) {
   for (const auto& entry : entries) {
@@ -100,8 +100,8 @@ Result<IndexEntry> run_with_id_prefix(const std::vector<IndexEntry>& entries, st
   }
   if (too_short != nullptr) {
     return fail(Errc::kNotFound,
-                "no run '{}': for this command, the start of an id needs at least the run's name "
-                "and date; the id of another run is {}",
+                "no run '{0}': for this command, the start of an id needs at least the run's name "
+                "and date, and '{0}' is a shorter start of the id {1}",
                 printable(text), too_short->id);
   }
   std::vector<std::string_view> names;
@@ -114,15 +114,15 @@ Result<IndexEntry> run_with_id_prefix(const std::vector<IndexEntry>& entries, st
               similar ? fmt::format("Did you mean '{}'? ", printable(*similar)) : "");
 }
 
-/// Fails with kNotFound if the name belonged to a deleted run that is newer than `found`. A command
-/// would otherwise silently act on an older run.
+/// Returns `found`. Fails with kNotFound if its name belonged to a deleted run that is newer: a
+/// command would otherwise silently act on an older run.
 Result<IndexEntry> refuse_older_run(const IndexEntry& found, const RunIndex& index) {
   const auto deleted = DeletedRuns::beside(index).newest_of_name(found.name);
   if (!deleted || deleted->run.created <= found.created) return found;
   return fail(
       Errc::kNotFound,
-      "no run '{}': the newest run of this name is gone: {}. An older one is {}; name it by "
-      "its id",
+      "no run '{}': the newest run of this name is gone: {}. To use an older run of this name, "
+      "give its id, {}",
       printable(found.name), describe(*deleted), found.id);
 }
 
@@ -193,10 +193,13 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
     std::error_code ignored;
     const auto newest = first(
         [&](const IndexEntry& e) { return std::filesystem::exists(e.path, ignored) && is_own(e); });
-    if (newest == entries.end())
+    if (newest != entries.end()) return *newest;
+    if (entries.empty())
       return fail(Errc::kNotFound, "there is no run yet (index: {})",
                   printable(index.directory().string()));
-    return *newest;
+    return fail(Errc::kNotFound,
+                "the directories of all your runs are gone, or belong to another user (index: {})",
+                printable(index.directory().string()));
   }
   if (const auto found = first([&](const IndexEntry& e) { return e.id == text && is_own(e); });
       found != entries.end())
@@ -241,6 +244,15 @@ Result<IndexEntry> find_run(const Env& env, const std::filesystem::path& current
     return tl::unexpected(index.error());
   }
   return resolve_run(text, *index, current_dir, accepted);
+}
+
+Result<IndexEntry> newest_sweep(const RunIndex& index) {
+  DLRUN_TRY_ASSIGN(const auto listing, index.list());
+  for (const IndexEntry& entry : listing.entries) {
+    if (is_sweep(entry.path) && is_own(entry)) return entry;
+  }
+  return fail(Errc::kNotFound, "there is no sweep yet (index: {})",
+              printable(index.directory().string()));
 }
 
 std::optional<IndexEntry> find_run_of_job(const Env& env, std::string_view job) {

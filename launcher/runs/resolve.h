@@ -28,17 +28,20 @@ enum class IdStart {
 /// Returns the run to which text refers. Tries a text with a '/' as a path first, and then the
 /// forms in the order above. If several runs have the name or the job id, returns the newest. Fails
 /// with kNotFound if there is none, and with kUsage if text is the start of several ids; the
-/// message lists them. Fails with kNotFound, too, if text is the name of a run that `dlrun rm` or
-/// `dlrun prune` deleted and that was newer than the others. The name or the id of a deleted run is
-/// never the start of another run's id.
+/// message lists these ids. Fails with kNotFound, too, if text is the name of a run that `dlrun rm`
+/// or `dlrun prune` deleted and that was newer than the others. The name or the id of a deleted run
+/// is never the start of another run's id.
 [[nodiscard]] Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
                                              const std::filesystem::path& current_dir,
                                              IdStart accepted = IdStart::kAny);
 
-/// Calls resolve_run() with the user's index. If the index cannot be opened, only a path names a
-/// run. Fails as resolve_run() does.
+/// Calls resolve_run() with the user's index, and fails as resolve_run() does. If the index cannot
+/// be opened, only a path names a run; for any other text, fails with the error of the index.
 [[nodiscard]] Result<IndexEntry> find_run(const Env& env, const std::filesystem::path& current_dir,
                                           std::string_view text, IdStart accepted = IdStart::kAny);
+
+/// Returns the caller's newest sweep in the index. Fails with kNotFound if there is none.
+[[nodiscard]] Result<IndexEntry> newest_sweep(const RunIndex& index);
 
 /// Returns the caller's run, sweep or point that has this Slurm job; nullopt if there is none, or
 /// if the index cannot be read. job: an id without the parts that Slurm adds in dependencies, such

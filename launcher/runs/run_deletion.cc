@@ -62,7 +62,7 @@ Result<CheckedState> check_until_unchanged(const OpenedRun& opened, const Deleti
 /// Visits the files that RunParts::kDiagnostics covers.
 Result<> visit_diagnostics_of_run(int run, const fs::path& path, const DiagnosticVisitor& visitor) {
   const std::string checkpoint_folder = checkpoint_folder_of(path);
-  return visit_run_and_points(
+  return visit_directories_of_run(
       run,
       [&](int directory, const std::string& where) {
         DiagnosticVisitor here = visitor;
@@ -88,16 +88,19 @@ Result<TreeDeletion> delete_diagnostics(int run, const fs::path& path) {
   return effect;
 }
 
-/// Fails with kUsage if the folder of the run may lack its file system: it does not exist, or it is
-/// empty although the index has several runs in it.
+/// Fails with kUsage if the folder of the run may lack its file system: it does not exist, it
+/// cannot be read, or it is empty although the index has several runs in it.
 Result<> check_folder_is_mounted(const RunIndex& index, const IndexEntry& run) {
   const fs::path folder = run.path.parent_path();
   const UniqueFd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened.is_open() && errno != ENOENT)
+    return fail(Errc::kUsage, "{}: the folder {} cannot be read ({}), so the run stays in the list",
+                run.id, printable(folder.string()), errno_text(errno));
   if (!opened.is_open())
     return fail(
         Errc::kUsage,
-        "{}: the folder {} is missing, too. Its file system may not be mounted here, so the "
-        "run stays in the index",
+        "{}: the folder {} is missing, too. Perhaps its file system is not mounted here, so the "
+        "run stays in the list",
         run.id, printable(folder.string()));
   const auto names = names_in(opened.get());
   if (names && !names->empty()) return {};
@@ -106,11 +109,12 @@ Result<> check_folder_is_mounted(const RunIndex& index, const IndexEntry& run) {
       std::count_if(listing.entries.begin(), listing.entries.end(),
                     [&](const IndexEntry& one) { return one.path.parent_path() == folder; });
   if (count < 2) return {};
-  return fail(Errc::kUsage,
-              "{0}: the folder {1} is empty, although {2} runs of your list were in it. Its file "
-              "system may not be mounted here, so the run stays in the list. If you have deleted "
-              "these runs by hand, make a file in the folder first: `touch {1}/deleted`",
-              run.id, printable(folder.string()), count);
+  return fail(
+      Errc::kUsage,
+      "{0}: the folder {1} is empty, although {2} runs of your list were in it. Perhaps its "
+      "file system is not mounted here, so the run stays in the list. If you have deleted "
+      "these runs by hand, make a file in the folder first: `touch {1}/deleted`",
+      run.id, printable(folder.string()), count);
 }
 
 /// Returns true if the path is that of an array, a point or a follow-up job of the run itself.
@@ -212,7 +216,7 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
                     : "another dlrun is deleting it");
   }
   DLRUN_TRY_ASSIGN(const auto checked, check_until_unchanged(opened, check));
-  if (auto locked = visit_run_and_points(opened.run.get(), check_not_locked); !locked)
+  if (auto locked = visit_directories_of_run(opened.run.get(), check_not_locked); !locked)
     return within(run.id, locked.error());
   // Take the lock after the check: for a run whose lock is held, the check returns the state
   // "pending".
@@ -228,21 +232,26 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
   auto effect = delete_renamed(opened.parent.get(), renamed, opened.run.get());
   leave_out_own_files(effect, own);
   if (!remembered)
-    return within("the files are deleted, but the list of runs could not be changed",
-                  remembered.error());
+    return within(
+        "the files are deleted, but the list of runs or the record of deleted runs could "
+        "not be changed",
+        remembered.error());
   return effect;
 }
 
 Result<TreeDeletion> remove_run_without_directory(const RunIndex& index, const IndexEntry& run) {
   struct stat info {};
-  if (::lstat(run.path.c_str(), &info) == 0 || errno != ENOENT)
+  if (::lstat(run.path.c_str(), &info) == 0)
     return fail(Errc::kUsage, "{}: its directory exists", run.id);
+  if (errno != ENOENT)
+    return fail(Errc::kUsage, "{}: it is not known whether its directory {} exists: {}", run.id,
+                printable(run.path.string()), errno_text(errno));
   DLRUN_TRY(check_folder_is_mounted(index, run));
   auto effect = finish_deletions(run.path.parent_path(), run.path.filename().string());
   if (::lstat(run.path.c_str(), &info) == 0)
     return fail(Errc::kUsage,
-                "{}: its deletion was interrupted, and it was used before; it has its directory "
-                "again. Repeat the command to delete it",
+                "{}: an interrupted deletion of this run was undone, because the run was used "
+                "meanwhile. Its directory exists again; repeat the command to delete the run",
                 run.id);
   if (effect.is_another_at_work)
     return fail(Errc::kUsage, "{}: another dlrun is deleting it", run.id);

@@ -1,7 +1,7 @@
 #pragma once
-// Deletes one run of the caller. After the caller's DeletionCheck, the directory is renamed, so
-// that nothing can start in it. The directory is deleted only if its files are still those at the
-// time of that check, so that a run that was used meanwhile stays.
+// Deletes one run of the caller, or only its diagnostics. Nothing is deleted unless the run's files
+// are still those at the time of the caller's DeletionCheck, so that a run that was used meanwhile
+// stays. A directory is renamed before it is deleted, so that nothing can start in it.
 
 #include <functional>
 
@@ -16,7 +16,7 @@ namespace dlrun {
 
 /// The parts of a run that a deletion removes.
 enum class RunParts {
-  kAll,
+  kAll,  ///< the whole directory
   /// The output of the ranks and of the job, and what profilers and traces wrote. The checkpoints,
   /// the record, the code and files that dlrun does not know stay.
   kDiagnostics,
@@ -30,7 +30,8 @@ struct ExaminedRun {
 /// identity of the directory and the size of the parts. Fails with kNotFound if the directory does
 /// not exist. Fails with kUsage if the directory does not have a name that dlrun gives to runs, if
 /// the path is a symbolic link, if the directory has no files of a run, if the run is another
-/// user's (ownership.h), or if the files in the directory do not name this run.
+/// user's (ownership.h), if the files in the directory do not name this run, or, for kAll, if
+/// another run is inside the directory.
 [[nodiscard]] Result<ExaminedRun> examine_run(const IndexEntry& run, RunParts parts);
 
 /// Returns the run's state, or fails with the reason why the run must stay. The check may write
@@ -40,19 +41,20 @@ using DeletionCheck = std::function<Result<RunState>()>;
 
 /// Deletes the parts of the run. kAll also removes the run from the index, and remembers its name
 /// (deleted_runs.h). Fails and deletes nothing if another directory than `examined` is at the path,
-/// if the check fails, or if the run starts or is submitted meanwhile. The result says how many
-/// files could not be deleted, and why the first of them could not; the next finish_deletions()
-/// tries again. Fails, too, if the run was deleted but the index or the record of deleted runs
-/// could not be written.
+/// if the check fails, if the run starts or is submitted meanwhile, if another dlrun is deleting
+/// the run or its search still runs, or, for kAll, if another run is inside the directory. The
+/// result says how many files could not be deleted, and why the first of them could not; the next
+/// finish_deletions() tries again. Fails, too, if the run was deleted but the index or the record
+/// of deleted runs could not be written.
 [[nodiscard]] Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
                                               const DirectoryIdentity& examined, RunParts parts,
                                               const DeletionCheck& check);
 
 /// Removes a run without a directory from the index, and remembers its name (deleted_runs.h). First
 /// finishes the interrupted deletion of the run, if there is one, and returns its effect. Fails
-/// with kUsage if the directory exists, if another dlrun is deleting it, or if the file system of
-/// its folder may not be mounted: the folder is missing, or it is empty although the index has
-/// several runs in it.
+/// with kUsage if the directory exists or may exist, if another dlrun is deleting it, or if the
+/// file system of its folder may not be mounted: the folder is missing or cannot be read, or it is
+/// empty although the index has several runs in it.
 [[nodiscard]] Result<TreeDeletion> remove_run_without_directory(const RunIndex& index,
                                                                 const IndexEntry& run);
 

@@ -52,10 +52,11 @@ tl::unexpected<Error> gone_error(const std::filesystem::path& run) {
                 "sweep {}; its other points are not affected",
                 printable(run.string()), printable(sweep->filename().string()));
   }
-  return fail(Errc::kNotFound,
-              "{}: the run's directory is gone; if its job still runs, `squeue --me` lists it. "
-              "`dlrun rm {}` removes the run from your list",
-              printable(run.string()), printable(run.filename().string()));
+  return fail(
+      Errc::kNotFound,
+      "{}: the run's directory is gone; if its job in Slurm still runs, `squeue --me` lists the "
+      "job. `dlrun rm {}` removes the run from your list",
+      printable(run.string()), printable(run.filename().string()));
 }
 
 }  // namespace
@@ -105,10 +106,11 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
     if (!facts.foreign) facts.foreign = foreign_owner_of_follow_ups(run, facts.follow_ups);
   }
   facts.record = std::move(record);
-  if (facts.submission && !facts.record.has_events)
-    facts.was_cancelled_before_start =
-        is_marked_cancelled(run) ||
-        (facts.submission->task && is_marked_cancelled(run.parent_path()));
+  if (!facts.record.ended || facts.record.end_state == EndState::kCancelled) {
+    const bool is_point_of_array = facts.submission && facts.submission->task;
+    facts.has_cancel_mark =
+        is_marked_cancelled(run) || (is_point_of_array && is_marked_cancelled(run.parent_path()));
+  }
   if (!facts.submission && !facts.claim && !facts.record.has_events) {
     std::error_code error;
     facts.is_only_prepared = std::filesystem::exists(run / "job.sh", error) ||
@@ -116,7 +118,8 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
     if (facts.is_only_prepared) return facts;
     if (!std::filesystem::exists(run, error) && !error) return gone_error(run);
     return fail(Errc::kNotFound,
-                "{}: is not a run: it has no submission.json, claim or events.jsonl",
+                "{}: is not a run: it has no submission.json, no claim, and no event in "
+                "events.jsonl",
                 printable(run.string()));
   }
   return facts;
@@ -181,8 +184,9 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(
 
 namespace {
 
-/// Records the end of a run on this machine if lead has ended without recording it. Several
-/// processes may notice that; the first one writes.
+/// Records the end of a run on this machine if lead has ended without recording the end. If several
+/// processes notice this, the first one writes. If the folder cannot be written, sets the end only
+/// in `facts`.
 void record_lost_end(const std::filesystem::path& run, RunFacts& facts) {
   const auto job = job_of(facts);
   if (facts.record.ended || !job || job->cluster != kLocalCluster ||
@@ -207,8 +211,9 @@ bool has_handed_over(const RunRecord& record, const JobId& job) {
 }
 
 /// Returns the job of the run's chain that claimed the run last, and the jobs after it; the jobs
-/// before it have ended. If the claiming job has handed the run over to the next one, the claiming
-/// job comes last in the result, because the reports on the other jobs take precedence.
+/// before it have ended. Returns all jobs if none of them has claimed the run. If the claiming job
+/// has handed the run over to the next one, the claiming job comes last in the result, because the
+/// reports on the other jobs take precedence.
 std::vector<JobId> open_chain_jobs_of(const RunFacts& facts) {
   auto jobs = chain_jobs_of(facts);
   const auto claiming_job = std::find_if(jobs.begin(), jobs.end(), [&](const JobId& job) {
@@ -233,8 +238,9 @@ struct JobQuestion {
   bool is_answered = false;  ///< dlrun need not ask about another job
 };
 
-/// Adds the question about the run's jobs, unless its files name none. Sets facts.why_unreachable
-/// instead if an id is malformed: a query with this id would fail for the other runs too.
+/// Adds the question about the run's jobs, unless the run's files name none. Sets
+/// facts.why_unreachable instead if an id is malformed: a query with this id would fail for the
+/// other runs too.
 void add_question(std::vector<JobQuestion>& questions, RunFacts& facts, Executor& executor) {
   std::vector<JobId> jobs;
   if (!facts.follow_ups.empty()) {
@@ -324,8 +330,9 @@ void add_chain_report(const JobQuestion& question) {
   }
 }
 
-/// Adds the answer to the run's facts. Adds nothing if Slurm did not answer about one job of a
-/// chain, because the end of another job then does not show the state of the run.
+/// Adds the answer to the run's facts. Adds nothing if the executor did not answer. For a chain,
+/// adds nothing if the answer about one job is missing, because the end of another job then does
+/// not show the state of the run.
 void add_answer(const JobQuestion& question) {
   RunFacts& facts = *question.facts;
   if (!facts.why_unreachable.empty()) return;
@@ -353,8 +360,8 @@ bool is_lost_submission(const std::filesystem::path& run, const RunStatus& statu
          !(f.submission->task && is_being_submitted(run.parent_path().parent_path()));
 }
 
-/// Returns the run's status from all its facts. Removes the secrets of a run that is over or whose
-/// submission was lost.
+/// Returns the run's status from all its facts. Records the end of a run on this machine that lead
+/// could not record. Removes the secrets of a run that is over or whose submission was lost.
 RunStatus assess_and_clean_up(const std::filesystem::path& run, RunFacts facts) {
   if (!facts.record.ended && facts.has_answer &&
       (!facts.report || facts.report->phase == JobPhase::kEnded)) {

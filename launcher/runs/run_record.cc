@@ -98,8 +98,10 @@ void begin_attempt(RunRecord& record, std::int64_t attempt) {
   record.missing_ranks.clear();
   record.first_failed.reset();
   record.failures.clear();
+  record.was_warned = false;
   record.attempt_reason = {};
   record.end_message_shows_failed_rank = false;
+  record.container_failed = false;
   record.ended = false;
 }
 
@@ -198,7 +200,9 @@ class EventApplier {
     record_.result = json_read::dump(result.values);
   }
   void operator()(const events::RankStatistics&) const {}
-  void operator()(const events::Signal&) const {}
+  void operator()(const events::Signal& signal) const {
+    if (signal.word == SignalDecision::kCheckpoint) record_.was_warned = true;
+  }
   void operator()(const events::RankFailed& failed) const {
     if (!record_.first_failed) record_.first_failed = failure_of(failed, component_);
     if (record_.failures.size() < kMostFailures)
@@ -217,10 +221,10 @@ class EventApplier {
   }
   void operator()(const events::AttemptEnd& end) const {
     record_.attempt_reason = end.reason;
+    record_.container_failed = end.cause == Cause::kImage || end.cause == Cause::kContainer;
     record_.end_message_shows_failed_rank =
-        end.first_failed &&
-        (end.reason == EndReason::kRankFailed || end.reason == EndReason::kHang) &&
-        end.cause != Cause::kImage && end.cause != Cause::kContainer;
+        end.first_failed && !record_.container_failed &&
+        (end.reason == EndReason::kRankFailed || end.reason == EndReason::kHang);
     if (!end.first_failed) return;
     RankFailure failure = failure_of(*end.first_failed, component_);
     // The rank's own event may have the error text, which this event lacks.
@@ -367,12 +371,12 @@ Result<RunRecord> read_events(const std::filesystem::path& run) {
   const auto parts = parts_to_read(info.st_size);
   LineReader head(file->get(), 0, parts.head_end);
   while (const auto line = head.next()) sum.add(*line);
-  sum.record().damaged_lines += head.long_lines();
+  sum.record().damaged_lines += head.long_line_count();
   if (parts.tail_begin >= info.st_size) return sum.finish(head.has_unfinished_line());
   LineReader tail(file->get(), parts.tail_begin, info.st_size);
   std::ignore = tail.next();  // skips the rest of a line
   while (const auto line = tail.next()) sum.add(*line);
-  sum.record().damaged_lines += tail.long_lines();
+  sum.record().damaged_lines += tail.long_line_count();
   sum.record().left_out_bytes = parts.tail_begin - parts.head_end;
   return sum.finish(tail.has_unfinished_line());
 }

@@ -83,14 +83,21 @@ struct RunRecord {
   std::vector<RecordedComponent> components;  ///< empty: the job has one program
   /// The first main component, whose progress is the progress of the run. Empty: no components.
   std::string leading_component;
+  /// In the latest attempt, the programs got the warning before the time limit or a preemption
+  /// (USR1).
+  bool was_warned = false;
   Word<EndReason> attempt_reason;  ///< why the latest attempt ended; empty while it runs
   bool ended = false;              ///< there is an `ended` event that no later event undoes
   bool end_message_shows_failed_rank = false;  ///< end_message names the first rank that failed
+  /// A container could not be started in the latest attempt. The end of a rank, such as "code 127",
+  /// then does not show the cause, but end_message does.
+  bool container_failed = false;
   Word<EndState> end_state;
   std::string end_message, end_time;
   std::int64_t end_code = 0;
   std::string last_time;  ///< time of the last event
   /// The number of ignored lines: they are too long, have a wrong checksum or are no JSON object.
+  /// Damaged lines after the last valid line count only for has_torn_tail.
   std::size_t damaged_lines = 0;
   bool has_torn_tail = false;  ///< the last line is incomplete or damaged
   /// Bytes in the middle that were not read, because the file is larger than any that lead
@@ -100,7 +107,7 @@ struct RunRecord {
 };
 
 /// Summarises the lines of a record. Never fails: skips events of later versions and damaged lines,
-/// and counts the damaged ones.
+/// and counts the damaged lines (RunRecord::damaged_lines).
 [[nodiscard]] RunRecord sum_up_events(std::string_view text);
 
 /// Applies one more event. Events must be applied in the order of the file.
@@ -108,11 +115,11 @@ void add_event(RunRecord& record, const RecordedEvent& event);
 
 /// Reads and summarises a run's record. Returns an empty record if the file does not exist. If the
 /// file is larger than kLargestRecordBytes (common/run_events.h), reads only its beginning and its
-/// end.
+/// end. Fails as open_untrusted() does, for example if the file is a link.
 [[nodiscard]] Result<RunRecord> read_events(const std::filesystem::path& run);
 
 /// Returns true if the record's last lines hold an `ended` that no later claim has undone. Reads
-/// only the end of the file, for callers that ask often.
+/// only the end of the file, for callers that ask often. Returns false if the file cannot be read.
 [[nodiscard]] bool has_end(const std::filesystem::path& run);
 
 }  // namespace dlrun

@@ -2,6 +2,7 @@
 
 #include "common/files.h"
 #include "common/log.h"
+#include "common/text.h"
 
 namespace dlrun {
 namespace {
@@ -20,9 +21,9 @@ Result<SecretValue> read_secret(const SecretSource& source, const Env& env) {
     const auto value = env.get(source.name);
     if (!value) {
       return fail(Errc::kInvalid,
-                  "secret {} is not set in this environment; export it, or name a file: {{name: "
-                  "{}, file: PATH}}",
-                  source.name, source.name);
+                  "secret {0} is not set in this environment; export it, or name a file in "
+                  "environment.secrets: [{{name: {0}, file: PATH}}]",
+                  source.name);
     }
     secret.value = *value;
   } else {
@@ -33,7 +34,11 @@ Result<SecretValue> read_secret(const SecretSource& source, const Env& env) {
     if (secret.value.ends_with('\r')) secret.value.pop_back();
   }
   hide_in_log(secret.value);
-  if (secret.value.empty()) return fail(Errc::kInvalid, "secret {} is empty", source.name);
+  if (secret.value.empty())
+    return fail(Errc::kInvalid, "secret {} is empty{}", source.name,
+                source.file.empty()
+                    ? " in this environment"
+                    : fmt::format(": the file {} has no text", printable(source.file)));
   if (secret.value.size() > kLongestSecret)
     return fail(Errc::kInvalid, "secret {} is larger than {} bytes", source.name, kLongestSecret);
   if (secret.value.find('\0') != std::string::npos)

@@ -18,9 +18,9 @@ struct SecretValue {
   std::string name, value;
 };
 
-/// Returns the value of one secret: from its file, without the last line break, or from env. Fails
-/// with kInvalid if the value is not set, is empty, has a NUL or is larger than 64 KiB, and as
-/// read_file() does. No message shows a value.
+/// Returns the value of one secret: from its file, without the last line break, or, for a secret
+/// without a file, from env. Fails with kInvalid if the value is not set, is empty, has a NUL or is
+/// larger than 64 KiB, and as read_file() does. No message shows a value.
 [[nodiscard]] Result<SecretValue> read_secret(const SecretSource& source, const Env& env);
 
 /// Writes RUN/secrets with mode 0600. Writes nothing if there are no secrets.

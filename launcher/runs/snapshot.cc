@@ -21,6 +21,7 @@ constexpr std::size_t kMostBytes = 256U << 20U;
 struct Tree {
   fs::path root;
   std::vector<fs::path> files;  ///< relative to root
+  bool is_repository = false;   ///< the files are those that git lists
 };
 
 [[nodiscard]] Result<std::string> ask_git(const fs::path& folder, const Env& env,
@@ -30,11 +31,12 @@ struct Tree {
   return finished.out;
 }
 
-/// Returns the files of the repository around folder; nullopt if there is no repository or no git.
+/// Returns the files of the repository around folder; nullopt if there is no repository or no git,
+/// or if git fails.
 [[nodiscard]] std::optional<Tree> git_tree(const fs::path& folder, const Env& env) {
   const auto root = ask_git(folder, env, {"rev-parse", "--show-toplevel"});
   if (!root) return std::nullopt;
-  Tree tree{fs::path(std::string(trim(*root))), {}};
+  Tree tree{fs::path(std::string(trim(*root))), {}, true};
   const auto list =
       ask_git(tree.root, env, {"ls-files", "-z", "--cached", "--others", "--exclude-standard"});
   if (!list) return std::nullopt;
@@ -51,9 +53,10 @@ struct Tree {
   return end == folder.end();
 }
 
-/// Returns the files and links below folder. Leaves out .git, .dlrun and the folder left_out.
+/// Returns the files and links below folder. Leaves out .git, .dlrun and the folder left_out. Stops
+/// after more than kMostFiles files, which copy_tree() refuses.
 [[nodiscard]] Result<Tree> plain_tree(const fs::path& folder, const fs::path& left_out) {
-  Tree tree{folder, {}};
+  Tree tree{folder, {}, false};
   std::error_code error;
   for (auto at = fs::recursive_directory_iterator(folder, error);
        !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
@@ -90,11 +93,18 @@ struct Tree {
       if (bytes > largest_bytes) largest_bytes = bytes, largest = name;
       snapshot.bytes += bytes;
     }
-    if (++snapshot.files > kMostFiles || snapshot.bytes > kMostBytes) {
+    const std::string_view advice =
+        tree.is_repository ? "name untracked data in .gitignore, or move data out of the tree"
+                           : "move data out of the tree, or make the tree a git repository and "
+                             "name data in .gitignore";
+    if (++snapshot.file_count > kMostFiles)
+      return fail(Errc::kInvalid, "the source tree {} has more than {} files; {}",
+                  printable(tree.root.string()), kMostFiles, advice);
+    if (snapshot.bytes > kMostBytes) {
       return fail(Errc::kInvalid,
-                  "the source tree {} has more than {} files or {} MiB; keep data out of it by "
-                  ".gitignore (the largest file so far: {}, {} MiB)",
-                  printable(tree.root.string()), kMostFiles, kMostBytes >> 20U,
+                  "the source tree {} has more than {} MiB; {} (the largest file so "
+                  "far: {}, {} MiB)",
+                  printable(tree.root.string()), kMostBytes >> 20U, advice,
                   printable(largest.string()), largest_bytes >> 20U);
     }
     DLRUN_TRY(make_private_directories(to.parent_path()));

@@ -13,15 +13,16 @@ namespace dlrun {
 struct Snapshot {
   /// The folder in the copy that corresponds to source_dir: the job starts there.
   std::filesystem::path folder;
-  std::size_t files = 0;  ///< number of copied files and links
-  std::size_t bytes = 0;  ///< size of the copied files
+  std::size_t file_count = 0;  ///< number of copied files and links
+  std::size_t bytes = 0;       ///< size of the copied files
 };
 
 /// Copies the tree around source_dir to RUN/code. In a git repository, copies the tracked files as
 /// they are, and the untracked files that git does not ignore. Otherwise copies everything below
 /// source_dir. Leaves out .git, submodules, runs_dir, and .dlrun (the environments that dlrun
-/// builds). Keeps symbolic links and modes. Fails with kInvalid above 20,000 files or 256 MiB, and
-/// names the largest file; a failed copy is removed.
+/// builds). Keeps symbolic links and modes. Fails with kInvalid above 20,000 files, and above 256
+/// MiB (the message names the largest file), and with kIo if a file cannot be copied. Removes a
+/// copy that failed.
 [[nodiscard]] Result<Snapshot> take_snapshot(const std::filesystem::path& source_dir,
                                              const std::filesystem::path& run,
                                              const std::filesystem::path& runs_dir, const Env& env);

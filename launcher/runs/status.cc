@@ -16,8 +16,10 @@
 namespace dlrun {
 namespace {
 
-/// Returns the dependency that can no longer be fulfilled, such as "afterok:12, which can no
-/// longer be fulfilled"; empty if Slurm reports none.
+constexpr const char* kCancelledByUser = "it was cancelled with `dlrun cancel`";
+
+/// Returns a text about the dependency that can no longer be fulfilled: "afterok:12, which can no
+/// longer be fulfilled"; empty if Slurm reports no such dependency.
 std::string failed_dependency_text(const JobReport& report) {
   if (report.reason != kNeverSatisfied) return {};
   const auto& failed = report.failed_dependencies;
@@ -25,8 +27,9 @@ std::string failed_dependency_text(const JobReport& report) {
                      failed.empty() ? "a dependency" : printable(join(failed, ", ")));
 }
 
-/// Explains the end state with which Slurm reports the job.
-std::string explain_end(const JobReport& report) {
+/// Explains the end state with which Slurm reports the job. has_cancel_mark: `dlrun cancel` has
+/// cancelled the run.
+std::string explain_end(const JobReport& report, bool has_cancel_mark) {
   struct Row {
     std::string_view state, text;
   };
@@ -43,6 +46,8 @@ std::string explain_end(const JobReport& report) {
   for (const auto& row : kRows) {
     if (row.state == report.state) text = fmt::format("{}: {}", report.state, row.text);
   }
+  if (has_cancel_mark && report.state == "CANCELLED")
+    text = fmt::format("{}: {}", report.state, kCancelledByUser);
   if (const auto never = failed_dependency_text(report);
       !never.empty() && report.state == "CANCELLED")
     text = fmt::format("{}: it waited for {}", report.state, never);
@@ -66,16 +71,19 @@ RunState end_state(const RunRecord& record) {
   return RunState::kFailed;
 }
 
-/// Returns true if a list of checks (health.preflight), such as "gpu,nccl", names a check that runs
-/// a collective.
-bool tries_collective(std::string_view checks) {
-  const auto all = split(checks, ',');
-  return std::any_of(all.begin(), all.end(), [](std::string_view check) {
-    return check == "nccl" || check == "rccl" || check == "gloo";
-  });
+/// Returns a part of a list of checks (health.preflight), such as "gpu,nccl": the checks that run a
+/// collective if are_collective is true, otherwise all other checks.
+std::string select_checks(std::string_view checks, bool are_collective) {
+  std::vector<std::string> selected;
+  for (const std::string_view check : split(checks, ',')) {
+    const bool is_collective = check == "nccl" || check == "rccl" || check == "gloo";
+    if (is_collective == are_collective) selected.emplace_back(check);
+  }
+  return join(selected, ",");
 }
 
-/// Names the components of a running job that are not ready.
+/// Names the components of a running job that are not ready yet. Leaves out those that have ended,
+/// stopped or failed.
 std::string components_detail(const RunRecord& record) {
   std::vector<std::string> words;
   for (const auto& one : record.components) {
@@ -100,14 +108,14 @@ std::string running_detail(const RunRecord& record) {
                        record.staging_nodes == 1 ? std::string("a node")
                                                  : fmt::format("{} nodes", record.staging_nodes),
                        record.staging_nodes == 1 ? "copies" : "copy");
-  if (!record.joined && !record.checks.empty())
-    return fmt::format("the nodes are checked ({}) before the ranks join",
-                       printable(record.checks));
+  if (const auto checks = select_checks(record.checks, false); !record.joined && !checks.empty())
+    return fmt::format("the nodes are checked ({}) before the ranks join", printable(checks));
   if (!record.components.empty()) return components_detail(record);
   if (!record.joined) return "waiting for the ranks to join";
-  if (!record.collective_checked && tries_collective(record.checks))
+  if (const auto checks = select_checks(record.checks, true);
+      !record.collective_checked && !checks.empty())
     return fmt::format("the ranks try a collective ({}) before the programs start",
-                       printable(record.checks));
+                       printable(checks));
   return {};
 }
 
@@ -147,6 +155,8 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
     case JobPhase::kRunning:
       status.state = RunState::kRunning;
       status.detail = report.state == "RUNNING" ? running_detail(record)
+                      : is_ending_after_cancel(status)
+                          ? fmt::format("{}, and its processes are being ended", kCancelledByUser)
                       : report.state == "COMPLETING"
                           ? "its processes have ended or are being ended (COMPLETING)"
                           : report.state;
@@ -161,7 +171,7 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
       status.state = report.state == "CANCELLED" ? RunState::kCancelled
                      : report.state == "TIMEOUT" ? RunState::kTimeout
                                                  : RunState::kFailed;
-      status.detail = explain_end(report);
+      status.detail = explain_end(report, status.facts.has_cancel_mark);
       if (was_cancelled_while_waiting(status) && failed_dependency_text(report).empty())
         status.detail +=
             fmt::format("; its dependency was {}", printable(submitted_dependency(status.facts)));
@@ -198,10 +208,15 @@ void assess_unreachable(RunStatus& status, bool is_intent) {
           : f.why_unreachable;
 }
 
-/// Describes a submission that was interrupted before Slurm had the job.
+/// Describes a submission that was interrupted before Slurm had the job, or before the script was
+/// started on this machine.
 void assess_not_submitted(RunStatus& status) {
   const Submission& submission = *status.facts.submission;
   status.state = RunState::kNotSubmitted;
+  if (submission.job.cluster == kLocalCluster) {
+    status.detail = "its start on this machine was interrupted; start it again";
+    return;
+  }
   if (!submission.task) {
     status.detail = "the submission was interrupted, and Slurm knows no job of it; submit again";
     return;
@@ -366,6 +381,11 @@ bool was_cancelled_while_waiting(const RunStatus& status) {
          !submitted_dependency(facts).empty();
 }
 
+bool is_ending_after_cancel(const RunStatus& status) {
+  const RunFacts& facts = status.facts;
+  return facts.report && facts.report->state == "COMPLETING" && facts.has_cancel_mark;
+}
+
 std::string_view pid_namespace_of(const RunFacts& facts) {
   return facts.submission ? std::string_view(facts.submission->pid_namespace) : std::string_view();
 }
@@ -388,13 +408,16 @@ RunStatus assess(RunFacts facts) {
     status.state = end_state(f.record);
     status.detail = f.record.end_message;
     status.detail_shows_failed_rank = f.record.end_message_shows_failed_rank;
+    // Lead records only the signal that reached it or a rank.
+    if (status.state == RunState::kCancelled && f.has_cancel_mark &&
+        !status.detail_shows_failed_rank)
+      status.detail = kCancelledByUser;
   } else if (f.foreign) {
     assess_foreign(status);
   } else if (f.is_only_prepared) {
     status.state = RunState::kNotSubmitted;
     status.detail =
-        "its job is not submitted yet, or dlrun was ended before it submitted the job; in that "
-        "case, submit it again";
+        "its job is not submitted yet; if no dlrun is submitting the job now, submit the run again";
   } else if (is_refused) {
     status.state = RunState::kRefused;
     status.detail = f.submission->message;
@@ -408,9 +431,9 @@ RunStatus assess(RunFacts facts) {
     assess_unreachable(status, is_intent);
   } else if (is_intent_without_job) {
     assess_not_submitted(status);
-  } else if (f.was_cancelled_before_start && f.has_answer && !f.record.has_events) {
+  } else if (f.submission && f.has_cancel_mark && f.has_answer && !f.record.has_events) {
     status.state = RunState::kCancelled;
-    status.detail = "it was cancelled before it started";
+    status.detail = fmt::format("{} before it started", kCancelledByUser);
   } else {
     assess_unknown(status);
   }

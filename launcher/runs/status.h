@@ -25,7 +25,7 @@
 namespace dlrun {
 
 enum class RunState {
-  kNotSubmitted,  ///< the submission was interrupted, and Slurm has no job of the run
+  kNotSubmitted,  ///< the run has files but no job, for example after an interrupted submission
   kRefused,       ///< Slurm refused the job
   kPending,
   kRunning,
@@ -63,14 +63,15 @@ struct RunFacts {
   std::optional<JobId> chain_job;
   RunRecord record;
   std::optional<JobReport> report;  ///< nullopt: no query, or the executor does not know the job
-  /// Why the controller did not answer; empty: no query, or an answer.
+  /// Why the executor did not answer or could not be asked; empty: no query, or an answer.
   std::string why_unreachable;
   std::string why_no_accounting;    ///< why accounting did not answer
   bool is_being_submitted = false;  ///< SubmissionLock was held just before the job was looked up
   /// The run's directory exists, and no file shows that a job was submitted.
   bool is_only_prepared = false;
-  /// `dlrun cancel` ended the run, or its array, before the run started.
-  bool was_cancelled_before_start = false;
+  /// `dlrun cancel` has cancelled the run or its array (cancel_mark.h). False for an end in the
+  /// record that is no cancellation.
+  bool has_cancel_mark = false;
   bool has_answer = false;  ///< the executor has answered a query about the job
   /// The other user who owns the run. dlrun then reads only the run's files.
   std::optional<Owner> foreign;
@@ -93,7 +94,7 @@ struct RunStatus {
   bool detail_shows_failed_rank = false;  ///< detail names the first rank that failed
   /// The state may be outdated, because the controller is unreachable or the run is foreign.
   bool is_last_known = false;
-  JobId job;  ///< for a sweep its first array's job
+  JobId job;  ///< for a sweep the first one of `jobs`
   /// Only for a sweep: the ids of the jobs of the points' latest runs, in the order of the points.
   /// The id of an array's job appears once; it does not appear if each point of the array was
   /// submitted again.
@@ -103,8 +104,8 @@ struct RunStatus {
   std::optional<SweepCounts> sweep;
 };
 
-/// Returns true if the controller did not answer a query about the run. Returns false for a foreign
-/// run, for which dlrun sends no query.
+/// Returns true if the executor did not answer a query about the run, or could not be asked.
+/// Returns false for a foreign run, for which dlrun sends no query.
 [[nodiscard]] bool is_unreachable(const RunStatus& status);
 
 /// Returns true if Slurm may have, or may soon get, a job of the run that is not in the run's
@@ -118,12 +119,13 @@ struct RunStatus {
 /// Returns the counts as text: "6 points: 4 completed, 1 failed, 1 running".
 [[nodiscard]] std::string describe(const SweepCounts& counts);
 
-/// Returns the state of a sweep, by the first rule that fits: pending if all points are; running if
-/// a point is running or pending; completed if all points are; failed if a point has failed, timed
-/// out or was refused; cancelled if a point was; unknown if a point is; otherwise not_submitted.
+/// Returns the status of a sweep. Its state follows from the first rule that fits: pending if all
+/// points are; running if a point is running or pending; completed if all points are; failed if a
+/// point has failed, timed out or was refused; cancelled if a point was; unknown if a point is;
+/// otherwise not_submitted. A point that cannot be read is unknown.
 [[nodiscard]] RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points);
 
-/// Returns the state that follows from the facts.
+/// Returns the status that follows from the facts.
 [[nodiscard]] RunStatus assess(RunFacts facts);
 
 /// Returns the failure of a rank that explains why the run has ended. Returns nullptr if no rank
@@ -148,15 +150,20 @@ struct RunStatus {
 /// Returns true if the run was cancelled, its job had a dependency, and the run's files show no
 /// start. A script that dlrun did not render leaves no such files, even if it starts.
 [[nodiscard]] bool was_cancelled_while_waiting(const RunStatus& status);
+/// Returns true if `dlrun cancel` has cancelled the run, or the array of its sweep, and Slurm is
+/// still ending the processes of the job. This takes Slurm some seconds.
+[[nodiscard]] bool is_ending_after_cancel(const RunStatus& status);
 /// Returns the id of the Slurm job in whose allocation the run was started (`submit --in`,
 /// `run --here`); empty for other runs, and until lead has claimed the run.
 [[nodiscard]] std::string enclosing_job_of(const RunFacts& facts);
-/// Returns the jobs of the run's chain that Slurm has accepted, in order; none if it has no chain.
+/// Returns the jobs of the run's chain that Slurm has accepted, in order; none if the run has no
+/// chain.
 [[nodiscard]] std::vector<JobId> chain_jobs_of(const RunFacts& facts);
 /// Returns the token with which the run's job was submitted; empty if the files name none.
 [[nodiscard]] std::string_view token_of(const RunFacts& facts);
 
-/// Whether the inspector also asks the executor about runs whose record has an end.
+/// Whether the inspector also asks Slurm about runs whose record has an end. It never asks about
+/// such runs on this machine.
 enum class EndedRuns {
   kTrustRecord,
   /// For deletions: the report on the job is in facts.report, because Slurm may have queued the job
@@ -184,7 +191,7 @@ class RunInspector {
                                           std::chrono::milliseconds max_age = {});
   /// Inspects many runs; a run that cannot be read has its own error. A sweep is the sum of its
   /// points, each represented by its latest resubmission. If it is unknown whether Slurm accepted
-  /// an array, this is looked up once for all points of the array.
+  /// an array, one query looks for the array on behalf of all its points.
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_all(
       std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age = {},
       EndedRuns ended = EndedRuns::kTrustRecord);

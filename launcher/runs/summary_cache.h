@@ -33,9 +33,10 @@ class SummaryCache {
   /// Returns the row if the run's events.jsonl is still the file that the row was made from;
   /// nullopt otherwise.
   [[nodiscard]] std::optional<Row> find(const IndexEntry& run, const struct stat& events) const;
-  /// Adds a row. Ignores rows with a tab or a newline.
+  /// Adds a row. Ignores a row if the run's path or a text of the row has a tab or a newline.
   void add(const IndexEntry& run, const struct stat& events, Row row);
-  /// Writes the file if a row was added. Ignores errors; they only cost time later.
+  /// Writes the file if a row was added, without the rows of runs whose directory is gone. Ignores
+  /// errors; they only cost time later.
   void save() const;
 
  private:

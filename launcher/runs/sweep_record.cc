@@ -41,7 +41,7 @@ Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
   };
   if (!json) return damaged();
   SweepRecord sweep;
-  sweep.arrays = natural_number(*json, "arrays").value_or(0);
+  sweep.array_count = natural_number(*json, "arrays").value_or(0);
   sweep.max_parallel = json_read::integer(*json, "max_parallel");
   sweep.pack = std::max<std::size_t>(natural_number(*json, "pack").value_or(1), 1);
   const auto keys = json->find("keys"), points = json->find("points");
@@ -56,19 +56,19 @@ Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
     // number; see SweepRecord::task_of().
     const auto array = natural_number(one, "array"), index = natural_number(one, "task");
     const auto values = one.is_object() ? one.find("values") : one.end();
-    if (!array || !index || *array >= sweep.arrays || values == one.end() || !values->is_array() ||
-        values->size() != sweep.keys.size())
+    if (!array || !index || *array >= sweep.array_count || values == one.end() ||
+        !values->is_array() || values->size() != sweep.keys.size())
       return damaged();
     SweepRecord::Point& point = sweep.points.emplace_back();
     point.array = *array;
-    point.index_in_array = *index;
+    point.point_in_array = *index;
     for (const auto& value : *values)
       point.values.push_back(value.is_string() ? std::optional(value.get<std::string>())
                                                : std::nullopt);
   }
   // There are at most as many arrays as points. Otherwise a damaged file could make later loops
   // over the arrays run for long.
-  if (sweep.points.empty() || sweep.arrays > sweep.points.size()) return damaged();
+  if (sweep.points.empty() || sweep.array_count > sweep.points.size()) return damaged();
   return sweep;
 }
 
@@ -80,9 +80,9 @@ std::string sweep_json(const SweepRecord& sweep) {
     for (const auto& value : point.values) values.push_back(value ? Json(*value) : Json(nullptr));
     // "task" is the index in the array, not task_of(); see read_sweep().
     points.push_back(
-        {{"array", point.array}, {"task", point.index_in_array}, {"values", std::move(values)}});
+        {{"array", point.array}, {"task", point.point_in_array}, {"values", std::move(values)}});
   }
-  Json json{{"keys", sweep.keys}, {"arrays", sweep.arrays}};
+  Json json{{"keys", sweep.keys}, {"arrays", sweep.array_count}};
   if (sweep.max_parallel) json["max_parallel"] = *sweep.max_parallel;
   if (sweep.pack > 1) json["pack"] = sweep.pack;
   json["points"] = std::move(points);
@@ -95,7 +95,7 @@ std::filesystem::path array_path(const std::filesystem::path& sweep, std::size_t
 
 std::filesystem::path point_path(const std::filesystem::path& sweep,
                                  const SweepRecord::Point& point) {
-  return array_path(sweep, point.array) / std::to_string(point.index_in_array);
+  return array_path(sweep, point.array) / std::to_string(point.point_in_array);
 }
 
 std::string describe(const SweepRecord& sweep, const SweepRecord::Point& point) {

@@ -4,8 +4,8 @@
 //   SWEEP/sweep.json    the points: for each the values that it sets, the number of its job array,
 //                       and its index in that array
 //   SWEEP/array-K/      the input of one sbatch call: job.sh, submission.json
-//   SWEEP/array-K/T/    the run of the point with index T: job.sh, resolved.yaml, a run's other
-//   files
+//   SWEEP/array-K/T/    the run of the point with index T: job.sh, resolved.yaml, and the other
+//                       files of a run
 // A point's submission.json only refers to its task of the array. So the files of 10,000 points are
 // written once, and not again after their submission.
 
@@ -28,19 +28,20 @@ namespace dlrun {
 struct SweepRecord {
   struct Point {
     std::size_t array = 0;           ///< the number of its array, from 0
-    std::size_t index_in_array = 0;  ///< the number of the point in its array; see task_of()
+    std::size_t point_in_array = 0;  ///< the number of the point in its array; see task_of()
     /// The values of `keys`, in that order; nullopt for a key that the point does not set.
     std::vector<std::optional<std::string>> values;
   };
   std::vector<std::string> keys;  ///< the swept keys and program parameters
   std::vector<Point> points;
-  std::size_t arrays = 0;                    ///< number of arrays
-  std::optional<std::int64_t> max_parallel;  ///< the most points that run at once; nullopt: any
-  std::size_t pack = 1;                      ///< number of points that one task of an array runs
+  std::size_t array_count = 0;
+  /// The largest number of points that run at the same time; nullopt: no limit.
+  std::optional<std::int64_t> max_parallel;
+  std::size_t pack = 1;  ///< number of points that one task of an array runs
 
   /// Returns Slurm's number of the task that runs the point.
   [[nodiscard]] std::size_t task_of(const Point& point) const {
-    return point.index_in_array / pack;
+    return point.point_in_array / pack;
   }
 };
 
@@ -66,12 +67,13 @@ inline constexpr std::array<std::string_view, 4> kComparedResults{"test_accuracy
 /// Returns the point's values as text: "train.lr=0.1 train.batch=32".
 [[nodiscard]] std::string describe(const SweepRecord& sweep, const SweepRecord::Point& point);
 
-/// Returns the sweep that a point's directory belongs to; nullopt if it is not a point's.
+/// Returns the sweep that a point's directory belongs to; nullopt if the directory is not a
+/// point's.
 [[nodiscard]] std::optional<std::filesystem::path> sweep_of_point(
     const std::filesystem::path& point);
 
 /// Returns an index entry with the id "SWEEP-ID/7" and the path of the point's current run. Fails
-/// with kNotFound if there is no such point.
+/// with kNotFound if there is no such point, and as read_sweep() does.
 [[nodiscard]] Result<IndexEntry> point_entry(const IndexEntry& sweep, std::size_t number);
 
 /// Returns the point's own directory and the runs that it was resubmitted as, in order. Never
@@ -81,7 +83,7 @@ inline constexpr std::array<std::string_view, 4> kComparedResults{"test_accuracy
 [[nodiscard]] std::filesystem::path current_run_of(const std::filesystem::path& point);
 
 /// Returns the runs to which a command's RUN refers: for a sweep the current run of each point,
-/// otherwise the run itself.
+/// otherwise the run itself. Fails as read_sweep() does.
 [[nodiscard]] Result<std::vector<IndexEntry>> single_runs_of(const IndexEntry& run);
 
 /// Records that the point, or its current run, was resubmitted as another run.

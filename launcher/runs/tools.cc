@@ -25,8 +25,9 @@ constexpr std::string_view kTemporary = ".tmp-";
 Result<> copy_verified(const std::filesystem::path& from, const std::filesystem::path& to,
                        const std::string& expected) {
   const auto source = open_untrusted(from, Links::kFollow);
-  if (!source)
-    return fail(source.error().code, "{}; it belongs beside dlrun", source.error().message);
+  if (!source && source.error().code == Errc::kNotFound)
+    return fail(Errc::kNotFound, "{}; the program belongs beside dlrun", source.error().message);
+  if (!source) return tl::unexpected(source.error());
   const std::filesystem::path temporary =
       fmt::format("{}{}{}", to.string(), kTemporary, random_hex(8));
   UniqueFd target(
@@ -43,8 +44,8 @@ Result<> copy_verified(const std::filesystem::path& from, const std::filesystem:
         }));
     if (hash != expected) {
       return fail(Errc::kInvalid,
-                  "{}: is not the program that this dlrun was built with (SHA-256 {}, expected "
-                  "{}); install the three programs together",
+                  "{}: is not the file that this dlrun was built with (SHA-256 {}, expected {}); "
+                  "install all files of dlrun from the same build",
                   printable(from.string()), hash, expected);
     }
     if (::fchmod(target.get(), 0755) != 0 || ::fsync(target.get()) != 0) {
@@ -89,15 +90,18 @@ Result<> check_own_folder(const std::filesystem::path& folder, std::string_view 
   struct stat info {};
   if (::lstat(folder.c_str(), &info) != 0)
     return fail(Errc::kIo, "{}: {}", printable(folder.string()), errno_text(errno));
-  if (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()) {
-    return fail(Errc::kInvalid, "{}: is not a directory of yours; {}", printable(folder.string()),
-                remedy);
+  if (!S_ISDIR(info.st_mode))
+    return fail(Errc::kInvalid, "{}: is not a directory; {}", printable(folder.string()), remedy);
+  if (info.st_uid != ::geteuid()) {
+    return fail(Errc::kInvalid, "{}: belongs to user {}; {}", printable(folder.string()),
+                printable(owner_of(info.st_uid).name), remedy);
   }
   if ((info.st_mode & 022U) != 0) {
-    return fail(Errc::kInvalid,
-                "{}: others may write it (mode {:04o}), and your jobs would execute what they put "
-                "there; chmod go-w it",
-                printable(folder.string()), info.st_mode & 07777U);
+    return fail(
+        Errc::kInvalid,
+        "{0}: others may write it (mode {1:04o}), and dlrun or your jobs would use what they put "
+        "there; `chmod go-w {0}` forbids that",
+        printable(folder.string()), info.st_mode & 07777U);
   }
   return {};
 }
@@ -131,14 +135,14 @@ std::optional<std::string> warning_about_runs_folder(const std::filesystem::path
       if (info.st_uid != ::geteuid() && info.st_uid != 0 && info.st_uid != root.st_uid) {
         return fmt::format(
             "{}: belongs to user {}, who may rename or replace files there, including your runs "
-            "and "
-            "the programs that your jobs execute",
+            "and the programs that your jobs execute",
             folder.string(), owner_of(info.st_uid).name);
       }
       if ((info.st_mode & 022U) != 0 && (info.st_mode & S_ISVTX) == 0) {
         return fmt::format(
             "{}: others may rename or replace files there (mode {:04o}, no sticky bit), including "
-            "your runs and the programs that your jobs execute; chmod +t {} forbids it",
+            "your runs and the programs that your jobs execute; the folder's owner can forbid that "
+            "with `chmod +t {}`",
             folder.string(), info.st_mode & 07777U, folder.string());
       }
     }

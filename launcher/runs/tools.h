@@ -28,8 +28,9 @@ struct ToolSet {
 };
 
 /// Fails with kInvalid if the path is not a directory of the caller, or if others can write to it,
-/// because jobs would then execute files of other users as the caller. remedy: the end of the
-/// message if the path is not a directory of the caller.
+/// because dlrun or jobs would then use files of other users. Fails with kIo if the path does not
+/// exist or cannot be examined. remedy: the end of the message if the path is not a directory of
+/// the caller.
 [[nodiscard]] Result<> check_own_folder(
     const std::filesystem::path& folder,
     std::string_view remedy = "choose another runs folder with --runs");
@@ -60,9 +61,9 @@ enum class TrainerUse { kNone, kNeeded };
 /// Copies missing tools from below root into tools_directory(). Writes each tool under a temporary
 /// name, verifies its hash, and renames it after fsync. Costs a few system calls if nothing is
 /// missing. Skips a module (lib/) that is not installed, and a trainer that is not installed if the
-/// job does not need it. Fails with kInvalid if a file belongs to another build of dlrun, with
-/// kNotFound if a program is missing, and with kIo if no program in runs_dir can be executed
-/// (noexec) or runs_dir cannot be written.
+/// job does not need it. Fails as check_own_folder() does, with kInvalid if a file belongs to
+/// another build of dlrun, with kNotFound if a program is missing, and with kIo if no program in
+/// runs_dir can be executed (noexec) or runs_dir cannot be written.
 [[nodiscard]] Result<> copy_missing_tools(const std::filesystem::path& root,
                                           const std::filesystem::path& runs_dir,
                                           const ToolSet& tools,

@@ -17,8 +17,7 @@
 namespace dlrun {
 namespace {
 
-/// If Slurm's answer does not show whether the job has ended, the last event of the run must be
-/// older than this.
+/// If no answer shows whether the job has ended, the last event of the run must be older than this.
 constexpr std::chrono::minutes kEndPatience{10};
 
 /// The longest time for one request. A server that gets a value again compares it with all values
@@ -68,7 +67,8 @@ Result<> check_asked_cluster(const Env& env, const IndexEntry& run, const RunSta
               run.id, status.job.id, printable(claimed), printable(asked));
 }
 
-/// Fails unless the run has ended. last_ms: the time of its last event.
+/// Fails if the run may not have ended. Accepts a run whose job Slurm does not know if the last
+/// event of the run is old. last_ms: the time of that event.
 Result<> check_has_ended(const Env& env, const IndexEntry& run, const RunStatus& status,
                          std::int64_t last_ms) {
   if (is_over(status)) return {};
@@ -78,11 +78,14 @@ Result<> check_has_ended(const Env& env, const IndexEntry& run, const RunStatus&
                 f.why_unreachable);
   const bool is_unknown_to_slurm = status.state == RunState::kUnknown && f.has_answer &&
                                    !f.report && status.job.cluster != kLocalCluster;
+  if (!is_unknown_to_slurm && status.state == RunState::kUnknown)
+    return fail(Errc::kInvalid, "{}: it is not known whether the run has ended: {}", run.id,
+                status.detail);
   if (!is_unknown_to_slurm)
     return fail(Errc::kInvalid,
-                "{} has not ended; its job sends the record itself. If its job is gone, `dlrun "
-                "status {}` says so",
-                run.id, run.id);
+                "{0} has not ended; its job sends the record itself. If its job is gone, `dlrun "
+                "status {0}` says so",
+                run.id);
   // Slurm forgets a job some minutes after its end.
   DLRUN_TRY(check_asked_cluster(env, run, status));
   if (is_patience_over(last_ms)) return {};
@@ -135,7 +138,7 @@ Result<TrackedRun> sync_record(const Env& env, const IndexEntry& run,
     token = env.get_or(recorded.secret_name, "");
     if (token.empty())
       return fail(Errc::kInvalid,
-                  "the server's token is not set in this environment; export {} "
+                  "the server's token is empty or not set in this environment; export {} "
                   "(track.mlflow.secret)",
                   recorded.secret_name);
     hide_in_log(token);

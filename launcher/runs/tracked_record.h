@@ -1,6 +1,6 @@
 #pragma once
-// Sends to the MLflow server, from a login node, the values in a run's record for MLflow
-// (RUN/track) that the server does not have yet (track.mlflow).
+// Sends a run's record for MLflow (RUN/track, see track.mlflow) from a login node: the values that
+// the server does not have yet.
 
 #include <string>
 #include <vector>
@@ -21,9 +21,10 @@ struct TrackedRun {
 
 /// Sends the run's record for MLflow; for a sweep, those of all its points. Skips points without
 /// such a record. If lead was killed before it recorded the end, adds the end first. Fails with
-/// kUsage for another user's run, with kInvalid if the run has no record, if it may not have ended,
-/// or if the token is not set, and with kUnavailable if Slurm does not answer. If one point of a
-/// sweep cannot be sent, the point's report has the reason, and the other points are sent.
+/// kUsage for another user's run, with kInvalid if the run has no record, if it is not certain that
+/// the run has ended, or if the token is not set, and with kUnavailable if Slurm does not answer.
+/// If one point of a sweep cannot be sent, the point's report has the reason, and the other points
+/// are sent.
 [[nodiscard]] Result<std::vector<TrackedRun>> sync_records(const Env& env, RunInspector& inspector,
                                                            const IndexEntry& run);
 

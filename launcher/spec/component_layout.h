@@ -25,6 +25,7 @@ struct NodeRequest {
 /// Components that use the same nodes: one component, and all that share its nodes.
 struct NodeGroup {
   std::vector<std::size_t> components;  ///< indices; the first one owns the nodes
+  /// The index of the group's first node among all nodes of the job, and the number of its nodes.
   std::int64_t first_node = 0, nodes = 1;
   NodeRequest request;  ///< the sum of the components' requests
 };
@@ -36,7 +37,7 @@ struct ComponentLayout {
   /// differs.
   std::string differing_key;
   std::vector<NodeGroup> groups;
-  std::int64_t nodes = 0;  ///< of all groups
+  std::int64_t nodes = 0;  ///< the number of nodes of all groups
   /// The request for each node of a single allocation: for every resource the largest number that
   /// a group needs. A group that requests no amount of memory does not count for the memory.
   NodeRequest common_request;

@@ -55,11 +55,10 @@ constexpr std::array<std::string_view, 6> kOwnKeys{"name",  "role",  "ready",
   return message;
 }
 
-[[nodiscard]] const YamlNode* value_of_name(
-    const std::vector<std::pair<const YamlNode*, const YamlNode*>>& entries,
-    std::string_view wanted) {
+[[nodiscard]] const YamlNode* value_of_key(
+    const std::vector<std::pair<const YamlNode*, const YamlNode*>>& entries, std::string_view key) {
   for (const auto& [name, value] : entries) {
-    if (name->text == wanted) return value;
+    if (name->text == key) return value;
   }
   return nullptr;
 }
@@ -134,16 +133,16 @@ std::optional<ComponentSpec> ComponentReader::read_component(const YamlNode& ite
   const auto entries = builder.entries(layer, item, reading.title);
   // entries() reports and omits a key that is given twice.
   reading.is_fine = 2 * entries.size() == item.items.size();
-  const YamlNode* name = value_of_name(entries, "name");
+  const YamlNode* name = value_of_key(entries, "name");
   if (name == nullptr) {
-    refuse(reading, item, "name is missing; each component has one");
+    refuse(reading, item, "name is missing; each component needs a name");
   } else if (const auto given = text(reading, *name, "a name")) {
     if (is_component_name(*given)) {
       reading.title = fmt::format("component '{}'", *given);
     } else {
       refuse(reading, *name,
-             fmt::format("'{}' is not the name of a component: letters, digits, '_' and '-', at "
-                         "most {}, starting with a letter",
+             fmt::format("'{}' cannot be the name of a component: a name has at most {} letters, "
+                         "digits, '_' and '-', and starts with a letter",
                          printable(*given), kLongestComponentName));
     }
     reading.component.name = *given;
@@ -161,7 +160,7 @@ void ComponentReader::read_key(Reading& reading, const YamlNode& name,
   for (const ComponentKey& key : kInheritedKeys) {
     if (name.text != key.name) continue;
     const auto id = static_cast<YamlId>(&value - layer.document.nodes.data());
-    return reading.values.apply_at(layer.document, id, key.path, layer.source);
+    return reading.own_builder.apply_at(layer.document, id, key.path, layer.source);
   }
   if (std::find(kOwnKeys.begin(), kOwnKeys.end(), name.text) != kOwnKeys.end()) {
     if (value.kind == YamlNode::Kind::kNull) {
@@ -171,6 +170,11 @@ void ComponentReader::read_key(Reading& reading, const YamlNode& name,
           fmt::format("{}: {} has no value and counts as not given", reading.title, name.text));
     }
     return read_own_key(reading, name.text, value);
+  }
+  if (const auto key = key_without_space(name.text); !key.empty()) {
+    return refuse(
+        reading, name,
+        fmt::format("unknown key '{}'; a space is missing after '{}'", printable(name.text), key));
   }
   std::vector<std::string_view> names(kOwnKeys.begin(), kOwnKeys.end());
   for (const ComponentKey& key : kInheritedKeys) names.push_back(key.name);
@@ -265,7 +269,7 @@ void ComponentReader::read_retry(Reading& reading, const YamlNode& value) const 
   for (const auto& [name, item] : builder.entries(layer, value, reading.title + ": retry")) {
     if (name->text != "max") {
       refuse(reading, *name,
-             fmt::format("retry: unknown key '{}'; the retry of a component has max",
+             fmt::format("retry: unknown key '{}'; the only key of a component's retry is max",
                          printable(name->text)));
       continue;
     }
@@ -295,19 +299,20 @@ void ComponentReader::read_names(Reading& reading, const YamlNode& value,
 }
 
 void ComponentReader::take_values(Reading& reading) const {
-  for (Diagnostic& found : reading.values.diagnostics()) {
+  for (Diagnostic& found : reading.own_builder.diagnostics()) {
     if (is_error(found)) reading.is_fine = false;
     found.message = fmt::format("{}: {}", reading.title, without_section(found.message));
     builder.report(std::move(found));
   }
-  if (!reading.values.refused().empty()) reading.is_fine = false;
+  if (!reading.own_builder.refused().empty()) reading.is_fine = false;
   if (!reading.is_fine) builder.refused_.emplace(row.path);
   // read_own_key() has put the origins of name, role, ready, ... into component.own. The next lines
   // replace component.own, so these origins are saved and merged again.
   Origins own = std::move(reading.component.own.origins);
-  reading.component.own = std::move(reading.values.spec());
+  reading.component.own = std::move(reading.own_builder.spec());
   reading.component.own.origins.merge(own);
-  reading.component.keys.assign(reading.values.decided_.begin(), reading.values.decided_.end());
+  reading.component.keys.assign(reading.own_builder.decided_.begin(),
+                                reading.own_builder.decided_.end());
 }
 
 }  // namespace dlrun

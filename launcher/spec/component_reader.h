@@ -40,8 +40,9 @@ struct ComponentReader {
   /// A component that is being read.
   struct Reading {
     ComponentSpec component;
-    SpecBuilder values;  ///< gets this component's values for spec_keys_of_components()
-    std::string title;   ///< the start of messages: "component 'server'"
+    /// Builds a spec of only this component, from its values for spec_keys_of_components().
+    SpecBuilder own_builder;
+    std::string title;  ///< the start of messages: "component 'server'"
     bool is_fine = true;
   };
 
@@ -59,7 +60,8 @@ struct ComponentReader {
   /// Returns the text of a value; nullopt if it was refused.
   [[nodiscard]] std::optional<std::string> text(Reading& reading, const YamlNode& value,
                                                 std::string_view expected) const;
-  /// Moves the values of `reading.values` into the component, and its problems to the builder.
+  /// Moves the spec of reading.own_builder into the component, and reports the problems of
+  /// `reading.values` to `builder`. Clears reading.is_fine if a value is refused.
   void take_values(Reading& reading) const;
 };
 

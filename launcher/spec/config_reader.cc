@@ -186,4 +186,17 @@ Preset read_preset(const ConfigFile& file, std::string_view name,
   return preset;
 }
 
+std::vector<Preset> read_presets(const std::vector<std::filesystem::path>& dirs) {
+  std::vector<Preset> presets;
+  for (const std::string& name : config_names("presets", dirs)) {
+    std::vector<Diagnostic> problems;
+    const auto file = find_config("presets", name, dirs, problems);
+    if (!file) continue;
+    Preset preset = read_preset(*file, name, problems);
+    if (std::none_of(problems.begin(), problems.end(), is_error))
+      presets.push_back(std::move(preset));
+  }
+  return presets;
+}
+
 }  // namespace dlrun

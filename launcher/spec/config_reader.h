@@ -52,4 +52,7 @@ struct ConfigFile {
 [[nodiscard]] Preset read_preset(const ConfigFile& file, std::string_view name,
                                  std::vector<Diagnostic>& diagnostics);
 
+/// Returns all presets, in the order of config_names(). Leaves out a preset that has an error.
+[[nodiscard]] std::vector<Preset> read_presets(const std::vector<std::filesystem::path>& dirs);
+
 }  // namespace dlrun

@@ -31,9 +31,9 @@ constexpr std::int64_t kShortestSeconds = 10;
 /// path is $VARIABLE/PATH.
 [[nodiscard]] Result<std::string> path_on_node(std::string_view name, std::string text) {
   text = without_last_slashes(std::move(text));
-  const auto slash = text.find('/');
-  const bool has_variable = text.starts_with('$') && slash != std::string::npos &&
-                            is_variable_name(std::string_view(text).substr(1, slash - 1));
+  const auto slash = std::min(text.find('/'), text.size());
+  const bool has_variable =
+      text.starts_with('$') && is_variable_name(std::string_view(text).substr(1, slash - 1));
   if (!has_variable) {
     return fail(Errc::kInvalid,
                 "{} is '{}', but it must be on the node's own disk: begin it with a variable of "
@@ -41,10 +41,19 @@ constexpr std::int64_t kShortestSeconds = 10;
                 "submission)",
                 name, printable(text));
   }
-  if (!has_plain_parts(std::string_view(text).substr(slash + 1))) {
+  if (text.find('$', 1) != std::string::npos) {
+    return fail(
+        Errc::kInvalid,
+        "{} is '{}', but only one variable, at the start, is replaced. To have a folder of "
+        "its own for each job, export a variable in environment.setup, such as `export "
+        "SCRATCH_OF_JOB=/tmp/job-$SLURM_JOB_ID`, make the folder in environment.setup_node, "
+        "and begin this place with the variable",
+        name, printable(text));
+  }
+  if (slash == text.size() || !has_plain_parts(std::string_view(text).substr(slash + 1))) {
     return fail(Errc::kInvalid,
-                "{} is '{}', but it must name a place below the variable's folder, without '.' "
-                "and '..'",
+                "{} is '{}', but it must name a place below the variable's folder, such as "
+                "$TMPDIR/data, without '.', '..' and empty parts",
                 name, printable(text));
   }
   return text;
@@ -58,7 +67,8 @@ constexpr std::int64_t kShortestSeconds = 10;
   return is_same_or_inside(one, other) || is_same_or_inside(other, one);
 }
 
-/// The archives that GNU tar unpacks without further options; .tar.lz4 is not among them.
+/// The endings of the archives that GNU tar unpacks without further options; .tar.lz4 is not among
+/// them.
 constexpr std::array<std::string_view, 9> kTarEndings{
     ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".tzst"};
 
@@ -99,7 +109,8 @@ Result<StagedData> ItemReader::read_staged_data(const YamlNode& item,
     } else if (name->text == "unpack") {
       DLRUN_TRY_ASSIGN(staged.unpack, bool_of_item("unpack", text));
     } else {
-      return fail(Errc::kInvalid, "unknown key '{}'; data to stage has from, to and unpack",
+      return fail(Errc::kInvalid,
+                  "unknown key '{}'; data to stage has the keys from, to and unpack",
                   printable(name->text));
     }
   }
@@ -135,18 +146,25 @@ Result<OutputCopy> ItemReader::read_output_copy(const YamlNode& item,
     } else if (name->text == "limit") {
       DLRUN_TRY_ASSIGN(output.limit_s, seconds_of_item("limit", text));
     } else {
-      return fail(Errc::kInvalid, "unknown key '{}'; an output has from, to, every and limit",
+      return fail(Errc::kInvalid,
+                  "unknown key '{}'; an output has the keys from, to, every and limit",
                   printable(name->text));
     }
   }
   if (output.from.empty() || output.to.empty())
     return fail(Errc::kInvalid, "{} is missing; an item is {{from: $TMPDIR/ckpt, to: out}}",
                 output.from.empty() ? "from" : "to");
+  if (output.to.find('$') != std::string::npos)
+    return fail(
+        Errc::kInvalid,
+        "to is '{}', but no variable is replaced there when the job runs; `to` is below the "
+        "run's directory, which each run has for itself",
+        printable(output.to));
   const bool is_absolute = output.to.starts_with('/');
   if (!has_plain_parts(std::string_view(output.to).substr(is_absolute ? 1 : 0)))
     return fail(Errc::kInvalid,
                 "to is '{}'; expected an absolute path, or one below the run's directory, without "
-                "'.' and '..'",
+                "'.', '..' and empty parts",
                 printable(output.to));
   for (const OutputCopy& other : before) {
     if (overlap(other.to, output.to))

@@ -18,7 +18,7 @@ namespace dlrun {
 ///      12 |   gpus_per_nod: 8
 ///         |   ^
 /// Escapes control characters and shortens long lines to the part around the caret. Hides lines
-/// that may hold a secret, and masks tokens and passwords in the message.
+/// that may hold a secret. Masks tokens, passwords and the addresses of webhooks in the message.
 [[nodiscard]] std::string format_diagnostic(const Diagnostic& diagnostic);
 
 /// Formats all diagnostics in the given order.

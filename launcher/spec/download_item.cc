@@ -57,10 +57,17 @@ struct UrlParts {
   }
   if (parts.scheme != "https" && parts.scheme != "http")
     return fail(Errc::kInvalid, "'{}' is not an https:// or http:// url", printable(url));
+  if (url.size() > kLongestUrl)
+    return fail(Errc::kInvalid, "the url has {} bytes; the longest url has {}", url.size(),
+                kLongestUrl);
   const bool is_plain =
       std::all_of(url.begin(), url.end(), [](char c) { return c > ' ' && c < '\x7f'; });
-  if (parts.authority.empty() || !parts.path.starts_with('/') || !is_plain ||
-      url.size() > kLongestUrl)
+  if (!is_plain)
+    return fail(Errc::kInvalid,
+                "'{}' has a space, a control character or a letter outside ASCII; write these as "
+                "%XX in a url",
+                printable(url));
+  if (parts.authority.empty() || !parts.path.starts_with('/'))
     return fail(Errc::kInvalid,
                 "'{}' is not the url of a file; expected https://HOST[:PORT]/PATH/FILE",
                 printable(url));
@@ -86,14 +93,18 @@ Result<Download> complete_download_item(Download download) {
     const std::string_view path = parts_of(download.url).path;
     const std::string_view name = path.substr(path.rfind('/') + 1);
     if (!is_file_name(name) || name.find('%') != std::string_view::npos)
-      return fail(Errc::kInvalid, "'{}' does not end with a file's name; give one with file: NAME",
-                  printable(download.url));
+      return fail(
+          Errc::kInvalid,
+          "'{}' does not end with a file's name (without '%', not starting with '.', at most "
+          "{} bytes); give one with file: NAME",
+          printable(download.url), kLongestName);
     download.file = name;
   }
   if (!is_file_name(download.file)) {
     return fail(
         Errc::kInvalid,
-        "file is '{}', expected a name of at most {} bytes, without '/' and not starting with '.'",
+        "file is '{}', expected a name of at most {} bytes of UTF-8, without '/' and control "
+        "characters, not starting with '.'",
         printable(download.file), kLongestName);
   }
   return download;

@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
         return fail(file, fmt::format("{}:{}: {}", document.error().line, document.error().column,
                                       document.error().message));
       if (document->expanded_nodes != document->nodes.size())
-        return fail(file, "contains an alias, which a built-in file may not");
+        return fail(file, "contains an alias, which a built-in file must not contain");
       add_file(source, (folder.filename() / file.filename()).string(), *text, *document);
     }
   }

@@ -1,7 +1,7 @@
 #pragma once
 // Data files that are compiled into the program: templates/presets and configs/sites. embed_yaml.cc
-// parses their YAML when dlrun is built. If dlrun parsed a preset and a site with yaml-cpp at each
-// start, that would be a tenth of the time that `dlrun render` needs.
+// parses their YAML when dlrun is built. Parsing a preset and a site with yaml-cpp at each start
+// would take a tenth of the time that `dlrun render` needs.
 
 #include <cstdint>
 #include <span>

@@ -1,10 +1,13 @@
 #include "launcher/spec/init_questions.h"
 
+#include <algorithm>
 #include <array>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "launcher/spec/config_reader.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/value_syntax.h"
 
@@ -27,7 +30,10 @@ MaybeQuestion name_question(InitAnswers& answers, const SiteProfile&) {
   return InitQuestion{
       "Name of the experiment", "hello", {}, [&answers](const std::string& answer) -> Result<> {
         if (!is_slug(answer))
-          return fail(Errc::kInvalid, "letters, digits, '.', '_' and '-', at most 64");
+          return fail(Errc::kInvalid,
+                      "'{}' is not a name: use at most 64 letters, digits, '.', '_' and '-', "
+                      "starting with neither '-' nor '.'",
+                      printable(answer));
         answers.name = answer;
         return {};
       }};
@@ -61,15 +67,16 @@ MaybeQuestion partition_question(InitAnswers& answers, const SiteProfile& site) 
 
 MaybeQuestion nodes_question(InitAnswers& answers, const SiteProfile&) {
   if (answers.nodes) return std::nullopt;
-  return InitQuestion{
-      "Nodes", "1", {}, [&answers](const std::string& answer) -> Result<> {
-        DLRUN_TRY_ASSIGN(const auto nodes, parse_nodes(answer));
-        if (nodes.max != nodes.min)
-          return fail(Errc::kInvalid,
-                      "'{}' is a range; give one number here (the spec accepts a range)", answer);
-        answers.nodes = nodes.min;
-        return {};
-      }};
+  return InitQuestion{"Nodes", "1", {}, [&answers](const std::string& answer) -> Result<> {
+                        DLRUN_TRY_ASSIGN(const auto nodes, parse_nodes(answer));
+                        if (nodes.max != nodes.min)
+                          return fail(
+                              Errc::kInvalid,
+                              "'{}' is a range; give one number here (the spec accepts a range)",
+                              printable(answer));
+                        answers.nodes = nodes.min;
+                        return {};
+                      }};
 }
 
 MaybeQuestion gpus_question(InitAnswers& answers, const SiteProfile& site) {
@@ -123,9 +130,41 @@ MaybeQuestion command_question(InitAnswers& answers, const SiteProfile&) {
                       }};
 }
 
+/// Returns true if the program of the command, or of its line for a shell, is Python.
+bool starts_python(const std::vector<std::string>& command) {
+  if (command.empty()) return false;
+  const bool is_line = command.size() == 3 && command[0] == "bash" && command[1] == "-c";
+  std::string_view program = is_line ? command[2] : command[0];
+  program = program.substr(0, program.find(' '));
+  return program.substr(program.rfind('/') + 1).starts_with("python");
+}
+
+/// Asks only for a Python program. Its framework decides the preset, and dlrun does not know the
+/// framework.
+MaybeQuestion preset_question(InitAnswers& answers, const SiteProfile&) {
+  if (answers.preset || !starts_python(answers.command)) return std::nullopt;
+  InitQuestion question{"Preset that starts the program", "plain", {}, {}};
+  std::vector<std::string> names;
+  for (const Preset& preset : read_presets({})) {
+    if (preset.needs_components || preset.is_trainer) continue;
+    names.push_back(preset.name);
+    // The first sentence is enough to choose.
+    const auto end = std::min(preset.help.find(". "), preset.help.size());
+    question.choices.emplace_back(preset.name, preset.help.substr(0, end));
+  }
+  question.store = [&answers, names](const std::string& answer) -> Result<> {
+    if (std::find(names.begin(), names.end(), answer) == names.end())
+      return fail(Errc::kInvalid, "'{}' is not one of the presets: {}; --preset accepts any name",
+                  printable(answer), join(names, ", "));
+    answers.preset = answer;
+    return {};
+  };
+  return question;
+}
+
 constexpr std::array kQuestions{name_question,  partition_question, nodes_question,
                                 gpus_question,  time_question,      account_question,
-                                image_question, command_question};
+                                image_question, command_question,   preset_question};
 
 }  // namespace
 

@@ -34,8 +34,8 @@ struct InitAnswers {
 [[nodiscard]] std::string runtime_of(const InitAnswers& answers, const SiteProfile& site);
 
 /// Returns the spec's text: the answers with short remarks, and as comments the keys that users
-/// often add next. The text loads without errors or warnings if the answers are valid and within
-/// the site's limits.
+/// often add next. completed: the result of answers_with_defaults(). The text loads without errors
+/// or warnings if the answers are valid and within the site's limits.
 [[nodiscard]] std::string init_spec_text(const InitAnswers& completed, const SiteProfile& site);
 
 }  // namespace dlrun

@@ -47,12 +47,14 @@ Result<SecretSource> ItemReader::read_secret_source(const YamlNode& item,
       } else if (name->text == "file") {
         DLRUN_TRY_ASSIGN(secret.file, absolute_path(text, layer.source.base_dir, builder.env_));
       } else {
-        return fail(Errc::kInvalid, "unknown key '{}'; a secret has name and file",
+        return fail(Errc::kInvalid, "unknown key '{}'; a secret has the keys name and file",
                     printable(name->text));
       }
     }
     if (secret.name.empty() || secret.file.empty())
-      return fail(Errc::kInvalid, "a secret from a file is {{name: NAME, file: PATH}}");
+      return fail(Errc::kInvalid,
+                  "{} is missing; a secret from a file is {{name: NAME, file: PATH}}",
+                  secret.name.empty() ? "name" : "file");
   } else {
     DLRUN_TRY_ASSIGN(secret.name,
                      builder.text(layer, row, item, "a variable's name, or {name, file}"));
@@ -142,7 +144,7 @@ Result<Mount> ItemReader::mount_of_map(const YamlNode& item) const {
     } else if (name->text == "flags") {
       mount.flags.push_back(text);
     } else {
-      return fail(Errc::kInvalid, "unknown key '{}'; a mount has source, target and flags",
+      return fail(Errc::kInvalid, "unknown key '{}'; a mount has the keys source, target and flags",
                   printable(name->text));
     }
   }
@@ -166,9 +168,11 @@ Result<Download> ItemReader::read_download(const YamlNode& item,
     } else if (name->text == "bytes") {
       download.bytes = parse_int(text);
       if (!download.bytes || *download.bytes < 0)
-        return fail(Errc::kInvalid, "bytes: expected a whole number, not '{}'", printable(text));
+        return fail(Errc::kInvalid, "bytes: expected a whole number, 0 or more, not '{}'",
+                    printable(text));
     } else {
-      return fail(Errc::kInvalid, "unknown key '{}'; a download has url, sha256, file and bytes",
+      return fail(Errc::kInvalid,
+                  "unknown key '{}'; a download has the keys url, sha256, file and bytes",
                   printable(name->text));
     }
   }

@@ -10,7 +10,8 @@
 
 namespace dlrun {
 
-/// Returns the reason why the job's script cannot set this variable; empty if it can.
+/// Returns why the job's script cannot set this variable, as a text that follows the variable's
+/// name in a message; empty if the script can set it.
 [[nodiscard]] std::string_view why_not_settable(std::string_view name);
 
 /// Reads one item of `row`'s list. Every function fails with kInvalid for an invalid item, and as
@@ -28,7 +29,7 @@ struct ItemReader {
   [[nodiscard]] Result<Download> read_download(const YamlNode& item,
                                                const std::vector<Download>& before) const;
   [[nodiscard]] Result<PreflightCheck> read_preflight_check(const YamlNode& item) const;
-  // The next two are in data_items.cc.
+  // data_items.cc defines read_staged_data() and read_output_copy().
   [[nodiscard]] Result<StagedData> read_staged_data(const YamlNode& item,
                                                     const std::vector<StagedData>& before) const;
   [[nodiscard]] Result<OutputCopy> read_output_copy(const YamlNode& item,

@@ -34,8 +34,8 @@ support yet, and never ignores it.
   map.
 - The origins of a value, strongest first, are: the point of a sweep, `--set`, the spec, its base,
   your environment (`SBATCH_ACCOUNT`, `SBATCH_PARTITION`, `SBATCH_QOS`; not inside a Slurm job), the
-  site's defaults for the partition, the site's other defaults. `dlrun explain exp.yaml` lists every
-  effective value and its origin.
+  site's defaults for the partition, the site's other defaults, the preset (which may set
+  `resources.tasks_per_node`). `dlrun explain exp.yaml` lists every effective value and its origin.
 )";
 
 /// Returns the heading above `row`, which is the first row of its section. section: the name of the

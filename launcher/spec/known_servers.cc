@@ -8,37 +8,38 @@
 namespace dlrun {
 
 std::vector<RestServer> KnownServers::listed() const {
-  std::vector<RestServer> listed;
+  std::vector<RestServer> entries;
   for (const std::string& name : site_names(config_dirs_)) {
     for (RestServer& server : servers_of_site(name, config_dirs_, env_))
-      listed.push_back(std::move(server));
+      entries.push_back(std::move(server));
   }
   // Version and user are properties of the server, so entries with the same url share them.
-  for (RestServer& server : listed) {
+  for (RestServer& server : entries) {
     for (const auto field : {&RestServer::version, &RestServer::accepted_owner}) {
-      const auto other = std::find_if(listed.begin(), listed.end(), [&](const RestServer& entry) {
+      const auto other = std::find_if(entries.begin(), entries.end(), [&](const RestServer& entry) {
         return entry.url == server.url && !(entry.*field).empty();
       });
-      if ((server.*field).empty() && other != listed.end()) server.*field = (*other).*field;
+      if ((server.*field).empty() && other != entries.end()) server.*field = (*other).*field;
     }
   }
-  return listed;
+  return entries;
 }
 
 std::vector<RestServer> KnownServers::all() const {
-  std::vector<RestServer> all;
+  std::vector<RestServer> servers;
   for (RestServer& server : listed()) {
-    const bool is_repeated = std::any_of(
-        all.begin(), all.end(), [&](const RestServer& other) { return other.url == server.url; });
-    if (!is_repeated) all.push_back(std::move(server));
+    const bool is_repeated =
+        std::any_of(servers.begin(), servers.end(),
+                    [&](const RestServer& other) { return other.url == server.url; });
+    if (!is_repeated) servers.push_back(std::move(server));
   }
-  return all;
+  return servers;
 }
 
 Result<RestServer> KnownServers::find(const RestServer& named) const {
   const RestServer* with_other_token = nullptr;
-  const std::vector<RestServer> listed = this->listed();
-  for (const RestServer& server : listed) {
+  const std::vector<RestServer> entries = listed();
+  for (const RestServer& server : entries) {
     if (server.url != named.url) continue;
     if (named.token_file.empty() || named.token_file == server.token_file) return server;
     with_other_token = &server;

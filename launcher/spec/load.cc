@@ -174,24 +174,24 @@ void apply_sbatch_variables(SpecBuilder& builder, const Env& env, const std::str
 /// Refuses values that refer to a secret: the script would show the secret.
 void refuse_secrets_in_values(SpecBuilder& builder, const LoadRequest& request,
                               const LoadedSpec& loaded) {
-  std::vector<std::string> names;
+  // Each secret has a name and the advice in the message.
+  std::vector<std::pair<std::string, std::string>> secrets;
   for (const SecretSource& secret : builder.spec().environment.secrets)
-    names.push_back(secret.name);
+    secrets.emplace_back(secret.name, "let the program read $" + secret.name);
   for (const auto* name :
        {&builder.spec().notify.webhook_secret, &builder.spec().track.mlflow_secret}) {
-    if (*name) names.push_back(**name);
+    if (*name) secrets.emplace_back(**name, fmt::format("remove ${{{}}} here", **name));
   }
   const auto refuse_if_secret_used = [&](std::string_view text, const Origin& where) {
-    for (const std::string& name : names) {
+    for (const auto& [name, advice] : secrets) {
       if (uses_variable(text, name)) {
         builder.report(error_about(
-            where, fmt::format("{} is a secret: its value must not reach the script; let the "
-                               "program read ${}",
-                               name, name)));
+            where,
+            fmt::format("{} is a secret: its value must not reach the script; {}", name, advice)));
       }
     }
   };
-  if (names.empty()) return;
+  if (secrets.empty()) return;
   const auto refuse_in_file = [&](const std::string& name, const std::string& text) {
     const auto document = parse_yaml(text);
     if (!document) return;
@@ -208,7 +208,9 @@ void refuse_secrets_in_values(SpecBuilder& builder, const LoadRequest& request,
 /// Sets the name to the file's name without its ending if the spec gives none. Reports an error if
 /// the file's name is not a valid run name.
 void set_default_name(SpecBuilder& builder, const LoadRequest& request) {
-  if (builder.spec().name || builder.refused().contains("name")) return;
+  if (builder.spec().name || builder.refused().contains("name") ||
+      builder.misspelt().contains("name"))
+    return;
   const std::string stem = std::filesystem::path(request.file).stem().string();
   if (is_slug(stem)) {
     builder.spec().name = stem;
@@ -216,8 +218,8 @@ void set_default_name(SpecBuilder& builder, const LoadRequest& request) {
     builder.report(error_about(
         {Origin::Kind::kFile, request.file, 0, 0},
         fmt::format(
-            "name is missing, and the file's name '{}' is not valid: use letters, digits, '.', '_' "
-            "and '-', at most 64",
+            "name is missing, and the file's name '{}' cannot replace it; set name to at most 64 "
+            "letters, digits, '.', '_' and '-', starting with neither '-' nor '.'",
             printable(stem))));
   }
 }
@@ -315,7 +317,10 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
       return refuse(origin, fmt::format("base: the spec inherits from itself: {}", chain));
     seen.push_back(canonical_path(path));
     if (seen.size() > kMostSpecFiles)
-      return refuse(origin, fmt::format("base: a chain of more than {} files", kMostSpecFiles));
+      return refuse(origin,
+                    fmt::format("base: the spec and its bases are more than {} files; merge "
+                                "some of them",
+                                kMostSpecFiles));
     auto text = read_file(path, YamlLimits{}.bytes);
     if (!text) return refuse(origin, fmt::format("base: {}", text.error().message));
     file.text = std::move(*text);
@@ -334,7 +339,7 @@ void fill_and_check(SpecBuilder& builder, LoadedSpec& loaded, const SweepPoint& 
   for (Diagnostic& problem : fill_templates(loaded.spec, loaded.templates, point,
                                             loaded.preset.is_trainer, builder.refused()))
     builder.report(std::move(problem));
-  for (Diagnostic& problem : validate(loaded, builder.refused()))
+  for (Diagnostic& problem : validate(loaded, builder.refused(), builder.misspelt()))
     builder.report(std::move(problem));
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Loads a spec, such as exp.yaml, into a JobSpec, or reports all its problems at once.
+// Loads a spec, such as exp.yaml, into a JobSpec, or reports all its problems together.
 
 #include <cstddef>
 #include <filesystem>
@@ -65,7 +65,7 @@ struct LoadedSpec {
 /// secret, and empty if the origin has no line or `loaded` does not have its text.
 [[nodiscard]] SourceLine source_line_of(const LoadedSpec& loaded, const Origin& where);
 
-/// A spec and its bases are at most this number of files.
+/// The largest number of files of a spec: its own file and its bases.
 inline constexpr std::size_t kMostSpecFiles = 32;
 
 /// Reads, merges and checks a spec. A layer is a source of values. The layers, strongest first: the

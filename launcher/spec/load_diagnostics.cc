@@ -83,8 +83,8 @@ void sort_by_position(std::vector<Diagnostic>& diagnostics, const LoadedSpec& lo
                    [&](const Diagnostic& a, const Diagnostic& b) {
                      const auto rank = [&](const Diagnostic& d) {
                        const bool is_file = d.where.kind == Origin::Kind::kFile;
-                       return std::tuple(!is_file, d.where.kind, is_file ? file_index(d) : 0,
-                                         d.where.line, d.where.column);
+                       return std::tuple(is_file && d.where.line == 0, !is_file, d.where.kind,
+                                         is_file ? file_index(d) : 0, d.where.line, d.where.column);
                      };
                      return rank(a) < rank(b);
                    });

@@ -12,7 +12,8 @@ namespace dlrun {
 void set_shown_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded);
 
 /// Sorts by source: first the spec, then its bases, then all other sources by their kind. Within
-/// these groups, sorts by line and column.
+/// these groups, sorts by line and column. Problems of a file that have no line come last, because
+/// most of them are missing keys, and a misspelt key above may be the cause.
 void sort_by_position(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded);
 
 }  // namespace dlrun

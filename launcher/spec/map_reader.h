@@ -46,7 +46,8 @@ class MapReader {
     });
   }
 
-  /// Calls visit for every key and value of a map. The keys need no readers.
+  /// Calls visit for every key and value of a map. The keys need no readers. Reports repeated keys
+  /// and keys that are no words, and does not visit them.
   void each(YamlId id, const std::function<void(const YamlNode& key, YamlId value)>& visit) {
     const YamlNode& map = file_.document.at(id);
     if (map.kind == YamlNode::Kind::kNull) return;
@@ -112,7 +113,8 @@ class MapReader {
       into = node.text == "true";
     };
   }
-  /// Returns a reader for a list of texts, or for a single text.
+  /// Returns a reader for a list of texts, or for a single text. If `check` is given, it must
+  /// accept each text; see checked().
   [[nodiscard]] Reader list(std::vector<std::string>& into,
                             std::function<Result<>(const std::string&)> check = {}) {
     return [this, &into, check = std::move(check)](YamlId id) {

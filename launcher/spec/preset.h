@@ -48,7 +48,7 @@ struct TemplateField {
 [[nodiscard]] Result<std::vector<std::string_view>> fields_of(std::string_view text);
 
 /// Returns the shell text that stands for the field in a script without the agent; empty if only
-/// the agent knows the field.
+/// the agent knows the field, or if there is no such field.
 [[nodiscard]] std::string_view shell_of_field(std::string_view name);
 
 /// Returns true if a template of the preset uses a field of roles.

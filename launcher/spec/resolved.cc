@@ -1,4 +1,5 @@
-// Makes resolved.yaml and parameters.json, which list every value of a spec that was set.
+// Makes resolved.yaml, which lists every value of a spec that was set, and parameters.json, which
+// leaves out notify and track.
 
 #include <algorithm>
 #include <optional>

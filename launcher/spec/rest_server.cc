@@ -46,14 +46,15 @@ Result<RestAddress> parse_rest_url(std::string_view url) {
   // This check comes first, and its message leaves out the address, which may contain a password.
   // The messages of the later checks show the whole address.
   if (!url.starts_with("unix:") && url.find('@') != std::string_view::npos)
-    return fail(Errc::kInvalid, "the address has a user name; remove the part before @");
+    return fail(Errc::kInvalid,
+                "the address has a user name; remove everything between :// and the host");
   constexpr std::string_view kUnix = "unix:", kHttp = "http://", kHttps = "https://";
   constexpr std::size_t kLongestSocketPath = 107;  // the size of sun_path, less its final NUL
   if (url.starts_with(kUnix)) {
     const std::string_view path = url.substr(kUnix.size());
     if (!path.starts_with('/') || path.size() > kLongestSocketPath)
       return fail(Errc::kInvalid,
-                  "'{}': unix: is followed by a socket's absolute path of at most {} bytes",
+                  "'{}': expected a socket's absolute path of at most {} bytes after unix:",
                   printable(url), kLongestSocketPath);
     return RestAddress{"http://localhost", std::string(path)};
   }

@@ -54,7 +54,7 @@ struct SiteProfile {
   std::string module_init;  ///< file to source for `module`; empty: the script searches for it
   std::string interface;    ///< network interface for collectives; empty: none is set
   std::string default_partition;  ///< Slurm's choice for a job that names no partition
-  std::optional<std::int64_t> max_gpus_per_node;
+  std::optional<std::int64_t> max_gpus_per_node;  ///< in any partition; absent: not checked
   SiteFabric fabric;
   std::map<std::string, PartitionProfile, std::less<>> partitions;
   /// Variables that every script exports, such as PMIX_MCA_gds.

@@ -36,7 +36,7 @@ LabelledLines site_lines(const SiteProfile& profile) {
   add_line(lines, "docs", profile.docs);
   add_line(lines, "clusters", join(profile.cluster_patterns, " "));
   add_line(lines, "GPUs", gpu_option_text(profile));
-  // `dlrun doctor` examines the cluster; this command shows only what the site's file says.
+  // `dlrun doctor` examines the cluster; `dlrun site show` shows only what the site's file says.
   if (!profile.container_runtime.empty())
     lines.push_back({"containers", profile.container_runtime +
                                        ", unless a spec sets container.runtime; `dlrun doctor` "

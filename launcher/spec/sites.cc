@@ -127,8 +127,8 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
   }
 }
 
-[[nodiscard]] SiteProfile read_site(const ConfigFile& file, std::string_view name,
-                                    SpecMapIds& defaults, std::vector<Diagnostic>& problems) {
+[[nodiscard]] SiteProfile read_site(const ConfigFile& file, std::string_view name, SpecMapIds& ids,
+                                    std::vector<Diagnostic>& problems) {
   SiteProfile site;
   site.name = name;
   site.source = file.source;
@@ -137,7 +137,7 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
   const auto partition = [&](const YamlNode& key, YamlId id) {
     std::optional<YamlId> at;
     site.partitions[key.text] = read_partition(reader, id, at);
-    if (at) defaults.partitions[key.text] = *at;
+    if (at) ids.partitions[key.text] = *at;
   };
   reader.read(
       file.document.root,
@@ -155,8 +155,8 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
        {"fabric", fabric_reader(reader, site.fabric)},
        {"partitions", [&](YamlId id) { reader.each(id, partition); }},
        {"environment", reader.variables(environment)},
-       {"slurmrestd", [&](YamlId id) { read_servers(reader, file, id, defaults.servers); }},
-       {"defaults", [&](YamlId id) { defaults.site = id; }}});
+       {"slurmrestd", [&](YamlId id) { read_servers(reader, file, id, ids.servers); }},
+       {"defaults", [&](YamlId id) { ids.site = id; }}});
   site.environment.insert(environment.begin(), environment.end());
   return site;
 }
@@ -179,7 +179,7 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
 
 /// Checks every map of defaults by applying it to an empty spec.
 [[nodiscard]] std::vector<Diagnostic> problems_of_defaults(const ConfigFile& file,
-                                                           const SpecMapIds& defaults) {
+                                                           const SpecMapIds& ids) {
   const Env none;  // the variables are checked when a job uses the default
   const SpecSource source{Origin::Kind::kSite, file.source, file.text, "/", 0};
   std::vector<Diagnostic> problems;
@@ -188,8 +188,8 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
     builder.apply_at(file.document, id, "", source);
     for (Diagnostic& problem : builder.diagnostics()) problems.push_back(std::move(problem));
   };
-  if (defaults.site) check(*defaults.site);
-  for (const auto& [name, id] : defaults.partitions) check(id);
+  if (ids.site) check(*ids.site);
+  for (const auto& [name, id] : ids.partitions) check(id);
   return problems;
 }
 
@@ -197,10 +197,10 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
 [[nodiscard]] Site site_with_problems(const ConfigFile& file, std::string_view name,
                                       std::vector<Diagnostic> problems) {
   Site site;
-  SpecMapIds defaults;
+  SpecMapIds ids;
   site.problems = std::move(problems);
-  site.profile = read_site(file, name, defaults, site.problems);
-  for (Diagnostic& problem : problems_of_defaults(file, defaults))
+  site.profile = read_site(file, name, ids, site.problems);
+  for (Diagnostic& problem : problems_of_defaults(file, ids))
     site.problems.push_back(std::move(problem));
   site.text = file.text;
   return site;
@@ -320,8 +320,8 @@ std::optional<std::string> site_name_of_cluster(std::string_view cluster_name,
     const auto file = find_config("sites", name, dirs, file_problems);
     bool is_skipped = !file;
     if (file) {
-      SpecMapIds defaults;
-      const SiteProfile site = read_site(*file, name, defaults, file_problems);
+      SpecMapIds ids;
+      const SiteProfile site = read_site(*file, name, ids, file_problems);
       is_skipped = site.cluster_patterns.empty() &&
                    value_at(file->document, file->document.root, {"clusters"}).has_value();
       if (std::any_of(site.cluster_patterns.begin(), site.cluster_patterns.end(), matches_cluster))
@@ -340,11 +340,11 @@ std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,
                                const std::vector<std::filesystem::path>& dirs,
                                const std::string& current_dir) {
   Site site;
-  SpecMapIds defaults;
+  SpecMapIds ids;
   const auto file = is_slug(name) ? find_config("sites", name, dirs, site.problems) : std::nullopt;
   site.profile.name = name;
   if (file) {
-    site.profile = read_site(*file, name, defaults, site.problems);
+    site.profile = read_site(*file, name, ids, site.problems);
     site.text = file->text;
   }
   if (!file && site.problems.empty()) return std::nullopt;
@@ -355,17 +355,16 @@ std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,
   builder.exclude_alternatives();
   // The partition comes first, because its defaults are stronger than the site's.
   const auto partition_id =
-      defaults.site ? value_at(file->document, *defaults.site, {"resources", "partition"})
-                    : std::nullopt;
+      ids.site ? value_at(file->document, *ids.site, {"resources", "partition"}) : std::nullopt;
   if (partition_id)
     builder.apply_at(file->document, *partition_id, "resources.partition"_key, source);
   const std::string partition =
       builder.spec().resources.partition.value_or(site.profile.default_partition);
-  if (const auto found = defaults.partitions.find(partition); found != defaults.partitions.end()) {
+  if (const auto found = ids.partitions.find(partition); found != ids.partitions.end()) {
     builder.apply_at(file->document, found->second, "", source);
     builder.exclude_alternatives();
   }
-  if (defaults.site) builder.apply_at(file->document, *defaults.site, "", source);
+  if (ids.site) builder.apply_at(file->document, *ids.site, "", source);
   return site;
 }
 

@@ -58,12 +58,13 @@ struct Site {
 /// Returns the slurmrestd servers that a site's file lists: under `slurmrestd`, and as submit.url
 /// and submit.token_file in its defaults and those of its partitions. Only entries under
 /// `slurmrestd` can have a version and a user. Leaves out invalid addresses. `env` is for ~ and
-/// ${VAR}. Reports no problems of the file, because the commands that show or use the site do.
+/// ${VAR}. Reports no problems of the file: the commands that show or use the site report them.
 [[nodiscard]] std::vector<RestServer> servers_of_site(
     std::string_view name, const std::vector<std::filesystem::path>& dirs, const Env& env);
 
 /// Returns the name of the first site with a `clusters` entry that matches cluster_name; nullopt if
-/// there is none, or if cluster_name is empty. Skips files that cannot be read. Adds warnings to
+/// there is none, or if cluster_name is empty. Skips files that cannot be read, and files whose
+/// `clusters` has no valid entry. Adds warnings to
 /// `problems`: the folders that cannot be searched, and the problems of the user's site files that
 /// were read before the site was found.
 [[nodiscard]] std::optional<std::string> site_name_of_cluster(

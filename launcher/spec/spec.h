@@ -136,11 +136,11 @@ struct CheckpointSpec {
   std::optional<std::string> every;  ///< "500 steps"; "1 epoch"
   std::optional<std::int64_t> keep;
   std::optional<bool> resume;  ///< the first attempt accepts checkpoints of another run
-  /// Seconds before the time limit, as text.
+  /// The time from the signal to the program until the time limit: seconds, as text.
   std::optional<std::string> signal_before;
 };
 
-/// The conditions for restarting a failed run.
+/// The conditions for restarting a run, and the memory of the restart.
 struct RetrySpec {
   std::optional<std::int64_t> max;
   std::vector<std::string> on;  ///< causes of failure
@@ -230,7 +230,7 @@ struct SweepSpec {
   std::vector<SweepPoint> points;
   std::optional<std::int64_t> random;        ///< the number of points to draw
   std::optional<std::int64_t> seed;          ///< of the draws; nullopt: 1
-  std::optional<std::int64_t> max_parallel;  ///< the largest number of points that run at once
+  std::optional<std::int64_t> max_parallel;  ///< the largest number of points that run together
   std::optional<std::int64_t> pack;          ///< points that one job runs side by side
   std::optional<std::string> stop_metric, stop_rule;  ///< stop_early.metric, stop_early.rule
   std::optional<std::int64_t> stop_after;             ///< stop_early.after: an epoch or a step

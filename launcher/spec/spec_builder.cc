@@ -28,7 +28,7 @@ namespace {
   return dot == std::string_view::npos ? path : path.substr(dot + 1);
 }
 
-/// Returns true if no key below the section is supported yet.
+/// Returns true if the section has keys, but none that is supported yet.
 [[nodiscard]] bool is_unsupported_section(std::string_view section) {
   bool found = false;
   for (const KeyRow& row : spec_keys()) {
@@ -92,7 +92,7 @@ Result<std::string> absolute_path(std::string_view path, std::string_view base_d
   if (path == "~" || path.substr(0, 2) == "~/") {
     const auto home = env.get("HOME");
     if (!home || home->empty())
-      return fail(Errc::kNotFound, "'{}' needs $HOME, which is not set", printable(path));
+      return fail(Errc::kNotFound, "'{}' needs $HOME, which is not set or empty", printable(path));
     result = std::filesystem::path(*home) / path.substr(path.size() > 1 ? 2 : 1);
   } else {
     result = std::filesystem::path(base_dir) / path;
@@ -127,8 +127,8 @@ Result<std::string> substitute_variables(std::string_view text, const Env& env) 
     if (!value) {
       return fail(
           Errc::kNotFound,
-          "${{{0}}} is not set in this environment; write {{{0}}} for a parameter of a sweep, or "
-          "$${{{0}}} for a ${{{0}}} that a shell of the job expands",
+          "${{{0}}} is not set in this environment; set the variable, or write {{{0}}} for a "
+          "parameter of a sweep, or $${{{0}}} for a ${{{0}}} that a shell of the job expands",
           name);
     }
     result += text.substr(0, open);
@@ -283,8 +283,11 @@ void SpecBuilder::set_section(const Layer& layer, const YamlNode& value,
                  "notify.webhook is a map: write `webhook: {secret: NAME}`, where NAME is a "
                  "variable that holds the address");
   }
+  const std::string_view glued = value.is_plain ? key_without_space(value.text) : "";
+  if (!glued.empty()) misspelt_.insert(path_below(section, glued.substr(0, glued.size() - 1)));
   error(layer, value, section,
-        fmt::format("{} is a map of keys, not {}", section, kind_name(value)));
+        fmt::format("{} is a map of keys, not {}{}", section, kind_name(value),
+                    glued.empty() ? "" : fmt::format("; a space is missing after '{}'", glued)));
 }
 
 void SpecBuilder::set_key(const Layer& layer, const KeyRow& row, const YamlNode& value,
@@ -300,31 +303,61 @@ void SpecBuilder::set_key(const Layer& layer, const KeyRow& row, const YamlNode&
   set_value(*this, layer.document, layer.source, row, value);
 }
 
+namespace {
+
+/// The key or section that an unknown key probably means, empty if there is none, and the end of
+/// the error's message.
+struct Suggestion {
+  std::string key, hint;
+};
+
+/// Returns a key that is spelt like `name`, a key for another word, or a key of another section.
+Suggestion suggest_key(std::string_view name, const std::string& section) {
+  std::string meant;
+  const auto other = key_of_other_word(name);
+  if (const auto similar = nearest(name, names_in_section(section)))
+    return {path_below(section, *similar), fmt::format("; did you mean '{}'?", *similar)};
+  if (other && (section.empty() || other->starts_with(section + "."))) {
+    meant = *other;
+  } else {
+    const auto rows = spec_keys();
+    const auto row = std::find_if(rows.begin(), rows.end(),
+                                  [&](const KeyRow& one) { return last_name(one.path) == name; });
+    if (row != rows.end()) meant = row->path;
+  }
+  return {meant, meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant)};
+}
+
+/// is_file: the key stands in a spec or its base, not in a site file or an argument of --set.
+Suggestion suggestion_for(std::string_view name, const std::string& section,
+                          const std::string& path, bool is_file) {
+  if (name == "<<") return {"", "; merge keys are not part of YAML 1.2"};
+  if (const auto key = key_without_space(name); !key.empty()) {
+    return {path_below(section, key.substr(0, key.size() - 1)),
+            fmt::format("; a space is missing after '{}'", key)};
+  }
+  if (const auto instead = replacement_for_key(name); section.empty() && !instead.empty())
+    return {"", fmt::format("; write `{}`", instead)};
+  if (find_key(path) != nullptr || is_section(path))
+    return {path, "; in a file keys are nested: {section: {key: value}}"};
+  const bool is_one_name = name.find('.') == std::string_view::npos;
+  if (is_file && is_one_name && (find_key(name) != nullptr || is_section(name))) {
+    return {std::string(name),
+            fmt::format("; {} is a key of the top level: write it at the start of a line", name)};
+  }
+  return suggest_key(name, section);
+}
+
+}  // namespace
+
 void SpecBuilder::report_unknown_key(const Layer& layer, const YamlNode& key,
                                      const std::string& section, const std::string& path) {
-  std::string hint;
-  const auto names = names_in_section(section);
-  const auto other = key_of_other_word(key.text);
-  if (const auto similar = nearest(key.text, names)) {
-    hint = fmt::format("; did you mean '{}'?", *similar);
-  } else if (other && (section.empty() || other->starts_with(section + "."))) {
-    hint = fmt::format("; did you mean '{}'?", *other);
-  } else {
-    for (const KeyRow& row : spec_keys()) {
-      if (last_name(row.path) == key.text) {
-        hint = fmt::format("; did you mean '{}'?", row.path);
-        break;
-      }
-    }
-  }
-  if (find_key(path) != nullptr || is_section(path))
-    hint = "; in a file keys are nested: {section: {key: value}}";
-  if (const auto instead = replacement_for_key(key.text); section.empty() && !instead.empty())
-    hint = fmt::format("; write `{}`", instead);
-  if (key.text == "<<") hint = "; merge keys are not part of YAML 1.2";
+  Suggestion suggestion =
+      suggestion_for(key.text, section, path, layer.source.kind == Origin::Kind::kFile);
+  if (!suggestion.key.empty()) misspelt_.insert(std::move(suggestion.key));
   error(layer, key, path,
         fmt::format("unknown key '{}'{}{}", shown_argument(key.text),
-                    section.empty() ? "" : " in " + section, hint));
+                    section.empty() ? "" : " in " + section, suggestion.hint));
 }
 
 namespace {
@@ -391,7 +424,20 @@ Result<std::string> SpecBuilder::text(const Layer& layer, const KeyRow& row, con
                                       std::string_view expected) {
   auto value = scalar(node, expected);
   if (!value) return value;
-  return checked_text(layer, row, std::move(*value), node);
+  auto checked = checked_text(layer, row, std::move(*value), node);
+  if (checked && row.format == Format::kMemory) warn_of_missing_unit(layer, row, *checked, node);
+  return checked;
+}
+
+void SpecBuilder::warn_of_missing_unit(const Layer& layer, const KeyRow& row,
+                                       std::string_view memory, const YamlNode& node) {
+  constexpr std::int64_t kLeastMeantInMib = 256;
+  const auto number = parse_int(memory);  // nullopt for a number with a unit
+  if (!number || *number == 0 || *number >= kLeastMeantInMib || decided_.contains(row.path)) return;
+  warn(layer, node,
+       fmt::format("{0}: {1} without a unit means {1} MiB; write {1}G for {1} GiB, or {1}M if you "
+                   "mean {1} MiB",
+                   row.path, *number));
 }
 
 Result<std::string> SpecBuilder::checked_text(const Layer& layer, const KeyRow& row,

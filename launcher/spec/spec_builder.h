@@ -59,8 +59,12 @@ class SpecBuilder {
 
   [[nodiscard]] JobSpec& spec() { return spec_; }
   [[nodiscard]] std::vector<Diagnostic>& diagnostics() { return diagnostics_; }
-  /// Keys with a refused value. Checks that involve several keys skip them.
+  /// Keys with a value that was refused or ignored (UnsetVariable::kLeftOut). Checks that involve
+  /// several keys skip these keys.
   [[nodiscard]] const std::set<std::string, std::less<>>& refused() const { return refused_; }
+  /// Keys and sections that unknown keys probably mean. The unknown keys have errors, so checks do
+  /// not report the meant keys as missing.
+  [[nodiscard]] const std::set<std::string, std::less<>>& misspelt() const { return misspelt_; }
 
  private:
   friend struct ComponentReader;
@@ -93,6 +97,11 @@ class SpecBuilder {
   [[nodiscard]] Result<std::string> checked_text(const Layer& layer, const KeyRow& row,
                                                  std::string value, const YamlNode& node);
 
+  /// Warns of a few MiB of memory that are given without a unit, because GiB may be meant. Does not
+  /// warn if a stronger layer has decided the key.
+  void warn_of_missing_unit(const Layer& layer, const KeyRow& row, std::string_view memory,
+                            const YamlNode& node);
+
   [[nodiscard]] Origin origin(const Layer& layer, const YamlNode& node) const;
   /// Reports an error about the key `path`, and adds the key to refused().
   void error(const Layer& layer, const YamlNode& node, std::string_view path, std::string message);
@@ -103,12 +112,12 @@ class SpecBuilder {
   const Env& env_;
   UnsetVariable unset_variable_;
   JobSpec spec_;
-  std::set<std::string, std::less<>> decided_, refused_;
+  std::set<std::string, std::less<>> decided_, refused_, misspelt_;
   std::vector<Diagnostic> diagnostics_;
 };
 
 /// Replaces ${NAME} by the variable's value and $${ by ${. Fails with kNotFound if the variable is
-/// not set, and with kInvalid on any other text between the braces.
+/// not set, and with kInvalid if no name of a variable follows the ${, or if the } is missing.
 [[nodiscard]] Result<std::string> substitute_variables(std::string_view text, const Env& env);
 
 /// Returns true if text uses ${name} in a way that substitute_variables would replace.
@@ -119,7 +128,7 @@ class SpecBuilder {
 
 /// Returns path as an absolute path: relative to base_dir, '.' and '..' resolved without looking at
 /// the file system, a leading ~ replaced by $HOME. Fails with kInvalid if path is empty, and with
-/// kNotFound if $HOME is needed and not set.
+/// kNotFound if $HOME is needed and is not set or empty.
 [[nodiscard]] Result<std::string> absolute_path(std::string_view path, std::string_view base_dir,
                                                 const Env& env);
 

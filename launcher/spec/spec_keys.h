@@ -33,7 +33,7 @@ enum class Format {
   kInterval,       ///< 500 steps, 1 epoch
   kCount,          ///< a whole number from 1 to 1000000000
   kNodeList,       ///< Slurm's node list: n[1-3],n7
-  kTextOrSwitch,   ///< true: the bare option; otherwise the option with this value
+  kTextOrSwitch,   ///< true: the bare option; false: no option; a text: its value
 };
 
 /// A function that returns the member of a spec that a key sets.

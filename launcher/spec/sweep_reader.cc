@@ -179,7 +179,7 @@ std::optional<SweptRange> SweepReader::range(const std::string& key, const YamlN
     if (name->text == "log") {
       found.is_log = at->text == "true";
       if (at->text == "true" || at->text == "false") continue;
-      refuse(*at, "log is true or false");
+      refuse(*at, fmt::format("log of '{}' is not true or false", key));
       is_fine = false;
     } else if (name->text == "min" || name->text == "max") {
       const auto limit = value(key, *at);  // min and max must be valid values of the key

@@ -11,7 +11,7 @@
 
 namespace dlrun {
 
-/// Returns the reason why a sweep cannot set this key; empty if a sweep can. A sweep can set an
+/// Returns the reason why a sweep cannot set this key; "" if a sweep can set it. A sweep can set an
 /// entry of a map with arbitrary names ("environment.vars.X"), but not the whole map.
 [[nodiscard]] std::string why_not_sweepable(std::string_view path);
 
@@ -27,10 +27,10 @@ struct SweepReader {
 
  private:
   void refuse(const YamlNode& at, std::string_view why) const;
-  /// Reports an error and returns false if a sweep may not set this key.
+  /// Reports an error and returns false if a sweep cannot set this key.
   [[nodiscard]] bool accept_key(const YamlNode& name) const;
   [[nodiscard]] std::optional<SweptValue> value(const std::string& key, const YamlNode& node) const;
-  /// Reads a value of a program parameter. The value may be any text.
+  /// Reads a value of a program parameter. The value can be any text in UTF-8 without NUL.
   [[nodiscard]] std::optional<SweptValue> program_parameter_value(const std::string& key,
                                                                   const YamlNode& node) const;
   [[nodiscard]] std::optional<std::vector<SweptValue>> list(const std::string& key,

@@ -76,11 +76,18 @@ void Validator::add_finding(Diagnostic::Severity severity, std::string_view key,
                             std::string message) {
   if (refused_.contains(key)) return;
   const auto origin = spec_.origins.find(key);
+  if (origin == spec_.origins.end() && is_misspelt(key)) return;
   findings_.push_back({severity,
                        origin != spec_.origins.end() ? origin->second : fallback_origin_,
                        std::move(message),
                        {},
                        std::string(key)});
+}
+
+bool Validator::is_misspelt(std::string_view key) const {
+  return std::any_of(misspelt_.begin(), misspelt_.end(), [&](std::string_view meant) {
+    return key.starts_with(meant) && (key.size() == meant.size() || key[meant.size()] == '.');
+  });
 }
 
 void Validator::check_exclusive_keys() {
@@ -124,9 +131,9 @@ void Validator::check_nodes() {
                                : std::optional<std::int64_t>(1);
   if (const auto count = static_cast<std::int64_t>(listed.size()); most && count > *most) {
     error("resources.nodelist"_key,
-          fmt::format("resources.nodelist has {} nodes, but resources.nodes is {}{}; the job must "
+          fmt::format("resources.nodelist has {} nodes, but resources.nodes is {}; the job must "
                       "have every node of the list",
-                      count, *most, r.nodes ? "" : " by default"));
+                      count, r.nodes ? format_nodes(*r.nodes) : "1 by default"));
   }
   std::vector<std::string> both;
   std::set_intersection(listed.begin(), listed.end(), excluded.begin(), excluded.end(),
@@ -209,7 +216,7 @@ void Validator::check_partition() {
                "GPUs of type " + join(partition.gpu_types, ", "));
   }
   if (r.nodes && partition.max_nodes && r.nodes->min > *partition.max_nodes) {
-    warn_limit("resources.nodes"_key, fmt::format("{}", r.nodes->min),
+    warn_limit("resources.nodes"_key, format_nodes(*r.nodes),
                fmt::format("at most {} for one job", with_unit(*partition.max_nodes, "node")));
   }
   const auto ranks = ranks_per_node(spec_);
@@ -232,6 +239,8 @@ void Validator::check_partition() {
 }
 
 void Validator::check_time() {
+  // `man sbatch`, option --signal: the signal may be sent up to 60 seconds earlier.
+  constexpr std::int64_t kEarliestSignalSeconds = 60;
   if (!has("resources.time"_key)) {
     warn("resources.time"_key,
          "resources.time is not given: the partition's default limit applies; it may be minutes "
@@ -246,24 +255,38 @@ void Validator::check_time() {
     const auto before = parse_duration(*spec_.checkpoint.signal_before);
     if (limit && before && *limit && *before >= **limit) {
       error("checkpoint.signal_before"_key,
-            fmt::format("checkpoint.signal_before is {} s, but the time limit is {} s", *before,
-                        **limit));
+            fmt::format("checkpoint.signal_before is {} s, but must be less than resources.time, "
+                        "which is {} s",
+                        *before, **limit));
+    } else if (limit && before && *limit && *before + kEarliestSignalSeconds >= **limit) {
+      warn("checkpoint.signal_before"_key,
+           fmt::format("checkpoint.signal_before is {} s, and the time limit is {} s: Slurm may "
+                       "send the signal up to {} s earlier, and thus when the job starts; set a "
+                       "longer resources.time or a shorter signal_before",
+                       *before, **limit, kEarliestSignalSeconds));
     }
   }
   if (const auto before = parse_duration(spec_.checkpoint.signal_before.value_or("60"));
       before && (*before < 1 || *before > 65535)) {
     error("checkpoint.signal_before"_key,
-          fmt::format("checkpoint.signal_before is {} s; Slurm accepts 1 to 65535", *before));
+          fmt::format("checkpoint.signal_before is {} s; Slurm accepts 1 s to 65535 s", *before));
   }
 }
 
 void Validator::check_sweep() {
-  for (const char* key : {"sweep.random"_key, "sweep.seed"_key, "sweep.max_parallel"_key,
-                          "sweep.pack"_key, "sweep.ask"_key}) {
-    if (has(key) && !spec_.sweep.is_given() && !refused_.contains("sweep.parameters"_key) &&
-        !refused_.contains("sweep.points"_key))
+  const bool has_no_points = !spec_.sweep.is_given() &&
+                             !refused_.contains("sweep.parameters"_key) &&
+                             !refused_.contains("sweep.points"_key);
+  for (const char* key : {"sweep.random"_key, "sweep.seed"_key, "sweep.ask"_key}) {
+    if (has(key) && has_no_points)
       error(key,
             fmt::format("{}: sweep.parameters is missing; set it to keys and their values", key));
+  }
+  for (const char* key : {"sweep.max_parallel"_key, "sweep.pack"_key}) {
+    if (has(key) && has_no_points)
+      error(key, fmt::format("{}: sweep.parameters is missing; set it to keys and their values, or "
+                             "list the points in sweep.points",
+                             key));
   }
   if (!spec_.sweep.is_given() || refused_.contains("sweep.parameters"_key) ||
       refused_.contains("sweep.points"_key))
@@ -303,8 +326,8 @@ void Validator::check_stop_early() {
   if (!has("sweep.stop_early.metric"_key)) {
     for (const char* key : {"sweep.stop_early.rule"_key, "sweep.stop_early.after"_key}) {
       if (has(key))
-        error(key, fmt::format("{}: sweep.stop_early.metric is missing; set it to a number that "
-                               "the program reports",
+        error(key, fmt::format("{}: sweep.stop_early.metric is missing; set it to the name of a "
+                               "number that the program reports",
                                key));
     }
     return;
@@ -334,7 +357,7 @@ void Validator::check_pack() {
                       format_nodes(*r.nodes)));
   if (spec_.sweep.max_parallel.value_or(pack) < pack)
     error("sweep.max_parallel"_key,
-          fmt::format("sweep.max_parallel is {}, but each job runs {} points at once (sweep.pack)",
+          fmt::format("sweep.max_parallel is {}, but each job runs {} points together (sweep.pack)",
                       *spec_.sweep.max_parallel, pack));
   if (r.gpus_per_node && site_.max_gpus_per_node &&
       r.gpus_per_node->count * pack > *site_.max_gpus_per_node)
@@ -345,7 +368,7 @@ void Validator::check_pack() {
                       *site_.max_gpus_per_node));
   using Reason = std::pair<const char*, std::string_view>;
   constexpr std::string_view kCannotMultiply =
-      "dlrun cannot multiply it; give resources.gpus_per_node";
+      "dlrun cannot multiply this number by the points; give resources.gpus_per_node";
   constexpr std::string_view kOwnLog = "each point of a job writes its own log";
   for (const auto& [key, why] :
        {Reason{"resources.gres"_key, kCannotMultiply},
@@ -403,8 +426,9 @@ void Validator::check_submit() {
 }
 
 std::vector<Diagnostic> validate(const LoadedSpec& loaded,
-                                 const std::set<std::string, std::less<>>& refused) {
-  return Validator(loaded, refused).run();
+                                 const std::set<std::string, std::less<>>& refused,
+                                 const std::set<std::string, std::less<>>& misspelt) {
+  return Validator(loaded, refused, misspelt).run();
 }
 
 std::span<const std::pair<std::string_view, std::string_view>> exclusive_keys() {

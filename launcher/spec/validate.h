@@ -13,9 +13,11 @@
 namespace dlrun {
 
 /// Returns errors and warnings in no particular order, without source lines. Skips the keys in
-/// `refused`, which have an error already.
+/// `refused`, which have an error already. Does not report the keys in `misspelt`, and those of the
+/// sections in it, as missing: unknown keys that probably mean them have errors.
 [[nodiscard]] std::vector<Diagnostic> validate(const LoadedSpec& loaded,
-                                               const std::set<std::string, std::less<>>& refused);
+                                               const std::set<std::string, std::less<>>& refused,
+                                               const std::set<std::string, std::less<>>& misspelt);
 
 /// Returns pairs of keys of which a spec may set only one.
 [[nodiscard]] std::span<const std::pair<std::string_view, std::string_view>> exclusive_keys();

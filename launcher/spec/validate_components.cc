@@ -232,7 +232,13 @@ void Validator::check_shares(const std::vector<LoadedSpec>& specs) {
     check_known_component(i, "shares", name);
     const auto owner = find_component(spec_, name);
     if (!owner) continue;
-    if (*owner == i || !spec_.components[*owner].shares.empty()) {
+    if (*owner == i) {
+      refuse_component(i, "shares",
+                       "shares: a component cannot share its own nodes; remove shares, or name "
+                       "another component");
+      continue;
+    }
+    if (!spec_.components[*owner].shares.empty()) {
       refuse_component(i, "shares",
                        fmt::format("shares: '{}' has no nodes of its own; name a component that "
                                    "does not share",
@@ -241,9 +247,10 @@ void Validator::check_shares(const std::vector<LoadedSpec>& specs) {
     }
     const auto wanted = nodes_of(specs[i].spec), given = nodes_of(specs[*owner].spec);
     if (wanted > given)
-      refuse_component(i, "shares",
-                       fmt::format("shares: it has {} nodes, but '{}' has only {}; give nodes: {}",
-                                   wanted, name, given, given));
+      refuse_component(
+          i, "shares",
+          fmt::format("shares: the component has {} nodes, but '{}' has only {}; give nodes: {}",
+                      wanted, name, given, given));
   }
 }
 
@@ -263,6 +270,10 @@ void Validator::check_hetjob(const ComponentLayout& layout) {
           ? std::string("hetjob is true")
           : fmt::format("the components differ in {}, which makes a heterogeneous job",
                         layout.differing_key);
+  const std::string_view how_to_avoid =
+      layout.differing_key.empty() ? "remove hetjob"
+      : spec_.hetjob == "true"     ? "remove hetjob and give all components the same kind of nodes"
+                                   : "give all components the same kind of nodes";
   const char* key = has("hetjob"_key) ? "hetjob"_key : "components"_key;
   if (spec_.components.size() < 2)
     error(key, "hetjob: a heterogeneous job has at least two components; this one has one");
@@ -282,8 +293,8 @@ void Validator::check_hetjob(const ComponentLayout& layout) {
   if (spec_.sweep.is_given())
     error(has("sweep.points"_key) ? "sweep.points"_key : "sweep.parameters"_key,
           fmt::format("sweep: {}, and Slurm has no arrays of such jobs; submit the points one by "
-                      "one with --set, or give all components the same kind of nodes",
-                      why));
+                      "one with --set, or {}",
+                      why, how_to_avoid));
   if (spec_.submit.via == "slurmrestd")
     error(
         "submit.via"_key,
@@ -354,7 +365,7 @@ void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
     }
   };
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    Validator single(specs[i], refused_);
+    Validator single(specs[i], refused_, misspelt_);
     const Origins& own = spec_.components[i].own.origins;
     if (const auto place = own.find("component"); place != own.end())
       single.fallback_origin_ = place->second;
@@ -375,7 +386,7 @@ void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
       specs.begin(), specs.end(), [](const LoadedSpec& job) { return may_have_gpus(job.spec); });
   LoadedSpec any = with_gpus == specs.end() ? specs.front() : *with_gpus;
   any.spec.health = spec_.health;
-  Validator whole(any, refused_);
+  Validator whole(any, refused_, misspelt_);
   whole.check_retry_and_health();
   take(std::move(whole.findings_), "");
   check_environment(std::all_of(specs.begin(), specs.end(), [](const LoadedSpec& job) {
@@ -388,7 +399,7 @@ void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
                                         [&](const LoadedSpec& one, const LoadedSpec& other) {
                                           return ranks_of(one) < ranks_of(other);
                                         });
-  Validator profiled(*largest, refused_);
+  Validator profiled(*largest, refused_, misspelt_);
   profiled.check_profile();
   take(std::move(profiled.findings_), "");
 }

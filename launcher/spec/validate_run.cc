@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -19,6 +21,23 @@
 #include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
+namespace {
+
+bool has_retry_cause(const JobSpec& spec, std::string_view cause) {
+  const auto causes = retry_causes(spec);
+  return std::find(causes.begin(), causes.end(), cause) != causes.end();
+}
+
+/// Returns the end of a message about a key that only a restart uses: how to change the spec, so
+/// that the run restarts. add_cause: the advice for a spec whose retry.on lacks the cause.
+std::string how_to_restart(const JobSpec& spec, bool has_cause, std::string_view add_cause) {
+  if (spec.retry.max != 0) return fmt::format("; {}", add_cause);
+  return fmt::format(
+      ", but retry.max is 0, so the run never restarts; remove retry.max or raise it{}{}",
+      has_cause ? "" : ", and ", has_cause ? "" : add_cause);
+}
+
+}  // namespace
 
 void Validator::check_container() {
   if (refused_.contains("container.runtime"_key)) return;
@@ -33,9 +52,10 @@ void Validator::check_container() {
     } else if (c.runtime == "none") {
       error("container.image"_key, "container.image is given, but container.runtime is none");
     } else {
-      error("container.image"_key, fmt::format("site '{}' names no container runtime; give "
-                                               "container.runtime: pyxis where the cluster has it",
-                                               site_.name));
+      error("container.image"_key,
+            fmt::format("site '{}' names no container runtime; set container.runtime to {} "
+                        "(`dlrun doctor` lists those that are installed)",
+                        site_.name, container_tools_text()));
     }
     return;
   }
@@ -74,13 +94,14 @@ void Validator::check_environment(bool all_in_container) {
                                      "environment.eessi"_key};
   for (const char* key : kEnvironments) {
     if (sweeps_over(spec_.sweep, key))
-      error(key, fmt::format("{}: a sweep cannot change it, because dlrun builds one environment "
-                             "for all points; submit one sweep for each environment",
-                             key));
+      error(key,
+            fmt::format("{}: a sweep cannot change the key, because dlrun builds one environment "
+                        "for all points; submit one sweep for each environment",
+                        key));
     if (!has(key)) continue;
     if (all_in_container)
       error(key, fmt::format("{}: the ranks run in a container, which does not have this "
-                             "environment; remove the key, or set container.runtime: none",
+                             "environment; remove the key, or remove the section container",
                              key));
   }
   if (has("environment.pixi.environment"_key) && !has("environment.pixi.project"_key))
@@ -99,8 +120,10 @@ void Validator::check_environment(bool all_in_container) {
 void Validator::check_agent() {
   if (spec_.launch.agent.value_or(true)) return;
   if (preset_.program_is_bundled) {
-    return error("launch.agent"_key,
-                 "launch.agent: false: the preset 'trainer' needs the agent to connect its ranks");
+    return error(
+        "launch.agent"_key,
+        fmt::format("launch.agent: false: the preset '{}' needs the agent to connect its ranks",
+                    preset_.name));
   }
   if (!spec_.environment.secrets.empty()) {
     return error("launch.agent"_key,
@@ -188,12 +211,18 @@ void Validator::check_grow() {
       error(kMem, "retry.grow.mem needs retry.grow.max, the largest memory of the job");
     return;
   }
-  const auto causes = retry_causes(spec_);
-  if (!wants_retry(spec_) || std::find(causes.begin(), causes.end(), "oom") == causes.end())
-    error(kMem, "retry.grow.mem: only a restart after oom gets more memory; add oom to retry.on");
+  const bool has_cause = has_retry_cause(spec_, "oom");
+  if (!wants_retry(spec_) || !has_cause)
+    error(kMem, "retry.grow.mem: only a restart after oom gets more memory" +
+                    how_to_restart(spec_, has_cause, "add oom to retry.on"));
   const Resources& wanted = spec_.resources;
   const auto& initial = wanted.mem ? wanted.mem : wanted.mem_per_cpu;
   const auto initial_mib = memory_mib(initial.value_or("0")), most = memory_mib(*r.grow_max);
+  if (initial && !initial_mib)
+    return error(kMem, fmt::format("retry.grow.mem: {} is {}, which is not a size that can grow; "
+                                   "set the key to the memory that the job has at first",
+                                   wanted.mem ? "resources.mem"_key : "resources.mem_per_cpu"_key,
+                                   *initial));
   if (!initial_mib)
     return error(kMem,
                  "retry.grow.mem needs resources.mem or resources.mem_per_cpu, the memory from "
@@ -208,18 +237,14 @@ void Validator::check_chain() {
   const RetrySpec& r = spec_.retry;
   if (!r.chain) return;
   constexpr const char* kKey = "retry.chain"_key;
-  const auto causes = retry_causes(spec_);
-  const auto is_among = [&](std::string_view cause) {
-    return std::find(causes.begin(), causes.end(), cause) != causes.end();
-  };
   if (spec_.sweep.is_given())
     error(kKey,
           "retry.chain: cannot be given with a sweep, whose points are tasks of one job; without "
           "retry.chain Slurm queues each task again");
-  if (!wants_retry(spec_) || (!is_among("timeout") && !is_among("preemption")))
-    error(kKey,
-          "retry.chain: another job continues the run only after timeout or preemption; add one of "
-          "them to retry.on");
+  const bool has_cause = has_retry_cause(spec_, "timeout") || has_retry_cause(spec_, "preemption");
+  if (!wants_retry(spec_) || !has_cause)
+    error(kKey, "retry.chain: another job continues the run only after timeout or preemption" +
+                    how_to_restart(spec_, has_cause, "add one of them to retry.on"));
   const std::int64_t most = retry_max(spec_);
   if (most > 0 && most < *r.chain - 1)
     error(kKey, fmt::format("retry.chain: {} jobs need {} restarts, but retry.max is {}; set "
@@ -403,12 +428,12 @@ void Validator::check_spare_nodes() {
   const Resources& r = spec_.resources;
   if (!r.spare_nodes) return;
   constexpr const char* kKey = "resources.spare_nodes"_key;
-  const auto causes = retry_causes(spec_);
-  if (!wants_retry(spec_) ||
-      std::find(causes.begin(), causes.end(), "node_failure") == causes.end())
-    error(kKey,
-          "resources.spare_nodes: only a restarted attempt uses a spare node; add retry.on: "
-          "[node_failure]");
+  const bool has_cause = has_retry_cause(spec_, "node_failure");
+  if (!wants_retry(spec_) || !has_cause)
+    error(kKey, "resources.spare_nodes: only a restarted attempt uses a spare node" +
+                    how_to_restart(spec_, has_cause,
+                                   spec_.retry.on.empty() ? "add retry.on: [node_failure]"
+                                                          : "add node_failure to retry.on"));
   if (!r.nodes || r.nodes->min != r.nodes->max)
     error(kKey,
           "resources.spare_nodes needs one number in resources.nodes: the nodes of every attempt");
@@ -430,7 +455,7 @@ void Validator::check_known_bad() {
           "launch.agent: false: only the agent can remember bad nodes (health.known_bad)");
   if (const auto time = parse_duration(h.known_bad_for.value_or("60")); time && *time < 1)
     error("health.known_bad.for"_key,
-          "health.known_bad.for is 0 s: every node would be forgotten at once");
+          "health.known_bad.for is 0 s: every node would be forgotten immediately");
 }
 
 }  // namespace dlrun

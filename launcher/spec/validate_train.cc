@@ -19,9 +19,10 @@ namespace dlrun {
 void Validator::check_preset() {
   const auto per_node = ranks_per_node(spec_);
   if (preset_.is_node_launcher) {
-    const std::string_view key = has("resources.tasks_per_node"_key)
-                                     ? "resources.tasks_per_node"_key
-                                     : "resources.ntasks"_key;
+    const bool counts_all_tasks =
+        has("resources.ntasks"_key) && !has("resources.tasks_per_node"_key);
+    const std::string_view key =
+        counts_all_tasks ? "resources.ntasks"_key : "resources.tasks_per_node"_key;
     if (!per_node || *per_node != 1) {
       error(key, fmt::format("{}: the preset '{}' needs one task per node, in which it starts "
                              "launch.nproc_per_node processes",
@@ -35,10 +36,9 @@ void Validator::check_preset() {
     }
   } else if (spec_.launch.nproc_per_node) {
     warn("launch.nproc_per_node"_key,
-         fmt::format("launch.nproc_per_node is for presets that start the "
-                     "processes of a node themselves, such as "
-                     "torchrun; with '{}' every task is a rank "
-                     "(resources.tasks_per_node), so it has no effect",
+         fmt::format("launch.nproc_per_node has no effect: the key is for presets that start the "
+                     "processes of a node themselves, such as torchrun; with '{}' every task is a "
+                     "rank (resources.tasks_per_node)",
                      preset_.name));
   }
   const Launch& l = spec_.launch;
@@ -64,11 +64,32 @@ void Validator::check_preset() {
   }
 }
 
+void Validator::check_variables_in_command() {
+  const auto& words = spec_.launch.command;
+  // After -c stands the code of a shell or of another interpreter.
+  if (std::find(words.begin(), words.end(), "-c") != words.end()) return;
+  const auto has_variable = [](const std::string& word) {
+    for (auto at = word.find('$'); at != std::string::npos; at = word.find('$', at + 1)) {
+      const char next = at + 1 < word.size() ? word[at + 1] : '\0';
+      if ((next >= 'A' && next <= 'Z') || (next >= 'a' && next <= 'z') || next == '_') return true;
+    }
+    return false;
+  };
+  const auto found = std::find_if(words.begin(), words.end(), has_variable);
+  if (found == words.end()) return;
+  warn("launch.command"_key,
+       fmt::format("launch.command: the program gets '{}' as it is, because no shell runs the "
+                   "command. For the value of a variable, use a shell: [bash, -c, 'exec {} ...']",
+                   printable(*found), printable(words.front())));
+}
+
 void Validator::check_launch() {
   if (preset_.is_trainer) {
     if (preset_.program_is_bundled && spec_.origins.contains("launch.command"_key))
-      error("launch.command"_key,
-            "launch.command: the preset 'trainer' has its own program; use the keys of train");
+      error(
+          "launch.command"_key,
+          fmt::format("launch.command: the preset '{}' has its own program; use the keys of train",
+                      preset_.name));
   } else if (spec_.launch.command.empty()) {
     error("launch.command"_key, "launch.command is missing; set it to a program and its arguments");
   } else {
@@ -79,6 +100,7 @@ void Validator::check_launch() {
           "launch.command: srun reads an argument ':' as the start of another part of the job, so "
           "that the program does not get it; use a shell: [bash, -c, 'program :']");
     }
+    check_variables_in_command();
     for (const KeyRow& row : spec_keys()) {
       if (row.path.substr(0, 6) == "train." && spec_.origins.contains(row.path)) {
         warn(row.path,
@@ -109,7 +131,7 @@ void Validator::check_train_backend() {
   if (spec_.train.backend == "shm" && spec_.resources.nodes && spec_.resources.nodes->max > 1) {
     error("train.backend"_key, fmt::format("train.backend: shm reaches the ranks of one node, but "
                                            "resources.nodes is {}; use mpi or gloo",
-                                           spec_.resources.nodes->max));
+                                           format_nodes(*spec_.resources.nodes)));
   }
 }
 
@@ -118,10 +140,15 @@ void Validator::check_trainer_settings() {
     error("train.layers"_key,
           "train.layers describes the whole network; remove train.model and train.hidden");
   }
-  if ((spec_.train.lr_decay == "step") == spec_.train.lr_steps.empty()) {
-    error(spec_.train.lr_steps.empty() ? "train.lr_decay"_key : "train.lr_steps"_key,
-          "train.lr_decay: step and train.lr_steps, the epochs after which the learning rate "
-          "falls, go together");
+  if (spec_.train.lr_decay == "step" && spec_.train.lr_steps.empty()) {
+    error("train.lr_decay"_key,
+          "train.lr_decay: step needs train.lr_steps, the epochs after which the learning rate "
+          "falls");
+  } else if (spec_.train.lr_decay != "step" && !spec_.train.lr_steps.empty()) {
+    error(
+        "train.lr_steps"_key,
+        "train.lr_decay is not step, so train.lr_steps has no effect; set train.lr_decay: step, or "
+        "remove train.lr_steps");
   }
   const std::string rule = spec_.train.optimizer.value_or("");
   if (spec_.train.optimizer_state == "sharded" &&
@@ -166,7 +193,8 @@ void Validator::check_train_data() {
   }
   if (spec_.train.shard == "file" && spec_.train.dataset != "arrays") {
     error("train.shard"_key,
-          "train.shard: file needs train.data.dataset: arrays, whose partitions the ranks divide");
+          "train.shard: file needs train.data.dataset: arrays, whose partitions the ranks divide "
+          "among themselves");
   }
   if (preset_.is_trainer && spec_.train.dataset && *spec_.train.dataset != "digits" &&
       *spec_.train.dataset != "patches" && !has("train.data.path"_key)) {
@@ -186,19 +214,25 @@ void Validator::check_patches_and_augment() {
   }
   if (preset_.is_trainer && spec_.train.dataset == "patches" && has("train.data.path"_key)) {
     error("train.data.path"_key,
-          "train.data.path: the trainer itself draws the images of train.data.dataset: patches");
+          "train.data.path: the trainer itself draws the images of train.data.dataset: patches; "
+          "remove train.data.path");
   }
   if (spec_.train.patch_size && spec_.train.dataset != "patches") {
     error("train.data.patch_size"_key, "train.data.patch_size needs train.data.dataset: patches");
   }
   for (const std::string& word : spec_.train.augment) {
     if (word == "flip" || word == "rotate" || word == "shift") continue;
-    if (word == "none" && spec_.train.augment.size() == 1) continue;
+    if (word == "none") {
+      if (spec_.train.augment.size() > 1)
+        error("train.augment"_key,
+              "train.augment: none excludes all other changes; remove none, or give none alone");
+      continue;
+    }
     const auto pixels = word.starts_with("shift ") ? parse_int(trim(word.substr(6)))
                                                    : std::optional<std::int64_t>();
     if (pixels && *pixels >= 1 && *pixels <= 1024) continue;
     error("train.augment"_key,
-          fmt::format("train.augment: '{}' is none of flip, rotate and shift [PIXELS], with 1 to "
+          fmt::format("train.augment: '{}' is not flip, rotate, none, or shift [PIXELS] with 1 to "
                       "1024 pixels",
                       printable(word)));
   }

@@ -16,13 +16,15 @@ namespace dlrun {
 
 class Validator {
  public:
-  Validator(const LoadedSpec& loaded, const std::set<std::string, std::less<>>& refused)
+  Validator(const LoadedSpec& loaded, const std::set<std::string, std::less<>>& refused,
+            const std::set<std::string, std::less<>>& misspelt)
       : loaded_(loaded),
         spec_(loaded.spec),
         site_(loaded.site),
         preset_(loaded.preset),
         file_(loaded.file),
-        refused_(refused) {}
+        refused_(refused),
+        misspelt_(misspelt) {}
 
   /// Makes all checks and returns their findings.
   [[nodiscard]] std::vector<Diagnostic> run() &&;
@@ -34,11 +36,15 @@ class Validator {
   void warn(std::string_view key, std::string message) {
     add_finding(Diagnostic::Severity::kWarning, key, std::move(message));
   }
+  /// Adds a finding at the place of the key. Does nothing if the key's value was refused, because
+  /// that key has an error already.
   void add_finding(Diagnostic::Severity severity, std::string_view key, std::string message);
   /// Returns true if the spec sets the key, even if its value was refused.
   [[nodiscard]] bool has(std::string_view key) const {
     return spec_.origins.contains(key) || refused_.contains(key);
   }
+  /// Returns true if the spec has an unknown key that probably means this key or a section of it.
+  [[nodiscard]] bool is_misspelt(std::string_view key) const;
 
   // validate.cc: resources, sweep, submit, and keys that exclude each other
   /// Refuses keys that exclude each other, a variable that is in both environment.secrets and
@@ -121,7 +127,7 @@ class Validator {
   void check_track();
   void check_idle_gpu();
   /// Checks the entry `fabric` of health.preflight. measures_all_reduce: health.preflight has nccl
-  /// or gloo, too. has_rccl: it has rccl, too.
+  /// or gloo, too. has_rccl: health.preflight has rccl, too.
   void check_fabric(bool measures_all_reduce, bool has_rccl);
   void check_spare_nodes();
   void check_known_bad();
@@ -135,9 +141,11 @@ class Validator {
   // validate_train.cc: launch and train
   void check_preset();
   void check_launch();
+  /// Warns about a word with a variable of the job, such as $TMPDIR/data, that no shell expands.
+  void check_variables_in_command();
   void check_train_backend();
-  /// Checks the keys of the network, the optimizer, the precision and CUDA graphs, and
-  /// checkpoint.resume.
+  /// Checks the keys of the network, the learning rate, the optimizer, local steps, the precision
+  /// and CUDA graphs, and checkpoint.resume.
   void check_trainer_settings();
   void check_train_data();
   /// Checks the dataset `patches` and train.augment.
@@ -149,7 +157,7 @@ class Validator {
   const SiteProfile& site_;
   const Preset& preset_;
   const std::string& file_;
-  const std::set<std::string, std::less<>>& refused_;
+  const std::set<std::string, std::less<>>&refused_, &misspelt_;
   /// The place of findings about keys that the spec does not set.
   Origin fallback_origin_{Origin::Kind::kFile, file_, 0, 0};
   std::vector<Diagnostic> findings_;

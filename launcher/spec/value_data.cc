@@ -10,7 +10,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::string_view kNodePathPattern =
-    R"(^\$[A-Za-z_][A-Za-z0-9_]*/[^\u0000-\u001f\u007f]+$)";
+    R"(^\$[A-Za-z_][A-Za-z0-9_]*/[^$\u0000-\u001f\u007f]+$)";
 
 [[nodiscard]] ValueJson list_of_maps(ValueJson properties, ValueJson required) {
   return {{"type", "array"},

@@ -1,5 +1,5 @@
-// Each key sets a member of JobSpec. For a member of type T, these functions call those of
-// ValueType<T> (value_type.h).
+// Each key sets a member of JobSpec. For a member of type T, the functions of this file call the
+// functions of ValueType<T> (value_type.h).
 #include "launcher/spec/value_functions.h"
 
 #include <type_traits>
@@ -45,12 +45,13 @@ template <typename T>
 /// Reports that --set cannot set an entry of this key, because the key has no entries.
 void refuse_entry_of(SpecBuilder& builder, const SpecSource& source, const KeyRow& row) {
   const std::string_view form = traits_of(row).set_form;
-  builder.report({Diagnostic::Severity::kError,
-                  {source.kind, source.name, 1, 1},
-                  form.empty()
-                      ? fmt::format("{} is a single value and has nothing below it", row.path)
-                      : fmt::format("{} is set as a whole: {}={}", row.path, row.path, form),
-                  source.text});
+  builder.report(
+      {Diagnostic::Severity::kError,
+       {source.kind, source.name, 1, 1},
+       form.empty()
+           ? fmt::format("{0} has no keys below it that --set can set; give {0}=VALUE", row.path)
+           : fmt::format("{0} is set as a whole: --set '{0}={1}'", row.path, form),
+       source.text});
 }
 
 }  // namespace

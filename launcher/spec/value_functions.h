@@ -16,7 +16,7 @@ namespace dlrun {
 struct ValueTraits {
   bool is_text = false;          ///< a value is text even if it looks like a number
   bool is_switch = false;        ///< true and false are the only values
-  bool is_number = false;        ///< a sweep may draw from a range
+  bool is_number = false;        ///< a sweep can draw values from a range
   bool is_whole = false;         ///< whole numbers only
   bool is_map = false;           ///< a map whose names the user chooses
   bool has_entries = false;      ///< a map in which --set can set one entry: KEY.NAME=VALUE
@@ -36,7 +36,7 @@ struct ValueTraits {
 /// Returns the value as one line of YAML; nullopt if it is not set or if it has entries.
 [[nodiscard]] std::optional<std::string> value_yaml(const KeyRow& row, const JobSpec& spec);
 
-/// Returns the names and the YAML of the values in a map with entries.
+/// Returns the names and the YAML of the values in a map with entries; nothing for other keys.
 [[nodiscard]] NamedValues entries_yaml(const KeyRow& row, const JobSpec& spec);
 
 /// Copies the value of a key from one spec to another. If `from` does not set the value, `to` does

@@ -22,7 +22,7 @@ using RefusedOption = std::pair<std::string_view, std::string_view>;
 
 constexpr std::array<RefusedOption, 24> kRefusedSbatchOptions{{
     {"array", "use sweep"},
-    {"comment", "dlrun recognises its submissions by it"},
+    {"comment", "dlrun recognises its submissions by the comment"},
     {"export", "the job's environment is environment.vars"},
     {"export-file", "the job's environment is environment.vars"},
     {"get-user-env", "the job's environment is environment.vars"},

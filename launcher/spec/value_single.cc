@@ -19,7 +19,7 @@ template <typename Number>
 }
 
 /// Reads {type: a100, count: 4} and reports problems. Returns nullopt if the type is invalid, or if
-/// the count is invalid or missing.
+/// the count is invalid or missing, but not for an unknown key alone.
 [[nodiscard]] std::optional<Gpus> gpus_of_map(const ValueReader& in) {
   Gpus gpus;
   bool has_count = false, is_fine = true;
@@ -28,7 +28,7 @@ template <typename Number>
     if (name->text != "type" && name->text != "count") {
       in.refuse_with_message(
           *name, in.row.path,
-          fmt::format("unknown key '{}' in {}; it has type and count", name->text, in.row.path));
+          fmt::format("unknown key '{}' in {}, which has type and count", name->text, in.row.path));
     } else if (!text) {
       in.refuse(text.error(), value);
       is_fine = false;
@@ -78,7 +78,7 @@ std::string_view format_in_words(Format format) {
     case Format::kDuration:
       return "duration: seconds, or 90s, 10m, 1h30m, 2d";
     case Format::kMemory:
-      return "memory size: 500M, 64G, 1T";
+      return "memory size: 500M, 64G, 1T; a number without a unit is in MiB";
     case Format::kInterval:
       return "interval: '500 steps' or '1 epoch'";
     case Format::kCount:

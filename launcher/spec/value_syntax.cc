@@ -78,7 +78,8 @@ Result<std::optional<std::int64_t>> parse_time_limit(std::string_view text) {
     return fail(Errc::kInvalid, "'{}' is not a time; write 00:10:00, 1-12:00:00, 10m, 1h30m or 2d",
                 printable(text));
   if (*seconds <= 0)
-    return fail(Errc::kInvalid, "'{}' is zero, which Slurm reads as no limit", printable(text));
+    return fail(Errc::kInvalid, "'{}' is zero, which Slurm reads as no limit; write UNLIMITED",
+                printable(text));
   if (*seconds > kLongestTimeSeconds)
     return fail(Errc::kInvalid, "'{}' is more than ten years", printable(text));
   return seconds;
@@ -104,19 +105,28 @@ Result<std::int64_t> parse_duration(std::string_view text) {
 
 Result<std::int64_t> parse_age(std::string_view text) {
   const auto refuse = [&] {
-    return fail(Errc::kUsage, "'{}' is not an age; write a number and its unit: 30d, 12h, 2w",
+    return fail(Errc::kUsage,
+                "'{}' is not an age; write a number and its unit, such as 30d; the units are s, m "
+                "(minutes), h, d and w",
+                printable(text));
+  };
+  const auto too_long = [&] {
+    return fail(Errc::kUsage, "'{}' is longer than the longest age, 3650d or 520w",
                 printable(text));
   };
   const bool has_digit_first = !text.empty() && text.front() >= '0' && text.front() <= '9';
   if (!has_digit_first || parse_int(text)) return refuse();
   if (text.ends_with('w')) {
-    constexpr std::int64_t kWeek = 7 * 24 * 3600;
     constexpr std::int64_t kMostWeeks = 520;
-    const auto weeks = parse_int(text.substr(0, text.size() - 1));
-    return weeks && *weeks <= kMostWeeks ? Result<std::int64_t>(*weeks * kWeek) : refuse();
+    const auto weeks = parse_digits(text.substr(0, text.size() - 1));
+    if (!weeks) return refuse();
+    if (*weeks > kMostWeeks) return too_long();
+    return *weeks * 7 * kDay;
   }
-  const auto seconds = parse_duration(text);
-  return seconds ? seconds : refuse();
+  const auto seconds = parse_suffixed(text);
+  if (!seconds) return refuse();
+  if (*seconds > kLongestTimeSeconds) return too_long();
+  return *seconds;
 }
 
 Result<> check_memory(std::string_view text) {

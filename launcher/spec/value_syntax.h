@@ -1,6 +1,6 @@
 #pragma once
-// Parses and formats values that have a special syntax: time limits, memory, GPUs, node counts,
-// checkpoint intervals.
+// Parses and formats values that have a special syntax: time limits, durations, ages of runs,
+// memory, GPUs, node counts, checkpoint intervals.
 
 #include <cstdint>
 #include <optional>
@@ -25,7 +25,8 @@ namespace dlrun {
 [[nodiscard]] Result<std::int64_t> parse_duration(std::string_view text);
 
 /// Parses the age of a run, such as 30d, 12h or 2w, and returns seconds. Fails with kUsage for any
-/// other text, and for a number without a unit, which could mean anything from seconds to days.
+/// other text, for a number without a unit, which could mean anything from seconds to days, and
+/// above 3650 days or 520 weeks.
 [[nodiscard]] Result<std::int64_t> parse_age(std::string_view text);
 
 /// Checks a memory size in Slurm's units: digits and at most one of K M G T, perhaps followed by B.

@@ -167,7 +167,7 @@ struct ValueType<std::vector<OutputCopy>> : StructuredValue<std::vector<OutputCo
 
 template <>
 struct ValueType<std::vector<SweptKey>> : StructuredValue<std::vector<SweptKey>> {
-  static constexpr ValueTraits kTraits{.is_map = true};
+  static constexpr ValueTraits kTraits{.is_map = true, .set_form = "{KEY: [VALUE, ...], ...}"};
   static void set(const ValueReader& in, Access<std::vector<SweptKey>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
@@ -176,7 +176,7 @@ struct ValueType<std::vector<SweptKey>> : StructuredValue<std::vector<SweptKey>>
 
 template <>
 struct ValueType<std::vector<SweepPoint>> : StructuredValue<std::vector<SweepPoint>> {
-  static constexpr ValueTraits kTraits{};
+  static constexpr ValueTraits kTraits{.set_form = "[{KEY: VALUE, ...}, ...]"};
   static void set(const ValueReader& in, Access<std::vector<SweepPoint>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);

@@ -14,6 +14,7 @@
 #include <yaml-cpp/parser.h>
 
 #include "common/result.h"
+#include "common/text.h"
 #include "launcher/spec/yaml_source.h"
 #include "launcher/spec/yaml_tree.h"
 
@@ -79,7 +80,7 @@ class EventReader final : public YAML::EventHandler {
     if (++documents_ == 1) return require(source_.check_directives(at));
     throw Refusal{yaml_problem(
         source_.place(at), source_.is_document_start(at)
-                               ? "a second YAML document; one file holds one"
+                               ? "a second YAML document; one file holds one document"
                                : "the document has ended before this text; check the "
                                  "indentation, and put a text with special characters in quotes")};
   }
@@ -124,6 +125,7 @@ class EventReader final : public YAML::EventHandler {
     if (!word.empty()) return add_null(begin_node(mark), word, anchor);
     const char next = source_.rest(at).empty() ? '\n' : source_.rest(at).front();
     if (is_value() && !is_in_brackets() && at.offset == levels_.back().key.offset) {
+      if (auto problem = problem_of_missing_space(at)) throw Refusal{std::move(*problem)};
       throw Refusal{yaml_problem(source_.place(at),
                                  "expected ': ' after this key; a key and its value are written "
                                  "'key: value'")};
@@ -150,6 +152,10 @@ class EventReader final : public YAML::EventHandler {
   [[nodiscard]] YamlProblem problem_of(const YAML::Exception& error);
   [[nodiscard]] std::optional<YamlProblem> problem_of_collection(const std::string& message,
                                                                  const YamlPlace& where) const;
+  /// Returns the problem of a line whose first key yaml-cpp refuses because of the line before it:
+  /// that line holds a key and a value already, or a key and a value without a space between them.
+  /// at: the key, or its ':'. Returns nullopt for any other problem.
+  [[nodiscard]] std::optional<YamlProblem> problem_of_line_before(const YamlSource::Position& at);
 
  private:
   /// A sequence or map that is not closed yet.
@@ -206,6 +212,16 @@ class EventReader final : public YAML::EventHandler {
     }
     count_child(at);
     return at;
+  }
+
+  /// Returns the problem if the text at this position is a key and a value without a space between
+  /// them; else nullopt.
+  [[nodiscard]] std::optional<YamlProblem> problem_of_missing_space(
+      const YamlSource::Position& at) const {
+    const std::string_view key = key_without_space(source_.rest_of_line(at));
+    if (key.empty() || source_.past_key(at)) return std::nullopt;
+    return problem_that_shows_text(source_.place({at.offset + key.size(), at.line_start, at.line}),
+                                   fmt::format("a space is missing after '{}'", key));
   }
 
   [[nodiscard]] std::string alias_name(const YamlSource::Position& at) const {
@@ -411,6 +427,34 @@ std::optional<YamlProblem> EventReader::problem_of_collection(const std::string&
   return std::nullopt;
 }
 
+std::optional<YamlProblem> EventReader::problem_of_line_before(const YamlSource::Position& at) {
+  const auto word = source_.first_word(at);
+  const auto value = source_.past_key(word);
+  const bool is_first_key = value && (at.offset == word.offset || at.offset + 1 == value->offset);
+  const auto before = source_.first_word_before(at);
+  if (!is_first_key || !before) return std::nullopt;
+  if (const auto value_before = source_.past_key(*before)) {
+    const std::string_view text = trim(source_.rest_of_line(*value_before));
+    const bool has_value = !text.empty() && !text.starts_with('#');
+    if (!has_value || word.column() <= before->column()) return std::nullopt;
+    return yaml_problem(
+        source_.place(word),
+        fmt::format("this line is indented further than line {}; the keys of a map start in the "
+                    "same column, and a text that holds ': ' stands in quotes",
+                    before->line + 1));
+  }
+  auto problem = problem_of_missing_space(*before);
+  // Users who omit a space often omit it in several lines; the first one is reported.
+  for (auto above = source_.first_word_before(*before);
+       problem && above && above->column() == before->column();
+       above = source_.first_word_before(*above)) {
+    auto earlier = problem_of_missing_space(*above);
+    if (!earlier) break;
+    problem = std::move(earlier);
+  }
+  return problem;
+}
+
 YamlProblem EventReader::problem_of(const YAML::Exception& error) {
   const auto at = source_.position_of_mark(error.mark.pos, error.mark.line, error.mark.column);
   const auto where = source_.place(at);
@@ -435,6 +479,9 @@ YamlProblem EventReader::problem_of(const YAML::Exception& error) {
   if (const auto tab = source_.tab_before({at.offset + 1, at.line_start, at.line});
       tab && is_about_indentation)
     return yaml_problem(source_.place(*tab), kTabIndents);
+  if (is(YAML::ErrorMsg::MAP_VALUE) || is(YAML::ErrorMsg::END_OF_MAP)) {
+    if (auto problem = problem_of_line_before(at)) return *problem;
+  }
   if (auto problem = problem_of_collection(error.msg, where)) return *problem;
   if (is(YAML::ErrorMsg::EOF_IN_SCALAR)) {
     return yaml_problem(where,
@@ -460,6 +507,19 @@ YamlProblem EventReader::problem_of(const YAML::Exception& error) {
 }
 
 }  // namespace
+
+std::string_view key_without_space(std::string_view text) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto end = std::find_if_not(text.begin(), text.end(), [&](char c) {
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+  const auto key = static_cast<std::size_t>(end - text.begin());
+  if (text.empty() || !is_letter(text[0]) || key + 1 >= text.size() || text[key] != ':') return {};
+  constexpr std::string_view kNoValue = " \t\n:";
+  const std::string_view value = text.substr(key + 1);
+  if (kNoValue.find(value[0]) != std::string_view::npos || value.starts_with("//")) return {};
+  return text.substr(0, key + 1);
+}
 
 tl::expected<YamlDocument, YamlProblem> parse_yaml(std::string_view text,
                                                    const YamlLimits& limits) {

@@ -22,7 +22,7 @@ struct YamlNode {
   std::vector<YamlId> items;  ///< a sequence's items; a map's keys and values, alternating
 };
 
-/// A tree. An alias shares the node of its anchor, and thus has the position of the anchor.
+/// The tree of a YAML text. An alias shares the node of its anchor, and thus has its position.
 struct YamlDocument {
   std::vector<YamlNode> nodes;
   YamlId root = 0;
@@ -43,7 +43,11 @@ struct YamlLimits {
   std::size_t anchors = 10'000;
 };
 
-/// Reads one document with yaml-cpp. Returns a null for a text without a document.
+/// Returns the key and its ':' if a text starts with a key and a value that no space separates:
+/// "time:" of "time:5m". Returns an empty text for any other text, such as an address (http://...).
+[[nodiscard]] std::string_view key_without_space(std::string_view text);
+
+/// Reads one document with yaml-cpp. For a text without a document, the root is a null.
 ///
 /// Refuses broken syntax, tags other than !!str, !!seq and !!map, a second document, an alias
 /// inside its own anchor, and any text that exceeds the limits. Also refuses a value that holds

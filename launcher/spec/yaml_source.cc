@@ -89,8 +89,8 @@ tl::expected<YamlSource, YamlProblem> YamlSource::prepare(std::string_view text)
     if (!is_allowed(character)) {
       return tl::unexpected(yaml_problem(
           place_of_end(prepared),
-          fmt::format("control characters are not allowed (bytes in hexadecimal: {}); write an "
-                      "escape such as \\x07 in double quotes",
+          fmt::format("YAML does not allow this character (bytes in hexadecimal: {}); write an "
+                      "escape such as \\x07 or \\uFFFE in double quotes",
                       hex_of(character))));
     }
     i += length;
@@ -199,6 +199,27 @@ std::optional<YamlSource::Position> YamlSource::tab_before(const Position& at) {
 
 bool YamlSource::is_first_on_line(const Position& at) {
   return margin(at).end >= at.offset;
+}
+
+YamlSource::Position YamlSource::first_word(const Position& at) {
+  return {margin(at).end, at.line_start, at.line};
+}
+
+std::optional<YamlSource::Position> YamlSource::first_word_before(Position at) {
+  while (at.line_start > 0) {
+    const std::size_t end = at.line_start - 1;  // the line break
+    const auto previous_break = end == 0 ? std::string::npos : text_.rfind('\n', end - 1);
+    at.line_start = previous_break == std::string::npos ? 0 : previous_break + 1;
+    --at.line;
+    const Position word = first_word(at);
+    if (text_[word.offset] != '\n' && text_[word.offset] != '#') return word;
+  }
+  return std::nullopt;
+}
+
+std::string_view YamlSource::rest_of_line(const Position& at) const {
+  const std::string_view following = rest(at);
+  return following.substr(0, following.find('\n'));
 }
 
 YamlSource::Position YamlSource::position_of(std::size_t offset, const Position& before) const {

@@ -30,14 +30,15 @@ class YamlSource {
   };
   /// Facts about a text in quotes, as it is written in the file.
   struct Quoted {
-    std::size_t end = 0;            ///< the offset of the closing quote
+    std::size_t end = 0;            ///< the offset of the closing quote, or of the end of the text
     bool has_end = false;           ///< the closing quote exists
     bool has_bad_escape = false;    ///< \', which YAML does not have in double quotes
     bool ends_with_escape = false;  ///< an escape precedes the last line breaks
     std::size_t last_breaks = 0;    ///< line breaks just before the closing quote
   };
 
-  /// Prepares a text. Fails if it is not UTF-8 or holds a control character.
+  /// Prepares a text. Fails if the text is not UTF-8 or holds a character that YAML does not allow,
+  /// such as a control character.
   [[nodiscard]] static tl::expected<YamlSource, YamlProblem> prepare(std::string_view text);
 
   /// Returns the text for the parser.
@@ -63,6 +64,14 @@ class YamlSource {
   [[nodiscard]] std::optional<Position> tab_before(const Position& at);
   /// Returns true if only the margin precedes `at` on its line.
   [[nodiscard]] bool is_first_on_line(const Position& at);
+
+  /// Returns the position of the first word of the line of `at`, after the margin.
+  [[nodiscard]] Position first_word(const Position& at);
+  /// Returns the first word of the last line before `at` that is neither blank nor only a comment;
+  /// nullopt if there is no such line.
+  [[nodiscard]] std::optional<Position> first_word_before(Position at);
+  /// Returns the text from this position to the end of its line.
+  [[nodiscard]] std::string_view rest_of_line(const Position& at) const;
 
   /// Returns the position where the value starts, after the anchor and the tag at this position.
   [[nodiscard]] Position past_properties(Position at) const;

@@ -138,14 +138,20 @@ std::vector<Diagnostic> unfulfilled_requests(const Experiment& experiment,
   const std::int64_t nodes = r.nodes ? r.nodes->min + r.spare_nodes.value_or(0) : 1;
   if (nodes > allocation.nodes)
     refuse("resources.nodes"_key,
-           fmt::format("the run needs {} nodes, but there are {} ({}) in job", nodes,
+           fmt::format("the run needs {} nodes{}, but there are {} ({}) in job", nodes,
+                       r.spare_nodes.value_or(0) > 0 ? " with its spare nodes" : "",
                        allocation.nodes, allocation.node_list));
   const std::int64_t cpus = wanted.cpus.value_or(wanted.tasks.value_or(1));
   if (cpus > allocation.cpus)
-    refuse(r.cpus_per_task ? "resources.cpus_per_task"_key : "resources.tasks_per_node"_key,
+    refuse(r.cpus_per_task ? "resources.cpus_per_task"_key
+           : r.ntasks      ? "resources.ntasks"_key
+                           : "resources.tasks_per_node"_key,
            fmt::format("the ranks need {} CPUs, but there are {} in job", cpus, allocation.cpus));
   if (wanted.gpus && allocation.gpus && *wanted.gpus > *allocation.gpus)
-    refuse(r.gres ? "resources.gres"_key : "resources.gpus_per_node"_key,
+    refuse(r.gres            ? "resources.gres"_key
+           : r.gpus          ? "resources.gpus"_key
+           : r.gpus_per_task ? "resources.gpus_per_task"_key
+                             : "resources.gpus_per_node"_key,
            fmt::format("the run needs {} GPUs, but there are {} in job", *wanted.gpus,
                        *allocation.gpus));
   if (const auto memory = memory_mib(r.mem.value_or("0"));

@@ -95,7 +95,8 @@ Result<> check_fit(const Experiment& experiment, const Allocation& allocation) {
   if (experiment.is_sweep()) {
     return fail(Errc::kUsage,
                 "{}: is a sweep of {} points, and an allocation has no queue for them; submit the "
-                "sweep, or remove it with --set sweep=null",
+                "sweep, or start one point with `dlrun run --here --point N` in a shell of the "
+                "allocation, or remove the sweep with --set sweep=null",
                 printable(experiment.loaded.file), count_points(experiment.loaded.spec.sweep));
   }
   auto problems = unfulfilled_requests(experiment, allocation);

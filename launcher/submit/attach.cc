@@ -29,10 +29,11 @@ std::optional<std::int64_t> part_with(const JobReport& report, const std::string
   return std::nullopt;
 }
 
-/// Returns the job and the node. Fails with kUsage if the run has no running job.
+/// Returns the job and the node. Fails with kUsage if the run has no running job of its own in
+/// Slurm, or if the job does not run on the wanted node.
 Result<AttachTarget> target_of(const IndexEntry& run, const RunStatus& status,
                                const std::string& wanted) {
-  const bool is_local = status.job.cluster == kLocalCluster;
+  const bool is_local = status.job.cluster == kLocalCluster && !is_over(status);
   if (const auto& claim = status.facts.claim; is_local && claim && is_slurm_job_id(claim->job.id)) {
     return fail(Errc::kUsage,
                 "{0}: runs in the allocation of job {1}, which is not the run's own; `srun "
@@ -97,7 +98,7 @@ std::optional<std::int64_t> cpus_of(const Env& env, const AttachTarget& target) 
 Result<IndexEntry> find_run_to_enter(const Context& context, const std::string& text,
                                      std::string_view advice) {
   DLRUN_TRY_ASSIGN(auto run, find_run(context.env, context.current_dir, text));
-  DLRUN_TRY(require_own(run.id, run.path, "attach to it"));
+  DLRUN_TRY(require_own(run.id, run.path, "enter its job"));
   if (is_sweep(run.path))
     return fail(Errc::kUsage, "{0}: is a sweep; {1}, such as {0}/0", run.id, advice);
   return run;

@@ -57,10 +57,10 @@ namespace dlrun {
                                                         std::filesystem::path planned);
 
 /// Runs choices.command, or a shell if it is empty, beside the ranks of the run that `text` names,
-/// and waits until the command or the shell ends. With choices.is_dry_run, only returns the call.
-/// node: the node to use; empty: the first one. Fails as find_run_to_enter(), target_with_cpus()
-/// and plan_of_run() do, with kUsage for a shell without a terminal, and with kRefused if Slurm did
-/// not start the command or the shell.
+/// and waits until the command or the shell ends. With choices.is_dry_run, only returns the call of
+/// srun. node: the node to use; empty: the first one. Fails as find_run_to_enter(),
+/// target_with_cpus() and plan_of_run() do, with kUsage for a shell without a terminal, and with
+/// kRefused if Slurm did not start the command or the shell.
 [[nodiscard]] Result<SessionResult> attach_to(const Context& context, Reporter& reporter,
                                               const std::string& text, const std::string& node,
                                               const SessionChoices& choices);

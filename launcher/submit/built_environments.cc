@@ -80,9 +80,9 @@ Result<BuildLock> BuildLock::take(const fs::path& file, const std::function<void
   }
 }
 
-Result<> make_environments_folder(const fs::path& folder) {
+Result<> make_environments_folder(const fs::path& folder, std::string_view remedy) {
   DLRUN_TRY(make_private_directories(folder));
-  DLRUN_TRY(check_own_folder(folder, "give the job a copy of the project of your own"));
+  DLRUN_TRY(check_own_folder(folder, remedy));
   std::error_code error;
   if (fs::exists(folder / ".gitignore", error)) return {};
   return write_file_atomic(folder / ".gitignore", "*\n");

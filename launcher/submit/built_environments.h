@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/files.h"
 #include "common/result.h"
@@ -30,8 +31,11 @@ class BuildLock {
 };
 
 /// Creates a folder that only the user can enter, with a .gitignore that hides it from git. Fails
-/// with kInvalid if the folder belongs to another user, or if others can write to it.
-[[nodiscard]] Result<> make_environments_folder(const std::filesystem::path& folder);
+/// with kInvalid if the folder belongs to another user, or if others can write to it. remedy: what
+/// the message tells the user to do about a folder of another user.
+[[nodiscard]] Result<> make_environments_folder(
+    const std::filesystem::path& folder,
+    std::string_view remedy = "give the job a copy of the project of your own");
 
 /// The versions of one environment. Each is a folder HASH-RANDOM, built once and never changed. The
 /// link `current` leads to the version of the last submission, with which jobs start from now on;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "launcher/runs/cancel_mark.h"
 #include "launcher/runs/ownership.h"
@@ -17,10 +18,11 @@ Result<> refuse_shared_job(const IndexEntry& run, const RunStatus& status) {
   const auto sweep = read_sweep(*path);
   if (!sweep || sweep->pack == 1) return {};
   const std::string sweep_id = run.id.substr(0, run.id.rfind('/'));
-  return fail(Errc::kUsage,
-              "{}: its job {} runs {} points (sweep.pack); `dlrun cancel {}` ends the sweep, and "
-              "`scancel {}` ends the points of this job",
-              run.id, status.job.id, sweep->pack, sweep_id, status.job.id);
+  return fail(
+      Errc::kUsage,
+      "{}: its job {} runs up to {} points (sweep.pack); `dlrun cancel {}` ends the sweep, and "
+      "`scancel {}` ends the points of this job",
+      run.id, status.job.id, sweep->pack, sweep_id, status.job.id);
 }
 
 /// Cancels the job unless it has ended. Returns true if it was cancelled.
@@ -51,6 +53,7 @@ Result<Cancelled> cancel_chain(RunInspector& inspector, const IndexEntry& run,
     }
     if (*done) cancelled.jobs.push_back(job.id);
   }
+  cancelled.was_running = !cancelled.jobs.empty() && status.state == RunState::kRunning;
   if (cancelled.jobs.empty()) {
     cancelled.remark = fmt::format("nothing to cancel, it is {}", word(status.state));
   } else if (!status.facts.record.ended) {
@@ -71,7 +74,7 @@ Result<Cancelled> cancel_one(RunInspector& inspector, const IndexEntry& run) {
   if (status.job.id.empty())
     return fail(status.is_last_known ? Errc::kUnavailable : Errc::kNotFound, "{}: {}", run.id,
                 status.detail);
-  if (is_ending_after_cancel(run, status)) {
+  if (is_ending_after_cancel(status)) {
     cancelled.remark = fmt::format("job {} was cancelled before, and its processes are being ended",
                                    status.job.id);
     return cancelled;
@@ -80,6 +83,7 @@ Result<Cancelled> cancel_one(RunInspector& inspector, const IndexEntry& run) {
   auto done = inspector.executor_of(status.facts).cancel(status.job, token_of(status.facts));
   if (!done) return within(run.id, done.error());
   cancelled.is_local = status.job.cluster == kLocalCluster;
+  cancelled.was_running = status.state == RunState::kRunning;
   if (!cancelled.is_local) DLRUN_TRY(mark_cancelled(run.path));
   cancelled.jobs.push_back(status.job.id);
   return cancelled;
@@ -93,21 +97,23 @@ Result<Cancelled> cancel_sweep(RunInspector& inspector, const IndexEntry& run) {
   const auto states = inspector.inspect_all(points);
   // Maps the id of an array, or of a single job, to the index of one of its unfinished points.
   std::map<std::string, std::size_t> jobs;
+  std::set<std::string> running_jobs;  // the jobs of which a point runs
   for (std::size_t i = 0; i < states.size(); ++i) {
     if (!states[i] || is_inactive(states[i]->state) || states[i]->job.id.empty() ||
         states[i]->facts.foreign)
       continue;
     const std::string& id = states[i]->job.id;
     jobs.try_emplace(id.substr(0, id.find('_')), i);
+    if (states[i]->state == RunState::kRunning) running_jobs.insert(id.substr(0, id.find('_')));
   }
   Cancelled cancelled;
   if (jobs.empty()) {
     cancelled.remark = fmt::format("nothing to cancel, {}", sum_up_points(states).detail);
     return cancelled;
   }
-  for (std::size_t array = 0; array < sweep.arrays; ++array)
+  for (std::size_t array = 0; array < sweep.array_count; ++array)
     DLRUN_TRY(require_own(run.id, array_path(run.path, array), "cancel it"));
-  for (std::size_t array = 0; array < sweep.arrays; ++array)
+  for (std::size_t array = 0; array < sweep.array_count; ++array)
     DLRUN_TRY(mark_cancelled(array_path(run.path, array)));
   for (const auto& [id, point] : jobs) {
     const RunStatus& status = *states[point];
@@ -118,6 +124,7 @@ Result<Cancelled> cancel_sweep(RunInspector& inspector, const IndexEntry& run) {
       return cancelled;
     }
     cancelled.jobs.push_back(id);
+    cancelled.was_running = cancelled.was_running || running_jobs.count(id) > 0;
     // A point that was submitted again is a run of its own, outside of the array.
     if (points[point] != point_path(run.path, sweep.points[point]))
       DLRUN_TRY(mark_cancelled(points[point]));
@@ -126,14 +133,6 @@ Result<Cancelled> cancel_sweep(RunInspector& inspector, const IndexEntry& run) {
 }
 
 }  // namespace
-
-bool is_ending_after_cancel(const IndexEntry& run, const RunStatus& status) {
-  const RunFacts& facts = status.facts;
-  if (!facts.report || facts.report->state != "COMPLETING") return false;
-  const bool is_point_of_array = facts.submission && facts.submission->task;
-  return is_marked_cancelled(run.path) ||
-         (is_point_of_array && is_marked_cancelled(run.path.parent_path()));
-}
 
 Result<Cancelled> cancel_run(RunInspector& inspector, const IndexEntry& run) {
   return is_sweep(run.path) ? cancel_sweep(inspector, run) : cancel_one(inspector, run);

@@ -14,22 +14,19 @@ struct Cancelled {
   /// The jobs that were cancelled: one job; or the arrays of a sweep and the jobs of its points
   /// that were submitted again; or the jobs of a chain (retry.chain).
   std::vector<std::string> jobs;
-  bool is_local = false;  ///< the job ran on this machine
-  std::string remark;     ///< why there was nothing to cancel; empty if a job was cancelled
+  bool is_local = false;     ///< the job ran on this machine
+  bool was_running = false;  ///< a cancelled job was running, so its processes must still end
+  std::string remark;        ///< why there was nothing to cancel; empty if a job was cancelled
   /// Why one of several jobs could not be cancelled. dlrun then cancelled no further job.
   std::optional<Error> failure;
 };
 
-/// Returns true if `dlrun cancel` has cancelled the run, or the array of its sweep, and Slurm is
-/// still ending the processes of the job. This takes Slurm some seconds.
-[[nodiscard]] bool is_ending_after_cancel(const IndexEntry& run, const RunStatus& status);
-
 /// Cancels the run's job, or all jobs of its chain (retry.chain), even if the run is over and only
-/// later jobs are still queued. For a sweep, cancels every array as a whole, and the jobs of points
-/// that were submitted again. Slurm soon forgets jobs that never started. Therefore marks the
-/// cancelled runs (cancel_mark.h), except runs on this machine. Fails with kUsage for a point whose
-/// job runs other points as well (sweep.pack), and with kUnavailable or kNotFound if the id of the
-/// job is unknown.
+/// later jobs are still queued. For a sweep, cancels as a whole every array with unfinished points,
+/// and the jobs of points that were submitted again. Slurm soon forgets jobs that never started.
+/// Therefore marks the cancelled runs (cancel_mark.h), except runs on this machine. Fails with
+/// kUsage for a point whose job runs other points as well (sweep.pack), and with kUnavailable or
+/// kNotFound if the id of the job is unknown.
 [[nodiscard]] Result<Cancelled> cancel_run(RunInspector& inspector, const IndexEntry& run);
 
 }  // namespace dlrun

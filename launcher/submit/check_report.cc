@@ -78,11 +78,13 @@ LabelledLines check_lines(const CheckReport& report) {
                                          to_fetch.size() == 1 ? "it" : "them",
                                          printable(join(to_fetch, ", ")))});
   if (report.job.settings.dependency) lines.push_back({"waits", *report.job.settings.dependency});
-  lines.push_back(
-      {"Slurm", !report.has_slurm ? "was not asked: there is no sbatch in PATH"
-                : report.why_unreachable.empty()
-                    ? (report.job.settings.server ? "" : "would accept the job: ") + report.verdict
-                    : "could not be asked: " + report.why_unreachable});
+  lines.push_back({"Slurm", !report.has_slurm ? "was not asked: there is no sbatch in PATH"
+                            : report.why_unreachable.empty()
+                                ? (report.job.settings.server
+                                       ? ""
+                                       : "would accept the job (a test; nothing is queued): ") +
+                                      report.verdict
+                                : "could not be asked: " + report.why_unreachable});
   return lines;
 }
 

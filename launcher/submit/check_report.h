@@ -39,8 +39,9 @@ struct CheckReport {
 /// Returns the JSON of `dlrun check --json`; cli/OUTPUT.md documents it.
 [[nodiscard]] nlohmann::ordered_json check_json(const CheckReport& report);
 
-/// Asks Slurm whether and when the job would run, and returns Slurm's answer. Fails with Slurm's
-/// message if Slurm would refuse the job.
+/// Asks Slurm whether and when the job would run, and returns Slurm's answer. Fails with kRefused
+/// and Slurm's message if Slurm would refuse the job, and with kUnavailable if Slurm does not
+/// answer.
 [[nodiscard]] Result<std::string> ask_slurm(const Context& context, RunInspector& inspector,
                                             const Job& job, const std::string& script);
 

@@ -82,8 +82,8 @@ Result<> check_container_takes_secrets(CheckState& state) {
     if (find_container_backend(runtime)->carries_value(secret.value)) continue;
     return fail(
         Errc::kInvalid,
-        "environment.secrets: {} cannot pass the value of {} into the container, because it "
-        "has several lines or is in quotes; let the program read a file instead",
+        "environment.secrets: {} cannot pass the value of {} into the container, because the "
+        "value has several lines or is in quotes; let the program read a file instead",
         runtime, secret.name);
   }
   return {};
@@ -103,7 +103,7 @@ Result<> set_dependency(CheckState& state) {
                    dependency_of(state.context, state.reporter, state.inspector,
                                  job.experiment->loaded, plan, dependency_of_given_script));
   // The script of a job that waits because of --chain or --rehearse does not have the option.
-  job.settings.ends_with_invalid_dependency =
+  job.settings.is_cancelled_on_invalid_dependency =
       job.settings.dependency && !sbatch_value(job.script, "--kill-on-invalid-dep", "");
   return {};
 }
@@ -148,7 +148,7 @@ Result<> refuse_missing_files(CheckState& state) {
   if (std::any_of(missing.begin(), missing.end(), is_error))
     return fail(Errc::kInvalid, std::move(missing));
   state.reporter.diagnostics(missing);
-  state.found.warnings = missing.size();
+  state.found.warning_count = missing.size();
   return {};
 }
 
@@ -157,7 +157,7 @@ Result<> warn_of_missing_tools(CheckState& state) {
   if (!state.job.experiment || !state.is_from_spec()) return {};
   const auto missing = warnings_about_missing_tools(state.context, *state.job.experiment);
   state.reporter.diagnostics(missing);
-  state.found.warnings += missing.size();
+  state.found.warning_count += missing.size();
   return {};
 }
 
@@ -203,10 +203,12 @@ Result<> check_request(CheckState& state) {
 /// Refuses a session in a heterogeneous job: salloc would allocate the first part only.
 Result<> check_session_parts(CheckState& state) {
   if (state.job.experiment->plan.later_parts.empty()) return {};
-  return fail(Errc::kUsage,
-              "{}: the components make a heterogeneous job, and a session can have only one "
-              "allocation. Submit the job and use `dlrun attach`, or give hetjob=false",
-              state.job.experiment->loaded.file);
+  return fail(
+      Errc::kUsage,
+      "{}: the components make a heterogeneous job, and a session can have only one "
+      "allocation. Submit the job and use `dlrun attach`; or give --set hetjob=false, which "
+      "works only if all components request the same kind of nodes",
+      state.job.experiment->loaded.file);
 }
 
 /// Asks Slurm about a heterogeneous job before the job is queued. `sbatch --test-only` refuses a

@@ -27,7 +27,7 @@ enum class NextStep : unsigned {
 
 /// Findings of the checks that the next step needs.
 struct Checked {
-  std::size_t warnings = 0;  ///< number of warnings about files and tools that the job needs
+  std::size_t warning_count = 0;      ///< of warnings about files and tools that the job needs
   std::vector<std::string> to_fetch;  ///< kCheckReport: the files that a submission would download
   std::vector<LogFolderFindings> log_folders;  ///< one entry for each checked script
 };

@@ -47,8 +47,23 @@ bool has_ended(const RunStatus& status) {
   return is_over(status) && status.state != RunState::kRefused;
 }
 
-tl::unexpected<Error> never_starts_error(const std::string& id, RunState state) {
-  return fail(Errc::kInvalid, "{} is {}: this job would never start", id, word(state));
+/// hint: what the user can do, with the separator before it; "" if there is nothing to suggest.
+tl::unexpected<Error> never_starts_error(const std::string& id, RunState state,
+                                         const std::string& hint) {
+  return fail(Errc::kInvalid, "{} is {}: this job would never start{}", id, word(state), hint);
+}
+
+/// Returns the end of a message about a run that did not succeed: how to submit the job after a new
+/// run. Returns "" for after.notok, because a run that succeeded leaves nothing to do.
+std::string hint_for_new_run(const std::string& id, const PlannedDependency& one,
+                             const Origin& where) {
+  if (one.type != "afterok") return {};
+  if (where.kind != Origin::Kind::kFile)
+    return fmt::format(". Submit the spec of {} again, and name the new run in {}", id, one.key);
+  return fmt::format(
+      ". Submit the spec of {} again; then `dlrun submit {} --set {}=RUN` submits this job after "
+      "the new run RUN",
+      id, shell_quote(where.source), one.key);
 }
 
 /// Returns the dependency on a sweep: on its arrays, or on each unfinished task and job if a point
@@ -74,7 +89,10 @@ Result<std::optional<std::string>> dependency_on_sweep(const IndexEntry& sweep,
     if (has_ended(*status)) {
       const bool is_completed = status->state == RunState::kCompleted;
       has_failed = has_failed || !is_completed;
-      if (!is_completed && type == "afterok") return never_starts_error(id, status->state);
+      if (!is_completed && type == "afterok")
+        return never_starts_error(
+            id, status->state,
+            fmt::format(". Submit the point again first: `dlrun resubmit {}`", id));
       continue;
     }
     DLRUN_TRY(check_can_wait_for(id, *status, plan));
@@ -84,7 +102,8 @@ Result<std::optional<std::string>> dependency_on_sweep(const IndexEntry& sweep,
   }
   const auto& jobs = has_only_tasks ? arrays : unfinished;
   const bool waits_for_failure = type == "afternotok" && !has_failed;
-  if (waits_for_failure && jobs.empty()) return never_starts_error(sweep.id, RunState::kCompleted);
+  if (waits_for_failure && jobs.empty())
+    return never_starts_error(sweep.id, RunState::kCompleted, "");
   if (waits_for_failure && jobs.size() > 1)
     return fail(Errc::kInvalid,
                 "the sweep {} consists of {} jobs. Slurm cannot wait until any one of them fails; "
@@ -98,11 +117,12 @@ Result<std::optional<std::string>> dependency_on_sweep(const IndexEntry& sweep,
 }
 
 /// Returns the dependency on one run, such as "afterok:12"; nullopt if the run has already ended as
-/// required.
+/// required. where: the place that names the run, for messages.
 Result<std::optional<std::string>> dependency_on_run(const Context& context,
                                                      RunInspector& inspector,
                                                      const LaunchPlan& plan,
-                                                     const PlannedDependency& one) {
+                                                     const PlannedDependency& one,
+                                                     const Origin& where) {
   if (one.is_job_id()) return std::optional(one.type + ":" + one.run);
   DLRUN_TRY_ASSIGN(const auto run, find_run(context.env, context.current_dir, one.run));
   DLRUN_TRY(check_is_own(run.id, run.path));
@@ -112,7 +132,7 @@ Result<std::optional<std::string>> dependency_on_run(const Context& context,
     const bool is_completed = status.state == RunState::kCompleted;
     const bool is_fulfilled = one.type == "afterany" || is_completed == (one.type == "afterok");
     if (is_fulfilled) return std::optional<std::string>();
-    return never_starts_error(run.id, status.state);
+    return never_starts_error(run.id, status.state, hint_for_new_run(run.id, one, where));
   }
   DLRUN_TRY(check_can_wait_for(run.id, status, plan));
   // The last job of a chain ends after the run, with a code that says whether the run succeeded.
@@ -213,11 +233,11 @@ Result<std::optional<std::string>> dependency_of(
     parts.push_back(*dependency_of_given_script);
   for (const PlannedDependency& one : plan.after) {
     if (dependency_of_given_script && one.is_job_id()) continue;
-    auto part = dependency_on_run(context, inspector, plan, one);
-    if (part && *part) parts.push_back(std::move(**part));
-    if (part) continue;
     const auto origin = loaded.spec.origins.find(one.key);
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
+    auto part = dependency_on_run(context, inspector, plan, one, where);
+    if (part && *part) parts.push_back(std::move(**part));
+    if (part) continue;
     const bool is_gone = part.error().code == Errc::kNotFound;
     wrong.push_back({Diagnostic::Severity::kError, where,
                      fmt::format("{}: {}{}", one.key, part.error().message,

@@ -48,7 +48,7 @@ Result<Submitted> continue_sweep(const Context& context, Reporter& reporter,
   Submitted submitted;
   submitted.run = run;
   submitted.is_interrupted = sent && sent->is_interrupted;
-  for (std::size_t array = 0; array < sweep.arrays; ++array) {
+  for (std::size_t array = 0; array < sweep.array_count; ++array) {
     DLRUN_TRY_ASSIGN(auto journal, read_submission(array_path(run.path, array)));
     if (journal) submitted.submissions.push_back(std::move(*journal));
   }

@@ -123,9 +123,11 @@ Result<> check_tools(const Context& context, const Experiment& experiment, Modul
   command.env = variables_of_tools(context, loaded);
   DLRUN_TRY_ASSIGN(const auto done, run_command(command));
   if (done.exit_code != 0)
-    return fail(Errc::kInvalid,
-                "the modules of the spec cannot be loaded here, so dlrun cannot look for {}: {}",
-                tools.front().program, last_lines(done.err));
+    return fail(
+        Errc::kInvalid,
+        "the modules of the spec (or EESSI) cannot be loaded here, so dlrun cannot look for "
+        "the tools of the environments, such as {}: {}",
+        tools.front().program, last_lines(done.err));
   for (const EnvironmentTool& tool : tools) {
     const std::string line = fmt::format("{}{}\n", kMissingToolPrefix, tool.program);
     if (done.out.find(line) == std::string::npos) continue;
@@ -318,11 +320,13 @@ class EnvironmentBuilder {
     if (!cache.is_absolute()) {
       const std::string home = context_.env.get_or("HOME", "");
       if (home.empty())
-        return fail(Errc::kNotFound, "there is no folder for the log of the environment: set HOME");
+        return fail(
+            Errc::kNotFound,
+            "there is no folder for the log of the environment: set HOME or XDG_CACHE_HOME");
       cache = fs::path(home) / ".cache";
     }
     const fs::path folder = cache / "dlrun" / "environments";
-    DLRUN_TRY(make_environments_folder(folder));
+    DLRUN_TRY(make_environments_folder(folder, "set XDG_CACHE_HOME to a folder of yours"));
     return folder;
   }
 
@@ -366,7 +370,7 @@ Result<> check_environments(const Context& context, const Experiment& experiment
                             ModuleLoading loading) {
   std::vector<Diagnostic> problems;
   check_project_files(experiment.loaded, problems);
-  // The modules of a missing EESSI cannot be loaded.
+  // Missing files are reported first, because the modules of a missing EESSI cannot be loaded.
   if (problems.empty()) DLRUN_TRY(check_tools(context, experiment, loading, problems));
   check_uenv_plugin(context, experiment, problems);
   if (!problems.empty()) return fail(Errc::kInvalid, std::move(problems));

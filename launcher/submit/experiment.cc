@@ -112,8 +112,8 @@ Result<LoadRequest> request_of_options(const Context& context, const SpecOptions
   return request;
 }
 
-/// Refuses an empty file and a script whose first line is not '#!...'. Parsing these files as YAML
-/// would give a confusing error. Accepts a script with this line.
+/// Refuses an empty file, unless --set is given, and a script whose first line is not '#!...'.
+/// Parsing these files as YAML would give a confusing error. Accepts a script with this line.
 Result<> refuse_empty_or_bare_script(const std::string& file, std::string_view text,
                                      bool has_set_arguments) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
@@ -140,8 +140,8 @@ Result<> refuse_empty_or_bare_script(const std::string& file, std::string_view t
   return {};
 }
 
-/// Returns true if the text starts with a '#!' line that does not run dlrun. A spec may start with
-/// a line that does, and is then a program.
+/// Returns true if the text starts with a '#!' line that does not run dlrun. A spec can start with
+/// a '#!' line that runs dlrun; its file can then be executed.
 [[nodiscard]] bool has_other_interpreter(std::string_view text) {
   if (!is_script(text)) return false;
   const auto words = split(text.substr(2, text.find('\n') - 2), ' ');

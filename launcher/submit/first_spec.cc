@@ -126,6 +126,10 @@ Result<InitAnswers> answers_of(const FirstSpecOptions& options) {
 
 Result<std::string> make_first_spec(const Context& context, Reporter& reporter, InitAnswers answers,
                                     const SiteProfile& site, const std::string& file) {
+  if (answers.image && answers.runtime == "none") {
+    return fail(Errc::kUsage, "--image: needs a container runtime, but --runtime is none; give {}",
+                container_tools_text());
+  }
   if (answers.image && runtime_of(answers, site) == "none") {
     return fail(Errc::kUsage,
                 "--image: site '{}' names no container runtime; give --runtime {} (`dlrun doctor` "

@@ -21,7 +21,7 @@ constexpr std::size_t kTokenDigits = 32, kLongestPath = 8192;
 constexpr std::string_view kCreated = "created ", kExisted = "existed ";
 
 /// Waits for the lock. Returns false if another process still holds it after kLongestLockWait. On a
-/// file system without locks, returns true at once.
+/// file system without locks, returns true without waiting.
 bool wait_for_lock(int fd, const std::filesystem::path& file) {
   const auto deadline = std::chrono::steady_clock::now() + kLongestLockWait;
   LockWaitLog log(file);

@@ -34,7 +34,9 @@ Result<std::string> folder_as_pattern(const std::filesystem::path& run) {
   return escaped_for_sbatch_pattern(path);
 }
 
-/// Refuses a script that makes several jobs or none, and a script that carries a damaged spec.
+/// Refuses `--set` with a script, the array of a sweep, options with which sbatch would submit
+/// several jobs, submit nothing, wait, or hide the run's variables, and a damaged spec in the
+/// script.
 Result<> check_script(const SpecOptions& options, std::string_view text) {
   if (!options.set_arguments.empty()) {
     return fail(Errc::kUsage, "{}: is a job script: --set changes keys of a spec; edit the script",
@@ -106,12 +108,13 @@ Job job_of_script_text(Job::Source source, std::string script, ScriptRequests re
   job.settings.clusters = requests.clusters;
   job.settings.comment = requests.comment;
   if (!requests.is_named) job.settings.job_name = requests.name;
-  if (requests.chain > 0) job.settings.chain = ChainPlace{requests.chain, 0, "", ""};
+  if (requests.chain_jobs > 0) job.settings.chain = ChainPlace{requests.chain_jobs, 0, "", ""};
   if (requests.output)
     job.settings.log_pattern =
         absolute_pattern(job.source_dir, *requests.output, requests.job_name);
   if (requests.error) {
-    const bool is_discarded = lower_case(*requests.error) == "none";  // to sbatch, too
+    // sbatch, too, discards the errors for "none", in upper or lower case.
+    const bool is_discarded = lower_case(*requests.error) == "none";
     job.settings.error_pattern =
         is_discarded ? "/dev/null"
                      : absolute_pattern(job.source_dir, *requests.error, requests.job_name);
@@ -182,7 +185,7 @@ Result<std::vector<std::string>> sbatch_arguments(const SbatchSettings& settings
   if (settings.chdir) line.push_back("--chdir=" + *settings.chdir);
   if (settings.array_tasks) line.push_back("--array=" + *settings.array_tasks);
   if (settings.dependency) line.push_back("--dependency=" + *settings.dependency);
-  if (settings.ends_with_invalid_dependency) line.push_back("--kill-on-invalid-dep=yes");
+  if (settings.is_cancelled_on_invalid_dependency) line.push_back("--kill-on-invalid-dep=yes");
   if (settings.exclude) line.push_back("--exclude=" + *settings.exclude);
   if (settings.clusters) line.push_back("--clusters=" + *settings.clusters);
   // With chdir the job starts in the copy of the code. A relative path in the script, however,

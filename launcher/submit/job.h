@@ -20,7 +20,7 @@ namespace dlrun {
 struct ChainPlace {
   std::int64_t job_count = 0;  ///< number of jobs that the submission queues for the run
   std::int64_t number = 0;     ///< the number of this job in the chain, from 0
-  // The next two are set for a follow-up job only: a job after the first one.
+  // run_token and first_job are set for a follow-up job only: a job after the first one.
   std::string run_token;  ///< the token of the run; the job's comment has a token of its own
   std::string first_job;  ///< the id of the first job, to whose log all jobs write
   [[nodiscard]] bool is_follow_up() const { return number > 0; }
@@ -28,7 +28,7 @@ struct ChainPlace {
 
 /// The settings of a submission, besides the text of the script. submit.json stores the settings
 /// that all jobs of a sweep or a chain share: all fields except chain, is_array, is_packed,
-/// array_tasks and secrets.
+/// array_tasks, secrets and is_cancelled_on_invalid_dependency.
 struct SbatchSettings {
   std::optional<RestServer> server;     ///< the slurmrestd to submit through; sbatch if empty
   std::optional<std::string> clusters;  ///< --clusters (-M)
@@ -45,7 +45,7 @@ struct SbatchSettings {
   std::optional<std::string> dependency;  ///< sbatch's --dependency
   /// sbatch gets --kill-on-invalid-dep, which the script does not have: Slurm cancels the job if
   /// the dependency can no longer be fulfilled.
-  bool ends_with_invalid_dependency = false;
+  bool is_cancelled_on_invalid_dependency = false;
   /// sbatch's --exclude, if health.known_bad adds nodes to it
   std::optional<std::string> exclude;
   std::optional<ChainPlace> chain;  ///< nullopt: the run has one job

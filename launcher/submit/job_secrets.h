@@ -12,9 +12,8 @@
 namespace dlrun {
 
 /// Returns the secrets of a spec. has_lead: the job runs lead, and also needs the secrets that lead
-/// reads (notify, track).
-/// If secrets are missing, fails with kInvalid, the names of the missing secrets and the places
-/// where the spec names them.
+/// reads (notify, track). Fails with kInvalid if secrets cannot be read, or if the webhook's secret
+/// is not an address; the error holds each problem with its place in the spec.
 [[nodiscard]] Result<std::vector<SecretValue>> secrets_of_spec(const Context& context,
                                                                const LoadedSpec& loaded,
                                                                bool has_lead);

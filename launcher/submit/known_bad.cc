@@ -53,7 +53,7 @@ std::optional<std::string> exclude_value_with_bad_nodes(
   const auto decided = decide_exclusion(context, *known_bad, script, cluster, asks_slurm);
   if (!decided) {
     reporter.warning(
-        fmt::format("health.known_bad: no node is excluded: {}", decided.error().message));
+        fmt::format("health.known_bad: no bad node is excluded: {}", decided.error().message));
     return std::nullopt;
   }
   for (const BadNode& bad : decided->excluded) {
@@ -65,7 +65,7 @@ std::optional<std::string> exclude_value_with_bad_nodes(
   for (const BadNode& bad : decided->wanted) {
     reporter.warning(
         fmt::format("{} is remembered as bad (health.known_bad): {}; resources.nodelist asks for "
-                    "it, so it is not excluded",
+                    "this node, so dlrun does not exclude it",
                     bad.node, printable(bad.reason)));
   }
   if (decided->value.empty()) return std::nullopt;

@@ -25,7 +25,7 @@ namespace dlrun {
     std::string_view script, const std::optional<std::string>& cluster, bool asks_slurm);
 
 /// Returns the `known_bad` of the run's plan.json: the file in which the run records bad nodes, and
-/// how long it remembers them. Returns nullopt if the plan has none.
+/// how long it remembers them. Returns nullopt if the plan has none or cannot be read.
 [[nodiscard]] std::optional<KnownBadSettings> known_bad_settings_of_run(
     const std::filesystem::path& run);
 

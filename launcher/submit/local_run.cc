@@ -15,6 +15,7 @@
 #include "launcher/submit/checks.h"
 #include "launcher/submit/downloads.h"
 #include "launcher/submit/environments.h"
+#include "launcher/submit/local_notes.h"
 #include "launcher/submit/places.h"
 #include "launcher/submit/recording.h"
 #include "launcher/submit/submitting.h"
@@ -42,15 +43,12 @@ Result<> record_end_if_missing(const std::filesystem::path& run, const Foregroun
   return {};
 }
 
-/// Reports a note if fewer ranks run here than the spec requests, such as for a spec with several
-/// nodes.
-void report_fewer_ranks(Reporter& reporter, const LaunchPlan& plan) {
-  const auto asked = plan.requested.tasks;
-  if (!asked || *asked <= plan.local_ranks) return;
-  reporter.note(fmt::format(
-      "this machine counts as one node, so {} of the {} ranks of the spec run here. `--set "
-      "resources.tasks_per_node={}` runs all of them here",
-      plan.local_ranks, *asked, *asked));
+/// Reports the differences between this run and the job of its spec.
+void report_differences(const Context& context, Reporter& reporter, const Experiment& experiment) {
+  for (const auto& note : {fewer_ranks_note(experiment.loaded, experiment.plan),
+                           missing_gpu_note(experiment.loaded, context.env, "/dev")}) {
+    if (note) reporter.note(*note);
+  }
 }
 
 /// Fetches the job's downloads, builds its environments, records the run and runs it to its end.
@@ -87,7 +85,7 @@ Result<std::pair<RunDirectory, ForegroundEnd>> record_and_run(const Context& con
   submission.state = Submission::State::kSubmitted;
   DLRUN_TRY(write_submission(run.path, submission));
   reporter.note(fmt::format("{} runs here; directory {}", run.id, printable(run.path.string())));
-  report_fewer_ranks(reporter, experiment.plan);
+  report_differences(context, reporter, experiment);
   // git may still inspect the code, and the run does not wait for it. Lead sends the commit to
   // MLflow as soon as the file exists (track.mlflow).
   auto written = std::async(std::launch::async, [&] { return provenance.write(run.path); });

@@ -1,5 +1,6 @@
 #include "launcher/submit/missing_tools.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -36,6 +37,7 @@ class ToolCheck {
     check_conda();
     check_container_tool();
     check_pyxis();
+    check_program();
     return std::move(warnings_);
   }
 
@@ -69,10 +71,12 @@ class ToolCheck {
     if (lines.empty()) return;
     const auto done = run_bash(lines + "type module >/dev/null 2>&1\n");
     if (!done || done->exit_code == 0) return;
+    lacks_module_command_ = true;
     warn(first_given(loaded_, {"environment.modules.load"_key, "environment.modules.use"_key,
                                "environment.modules.purge"_key, "environment.conda.module"_key}),
          "the command `module` is not set up here; the job needs it on its first node. If it is "
-         "elsewhere on this cluster, set module_init in the site's file");
+         "elsewhere on this cluster, set module_init in the site's file. If the job needs no "
+         "modules, remove this key");
   }
 
   /// Returns true if the job's modules, EESSI or setup lines may bring programs. dlrun does not run
@@ -84,12 +88,19 @@ class ToolCheck {
   }
 
   void check_conda() {
-    if (plan_.prologue.conda_name.empty() || may_bring_programs()) return;
+    const bool loads_nothing =
+        lacks_module_command_ && plan_.prologue.eessi.empty() && plan_.prologue.setup.empty();
+    if (plan_.prologue.conda_name.empty() || (may_bring_programs() && !loads_nothing)) return;
     const auto done = run_bash(render_conda_search(plan_) + "[[ -x $dlrun_conda ]]\n");
     if (!done || done->exit_code == 0) return;
-    warn("environment.conda.name"_key,
-         "no conda is found here: neither on the PATH, nor in $CONDA_EXE, nor in a usual folder of "
-         "the home directory. Set environment.conda.module to the module that brings conda");
+    warn(
+        "environment.conda.name"_key,
+        fmt::format("no conda is found here: neither on the PATH, nor in $CONDA_EXE, nor in a "
+                    "usual folder of the home directory. {}",
+                    lacks_module_command_
+                        ? "One of the job's modules must bring it"
+                        : "Set environment.conda.module to the module that brings conda, or remove "
+                          "this key if the job needs no conda"));
   }
 
   void check_container_tool() {
@@ -122,10 +133,41 @@ class ToolCheck {
          "Set container.runtime to a tool that `dlrun doctor` finds");
   }
 
+  /// Warns if the ranks' program has no path, and is not on the PATH here, although nothing in the
+  /// spec brings programs. Does nothing on a machine without Slurm, which need not be like the
+  /// nodes.
+  void check_program() {
+    const Prologue& p = plan_.prologue;
+    const bool has_environment = !p.conda_name.empty() || !p.venv.empty() ||
+                                 !p.uv_project.empty() || !p.pixi_project.empty() ||
+                                 !p.spack.empty() || !p.setup_node.empty() || sets_path();
+    if (plan_.runtime != "none" || has_environment || may_bring_programs() || plan_.server ||
+        plan_.clusters || plan_.program_is_bundled)
+      return;
+    const auto argv = plan_.program_argv();
+    if (argv.empty() || argv[0].empty() || argv[0].find('/') != std::string::npos ||
+        find_program(argv[0], context_.env) || !find_program("sbatch", context_.env))
+      return;
+    const bool is_python = argv[0] == "python" && find_program("python3", context_.env);
+    warn(first_given(loaded_, {"launch.command"_key, "launch.preset"_key}),
+         fmt::format("the program '{}' is not on the PATH here{}. If a module or an environment "
+                     "brings it, name it in environment; if only the nodes have it, ignore this "
+                     "warning",
+                     printable(argv[0]), is_python ? "; python3 is" : ""));
+  }
+
+  /// Returns true if the spec or the site sets PATH for the job.
+  [[nodiscard]] bool sets_path() const {
+    const auto& vars = plan_.prologue.vars;
+    return std::any_of(vars.begin(), vars.end(),
+                       [](const PlannedVariable& one) { return one.name == "PATH"; });
+  }
+
   const Context& context_;
   const LoadedSpec& loaded_;
   const LaunchPlan& plan_;
   std::vector<Diagnostic> warnings_;
+  bool lacks_module_command_ = false;  ///< the job loads modules, and `module` is not set up here
 };
 
 }  // namespace

@@ -44,7 +44,9 @@ Result<std::string> runs_directory_here(const Context& context, Reporter& report
     const auto name = site_here(context, reporter, clusters);
     const auto site = find_site(name, config_folders(context));
     if (!site && name != "generic")
-      return fail(Errc::kNotFound, "there is no site '{}'", printable(name));
+      return fail(Errc::kNotFound,
+                  "DLRUN_SITE: there is no site '{}'; `dlrun site list` lists them",
+                  printable(name));
     if (site) reporter.diagnostics(site->problems);
     if (site) profile = site->profile;
   }

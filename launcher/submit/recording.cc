@@ -29,7 +29,7 @@ namespace {
 using NamedText = std::pair<const char*, std::string_view>;
 
 /// Creates a run's directory with these files, and adds the run to the index. Removes the run if a
-/// file cannot be written.
+/// file or the token cannot be written. Only warns if the index cannot be written.
 Result<RunDirectory> record(const Context& context, Reporter& reporter, const std::string& runs_dir,
                             const std::string& name, std::span<const NamedText> files,
                             HeldToken* token) {
@@ -104,15 +104,15 @@ Result<> make_directory(const std::filesystem::path& path) {
 
 /// Adds the plan's points and arrays to the record of a sweep.
 void add_points(SweepRecord& record, const SweepPlan& plan) {
-  const std::size_t first_array = record.arrays;
+  const std::size_t first_array = record.array_count;
   record.keys = plan.keys;
-  record.arrays += plan.arrays.size();
+  record.array_count += plan.arrays.size();
   record.max_parallel = plan.max_parallel;
   record.pack = plan.pack;
   for (const PlannedPoint& planned : plan.points) {
     SweepRecord::Point& point = record.points.emplace_back();
     point.array = first_array + planned.array;
-    point.index_in_array = planned.index_in_array;
+    point.point_in_array = planned.point_in_array;
     point.values.resize(plan.keys.size());
     for (const SweptValue& value : planned.values) {
       const auto key = std::find(plan.keys.begin(), plan.keys.end(), value.key);
@@ -125,7 +125,7 @@ void add_points(SweepRecord& record, const SweepPlan& plan) {
 /// sweep; these arrays and points are its last ones.
 Result<> write_points(const std::filesystem::path& parent, const SweepPlan& sweep,
                       const SweepRecord& record, const std::vector<SecretValue>& secrets) {
-  const std::size_t first_array = record.arrays - sweep.arrays.size();
+  const std::size_t first_array = record.array_count - sweep.arrays.size();
   const std::size_t first_point = record.points.size() - sweep.points.size();
   for (std::size_t i = 0; i < sweep.arrays.size(); ++i) {
     const auto folder = array_path(parent, first_array + i);
@@ -178,7 +178,7 @@ Result<RunDirectory> record_sweep(const Context& context, Reporter& reporter,
 Result<std::size_t> record_more_points(const std::filesystem::path& path, const SweepPlan& more,
                                        const std::vector<SecretValue>& secrets) {
   DLRUN_TRY_ASSIGN(auto record, read_sweep(path));
-  const std::size_t first_array = record.arrays;
+  const std::size_t first_array = record.array_count;
   add_points(record, more);
   DLRUN_TRY(write_points(path, more, record, secrets));
   DLRUN_TRY(write_file_atomic(path / "sweep.json", sweep_json(record)));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/quoting.h"
 #include "common/text.h"
 #include "launcher/runs/rehearsal.h"
 #include "launcher/spec/derived.h"
@@ -19,7 +18,8 @@ constexpr std::int64_t kShortestSeconds = 10, kLongestSeconds = 24 * 3600;
 constexpr std::int64_t kStartSeconds = 300;
 /// The part of kStartSeconds that must fit into the time limit of a partition.
 constexpr std::int64_t kLeastStartSeconds = 60;
-constexpr std::int64_t kRanks = 2;
+/// A rehearsal has this many ranks, or one rank if the run has only one.
+constexpr std::int64_t kMostRehearsalRanks = 2;
 constexpr std::size_t kLongestRunName = 64;  ///< the longest name of a run, in characters
 
 /// Returns true if the partition has GPUs for the rehearsal like those of the job's own partition.
@@ -146,9 +146,9 @@ Result<std::vector<std::string>> changes_for_rehearsal(const LoadedSpec& loaded,
   const Resources& r = spec.resources;
   const std::int64_t per_node = *ranks_per_node(spec);
   const std::int64_t nodes = r.nodes ? r.nodes->min : 1;
-  const bool fits_one_node = per_node >= kRanks;
-  const std::int64_t rehearsal_per_node = fits_one_node ? kRanks : 1;
-  const std::int64_t rehearsal_nodes = fits_one_node ? 1 : std::min(nodes, kRanks);
+  const bool fits_one_node = per_node >= kMostRehearsalRanks;
+  const std::int64_t rehearsal_per_node = fits_one_node ? kMostRehearsalRanks : 1;
+  const std::int64_t rehearsal_nodes = fits_one_node ? 1 : std::min(nodes, kMostRehearsalRanks);
   auto limit = choices.seconds + kStartSeconds;
   const auto partition =
       choices.partition ? choices.partition
@@ -219,14 +219,10 @@ Result<SubmittedChain> submit_run_and_rehearsal(Context& context, Reporter& repo
 }
 
 std::string command_that_submits_run(const SpecOptions& options, const Submitted& rehearsal) {
-  std::vector<std::string> words{"dlrun", "submit", options.file};
-  for (const std::string& set : options.set_arguments) words.insert(words.end(), {"--set", set});
   std::vector<std::string> runs_before;
   if (rehearsal.job.experiment) runs_before = rehearsal.job.experiment->loaded.spec.after.ok;
   runs_before.push_back(rehearsal.run.handle());
-  words.insert(words.end(), {"--set", fmt::format("after.ok=[{}]", join(runs_before, ", "))});
-  if (options.runs_dir) words.insert(words.end(), {"--runs", *options.runs_dir});
-  return shell_quote_all(words);
+  return command_that_submits(options, runs_before);
 }
 
 }  // namespace dlrun

@@ -1,6 +1,7 @@
 #pragma once
 // Submits a run together with its rehearsal: the same program, environment and container on two
-// ranks in a short partition. The run starts only if the rehearsal succeeds.
+// ranks (one rank if the run has only one) in a short partition. The run starts only if the
+// rehearsal succeeds.
 
 #include <cstdint>
 #include <optional>
@@ -19,14 +20,16 @@ struct RehearsalChoices {
   std::optional<std::string> partition;  ///< nullopt: short_partition() chooses
 };
 
-/// Parses "2m" or "2m@PARTITION". Fails with kUsage. The time is from 10 seconds to a day.
+/// Parses "2m" or "2m@PARTITION". Fails with kUsage for any other text, and for a time below 10
+/// seconds or above a day.
 [[nodiscard]] Result<RehearsalChoices> parse_rehearsal(std::string_view text);
 
 /// Returns the partition with the shortest time limit, among the site's partitions that can run the
 /// rehearsal: with enough time, CPUs and memory as far as the site file gives them, and with GPUs
 /// like those of the job. A partition without a known limit, and one whose limit is not shorter
-/// than that of the job's partition, do not count. Returns nullopt if there is none. ranks: the
-/// number of ranks of the rehearsal on one node.
+/// than that of the job's partition, do not count. Returns nullopt if there is none. seconds: the
+/// time for which the programs of the rehearsal run. ranks: the number of ranks of the rehearsal on
+/// one node.
 [[nodiscard]] std::optional<std::string> short_partition(const SiteProfile& site,
                                                          const JobSpec& spec, std::int64_t seconds,
                                                          std::int64_t ranks);
@@ -38,7 +41,8 @@ struct RehearsalChoices {
     const LoadedSpec& loaded, std::string_view name, const RehearsalChoices& choices);
 
 /// Submits the rehearsal, and the run that waits for it. The first entry of the chain is the
-/// rehearsal. Plans both jobs before it submits the first. Fails as submit_spec_chain() does.
+/// rehearsal. Plans both jobs before it submits the first. Fails as changes_for_rehearsal() and
+/// submit_spec_chain() do, and with kUsage if the spec is read from standard input.
 [[nodiscard]] Result<SubmittedChain> submit_run_and_rehearsal(Context& context, Reporter& reporter,
                                                               RunInspector& inspector,
                                                               const SpecOptions& options,

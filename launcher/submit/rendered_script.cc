@@ -74,7 +74,12 @@ Result<> write_script(const std::filesystem::path& path, const std::string& scri
       kind == std::filesystem::file_type::not_found) {
     if (kind == std::filesystem::file_type::regular && !force) {
       const auto before = read_file(path, kScriptLimitBytes);
-      if (!before || !(before->empty() || *before == script || is_unedited(*before))) {
+      if (!before)
+        return fail(Errc::kUsage,
+                    "{}: exists, and dlrun cannot read it to find out whether `dlrun render` wrote "
+                    "it: {}. Name a different file with -o, or overwrite this one with --force",
+                    printable(path.string()), before.error().message);
+      if (!before->empty() && *before != script && !is_unedited(*before)) {
         return fail(Errc::kUsage,
                     "{}: exists, and is not what `dlrun render` wrote: it was edited by hand, or "
                     "dlrun did not write it. Name a different file with -o, or overwrite this one "
@@ -104,10 +109,10 @@ Result<ScriptChanges> changes_of_script(const Context& context, Reporter& report
   const auto carried = carried_spec(text);
   if (!carried) {
     std::error_code error;
-    // The script of a sweep's point, or of its resubmission, contains no spec. Its directory has
-    // resolved.yaml instead.
+    // If dlrun submits a spec, the script does not contain it. The directory of the run, or of the
+    // sweep's point, has resolved.yaml instead.
     if (std::filesystem::exists(folder / "resolved.yaml", error))
-      return ScriptChanges{Kind::kFromRecordedSpec, ""};
+      return ScriptChanges{Kind::kWithoutSpec, ""};
     return fail(Errc::kNotFound,
                 "{}: carries no spec to compare with: `dlrun render` did not write it, or its last "
                 "comment lines are gone",
@@ -116,10 +121,11 @@ Result<ScriptChanges> changes_of_script(const Context& context, Reporter& report
   DLRUN_TRY_ASSIGN(const auto prepared, prepare_carried(context, *carried));
   DLRUN_TRY_ASSIGN(const auto rendered, rendered_of(context, prepared));
   if (sha256_of_text(rendered) != carried->sha256) {
-    reporter.warning(
-        fmt::format("dlrun {} renders the spec differently than dlrun {} did, or the site's file "
-                    "has changed: some differences below are not edits",
-                    DLRUN_VERSION, carried->version));
+    reporter.warning(fmt::format(
+        "the script was rendered by dlrun {}, and dlrun {} renders its spec differently "
+        "now: dlrun or a file that the spec uses, such as the site's, has changed. Some "
+        "of the differences are not edits",
+        carried->version, DLRUN_VERSION));
   }
   ScriptChanges changes;
   DLRUN_TRY_ASSIGN(changes.difference,

@@ -16,7 +16,8 @@ namespace dlrun {
 
 /// Writes the script. Replaces a regular file atomically, also through a link. Writes to a device
 /// or a pipe (/dev/null), and never replaces it. Without `force`, fails with kUsage if the file
-/// exists, unless it is empty, equals the script, or is an unedited script of an earlier render.
+/// exists, unless it is empty, equals the script, or is an unedited script of an earlier render; a
+/// file that cannot be read counts as edited.
 [[nodiscard]] Result<> write_script(const std::filesystem::path& path, const std::string& script,
                                     bool force);
 
@@ -24,9 +25,9 @@ namespace dlrun {
 struct ScriptChanges {
   enum class Kind {
     kEdited,
-    kNone,              ///< the script is as it was rendered
-    kFromRecordedSpec,  ///< not compared: dlrun rendered the script from a recorded spec
-    kScriptsOfPoints,   ///< not compared: dlrun rendered the scripts of a sweep's points
+    kNone,             ///< the script is as it was rendered
+    kWithoutSpec,      ///< not compared: the script of a submitted spec does not contain the spec
+    kScriptsOfPoints,  ///< not compared: dlrun rendered the scripts of a sweep's points
   };
   Kind kind = Kind::kEdited;
   std::string difference;  ///< the output of diff -u
@@ -34,8 +35,8 @@ struct ScriptChanges {
 
 /// Compares a script with the script that dlrun renders from the spec that it carries. Warns if
 /// this dlrun renders the spec differently than the dlrun that wrote the script. what: a script
-/// file, or a run, whose script is compared. Fails with kNotFound if the script carries no spec,
-/// and with kIo if diff fails.
+/// file, or a run, whose script is compared. Fails with kNotFound if the script neither carries a
+/// spec nor belongs to a run with a recorded spec, and with kIo if diff fails.
 [[nodiscard]] Result<ScriptChanges> changes_of_script(const Context& context, Reporter& reporter,
                                                       const std::string& what);
 

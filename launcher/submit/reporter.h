@@ -36,8 +36,9 @@ class Reporter {
                         const DownloadProgress& progress) = 0;
   /// Reports that the work of the last progress() has ended, with or without success.
   virtual void progress_ended() = 0;
-  /// Reports the files that were downloaded into the folder, at least one.
-  virtual void downloaded(const std::filesystem::path& folder, std::size_t files,
+  /// Reports that files were downloaded into the folder. file_count: at least 1. bytes: the size of
+  /// all these files together.
+  virtual void downloaded(const std::filesystem::path& folder, std::size_t file_count,
                           std::int64_t bytes) = 0;
 };
 

@@ -1,5 +1,5 @@
-// Submits a run again. The recorded script defines the job. The recorded spec is planned again for
-// the parts that a script cannot express.
+// Submits a run again, or the missing points of a sweep. The recorded script defines the job. The
+// recorded spec is planned again for the parts that a script cannot express.
 
 #include <utility>
 
@@ -140,8 +140,8 @@ Result<std::optional<LockedPoint>> lock_point(const Context& context, const std:
   return std::optional(LockedPoint{std::move(*lock), is_sweep_locked});
 }
 
-/// Refuses a run that ran without Slurm, and, unless `force`, a run that may still have a job.
-Result<> check_ended(const IndexEntry& run, const RunStatus& status, bool force) {
+/// Refuses a run without Slurm. Unless `force`, also refuses a run that may still have a job.
+Result<> check_can_resubmit(const IndexEntry& run, const RunStatus& status, bool force) {
   if (status.job.cluster == kLocalCluster) {
     return fail(Errc::kUsage,
                 "{}: ran on this machine, without Slurm; `dlrun run {}` runs it again", run.id,
@@ -154,7 +154,7 @@ Result<> check_ended(const IndexEntry& run, const RunStatus& status, bool force)
                 "--force",
                 run.id, status.detail);
   }
-  if (!is_inactive(status.state) && !force && is_ending_after_cancel(run, status)) {
+  if (!is_inactive(status.state) && !force && is_ending_after_cancel(status)) {
     return fail(Errc::kUsage,
                 "{0}: was cancelled, but the processes of its job {1} are still being ended, and "
                 "two jobs may write the same files. Wait for the end with `dlrun wait {0}`, then "
@@ -170,8 +170,9 @@ Result<> check_ended(const IndexEntry& run, const RunStatus& status, bool force)
   return {};
 }
 
-/// Returns the submission of an earlier call with this token; nullopt if Slurm has no such job.
-/// is_point: `run` is a sweep's point, in which the path of the new run is then recorded.
+/// Returns the submission of an earlier call with this token; nullopt without a token, and if Slurm
+/// has no such job. is_point: `run` is a sweep's point, in which the path of the new run is then
+/// recorded.
 Result<std::optional<Submitted>> complete_earlier_resubmission(const Context& context,
                                                                Reporter& reporter,
                                                                RunInspector& inspector,
@@ -237,7 +238,7 @@ Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspec
                                                                locked.has_value(), token));
   if (earlier) return std::move(*earlier);
   DLRUN_TRY_ASSIGN(const auto status, inspector.inspect(run.path));
-  DLRUN_TRY(check_ended(run, status, force));
+  DLRUN_TRY(check_can_resubmit(run, status, force));
   const bool is_missing =
       status.state == RunState::kNotSubmitted || status.state == RunState::kRefused;
   if (locked && locked->is_sweep_locked && is_missing) {

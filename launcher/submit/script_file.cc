@@ -15,8 +15,9 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLongestName = 64;
+constexpr std::size_t kLongestName = 64;  ///< characters
 
+/// Returns the text as the name of a run.
 std::string slug(std::string_view text) {
   std::string name;
   for (const char c : text.substr(0, kLongestName)) {
@@ -74,7 +75,7 @@ std::vector<std::string> secrets_in(std::string_view text) {
 /// Returns the number in the line `--chain N` of the shell array `dlrun_lead`, which has lead's
 /// options in a rendered script. Returns 0 if there is no such line, or if retry.chain does not
 /// allow N. Other lines may belong to programs of the user, and must not queue more jobs.
-std::int64_t chain_in(std::string_view text) {
+std::int64_t chain_jobs_in(std::string_view text) {
   constexpr std::string_view kOption = "--chain ";
   bool is_lead_option = false;
   for (const auto line : split(text, '\n')) {
@@ -88,8 +89,8 @@ std::int64_t chain_in(std::string_view text) {
   return 0;
 }
 
-/// Returns the absolute paths of dlrun-trainer in the lines of a script that are no comments. A
-/// path ends at its quote or, without quotes, at a space.
+/// Returns the absolute paths of dlrun-trainer in a script. Ignores comment lines. A path ends at
+/// its quote or, without quotes, at a space.
 std::vector<std::string> trainers_in(std::string_view script) {
   constexpr std::string_view kName = "/dlrun-trainer", kEnds = " \t'\"";
   std::vector<std::string> paths;
@@ -158,7 +159,7 @@ ScriptRequests requests_of_plan(const LaunchPlan& plan) {
   }
   for (const PlannedOption& option : plan.lead_options) {
     if (option.option == "--chain")
-      requests.chain = parse_int(option.value.value_or("")).value_or(0);
+      requests.chain_jobs = parse_int(option.value.value_or("")).value_or(0);
   }
   requests.requested = plan.requested;
   return requests;
@@ -184,7 +185,7 @@ ScriptRequests parse_script_requests(std::string_view text, std::string_view fil
   requests.comment = sbatch_value(text, "--comment", "--comment");
   requests.dependency = sbatch_value(text, "--dependency", "-d");
   requests.secrets = secrets_in(text);
-  requests.chain = chain_in(text);
+  requests.chain_jobs = chain_jobs_in(text);
   requests.trainers = trainers_in(text);
   requests.requested = requested_of_script(text);
   return requests;
@@ -196,13 +197,12 @@ std::vector<std::string> refused_option_messages(std::string_view text) {
     found.emplace_back(line, fmt::format("{}: {}", line, what));
   };
   const auto refuse_array = [&](const ScriptOption& array, std::string_view given) {
-    refuse(
-        array.line,
-        fmt::format(
-            "{}{} makes several jobs, and a run is the record of one. Remove "
-            "the line, and use a spec with `sweep`: each point of a sweep is a run. Plain `sbatch` "
-            "accepts the script as it is",
-            given, printable(array.value)));
+    refuse(array.line,
+           fmt::format(
+               "{}{} makes several jobs, and a run is the record of one. Remove "
+               "the option, and use a spec with `sweep`: each point of a sweep is a run. Plain "
+               "`sbatch` accepts the script as it is",
+               given, printable(array.value)));
   };
   if (const auto array = sbatch_option(text, "--array", "-a")) refuse_array(*array, "--array=");
   for (const char* flag : {"-t", "-J"}) {
@@ -233,7 +233,8 @@ std::vector<std::string> refused_option_messages(std::string_view text) {
       refuse(
           file->line,
           "--export-file cannot be given: it removes the variables that identify the run, and the "
-          "secrets, from the job's environment. Set variables with environment.vars");
+          "secrets, from the job's environment. Set variables with environment.vars; remove the "
+          "option");
     }
   }
   std::stable_sort(found.begin(), found.end(),

@@ -20,16 +20,17 @@ inline constexpr std::size_t kScriptLimitBytes = 4U << 20U;
 /// The requests of a job script: read from its own lines, or taken from the plan that it was
 /// rendered from.
 struct ScriptRequests {
-  std::string name;       ///< the run's name, a slug of --job-name, else of the file's name
-  std::string job_name;   ///< Slurm's name of the job: --job-name, else the run's name
-  bool is_named = false;  ///< true if the script has a --job-name; otherwise sbatch gets `name`
+  /// The run's name: a slug of --job-name or of -N in a #PBS line, else of the file's name.
+  std::string name;
+  std::string job_name;   ///< Slurm's name of the job: that of the script, else the run's name
+  bool is_named = false;  ///< the script gives the job a name; otherwise sbatch gets `job_name`
   /// --output, unless it is the default that dlrun renders for plain sbatch
   std::optional<std::string> output;
   std::optional<std::string> error;  ///< --error
   std::string runs_dir;  ///< --runs in the line of the script that starts lead; may be empty
   std::optional<std::string> chdir, clusters, comment, dependency;  ///< the options of these names
   std::vector<std::string> secrets;                                 ///< names of the secrets
-  std::int64_t chain = 0;  ///< lead's option --chain: the number of jobs of the run; 0: one job
+  std::int64_t chain_jobs = 0;  ///< lead's option --chain: the number of jobs; 0: a single job
   /// The copies of dlrun-trainer whose absolute paths are in the lines of a script that the user
   /// gave. Empty for a script that comes from a plan; see LaunchPlan::uses_trainer().
   std::vector<std::string> trainers;
@@ -47,8 +48,8 @@ struct ScriptRequests {
 /// Returns the requests of the script that is rendered from the plan.
 [[nodiscard]] ScriptRequests requests_of_plan(const LaunchPlan& plan);
 
-/// Reads the script's #SBATCH and #PBS lines, the options of dlrun's agent, and the paths of
-/// dlrun-trainer. A script without --job-name gets its name from file_name.
+/// Reads the script's #SBATCH and #PBS lines, the options of lead and of the rank agent, and the
+/// paths of dlrun-trainer. A script that names no job gets its name from file_name.
 [[nodiscard]] ScriptRequests parse_script_requests(std::string_view text,
                                                    std::string_view file_name);
 

@@ -116,7 +116,7 @@ class Search {
     if (keys != wanted || record.pack != pack_)
       return fail(Errc::kInvalid,
                   "--continue: the points of {} set {} with sweep.pack {}, and the points of this "
-                  "spec set {} with sweep.pack {}; both must be equal",
+                  "spec set {} with sweep.pack {}; the keys and sweep.pack must be the same",
                   earlier.id, join(keys, ", "), record.pack, join(wanted, ", "), pack_);
     DLRUN_TRY_ASSIGN(auto settings, read_sbatch_settings(earlier.path));
     settings.secrets = std::move(job_.settings.secrets);
@@ -124,7 +124,7 @@ class Search {
     job_.settings = std::move(settings);
     run_ = RunDirectory{earlier.id, earlier.name, earlier.path, earlier.created};
     DLRUN_TRY(lock_run());
-    array_count_ = record.arrays;
+    array_count_ = record.array_count;
     for (const SweepRecord::Point& point : record.points) {
       SweepPoint values;
       for (std::size_t i = 0; i < record.keys.size(); ++i) {
@@ -137,8 +137,9 @@ class Search {
     return {};
   }
 
-  /// Locks the run's directory. Fails with kRefused if another process has locked it, because two
-  /// processes must not add points to the same sweep.
+  /// Locks the run's directory. Fails with kRefused if another process has locked the directory,
+  /// because two processes must not add points to the same sweep. Does nothing on a file system
+  /// without locks.
   Result<> lock_run() {
     lock_.reset(::open(run_->path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (lock_.is_open() && ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
@@ -169,8 +170,9 @@ class Search {
 
   /// Asks the program for the next point, or with sweep.pack for the points of the next job. The
   /// caller submits the returned points before its next call, so that a slow answer of the program
-  /// delays no earlier point. Returns fewer points if the program waits or ends the search, and
-  /// none if no further point may run now.
+  /// delays no earlier point. Returns fewer points if the program waits or ends the search, or if
+  /// sweep.max_points is reached. Returns none if no further point may run now, and while Slurm has
+  /// not accepted earlier points.
   Result<std::vector<SweepPoint>> next_batch() {
     std::vector<SweepPoint> batch;
     const auto at_once =
@@ -220,7 +222,7 @@ class Search {
     array_count_ += planned.arrays.size();
     std::vector<std::pair<std::size_t, std::size_t>> places;
     for (const PlannedPoint& point : planned.points)
-      places.emplace_back(first_array + point.array, point.index_in_array);
+      places.emplace_back(first_array + point.array, point.point_in_array);
     const auto sent = run_ ? submit_more_points(context_, inspector_, *run_, job_.settings, planned)
                            : submit_first(std::move(planned));
     if (!sent && !has_recorded(next_ + batch.size())) return sent;
@@ -267,7 +269,9 @@ class Search {
     refusal_ = std::move(unsent_->error);
     unsent_.reset();
     reporter_.warning(
-        fmt::format("{}; the search program gets the state of the point", refusal_->message));
+        fmt::format("{}; dlrun no longer submits the points that Slurm has not accepted, and sends "
+                    "the state of these points to the search program",
+                    refusal_->message));
     return {};
   }
 
@@ -347,16 +351,17 @@ class Search {
   }
 
   /// Adds to the message of an error how to list and how to cancel the points of the search, and
-  /// how to continue it.
+  /// how to continue the search. Returns the error unchanged if the search has no run yet.
   [[nodiscard]] Error with_advice(Error error) const {
     if (!run_ || error.message.empty()) return error;
     error.message += open_.empty()
                          ? fmt::format("; `dlrun sweep {}` lists its points", run_->handle())
                          : fmt::format(
-                               "; {} point{} of {} {} queued or running: `dlrun sweep {}` "
-                               "lists them, `dlrun cancel {}` ends them",
-                               open_.size(), open_.size() == 1 ? "" : "s", run_->id,
-                               open_.size() == 1 ? "is" : "are", run_->handle(), run_->handle());
+                               "; the search program does not have the result of {} point{} of "
+                               "{}: `dlrun sweep {}` lists the points, `dlrun cancel {}` ends "
+                               "those that are queued or running",
+                               open_.size(), open_.size() == 1 ? "" : "s", run_->id, run_->handle(),
+                               run_->handle());
     error.message +=
         fmt::format("; `dlrun submit SPEC --continue {}` continues the search", run_->handle());
     return error;

@@ -74,7 +74,7 @@ constexpr std::size_t kLongestLine = 1U << 20U;  ///< bytes
   const auto found = point.find(key.key);
   if (found == point.end()) return fail(Errc::kInvalid, "the point has no '{}'", key.key);
   auto text = text_of(*found);
-  if (!text) return fail(Errc::kInvalid, "'{}' is neither a number nor a text", key.key);
+  if (!text) return fail(Errc::kInvalid, "'{}' is not a number, a text, true or false", key.key);
   if (key.range) {
     if (const auto why = why_outside(*key.range, *text); !why.empty())
       return fail(Errc::kInvalid, "'{}': {}", key.key, why);
@@ -287,8 +287,8 @@ Error SearchProgram::end_error() {
     how = fmt::format("ended with code {} before the search was over", WEXITSTATUS(status));
   if (child_ <= 0 && WIFSIGNALED(status))
     how = fmt::format("was ended by {}", signal_name(WTERMSIG(status)));
-  return {Errc::kPeer, fmt::format("sweep.ask: {} {}; its messages are above{}", printable(name_),
-                                   how, unfinished_line_note())};
+  return {Errc::kPeer, fmt::format("sweep.ask: {} {}; its messages, if any, are above{}",
+                                   printable(name_), how, unfinished_line_note())};
 }
 
 std::string SearchProgram::unfinished_line_note() const {
@@ -307,8 +307,9 @@ Result<> SearchProgram::send(const Json& message) {
   for (std::string_view rest = line; !rest.empty();) {
     DLRUN_TRY_ASSIGN(const bool is_ready, wait_for(channel_.get(), POLLOUT, deadline, interrupt));
     if (!is_ready)
-      return fail(Errc::kTimeout, "sweep.ask: {} has read nothing for {} s", printable(name_),
-                  timeout_.count());
+      return fail(Errc::kTimeout,
+                  "sweep.ask: {} did not read a message within {} s (sweep.ask_timeout)",
+                  printable(name_), timeout_.count());
     const ssize_t sent =
         ::send(channel_.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) rest.remove_prefix(static_cast<std::size_t>(sent));

@@ -42,12 +42,13 @@ struct Proposal {
 /// Returns the values of a point as JSON.
 [[nodiscard]] nlohmann::ordered_json values_json(const SweepPoint& point);
 
-/// The running search program. It shares the standard error of dlrun.
+/// The running search program, whose standard error is that of dlrun.
 class SearchProgram {
  public:
   /// Starts the program. directory: its working directory, from which a relative path in argv[0]
   /// starts. timeout: the longest time in which the program must read a line or answer. Fails with
-  /// kNotFound if there is no such program, and with kIo if it cannot be started.
+  /// kNotFound if there is no such program, and with kIo if no process can be made. If the process
+  /// cannot execute the program, it ends with code 127, and ask() fails with kPeer.
   [[nodiscard]] static Result<std::unique_ptr<SearchProgram>> start(
       const std::vector<std::string>& argv, const Env& env, const std::string& directory,
       std::chrono::seconds timeout);
@@ -70,10 +71,10 @@ class SearchProgram {
   SearchProgram(std::string name, pid_t child, UniqueFd channel, std::chrono::seconds timeout)
       : name_(std::move(name)), child_(child), channel_(std::move(channel)), timeout_(timeout) {}
 
-  /// Appends the output that is there to unread_. Returns what recv() returns; does not wait.
+  /// Appends the available output to unread_. Returns the result of recv(). Does not wait.
   ssize_t read_some();
-  /// Returns the error for a program that has closed its output. Waits up to a second for its exit
-  /// code.
+  /// Returns the error for a program that has closed its input and output. Waits up to a second for
+  /// its exit code.
   [[nodiscard]] Error end_error();
   /// Returns the part of an error message about output that does not end with a newline; empty if
   /// there is none.

@@ -19,8 +19,8 @@
 namespace dlrun {
 namespace {
 
-/// Puts an option directly after `salloc`, and removes the option that comes from the spec. Does
-/// nothing without a value.
+/// Puts an option directly after `salloc`, and removes the same option if the spec has given it.
+/// Does nothing without a value.
 void replace_option(std::vector<std::string>& argv, const std::string& option,
                     const std::optional<std::string>& value) {
   if (!value) return;
@@ -100,8 +100,7 @@ Result<SessionResult> run_interactive(const Context& context, Reporter& reporter
                    run_session(context, reporter, job, choices.command, choices.has_terminal));
   const ForegroundEnd& end = session.end;
   if (!session.has_begun && (end.first_signal != 0 || end.signal != 0))
-    return fail(Errc::kInterrupted,
-                "interrupted before Slurm granted the allocation; nothing is queued");
+    return fail(Errc::kInterrupted, "interrupted before the session began; nothing is queued");
   if (!session.has_begun && end.exit_code != 0)
     return tl::unexpected(no_allocation_error(context, job, session));
   return SessionResult(end);

@@ -19,7 +19,7 @@ namespace dlrun {
 struct SessionChoices {
   std::vector<std::string> command;  ///< empty: a shell
   bool has_terminal = false;         ///< standard input is a terminal
-  bool is_dry_run = false;           ///< only returns the call
+  bool is_dry_run = false;           ///< only return the call that would start the session
 };
 
 /// With is_dry_run: the call that would start the session. Otherwise the end of the session.

@@ -63,8 +63,8 @@ Result<SessionFolder> SessionFolder::make(const std::filesystem::path& runs_dir)
     if (fd.is_open() || (errno != EWOULDBLOCK && std::filesystem::exists(path, error)))
       return SessionFolder(path, std::move(fd));
   }
-  return fail(Errc::kIo, "{}: cannot make a folder there in {} tries", printable(sessions.string()),
-              kTries);
+  return fail(Errc::kIo, "{}: cannot make and lock a folder in it; dlrun tried {} times",
+              printable(sessions.string()), kTries);
 }
 
 std::string with_begun_mark(const std::string& script, const SessionFolder& folder) {

@@ -1,5 +1,5 @@
 #pragma once
-// A temporary folder for the script of an interactive session on a node.
+// A temporary folder with the script of an interactive session (`dlrun interactive`).
 
 #include <filesystem>
 #include <string>
@@ -10,13 +10,14 @@
 
 namespace dlrun {
 
-/// A private folder beside the runs, where the nodes can read it. The destructor removes it with
-/// its content.
+/// A private folder in the runs folder, which the nodes can read. The destructor removes the
+/// private folder with its content.
 class SessionFolder {
  public:
   /// Creates the folder in <runs>/.interactive-UID/. Removes folders that killed sessions left
-  /// behind. Fails with kInvalid if another user owns .interactive-UID, or if others can write to
-  /// it, because they could replace the script, which runs as the caller.
+  /// behind. Fails with kInvalid if another user owns .interactive-UID or can write to it, because
+  /// that user could replace the script, which runs as the caller. Fails with kIo if no folder can
+  /// be made.
   static Result<SessionFolder> make(const std::filesystem::path& runs_dir);
   SessionFolder(SessionFolder&& other) noexcept
       : path_(std::exchange(other.path_, {})), fd_(std::move(other.fd_)) {}

@@ -33,7 +33,7 @@ namespace {
 }
 
 /// Adds a problem for each option that the program does not know. Does nothing if the program is
-/// not installed or prints no list of options. key: the key whose options these are.
+/// not installed or prints no list of options. key: the key of the spec that gives the options.
 void check_options_of_program(const LoadedSpec& loaded, const Env& env, const std::string& program,
                               std::string_view key, const std::vector<SlurmOption>& options,
                               Diagnostic::Severity severity, std::vector<Diagnostic>& found) {
@@ -120,7 +120,8 @@ Result<> check_salloc_options(const Context& context, const LoadedSpec& loaded,
       const std::string path = "slurm." + option.name;
       const Origin where = origin_of(loaded, path);
       found.push_back({Diagnostic::Severity::kError, where,
-                       path + ": would keep the allocation and start nothing in it; leave it out",
+                       path + ": salloc would keep the allocation and start no session in it; "
+                              "leave the option out",
                        source_line_of(loaded, where)});
       continue;
     }

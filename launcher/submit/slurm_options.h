@@ -13,15 +13,17 @@ namespace dlrun {
 
 /// Fails with kInvalid and a problem for each option that sbatch does not know, with its place and
 /// the nearest known name. An option that srun does not know, or an MPI plugin (`launch.mpi`) that
-/// srun does not list, is only a warning: the nodes may have other plugins. Skips a program
-/// that is not installed. Contacts no controller; starts a program only if the spec has options for
-/// it.
+/// srun does not list, is only a warning: the nodes may have other plugins. Skips a program that is
+/// not installed, sbatch for a job that is submitted through slurmrestd, and the plugins of a job
+/// for another cluster. Contacts no controller; starts a program only if the spec has options for
+/// that program.
 [[nodiscard]] Result<> check_slurm_options(const Context& context, Reporter& reporter,
                                            const LoadedSpec& loaded);
 
-/// Checks the options of an interactive session against the installed salloc. Fails with kInvalid
-/// and a problem for each option that salloc does not know. arguments: those of salloc. Refuses
-/// --no-shell, which would keep the allocation without starting anything in it.
+/// Checks the options in `slurm` that an interactive session passes to salloc against the installed
+/// salloc. Fails with kInvalid and a problem for each option that salloc does not know, and for
+/// --no-shell and its abbreviations: salloc would keep the allocation and start nothing in it.
+/// arguments: those of salloc; options that are not among them are not checked.
 [[nodiscard]] Result<> check_salloc_options(const Context& context, const LoadedSpec& loaded,
                                             const std::vector<std::string>& arguments);
 

@@ -52,6 +52,15 @@ Result<Submitted> submit_link(Context& context, Reporter& reporter, RunInspector
 
 }  // namespace
 
+std::string command_that_submits(const SpecOptions& options,
+                                 const std::vector<std::string>& runs_before) {
+  std::vector<std::string> words{"dlrun", "submit", options.file};
+  for (const std::string& set : options.set_arguments) words.insert(words.end(), {"--set", set});
+  words.insert(words.end(), {"--set", fmt::format("after.ok=[{}]", join(runs_before, ", "))});
+  if (options.runs_dir) words.insert(words.end(), {"--runs", *options.runs_dir});
+  return shell_quote_all(words);
+}
+
 void add_dependency_on_run(Job& job, const RunDirectory& run, const std::string& option) {
   Experiment& experiment = *job.experiment;
   const std::string key = "after.ok";
@@ -90,17 +99,23 @@ Result<SubmittedChain> submit_spec_chain(Context& context, Reporter& reporter,
   }
   SubmittedChain chain;
   for (Link& link : links) {
+    auto runs_before = link.job.experiment->loaded.spec.after.ok;
     if (!chain.submitted.empty())
       add_dependency_on_run(link.job, chain.submitted.back().run, "--chain");
     auto submitted = submit_link(context, reporter, inspector, std::move(link));
     if (!submitted) {
       if (chain.submitted.empty()) return tl::unexpected<Error>(std::move(submitted.error()));
       chain.failure = std::move(submitted.error());
-      const std::string& failed_spec = specs[chain.submitted.size()];
+      const std::size_t failed_index = chain.submitted.size();
+      SpecOptions failed_options = options;
+      failed_options.file = specs[failed_index];
+      runs_before.push_back(chain.submitted.back().run.handle());
+      const bool is_last = failed_index + 1 == specs.size();
       chain.advice = fmt::format(
-          "{} and the specs after it were not submitted. The jobs before it stay queued; `dlrun "
-          "submit {} --set after.ok={}` continues the chain",
-          failed_spec, shell_quote(failed_spec), chain.submitted.back().run.handle());
+          "{}{} not submitted. The jobs of the specs before it stay queued. `{}` submits it{}",
+          failed_options.file, is_last ? " was" : " and the specs after it were",
+          command_that_submits(failed_options, runs_before),
+          is_last ? "" : "; then submit the specs after it in the same way");
       break;
     }
     chain.submitted.push_back(std::move(*submitted));

@@ -12,32 +12,39 @@
 
 namespace dlrun {
 
+/// Returns the command with which the user submits the spec in options.file alone, with the given
+/// options. The job of this command waits for `runs_before` (after.ok).
+[[nodiscard]] std::string command_that_submits(const SpecOptions& options,
+                                               const std::vector<std::string>& runs_before);
+
 /// Makes the job, which has a spec, start only after the run has succeeded. option: the
-/// command-line option that adds the dependency; it becomes the origin of after.ok.
+/// command-line option that adds the dependency. The option becomes the origin of after.ok unless
+/// the spec sets this key.
 void add_dependency_on_run(Job& job, const RunDirectory& run, const std::string& option);
 
 /// Checks and submits a planned job that has no sweep.
 [[nodiscard]] Result<Submitted> submit_planned(Context& context, Reporter& reporter,
                                                RunInspector& inspector, Job job);
 
-/// Fails with kUsage if the call comes from another machine, which could not repeat several
-/// submissions safely. option: the name of the option in the message.
+/// Fails with kUsage if the call comes from another machine (-H), which could not repeat several
+/// submissions safely. option: the option that makes several submissions, for the message.
 [[nodiscard]] Result<> refuse_remote_call(Context& context, std::string_view option);
 
 /// The submitted part of a chain.
 struct SubmittedChain {
   std::vector<Submitted> submitted;  ///< in order
-  /// Why the next spec and those after it were not submitted. nullopt: all specs were submitted, or
-  /// the last entry of `submitted` is incomplete (Submitted::failure, is_interrupted).
+  /// Why the spec that follows the last entry of `submitted` was not submitted, and no spec after
+  /// that one. nullopt: all specs were submitted, or the last entry of `submitted` is incomplete
+  /// (Submitted::failure, is_interrupted).
   std::optional<Error> failure;
   std::string advice;  ///< with failure: how the user continues
 };
 
 /// Submits each spec as submit_spec() does. The `after.ok` of each spec also gets the run of the
 /// spec before it. Reads and plans all specs before it submits the first one. options: apply to all
-/// specs; options.file is ignored. Fails and submits nothing if a spec is wrong, has sweep.ask or
-/// is a script without a spec, or if the call comes from another machine, which could not repeat
-/// several submissions safely.
+/// specs; options.file is ignored. Fails and submits nothing if a spec cannot be planned, has
+/// sweep.ask or is a script without a spec, if the call comes from another machine, which could not
+/// repeat several submissions safely, or if the submission of the first spec fails.
 [[nodiscard]] Result<SubmittedChain> submit_spec_chain(Context& context, Reporter& reporter,
                                                        RunInspector& inspector,
                                                        const std::vector<std::string>& specs,

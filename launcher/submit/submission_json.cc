@@ -49,7 +49,8 @@ Json job_ids_json(const std::vector<Submission>& submissions) {
   return ids;
 }
 
-/// Returns the start in UTC. report: nullopt if Slurm did not answer.
+/// Returns the expected start in UTC; null if Slurm has no estimate. report: nullopt if Slurm did
+/// not answer.
 Json start_json(const std::optional<JobReport>& report) {
   return text_or_null(report ? utc_of_slurm_time(report->start) : "");
 }
@@ -110,7 +111,7 @@ Json submission_json(const Env& env, const Submitted& submitted) {
 Json submission_json(const Searched& searched) {
   Json out;
   set_run(out, searched.run);
-  out["points"] = searched.points;
+  out["points"] = searched.point_count;
   return out;
 }
 
@@ -158,7 +159,7 @@ Json check_json(const CheckReport& report) {
   Json json;
   json["name"] = report.job.name;
   json["site"] = loaded.site.name;
-  json["warning_count"] = loaded.warnings.size() + report.checked.warnings;
+  json["warning_count"] = loaded.warnings.size() + report.checked.warning_count;
   json["downloads"] = report.checked.to_fetch;
   json["slurm"] =
       report.has_slurm && report.why_unreachable.empty() ? Json(report.verdict) : Json(nullptr);

@@ -109,15 +109,19 @@ std::string interrupted_text(const Submitted& submitted) {
                    "them",
                    submitted.run.handle())
              : fmt::format("interrupted, but Slurm has accepted the job; `dlrun cancel {}` ends it",
-                           submitted.run.id);
+                           submitted.run.handle());
 }
 
 std::string stopped_watching_text(const IndexEntry& run, const std::string& job) {
-  const bool has_points = is_sweep(run.path);
+  if (is_sweep(run.path))
+    return fmt::format(
+        "stopped watching; the sweep continues. `dlrun sweep {}` lists its points, `dlrun cancel "
+        "{}` cancels the sweep",
+        run.id, run.id);
   return fmt::format(
-      "stopped watching; job {} continues. `dlrun {} {}` {}, `dlrun cancel {}` cancels it", job,
-      has_points ? "sweep" : "logs -f", run.id, has_points ? "shows its state" : "follows it again",
-      run.id);
+      "stopped watching; job {} continues. `dlrun logs -f {}` follows its log again, `dlrun cancel "
+      "{}` cancels the job",
+      job, run.id, run.id);
 }
 
 }  // namespace dlrun

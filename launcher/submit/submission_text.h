@@ -30,7 +30,8 @@ struct SubmissionFacts {
 /// Returns the note about a Ctrl-C that arrived during the submission.
 [[nodiscard]] std::string interrupted_text(const Submitted& submitted);
 
-/// Returns the note about a Ctrl-C that ended the watching. job: the id of the run's job.
+/// Returns the note about a Ctrl-C that ended the watching. job: the id of the run's job; not used
+/// for a sweep.
 [[nodiscard]] std::string stopped_watching_text(const IndexEntry& run, const std::string& job);
 
 }  // namespace dlrun

@@ -84,7 +84,7 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
     if (job.error().is_unconfirmed) break;  // Slurm does not know the job: the refusal counts
     if (interrupt.requested()) {
       if (!is_follow_up) remove_secrets(run.path);
-      return fail(Errc::kInterrupted, "interrupted; Slurm did not take the job, nothing is queued");
+      return fail(Errc::kInterrupted, "interrupted; Slurm did not take this job: it is not queued");
     }
     // The controller answers and does not know the job.
     job = executor.submit(request);

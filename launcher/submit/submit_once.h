@@ -20,7 +20,8 @@ namespace dlrun {
 /// Ctrl-C during sbatch, looks the token up, too, but does not submit again. If Slurm has the job,
 /// returns it, and `interrupt` tells the caller about the Ctrl-C. token: the token of the
 /// submission; empty: a new one. A follow-up job of a chain has a journal of its own, in
-/// follow_up_path(), and shares the run's secrets.
+/// follow_up_path(), and shares the run's secrets. Fails with Slurm's error if Slurm does not have
+/// the job, and with kUnavailable or kInterrupted if it is unknown whether Slurm has the job.
 [[nodiscard]] Result<Submission> submit_once(const Context& context, const RunDirectory& run,
                                              const SbatchSettings& settings, Executor& executor,
                                              const Interrupt& interrupt,

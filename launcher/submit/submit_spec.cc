@@ -23,8 +23,8 @@ Result<SubmitResult> dry_run_of(Job job, std::optional<SweepPlan> sweep) {
 }
 
 /// Fails with kUsage if the search of a sweep cannot be run as the user asks.
-Result<> check_search(bool is_from_other_machine, bool watches) {
-  if (is_from_other_machine)
+Result<> check_search(bool is_over_ssh, bool watches) {
+  if (is_over_ssh)
     return fail(
         Errc::kUsage,
         "sweep.ask: a search cannot be submitted with -H: it would end with the connection, "
@@ -72,7 +72,8 @@ Result<SubmitResult> submit_spec(Context& context, Reporter& reporter, RunInspec
   DLRUN_TRY_ASSIGN(auto job, job_of_file(context, reporter, options));
   DLRUN_TRY_ASSIGN(auto sweep, plan_arrays(context, job, mode != SubmitMode::kDryRun));
   if (job.is_search() && mode == SubmitMode::kSubmit) {
-    DLRUN_TRY(check_search(held_token.has_value(), choices.watches));
+    const bool is_over_ssh = held_token.has_value();  // only dlrun -H sets a token
+    DLRUN_TRY(check_search(is_over_ssh, choices.watches));
     return run_or_continue_search(context, reporter, inspector, std::move(job), choices.continued,
                                   provenance);
   }

@@ -53,8 +53,9 @@ using SubmitResult = std::variant<Submitted, Searched, DryRun, TestOnlyAnswer>;
 
 /// Submits a spec or a script, runs the search of a spec with sweep.ask, or only tries a submission
 /// out. If the environment has a token and an earlier call with this token submitted the job,
-/// returns that submission. Fails with kUsage if choices.continued is another user's run, and if it
-/// is set but no search would run: the spec has no sweep.ask, or choices.mode is not kSubmit.
+/// returns that submission. Fails with kUsage if choices.continued is another user's run, and if
+/// choices.continued is set but no search would run: the spec has no sweep.ask, or choices.mode is
+/// not kSubmit. Fails with kUsage, too, for a search with a token or with choices.watches.
 [[nodiscard]] Result<SubmitResult> submit_spec(Context& context, Reporter& reporter,
                                                RunInspector& inspector, const SpecOptions& options,
                                                const SubmitChoices& choices,

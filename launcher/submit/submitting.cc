@@ -73,7 +73,7 @@ void write_provenance(Reporter& reporter, Provenance& provenance,
 Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInspector& inspector,
                              Job job, const Checked& checked, Provenance& provenance,
                              HeldToken* token, const OnSubmitted& on_submitted) {
-  // The script of a repeated run names its agent, and its copy of the code exists already.
+  // The script of a repeated run names the agent, and the run's copy of the code exists already.
   const bool repeats_run = job.source == Job::Source::kRun;
   const LaunchPlan* plan = !repeats_run && job.experiment ? &job.experiment->plan : nullptr;
   if (job.experiment) {

@@ -17,7 +17,9 @@ namespace dlrun {
 
 /// A submission that Slurm has accepted: one job, or the arrays of a sweep.
 struct Submitted {
-  Job job;  ///< for a sweep, the parts that its arrays share
+  /// For a sweep, the parts that its arrays share. Empty if an earlier call with the same token
+  /// submitted the job. Only `settings` is set for the missing points of a sweep.
+  Job job;
   RunDirectory run;
   std::vector<Submission> submissions;  ///< one; for a sweep, one for each array that Slurm has
   std::vector<Submission> follow_ups;   ///< the later jobs of the run's chain (retry.chain)
@@ -35,9 +37,10 @@ struct Submitted {
 [[nodiscard]] std::vector<std::string> job_ids_of(const Submitted& submitted);
 
 /// Returns the submission of an earlier call with this token. Returns nullopt if Slurm has no such
-/// job; token.run() is then the run in which submit_job() continues, or empty. For a sweep,
-/// submits the arrays that Slurm does not have; for a chain, continues its follow-up jobs. Fails
-/// with kUnavailable if Slurm does not answer, and with Slurm's reason if it refused the job.
+/// job; token.run() is then the run in which submit_job() continues, or empty. For a sweep, submits
+/// the arrays that Slurm does not have; for a chain, continues its follow-up jobs. Fails with
+/// kUnavailable if Slurm does not answer, and with kRefused and Slurm's reason if Slurm refused the
+/// job.
 [[nodiscard]] Result<std::optional<Submitted>> complete_earlier_submission(const Context& context,
                                                                            Reporter& reporter,
                                                                            RunInspector& inspector,
@@ -47,9 +50,10 @@ struct Submitted {
 using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
 
 /// Fetches the job's downloads, builds its environments, copies the agent beside the runs, records
-/// the job as a run and submits it once. checked: the result of check_job(). provenance: collects
-/// its facts in the background since the start of the command. token: the token of another machine,
-/// after complete_earlier_submission() returned nullopt; nullptr: the submission has no token.
+/// the job as a run and submits it once; then submits the follow-up jobs of its chain. checked: the
+/// result of check_job(). provenance: collects its facts in the background since the start of the
+/// command. token: the token of another machine, after complete_earlier_submission() returned
+/// nullopt; nullptr: the submission has no token.
 [[nodiscard]] Result<Submitted> submit_job(const Context& context, Reporter& reporter,
                                            RunInspector& inspector, Job job, const Checked& checked,
                                            Provenance& provenance, HeldToken* token = nullptr,
@@ -72,8 +76,8 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
                                           const SweepPlan& more);
 
 /// Submits the points of a recorded sweep that Slurm does not have, because they were never sent or
-/// were refused. Fails with kUsage if there are none, with kRefused if another dlrun is submitting
-/// them, and with kUnavailable if it is unknown whether Slurm has one of the points.
+/// were refused. Fails with kUsage if there are no such points, with kRefused if another dlrun is
+/// submitting them, and with kUnavailable if it is unknown whether Slurm has one of the points.
 [[nodiscard]] Result<Submitted> submit_missing_points(const Context& context, Reporter& reporter,
                                                       RunInspector& inspector,
                                                       const IndexEntry& run);

@@ -32,10 +32,10 @@ struct ArrayToSend {
   std::string first_point;  ///< the first point, for messages: "point 3: resources.partition=gpu"
 };
 
-/// The number of points that run at once.
+/// The limits on the number of points that run at the same time.
 struct Throttle {
   std::optional<std::int64_t> max_parallel;  ///< in the whole sweep; nullopt: any number
-  std::size_t pack = 1;                      ///< in one task of an array
+  std::size_t pack = 1;                      ///< in one task of an array (sweep.pack)
 };
 
 /// The submissions that succeeded, in the order of the arrays.
@@ -45,8 +45,8 @@ struct Sent {
 };
 
 /// Returns the dependency that makes an array wait for the end of the job `before`. Slurm limits
-/// only how many tasks of the same array run at once. With this wait, sweep.max_parallel holds for
-/// all arrays together.
+/// only how many tasks of the same array run at the same time. With this wait, sweep.max_parallel
+/// holds for all arrays together.
 std::optional<std::string> dependency_after(const SbatchSettings& settings,
                                             const std::string& before) {
   if (before.empty()) return settings.dependency;
@@ -70,10 +70,10 @@ Result<> test_and_order(const Context& context, Reporter& reporter,
   // A single array needs no test: if sbatch refuses it, nothing is queued.
   if (arrays.size() < 2) return {};
   // Key: options. Value: true if --test-only cannot judge an array with these options.
-  std::map<std::string, bool> is_undecided;
+  std::map<std::string, bool> undecided_by_options;
   for (const ArrayToSend& one : arrays) {
     const std::string options = options_without_array(one.script);
-    if (is_undecided.contains(options)) continue;
+    if (undecided_by_options.contains(options)) continue;
     DLRUN_TRY_ASSIGN(
         const auto request,
         request_to_submit(context, shared, array_path(run, one.array), "TOKEN", one.script));
@@ -85,10 +85,10 @@ Result<> test_and_order(const Context& context, Reporter& reporter,
       reporter.warning(fmt::format("{}: Slurm may queue it and not start it: {}", one.first_point,
                                    verdict.error().message));
     }
-    is_undecided[options] = !verdict;
+    undecided_by_options[options] = !verdict;
   }
   std::stable_partition(arrays.begin(), arrays.end(), [&](const ArrayToSend& one) {
-    return is_undecided[options_without_array(one.script)];
+    return undecided_by_options[options_without_array(one.script)];
   });
   return {};
 }
@@ -138,15 +138,15 @@ Result<> send(const Context& context, const RunDirectory& run,
 /// points' run directories; the parent of each is its array's directory.
 void remove_secrets_of_unaccepted(const std::vector<std::filesystem::path>& point_folders) {
   // Key: an array's directory. Value: true if Slurm may still have the array.
-  std::map<std::filesystem::path, bool> may_run;
+  std::map<std::filesystem::path, bool> may_run_by_array;
   for (const auto& point : point_folders) {
     const auto array = point.parent_path();
-    if (!may_run.contains(array)) {
+    if (!may_run_by_array.contains(array)) {
       const auto submission = read_submission(array);
-      may_run[array] =
+      may_run_by_array[array] =
           !submission || (*submission && (*submission)->state != Submission::State::kRefused);
     }
-    if (!may_run[array]) remove_secrets(point);
+    if (!may_run_by_array[array]) remove_secrets(point);
   }
 }
 
@@ -269,7 +269,7 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
   if (!done) {
     std::vector<std::filesystem::path> points;
     for (const PlannedPoint& point : sweep.points)
-      points.push_back(array_path(run.path, point.array) / std::to_string(point.index_in_array));
+      points.push_back(array_path(run.path, point.array) / std::to_string(point.point_in_array));
     remove_secrets_of_unaccepted(points);
   }
   if (!done && sent.arrays.empty()) return tl::unexpected(done.error());
@@ -299,8 +299,9 @@ Result<> submit_more_points(const Context& context, RunInspector& inspector,
 
 namespace {
 
-/// Sets the secrets, which submit.json does not store, and the jobs that the sweep waits for now.
-/// Fetches missing downloads and builds missing environments.
+/// Sets in `settings` the secrets, which submit.json does not store, and the jobs that the sweep
+/// waits for now. Fetches missing downloads and builds missing environments. Does nothing if the
+/// sweep's script alone describes its jobs. point: the run directory of a missing point.
 Result<> prepare_resubmission(const Context& context, Reporter& reporter, RunInspector& inspector,
                               const std::filesystem::path& sweep,
                               const std::filesystem::path& point, SbatchSettings& settings) {
@@ -333,8 +334,8 @@ Result<Submitted> submit_missing_points(const Context& context, Reporter& report
   DLRUN_TRY_ASSIGN(auto missing, find_missing_points(entry, sweep, inspector));
   if (missing.points.empty()) {
     return fail(Errc::kUsage,
-                "{0}: all its points were submitted: `dlrun resubmit {0}/N` submits one point "
-                "again, `dlrun submit {1}` all",
+                "{0}: all its points were submitted: `dlrun resubmit {0}/N` submits point N again, "
+                "`dlrun submit {1}` submits all points as a new sweep",
                 run.id, printable((run.path / "resolved.yaml").string()));
   }
   DLRUN_TRY_ASSIGN(auto settings, read_sbatch_settings(run.path));

@@ -63,10 +63,12 @@ std::string too_few_hours_text(const AccountUse& use, const std::optional<double
                        : limit.resource == "cpu" ? core_hours
                                                  : std::nullopt;
     if (!hours || *hours * 60 <= limit.left_minutes()) continue;
+    const std::string owner =
+        limit.holder.empty() ? "" : fmt::format("user {} of ", printable(limit.holder));
     return fmt::format(
-        "the job may use {} {}, and the account {} has {} left: Slurm may accept the job and not "
+        "the job may use {} {}, and {}the account {} has {} left: Slurm may accept the job and not "
         "start it. Set a shorter resources.time, or another resources.account",
-        value_text(*hours), hours_unit(limit.resource), printable(use.account),
+        value_text(*hours), hours_unit(limit.resource), owner, printable(use.account),
         hours_text(limit.left_minutes()));
   }
   return {};

@@ -58,7 +58,8 @@ std::vector<std::string> autopsy_lines(const Autopsy& autopsy, std::size_t colum
       lines.push_back(cut(frame_of(groups[g], i), columns));
   }
   if (groups.size() > kGroupsShown)
-    lines.push_back(fmt::format("{} more groups", groups.size() - kGroupsShown));
+    lines.push_back(fmt::format("{} more group{}", groups.size() - kGroupsShown,
+                                groups.size() - kGroupsShown == 1 ? "" : "s"));
   return lines;
 }
 

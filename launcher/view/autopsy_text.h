@@ -9,9 +9,9 @@
 namespace dlrun {
 
 /// Returns the lines: a sentence about the ranks that are at another place in the code than most,
-/// then the stacks of the groups. If there are exactly two groups, and `columns` is wide enough,
-/// they are shown side by side. Returns no lines for an autopsy without groups. The caller escapes
-/// the lines.
+/// or about all ranks if they are at the same place; then the stacks of at most three groups.
+/// Exactly two groups are shown side by side if the screen is wide enough. columns: the width of
+/// the screen. Returns no lines for an autopsy without groups. The caller escapes the lines.
 [[nodiscard]] std::vector<std::string> autopsy_lines(const Autopsy& autopsy,
                                                      std::size_t columns = 100);
 

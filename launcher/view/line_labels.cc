@@ -5,8 +5,8 @@
 namespace dlrun {
 namespace {
 
-/// The size of the lines into which longer lines are cut. A program may print any number of bytes
-/// without a line break.
+/// The size, in bytes, of the lines into which longer lines are cut. A program may print any number
+/// of bytes without a line break.
 constexpr std::size_t kLongestLine = 64U << 10U;
 
 }  // namespace

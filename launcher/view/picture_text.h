@@ -49,7 +49,7 @@ struct EndedPoints {
   double fraction = 0;  ///< of all points, from 0 to 1
   std::string text;     ///< "3 of 8 points are over"
 };
-/// Counts the points that have completed, failed or were cancelled.
+/// Counts the points that have completed, failed or timed out, or were refused or cancelled.
 [[nodiscard]] EndedPoints count_ended_points(const SweepCounts& counts);
 
 /// Returns at most `most` points to show, in their order. If there are more points, chooses running

@@ -21,8 +21,8 @@ struct RankRow {
 struct RankRows {
   std::vector<std::string> titles;
   std::vector<RankRow> rows;      ///< on top the ranks that stand out, the worst of them first
-  std::size_t hidden = 0;         ///< ranks without a row
-  std::size_t hidden_marked = 0;  ///< the hidden ranks that stand out
+  std::size_t hidden = 0;         ///< number of ranks with a sample and without a row
+  std::size_t hidden_marked = 0;  ///< number of hidden ranks that stand out
 };
 
 /// Returns at most `most` rows. newest_step: the step to show for rank 0; nullopt: the step in its

@@ -35,11 +35,11 @@ struct Filters {
   std::vector<RunState> states;
   std::string after, before;  ///< limits for IndexEntry::created; empty: none
 
-  [[nodiscard]] bool fit(const IndexEntry& run) const {
+  [[nodiscard]] bool accepts(const IndexEntry& run) const {
     return (name.empty() || ::fnmatch(name.c_str(), run.name.c_str(), 0) == 0) &&
            (after.empty() || run.created >= after) && (before.empty() || run.created < before);
   }
-  [[nodiscard]] bool fit_state(RunState state) const {
+  [[nodiscard]] bool accepts_state(RunState state) const {
     return states.empty() || std::find(states.begin(), states.end(), state) != states.end();
   }
 };
@@ -120,7 +120,7 @@ void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<Ind
   const uid_t caller = ::geteuid();
   ExistingFolders folders;
   for (const IndexEntry& entry : own) {
-    if (!filters_.fit(entry)) continue;
+    if (!filters_.accepts(entry)) continue;
     std::error_code error;
     if (!request_.folder.empty() &&
         std::filesystem::weakly_canonical(entry.path.parent_path(), error) != request_.folder)
@@ -141,7 +141,7 @@ void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<Ind
     listed_.push_back({&entry, events_stat, std::move(row)});
   }
   for (const IndexEntry& entry : foreign) {
-    if (!filters_.fit(entry)) continue;
+    if (!filters_.accepts(entry)) continue;
     if (is_full()) {
       ++hidden_;
     } else {
@@ -150,12 +150,12 @@ void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<Ind
   }
 }
 
-/// Makes the row of an inspected run, and caches it if the run has ended. For JSON, adds the status
-/// to the list instead.
+/// Makes the row of an inspected run, and caches the row if the run's own record has the end of the
+/// run. For JSON, adds the status to the list instead.
 void ListMaker::add_status(Listed& listed, const RunStatus& status, RunList& list) {
   if (is_unreachable(status)) list.unreachable_reason = status.facts.why_unreachable;
   if (request_.wants_json) {
-    if (!filters_.fit_state(status.state)) return;
+    if (!filters_.accepts_state(status.state)) return;
     if (is_full(list.json.size())) {
       ++hidden_;
     } else {
@@ -189,7 +189,7 @@ void ListMaker::inspect(RunInspector& inspector, RunList& list) {
         list.unreadable.push_back(fmt::format("{}: {}", one.entry->id, found.error().message));
       }
     }
-    if (!one.row || !filters_.fit_state(one.row->state)) continue;
+    if (!one.row || !filters_.accepts_state(one.row->state)) continue;
     if (is_full(list.rows.size())) {
       ++hidden_;
     } else {

@@ -25,7 +25,7 @@ struct ListRequest {
   std::string name;        ///< a name or a pattern: "mnist*"
   std::string states;      ///< states, separated by commas: "failed,timeout"
   std::string newer_than;  ///< an age: runs that were created less than this time ago
-  std::string older_than;  ///< an age: runs that were created longer ago
+  std::string older_than;  ///< an age: runs that were created longer ago than this time
   /// Reads the files of every run and returns their whole state as JSON instead of rows.
   bool wants_json = false;
 };

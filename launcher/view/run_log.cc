@@ -17,6 +17,34 @@ Result<> require_no_components(const IndexEntry& run) {
               run.id);
 }
 
+/// Returns the number of ranks of the chosen attempt and component; 0 if the record does not know
+/// it.
+std::int64_t ranks_of(const RunRecord& record, const LogChoice& choice) {
+  if (choice.attempt && *choice.attempt != record.attempt) return 0;
+  if (choice.component.empty()) return record.components.empty() ? record.ranks : 0;
+  const auto found =
+      std::find_if(record.components.begin(), record.components.end(),
+                   [&](const RecordedComponent& one) { return one.name == choice.component; });
+  return found == record.components.end() ? 0 : found->ranks;
+}
+
+/// Fails with kNotFound if the record shows that there is no such rank.
+Result<> require_rank(const IndexEntry& run, const RunRecord& record, const LogChoice& choice) {
+  const std::int64_t ranks = ranks_of(record, choice);
+  if (ranks <= 0 || *choice.rank < ranks) return {};
+  const std::string owner =
+      choice.component.empty() ? "" : fmt::format("component {} ", printable(choice.component));
+  return fail(Errc::kNotFound, "{}: {}has no rank {}: {}", printable(run.id), owner, *choice.rank,
+              ranks == 1 ? "its only rank is 0" : fmt::format("its ranks are 0 to {}", ranks - 1));
+}
+
+/// Returns the end of the message about a missing log: the log of an ended run may be deleted.
+/// Returns "" for a rank that the run did not have.
+std::string hint_on_deletion(const RunRecord& record, const LogChoice& choice) {
+  if (!record.ended || (choice.rank && *choice.rank >= record.ranks)) return {};
+  return "; the log may have been deleted, for example by `dlrun prune --keep-checkpoints`";
+}
+
 }  // namespace
 
 Result<LogReader> open_run_log(RunInspector& inspector, const IndexEntry& run,
@@ -31,23 +59,26 @@ Result<LogReader> open_run_log(RunInspector& inspector, const IndexEntry& run,
   }
   std::error_code error;
   if (path && std::filesystem::exists(*path, error)) return LogReader(*path, facts);
+  if (choice.rank) DLRUN_TRY(require_rank(run, facts.record, choice));
   const auto status = inspector.inspect(run.path);
   const bool is_ended = status && is_over(*status);
   if (!path && facts.submission && !facts.submission->log_pattern.empty() && is_ended)
     return fail(Errc::kNotFound, "{}: only Slurm knows which file its log is: {}", run.id,
                 printable(facts.submission->log_pattern));
   if (choice.rank && choice.component.empty()) DLRUN_TRY(require_no_components(run));
-  return fail(Errc::kNotFound, "{}: there is no {}{}; the run is {}",
+  return fail(Errc::kNotFound, "{}: there is no {}{}; the state of the run is {}{}",
               path ? printable(path->string()) : run.id, choice.rank ? "log of this rank" : "log",
-              is_ended ? "" : " yet", status ? std::string(word(status->state)) : "unknown");
+              is_ended ? "" : " yet", status ? std::string(word(status->state)) : "unknown",
+              hint_on_deletion(facts.record, choice));
 }
 
-std::optional<std::filesystem::path> error_log_with_text(const IndexEntry& run) {
+std::optional<LogReader> error_log_with_text(const IndexEntry& run) {
   const auto facts = RunInspector::read_facts(run.path);
   const auto path = facts ? error_log(run.path, *facts) : std::nullopt;
   if (!path) return std::nullopt;
   const auto beginning = LogReader(*path, *facts).read_more(1);
-  return beginning && !beginning->empty() ? path : std::nullopt;
+  if (!beginning || beginning->empty()) return std::nullopt;
+  return LogReader(*path, *facts);
 }
 
 Result<std::optional<std::vector<std::int64_t>>> parse_rank_list(std::string_view text) {
@@ -91,8 +122,9 @@ Result<std::vector<std::int64_t>> ranks_with_log(const IndexEntry& run,
     if (rank && *rank >= 0) ranks.push_back(*rank);
   }
   if (ranks.empty())
-    return fail(Errc::kNotFound, "{}: no rank has a log in attempt {}", run.id,
-                attempt.value_or(facts.record.attempt));
+    return fail(Errc::kNotFound, "{}: no rank{} has a log in attempt {}{}", run.id,
+                component.empty() ? "" : fmt::format(" of component '{}'", printable(component)),
+                attempt.value_or(facts.record.attempt), hint_on_deletion(facts.record, {}));
   std::sort(ranks.begin(), ranks.end());
   return ranks;
 }

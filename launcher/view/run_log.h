@@ -22,14 +22,14 @@ struct LogChoice {
 };
 
 /// Opens the log. Fails with kNotFound if the log does not exist; the message says whether there
-/// may be one later. Fails with kUsage if the job has components, and a rank is chosen without a
-/// component.
+/// may be one later, or whether it may have been deleted. Fails with kUsage if the job has
+/// components, and a rank is chosen without a component.
 [[nodiscard]] Result<LogReader> open_run_log(RunInspector& inspector, const IndexEntry& run,
                                              const LogChoice& choice);
 
-/// Returns the path of the run's error file (resources.error) if that file has text; otherwise
+/// Returns a reader of the run's error file (resources.error) if that file has text; otherwise
 /// nullopt. Returns nullopt, too, if the file cannot be read.
-[[nodiscard]] std::optional<std::filesystem::path> error_log_with_text(const IndexEntry& run);
+[[nodiscard]] std::optional<LogReader> error_log_with_text(const IndexEntry& run);
 
 /// Returns the ranks in a list such as "2" or "0,4-7". Returns nullopt for "all". Fails with kUsage
 /// for any other text, and for more than 10,000 ranks.
@@ -45,11 +45,12 @@ struct LogChoice {
 
 /// The ranks that the user chose for `dlrun logs`.
 struct ChosenRanks {
-  bool is_all = false;              ///< all ranks with a log
-  std::vector<std::int64_t> ranks;  ///< otherwise; empty: the log of the job
+  bool is_all = false;              ///< the user chose all ranks that have a log
+  std::vector<std::int64_t> ranks;  ///< the ranks, unless is_all; empty: the log of the job
 };
 /// Parses the value of --rank; an empty list means the log of the job. Fails with kUsage if the
-/// list is wrong, or if the attempt or the component cannot be combined with it.
+/// list is wrong, if an attempt or a component is given with an empty list, or if the component is
+/// no name of a component.
 [[nodiscard]] Result<ChosenRanks> parse_chosen_ranks(const std::string& list,
                                                      const std::optional<std::int64_t>& attempt,
                                                      const std::string& component);

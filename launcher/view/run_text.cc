@@ -52,9 +52,9 @@ std::string main_text(const RunStatus& status) {
   if (status.state == RunState::kCompleted) {
     if (auto result = short_result(record.result); !result.empty()) return result;
   } else if (is_inactive(status.state)) {
-    const RankFailure* const failed = failure_behind_end(status);
-    return failed != nullptr ? describe(*failed) : printable(status.detail);
+    return end_cause_text(status);
   }
+  if (is_ending_after_cancel(status)) return printable(status.detail);
   const std::string attempt =
       record.restarts.empty() ? "" : fmt::format("attempt {}  ", record.attempt);
   return attempt + (record.progress ? progress_text(*record.progress) : "");
@@ -131,6 +131,13 @@ std::string end_text(const IndexEntry& run, const RunStatus& status) {
   if (status.state == RunState::kFailed && !status.sweep)
     text += fmt::format("; `dlrun status {}` shows more", printable(run.id));
   return text;
+}
+
+std::string end_cause_text(const RunStatus& status) {
+  const RunRecord& record = status.facts.record;
+  const bool detail_has_cause = record.ended && record.container_failed;
+  const RankFailure* const failed = detail_has_cause ? nullptr : failure_behind_end(status);
+  return printable(failed != nullptr ? describe(*failed) : status.detail);
 }
 
 std::string summary_text(const RunStatus& status) {

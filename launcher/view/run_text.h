@@ -28,11 +28,15 @@ namespace dlrun {
 /// n2 was ended by SIGKILL".
 [[nodiscard]] std::string end_text(const IndexEntry& run, const RunStatus& status);
 
+/// Returns why a run that is_inactive() has ended, in a few words: the message about a container
+/// that could not be started, else the first rank that failed, else the detail.
+[[nodiscard]] std::string end_cause_text(const RunStatus& status);
+
 /// The largest width of a summary in a list, in columns. `status` and --json show everything.
 inline constexpr std::size_t kSummaryColumns = 72;
 /// Returns the progress if the run is running, the result if it has completed, the reason if it has
-/// failed; for a sweep, the counts of its points. The text begins with the owner of the run if the
-/// owner is another user.
+/// failed or is ending after `dlrun cancel`; for a sweep, the counts of its points. The text begins
+/// with the owner of the run if the owner is another user.
 [[nodiscard]] std::string summary_text(const RunStatus& status);
 
 /// Returns the nodes of the run's ranks, else those that the executor reports; "" if unknown.

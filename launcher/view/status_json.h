@@ -9,7 +9,8 @@
 
 namespace dlrun {
 
-/// Returns the JSON of `dlrun status --json`. Reads the last lines of the failed rank's log.
+/// Returns the JSON of `dlrun status --json`. Reads the last lines of the failed rank's log, and
+/// the files of the run's rehearsal.
 [[nodiscard]] nlohmann::ordered_json status_json(const IndexEntry& run, const RunStatus& status);
 
 /// Returns the latest progress of a run as {"time","epoch","epochs","step","steps","loss",

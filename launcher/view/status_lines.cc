@@ -26,12 +26,30 @@ std::string chain_text(const RunStatus& status) {
   return fmt::format("job {} of {}: {}", number_of_current, jobs.size(), join(ids, ", "));
 }
 
+/// Returns true if the run ended at its time limit, and neither a warning (USR1) nor a restart
+/// shows that its spec lets it continue.
+bool could_continue_after_limit(const RunStatus& status) {
+  const RunRecord& record = status.facts.record;
+  return status.state == RunState::kTimeout && !status.sweep && record.has_events &&
+         !record.was_warned && record.restarts.empty();
+}
+
+/// Returns true if the file or folder certainly does not exist.
+bool is_absent(const std::filesystem::path& path) {
+  std::error_code error;
+  return !std::filesystem::exists(path, error) && !error;
+}
+
 void add_reasons(LabelledLines& lines, const IndexEntry& run, const RunStatus& status) {
   const RunFacts& facts = status.facts;
   add_line(lines, "chain", chain_text(status));
   if (facts.foreign && !status.is_last_known)
     add_line(lines, "", describe_foreign_run(*facts.foreign));
   add_line(lines, "", status.detail);
+  if (could_continue_after_limit(status))
+    add_line(lines, "",
+             "set a longer resources.time, or let the run continue after its time limit with "
+             "checkpoint.signal_before and retry (the page about restarts)");
   if (status.sweep && status.sweep->not_submitted > 0 && !facts.foreign)
     add_line(lines, "",
              fmt::format("`dlrun resubmit {}` submits the points that were not submitted", run.id));
@@ -74,8 +92,8 @@ void add_failure(LabelledLines& lines, const IndexEntry& run, const RunStatus& s
   add_lines(lines, "output", last_words(run.path, status));
   if (record.autopsy) {
     add_lines(lines, "autopsy", autopsy_lines(*record.autopsy));
-    add_line(lines, "stacks",
-             (run.path / "autopsy" / fmt::format("attempt-{}", record.autopsy->attempt)).string());
+    const auto stacks = run.path / "autopsy" / fmt::format("attempt-{}", record.autopsy->attempt);
+    if (!is_over(status) || !is_absent(stacks)) add_line(lines, "stacks", stacks.string());
   }
   if (!record.missing_ranks.empty()) {
     add_line(lines, "missing",
@@ -90,8 +108,9 @@ void add_warnings(LabelledLines& lines, const RunRecord& record) {
              warning.message + (warning.host.empty() ? "" : fmt::format(" ({})", warning.host)));
   }
   if (record.damaged_lines > 0)
-    add_line(lines, "warning",
-             fmt::format("{} damaged lines in events.jsonl were skipped", record.damaged_lines));
+    add_line(
+        lines, "warning",
+        fmt::format("damaged lines in events.jsonl, which were skipped: {}", record.damaged_lines));
   if (record.left_out_bytes > 0)
     add_line(
         lines, "warning",
@@ -102,16 +121,19 @@ void add_warnings(LabelledLines& lines, const RunRecord& record) {
 void add_paths(LabelledLines& lines, const IndexEntry& run, const RunStatus& status) {
   const RunRecord& record = status.facts.record;
   if (status.sweep) add_line(lines, "points", fmt::format("dlrun sweep {}", run.id));
+  // The logs of an ended run may be deleted (`dlrun prune`). A job that has not ended may still
+  // create its logs.
+  const auto add_path = [&](const char* label, const std::filesystem::path& path) {
+    if (!is_over(status) || !is_absent(path)) add_line(lines, label, path.string());
+  };
   // Lead creates the log of a local run. If the setup fails, lead does not start, and there is no
   // log.
-  std::error_code ignored;
   if (const auto log = job_log(run.path, status.facts);
-      log && (status.job.cluster != kLocalCluster || std::filesystem::exists(*log, ignored)))
-    add_line(lines, "log", log->string());
+      log && (status.job.cluster != kLocalCluster || !is_absent(*log)))
+    add_path("log", *log);
   if (const auto errors = status.sweep ? std::nullopt : error_log(run.path, status.facts))
-    add_line(lines, "error log", errors->string());
-  if (record.has_events)
-    add_line(lines, "rank logs", rank_log(run.path, record.attempt, 0).parent_path().string());
+    add_path("error log", *errors);
+  if (record.has_events) add_path("rank logs", rank_log(run.path, record.attempt, 0).parent_path());
   add_line(lines, "directory", run.path.string());
 }
 
@@ -121,7 +143,7 @@ LabelledLines status_lines(const IndexEntry& run, const RunStatus& status,
                            const std::vector<std::string>& waits) {
   LabelledLines lines;
   add_reasons(lines, run, status);
-  add_lines(lines, "waits", waits);
+  add_lines(lines, is_inactive(status.state) ? "waited" : "waits", waits);
   add_progress(lines, status.facts);
   add_predictions(lines, run);
   add_failure(lines, run, status);

@@ -108,10 +108,7 @@ std::string remark_of(const Row& row, const std::string& by) {
     if (!row.shows_earlier_run) return text;
     return text + (text.empty() ? "" : "; ") + "from an earlier run";
   }
-  if (is_inactive(row.status->state)) {
-    const RankFailure* const failed = failure_behind_end(*row.status);
-    return printable(failed != nullptr ? describe(*failed) : row.status->detail);
-  }
+  if (is_inactive(row.status->state)) return end_cause_text(*row.status);
   return record.progress ? progress_text(*record.progress) : printable(row.status->detail);
 }
 
@@ -241,7 +238,9 @@ Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers, cons
   if (!request.sort.empty() && std::none_of(rows.begin(), rows.end(), [](const Row& row) {
         return row.sort_value.has_value();
       })) {
-    return fail(Errc::kUsage, "--sort: '{}' has a numeric value in no point",
+    return fail(Errc::kUsage,
+                "--sort: no point has a numeric value of the name '{}' yet; give `point`, a key of "
+                "the sweep with numeric values, or the name of a result",
                 printable(request.sort));
   }
   sort_rows(rows, request.is_ascending ||

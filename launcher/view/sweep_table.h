@@ -1,6 +1,6 @@
 #pragma once
-// Lists the points of a sweep with their values and their results, for `dlrun sweep`. Fields of
-// rows are texts to display.
+// Lists the points of a sweep with their values and their results, for `dlrun sweep`. The strings
+// in the rows are texts to display.
 
 #include <cstddef>
 #include <optional>
@@ -20,7 +20,9 @@ namespace dlrun {
 
 struct SweepTableRequest {
   std::string run_argument;  ///< the run as the user named it, which a message repeats
-  std::string sort;  ///< the result or the key to sort by; empty: the first of kComparedResults
+  /// The result or the key by which the points are sorted, or "point". Empty: the first of
+  /// kComparedResults that a point has, else "point".
+  std::string sort;
   bool is_ascending = false, is_descending = false;  ///< neither: the best point comes first
   std::optional<std::size_t> limit;                  ///< the most rows; nullopt: all
   bool wants_json = false;                           ///< returns the points as JSON instead of rows
@@ -33,7 +35,7 @@ struct SweepTableRow {
   std::string state;
   std::string compared_value;  ///< the point's value by which the points are sorted; may be empty
   /// The reason if the point has failed, the progress if it is running, or its other results if it
-  /// has completed.
+  /// has completed or if the row shows the result of an earlier run.
   std::string remark;
 };
 
@@ -57,8 +59,8 @@ struct SweepTable {
 /// Returns the rows with their titles.
 [[nodiscard]] TableRows sweep_rows(const SweepTable& sweep);
 
-/// Makes the table of a sweep. Fails with kUsage if the run is no sweep, or if `request.sort`
-/// has a numeric value in no point.
+/// Makes the table of a sweep. Fails with kUsage if the run is no sweep, or if no point has a
+/// numeric value for `request.sort`.
 [[nodiscard]] Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers,
                                              const IndexEntry& run,
                                              const SweepTableRequest& request);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,26 +10,53 @@
 #include "common/text.h"
 #include "launcher/runs/pending_reason.h"
 #include "launcher/runs/resolve.h"
+#include "launcher/view/run_text.h"
 
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kRunsNamed = 4;
-/// The jobs of a dependency whose runs are looked up. Each lookup reads a file of every run.
+constexpr std::size_t kMostRunsNamed = 4;
+/// The largest number of jobs of a dependency whose runs are looked up. Each lookup reads a file of
+/// every run.
 constexpr std::size_t kJobsLookedUp = 8;
 constexpr std::chrono::seconds kSqueueTimeLimit{2};
 
-/// Returns a line for each of the user's runs among the jobs of a dependency.
-std::vector<std::string> lines_of_dependency(const Env& env, std::string_view dependency) {
-  std::vector<std::string> lines;
+/// One of the user's runs among the first kJobsLookedUp jobs of a dependency,
+/// at most kMostRunsNamed lines.
+struct AwaitedRun {
+  std::string job, id;
+  std::string end;  ///< the end in the run's own record: " (failed)"; "" if it has none
+};
+
+/// Returns the end that the run's files show. Does not ask Slurm.
+std::string recorded_end_of(const IndexEntry& run) {
+  auto facts = RunInspector::read_facts(run.path);
+  if (!facts || !facts->record.ended) return {};
+  return fmt::format(" ({})", word(assess(std::move(*facts)).state));
+}
+
+std::vector<AwaitedRun> runs_of_dependency(const Env& env, std::string_view dependency) {
+  std::vector<AwaitedRun> runs;
   auto jobs = job_ids_of_dependency(dependency);
   jobs.resize(std::min(jobs.size(), kJobsLookedUp));
   for (const std::string& job : jobs) {
-    if (lines.size() == kRunsNamed) break;
+    if (runs.size() == kMostRunsNamed) break;
     if (const auto run = find_run_of_job(env, job))
-      lines.push_back(fmt::format("job {} is the run {}", job, printable(run->id)));
+      runs.push_back({job, printable(run->id), recorded_end_of(*run)});
   }
+  return runs;
+}
+
+std::vector<std::string> lines_of_dependency(const Env& env, std::string_view dependency) {
+  std::vector<std::string> lines;
+  for (const AwaitedRun& one : runs_of_dependency(env, dependency))
+    lines.push_back(fmt::format("job {} is the run {}{}", one.job, one.id, one.end));
   return lines;
+}
+
+/// Returns true if waiting_lines() and end_text_with_runs() describe the run.
+bool is_own_known_run(const RunStatus& status) {
+  return !status.is_last_known && !status.sweep && !status.facts.foreign && status.facts.report;
 }
 
 }  // namespace
@@ -58,9 +86,13 @@ std::string queue_place_text(const QueuePlace& place) {
 
 std::vector<std::string> waiting_lines(const Env& env, const RunStatus& status) {
   const RunFacts& facts = status.facts;
-  if (status.is_last_known || status.sweep || facts.foreign || !facts.report) return {};
-  if (was_cancelled_while_waiting(status))
-    return lines_of_dependency(env, submitted_dependency(facts));
+  if (!is_own_known_run(status)) return {};
+  if (was_cancelled_while_waiting(status)) {
+    std::vector<std::string> lines;
+    for (const AwaitedRun& one : runs_of_dependency(env, submitted_dependency(facts)))
+      lines.push_back(fmt::format("for job {}, the run {}{}", one.job, one.id, one.end));
+    return lines;
+  }
   if (status.state != RunState::kPending) return {};
   if (facts.report->reason == "Dependency")
     return lines_of_dependency(env, submitted_dependency(facts));
@@ -71,6 +103,15 @@ std::vector<std::string> waiting_lines(const Env& env, const RunStatus& status) 
   const auto place = queue_place_of(env, status.job, kSqueueTimeLimit);
   const std::string text = place ? queue_place_text(*place) : std::string();
   return text.empty() ? std::vector<std::string>() : std::vector<std::string>{text};
+}
+
+std::string end_text_with_runs(const Env& env, const IndexEntry& run, const RunStatus& status) {
+  std::string text = end_text(run, status);
+  if (!is_own_known_run(status) || !was_cancelled_while_waiting(status)) return text;
+  for (const AwaitedRun& one : runs_of_dependency(env, submitted_dependency(status.facts)))
+    text += fmt::format("; job {0} is the run {1}{2}, see `dlrun status {1}`", one.job, one.id,
+                        one.end);
+  return text;
 }
 
 }  // namespace dlrun

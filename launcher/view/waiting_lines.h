@@ -1,6 +1,6 @@
 #pragma once
 // Texts for a run that waits in Slurm's queue: the runs that it waits for, and the number of
-// pending jobs before it.
+// pending jobs before it. Also names these runs after the run was cancelled while it waited.
 
 #include <string>
 #include <string_view>
@@ -20,11 +20,16 @@ namespace dlrun {
 [[nodiscard]] std::string queue_place_text(const QueuePlace& place);
 
 /// Returns lines about a pending run: the names of at most four runs among the first eight jobs
-/// that it waits for, and the number of jobs before it. For a run that was cancelled while it
-/// waited for other jobs (was_cancelled_while_waiting()), returns the names of their runs. Asks
-/// squeue, for at most 2 s per query, only about a job that waits for its turn. Returns no lines
-/// for any other run, for a sweep, and for a run of another user. Does not ask squeue about a job
-/// that was submitted through slurmrestd.
+/// that it waits for, with their ends if their files have them, and the number of jobs before it.
+/// For a run that was cancelled while it waited for other jobs (was_cancelled_while_waiting()),
+/// returns the names and the ends of their runs. Asks squeue, for at most 2 s per query, only about
+/// a job that waits for its turn. Returns no lines for any other run, for a sweep, and for a run of
+/// another user. Does not ask squeue about a job that was submitted through slurmrestd.
 [[nodiscard]] std::vector<std::string> waiting_lines(const Env& env, const RunStatus& status);
+
+/// Returns end_text(). For a run that was cancelled while it waited for other jobs, also names
+/// their runs: "...; job 54 is the run prepare-... (failed), see `dlrun status prepare-...`".
+[[nodiscard]] std::string end_text_with_runs(const Env& env, const IndexEntry& run,
+                                             const RunStatus& status);
 
 }  // namespace dlrun

@@ -1,6 +1,6 @@
-// A loop with a period of 200 ms passes on new bytes of the log. It inspects the run when the run's
-// record has an end, and at the times of a back-off. After the run's end it continues until the log
-// has been quiet for 600 ms.
+// A loop with a period of 200 ms passes on new bytes of the log. The loop inspects the run when the
+// run's record has an end, and at the times of a back-off. After the run's end, the loop continues
+// until no new bytes of the log have come for 600 ms.
 
 #include "launcher/view/watch.h"
 
@@ -26,8 +26,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+/// The shortest time between two reports about a running sweep.
 constexpr std::chrono::seconds kSweepNewsEvery{10};
-constexpr milliseconds kTick{200};
+constexpr milliseconds kTick{200};  ///< the period of the loop
 /// The time without new bytes after the run's end until the log counts as complete.
 constexpr milliseconds kQuiet{600};
 
@@ -98,7 +99,7 @@ class LogFollower {
   std::optional<LogReader> reader_;
 };
 
-/// Detects that events.jsonl has grown, without reading it.
+/// Detects that the size of events.jsonl has changed, without reading the file.
 class EventsStamp {
  public:
   explicit EventsStamp(std::filesystem::path file) : file_(std::move(file)) {}
@@ -205,8 +206,8 @@ Result<> refuse_to_wait_for_foreign(const IndexEntry& run) {
   });
   if (has_ended) return {};
   return fail(Errc::kUsage,
-              "{}: belongs to user {}, and its files do not say that it has ended; dlrun waits for "
-              "your own runs",
+              "{}: belongs to user {}, and its files do not say that it has ended; dlrun waits "
+              "only for your own runs",
               printable(run.id), printable(owner->name));
 }
 

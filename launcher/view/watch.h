@@ -38,8 +38,8 @@ class WatchListener {
   WatchListener& operator=(const WatchListener&) = delete;
   virtual ~WatchListener() = default;
 
-  /// Receives the next bytes of the log. Returns false if it accepts no more; watch_run() then
-  /// fails with kIo and no message.
+  /// Receives the next bytes of the log. Returns false if the listener accepts no more bytes;
+  /// watch_run() then fails with kIo and no message.
   [[nodiscard]] virtual bool on_log(std::string_view bytes) = 0;
   /// Called after each batch of calls of on_log(). Returns false as on_log() does.
   [[nodiscard]] virtual bool on_log_batch_end() = 0;
@@ -52,9 +52,9 @@ class WatchListener {
   virtual void on_news(const IndexEntry& run, const std::string& news) = 0;
 };
 
-/// Waits until the run is inactive (is_inactive()) by the controller's current answer, and until
-/// its log is passed on. Returns the last status. Fails with kInterrupted when a signal arrives,
-/// and with kIo if the listener accepts no more bytes.
+/// Waits until the run's status is inactive (is_inactive()) and not outdated (is_last_known), and
+/// until its log is passed on. Returns the last status. Fails with kInterrupted when a signal
+/// arrives, and with kIo if the listener accepts no more bytes.
 [[nodiscard]] Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
                                           const WatchOptions& options, WatchListener& listener,
                                           const Interrupt& interrupt);

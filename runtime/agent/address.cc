@@ -21,7 +21,7 @@ namespace dlrun::agent {
 namespace {
 
 /// Largest number of connections that wait in the kernel until lead accepts them. Thousands of
-/// ranks connect at once.
+/// ranks connect at the same time.
 constexpr int kBacklog = 4096;
 
 struct SocketAddress {
@@ -133,7 +133,8 @@ Result<std::vector<Endpoint>> parse_endpoints(std::string_view text) {
 Result<BoundPort> listen_on_free_port(bool loopback_only) {
   auto listener = bind_port(loopback_only, SOCK_NONBLOCK);
   if (listener && ::listen(listener->socket.get(), kBacklog) != 0) {
-    return fail(Errc::kIo, "listen: {}", errno_text(errno));
+    return fail(Errc::kIo, "TCP port {} cannot accept connections: {}", listener->port,
+                errno_text(errno));
   }
   return listener;
 }

@@ -47,7 +47,8 @@ struct BoundPort {
 /// Starts a TCP connection. The returned socket is non-blocking. It becomes writable once the
 /// connection is established or has failed. source: the local IP literal to connect from; nullopt:
 /// the kernel chooses it. Fails with kInvalid if an address is no IP literal, with kIo if no socket
-/// can be made, and with kUnavailable if source cannot be bound or the connection fails at once.
+/// can be made, and with kUnavailable if source cannot be bound or the connection fails
+/// immediately.
 [[nodiscard]] Result<UniqueFd> begin_connect(const Endpoint& endpoint,
                                              const std::optional<std::string>& source = {});
 
@@ -62,7 +63,8 @@ struct BoundPort {
 /// sets SO_REUSEADDR, as servers do, can still bind this port by its number. Fails with kIo.
 [[nodiscard]] Result<BoundPort> hold_free_port();
 
-/// Binds the given port as hold_free_port() does. Fails with kIo if a program listens on it.
+/// Binds the given port as hold_free_port() does. Fails with kIo if the port cannot be bound, for
+/// example because a program listens on it.
 [[nodiscard]] Result<BoundPort> hold_port(std::uint16_t port);
 
 /// Returns the name of this host (gethostname(2)).

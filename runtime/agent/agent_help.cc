@@ -33,15 +33,16 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --stop-after N          do not end the point before this epoch, or before this step if it reports
                           no epoch (1)
   --idle-gpu-after SECS   warn about GPUs that have not worked for this time
-  --end-idle-gpus         end a run with idle GPUs
-  --retry MAX             largest number of restarts of a failed run (0)
+  --end-idle-gpus         with --idle-gpu-after: end a run with idle GPUs instead of only warning
+  --retry MAX             largest number of restarts of the run, including requeues (0)
   --retry-on CAUSES       causes for a restart: timeout,preemption,node_failure,hang,oom,failure
                           (none)
   --no-progress N         do not restart after N attempts in a row that got no further (3)
-  --chain N               hand the run over to the next of its N queued jobs instead of requeueing
-                          the job
+  --chain N               after a timeout or a preemption, hand the run over to the next of its N
+                          queued jobs instead of requeueing the job
   --exclude-bad-nodes     do not use nodes again that failed or whose rank hung
-  --min-nodes N           continue after the loss of nodes while N nodes of the allocation are left
+  --min-nodes N           after the loss of nodes, continue while at least N nodes of the
+                          allocation are left
   --step-nodes N          use N nodes for every attempt; the other nodes of the allocation are spare
   --known-bad FILE        remember bad nodes in this file, which other runs read
   --known-bad-for SECONDS time for which a bad node is remembered (604800)
@@ -67,7 +68,8 @@ options of one component of a job with several programs:
   --ready-http PATH       it is ready when a GET of PATH on rank 0's port gives a code from 200 to
                           299, not when all ranks have joined
   --ready-tcp             it is ready when rank 0's port accepts connections
-  --ready-timeout SECONDS time in which it must be ready (600)
+  --ready-timeout SECONDS time in which it must be ready (600; without --ready-http and
+                          --ready-tcp: the value of --join-timeout)
   --component-retry N     restarts of this service without the other components (0)
   --port-count N          number of ports that rank 0 reserves for {port} in PROGRAM: 0 or 1 (0)
 rank runs the program of one task:

@@ -20,8 +20,8 @@ class AgentLog {
  public:
   /// Opens the log if DLRUN_LOG enables it. The file is the one that DLRUN_LOG names, otherwise
   /// run/debug/`file_name`; without a run, lines go to standard error. program: the name that each
-  /// line shows, such as "rank 3". If the log cannot be opened, prints the reason on standard error
-  /// and continues without a log.
+  /// line shows, such as "rank 3". If DLRUN_LOG has a wrong value, or the log cannot be opened,
+  /// prints the reason on standard error and continues without a log.
   AgentLog(const Env& env, const std::filesystem::path& run, std::string program,
            std::string_view file_name);
   AgentLog(const AgentLog&) = delete;

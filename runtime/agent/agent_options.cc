@@ -63,7 +63,8 @@ Result<Invocation> parse_collect(const std::vector<std::string>& arguments) {
                    [&](std::string_view value) -> Result<> {
                      const auto time = parse_int(value);
                      if (!time)
-                       return fail(Errc::kUsage, "--torn-after '{}' is not a time",
+                       return fail(Errc::kUsage,
+                                   "--torn-after '{}' is not a number of milliseconds",
                                    printable(value));
                      collect.torn_after = std::chrono::milliseconds(*time);
                      return {};
@@ -100,10 +101,11 @@ Result<Invocation> parse_sshd(const std::vector<std::string>& arguments) {
   for (std::size_t at = 1; at < arguments.size(); ++at) {
     if (arguments[at] == "--check") {
       options.only_finds_sshd = true;
-    } else if (arguments[at] == "--folder" && at + 1 < arguments.size()) {
-      options.folder = arguments[++at];
+    } else if (arguments[at] == "--folder") {
+      if (++at == arguments.size()) break;  // the folder stays empty, which is an error below
+      options.folder = arguments[at];
     } else {
-      return fail(Errc::kUsage, "sshd: takes --check and --folder DIR, not '{}'",
+      return fail(Errc::kUsage, "sshd: takes --check or --folder DIR, not '{}'",
                   printable(arguments[at]));
     }
   }
@@ -126,8 +128,9 @@ Result<Invocation> parse_arguments(const std::vector<std::string>& arguments) {
   if (word == "sshd") return parse_sshd(arguments);
   if (word == "--help" || word == "-h") return HelpAsked{};
   if (word == "--version") return VersionAsked{};
-  return fail(Errc::kUsage, "expected 'lead' or 'rank', not '{}'; see dlrun-agent --help",
-              printable(word));
+  return fail(Errc::kUsage,
+              "expected 'lead', 'rank', 'relay' or 'sshd', {}; see dlrun-agent --help",
+              arguments.empty() ? "but there is no argument" : "not '" + printable(word) + "'");
 }
 
 }  // namespace dlrun::agent

@@ -35,7 +35,7 @@ bool Attempt::may_join(int rank) const {
 void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
   // Adds every unfit node, even if an earlier one has already ended the attempt: the next attempt
   // then avoids all of them.
-  if (!hello.complaint.empty() && end_.reason != EndReason::kNotFit) add_lost_node(hello.host);
+  if (!hello.complaint.empty() && end_.reason != EndReason::kNotFit) add_bad_node(hello.host);
   auto* const joining = in<Joining>();
   if (joining == nullptr || members_.by_rank.contains(rank)) return;
   if (members_.size == 0) members_.size = hello.world.size;
@@ -51,7 +51,7 @@ void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
   if (joining->fitness.has_complaint()) return judge_fitness(joining->fitness, now);
   if (hello.stages) {
     joining->staging.insert(rank);
-    ++joining->staging_nodes;
+    ++joining->staging_node_count;
   }
   if (hello.collect_limit.count() > 0) outputs_.add(rank, hello.collect_limit);
   ++joining->joined_count;
@@ -136,7 +136,7 @@ void Attempt::on_lost(int rank, std::string_view why, Clock::time_point now) {
     } else {
       // An agent leaves without an exit record only if it is killed or its node is lost. The
       // step may soon report the cause.
-      members_.lost.insert(rank);
+      members_.lost_ranks.insert(rank);
       fail_rank(
           rank,
           {128 + SIGKILL, 0, fmt::format("its agent is lost without an exit record: {}", why)},
@@ -167,7 +167,7 @@ void Attempt::end_for(EndReason reason, int code, std::string message, Clock::ti
 void Attempt::on_task_end(int rank, std::string_view host, int code, int signal,
                           Clock::time_point now) {
   const RankEnd end{signal != 0 ? 128 + signal : code, signal, {}};
-  const bool was_lost = members_.lost.erase(rank) > 0;
+  const bool was_lost = members_.lost_ranks.erase(rank) > 0;
   if (was_lost && is_in_doubt() && end_.first_failed->rank == rank && end.code != 0) {
     end_.first_failed->end = end;
     members_.by_rank[rank].end = end;
@@ -186,10 +186,10 @@ void Attempt::on_cancel_reason(std::string_view reason) {
 
 void Attempt::on_node_failure(std::string_view nodes, Clock::time_point now) {
   const auto lost = expand_hostlist(nodes).value_or(std::vector<std::string>());
-  end_.lost_nodes.insert(end_.lost_nodes.end(), lost.begin(), lost.end());
+  end_.bad_nodes.insert(end_.bad_nodes.end(), lost.begin(), lost.end());
   if (!goes_on()) return;
   end_for(EndReason::kNodeFailure, 128 + SIGKILL,
-          fmt::format("Slurm has lost {}; dlrun ends its ranks", printable(nodes)), now);
+          fmt::format("Slurm has lost {}; dlrun ends all ranks", printable(nodes)), now);
 }
 
 void Attempt::on_launch_failure(std::string_view node, std::string_view why,
@@ -243,7 +243,7 @@ void Attempt::on_warning(int rank, std::string_view message) {
 void Attempt::on_table_request(int rank, std::int64_t from) {
   auto* const running = in<Running>();
   if (running == nullptr) return;
-  auto& pages = running->table;
+  auto& pages = running->address_pages;
   if (pages.empty()) {
     std::vector<Endpoint> table;
     for (const auto& [number, member] : members_.by_rank) {
@@ -288,7 +288,7 @@ void Attempt::tick(Clock::time_point now) {
     judge_fitness(joining->fitness, now);
   look_at_running(now);
   finish_autopsy_if_done(now);
-  advance_collecting(now);
+  advance_output_copies(now);
   stop_overdue_step(now);
   finish_if_done(now);
 }

@@ -4,12 +4,10 @@
 //   attempt.cc           ranks join, run and end; deadlines
 //   attempt_signals.cc   signals
 //   attempt_progress.cc  the program's reports
-//   attempt_health.cc    checks, idle GPUs, stopped processes, hangs, points that stop early
-//   attempt_copies.cc    data that are copied to and from the nodes
-//   attempt_autopsy.cc   the autopsy of a hang
-//   attempt_blame.cc     which rank is to blame for the end
-//   attempt_end.cc       the end
-//   attempt_judge.cc     the reason and the cause of the end: pure functions
+//   attempt_health.cc    checks, idle GPUs, stopped processes, hangs, the early end of a sweep's
+//   point attempt_copies.cc    data that are copied to and from the nodes attempt_autopsy.cc   the
+//   autopsy of a hang attempt_blame.cc     which rank is to blame for the end attempt_end.cc the
+//   end attempt_judge.cc     the reason and the cause of the end: pure functions
 //
 // The class has no I/O and no clock. The caller passes in facts with their time. Messages to ranks,
 // events for the record and lines for the user go out through AttemptOutlet. Single-threaded.
@@ -29,18 +27,19 @@
 #include "common/run_events.h"
 #include "runtime/agent/attempt_judge.h"
 #include "runtime/agent/attempt_phases.h"
-#include "runtime/agent/collect_board.h"
 #include "runtime/agent/container_messages.h"
 #include "runtime/agent/intervals.h"
 #include "runtime/agent/members.h"
 #include "runtime/agent/messages.h"
+#include "runtime/agent/output_board.h"
 #include "runtime/agent/progress_recorder.h"
 #include "runtime/agent/retry.h"
 
 namespace dlrun::agent {
 
 /// Carries out the decisions of an attempt: sends its messages, files and lines, records its
-/// events, and stops its step. Answers places(). The caller of Attempt implements it.
+/// events, and stops its step. Also tells the attempt where components run: places(). The caller
+/// of Attempt implements this interface.
 class AttemptOutlet {
  public:
   virtual ~AttemptOutlet() = default;
@@ -55,8 +54,9 @@ class AttemptOutlet {
   virtual void say(std::string_view line) = 0;
   /// Asks the step to end, or kills it.
   virtual void stop_step(bool kills) = 0;
-  /// Begins to send the large files of `stage` to all nodes. Attempt::on_file_broadcast_end() must
-  /// be called when they are sent. Called only if AttemptOptions::broadcasts_files is set.
+  /// Begins to send the large files of `stage` to all nodes. When sbcast has ended for each file,
+  /// even with a failure, the implementation must call Attempt::on_file_broadcast_end(). Called
+  /// only if AttemptOptions::broadcasts_files is set.
   virtual void begin_file_broadcast() {}
   /// Returns the places of the components whose ranks have joined; empty if the job has no
   /// components.
@@ -111,17 +111,18 @@ class Attempt {
   /// outlet must outlive the attempt.
   Attempt(AttemptOptions options, AttemptOutlet& outlet, Clock::time_point now);
 
-  /// Returns true if the rank may join: ranks are still joining, the rank is within the world, and
-  /// it has not said hello yet.
+  /// Returns true if the rank may join: ranks are still joining, the rank has not said hello yet,
+  /// and it is within the world or the size of the world is still unknown.
   [[nodiscard]] bool may_join(int rank) const;
   /// Handles the hello of a rank. If its rank or world size differs from the one that lead expects,
-  /// the rank fails, and with it the attempt. Starts the programs once all ranks have joined and
-  /// all nodes have their data.
+  /// the rank fails, and with it the attempt. Nodes that failed their checks end the attempt, too.
+  /// Starts the programs once all ranks have joined and all nodes have their data.
   void on_hello(int rank, const Hello& hello, Clock::time_point now);
   /// Notes that the rank's check of collectives has opened its device and waits for the other
   /// ranks.
   void on_check_opened_device(int rank);
-  /// Notes that the rank's check of collectives passed. Its program starts now.
+  /// Notes that the rank's check of collectives passed. Its program starts now. Once the checks of
+  /// all ranks have passed, records that, and begins to watch the programs.
   void on_checked(int rank, Clock::time_point now);
   /// Handles a failed check of collectives. is_own: true if the rank itself failed, false if the
   /// communication between ranks failed.
@@ -134,16 +135,19 @@ class Attempt {
   /// Notes that the rank has copied the outputs of its node.
   void on_collected(int rank, std::int64_t files, std::int64_t bytes, Clock::time_point now);
   /// Returns the longest time that a node may need to copy its outputs; 0 without outputs.
-  [[nodiscard]] std::chrono::seconds longest_collecting() const { return outputs_.longest_limit(); }
+  [[nodiscard]] std::chrono::seconds longest_output_copy() const {
+    return outputs_.longest_limit();
+  }
   /// Sets the time at which the attempt stops waiting for outputs, because the time limit of the
   /// job is near.
-  void end_collecting_by(Clock::time_point when) { outputs_.end_by(when); }
+  void end_output_copies_by(Clock::time_point when) { outputs_.end_by(when); }
   /// Handles the exit record of a rank, and confirms it to the agent once the outputs are copied.
   void on_exit(int rank, RankEnd end, Clock::time_point now);
   /// Handles a closed connection of an agent. A rank without an exit record has failed.
   void on_lost(int rank, std::string_view why, Clock::time_point now);
   /// Handles a signal that reached the agent of a rank: the programs save a checkpoint, the attempt
-  /// ends, or the signal has no effect. Sends the decision to the agent, which waits for it.
+  /// ends, or the signal has no effect. Sends the decision to the agent, which waits for it. Does
+  /// nothing once the attempt is ending.
   void on_rank_signal(int rank, int signal, Clock::time_point now);
   /// Handles a signal that reached lead. USR1 asks for a checkpoint if
   /// AttemptOptions::forwards_usr1 is set and the programs run; otherwise, and for a service, it
@@ -228,8 +232,8 @@ class Attempt {
   [[nodiscard]] bool is_over() const { return is_in<Over>(); }
   [[nodiscard]] const AttemptEnd& end() const { return end_; }
   [[nodiscard]] int world_size() const { return members_.size; }
-  /// Returns true once the programs were told to save a checkpoint, because the time limit or a
-  /// preemption is near.
+  /// Returns true once the time limit or a preemption is known to be near. Programs that are no
+  /// service were then told to save a checkpoint.
   [[nodiscard]] bool is_warned() const { return signs_.is_limit_near || signs_.is_preemption_near; }
   /// Returns true until the end of the attempt is decided.
   [[nodiscard]] bool goes_on() const { return is_in<Joining>() || is_in<Running>(); }
@@ -272,14 +276,15 @@ class Attempt {
   /// once that nodes still copy data, and begins to send files to them if the options want that.
   /// Records the end of the copying once all nodes have their data.
   void follow_staging(phase::Joining& joining, Clock::time_point now);
-  void advance_collecting(Clock::time_point now);
+  void advance_output_copies(Clock::time_point now);
   /// Tells the ranks to start their programs.
   void send_start();
   /// Returns the nodes of the ranks, in the order of ranks.
   [[nodiscard]] std::vector<std::string> hosts() const;
   /// Marks the rank as failed. The first failure ends the attempt; later failures go to
-  /// reconsider(). cause_is_known: false if the agent disappeared, and the step may still report
-  /// how.
+  /// reconsider(). If the rank's program named another rank as the cause, the failure counts as
+  /// that rank's. A failure during the autopsy of a hang is not counted. cause_is_known: false if
+  /// the agent disappeared, and the step may still report how.
   void fail_rank(int rank, RankEnd end, bool cause_is_known, Clock::time_point now);
   /// Announces the first failure now, or later if another failure may turn out to be its cause.
   void announce_now_or_later(const FailedRank& failed, bool cause_is_known, Clock::time_point now);
@@ -307,7 +312,7 @@ class Attempt {
   /// that asks for the checkpoint.
   void ask_for_checkpoint(int signal);
   void end_for_signal(int signal, std::string message, Clock::time_point now);
-  void end_for_stopped_program(const phase::Stopped& stopped, Clock::time_point now);
+  void end_for_stopped_program(const phase::StoppedProgram& stopped, Clock::time_point now);
   void end_for_hang(std::string sentence, Clock::time_point now);
   /// Makes the message about the ranks that have not joined, and records their numbers.
   void report_missing_ranks(Clock::time_point now);
@@ -315,7 +320,7 @@ class Attempt {
   /// error. In that case prints the message and returns true.
   bool report_container_failure();
   void judge_fitness(const NodeFitness& fitness, Clock::time_point now);
-  void add_lost_node(const std::string& host);
+  void add_bad_node(const std::string& host);
   void begin_autopsy(Clock::time_point now);
   void finish_autopsy_if_done(Clock::time_point now);
   void look_at_running(Clock::time_point now);
@@ -368,7 +373,7 @@ class Attempt {
   };
   std::optional<LeadStop> last_lead_stop_;
 
-  CollectBoard outputs_;
+  OutputBoard outputs_;
   /// Ranks whose exit record lead confirms (to_rank::ExitConfirmed) once the outputs are copied.
   std::vector<int> unconfirmed_;
   bool are_outputs_recorded_ = false;  ///< the last copy of the outputs is recorded

@@ -19,7 +19,7 @@ constexpr std::size_t kHostsNamed = 4;
 /// The ranks are told to end once all agents have answered, or after AutopsyBoard::kLimit.
 void Attempt::begin_autopsy(Clock::time_point now) {
   auto awaited = members_.live_ranks();
-  for (const int rank : members_.lost) awaited.erase(rank);
+  for (const int rank : members_.lost_ranks) awaited.erase(rank);
   if (!options_.makes_autopsy || awaited.empty()) return begin_ending(now);
   phase_ = Examining{AutopsyBoard(std::move(awaited)), now + AutopsyBoard::kLimit};
   outlet_.broadcast(to_rank::Autopsy{});
@@ -56,10 +56,12 @@ void Attempt::finish_autopsy_if_done(Clock::time_point now) {
   outlet_.record(recorded);
   if (!outliers.empty()) {
     const bool is_one = outliers.size() == 1;
-    end_.message += fmt::format(
-        "; {} {} on {} {} at {}, the others at {}", is_one ? "rank" : "ranks",
-        number_ranges(outliers), recorded.groups.front().hosts, is_one ? "is" : "are",
-        printable(groups.front().frames.front()), printable(groups.back().frames.front()));
+    end_.message +=
+        fmt::format("; {} {} on {} {} at {}, {} at {}", is_one ? "rank" : "ranks",
+                    number_ranges(outliers), recorded.groups.front().hosts, is_one ? "is" : "are",
+                    printable(groups.front().frames.front()),
+                    groups.size() == 2 ? "the others" : "the largest group of the others",
+                    printable(groups.back().frames.front()));
     outlet_.say(end_.message);
   }
   begin_ending(now);

@@ -80,7 +80,7 @@ bool Attempt::is_in_doubt() const {
 }
 
 bool Attempt::waits_for_step_report() const {
-  return is_in_doubt() && members_.lost.contains(end_.first_failed->rank);
+  return is_in_doubt() && members_.lost_ranks.contains(end_.first_failed->rank);
 }
 
 void Attempt::reconsider(FailedRank failed, bool cause_is_known, Clock::time_point now) {
@@ -135,7 +135,7 @@ void Attempt::on_srun_killed(int signal, Clock::time_point now) {
   if (!goes_on() && !waits_for_step_report()) return;
   forget_failure();
   end_for(EndReason::kLauncherLost, 128 + signal,
-          fmt::format("srun was killed by {}; dlrun ends its ranks", signal_name(signal)), now);
+          fmt::format("srun was killed by {}; dlrun ends all ranks", signal_name(signal)), now);
 }
 
 void Attempt::end_for_unheard_lead(int rank, Clock::time_point now) {
@@ -155,8 +155,8 @@ void Attempt::end_for_unheard_lead(int rank, Clock::time_point now) {
   if (!signs_.is_preemption_near) end_.cause = Cause::kNodeFailure;
   end_for(EndReason::kLeadUnheard, code,
           fmt::format("the agent of rank {} on {} did not hear lead and has ended the rank: the "
-                      "network between their nodes was cut",
-                      rank, members_.host_of(rank)),
+                      "network between {} and lead's node was cut",
+                      rank, members_.host_of(rank), members_.host_of(rank)),
           now);
 }
 

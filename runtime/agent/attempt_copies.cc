@@ -24,7 +24,7 @@ void Attempt::on_staged(int rank, std::int64_t files, std::int64_t bytes, Clock:
 }
 
 void Attempt::follow_staging(phase::Joining& joining, Clock::time_point now) {
-  if (joining.staging_nodes == 0) return;
+  if (joining.staging_node_count == 0) return;
   if (!joining.staging.empty()) {
     if (std::exchange(joining.is_staging_recorded, true)) return;
     const auto nodes = static_cast<std::int64_t>(joining.staging.size());
@@ -34,7 +34,7 @@ void Attempt::follow_staging(phase::Joining& joining, Clock::time_point now) {
     if (options_.broadcasts_files) outlet_.begin_file_broadcast();
     return;
   }
-  outlet_.record(events::Staged{.nodes = joining.staging_nodes,
+  outlet_.record(events::Staged{.nodes = joining.staging_node_count,
                                 .files = joining.staged_files,
                                 .bytes = joining.staged_bytes,
                                 .seconds = seconds_since_start(now)});
@@ -43,14 +43,14 @@ void Attempt::follow_staging(phase::Joining& joining, Clock::time_point now) {
 void Attempt::on_collected(int rank, std::int64_t files, std::int64_t bytes,
                            Clock::time_point now) {
   outputs_.on_collected(rank, files, bytes, now);
-  advance_collecting(now);
+  advance_output_copies(now);
   finish_if_done(now);
 }
 
 /// Asks the agents of nodes whose programs have ended to copy the outputs. Confirms the exit
 /// records once all copies are done: until then no agent may exit, because Slurm ends a step soon
 /// after one of its tasks has failed.
-void Attempt::advance_collecting(Clock::time_point now) {
+void Attempt::advance_output_copies(Clock::time_point now) {
   if (!outputs_.is_used()) return;
   if (outputs_.is_waiting() && is_ending() && !end_.has_run) outputs_.give_up(now);
   const auto* const ending = in<Ending>();
@@ -65,8 +65,8 @@ void Attempt::advance_collecting(Clock::time_point now) {
   if (outputs_.is_waiting()) return;
   if (!std::exchange(are_outputs_recorded_, true) && outputs_.began() != Clock::time_point{}) {
     const std::chrono::duration<double> time = *outputs_.done_at() - outputs_.began();
-    outlet_.record(events::OutputsCopied{.nodes = outputs_.nodes(),
-                                         .files = outputs_.files(),
+    outlet_.record(events::OutputsCopied{.nodes = outputs_.node_count(),
+                                         .files = outputs_.file_count(),
                                          .bytes = outputs_.bytes(),
                                          .seconds = time.count()});
   }

@@ -35,7 +35,7 @@ events::AttemptEnd recorded_end(const AttemptEnd& end, double seconds) {
   if (end.cause != Cause::kNone) recorded.cause = end.cause;
   if (end.first_failed) recorded.first_failed = event_of(*end.first_failed);
   if (end.is_whole_node_silent) recorded.suspect_nodes = end.suspects;
-  recorded.lost_nodes = end.lost_nodes;
+  recorded.lost_nodes = end.bad_nodes;
   recorded.seconds = seconds;
   return recorded;
 }
@@ -77,8 +77,9 @@ EndFacts Attempt::end_facts() const {
   facts.end.step = progress_.step();
   facts.signs.has_reported_done = progress_.has_reported_done();
   for (const auto& [rank, member] : members_.by_rank)
-    facts.remaining_ranks[member.hello.host] += members_.lost.contains(rank) ? 0 : 1;
-  for (const int rank : members_.lost) facts.hosts_of_lost_ranks.insert(members_.host_of(rank));
+    facts.remaining_ranks[member.hello.host] += members_.lost_ranks.contains(rank) ? 0 : 1;
+  for (const int rank : members_.lost_ranks)
+    facts.hosts_of_lost_ranks.insert(members_.host_of(rank));
   return facts;
 }
 
@@ -161,12 +162,14 @@ void Attempt::end_if_step_is_over(Clock::time_point now) {
   end_.code = kExitLaunchFailed;
   const auto words = trim(step_end_->words);
   end_.is_cancelled = reports_ending_job(words);  // a retry in this job would fail in the same way
+  const auto detail = words.empty() ? std::string() : fmt::format(": {}", words);
   end_.message =
-      step_end_->code == 0 && words.empty()
-          ? "the step ended before any rank connected to lead; does its command line end in "
-            "`dlrun-agent rank -- PROGRAM`?"
-          : fmt::format("the step could not be launched (exit code {}){}", step_end_->code,
-                        words.empty() ? "" : fmt::format(": {}", words));
+      step_end_->code == 0
+          ? fmt::format(
+                "the step ended with 0 before any rank connected to lead; does its command "
+                "line end in `dlrun-agent rank -- PROGRAM`?{}",
+                detail.empty() ? "" : " srun's messages" + detail)
+          : fmt::format("the step could not be launched (exit code {}){}", step_end_->code, detail);
   if (!report_container_failure()) outlet_.say(end_.message);
   finish(now);
 }
@@ -176,7 +179,7 @@ void Attempt::finish_running_if_done(Clock::time_point now) {
     if (step_end_) fail_unended_ranks(now);
     return;
   }
-  advance_collecting(now);
+  advance_output_copies(now);
   if (outputs_.is_waiting() || !is_in<Running>()) return;
   auto& all_ended_since = in<Running>()->all_ended_since;
   if (!all_ended_since) all_ended_since = now;

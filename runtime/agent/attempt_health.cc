@@ -27,7 +27,7 @@ void Attempt::judge_fitness(const NodeFitness& fitness, Clock::time_point now) {
   const auto first =
       fitness.first_complaint();  // a copy, because the end of the phase deletes `fitness`
   if (verdict == NodeFitness::Verdict::kEverywhere) {
-    end_.lost_nodes.clear();
+    end_.bad_nodes.clear();
     end_for(EndReason::kNotFit, kExitUnfit,
             fmt::format("all {} nodes fail the same check: {}; the cause is the spec or the site, "
                         "not a node (health.preflight)",
@@ -41,9 +41,9 @@ void Attempt::judge_fitness(const NodeFitness& fitness, Clock::time_point now) {
   }
 }
 
-void Attempt::add_lost_node(const std::string& host) {
-  auto& lost = end_.lost_nodes;
-  if (std::find(lost.begin(), lost.end(), host) == lost.end()) lost.push_back(host);
+void Attempt::add_bad_node(const std::string& host) {
+  auto& bad = end_.bad_nodes;
+  if (std::find(bad.begin(), bad.end(), host) == bad.end()) bad.push_back(host);
 }
 
 void Attempt::on_check_opened_device(int rank) {
@@ -66,7 +66,7 @@ void Attempt::on_check_failed(int rank, std::string_view words, bool is_own,
   if (running == nullptr || member == nullptr) return;
   if (is_own) {
     const auto& hello = member->hello;
-    add_lost_node(hello.host);
+    add_bad_node(hello.host);
     running->fitness.add_result(rank, hello.host, hello.world.local_size, words, now);
     return judge_fitness(running->fitness, now);
   }
@@ -74,7 +74,7 @@ void Attempt::on_check_failed(int rank, std::string_view words, bool is_own,
   for (const auto& [number, other] : members_.by_rank) {
     if (running->ranks_with_open_device.contains(number)) continue;
     if (first < 0) first = number;
-    add_lost_node(other.hello.host);
+    add_bad_node(other.hello.host);
   }
   if (first >= 0) {
     return fail_rank(
@@ -127,7 +127,7 @@ void Attempt::on_stopped_program(int rank, std::chrono::seconds stopped, Clock::
   if (stopped >= running->hang.stopped_limit()) end_for_stopped_program(running->stopped, now);
 }
 
-void Attempt::end_for_stopped_program(const phase::Stopped& stopped, Clock::time_point now) {
+void Attempt::end_for_stopped_program(const phase::StoppedProgram& stopped, Clock::time_point now) {
   const FailedRank failed{
       stopped.rank,
       members_.host_of(stopped.rank),
@@ -176,15 +176,15 @@ void Attempt::end_for_hang(std::string sentence, Clock::time_point now) {
   if (silence.ranks.empty()) return end_for(EndReason::kHang, kExitHung, std::move(sentence), now);
   const auto silent_s =
       std::chrono::duration_cast<std::chrono::seconds>(now - silence.since).count();
-  const std::set<std::string> lost_nodes(silence.nodes.begin(), silence.nodes.end());
-  const auto is_on_lost_node = [&](int rank) {
-    return lost_nodes.contains(members_.host_of(rank));
+  const std::set<std::string> silent_nodes(silence.nodes.begin(), silence.nodes.end());
+  const auto is_on_silent_node = [&](int rank) {
+    return silent_nodes.contains(members_.host_of(rank));
   };
   int first = silence.ranks.front();
   for (const int rank : silence.ranks) {
-    if (!is_on_lost_node(rank)) continue;
-    if (members_.lost.empty()) first = rank;
-    members_.lost.insert(rank);
+    if (!is_on_silent_node(rank)) continue;
+    if (members_.lost_ranks.empty()) first = rank;
+    members_.lost_ranks.insert(rank);
   }
   if (silence.nodes.empty()) {
     sentence += fmt::format("; no message from rank {} on {} for {} s", first,
@@ -199,7 +199,7 @@ void Attempt::end_for_hang(std::string sentence, Clock::time_point now) {
   const auto* why = silence.nodes.empty() ? "its agent is silent" : "its node is silent";
   end_.first_failed = {first, hello.host, hello.pid, {kExitHung, 0, why}};
   record_failure(*end_.first_failed);
-  end_.lost_nodes = std::move(silence.nodes);
+  end_.bad_nodes = std::move(silence.nodes);
   end_for(EndReason::kHang, kExitHung, std::move(sentence), now);
 }
 

@@ -45,7 +45,7 @@ void blame_warning(Judgement& judged, const EndFacts& facts) {
   const auto& failed = end.first_failed->end;
   const bool is_killed_by_warning = failed.signal == SIGUSR1 || failed.code == 128 + SIGUSR1;
   if (!is_killed_by_warning || end.cause != Cause::kNone || end.is_cancelled ||
-      !end.lost_nodes.empty())
+      !end.bad_nodes.empty())
     return;
   end.cause = Cause::kTimeout;
   judged.lines.push_back(
@@ -64,7 +64,7 @@ void mark_unlaunched_lost(AttemptEnd& end, const EndFacts& facts) {
       facts.has_any_rank || std::any_of(nodes.begin(), nodes.end(), [&](const std::string& node) {
         return !unlaunched.contains(node);
       });
-  if (some_were_launched) end.lost_nodes.assign(unlaunched.begin(), unlaunched.end());
+  if (some_were_launched) end.bad_nodes.assign(unlaunched.begin(), unlaunched.end());
 }
 
 /// Decides whether the run is complete after every rank ended with 0. A program that was warned of
@@ -88,7 +88,8 @@ void judge_zero_codes(Judgement& judged, const EndFacts& facts) {
   }
 }
 
-/// Returns the cause of the end, for the decision on a retry. Call blame_slurm() before.
+/// Returns the cause of the end, for the decision on a retry. Call it after the functions above,
+/// which may set end.cause and end.lost_nodes.
 Cause cause_of(const AttemptEnd& end, const EndFacts& facts) {
   const auto& signs = facts.signs;
   if (signs.is_given_up || end.reason == EndReason::kNotFit || end.reason == EndReason::kIdleGpus)
@@ -97,7 +98,7 @@ Cause cause_of(const AttemptEnd& end, const EndFacts& facts) {
   if (end.code == 0) return Cause::kNone;
   // Checked before is_cancelled, because Slurm sends a TERM after a node failure to requeue the
   // job.
-  if (!end.lost_nodes.empty()) return Cause::kNodeFailure;
+  if (!end.bad_nodes.empty()) return Cause::kNodeFailure;
   if (end.is_cancelled) return Cause::kNone;
   if (end.reason == EndReason::kHang) return Cause::kHang;
   if (end.reason == EndReason::kTimeLimit) return Cause::kTimeout;

@@ -28,7 +28,8 @@ struct AttemptEnd {
   EndReason reason = EndReason::kUndecided;
   std::optional<FailedRank> first_failed;
   std::string message;  ///< a sentence for the user
-  /// A signal to lead, or Slurm, ended the job, so that a retry within this job is pointless.
+  /// A signal to lead or to a rank, or Slurm, ended the job, so that a retry within this job is
+  /// pointless.
   bool is_cancelled = false;
   /// The attempt ended because of the time limit: Slurm ended it, or it ended earlier so that the
   /// job can be requeued.
@@ -40,9 +41,9 @@ struct AttemptEnd {
   std::vector<std::string> suspects;
   /// Nodes that Slurm has lost or could not launch on, that failed a preflight check, or that fell
   /// silent in a run that hangs.
-  std::vector<std::string> lost_nodes;
+  std::vector<std::string> bad_nodes;
   bool had_grace = false;  ///< see EndSigns::is_preemption_near
-  /// The programs were told to save a checkpoint, because the time limit or a preemption was near.
+  /// A signal had announced that the time limit or a preemption was near.
   bool was_warned = false;
   bool is_slurms_doing = false;  ///< Slurm ends the whole job, and `cause` is its reason
   /// Slurm requeues the job although the run is over.
@@ -59,7 +60,7 @@ struct EndSigns {
   bool is_out_of_memory = false;  ///< Slurm reported an out-of-memory kill in the step
   bool is_given_up = false;  ///< lead ended the attempt for a reason that would end a retry, too
   bool has_reported_done = false;  ///< the program reported that its work is complete
-  bool is_limit_near = false;      ///< the programs were warned of the time limit
+  bool is_limit_near = false;      ///< Slurm's USR1 has announced the time limit
   /// A TERM reached a rank but not lead, and AttemptOptions::forwards_usr1 is set. The TERM counts
   /// as the start of a preemption's grace time.
   bool is_preemption_near = false;

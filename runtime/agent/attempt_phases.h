@@ -21,14 +21,14 @@ using Clock = std::chrono::steady_clock;
 struct Joining {
   int joined_count = 0;  ///< number of ranks whose hello is accepted
   NodeFitness fitness{};
-  std::set<int> staging{};         ///< ranks that still copy the data of their nodes
-  std::int64_t staging_nodes = 0;  ///< nodes that copy data, or have copied them
+  std::set<int> staging{};              ///< ranks that still copy the data of their nodes
+  std::int64_t staging_node_count = 0;  ///< number of nodes that copy data, or have copied them
   std::int64_t staged_files = 0, staged_bytes = 0;
   bool is_staging_recorded = false;
 };
 
 /// The last report that the program of a rank is stopped (SIGSTOP).
-struct Stopped {
+struct StoppedProgram {
   int rank = -1;                 ///< -1: no rank has reported a stopped program
   std::chrono::seconds time{};   ///< how long the program has been stopped
   Clock::time_point heard_at{};  ///< when the report came
@@ -40,13 +40,13 @@ struct Running {
   /// When the hang was first seen. The verdict waits for late heartbeats.
   std::optional<Clock::time_point> hang_since{};
   std::optional<Clock::time_point> hang_looked_at{};  ///< when the hang was last examined
-  Stopped stopped{};
+  StoppedProgram stopped{};
   NodeFitness fitness{};  ///< results of the check of collectives
   /// Ranks whose check has opened its device: a GPU or the CPU. Each check then waits for the other
   /// ranks.
   std::set<int> ranks_with_open_device{};
-  int checked_count = 0;             ///< number of ranks whose check has passed
-  std::vector<std::string> table{};  ///< pages of the address table, made on the first request
+  int checked_count = 0;                     ///< number of ranks whose check has passed
+  std::vector<std::string> address_pages{};  ///< the address table, made on the first request
   /// When the attempt ends at the latest. Set only if the time limit is near and a requeued job, or
   /// the next job of the chain, can continue the run.
   std::optional<Clock::time_point> must_end_by{};

@@ -27,7 +27,7 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
     // A signal while the attempt ends cancels the job. The rank and the code of the first failure
     // stay.
     end_.is_cancelled = true;
-    end_.is_slurms_doing = end_.is_slurms_doing || !end_.lost_nodes.empty();
+    end_.is_slurms_doing = end_.is_slurms_doing || !end_.bad_nodes.empty();
     auto* const ending = in<Ending>();
     if (ending == nullptr) return begin_ending(now, signal);
     if (!ending->signalled_at) ending->signalled_at = now;

@@ -15,8 +15,8 @@
 
 namespace dlrun::agent {
 
-/// Parses the kernel's list of processors, such as "0-15,32-47". Returns nullopt for other text,
-/// and if a number is too large for a ProcessorSet.
+/// Parses the kernel's list of processors, such as "0-15,32-47". An empty list has no processors.
+/// Returns nullopt for other text, and if a number is too large for a ProcessorSet.
 [[nodiscard]] std::optional<ProcessorSet> parse_processors(std::string_view list);
 /// Returns the processors in the form of the kernel's list.
 [[nodiscard]] std::string processor_list(const ProcessorSet& processors);
@@ -32,8 +32,8 @@ namespace dlrun::agent {
 
 /// Returns the problems of the rank's GPUs. A rank that sees all GPUs of its node is taken to use
 /// the GPU with the number of its local rank; with fewer GPUs than ranks, no GPU is checked. Runs
-/// the GPU's tool (at most 60 s). A tool that is missing or fails is a problem, too. A rank on a
-/// node without GPUs has no problem.
+/// the GPU's tool (at most 60 s). A tool that is missing or fails is a problem, too. There are no
+/// problems if Slurm gave the job no GPUs, or if the list of visible devices names none.
 /// devices: /sys/bus/pci/devices.
 [[nodiscard]] std::vector<std::string> binding_problems(const Env& env, const World& world,
                                                         const std::filesystem::path& devices);

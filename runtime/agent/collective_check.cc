@@ -45,9 +45,9 @@ std::chrono::seconds CollectiveCheck::time_after_opening_device(const NodeChecks
 
 Result<std::unique_ptr<CollectiveCheck>> CollectiveCheck::start(
     EventLoop& loop, const NodeChecks& checks, Env env,
-    std::function<void(const MessageToLead&)> to_lead) {
+    std::function<void(const MessageToLead&)> send_to_lead) {
   const std::string& backend = checks.collective;
-  std::unique_ptr<CollectiveCheck> check(new CollectiveCheck(checks, std::move(to_lead)));
+  std::unique_ptr<CollectiveCheck> check(new CollectiveCheck(checks, std::move(send_to_lead)));
   auto store = StoreRelay::create(
       loop, [self = check.get()](const MessageToLead& message) { self->on_message(message); });
   if (!store) return tl::unexpected<Error>(std::move(store.error()));
@@ -78,14 +78,14 @@ void CollectiveCheck::on_message(const MessageToLead& message) {
   const auto word = json_read::text(body, "check");
   if (word == "arrived") {
     if (!device_opened_at_) device_opened_at_ = Clock::now();
-    to_lead_(to_lead::DeviceOpenedByCheck{});
+    send_to_lead_(to_lead::DeviceOpenedByCheck{});
   } else if (word == "failed") {
     const auto own = body.find("is_own");
     if (!failure_)
       failure_ =
           failure(backend_, json_read::text(body, "words"), own == body.end() || *own != false);
   } else if (word.empty()) {
-    to_lead_(message);
+    send_to_lead_(message);
   }
 }
 

@@ -32,12 +32,12 @@ class CollectiveCheck {
   static constexpr std::chrono::seconds kStoppedLimit{5};  ///< see tick()
 
   /// Starts the process that tests the backend that `checks.collective` names. The process gets
-  /// env and a connection to lead's store. to_lead gets the process's requests to the store, and
-  /// the message DeviceOpenedByCheck. result() returns the result. Fails as StoreRelay::create()
-  /// and start_program() do. The loop must outlive the check.
+  /// env and a connection to lead's store. send_to_lead() gets the process's requests to the store,
+  /// and the message DeviceOpenedByCheck. result() returns the result. Fails as
+  /// StoreRelay::create() and start_program() do. The loop must outlive the check.
   [[nodiscard]] static Result<std::unique_ptr<CollectiveCheck>> start(
       EventLoop& loop, const NodeChecks& checks, Env env,
-      std::function<void(const MessageToLead&)> to_lead);
+      std::function<void(const MessageToLead&)> send_to_lead);
 
   [[nodiscard]] pid_t pid() const { return pid_; }
   /// Returns the time from the start of the check in which it must report that its device is open.
@@ -62,16 +62,16 @@ class CollectiveCheck {
                                                     std::string_view words, bool is_own);
 
  private:
-  CollectiveCheck(const NodeChecks& checks, std::function<void(const MessageToLead&)> to_lead)
+  CollectiveCheck(const NodeChecks& checks, std::function<void(const MessageToLead&)> send_to_lead)
       : backend_(checks.collective),
         time_after_opening_device_(time_after_opening_device(checks)),
-        to_lead_(std::move(to_lead)) {}
+        send_to_lead_(std::move(send_to_lead)) {}
   void on_message(const MessageToLead& message);
   void give_up(std::string words);
 
   std::string backend_;
   std::chrono::seconds time_after_opening_device_;
-  std::function<void(const MessageToLead&)> to_lead_;
+  std::function<void(const MessageToLead&)> send_to_lead_;
   std::unique_ptr<StoreRelay> store_;
   pid_t pid_ = -1;
   Clock::time_point began_ = Clock::now();

@@ -38,7 +38,7 @@ void add_missing(std::vector<std::string>& all, const std::vector<std::string>& 
 /// had_grace, and, if the attempt has failed, the facts about suspect nodes. Components may share
 /// nodes.
 void merge_end(AttemptEnd& all, const AttemptEnd& one) {
-  add_missing(all.lost_nodes, one.lost_nodes);
+  add_missing(all.bad_nodes, one.bad_nodes);
   all.had_grace = all.had_grace || one.had_grace;
   if (all.code == 0) return;
   add_missing(all.suspects, one.suspects);
@@ -128,7 +128,7 @@ bool ComponentCourse::may_start(const Component& one) const {
 
 bool ComponentCourse::may_restart(const Component& one, const AttemptEnd& end) const {
   if (one.restarts >= one.options.retries || !allows_restart(end.reason) || end.is_cancelled ||
-      end.is_slurms_doing || !end.lost_nodes.empty() || mains_are_done())
+      end.is_slurms_doing || !end.bad_nodes.empty() || mains_are_done())
     return false;
   return end.cause == Cause::kNone || end.cause == Cause::kFailure || end.cause == Cause::kOom ||
          end.cause == Cause::kHang;
@@ -154,10 +154,15 @@ bool ComponentCourse::mains_still_save() const {
 std::optional<std::string> ComponentCourse::reason_to_stop() const {
   if (mains_still_save()) return std::nullopt;
   if (decider_) {
-    const auto& name = components_[*decider_].options.name;
-    return components_[*decider_].state == ComponentState::kEnded
-               ? fmt::format("component '{}' has ended early; dlrun ends this one", name)
-               : fmt::format("component '{}' has failed; dlrun ends this one", name);
+    const auto& decider = components_[*decider_];
+    const bool is_early = decider.state == ComponentState::kEnded;
+    // A signal, or the nearness of the time limit or of a preemption, is no failure.
+    const bool is_signalled =
+        decider.end && (decider.end->reason == EndReason::kSignalled || decider.end->was_warned);
+    const auto* const what = is_early       ? "has ended early"
+                             : is_signalled ? "has ended after a signal"
+                                            : "has failed";
+    return fmt::format("component '{}' {}; dlrun ends this one", decider.options.name, what);
   }
   if (mains_are_done()) return "all main components have ended; dlrun ends this one";
   return std::nullopt;
@@ -250,7 +255,7 @@ AttemptEnd ComponentCourse::attempt_end() const {
       std::any_of(end.suspects.begin(), end.suspects.end(),
                   [&](const std::string& host) { return !end.heard_hosts.contains(host); });
   // The loss of a node explains failures of components on other nodes.
-  if (end.cause == Cause::kFailure && !end.lost_nodes.empty()) end.cause = Cause::kNodeFailure;
+  if (end.cause == Cause::kFailure && !end.bad_nodes.empty()) end.cause = Cause::kNodeFailure;
   return end;
 }
 

@@ -39,19 +39,22 @@ std::string variable_word(std::string_view component) {
 Result<> check_component(const ComponentOptions& component) {
   const auto& name = component.name;
   if (!is_component_name(name)) {
-    return fail(
-        Errc::kUsage,
-        "--component '{}' is not a name that begins with a letter and has at most {} letters, "
-        "digits, '-' and '_'",
-        printable(name), kComponentNameLimitBytes);
+    return fail(Errc::kUsage,
+                "--component '{}': a name begins with a letter, has only letters, digits, '-' and "
+                "'_', and has at most {} characters",
+                printable(name), kComponentNameLimitBytes);
   }
   if (component.nodes < 1 || component.ranks < component.nodes)
     return fail(Errc::kUsage,
-                "component '{}' needs --component-nodes, and at least as many --component-ranks",
-                name);
+                "component '{}' has --component-nodes {} and --component-ranks {}; it needs at "
+                "least one node, and at least one rank for each node",
+                name, component.nodes, component.ranks);
   if (component.het_group.has_value() == component.first_node.has_value())
-    return fail(Errc::kUsage, "component '{}' needs either --component-first-node or --het-group",
-                name);
+    return fail(Errc::kUsage,
+                "component '{}' has {} --component-first-node {} --het-group; it needs one of the "
+                "two",
+                name, component.het_group ? "both" : "neither",
+                component.het_group ? "and" : "nor");
   if (component.ready.kind != ReadyCheck::Kind::kJoined && component.ports == 0)
     return fail(Errc::kUsage, "component '{}': --ready-http and --ready-tcp need --port-count 1",
                 name);

@@ -25,7 +25,7 @@ Result<std::string> nodes_of_component(const ComponentOptions& component, const 
       std::vector<std::string>(begin, begin + static_cast<std::ptrdiff_t>(count)));
 }
 
-/// Returns true if the srun options of the component give its step no GPU.
+/// Returns true if the srun options of the component contain --gpus-per-node=0.
 bool has_no_gpus(const ComponentOptions& component) {
   // The options of srun come before the command that it starts: dlrun-agent rank ...
   const auto end =
@@ -61,7 +61,7 @@ std::string nodes_of_job(const Env& env) {
 }
 
 void set_component_env(Env& env, const ComponentOptions& component, int held_port) {
-  // The script unsets these variables, too. A script that was edited may not.
+  // The script unsets these variables, too, but an edited script may have lost these lines.
   env.remove_matching({"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_*", "SLURM_TASKS_PER_NODE",
                        "SLURM_CPUS_PER_*", "SRUN_CPUS_PER_TASK", "SLURM_GPUS*", "SLURM_GRES",
                        "SLURM_JOB_GPUS", "SLURM_MEM_PER_*", "SLURM_TRES_PER_TASK",

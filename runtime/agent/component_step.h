@@ -21,7 +21,8 @@ namespace dlrun::agent {
 
 /// Prepares the environment of a component's step. Removes the variables of the batch step that
 /// srun would take for options of this step, and those that describe the GPUs of the batch node.
-/// held_port: the port that rank 0 must hold again; 0: any free one.
+/// Sets DLRUN_COMPONENT, DLRUN_HELD_PORT if held_port is not 0, and DLRUN_HIDES_GPUS if the
+/// component has no GPUs. held_port: the port that rank 0 must hold again; 0: any free port.
 void set_component_env(Env& env, const ComponentOptions& component, int held_port);
 
 }  // namespace dlrun::agent

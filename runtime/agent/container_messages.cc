@@ -62,7 +62,7 @@ bool has(std::string_view text, std::string_view part) {
 }
 
 /// Returns true for messages about an image that cannot be unpacked.
-bool is_of_image(std::string_view words) {
+bool is_about_bad_image(std::string_view words) {
   constexpr std::array<std::string_view, 5> kImageErrors{"Invalid image format",
                                                          "No such file or directory", "FATAL ERROR",
                                                          "uncompress", "returned error code"};
@@ -126,12 +126,12 @@ std::optional<ContainerFailure> ContainerMessages::failure() const {
   const bool has_creation_failed = sentence_.starts_with("failed to create container filesystem");
   const bool is_image = is_sentence_of_image_ ||
                         sentence_.starts_with("failed to import docker image") ||
-                        (has_creation_failed && is_of_image(detail_));
+                        (has_creation_failed && is_about_bad_image(detail_));
   return ContainerFailure{is_image ? Cause::kImage : Cause::kContainer, with_detail(sentence_)};
 }
 
 ContainerFailure judge_creation(std::string_view words) {
-  return {is_of_image(words) ? Cause::kImage : Cause::kContainer,
+  return {is_about_bad_image(words) ? Cause::kImage : Cause::kContainer,
           printable(words.substr(0, kSentenceLimitBytes))};
 }
 

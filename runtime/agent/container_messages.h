@@ -1,6 +1,6 @@
 #pragma once
 // Recognises the error messages that pyxis, enroot, apptainer, Charliecloud and dlrun's own job
-// script print when a container cannot be made or entered. No I/O.
+// script print when a container cannot be made, entered or saved. No I/O.
 
 #include <optional>
 #include <string>
@@ -22,7 +22,7 @@ class ContainerMessages {
  public:
   /// Handles a line of the step's standard error. Returns false if it is not about the container.
   bool handle_line(std::string_view line);
-  /// Returns the first failure that was reported.
+  /// Returns the first reported failure to make or enter the container; nullopt: none.
   [[nodiscard]] std::optional<ContainerFailure> failure() const;
   /// Returns pyxis's message about a container that it could not save; empty if there is none.
   [[nodiscard]] const std::string& container_save_error() const { return container_save_error_; }
@@ -32,9 +32,10 @@ class ContainerMessages {
   /// tools. is_of_image: the message is about the image itself.
   void handle_tool_message(std::string_view words, bool is_of_image);
   void handle_pyxis_message(std::string_view words);
+  /// Returns the words, followed by the detail if enroot's log had one. Cuts the text to 512 bytes.
   [[nodiscard]] std::string with_detail(std::string_view words) const;
 
-  std::string sentence_;            ///< the tool's first message
+  std::string sentence_;            ///< the first message of pyxis or of another tool
   std::string detail_;              ///< a line of enroot's log, which pyxis quotes
   bool is_detail_certain_ = false;  ///< enroot marked the detail as an error
   bool is_sentence_of_image_ = false;

@@ -210,9 +210,12 @@ Result<> SlurmController::requeue(const std::vector<std::string>& excluded,
         {"scontrol", "update", "JobId=" + job_,
          fmt::format("{}={}", memory->is_per_cpu ? "MinMemoryCPU" : "MinMemoryNode", memory->mib)});
     if (!done) {
-      std::ignore = run_slurm_command({"scancel", job_});
-      return fail(Errc::kRefused, "Slurm refuses {} MiB for the job, which is now cancelled: {}",
-                  memory->mib, done.error().message);
+      const auto cancelled = run_slurm_command({"scancel", job_});
+      return fail(Errc::kRefused, "the job could not get {} MiB, and {}: {}", memory->mib,
+                  cancelled ? std::string("is cancelled")
+                            : fmt::format("could not be cancelled ({}); run `scancel {}`",
+                                          cancelled.error().message, job_),
+                  done.error().message);
     }
   }
   if (excluded.empty()) return {};

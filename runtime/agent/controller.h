@@ -49,7 +49,8 @@ struct JobMemory {
                                       std::string_view partition_output);
 
 /// Returns the nodes of the node list `nodes` that are in `bad`, or that Slurm has taken from the
-/// job.
+/// job. If `job` has no nodes, because it ends or waits for its next start, only the nodes in `bad`
+/// count.
 [[nodiscard]] std::vector<std::string> lost_nodes(std::string_view nodes,
                                                   const std::vector<std::string>& bad,
                                                   const JobFacts& job);
@@ -80,8 +81,8 @@ class SlurmController {
   [[nodiscard]] bool requeues_by_itself(bool was_preempted = false) const;
   /// Requeues the job. Slurm then ends the present start of the job. excluded: nodes that the job
   /// must not get, in addition to those that it excludes already; if Slurm does not say which these
-  /// are, the job's list stays as it is. memory: the job's new memory; nullopt: unchanged. If Slurm
-  /// refuses the new memory, cancels the job, which would run out of its memory again, and fails
+  /// are, the job's list stays as it is. memory: the job's new memory; nullopt: unchanged. If the
+  /// memory cannot be changed, cancels the job, which would run out of its memory again, and fails
   /// with kRefused.
   [[nodiscard]] Result<> requeue(const std::vector<std::string>& excluded,
                                  const std::optional<JobMemory>& memory) const;

@@ -28,7 +28,8 @@ Result<ItemJson> object_of_option(std::string_view option, std::string_view text
   auto object = json_read::object_of(text);
   if (!object) return fail(Errc::kUsage, "{} '{}' is not a JSON object", option, printable(text));
   if (json_read::text(*object, "from").empty() || json_read::text(*object, "to").empty())
-    return fail(Errc::kUsage, "{} '{}' lacks from or to", option, printable(text));
+    return fail(Errc::kUsage, "{} '{}' needs the texts `from` and `to`, which are not empty",
+                option, printable(text));
   return std::move(*object);
 }
 
@@ -40,7 +41,8 @@ Result<StageItem> StageItem::parse(std::string_view text) {
                  json_read::boolean(object, "unpack"), json_read::boolean(object, "in_container"),
                  json_read::text(object, "broadcast")};
   if (!item.from.starts_with('/'))
-    return fail(Errc::kUsage, "--stage: '{}' is not an absolute path", printable(item.from));
+    return fail(Errc::kUsage, "--stage: `from` is '{}', which is not an absolute path",
+                printable(item.from));
   return item;
 }
 
@@ -85,7 +87,11 @@ Result<NodePlace> node_place(std::string_view text, const Env& env) {
         return part == ".." || part == "." || part.empty();
       });
   if (is_not_below)
-    return fail(Errc::kInvalid, "'{}' is not a place below ${}", printable(text), printable(name));
+    return fail(
+        Errc::kInvalid,
+        "'{}' is not a place below ${}: write ${}/PATH, where no part of PATH is empty, `.` or "
+        "`..`",
+        printable(text), printable(name), printable(name));
   const auto value = env.get_or(name, name == kTmpdir ? kUsualTmpdir : "");
   if (value.empty() || value.front() != '/')
     return fail(Errc::kInvalid,
@@ -94,9 +100,14 @@ Result<NodePlace> node_place(std::string_view text, const Env& env) {
                 value.empty() ? "not set" : "'" + printable(value) + "', not an absolute path");
   std::error_code error;
   auto base = std::filesystem::canonical(value, error);
-  if (error || !std::filesystem::is_directory(base, error))
-    return fail(Errc::kInvalid, "'{}': the folder '{}' (${}) does not exist on this node",
-                printable(text), printable(value), printable(name));
+  if (error || !std::filesystem::is_directory(base, error)) {
+    const bool is_missing = error == std::errc::no_such_file_or_directory;
+    return fail(Errc::kInvalid, "'{}': '{}' (${}) {} on this node", printable(text),
+                printable(value), printable(name),
+                is_missing ? "does not exist"
+                : error    ? "cannot be examined (" + error.message() + ")"
+                           : "is not a folder");
+  }
   return NodePlace{base, base / rest};
 }
 

@@ -39,7 +39,7 @@ struct OutputItem {
   std::chrono::seconds limit{600};              ///< the longest time for one copy of all its files
 
   /// Reads {"from": "$VARIABLE/PATH", "to": PATH, "every_s": N, "limit_s": N}. Only `from` and `to`
-  /// are required. Fails with kUsage.
+  /// are required. A time below one second counts as one second. Fails with kUsage.
   [[nodiscard]] static Result<OutputItem> parse(std::string_view text);
   [[nodiscard]] std::string json() const;
 };

@@ -48,7 +48,7 @@ Result<> CopyProcess::start(const Env& env, const std::vector<std::string>& argu
 std::optional<CopyReport> CopyProcess::on_reaped(pid_t pid, int status) {
   if (pid <= 0 || pid != pid_) return std::nullopt;
   pid_ = -1;
-  // The line is shorter than a pipe's buffer, so it is complete once its writer has ended.
+  // The whole line fits into the pipe (kPipeBytes), so it is complete once its writer has ended.
   std::string line;
   std::array<char, 4096> buffer;
   for (ssize_t got = 0; (got = ::read(out_.get(), buffer.data(), buffer.size())) > 0;)

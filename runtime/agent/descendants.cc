@@ -196,7 +196,7 @@ ProcessTreeUse use_of_descendants_without(pid_t excluded) {
   for (const ProcessState& process : living_descendants(excluded)) {
     use.cpu_ticks += process.cpu_ticks;
     use.resident_bytes += process.resident_bytes;
-    ++use.processes;
+    ++use.process_count;
   }
   return use;
 }

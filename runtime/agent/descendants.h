@@ -35,7 +35,7 @@ struct ProcessTreeUse {
   /// Processor time in clock ticks: of living processes and of their children that they waited for.
   std::uint64_t cpu_ticks = 0;
   std::uint64_t resident_bytes = 0;  ///< shared pages count once for each process that has them
-  int processes = 0;
+  int process_count = 0;
 };
 /// Measures all descendants of this process, except `excluded` and its descendants; -1 excludes
 /// none.

@@ -21,8 +21,8 @@ class BackgroundFile;
 class EventLog {
  public:
   /// Opens or creates the file. Truncates a torn tail, so that appended lines can be read, and
-  /// compacts a file that is too large. Fails with kIo, and with kInvalid if path is not a regular
-  /// file.
+  /// compacts a file that is too large. If the compaction fails, the file stays large. Fails with
+  /// kIo, and with kInvalid if path is not a regular file.
   [[nodiscard]] static Result<EventLog> open(const std::filesystem::path& path);
   EventLog(EventLog&&) noexcept;
   EventLog& operator=(EventLog&&) noexcept;

@@ -33,8 +33,8 @@ class EventLoop {
   /// Stops watching. May be called from any callback, including the descriptor's own.
   void unwatch(Watch watch);
 
-  /// Waits at most timeout for ready descriptors and calls their callbacks. Returns the number of
-  /// descriptors that were ready.
+  /// Waits for ready descriptors, at most for timeout and at most 60 s, and calls their callbacks.
+  /// Returns the number of descriptors that were ready.
   std::size_t run_once(std::chrono::milliseconds timeout);
 
  private:

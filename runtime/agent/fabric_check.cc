@@ -97,8 +97,11 @@ Result<FabricFigures> FabricFigures::parse(std::string_view words) {
     } else if (name == "node_all_reduce" && is_number) {
       figures.node_all_reduce = number;
     } else {
-      return fail(Errc::kUsage, "--fabric: '{}' is not a figure such as infiniband_ports=4",
-                  printable(word));
+      return fail(
+          Errc::kUsage,
+          "--fabric: '{}' is none of infiniband_ports=N, infiniband_gbps=N, gpu_link=nvlink, "
+          "all_reduce=N and node_all_reduce=N",
+          printable(word));
     }
   }
   return figures;
@@ -106,7 +109,7 @@ Result<FabricFigures> FabricFigures::parse(std::string_view words) {
 
 std::vector<std::string> infiniband_problems(const FabricFigures& figures, const fs::path& folder) {
   std::vector<std::string> problems;
-  std::int64_t active = 0;
+  std::int64_t active_count = 0;
   for (const InfinibandPort& port : ports_in(folder)) {
     if (port.state != "ACTIVE") {
       if (port.has_link)
@@ -116,15 +119,17 @@ std::vector<std::string> infiniband_problems(const FabricFigures& figures, const
                         port.name, port.state));
       continue;
     }
-    ++active;
+    ++active_count;
     if (figures.infiniband_gbps && port.gbps < *figures.infiniband_gbps)
-      problems.push_back(fmt::format("fabric: the InfiniBand port {} runs at {} Gb/s, expected {}",
-                                     port.name, port.gbps, *figures.infiniband_gbps));
+      problems.push_back(
+          fmt::format("fabric: the InfiniBand port {} runs at {} Gb/s, expected at least {}",
+                      port.name, port.gbps, *figures.infiniband_gbps));
   }
-  if (figures.infiniband_ports && active < *figures.infiniband_ports)
-    problems.push_back(fmt::format("fabric: {} InfiniBand ports are active, expected {}{}", active,
+  if (figures.infiniband_ports && active_count < *figures.infiniband_ports)
+    problems.push_back(fmt::format("fabric: {} InfiniBand port{} active, expected at least {}{}",
+                                   active_count, active_count == 1 ? " is" : "s are",
                                    *figures.infiniband_ports,
-                                   active == 0 ? "; programs would use sockets" : ""));
+                                   active_count == 0 ? "; programs would use sockets" : ""));
   return problems;
 }
 

@@ -39,7 +39,8 @@ struct FabricFigures {
 [[nodiscard]] std::vector<std::string> gpu_link_problems(std::string_view matrix);
 
 /// Returns the problems of the node. Only the first rank of a node checks. Runs nvidia-smi (at most
-/// 60 s) if the node has GPUs and the site expects NVLink. infiniband: /sys/class/infiniband.
+/// 60 s) if the site expects NVLink and the rank may use GPUs: gpu_scope() is not kNone.
+/// infiniband: /sys/class/infiniband.
 [[nodiscard]] std::vector<std::string> fabric_problems(const FabricFigures& figures, const Env& env,
                                                        const World& world,
                                                        const std::filesystem::path& infiniband);

@@ -16,7 +16,7 @@
 namespace dlrun::agent {
 
 /// Files are broadcast if the job has at least this number of nodes. DLRUN_SBCAST_NODES sets
-/// another number; 0 means never.
+/// another number; 0 means never. A job with one node broadcasts no files.
 inline constexpr std::int64_t kLeastBroadcastNodes = 8;
 /// Files smaller than this are not broadcast: starting sbcast takes longer than reading them.
 inline constexpr std::int64_t kLeastBroadcastBytes = 64 << 20;
@@ -34,9 +34,10 @@ struct FileBroadcast {
 };
 
 /// Returns the files that are worth a broadcast to this number of nodes; none without sbcast.
-/// Leaves out folders, files for places in containers, and files for places on network file
-/// systems. env: lead's environment. If a variable has another value on another node, the agent of
-/// that node does not find the broadcast file and copies the source itself.
+/// Leaves out folders, files smaller than kLeastBroadcastBytes, files for places in containers, and
+/// files for places on network file systems. env: lead's environment. If a variable has another
+/// value on another node, the agent of that node does not find the broadcast file and copies the
+/// source itself.
 [[nodiscard]] std::vector<FileBroadcast> planned_file_broadcasts(
     const std::vector<StageItem>& items, const Env& env, std::int64_t nodes);
 

@@ -58,8 +58,8 @@ Result<> add_folder(const fs::path& top, const std::string& relative, int depth,
     return {};
   };
   if (depth > kDeepestFolder)
-    return fail(Errc::kInvalid, "{}: has more than {} folders inside each other",
-                printable((top / relative).string()), kDeepestFolder);
+    return fail(Errc::kInvalid, "{}: is more than {} folders below {}",
+                printable((top / relative).string()), kDeepestFolder, printable(top.string()));
   std::error_code error;
   const auto folder = relative.empty() ? top : top / relative;
   fs::directory_iterator at(folder, error);
@@ -96,9 +96,10 @@ Result<> add_folder(const fs::path& top, const std::string& relative, int depth,
   return {};
 }
 
-/// Returns the error of a failed write, with the space that is left if the disk is full.
+/// Returns the error of a failed write, with the space that is left if the disk is full. The space
+/// of the file system says nothing about a quota.
 tl::unexpected<Error> write_failure(const fs::path& target, int error) {
-  if (error == ENOSPC || error == EDQUOT)
+  if (error == ENOSPC)
     return fail(Errc::kIo, "{}: {}; {} are free there", printable(target.string()),
                 errno_text(error),
                 bytes_text(static_cast<double>(free_bytes(target.parent_path()))));
@@ -231,6 +232,10 @@ std::int64_t free_bytes(const fs::path& folder) {
 }
 
 Result<> check_space(const fs::path& folder, std::int64_t bytes) {
+  struct statvfs info {};
+  if (::statvfs(folder.c_str(), &info) != 0)
+    return fail(Errc::kIo, "{}: the free space is unknown: {}", printable(folder.string()),
+                errno_text(errno));
   const auto left = free_bytes(folder);
   if (bytes <= left) return {};
   return fail(Errc::kIo, "{} are needed in {}, but only {} are free there",

@@ -33,7 +33,7 @@ struct TreeEntry {
 
 struct FileTree {
   std::vector<TreeEntry> entries;     ///< sorted by path, so that a folder precedes its contents
-  std::int64_t files = 0;             ///< number of the regular files; 1 for a single file
+  std::int64_t files = 0;             ///< number of regular files; 1 if the top is no folder
   std::int64_t bytes = 0;             ///< size of these files together
   std::vector<std::string> unread{};  ///< sentences about folders and files that were skipped
 };
@@ -70,12 +70,12 @@ enum class UnreadableEntry { kFail, kSkip };
 /// else can. Fails with kIo.
 [[nodiscard]] Result<> set_time_and_mode(const std::filesystem::path& path, const TreeEntry& entry);
 
-/// Returns the number of bytes that this user can still write to the folder's file system; 0 if it
-/// is unknown.
+/// Returns the number of free bytes of the folder's file system, without regard to a quota of the
+/// user; 0 if it is unknown.
 [[nodiscard]] std::int64_t free_bytes(const std::filesystem::path& folder);
 
-/// Fails with kIo if the folder's file system has fewer than `bytes` left, or if free_bytes() does
-/// not know how many are left.
+/// Fails with kIo if the folder's file system has fewer than `bytes` left, or if it is unknown how
+/// many are left.
 [[nodiscard]] Result<> check_space(const std::filesystem::path& folder, std::int64_t bytes);
 
 /// Returns true if the folder is on a network file system of a known type, which other nodes share.

@@ -39,7 +39,8 @@ class GpuProbe {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Returns nullptr if none of the tools is on env's PATH. The loop must outlive the probe.
+  /// Returns nullptr if none of the tools is on env's PATH, or if /dev/null cannot be opened. The
+  /// loop must outlive the probe.
   [[nodiscard]] static std::unique_ptr<GpuProbe> create(EventLoop& loop, const Env& env);
   ~GpuProbe();
   GpuProbe(const GpuProbe&) = delete;

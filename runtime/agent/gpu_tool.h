@@ -35,9 +35,9 @@ struct GpuTool {
   [[nodiscard]] std::string name() const;
   /// Parses the output of the program that ran with usage_arguments.
   [[nodiscard]] std::vector<GpuReading> parse_usage(std::string_view text) const;
-  /// Parses the output of the program that ran with memory_error_arguments, or with
-  /// address_arguments.
+  /// Parses the output of the program that ran with memory_error_arguments.
   [[nodiscard]] std::vector<GpuReading> parse_memory_errors(std::string_view text) const;
+  /// Parses the output of the program that ran with address_arguments.
   [[nodiscard]] std::vector<GpuReading> parse_addresses(std::string_view text) const;
 };
 

@@ -4,10 +4,10 @@
 // A killed agent (SIGKILL, out of memory) cannot end the processes of its program any more. The
 // guard adopts these processes and ends them.
 //
-// The guard also distinguishes the two ways in which Slurm signals a step. With the process tracker
-// cgroup, Slurm signals only the task's first process; with linuxproc, every process of the tree.
-// The guard passes each signal that it gets on to the agent. A signal that reaches the agent both
-// directly and through the guard has reached the program as well.
+// With a guard, the agent can also distinguish the two ways in which Slurm signals a step. With the
+// process tracker cgroup, Slurm signals only the task's first process; with linuxproc, every
+// process of the tree. The guard passes each signal that it gets on to the agent. A signal that
+// reaches the agent both directly and through the guard has reached the program as well.
 
 #include <sys/types.h>
 

@@ -1,6 +1,7 @@
 #pragma once
 // Finds idle GPUs. Heartbeats report how busy each GPU is. A GPU is idle if no heartbeat has
-// reported it busy for the time health.idle_gpu_after. No I/O, no clock.
+// reported it busy for the time health.idle_gpu_after. A GPU about which no heartbeat has reported
+// anything for two minutes does not count as idle. No I/O, no clock.
 
 #include <chrono>
 #include <cstddef>

@@ -105,7 +105,7 @@ RestartedBy restarted_by(const ClaimedRun& run) {
 
 /// Checks the restart budget after Slurm or the run's chain has started the run again without a
 /// request of lead. Records the restart if the retry options allow it. If they refuse it, records
-/// the end of the run and returns the exit code.
+/// the end of the run and returns the exit code. Does nothing if a user has started the job again.
 std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& run,
                                  RecordedHistory& recorded, const LeadOutputs& outputs) {
   auto& events = outputs.events;
@@ -165,7 +165,7 @@ std::optional<int> end_unbegun(const ClaimedRun& run, const LeadOutputs& outputs
   if (run.was_claimed_before || run.number_in_chain.value_or(0) == 0) return std::nullopt;
   constexpr const char* kMessage =
       "the first job of the run's chain (retry.chain) ended before it started the run, so that no "
-      "later job starts it";
+      "later job starts the run";
   outputs.events.set_attempt(run.attempt);
   outputs.events.record(
       events::Ended{.state = EndState::kCancelled, .code = 1, .message = kMessage});
@@ -183,10 +183,12 @@ void report_start_problems(const RunLeader& leader, EventLog& events,
   };
   // The run starts even if it cannot send notices.
   if (!notifier)
-    warn(fmt::format("notify, track: {}; the run sends no messages and no values to servers",
-                     notifier.error().message));
+    warn(fmt::format(
+        "notify, track: {}; the run sends no notices, and no values to an MLflow server",
+        notifier.error().message));
   if (events.cut_bytes() > 0)
-    warn(fmt::format("events.jsonl had a torn end of {} bytes; it is cut off", events.cut_bytes()));
+    warn(fmt::format("events.jsonl had a torn end; lead has cut off these {} bytes",
+                     events.cut_bytes()));
 }
 
 }  // namespace
@@ -229,10 +231,11 @@ int run_lead(const LeadOptions& options, const Env& env) {
   }
 
   if (recorded.last.is_requeued_after_end) {
-    return refuse({Errc::kRefused,
-                   "the run has completed; Slurm started its job again because it was preempted "
-                   "once; there is nothing left to do (dlrun resubmit starts it again)"},
-                  0);
+    return refuse(
+        {Errc::kRefused,
+         "the run has completed; Slurm started its job again because the job was preempted "
+         "once; there is nothing left to do (dlrun resubmit starts the run again)"},
+        0);
   }
   if (const auto code = end_unbegun(*run, outputs)) return *code;
   events->set_attempt(run->attempt);

@@ -56,7 +56,7 @@ struct LeadOptions {
   bool forwards_usr1 = false;                      ///< a USR1 makes the programs save a checkpoint
   std::optional<std::chrono::seconds> hang_after;  ///< health.hang_after
   std::optional<std::chrono::seconds> idle_gpu_after;  ///< health.idle_gpu_after
-  bool idle_gpus_end_run = false;  ///< idle GPUs do not only cause a warning, but end the run
+  bool idle_gpus_end_run = false;  ///< idle GPUs end the run; otherwise lead only warns
   RetryOptions retry;
   KnownBadOptions known_bad;
   NotifyOptions notify{};
@@ -85,8 +85,9 @@ struct LeadOptions {
   std::vector<ComponentOptions> components;  ///< empty: the job has one program
 };
 
-/// Leads the run to its end and returns the exit code of the process. Blocks signals. Prints to
-/// standard error. Call it once per process.
+/// Leads the run until it ends or is to continue in another start of a job, and returns the exit
+/// code of the process. Blocks signals. Prints the output of the ranks on standard output and
+/// standard error, and its own messages on standard error. Call it once per process.
 [[nodiscard]] int run_lead(const LeadOptions& options, const Env& env);
 
 }  // namespace dlrun::agent

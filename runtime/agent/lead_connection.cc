@@ -21,7 +21,8 @@ Result<> LeadConnection::connect(const Env& env, int rank,
   auto endpoints = parse_endpoints(env.get_or("DLRUN_LEAD", ""));
   if (!endpoints) return within("DLRUN_LEAD", endpoints.error());
   const auto secret = key_of_text(env.get_or("DLRUN_SECRET", ""));
-  if (!secret) return fail(Errc::kInvalid, "DLRUN_SECRET is not 64 hex digits");
+  if (!secret)
+    return fail(Errc::kInvalid, "DLRUN_SECRET is missing or is not 64 hexadecimal digits");
   // First tries Slurm's address of the node where srun runs. This address is more reliable than the
   // addresses that lead found for itself.
   if (const auto launch = env.get("SLURM_LAUNCH_NODE_IPADDR"); launch && !is_loopback(*launch)) {

@@ -24,7 +24,7 @@ class LeadConnection {
       : loop_(loop), on_message_(std::move(on_message)), on_closed_(std::move(on_closed)) {}
 
   /// Connects to lead. Waits at most one minute and calls should_stop meanwhile. Fails as
-  /// Link::connect() does, and with kInvalid if the environment names no lead or no secret.
+  /// Link::connect() does, and with kInvalid if DLRUN_LEAD or DLRUN_SECRET is missing or invalid.
   [[nodiscard]] Result<> connect(const Env& env, int rank,
                                  const std::function<bool()>& should_stop);
   /// Sends a message, and queues the bytes that the socket does not take now. Does nothing if the

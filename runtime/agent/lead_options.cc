@@ -47,7 +47,7 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
            [&lead](std::string_view value) -> Result<> {
              const auto code = parse_int(value);
              if (!code || *code < 0 || *code > 255) {
-               return fail(Errc::kUsage, "--never-started '{}' is not an exit code",
+               return fail(Errc::kUsage, "--never-started '{}' is not an exit code from 0 to 255",
                            printable(value));
              }
              lead.never_started_code = static_cast<int>(*code);
@@ -103,7 +103,7 @@ std::vector<Option> options_of_retry(RetryOptions& retry) {
        [&retry](std::string_view value) -> Result<> {
          const auto factor = parse_double(value);
          if (!factor || *factor <= 1 || *factor > 100)
-           return fail(Errc::kUsage, "--grow-memory '{}' is not a factor above 1",
+           return fail(Errc::kUsage, "--grow-memory '{}' is not a factor above 1 and up to 100",
                        printable(value));
          retry.memory_factor = *factor;
          return {};
@@ -166,7 +166,8 @@ Result<ComponentRole> parse_role(std::string_view text) {
   return fail(Errc::kUsage, "--role '{}' is neither main nor service", printable(text));
 }
 
-/// Checks the path of --ready-http, which becomes part of a line of HTTP.
+/// Returns the path of --ready-http, which becomes part of a line of HTTP. Fails with kUsage if it
+/// would break the line.
 Result<std::string> parse_http_path(std::string_view text) {
   const bool is_clean =
       std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
@@ -179,11 +180,16 @@ Result<std::string> parse_http_path(std::string_view text) {
   return std::string(text);
 }
 
-/// Returns a function for Option::store_value that stores a whole number from 0 to `max`.
+/// Returns a function for Option::store_value that stores an index: a whole number from 0 to `max`.
 std::function<Result<>(std::string_view)> index_into(std::string_view name, int max,
                                                      std::optional<int>& target) {
-  return [=, &target](std::string_view value) {
-    return store_number(value, name, "nodes or groups", 0, max, target.emplace());
+  return [=, &target](std::string_view value) -> Result<> {
+    const auto index = parse_int(value);
+    if (!index || *index < 0 || *index > max)
+      return fail(Errc::kUsage, "{} '{}' is not a whole number from 0 to {}", name,
+                  printable(value), max);
+    target = static_cast<int>(*index);
+    return {};
   };
 }
 
@@ -310,7 +316,9 @@ Result<LeadOptions> parse_lead(const std::vector<std::string>& arguments) {
     lead.stage = std::move(facts.stage);
   }
   if (lead.name.find('/') != std::string::npos || lead.name == "." || lead.name == "..") {
-    return fail(Errc::kUsage, "--name '{}' cannot name a run", printable(lead.name));
+    return fail(Errc::kUsage,
+                "--name '{}' cannot name a run: a name contains no '/', and is not '.' or '..'",
+                printable(lead.name));
   }
   return lead;
 }

@@ -13,8 +13,8 @@ namespace dlrun::agent {
 inline constexpr std::chrono::seconds kLeftoverAge{3600};
 
 /// Removes each file of the folder whose name is_temporary() accepts, if it belongs to this user,
-/// was last changed at least `age` ago, and is not locked with flock. Does not remove links,
-/// folders and the files of other users. Does nothing if the folder cannot be read.
+/// was last changed at least `age` ago, and is not locked with flock. Never removes links,
+/// folders or files of other users. Does nothing if the folder cannot be read.
 void remove_leftovers(const std::filesystem::path& folder,
                       const std::function<bool(std::string_view)>& is_temporary,
                       std::chrono::seconds age = kLeftoverAge);

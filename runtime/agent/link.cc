@@ -25,7 +25,8 @@ constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{1000};
 constexpr std::size_t kUnsentLimitBytes = 16U << 20U;
 
-/// Waits until the socket is ready. Fails with kTimeout or kInterrupted.
+/// Waits until the socket is ready. Fails with kTimeout at `until`, and with kInterrupted if
+/// should_stop returns true.
 Result<> wait_for(int socket, short events, Clock::time_point until,
                   const std::function<bool()>& should_stop) {
   for (;;) {
@@ -80,9 +81,9 @@ Result<std::optional<Link>> LinkTry::advance() {
       return fail(
           Errc::kUnavailable, "{}",
           has_sent_answer_
-              ? "lead refuses this rank: another process has joined with its number, or the "
-                "secret is another attempt's"
-              : "it closed the connection");
+              ? "lead refuses this rank: another process has joined with its number, this process "
+                "belongs to another attempt or step, or the attempt takes no more ranks"
+              : "the other side closed the connection before its greeting");
     }
     auto link = take(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
     if (!link || *link) return link;
@@ -155,7 +156,7 @@ Result<Link> Link::connect(const std::vector<Endpoint>& endpoints, const Key& se
     }
     const auto pause = pace.next_pause();
     if (Clock::now() + pause >= until) {
-      return fail(Errc::kUnavailable, "lead cannot be reached within {} s: {}",
+      return fail(Errc::kUnavailable, "there is no connection to lead after {} s: {}",
                   limit.count() / 1000, errors);
     }
     // Without a socket there is nothing to become ready, so this call ends with kTimeout or

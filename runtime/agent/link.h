@@ -36,7 +36,7 @@ class LinkTry {
   /// Returns true while the TCP connection is not established: the caller then waits until the
   /// socket is writable, and afterwards until it is readable.
   [[nodiscard]] bool is_connecting() const { return is_connecting_; }
-  /// Returns the time at which the caller gives the try up unless the socket becomes ready before.
+  /// Returns the time at which the caller gives up the try unless the socket becomes ready before.
   [[nodiscard]] Clock::time_point until() const;
 
   /// Does what is possible without blocking. Call it when the socket is ready. Returns the link
@@ -60,8 +60,8 @@ class LinkTry {
 };
 
 /// The pauses between the tries of one rank, and the time limit of each try. Both grow, because
-/// lead may be slow: thousands of ranks connect at once. A random part of each pause spreads the
-/// next tries of the ranks that lead turned away.
+/// lead may be slow: thousands of ranks connect at the same time. A random part of each pause
+/// spreads the next tries of the ranks that lead turned away.
 class LinkPace {
  public:
   LinkPace();
@@ -87,12 +87,13 @@ class Link {
                                             std::chrono::milliseconds limit,
                                             const std::function<bool()>& should_stop);
 
-  /// Queues a message and writes as much as possible without blocking. Closes the link on failure.
+  /// Queues a message and writes as much as possible without blocking. Closes the link on failure,
+  /// and if more than 16 MiB are left in the queue.
   void send(std::string_view payload);
   /// Reads without blocking and calls on_message for each message. Returns false if the link is not
   /// open any more.
   [[nodiscard]] bool receive(const std::function<void(std::string_view)>& on_message);
-  /// Writes queued bytes without blocking.
+  /// Writes queued bytes without blocking. Closes the link on failure.
   void flush();
 
   [[nodiscard]] int socket() const { return socket_.get(); }

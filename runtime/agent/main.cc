@@ -1,6 +1,6 @@
 // The program dlrun-agent, which runs in the job's allocation. Its commands:
 //   lead                     leads the run; in the batch step, or where dlrun was called
-//   notify                   sends the notices of the run; beside lead
+//   notify                   sends the run's notices, and its values to MLflow; beside lead
 //   rank                     runs the program of one task; in every task
 //   autopsy, stage, collect  help `rank`; beside the program
 //   relay, sshd              serve `dlrun forward` and ssh connections; in a step of their own
@@ -56,8 +56,8 @@ int main(int argc, char** argv) {
     return print_report(stage_data(*stage, env));
   }
   if (const auto* collect = std::get_if<CollectOptions>(&*invocation)) {
-    // Outputs are copied after a signal has ended the program. The agent kills a copy that lasts
-    // too long.
+    // Outputs are copied even after a signal has ended the program. The agent kills a copy that
+    // lasts too long.
     ignore_signals({SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP});
     std::ignore = ::nice(10);  // copying must not slow the program
     return print_report(collect_outputs(*collect, env));
@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
     return print_any_failure(run_relay(*relay));
   if (const auto* sshd = std::get_if<SshdOptions>(&*invocation)) {
     if (!sshd->only_finds_sshd) return print_any_failure(run_sshd(*sshd, env));
-    std::puts(path_of_sshd_json(env).c_str());
+    std::puts(json_of_sshd_path(env).c_str());
     return 0;
   }
   if (const auto* notify = std::get_if<NotifyHelperOptions>(&*invocation)) {

@@ -32,7 +32,7 @@ struct Members {
   int ended_count = 0;  ///< number of ranks that have ended
   int live_count = 0;   ///< number of ranks that are connected and have not ended
   std::map<int, TaskEnd> task_ends{};
-  std::set<int> lost{};  ///< ranks whose agents disappeared without an exit record
+  std::set<int> lost_ranks{};  ///< ranks whose agents disappeared without an exit record
 
   [[nodiscard]] Member* find(int rank);
   /// Returns the host of a rank; empty if it is not known.
@@ -56,8 +56,9 @@ struct Silence {
   bool is_any_late = false;
 };
 
-/// Finds the ranks that have not ended but are silent. Returns none if lead hears no rank at all
-/// and the ranks are on several nodes, because then lead itself may be cut off from the network.
+/// Finds the connected ranks that have not ended but are silent. Returns none if lead hears no rank
+/// at all and the ranks are on several nodes, because then lead itself may be cut off from the
+/// network.
 [[nodiscard]] Silence find_silence(const Members& members,
                                    std::chrono::steady_clock::time_point now);
 

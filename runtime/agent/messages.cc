@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostTextBytes = 4096;
 constexpr std::size_t kGpusLimit = 64;
-constexpr std::int64_t kLongestCollectingSeconds = 30 * 24 * 3600;
+constexpr std::int64_t kLongestCollectLimitSeconds = 30 * 24 * 3600;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
 
 std::int64_t clamped(const Json& message, const char* key, std::int64_t fallback,
@@ -51,7 +51,8 @@ std::optional<std::uint64_t> bytes(const Json& value) {
              : std::nullopt;
 }
 
-/// Returns the power of a GPU in watts; nullopt if no GPU can draw it. Messages are not trusted.
+/// Returns the power of a GPU in watts; nullopt if the value is negative, or more than any GPU
+/// draws. Messages are not trusted.
 std::optional<double> plausible_watts(const Json& value) {
   constexpr double kMostWatts = 1e4;
   const auto watts = value.get<double>();
@@ -148,7 +149,7 @@ Json Hello::json() const {
 Result<Hello> Hello::of(const Json& message) {
   const auto world = message.find("world");
   if (world == message.end() || !world->is_object())
-    return fail(Errc::kInvalid, "a hello without its world");
+    return fail(Errc::kInvalid, "a hello whose 'world' is missing or is not an object");
   Hello hello{.world = {number_in(*world, "rank"), number_in(*world, "size"),
                         number_in(*world, "local_rank"), number_in(*world, "local_size"),
                         number_in(*world, "node_rank"), number_in(*world, "nnodes")},
@@ -161,15 +162,16 @@ Result<Hello> Hello::of(const Json& message) {
     hello.time = std::chrono::milliseconds(*time);
   hello.stages = json_read::boolean(message, "stages");
   hello.collect_limit =
-      std::chrono::seconds(clamped(message, "collects", 0, 0, kLongestCollectingSeconds));
+      std::chrono::seconds(clamped(message, "collects", 0, 0, kLongestCollectLimitSeconds));
   const auto& w = hello.world;
   const bool is_consistent = w.rank >= 0 && w.rank < w.size && w.local_rank >= 0 &&
                              w.local_rank < w.local_size && w.node_rank >= 0 &&
                              w.node_rank < w.nnodes;
   if (hello.port < 0 || hello.port > 65535)
-    return fail(Errc::kInvalid, "a hello with port {}", hello.port);
+    return fail(Errc::kInvalid, "a hello whose port is missing or is not from 0 to 65535");
   if (!is_consistent)
-    return fail(Errc::kInvalid, "a hello whose world contradicts itself: {}", world->dump());
+    return fail(Errc::kInvalid, "a hello whose world is incomplete or contradicts itself: {}",
+                world->dump());
   return hello;
 }
 

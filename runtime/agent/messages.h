@@ -80,7 +80,8 @@ struct Hello {
   std::chrono::seconds collect_limit{};
 
   [[nodiscard]] Json json() const;
-  /// Fails with kInvalid if the world contradicts itself, or the port is out of range.
+  /// Fails with kInvalid if the world is missing, incomplete or contradicts itself, or if the port
+  /// is missing or out of range.
   [[nodiscard]] static Result<Hello> of(const Json& message);
 };
 
@@ -100,7 +101,7 @@ struct Beat {
   [[nodiscard]] static Beat of(const Json& message);
 };
 
-/// The program is stopped (SIGSTOP). Sent every second while this lasts, from 3 s on.
+/// The program is stopped (SIGSTOP). Sent every second while the program is stopped, from 3 s on.
 struct Stopped {
   static constexpr std::string_view kType = "stopped";
   std::chrono::seconds time{};  ///< how long the program has been stopped
@@ -359,8 +360,8 @@ using MessageToRank = std::variant<to_rank::Start, to_rank::Beat, to_rank::Signa
 /// Returns the payload of a message. Bytes that are not UTF-8 are replaced.
 [[nodiscard]] std::string text_of(const Json& message);
 
-/// Reads a payload. Returns nullopt if this version does not know the message. Fails with kInvalid
-/// as Hello::of() does.
+/// Reads a payload. Returns nullopt if the payload is no JSON object, or if this version does not
+/// know the message. parse_to_lead() fails with kInvalid as Hello::of() does.
 [[nodiscard]] Result<std::optional<MessageToLead>> parse_to_lead(std::string_view payload);
 [[nodiscard]] std::optional<MessageToRank> parse_to_rank(std::string_view payload);
 

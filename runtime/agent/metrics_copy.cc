@@ -42,34 +42,34 @@ MetricsCopier::MetricsCopier(const std::filesystem::path& run)
 
 MetricsCopier::MetricsCopier(const std::filesystem::path& run, const CopiedMetrics& before)
     : place_file_(place_file_of(run)),
-      saved_(before.place),
+      saved_place_(before.place),
       reader_(run / "metrics.jsonl", before.place),
       last_step_(before.last_step) {}
 
 void MetricsCopier::save_place() {
   const auto place = reader_.place();
-  if (!place || place == saved_) return;
+  if (!place || place == saved_place_) return;
   nlohmann::ordered_json object{{"inode", static_cast<std::int64_t>(place->inode)},
                                 {"offset", static_cast<std::int64_t>(place->offset)}};
   if (last_step_) object["step"] = *last_step_;
   // After a failure the next job copies some lines again. MLflow ignores a value that it already
   // has.
-  if (write_file_atomic(place_file_, json_read::dump(object))) saved_ = place;
+  if (write_file_atomic(place_file_, json_read::dump(object))) saved_place_ = place;
 }
 
 Result<> MetricsCopier::copy_new_lines(const MlflowRecord& record) {
   for (bool has_more = true;;) {
     // Lines that the record did not take in an earlier call come first: the reader returns each
     // line once.
-    for (; !waiting_.empty(); waiting_.pop_front()) {
-      DLRUN_TRY(record.add_line(line_for_record(waiting_.front())));
-      last_step_ = waiting_.front().step;
+    for (; !waiting_lines_.empty(); waiting_lines_.pop_front()) {
+      DLRUN_TRY(record.add_line(line_for_record(waiting_lines_.front())));
+      last_step_ = waiting_lines_.front().step;
     }
     if (!has_more) break;
     DLRUN_TRY_ASSIGN(MetricsPart part, reader_.read_part());
     has_more = part.has_more;
-    waiting_.assign(std::make_move_iterator(part.lines.begin()),
-                    std::make_move_iterator(part.lines.end()));
+    waiting_lines_.assign(std::make_move_iterator(part.lines.begin()),
+                          std::make_move_iterator(part.lines.end()));
   }
   save_place();
   return {};

@@ -31,7 +31,8 @@ class MetricsCopier {
   /// Copies the lines that metrics.jsonl has gained. Fails as MetricsReader::read_part() and
   /// MlflowRecord::add_line() do. The next call continues with the line that could not be added.
   [[nodiscard]] Result<> copy_new_lines(const MlflowRecord& record);
-  /// Returns the step of the last line that was copied.
+  /// Returns the step of the last line that this or an earlier job copied; nullopt if no line was
+  /// copied.
   [[nodiscard]] std::optional<std::int64_t> last_step() const { return last_step_; }
 
  private:
@@ -40,9 +41,9 @@ class MetricsCopier {
   void save_place();
 
   std::filesystem::path place_file_;
-  std::optional<MetricsPlace> saved_;
+  std::optional<MetricsPlace> saved_place_;
   MetricsReader reader_;
-  std::deque<MetricsLine> waiting_;  ///< lines that were read and are not copied yet
+  std::deque<MetricsLine> waiting_lines_;  ///< lines that were read and are not copied yet
   std::optional<std::int64_t> last_step_;
 };
 

@@ -85,7 +85,7 @@ Result<MetricsPart> MetricsReader::read_part() {
                 path_.string());
   if ((inode_ && info.st_ino != *inode_) || info.st_size < offset_)
     return fail(Errc::kInvalid,
-                "{}: another program has cut or replaced it during the attempt; only the trainer "
+                "{}: another program has cut or replaced it while dlrun read it; only the trainer "
                 "may write this file",
                 path_.string());
   inode_ = info.st_ino;

@@ -21,8 +21,8 @@
 namespace dlrun::agent {
 
 struct MetricsLine {
-  double wall_s = 0;  ///< the line's own time, in seconds since 1970
-  std::int64_t step = 0;
+  double wall_s = 0;      ///< the line's own time, in seconds since 1970
+  std::int64_t step = 0;  ///< the epoch if the line has no step
   std::vector<Scalar> scalars{};
 };
 
@@ -30,9 +30,9 @@ struct MetricsLine {
 /// unless somebody has added `--metrics FILE` to its command line. command: the srun command line.
 [[nodiscard]] bool writes_metrics(bool program_is_bundled, const std::vector<std::string>& command);
 
-/// Parses a line. text: the line without its newline. Returns nullopt if the line belongs to
-/// another attempt, or lacks a time, a step or values. attempt: nullopt takes the lines of all
-/// attempts.
+/// Parses a line. text: the line without its newline. Returns nullopt if the line is no JSON
+/// object, belongs to another attempt, or lacks an attempt, a time, a position (step or epoch) or
+/// values. attempt: nullopt takes the lines of all attempts.
 [[nodiscard]] std::optional<MetricsLine> metrics_line_of(std::string_view text,
                                                          std::optional<int> attempt);
 
@@ -46,7 +46,7 @@ struct MetricsPlace {
 /// The lines of one part of the file.
 struct MetricsPart {
   std::vector<MetricsLine> lines{};
-  bool has_more = false;  ///< the file has more bytes than this part
+  bool has_more = false;  ///< the file has more bytes after this part
 };
 
 /// Reads the lines that are appended to the file, in parts of bounded size. Returns each whole line

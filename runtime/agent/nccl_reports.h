@@ -26,7 +26,8 @@ inline constexpr std::uint16_t kRasPort = 28028;  ///< NCCL's default
 
 /// Makes the flight recorder of a torch process write its dump, and copies it to `copy`.
 /// program_env: environment of that process. rank: rank of that process. Returns false if the
-/// recorder is off, if it does not write within limit, or if its dump cannot be copied.
+/// recorder is off or does not read its pipe, if it writes no dump within limit, or if its dump
+/// cannot be copied.
 [[nodiscard]] bool copy_flight_record(const Env& program_env, int rank,
                                       const std::filesystem::path& copy,
                                       std::chrono::milliseconds limit);

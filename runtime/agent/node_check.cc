@@ -30,7 +30,7 @@ std::vector<std::string> problems_of(std::vector<GpuReading> all,
                                      std::optional<std::string_view> visible,
                                      std::string_view tool) {
   std::vector<std::string> problems;
-  if (all.empty()) return {fmt::format("gpu: {} lists none", tool)};
+  if (all.empty()) return {fmt::format("gpu: {} lists no GPU", tool)};
   const std::size_t wanted = visible ? split(*visible, ',').size() : all.size();
   const auto mine = visible_gpus(std::move(all), visible);
   if (mine.size() < wanted) {
@@ -101,16 +101,16 @@ std::optional<std::string> user_check_problem(const std::string& line, const Env
 }
 
 std::optional<std::string> disk_problem(const std::string& folder) {
-  const auto because = [&](int error) {
-    return fmt::format("disk: cannot create a file in {}: {}", printable(folder),
+  const auto sentence = [&](std::string_view action, int error) {
+    return fmt::format("disk: cannot {} in {}: {}", action, printable(folder),
                        std::generic_category().message(error));
   };
   std::string path = folder + "/.dlrun-check-XXXXXX";
   const UniqueFd file(::mkostemp(path.data(), O_CLOEXEC));
-  if (file.get() < 0) return because(errno);
+  if (file.get() < 0) return sentence("create a file", errno);
   ::unlink(path.c_str());
   if (!write_all(file.get(), std::string(kFileBytes, '\0')) || ::fsync(file.get()) != 0)
-    return because(errno);
+    return sentence("write a file of 4 MiB", errno);
   return std::nullopt;
 }
 
@@ -137,7 +137,7 @@ Result<NodeChecks> NodeChecks::parse(std::string_view words) {
       checks.collective = word;
     } else {
       return fail(Errc::kUsage,
-                  "--preflight '{}' is none of gpu, disk, clock, binding, fabric, "
+                  "--preflight '{}' is none of gpu, disk, clock, binding, fabric, run, "
                   "nccl (or rccl, gloo)",
                   printable(word));
     }

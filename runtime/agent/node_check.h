@@ -1,7 +1,7 @@
 #pragma once
 // Checks a node before the job's programs start (health.preflight). The rank's agent runs the
-// checks before it says hello, so that a node with a lost GPU or a full disk is reported at once
-// and no program starts.
+// checks before it says hello, so that a node with a lost GPU or a full disk is reported
+// before any program starts.
 
 #include <chrono>
 #include <optional>
@@ -54,14 +54,14 @@ struct NodeChecks {
 inline constexpr std::string_view kNoGpuTool =
     "none of nvidia-smi, amd-smi and rocm-smi is on the PATH";
 
-/// Returns the output of the tool. Fails as run_command() does, and with kUnavailable if it ends
-/// with another code than 0.
+/// Runs the tool and returns its output. Fails as run_command() does, and with kUnavailable if the
+/// tool ends with another code than 0.
 [[nodiscard]] Result<std::string> ask_gpu_tool(const Env& env, const GpuTool& tool,
                                                const std::vector<std::string>& arguments);
 
 /// Runs a shell line of the user in the job's environment, without the secret of the attempt.
-/// Returns a sentence with the last line of its output if it ends with another code than 0, or does
-/// not end within the limit.
+/// Returns a sentence if the line cannot be run, ends with another code than 0, or does not end
+/// within the limit. If the line has ended, the sentence quotes the last line of its output.
 [[nodiscard]] std::optional<std::string> user_check_problem(
     const std::string& line, const Env& env,
     std::chrono::milliseconds limit = std::chrono::minutes(2));
@@ -72,7 +72,8 @@ inline constexpr std::string_view kNoGpuTool =
 [[nodiscard]] std::vector<std::string> gpu_problems(std::string_view csv,
                                                     std::optional<std::string_view> visible);
 
-/// Writes and removes a file of four MiB in folder. Returns the reason if that fails: "disk: ...".
+/// Writes and removes a file of four MiB in folder. Returns a sentence, "disk: ...", if the file
+/// cannot be created or written.
 [[nodiscard]] std::optional<std::string> disk_problem(const std::string& folder);
 
 /// Returns a problem if the Unix times of a node and of lead differ by more than five seconds. A

@@ -22,31 +22,32 @@ void NodeFitness::add_result(int rank, const std::string& host, int local_size,
                              std::string_view complaint, Clock::time_point now) {
   const auto [found, is_new] = nodes_.try_emplace(host, Node{local_size, {}});
   auto& node = found->second;
-  if (!is_new && node.is_fit()) --fit_;
-  --node.awaited;
+  if (!is_new && node.is_fit()) --fit_count_;
+  --node.awaited_count;
   if (!complaint.empty() && node.complaint.empty()) {
     node.complaint = complaint;
-    ++unfit_;
+    ++unfit_count_;
     has_other_complaint_ = has_other_complaint_ ||
-                           (first_ && without_details(first_->words) != without_details(complaint));
+                           (first_complaint_ &&
+                            without_details(first_complaint_->words) != without_details(complaint));
   }
-  if (node.is_fit()) ++fit_;
-  if (complaint.empty() || first_) return;
-  first_ = Complaint{rank, host, std::string(complaint)};
-  since_ = now;
+  if (node.is_fit()) ++fit_count_;
+  if (complaint.empty() || first_complaint_) return;
+  first_complaint_ = Complaint{rank, host, std::string(complaint)};
+  first_complaint_at_ = now;
 }
 
-NodeFitness::Verdict NodeFitness::verdict(int nodes, Clock::time_point now) const {
-  if (!first_) return Verdict::kOpen;
-  if (fit_ > 0 || has_other_complaint_) return Verdict::kNodes;
-  const bool all_alike = unfit_ == nodes_.size();
-  if (all_alike && static_cast<int>(nodes_.size()) >= nodes)
-    return nodes > 1 ? Verdict::kEverywhere : Verdict::kNodes;
-  return now >= since_ + kWaitForOthers ? Verdict::kNodes : Verdict::kOpen;
+NodeFitness::Verdict NodeFitness::verdict(int node_count, Clock::time_point now) const {
+  if (!first_complaint_) return Verdict::kOpen;
+  if (fit_count_ > 0 || has_other_complaint_) return Verdict::kNodes;
+  const bool all_alike = unfit_count_ == nodes_.size();
+  if (all_alike && static_cast<int>(nodes_.size()) >= node_count)
+    return node_count > 1 ? Verdict::kEverywhere : Verdict::kNodes;
+  return now >= first_complaint_at_ + kWaitForOthers ? Verdict::kNodes : Verdict::kOpen;
 }
 
 std::optional<NodeFitness::Clock::time_point> NodeFitness::deadline() const {
-  return first_ ? std::optional(since_ + kWaitForOthers) : std::nullopt;
+  return first_complaint_ ? std::optional(first_complaint_at_ + kWaitForOthers) : std::nullopt;
 }
 
 }  // namespace dlrun::agent

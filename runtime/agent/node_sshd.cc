@@ -55,8 +55,8 @@ Result<ConfigFile> make_config_file(const SshdConfig& config) {
   return file;
 }
 
-/// Returns a configuration that this version of sshd accepts. Fails with kRefused if it accepts
-/// none.
+/// Returns a configuration that this version of sshd accepts. Fails with kRefused if sshd
+/// accepts neither of the two that dlrun knows.
 Result<ConfigFile> accepted_config(const std::string& sshd, const SshdOptions& options,
                                    const Env& env) {
   DLRUN_TRY_ASSIGN(auto full, make_config_file(sshd_config(options.folder, env, false)));
@@ -96,7 +96,7 @@ void wait_for_end(pid_t sshd, int signal_fd) {
 
 }  // namespace
 
-std::string path_of_sshd_json(const Env& env) {
+std::string json_of_sshd_path(const Env& env) {
   const auto sshd = find_sshd(env);
   const Json found{{"sshd", sshd ? Json(*sshd) : Json()}};
   return found.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -22,6 +22,6 @@ struct SshdOptions {
 
 /// Returns the path of the node's sshd as JSON: {"sshd": "/usr/sbin/sshd"}, or {"sshd": null} if
 /// the node has none.
-[[nodiscard]] std::string path_of_sshd_json(const Env& env);
+[[nodiscard]] std::string json_of_sshd_path(const Env& env);
 
 }  // namespace dlrun::agent

@@ -51,8 +51,8 @@ std::int64_t milliseconds_of(std::chrono::system_clock::time_point time) {
   return std::chrono::floor<std::chrono::milliseconds>(time.time_since_epoch()).count();
 }
 
-/// Adds the values of the secrets to the helper's first line. Fails if one is missing or cannot be
-/// an address.
+/// Adds the values of the secrets to the helper's first line. Fails if a secret cannot be read, or
+/// if the webhook's secret is not a valid address.
 Result<> add_secret_targets(nlohmann::ordered_json& targets, const LeadOptions& options,
                             const Env& env, const std::filesystem::path& run) {
   Env secrets = env;
@@ -74,11 +74,12 @@ Result<> add_secret_targets(nlohmann::ordered_json& targets, const LeadOptions& 
   return {};
 }
 
-/// Returns the name of the run that `dlrun status` takes: the run's id, or the point of a sweep.
+/// Returns the name of the run that `dlrun status` takes: the run's id, the point of a sweep
+/// (SWEEP/POINT), or else the path of the run's folder.
 std::string run_name(const std::filesystem::path& run) {
   const auto array = run.parent_path().filename().string();
   if (!array.starts_with("array-")) return run.filename().string();
-  // Only in the first array is the name of a run's own folder the number of its point.
+  // In a later array of the sweep, the name of a run's folder is not the number of its point.
   if (array != "array-0") return run.string();
   return fmt::format("{}/{}", run.parent_path().parent_path().filename().string(),
                      run.filename().string());
@@ -109,10 +110,10 @@ std::optional<Notice> NoticeMaker::make(std::string_view occasion, std::string m
   notice.attempt = attempt;
   notice.message = cut_text(message, kNoticeTextLimitBytes);
   notice.progress = progress_;
-  if (failed_ && occasion != "completed") {
-    if (failed_->rank >= 0) notice.rank = failed_->rank;
-    notice.node = failed_->host;
-    notice.component = failed_component_;
+  if (first_failure_ && occasion != "completed") {
+    if (first_failure_->rank >= 0) notice.rank = first_failure_->rank;
+    notice.node = first_failure_->host;
+    notice.component = first_failure_component_;
   }
   return notice;
 }
@@ -140,8 +141,8 @@ std::optional<Notice> NoticeMaker::on_event(const RunEvent& event, int attempt,
     if (component == first_main_) progress_ = progress_text(*progress);
   } else if (std::holds_alternative<events::Components>(event) ||
              (is_about_run && std::holds_alternative<events::Started>(event))) {
-    failed_.reset();
-    failed_component_.clear();
+    first_failure_.reset();
+    first_failure_component_.clear();
     has_hung_ = false;
   } else if (const auto* joined = std::get_if<events::Joined>(&event)) {
     if (attempt > 0 || component != first_main_) return std::nullopt;
@@ -152,12 +153,12 @@ std::optional<Notice> NoticeMaker::on_event(const RunEvent& event, int attempt,
                 attempt);
   } else if (const auto* failed = std::get_if<events::RankFailed>(&event)) {
     // A service may start again after a failed rank. AttemptEnd has the rank that ended the job.
-    if (!failed_ && is_about_run) failed_ = *failed;
+    if (!first_failure_ && is_about_run) first_failure_ = *failed;
   } else if (const auto* end = std::get_if<events::AttemptEnd>(&event)) {
     has_hung_ = end->reason == EndReason::kHang;
-    if (!failed_ && end->first_failed) {
-      failed_ = end->first_failed;
-      failed_component_ = component;
+    if (!first_failure_ && end->first_failed) {
+      first_failure_ = end->first_failed;
+      first_failure_component_ = component;
     }
   } else if (const auto* restarting = std::get_if<events::Restarting>(&event)) {
     return of(*restarting, attempt);
@@ -169,7 +170,7 @@ std::optional<Notice> NoticeMaker::on_event(const RunEvent& event, int attempt,
 
 void Notifier::pass(const std::string& line) {
   const bool is_short = line.size() <= kPipeLineLimitBytes;
-  if (!is_short || ::write(pipe_.get(), line.data(), line.size()) < 0) ++lost_;
+  if (!is_short || ::write(pipe_.get(), line.data(), line.size()) < 0) ++lost_count_;
 }
 
 void Notifier::on_event(const RunEvent& event, int attempt, const std::string& component) {
@@ -223,11 +224,11 @@ std::optional<std::string> Notifier::finish() {
         "notify` and `dlrun track sync` send those that are left",
         std::chrono::duration_cast<std::chrono::seconds>(kFinishLimit).count());
   }
-  if (lost_ == 0) return std::nullopt;
+  if (lost_count_ == 0) return std::nullopt;
   return fmt::format(
       "notify, track: {} of the run's messages were lost, because the process that "
       "sends them did not take them",
-      lost_);
+      lost_count_);
 }
 
 Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, const Env& env,
@@ -278,7 +279,7 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
   }
   // The helper may read slowly or hang. Lead must not wait for it.
   ::fcntl(write_end.get(), F_SETFL, O_NONBLOCK);
-  // The pipe is empty and holds 64 KiB, so it takes the line at once.
+  // The pipe is empty and holds 64 KiB, so it takes the whole line without blocking.
   DLRUN_TRY(write_all(write_end.get(), line));
   const std::string first_main =
       options.components.empty() ? std::string() : first_main_component(options.components).name;

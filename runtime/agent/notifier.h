@@ -47,11 +47,12 @@ class NoticeMaker {
 
   std::vector<std::string> occasions_;
   std::string run_, job_, cluster_, first_main_;
-  // Facts about the present attempt.
-  std::optional<events::RankFailed> failed_;
-  std::string failed_component_;  ///< the component of failed_; empty: the job has one program
-  bool has_hung_ = false;
   std::string progress_;  ///< the latest progress of the run, for people
+  // Facts about the present attempt.
+  std::optional<events::RankFailed> first_failure_;
+  /// The component of first_failure_; empty: the job has one program.
+  std::string first_failure_component_;
+  bool has_hung_ = false;
 };
 
 class Notifier {
@@ -68,8 +69,8 @@ class Notifier {
   [[nodiscard]] pid_t helper() const { return helper_; }
   /// Passes the event's notice to the helper, if it gives one. Never blocks.
   void on_event(const RunEvent& event, int attempt, const std::string& component);
-  /// Passes the numbers of a report of rank 0 to the helper, if an MLflow server gets them. Never
-  /// blocks.
+  /// Passes the numbers of a report of rank 0 to the helper, if an MLflow server gets them. Leaves
+  /// out reports that come too fast (ReportPace). Never blocks.
   void on_report(const Json& report, std::chrono::system_clock::time_point wall,
                  std::chrono::steady_clock::time_point now);
   /// Tells the helper that there are no more messages, and waits for it, at most kFinishLimit.
@@ -89,14 +90,14 @@ class Notifier {
   std::int64_t step_ = 0;  ///< step of the last report, even if pace_ left the report out
   UniqueFd pipe_;
   pid_t helper_;
-  int lost_ = 0;
+  int lost_count_ = 0;  ///< number of lines that the helper did not take
 };
 
 /// Starts the helper if the options ask for notices or for a record on an MLflow server; returns
 /// nullptr otherwise. The end of a step spares only one process and its descendants
 /// (StepContext::child_not_to_kill). Therefore the helper, and not lead, starts the process that
 /// writes surroundings.json, unless the script ended before its step. Must be called before there
-/// is a second thread. Fails with kInvalid if a secret is missing, or if the webhook's secret is
+/// is a second thread. Fails as add_secrets() does, with kInvalid if the webhook's secret is
 /// not a valid address, and with kIo if a system call fails.
 [[nodiscard]] Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options,
                                                                const Env& env,

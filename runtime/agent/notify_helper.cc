@@ -35,7 +35,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kInputLineLimitBytes = 64U << 10U;
-/// Time after the end of the input in which the helper still starts to send a notice.
+/// Time after the end of the input in which the helper still starts to send a notice or values.
 constexpr std::chrono::seconds kLastStartLimit{4};
 constexpr std::chrono::milliseconds kChildrenLimit{3000};
 /// Pause between two requests with values, so that one request has several values.
@@ -192,7 +192,8 @@ void wait_for_children() {
   }
 }
 
-/// Puts the notice that lead's message contains into the queue, with the last lines of its rank.
+/// Puts the notice that lead's message contains into the queue. If the notice names a rank, adds
+/// the last lines that the rank printed.
 void queue_notice(const std::filesystem::path& run, const nlohmann::ordered_json& message,
                   const NoticeTargets& targets, const std::function<void(std::string_view)>& say) {
   auto notice = Notice::of_json(message);

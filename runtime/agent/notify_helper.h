@@ -26,9 +26,10 @@ struct NotifyHelperOptions {
 [[nodiscard]] int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
                                     const std::function<void(std::string_view)>& say);
 
-/// Returns the last lines that the rank's program printed in this attempt, at most three. Reads the
-/// log RUN/logs/attempt-K/rank-NNNN.log, or RUN/logs/attempt-K/COMPONENT/rank-NNNN.log in a job
-/// with components. component: empty if the job has one program.
+/// Returns the last lines that the rank's program printed in this attempt, at most three. Leaves
+/// out blank lines and dlrun's own lines, and cuts long ones. Empty if the log cannot be read.
+/// Reads the log RUN/logs/attempt-K/rank-NNNN.log, or RUN/logs/attempt-K/COMPONENT/rank-NNNN.log in
+/// a job with components. component: empty if the job has one program.
 [[nodiscard]] std::vector<std::string> last_lines_of_rank(const std::filesystem::path& run,
                                                           std::int64_t attempt,
                                                           std::string_view component,

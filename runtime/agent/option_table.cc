@@ -37,7 +37,8 @@ Result<std::vector<std::string>> read_options(const std::vector<std::string>& ar
         equals == std::string_view::npos ? arguments[++at] : argument.substr(equals + 1);
     DLRUN_TRY(option->store_value(value));
   }
-  return fail(Errc::kUsage, "{}: no command after '--'", arguments.front());
+  return fail(Errc::kUsage, "{}: no command; write '--' and the command after the options",
+              arguments.front());
 }
 
 Result<> store_number(std::string_view value, std::string_view name, std::string_view unit, int min,

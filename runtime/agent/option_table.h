@@ -21,7 +21,7 @@ struct Option {
   std::function<void()> store_flag;
 };
 
-/// Parses the options after arguments[0], up to "--", and returns the arguments after it: the
+/// Parses the options after arguments[0], up to "--", and returns the arguments after "--": the
 /// command. A value has the form `--name VALUE` or `--name=VALUE`. Fails with kUsage for an unknown
 /// option or a bad value, and if there is no command.
 [[nodiscard]] Result<std::vector<std::string>> read_options(
@@ -47,7 +47,7 @@ template <typename Text>
   };
 }
 
-/// Returns a function for Option::store_value that stores a time in whole seconds.
+/// Returns a function for Option::store_value that stores a time in whole seconds, at least one.
 template <typename Time>
 [[nodiscard]] std::function<Result<>(std::string_view)> seconds_into(std::string_view name,
                                                                      Time& target) {

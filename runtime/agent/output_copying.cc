@@ -70,12 +70,13 @@ class OutputCopier {
       DLRUN_TRY(copy_if_changed(entry));
     }
     for (const auto& problem : listed->unread)
-      report_.problems.push_back("outputs: not copied, because it cannot be read: " + problem);
+      report_.problems.push_back("outputs: a file or folder cannot be read and is not copied: " +
+                                 problem);
     if (was_cut_)
-      report_.problems.push_back(
-          fmt::format("outputs: the copy of {} to {} stopped after its limit of {} s; the rest is "
-                      "not copied",
-                      printable(from_.string()), printable(to_.string()), item_.limit.count()));
+      report_.problems.push_back(fmt::format(
+          "outputs: the copy of {} to {} stopped after its limit of {} s; {}",
+          printable(from_.string()), printable(to_.string()), item_.limit.count(),
+          options_.is_last ? "the rest is not copied" : "the next copy takes the rest"));
     return {};
   }
 
@@ -104,16 +105,19 @@ class OutputCopier {
     return copy_file(entry, target);
   }
 
+  /// Makes a folder of the target, unless this object has made it already. Before the last copy
+  /// also removes the leftovers in it.
   Result<> make_folder(const fs::path& folder) {
-    if (made_.contains(folder)) return {};
+    if (made_folders_.contains(folder)) return {};
     DLRUN_TRY(make_directories(folder, 0700));
-    made_.insert(folder);
+    made_folders_.insert(folder);
     if (options_.is_last) remove_leftovers(folder, is_temporary_name, options_.leftover_age);
     return {};
   }
 
   /// Returns the temporary name of a copy. The name contains the host, because the agents of two
-  /// attempts may copy at once for a short time, on different nodes. The hash keeps the name short.
+  /// attempts may copy at the same time for a short while, on different nodes. The hash keeps the
+  /// name short.
   [[nodiscard]] fs::path temporary_name_of(const fs::path& target) const {
     return target.parent_path() /
            fmt::format(".{}.{}{}",
@@ -128,9 +132,9 @@ class OutputCopier {
            name.ends_with(kTemporaryEnd);
   }
 
-  /// Copies a link that stays inside the folder. The copy of any other link would lead nowhere.
-  /// A failure is only reported: a file system without links must not keep the files from being
-  /// copied.
+  /// Copies a link that stays inside the folder. The copy of any other link would lead nowhere. A
+  /// file or folder at the target stays. A failure is only reported: a file system without links
+  /// must not keep the files from being copied.
   Result<> copy_link(const TreeEntry& entry, const fs::path& target) {
     if (!link_stays_inside(entry.path, entry.link)) return {};
     std::error_code error;
@@ -177,8 +181,8 @@ class OutputCopier {
     if (!options_.is_last && entry.stamp.mtime_ns > nanoseconds_now() - least_age_ns()) return {};
     if (has_copy && may_be_torn(entry)) {
       report_.problems.push_back(fmt::format(
-          "outputs: {} was written while the program was killed and may be incomplete; it is "
-          "copied as {}.unfinished, and the older copy stays",
+          "outputs: {} was written shortly before the program failed or was ended, and may be "
+          "incomplete; it is copied as {}.unfinished, and the older copy stays",
           printable(entry.path), printable(target.filename().string())));
       target += ".unfinished";
     }
@@ -222,8 +226,8 @@ class OutputCopier {
   CopyReport& report_;
   Steady::time_point until_;
   std::string host_ = own_host();
-  bool was_cut_ = false;     ///< true once the time limit is over
-  std::set<fs::path> made_;  ///< folders of the target that exist already
+  bool was_cut_ = false;             ///< true once the time limit is over
+  std::set<fs::path> made_folders_;  ///< folders of the target that make_folder() has handled
 };
 
 }  // namespace

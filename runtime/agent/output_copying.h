@@ -26,8 +26,8 @@ struct CollectOptions {
   /// The index of the node; set if the job has several nodes. Each node then has its own folder.
   std::optional<int> node{};
   bool is_last = false;  ///< the program has ended, so that no file changes any more
-  /// Unix time in milliseconds. Files that were written later may be torn, because the program was
-  /// killed. A torn file does not replace an older copy. nullopt: no file is torn.
+  /// Unix time in milliseconds. Files that were written later may be torn, because the program
+  /// failed or was ended. A torn file does not replace an older copy. nullopt: no file is torn.
   std::optional<std::chrono::milliseconds> torn_after{};
   std::chrono::seconds leftover_age = kLeftoverAge;  ///< see remove_leftovers()
 };

@@ -34,7 +34,7 @@ std::optional<ProcessUsage> ProcessUsageMeter::sample(pid_t excluded, Clock::tim
                                             kSampleEvery, kLongestSamplePause);
   const auto before = std::exchange(ticks_before_, use.cpu_ticks);
   const auto elapsed_s = std::chrono::duration<double>(now - std::exchange(before_, now)).count();
-  if (!before || elapsed_s <= 0 || use.processes == 0) return std::nullopt;
+  if (!before || elapsed_s <= 0 || use.process_count == 0) return std::nullopt;
   // The time of a process for which no parent waits is lost, so the sum may shrink.
   const std::uint64_t ticks = use.cpu_ticks > *before ? use.cpu_ticks - *before : 0;
   static const auto ticks_per_s = static_cast<double>(::sysconf(_SC_CLK_TCK));

@@ -69,7 +69,7 @@ std::vector<std::string> argv_under_profiler(const ProfileOptions& options,
     words = nsys_words(options, profiler, output.string());
   } else {
     // The profiler must not be a child of the program, which may wait for all its children. The
-    // subshell ends at once, so the profiler becomes a child of the agent.
+    // subshell ends immediately, so the profiler becomes a child of the agent.
     words = {"sh", "-c",
              fmt::format("( {{ sleep {}; exec {}; }} >{} 2>&1 </dev/null & )\nexec \"$@\"",
                          std::max(options.delay_s, kShortestAttachDelaySeconds),

@@ -20,13 +20,13 @@ struct ProfileOptions {
   /// Returns true if the profiler is a process beside the program. Such a profiler writes its
   /// result after the program's end.
   [[nodiscard]] bool attaches() const { return tool == "py-spy" || tool == "perf"; }
-  /// Parses "0,8" into ranks. Fails with kUsage.
+  /// Parses "0,8" into ranks. Fails with kUsage if a word is not the number of a rank.
   [[nodiscard]] Result<> set_ranks(std::string_view text);
 };
 
 /// Returns the command line that runs argv under the profiler. profiler: its path.
-/// output: path of the result without its ending. nsys starts the program itself, and its exit code
-/// is that of the program. With py-spy and perf, the process that the agent starts becomes the
+/// output: path of the result without its ending. nsys starts the program itself, and ends with the
+/// program's exit code. With py-spy and perf, the process that the agent starts becomes the
 /// program, and the profiler attaches to it. The messages of these profilers go to output + ".log".
 [[nodiscard]] std::vector<std::string> argv_under_profiler(const ProfileOptions& options,
                                                            const std::string& profiler,

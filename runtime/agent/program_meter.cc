@@ -9,7 +9,7 @@ void ProgramMeter::begin(EventLoop& loop, const Env& env, const World& world) {
   gpu_scope_ = gpu_scope(env, world);
   if (gpu_scope_ == GpuScope::kNone) return;
   if (const auto visible = visible_devices(env)) visible_devices_ = *visible;
-  gpus_ = GpuProbe::create(loop, env);
+  gpu_probe_ = GpuProbe::create(loop, env);
 }
 
 void ProgramMeter::on_progress(const Json& body) {
@@ -19,13 +19,13 @@ void ProgramMeter::on_progress(const Json& body) {
 }
 
 void ProgramMeter::add_news(to_lead::Beat& beat, Clock::time_point now) {
-  if (const auto usage = usage_.sample(gpus_ ? gpus_->tool_pid() : -1, now)) {
+  if (const auto usage = usage_.sample(gpu_probe_ ? gpu_probe_->tool_pid() : -1, now)) {
     beat.cpu = std::round(usage->cores * 1000) / 1000;
     beat.rss_bytes = usage->resident_bytes;
   }
   beat.step = std::exchange(step_, std::nullopt);
   beat.work_ms = std::exchange(work_ms_, std::nullopt);
-  auto readings = gpus_ ? gpus_->take() : std::nullopt;
+  auto readings = gpu_probe_ ? gpu_probe_->take() : std::nullopt;
   if (!readings) return;
   auto& list = (gpu_scope_ == GpuScope::kOwn ? beat.gpus : beat.node_gpus).emplace();
   for (const auto& gpu : visible_gpus(std::move(*readings), visible_devices_))
@@ -33,11 +33,11 @@ void ProgramMeter::add_news(to_lead::Beat& beat, Clock::time_point now) {
 }
 
 void ProgramMeter::tick(Clock::time_point now) {
-  if (gpus_) gpus_->tick(now);
+  if (gpu_probe_) gpu_probe_->tick(now);
 }
 
 void ProgramMeter::on_reaped(pid_t pid, int status) {
-  if (gpus_) gpus_->on_reaped(pid, status);
+  if (gpu_probe_) gpu_probe_->on_reaped(pid, status);
 }
 
 }  // namespace dlrun::agent

@@ -37,7 +37,7 @@ class ProgramMeter {
  private:
   ProcessUsageMeter usage_;
   GpuScope gpu_scope_ = GpuScope::kNone;
-  std::unique_ptr<GpuProbe> gpus_;  ///< nullptr if this rank reports no GPU
+  std::unique_ptr<GpuProbe> gpu_probe_;  ///< nullptr if this rank reports no GPU
   std::optional<std::string> visible_devices_;
   std::optional<std::int64_t> step_{};       ///< not sent yet
   std::optional<events::Number> work_ms_{};  ///< not sent yet

@@ -2,12 +2,21 @@
 
 #include <unistd.h>
 
+#include <climits>
 #include <utility>
 
 namespace dlrun::agent {
 namespace {
 
 constexpr std::size_t kLogQueueBytes = 4U << 20U;
+
+/// Pushes the open line of `held`, a LineHolder or a TextMarker, once it is old or the pipe has
+/// ended.
+template <typename Held>
+void push_open_line(std::optional<Held>& held, const std::unique_ptr<Pump>& pump, Sink& sink) {
+  if (!held || !pump) return;
+  sink.push(pump->is_at_end() ? held->take_rest() : held->take_late(LineHolder::Clock::now()));
+}
 
 }  // namespace
 
@@ -36,18 +45,26 @@ Result<> ProgramOutput::open_pipes() {
   return {};
 }
 
+void ProgramOutput::keep_lines_whole() {
+  // A pipe takes a text of at most PIPE_BUF bytes as a whole.
+  out_lines_.emplace(PIPE_BUF);
+  err_lines_.emplace(PIPE_BUF);
+}
+
 void ProgramOutput::begin() {
   out_pipe_.write_end.reset();
   err_pipe_.write_end.reset();
-  out_pump_ = std::make_unique<Pump>(loop_, std::move(out_pipe_.read_end), out_,
-                                     [this](std::string_view bytes) {
-                                       add_to_log(bytes);
-                                       return std::string(bytes);
-                                     });
+  out_pump_ = std::make_unique<Pump>(
+      loop_, std::move(out_pipe_.read_end), out_, [this](std::string_view bytes) {
+        add_to_log(bytes);
+        return out_lines_ ? out_lines_->add(bytes, LineHolder::Clock::now()) : std::string(bytes);
+      });
   err_pump_ = std::make_unique<Pump>(
       loop_, std::move(err_pipe_.read_end), err_, [this](std::string_view bytes) {
         add_to_log(bytes);
-        return marker_ ? marker_->add(bytes, TextMarker::Clock::now()) : std::string(bytes);
+        const auto now = LineHolder::Clock::now();
+        if (marker_) return marker_->add(bytes, now);
+        return err_lines_ ? err_lines_->add(bytes, now) : std::string(bytes);
       });
 }
 
@@ -63,10 +80,9 @@ void ProgramOutput::add_to_log(std::string_view bytes) {
 void ProgramOutput::tick() {
   if (out_pump_) out_pump_->tick();
   if (err_pump_) err_pump_->tick();
-  if (marker_ && err_pump_) {
-    err_.push(err_pump_->is_at_end() ? marker_->take_rest()
-                                     : marker_->take_late(TextMarker::Clock::now()));
-  }
+  push_open_line(marker_, err_pump_, err_);
+  push_open_line(out_lines_, out_pump_, out_);
+  push_open_line(err_lines_, err_pump_, err_);
   if (!log_) return;
   if (auto failure = log_->take_failure())
     warn_(fmt::format("the log is incomplete: {}", failure->message));

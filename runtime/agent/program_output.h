@@ -14,6 +14,7 @@
 #include "common/result.h"
 #include "runtime/agent/background_file.h"
 #include "runtime/agent/event_loop.h"
+#include "runtime/agent/line_holder.h"
 #include "runtime/agent/pump.h"
 #include "runtime/agent/sink.h"
 #include "runtime/agent/text_marks.h"
@@ -41,6 +42,10 @@ class ProgramOutput {
   /// Marks everything that is written to standard error from now on. Must be called before begin().
   void mark_stderr(const TextMarks& marks) { marker_.emplace(marks); }
 
+  /// Passes on whole lines, because other ranks print to the same pipe (`dlrun run`). Must be
+  /// called before begin().
+  void keep_lines_whole();
+
   /// Prints a line of the agent itself on standard error.
   void say(std::string_view line) {
     marker_ ? err_.push(marker_->mark_own_line(line)) : err_.push(line);
@@ -52,11 +57,14 @@ class ProgramOutput {
   /// Returns true if something was printed since the last call.
   [[nodiscard]] bool take_has_printed() { return std::exchange(has_printed_, false); }
 
-  /// Returns true once every process that could print has closed its output.
+  /// Returns true once every process that could print has closed its output. Also returns true
+  /// before begin().
   [[nodiscard]] bool is_at_end() const;
   /// Returns the number of bytes that are not written to the agent's own output yet.
   [[nodiscard]] std::size_t held_bytes() const {
-    return out_.held_bytes() + err_.held_bytes() + (marker_ ? marker_->held_bytes() : 0);
+    return out_.held_bytes() + err_.held_bytes() + (marker_ ? marker_->held_bytes() : 0) +
+           (out_lines_ ? out_lines_->held_bytes() : 0) +
+           (err_lines_ ? err_lines_->held_bytes() : 0);
   }
   [[nodiscard]] bool log_is_drained() const { return !log_ || log_->is_drained(); }
 
@@ -68,6 +76,7 @@ class ProgramOutput {
   Sink out_;
   Sink err_;
   std::optional<TextMarker> marker_;
+  std::optional<LineHolder> out_lines_, err_lines_;  ///< set by keep_lines_whole()
   std::unique_ptr<BackgroundFile> log_;
   bool log_has_gaps_ = false;
   bool has_printed_ = false;

@@ -30,9 +30,9 @@ struct Program {
   bool is_routine = false;  ///< a command that runs again and again: logged only at level debug
 };
 
-/// Starts the program with no signal blocked. It inherits the descriptors that this process
-/// inherited itself (PMI2 passes one). Fails with kNotFound where a shell would exit with 127,
-/// with kRefused where it would exit with 126, and with kIo if no process can be created. The
+/// Starts the program with no signal blocked. The program inherits the descriptors that this
+/// process inherited itself (PMI2 passes one). Fails with kNotFound where a shell would exit with
+/// 127, with kRefused where it would exit with 126, and with kIo if no process can be created. The
 /// message names the program or its path.
 [[nodiscard]] Result<pid_t> start_program(const Program& program);
 
@@ -47,7 +47,8 @@ void log_program_end(pid_t pid, int status);
 /// Replaces this process by the program. Returns only on failure.
 [[nodiscard]] Error become_program(const std::vector<std::string>& argv, const Env& env);
 
-/// Returns the exit code for a failure of start_program() or become_program().
+/// Returns the exit code for a failure of start_program() or become_program(): 127 for kNotFound,
+/// 126 for kRefused, and 70 for any other error.
 [[nodiscard]] int exit_code_of(const Error& error);
 
 /// Ignores SIGPIPE and SIGXFSZ, so that writes fail with EPIPE or EFBIG (RLIMIT_FSIZE, which Slurm

@@ -103,7 +103,9 @@ std::optional<std::string> progress_problem(std::string_view text) {
     if (!field.fits(*found))
       return fmt::format("in '{}' \"{}\" is not {}", quoted, field.name, field.type);
   }
-  if (!has_any) return fmt::format("'{}' has no step, epoch or loss", quoted);
+  if (!has_any)
+    return fmt::format("'{}' has no field of a progress report, such as step, epoch or loss",
+                       quoted);
   return std::nullopt;
 }
 

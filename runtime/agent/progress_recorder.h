@@ -47,16 +47,18 @@ class ProgressRecorder {
   /// Notes the position in a report, and whether it is the last step. Returns the position, such as
   /// "step 120"; empty if the report has none.
   std::string update_position(const Json& body);
-  /// Holds the report for the record, if it has a field of events::Progress. Ignores a report of a
-  /// checkpoint that has no step.
+  /// Holds the report for the record, if it has a field of events::Progress. Ignores a report that
+  /// has "checkpoint" but no "step".
   void hold(const Json& body);
-  /// Adds a final report to the result. Each `result` event holds the whole result.
+  /// Adds a final report to the result, and drops the held progress. Each `result` event holds the
+  /// whole result.
   void add_result(const Json& body);
 
   /// Returns true once the program has reported that its work is complete: a final report, or a
   /// `step` that has reached `steps`.
   [[nodiscard]] bool has_reported_done() const { return has_reported_done_; }
-  /// Returns the highest step (or epoch, if it reports no step) that the program reported.
+  /// Returns the highest step that the program reported (the epoch, if the program reports no
+  /// step); nullopt if it reported neither.
   [[nodiscard]] std::optional<std::int64_t> step() const { return step_; }
 
   [[nodiscard]] HeldEvent<events::Progress>& progress() { return progress_; }

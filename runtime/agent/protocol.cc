@@ -65,17 +65,21 @@ std::size_t read_little_endian(std::string_view bytes) {
 
 // The input of each MAC and key of the handshake begins with a label for its purpose, so that the
 // result is not valid for another purpose.
-Mac rank_mac(const Key& secret, const Nonce& lead, const Nonce& rank, std::string_view claim) {
-  return keyed_hash(secret, {"dlrun rank proof", view(lead), view(rank), claim});
+Mac rank_mac(const Key& secret, const Nonce& lead_nonce, const Nonce& rank_nonce,
+             std::string_view claim) {
+  return keyed_hash(secret, {"dlrun rank proof", view(lead_nonce), view(rank_nonce), claim});
 }
-Mac lead_mac(const Key& secret, const Nonce& lead, const Nonce& rank, std::string_view claim) {
-  return keyed_hash(secret, {"dlrun lead proof", view(rank), view(lead), claim});
+Mac lead_mac(const Key& secret, const Nonce& lead_nonce, const Nonce& rank_nonce,
+             std::string_view claim) {
+  return keyed_hash(secret, {"dlrun lead proof", view(rank_nonce), view(lead_nonce), claim});
 }
-Key key_to_lead(const Key& secret, const Nonce& lead, const Nonce& rank, std::string_view claim) {
-  return keyed_hash(secret, {"dlrun key to lead", view(lead), view(rank), claim});
+Key key_to_lead(const Key& secret, const Nonce& lead_nonce, const Nonce& rank_nonce,
+                std::string_view claim) {
+  return keyed_hash(secret, {"dlrun key to lead", view(lead_nonce), view(rank_nonce), claim});
 }
-Key key_to_rank(const Key& secret, const Nonce& lead, const Nonce& rank, std::string_view claim) {
-  return keyed_hash(secret, {"dlrun key to rank", view(lead), view(rank), claim});
+Key key_to_rank(const Key& secret, const Nonce& lead_nonce, const Nonce& rank_nonce,
+                std::string_view claim) {
+  return keyed_hash(secret, {"dlrun key to rank", view(lead_nonce), view(rank_nonce), claim});
 }
 
 }  // namespace
@@ -133,7 +137,7 @@ Result<Claim> Claim::parse(std::string_view text) {
 }
 
 std::string Channel::seal(std::string_view payload) {
-  const auto mac = keyed_hash(outgoing_, {little_endian(sent_++), payload});
+  const auto mac = keyed_hash(outgoing_, {little_endian(sent_count_++), payload});
   std::string frame = little_endian(static_cast<std::uint32_t>(payload.size()));
   frame.reserve(frame.size() + kMacBytes + payload.size());
   frame += view_mac(mac);
@@ -150,7 +154,7 @@ Result<std::optional<std::string>> Channel::unseal(std::string& buffer) {
   }
   if (buffer.size() < 4 + kMacBytes + length) return std::nullopt;
   const auto payload = std::string_view(buffer).substr(4 + kMacBytes, length);
-  const auto mac = keyed_hash(incoming_, {little_endian(received_++), payload});
+  const auto mac = keyed_hash(incoming_, {little_endian(received_count_++), payload});
   if (!fits(mac, std::string_view(buffer).substr(4, kMacBytes))) {
     return fail(Errc::kInvalid, "a frame whose MAC does not fit");
   }
@@ -170,14 +174,16 @@ Result<std::optional<LeadHandshake::Authenticated>> LeadHandshake::advance(
   constexpr std::size_t kHead = kNonceBytes + 2;
   if (buffer.size() < kHead) return std::nullopt;
   const auto length = read_little_endian(std::string_view(buffer).substr(kNonceBytes, 2));
-  if (length > kClaimLimitBytes) return fail(Errc::kInvalid, "a claim of {} bytes", length);
+  if (length > kClaimLimitBytes)
+    return fail(Errc::kInvalid, "a claim of {} bytes, at most {} are allowed", length,
+                kClaimLimitBytes);
   if (buffer.size() < kHead + length + kMacBytes) return std::nullopt;
-  Nonce rank;
-  std::copy_n(buffer.begin(), kNonceBytes, rank.begin());
+  Nonce rank_nonce;
+  std::copy_n(buffer.begin(), kNonceBytes, rank_nonce.begin());
   const std::string text = buffer.substr(kHead, length);
   const auto mac = std::string_view(buffer).substr(kHead + length, kMacBytes);
   const auto known = std::find_if(secrets.begin(), secrets.end(), [&](const auto& one) {
-    return fits(rank_mac(one.second, nonce_, rank, text), mac);
+    return fits(rank_mac(one.second, nonce_, rank_nonce, text), mac);
   });
   if (known == secrets.end())
     return fail(Errc::kInvalid, "the peer does not know the attempt's secret");
@@ -189,13 +195,14 @@ Result<std::optional<LeadHandshake::Authenticated>> LeadHandshake::advance(
                 component, printable(claim->component));
   }
   buffer.erase(0, kHead + length + kMacBytes);
-  return Authenticated{
-      std::move(*claim), std::string(view_mac(lead_mac(secret, nonce_, rank, text))),
-      Channel(key_to_rank(secret, nonce_, rank, text), key_to_lead(secret, nonce_, rank, text))};
+  return Authenticated{std::move(*claim),
+                       std::string(view_mac(lead_mac(secret, nonce_, rank_nonce, text))),
+                       Channel(key_to_rank(secret, nonce_, rank_nonce, text),
+                               key_to_lead(secret, nonce_, rank_nonce, text))};
 }
 
 RankHandshake::RankHandshake(const Key& secret, const Claim& claim)
-    : secret_(secret), claim_(claim.text()), mine_(random_nonce()) {}
+    : secret_(secret), claim_(claim.text()), own_nonce_(random_nonce()) {}
 
 Result<std::optional<std::string>> RankHandshake::answer(std::string& buffer) {
   const auto seen = std::min(buffer.size(), kGreeting.size());
@@ -206,23 +213,23 @@ Result<std::optional<std::string>> RankHandshake::answer(std::string& buffer) {
   if (claim_.size() > kClaimLimitBytes)
     return fail(Errc::kInvalid, "claim '{}' is too long", claim_);
   if (buffer.size() < kGreetingBytes) return std::nullopt;
-  std::copy_n(buffer.begin() + kGreeting.size(), kNonceBytes, theirs_.begin());
+  std::copy_n(buffer.begin() + kGreeting.size(), kNonceBytes, lead_nonce_.begin());
   buffer.erase(0, kGreetingBytes);
-  const auto mac = rank_mac(secret_, theirs_, mine_, claim_);
-  return fmt::format("{}{}{}{}", view(mine_),
+  const auto mac = rank_mac(secret_, lead_nonce_, own_nonce_, claim_);
+  return fmt::format("{}{}{}{}", view(own_nonce_),
                      little_endian(static_cast<std::uint16_t>(claim_.size())), claim_,
                      view_mac(mac));
 }
 
 Result<std::optional<Channel>> RankHandshake::finish(std::string& buffer) const {
   if (buffer.size() < kMacBytes) return std::nullopt;
-  if (!fits(lead_mac(secret_, theirs_, mine_, claim_),
+  if (!fits(lead_mac(secret_, lead_nonce_, own_nonce_, claim_),
             std::string_view(buffer).substr(0, kMacBytes))) {
     return fail(Errc::kInvalid, "the program at this address does not know this attempt's secret");
   }
   buffer.erase(0, kMacBytes);
-  return Channel(key_to_lead(secret_, theirs_, mine_, claim_),
-                 key_to_rank(secret_, theirs_, mine_, claim_));
+  return Channel(key_to_lead(secret_, lead_nonce_, own_nonce_, claim_),
+                 key_to_rank(secret_, lead_nonce_, own_nonce_, claim_));
 }
 
 }  // namespace dlrun::agent

@@ -95,8 +95,8 @@ class Channel {
  private:
   Key outgoing_{};
   Key incoming_{};
-  std::uint64_t sent_ = 0;
-  std::uint64_t received_ = 0;
+  std::uint64_t sent_count_ = 0;
+  std::uint64_t received_count_ = 0;
 };
 
 /// Lead's side of the handshake.
@@ -137,8 +137,8 @@ class RankHandshake {
  private:
   Key secret_;
   std::string claim_;
-  Nonce mine_;
-  Nonce theirs_{};
+  Nonce own_nonce_;
+  Nonce lead_nonce_{};
 };
 
 }  // namespace dlrun::agent

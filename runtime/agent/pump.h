@@ -15,7 +15,7 @@ namespace dlrun::agent {
 
 class Pump {
  public:
-  /// shape gets every piece and returns the text for the sink; without it pieces stay unchanged.
+  /// shape: gets every piece and returns the text for the sink; empty: pieces stay unchanged.
   /// The loop and the sink must outlive the pump. Back-pressure: while the sink holds too many
   /// bytes, the pipe is not read, so the program has to wait.
   Pump(EventLoop& loop, UniqueFd pipe, Sink& sink,
@@ -32,7 +32,7 @@ class Pump {
   [[nodiscard]] bool is_at_end() const { return !pipe_.is_open(); }
 
  private:
-  /// Reads one piece. Returns false if there is nothing to read now.
+  /// Reads one piece. Returns false if there is nothing to read now, or if the pipe has ended.
   bool read_once();
   void pause();
 

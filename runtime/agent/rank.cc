@@ -131,10 +131,10 @@ Result<> RankRunner::connect_and_say_hello() {
                        .host = host_,
                        .addr = lead_.own_address(),
                        .pid = ::getpid(),
-                       .port = held_.port,
+                       .port = held_port_.port,
                        .complaint = dlrun::join(node_problems_, "; ")};
   hello.stages = stages_here();
-  if (collects_here()) hello.collect_limit = collect_limit();
+  if (copies_outputs_here()) hello.collect_limit = collect_limit();
   if (options_.checks.clock) {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     hello.time = std::chrono::duration_cast<milliseconds>(now);
@@ -170,7 +170,7 @@ void RankRunner::on_start(const std::string& addr, const std::string& master_add
         kExitUsage,
         "a template needs the addresses of all ranks, which only dlrun-agent lead knows");
   }
-  fields_.addresses = {{addr, held_.port}};
+  fields_.addresses = {{addr, held_port_.port}};
   start_check_or_program();
 }
 
@@ -247,7 +247,7 @@ Result<> RankRunner::launch_program() {
   const auto pid = agent::start_program(program);
   if (store_) store_->release_program_socket();
   if (!pid) return tl::unexpected<Error>(pid.error());
-  program_ = *pid;
+  program_pid_ = *pid;
   state_.on_program_start();
   output_.begin();
   if (lead_.has_connected()) meter_.begin(loop_, env_, world_);
@@ -286,7 +286,7 @@ void RankRunner::on_progress(const to_lead::Progress& progress) {
 
 void RankRunner::send_beat(Clock::time_point now) {
   to_lead::Beat beat{.has_printed = output_.take_has_printed()};
-  if (program_ > 0) meter_.add_news(beat, now);
+  if (program_pid_ > 0) meter_.add_news(beat, now);
   lead_.send(beat);
 }
 
@@ -298,7 +298,11 @@ void RankRunner::on_message(std::string_view payload) {
 
 void RankRunner::handle(const to_rank::Start& message) {
   if (!state_.awaits_start()) return;
-  if (message.marks_stderr) mark_stderr();
+  if (message.marks_stderr) {
+    mark_stderr();
+  } else if (world_.size > 1) {
+    output_.keep_lines_whole();
+  }
   fields_.components = message.components;
   on_start(message.addr, message.master_addr, message.master_port);
 }
@@ -317,7 +321,7 @@ void RankRunner::mark_stderr() {
 }
 
 void RankRunner::begin_autopsy() {
-  const auto pids = program_ > 0 ? descendants() : std::vector<pid_t>();
+  const auto pids = program_pid_ > 0 ? descendants() : std::vector<pid_t>();
   const auto started = pids.empty()
                            ? Result<>(fail(Errc::kNotFound, "there is no process"))
                            : autopsy_.start(env_, world_, folder_of_attempt("autopsy"), pids);
@@ -343,7 +347,7 @@ void RankRunner::look_at_progress(bool is_last) {
 
 void RankRunner::look_at_program() {
   look_at_progress();
-  state_.on_look(program_ > 0 && is_stopped(program_));
+  state_.on_look(program_pid_ > 0 && is_stopped(program_pid_));
 }
 
 void RankRunner::tick() {
@@ -398,8 +402,8 @@ bool RankRunner::prepare() {
   const bool is_needed = needs_port(options_, is_component) || (is_component && world_.rank == 0);
   if (world_.rank != 0 && !is_needed) return true;
   if (auto held = hold_port_of_rank(env_, world_.rank)) {
-    held_ = std::move(*held);
-    fields_.port = held_.port;
+    held_port_ = std::move(*held);
+    fields_.port = held_port_.port;
   } else if (is_needed) {
     say(held.error().message);
     return false;
@@ -411,7 +415,7 @@ void RankRunner::start_without_lead() {
   if (!options_.stage.empty() && world_.size > 1)
     return give_up(kExitUsage, "only dlrun-agent lead can stage data for several ranks (--stage)");
   const bool is_single_rank = world_.size == 1;
-  on_start(is_single_rank ? "127.0.0.1" : "", is_single_rank ? "127.0.0.1" : "", held_.port);
+  on_start(is_single_rank ? "127.0.0.1" : "", is_single_rank ? "127.0.0.1" : "", held_port_.port);
 }
 
 int RankRunner::run() {
@@ -446,7 +450,7 @@ int refuse(const World& world, const Error& error, int code) {
   return code;
 }
 
-/// Returns the options that need an agent beside the program.
+/// Returns the names of the given options that need an agent beside the program.
 std::vector<std::string> options_of_agent(const RankOptions& options, int rank) {
   std::vector<std::string> names;
   if (options.checks.has_check_of_node() || !options.checks.collective.empty())

@@ -18,7 +18,7 @@ struct RankOptions {
   std::vector<Template> words;         ///< the preset's arguments, which precede the program's argv
   Roles roles;                         ///< the number of ranks in each role except worker
   int nproc_per_node = 1;              ///< value of the field {nproc_per_node}
-  NodeChecks checks;                   ///< checks before the program starts
+  NodeChecks checks;                   ///< checks before the program starts; only with lead
   ProfileOptions profile{};            ///< whether this rank runs under a profiler
   std::string tmpdir{};                ///< TMPDIR of the spec; empty: keep the current one
   bool program_is_bundled = false;     ///< the program is dlrun's own and gets the store

@@ -62,10 +62,10 @@ std::array<unsigned char, 16> host_of(const std::string& ip) {
 
 /// Returns the number of places for unauthenticated connections: half of the open files that this
 /// process may have, so that the other half is left for ranks.
-std::size_t place_count() {
+std::size_t place_limit() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return RankConnections::kPlaces;
-  return std::clamp<std::size_t>(limit.rlim_cur / 2, 1, RankConnections::kPlaces);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return RankConnections::kMostPlaces;
+  return std::clamp<std::size_t>(limit.rlim_cur / 2, 1, RankConnections::kMostPlaces);
 }
 
 }  // namespace
@@ -77,17 +77,17 @@ RankConnections::RankConnections(EventLoop& loop, RankConnectionsHandler& handle
       listener_(std::move(listener)),
       secrets_(std::move(secrets)),
       last_tick_(Clock::now()),
-      places_(place_count()) {
+      place_limit_(place_limit()) {
   const int on = 1;  // accepted connections inherit the option
   ::setsockopt(listener_.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   job_hosts_ = {host_of("127.0.0.1"), host_of("::1")};
   for (const auto& ip : own_addresses()) job_hosts_.insert(host_of(ip));
-  accepting_ =
+  accept_watch_ =
       loop_.watch(listener_.socket.get(), EPOLLIN, [this](std::uint32_t) { accept_peers(); });
 }
 
 RankConnections::~RankConnections() {
-  if (accepting_) loop_.unwatch(*accepting_);
+  if (accept_watch_) loop_.unwatch(*accept_watch_);
   for (const auto& [id, peer] : peers_) loop_.unwatch(peer->watch);
 }
 
@@ -97,8 +97,8 @@ RankConnections::Peer* RankConnections::find(PeerId id) {
 }
 
 void RankConnections::pause_accepting(Clock::time_point until) {
-  if (accepting_) loop_.unwatch(*accepting_);
-  accepting_.reset();
+  if (accept_watch_) loop_.unwatch(*accept_watch_);
+  accept_watch_.reset();
   accept_again_ = until;
 }
 
@@ -106,7 +106,7 @@ void RankConnections::accept_peers() {
   // The number of accepts is limited so that a flood cannot keep the loop from serving the ranks.
   for (int accepted = 0; accepted < kAcceptsPerRound; ++accepted) {
     const auto now = Clock::now();
-    if (unauthenticated_.size() >= places_) {
+    if (unauthenticated_.size() >= place_limit_) {
       // A genuine rank on a busy machine needs time to answer. Until then new connections wait in
       // the kernel's queue.
       const auto evicted = next_to_evict();
@@ -144,7 +144,7 @@ void RankConnections::add_peer(UniqueFd socket, const Host& host, Clock::time_po
   // a new connection's buffer always has room for the greeting.
   const ssize_t sent = ::send(socket.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL);
   if (sent != static_cast<ssize_t>(greeting.size())) return;
-  const PeerId id = next_++;
+  const PeerId id = next_id_++;
   const auto watch = loop_.watch(socket.get(), EPOLLIN, [this, id](std::uint32_t events) {
     if ((events & EPOLLOUT) != 0) write_to(id);
     if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) read_from(id);
@@ -200,7 +200,7 @@ void RankConnections::read_from(PeerId id) {
     if (got < 0 && errno == EAGAIN) return;
     if (got < 0) return close_and_report(id, errno_text(errno));
     if (got == 0) return close_and_report(id, "the connection was closed");
-    peer->silent = {};
+    peer->silent_time = {};
     // If recv() returns fewer bytes than wanted, no byte is left. Lead then makes no further call,
     // which saves one system call for each heartbeat of ten thousand ranks.
     const bool is_last = static_cast<std::size_t>(got) < wanted;
@@ -244,10 +244,11 @@ bool RankConnections::continue_handshake(PeerId id) {
   leave_place(*peer);
   if (!job_hosts_.contains(peer->host)) {
     const auto others = unauthenticated_by_host_.find(peer->host);
-    const std::size_t places = others == unauthenticated_by_host_.end() ? 0 : others->second.size();
-    set_places_of_host(peer->host, places, 0);
+    const std::size_t place_count =
+        others == unauthenticated_by_host_.end() ? 0 : others->second.size();
+    set_places_of_host(peer->host, place_count, 0);
     job_hosts_.insert(peer->host);
-    set_places_of_host(peer->host, 0, places);
+    set_places_of_host(peer->host, 0, place_count);
   }
   peer->handshake.reset();
   peer->channel = (*authenticated)->channel;
@@ -264,7 +265,7 @@ void RankConnections::send(PeerId id, std::string_view payload) {
   Peer* peer = find(id);
   if (peer == nullptr || peer->handshake || peer->is_closing) return;
   peer->out += peer->channel.seal(payload);
-  if (peer->out.size() - peer->written > kUnsentLimitBytes)
+  if (peer->out.size() - peer->written_bytes > kUnsentLimitBytes)
     return close_and_report(id, "it does not read the data sent to it");
   if (!peer->waits_to_write) write_to(id);
 }
@@ -273,15 +274,15 @@ void RankConnections::close(PeerId id) {
   Peer* peer = find(id);
   if (peer == nullptr) return;
   peer->is_closing = true;
-  if (peer->written == peer->out.size()) close_now(id);
+  if (peer->written_bytes == peer->out.size()) close_now(id);
 }
 
 void RankConnections::write_to(PeerId id) {
   Peer* peer = find(id);
   if (peer == nullptr) return;
-  while (peer->written < peer->out.size()) {
-    const ssize_t sent = ::send(peer->socket.get(), peer->out.data() + peer->written,
-                                peer->out.size() - peer->written, MSG_NOSIGNAL);
+  while (peer->written_bytes < peer->out.size()) {
+    const ssize_t sent = ::send(peer->socket.get(), peer->out.data() + peer->written_bytes,
+                                peer->out.size() - peer->written_bytes, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) {
       if (!std::exchange(peer->waits_to_write, true)) loop_.change(peer->watch, EPOLLIN | EPOLLOUT);
@@ -289,13 +290,13 @@ void RankConnections::write_to(PeerId id) {
     }
     // The peer is gone, but its last messages may still be unread. read_from() detects the end.
     if (sent < 0) {
-      peer->written = peer->out.size();
+      peer->written_bytes = peer->out.size();
       break;
     }
-    peer->written += static_cast<std::size_t>(sent);
+    peer->written_bytes += static_cast<std::size_t>(sent);
   }
   empty_buffer(peer->out);
-  peer->written = 0;
+  peer->written_bytes = 0;
   if (std::exchange(peer->waits_to_write, false)) loop_.change(peer->watch, EPOLLIN);
   if (peer->is_closing) close_now(id);
 }
@@ -322,8 +323,8 @@ void RankConnections::tick(Clock::time_point now) {
          find(unauthenticated_.front())->since + kHandshakeTimeLimit <= now) {
     close_and_report(unauthenticated_.front(), "its handshake did not end in time");
   }
-  if (!accepting_ && accept_again_ <= now) {
-    accepting_ =
+  if (!accept_watch_ && accept_again_ <= now) {
+    accept_watch_ =
         loop_.watch(listener_.socket.get(), EPOLLIN, [this](std::uint32_t) { accept_peers(); });
   }
   if (now < last_tick_ + kLookAtSilence) return;
@@ -331,12 +332,12 @@ void RankConnections::tick(Clock::time_point now) {
   // stopped or starved, and could not hear the peers.
   const auto awake = std::min<Clock::duration>(now - last_tick_, kLongestCounted);
   last_tick_ = now;
-  std::vector<PeerId> silent;
+  std::vector<PeerId> silent_peers;
   for (const auto& [id, peer] : peers_) {
-    peer->silent += awake;
-    if (!peer->handshake && peer->silent > kSilenceLimit) silent.push_back(id);
+    peer->silent_time += awake;
+    if (!peer->handshake && peer->silent_time > kSilenceLimit) silent_peers.push_back(id);
   }
-  for (const auto id : silent)
+  for (const auto id : silent_peers)
     close_and_report(id, fmt::format("its agent has sent nothing for {} s", kSilenceLimit.count()));
 }
 
@@ -350,7 +351,7 @@ std::optional<RankConnections::Clock::time_point> RankConnections::next_deadline
   std::optional<Clock::time_point> next;
   if (!unauthenticated_.empty())
     next = peers_.at(unauthenticated_.front())->since + kHandshakeTimeLimit;
-  if (!accepting_ && (!next || accept_again_ < *next)) next = accept_again_;
+  if (!accept_watch_ && (!next || accept_again_ < *next)) next = accept_again_;
   return next;
 }
 

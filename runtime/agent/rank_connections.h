@@ -50,9 +50,9 @@ class RankConnections {
   // most places. Each connection keeps its place for at least kPlaceHeldFor. Hosts of the job (this
   // host, and hosts from which a rank has joined) lose their places last.
 
-  /// Places for unauthenticated connections; at most half of the open files that this process may
-  /// have.
-  static constexpr std::size_t kPlaces = 4096;
+  /// Largest number of places for unauthenticated connections. A process has fewer places if half
+  /// of its limit on open files is lower.
+  static constexpr std::size_t kMostPlaces = 4096;
   static constexpr int kAcceptsPerRound = 256;
   static constexpr std::size_t kHandshakeLimitBytes = 512;  ///< bytes from an unauthenticated peer
   static constexpr std::chrono::milliseconds kHandshakeTimeLimit{5000};
@@ -84,8 +84,8 @@ class RankConnections {
   /// Closes the connection after all queued messages are written.
   void close(PeerId peer);
 
-  /// Closes connections that exceeded a time limit. Call it at next_deadline(), and at least once a
-  /// second.
+  /// Closes connections that exceeded a time limit, and accepts connections again after a pause.
+  /// Call it at next_deadline(), and at least once a second.
   void tick(Clock::time_point now);
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
 
@@ -101,10 +101,10 @@ class RankConnections {
     EventLoop::Watch watch = 0;
     Clock::time_point since;
     /// Time without a byte from the peer. Does not count time in which this process was suspended.
-    Clock::duration silent{};
+    Clock::duration silent_time{};
     std::string in;
     std::string out;
-    std::size_t written = 0;                 ///< bytes of `out` that are written
+    std::size_t written_bytes = 0;           ///< bytes of `out` that are written
     std::optional<LeadHandshake> handshake;  ///< set until the peer is authenticated
     std::size_t handshake_bytes = 0;         ///< bytes received while `handshake` is set
     Channel channel;
@@ -118,7 +118,7 @@ class RankConnections {
   /// The number of places that a host has. Hosts outside the job sort last and are evicted first.
   struct HostPlaces {
     bool is_outside_job = false;
-    std::size_t places = 0;
+    std::size_t place_count = 0;
     Host host{};
     auto operator<=>(const HostPlaces&) const = default;
   };
@@ -149,18 +149,18 @@ class RankConnections {
   RankConnectionsHandler& handler_;
   BoundPort listener_;
   Secrets secrets_;
-  std::optional<EventLoop::Watch> accepting_;
+  std::optional<EventLoop::Watch> accept_watch_;  ///< nullopt while accepting pauses
   Clock::time_point accept_again_{};
   Clock::time_point last_tick_;  ///< the last tick that looked for silent peers
   std::unordered_map<PeerId, std::unique_ptr<Peer>> peers_;
-  std::size_t places_ = kPlaces;
-  std::list<PeerId> unauthenticated_;  ///< unauthenticated peers, oldest first
+  std::size_t place_limit_ = kMostPlaces;  ///< number of places in this process
+  std::list<PeerId> unauthenticated_;      ///< unauthenticated peers, oldest first
   std::map<Host, std::list<PeerId>>
       unauthenticated_by_host_;          ///< unauthenticated peers by host, oldest first
   std::set<HostPlaces> places_by_host_;  ///< the sizes of the lists in unauthenticated_by_host_
   std::set<Host> job_hosts_;
   bool has_reported_shortage_ = false;  ///< on_too_few_descriptors() was called
-  PeerId next_ = 1;
+  PeerId next_id_ = 1;
 };
 
 }  // namespace dlrun::agent

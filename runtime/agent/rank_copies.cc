@@ -44,24 +44,24 @@ void RankRunner::start_staging(const std::vector<std::string>& broadcast_copies)
 void RankRunner::on_staged(CopyReport report) {
   if (!state_.awaits_start()) return;
   if (!report.error.empty()) return give_up(kExitStaging, report.error);
-  staged_ = std::move(report);
+  staging_report_ = std::move(report);
   awaits_locks_ = true;
   hold_staged_data();
 }
 
 void RankRunner::hold_staged_data() {
   if (!awaits_locks_ || !state_.awaits_start()) return;
-  while (stage_locks_.size() < staged_.held.size()) {
-    auto held = hold_staged(staged_.held[stage_locks_.size()]);
+  while (stage_locks_.size() < staging_report_.held.size()) {
+    auto held = hold_staged(staging_report_.held[stage_locks_.size()]);
     // Another run looks at the data or copies them. The next tick tries again.
     if (!held && held.error().code == Errc::kUnavailable) return;
     if (!held) return give_up(kExitStaging, held.error().message);
     stage_locks_.push_back(std::move(*held));
   }
   awaits_locks_ = false;
-  log_info("staged", {{"files", staged_.files}, {"bytes", staged_.bytes}});
+  log_info("staged", {{"files", staging_report_.files}, {"bytes", staging_report_.bytes}});
   if (!lead_.has_connected()) return start_without_lead();
-  lead_.send(to_lead::Staged{staged_.files, staged_.bytes});
+  lead_.send(to_lead::Staged{staging_report_.files, staging_report_.bytes});
 }
 
 Result<> RankRunner::check_staged_data() const {
@@ -89,11 +89,11 @@ void RankRunner::note_torn_outputs(std::chrono::milliseconds since_end) {
 }
 
 bool RankRunner::waits_for_outputs() const {
-  return collects_here() && outputs_.program_has_started && !outputs_.is_over;
+  return copies_outputs_here() && outputs_.program_has_started && !outputs_.is_over;
 }
 
-void RankRunner::start_collecting(const std::vector<OutputItem>& items, bool is_last,
-                                  Clock::time_point now) {
+void RankRunner::start_output_copy(const std::vector<OutputItem>& items, bool is_last,
+                                   Clock::time_point now) {
   std::vector<std::string> arguments{"collect", "--run", fields_.run};
   if (world_.nnodes > 1) {
     arguments.emplace_back("--node");
@@ -112,14 +112,14 @@ void RankRunner::start_collecting(const std::vector<OutputItem>& items, bool is_
   }
   outputs_.is_last = is_last;
   outputs_.until = now + limit;
-  const auto started = collecting_.start(env_, arguments);
+  const auto started = output_copy_.start(env_, arguments);
   if (started) return;
   CopyReport report;
   report.error = started.error().message;
-  on_collected(report);
+  on_output_copy_end(report);
 }
 
-void RankRunner::on_collected(const CopyReport& report) {
+void RankRunner::on_output_copy_end(const CopyReport& report) {
   log_info("copied outputs", {{"files", report.files},
                               {"bytes", report.bytes},
                               {"error", report.error},
@@ -130,7 +130,8 @@ void RankRunner::on_collected(const CopyReport& report) {
   auto problems = report.problems;
   if (!report.error.empty() && !is_interrupted) problems.push_back("outputs: " + report.error);
   for (const auto& problem : problems) {
-    if (outputs_.warned.size() < kMostOutputWarnings && outputs_.warned.insert(problem).second)
+    if (outputs_.reported_problems.size() < kMostOutputWarnings &&
+        outputs_.reported_problems.insert(problem).second)
       warn(problem);
   }
   if (!outputs_.is_last) return;
@@ -141,13 +142,13 @@ void RankRunner::on_collected(const CopyReport& report) {
 void RankRunner::tick_copies(Clock::time_point now) {
   hold_staged_data();
   if (!waits_for_outputs()) return;
-  if (collecting_.is_running()) {
-    if (now >= outputs_.until) collecting_.kill();
+  if (output_copy_.is_running()) {
+    if (now >= outputs_.until) output_copy_.kill();
     return;
   }
   if (state_.exit_code()) {
     const bool may_start = outputs_.is_asked || !lead_.is_open() || state_.lead_is_silent();
-    if (may_start && state_.processes_are_gone(now)) start_collecting(options_.outputs, true, now);
+    if (may_start && state_.processes_are_gone(now)) start_output_copy(options_.outputs, true, now);
     return;
   }
   if (!state_.is_running() || state_.is_ending()) return;
@@ -158,16 +159,17 @@ void RankRunner::tick_copies(Clock::time_point now) {
     due = now + *options_.outputs[i].every;
     items.push_back(options_.outputs[i]);
   }
-  if (!items.empty()) start_collecting(items, false, now);
+  if (!items.empty()) start_output_copy(items, false, now);
 }
 
 void RankRunner::handle(const to_rank::Stage& message) {
-  if (stages_here() && state_.awaits_start() && !staging_.is_running() && staged_.held.empty())
+  if (stages_here() && state_.awaits_start() && !staging_.is_running() &&
+      staging_report_.held.empty())
     start_staging(message.broadcast_copies);
 }
 
 void RankRunner::handle(const to_rank::Collect& message) {
-  // The program has not started, or the agent has already copied because it lost lead.
+  // The program has not started, or the agent has already copied the outputs because it lost lead.
   if (!waits_for_outputs()) return lead_.send(to_lead::Collected{});
   outputs_.is_asked = true;
   if (message.since_end) note_torn_outputs(*message.since_end);
@@ -178,8 +180,8 @@ bool RankRunner::on_copy_reaped(pid_t pid, int status) {
     on_staged(std::move(*report));
     return true;
   }
-  if (const auto report = collecting_.on_reaped(pid, status)) {
-    on_collected(*report);
+  if (const auto report = output_copy_.on_reaped(pid, status)) {
+    on_output_copy_end(*report);
     return true;
   }
   return false;

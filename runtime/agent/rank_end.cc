@@ -58,14 +58,14 @@ void RankRunner::on_lead_closed() {
 }
 
 bool RankRunner::program_is_exiting() const {
-  return program_ > 0 && is_exiting(program_);
+  return program_pid_ > 0 && is_exiting(program_pid_);
 }
 
 void RankRunner::reap() {
   int status = 0;
   for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     log_program_end(pid, status);
-    if (pid == program_) {
+    if (pid == program_pid_) {
       on_program_end(status);
     } else if (check_ && pid == check_->pid()) {
       const auto failure = check_->result(status);
@@ -82,7 +82,7 @@ void RankRunner::reap() {
 void RankRunner::on_program_end(int status) {
   look_at_progress(true);  // read the program's last report
   if (store_) store_->drain();
-  program_ = -1;
+  program_pid_ = -1;
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   if (status != 0 || state_.is_ending()) note_torn_outputs(milliseconds(0));
   if (!state_.is_ending() && options_.profile.attaches() && options_.profile.includes(world_.rank))
@@ -91,7 +91,7 @@ void RankRunner::on_program_end(int status) {
 }
 
 void RankRunner::signal_program(int signal) {
-  if (program_ > 0) ::kill(program_, signal);
+  if (program_pid_ > 0) ::kill(program_pid_, signal);
 }
 
 void RankRunner::end_processes() {
@@ -106,7 +106,7 @@ void RankRunner::kill_processes() {
   if (profile_until_ && Clock::now() < *profile_until_ && !left.empty())
     return state_.on_killed(true, has_children(), Clock::now());
   // The last copy of outputs may run while a process of the program cannot be killed.
-  if (outputs_.is_last) std::erase(left, collecting_.pid());
+  if (outputs_.is_last) std::erase(left, output_copy_.pid());
   for (const pid_t pid : left) ::kill(pid, SIGKILL);
   signal_program(SIGKILL);  // needed if there is no /proc
   state_.on_killed(!left.empty(), has_children(), Clock::now());

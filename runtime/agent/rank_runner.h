@@ -110,12 +110,12 @@ class RankRunner final : public RankOutlet {
     return world_.local_rank == 0 && !options_.stage.empty();
   }
   /// Returns true if this rank copies the outputs of its node.
-  [[nodiscard]] bool collects_here() const {
+  [[nodiscard]] bool copies_outputs_here() const {
     return world_.local_rank == 0 && !options_.outputs.empty();
   }
   /// Returns the longest time for copying all outputs once.
   [[nodiscard]] std::chrono::seconds collect_limit() const;
-  /// broadcast: see to_rank::Stage.
+  /// Starts to copy the data to this node. broadcast_copies: see to_rank::Stage.
   void start_staging(const std::vector<std::string>& broadcast_copies = {});
   void on_staged(CopyReport report);
   /// Locks the staged data, and then tells lead that this node is ready. Without lead, starts the
@@ -125,12 +125,13 @@ class RankRunner final : public RankOutlet {
   /// kNotFound if it does not. Other failures are those of node_place().
   Result<> check_staged_data() const;
   void schedule_outputs(Clock::time_point now);
-  /// Notes that the programs were ended this long ago, so that their newest files may be torn.
+  /// Notes that the newest outputs may be torn, because a program has failed or was ended.
+  /// since_end: time since then.
   void note_torn_outputs(std::chrono::milliseconds since_end);
   /// Returns true while outputs may still be copied.
   [[nodiscard]] bool waits_for_outputs() const;
-  void start_collecting(const std::vector<OutputItem>& items, bool is_last, Clock::time_point now);
-  void on_collected(const CopyReport& report);
+  void start_output_copy(const std::vector<OutputItem>& items, bool is_last, Clock::time_point now);
+  void on_output_copy_end(const CopyReport& report);
   void tick_copies(Clock::time_point now);
   /// Handles the end of a copying process. Returns false if the child is no copying process.
   [[nodiscard]] bool on_copy_reaped(pid_t pid, int status);
@@ -161,19 +162,19 @@ class RankRunner final : public RankOutlet {
   ProgramOutput output_;
   LeadConnection lead_;
   /// The port that is held for the program: on rank 0, and on each rank whose program needs one.
-  BoundPort held_;
+  BoundPort held_port_;
   TemplateValues fields_;  ///< complete when the program starts
   std::optional<TableReader> table_;
   std::unique_ptr<CollectiveCheck> check_;  ///< set while the check of collectives runs
-  pid_t program_ = -1;
+  pid_t program_pid_ = -1;
   std::unique_ptr<StoreRelay> store_;
   std::optional<ProgressFile> progress_file_;
   ProgramMeter meter_;
   RankAutopsy autopsy_;
 
   static constexpr std::size_t kMostOutputWarnings = 64;
-  CopyProcess staging_, collecting_;
-  CopyReport staged_;                  ///< the report of the staging
+  CopyProcess staging_, output_copy_;
+  CopyReport staging_report_;          ///< the report of the staging
   std::vector<UniqueFd> stage_locks_;  ///< locks of the staged data
   /// True from the end of the copying until all staged data are locked.
   bool awaits_locks_ = false;
@@ -186,7 +187,7 @@ class RankRunner final : public RankOutlet {
     bool is_over = false;                                   ///< the last copy has ended
     Clock::time_point until{};                              ///< when the present copy is killed
     std::optional<std::chrono::milliseconds> torn_after{};  ///< see CollectOptions
-    std::set<std::string> warned{};                         ///< problems that are reported
+    std::set<std::string> reported_problems{};              ///< each problem is reported once
   };
   Outputs outputs_;
   /// When the profiler must have written its result. Set after the program's own end if a profiler

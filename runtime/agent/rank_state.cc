@@ -53,7 +53,7 @@ void RankState::on_answer(std::optional<SignalDecision> decision, Clock::time_po
 void RankState::on_lead_closed(std::string_view why, bool is_exiting, Clock::time_point now) {
   lead_.is_open = false;
   if (phase_ == Phase::kOver) return;
-  outlet_.say(fmt::format("lead is gone ({}); the program is ended", why));
+  outlet_.say(fmt::format("lead is gone ({}); {}", why, consequence()));
   begin_end(false, is_exiting, now);
 }
 
@@ -115,9 +115,14 @@ void RankState::begin_end(bool term_is_under_way, bool is_exiting, Clock::time_p
   send_signals(now);
 }
 
+std::string_view RankState::consequence() const {
+  if (phase_ == Phase::kOver) return "the program has ended";
+  return is_running() ? "the program is ended" : "the rank ends without a program";
+}
+
 void RankState::end_without_lead(std::string reason, Clock::time_point now) {
   record_held_end(now);
-  outlet_.say(reason + "; the program is ended");
+  outlet_.say(fmt::format("{}; {}", reason, consequence()));
   if (phase_ != Phase::kOver && !is_ending()) end_.own_reason = std::move(reason);
   begin_end(false, false, now);
 }
@@ -134,7 +139,7 @@ void RankState::on_killed(bool found_any, bool has_children, Clock::time_point n
 /// Checks every second whether the program has new reports, and whether it is stopped. awake: time
 /// in which this process was not stopped. Slurm suspends a job as a whole, including this process.
 void RankState::check_program(Clock::time_point now, Clock::duration awake) {
-  look_.stopped += awake;
+  look_.stopped_time += awake;
   if (now < look_.next) return;
   look_.next = now + kLookEvery;
   outlet_.look_at_program();
@@ -142,9 +147,9 @@ void RankState::check_program(Clock::time_point now, Clock::duration awake) {
 
 void RankState::on_look(bool is_stopped) {
   if (!is_stopped) {
-    look_.stopped = {};
-  } else if (look_.stopped >= kStoppedReportedAfter) {
-    outlet_.send(to_lead::Stopped{std::chrono::duration_cast<seconds>(look_.stopped)});
+    look_.stopped_time = {};
+  } else if (look_.stopped_time >= kStoppedReportedAfter) {
+    outlet_.send(to_lead::Stopped{std::chrono::duration_cast<seconds>(look_.stopped_time)});
   }
 }
 

@@ -90,7 +90,8 @@ class RankState {
   void on_blame(int rank, std::string reason) { blame_ = {rank, std::move(reason)}; }
   /// Handles the result of RankOutlet::look_at_program().
   void on_look(bool is_stopped);
-  /// Handles a signal that the agent received. Returns false if it is a copy of an earlier one.
+  /// Handles a signal that the agent received. Returns false if the signal is a copy of an earlier
+  /// one, which the agent has already handled.
   bool on_signal(int signal, bool came_by_guard, Clock::time_point now);
   /// Handles lead's reply about a signal, or its order to save a checkpoint. decision: nullopt if
   /// this version does not know it.
@@ -114,6 +115,7 @@ class RankState {
   /// Notes that lead has the exit record.
   void on_exit_confirmed() { is_exit_confirmed_ = true; }
   /// Handles the result of RankOutlet::kill_processes(). found_any: a living process was found.
+  /// has_children: the agent still has a child process, living or not.
   void on_killed(bool found_any, bool has_children, Clock::time_point now);
 
   /// Does what is due by now. Call it at next_deadline(), and at least every 500 ms, because
@@ -148,8 +150,9 @@ class RankState {
     bool log_is_drained = true;
     bool waits_for_outputs = false;  ///< the agent still copies files from the node
   };
-  /// Returns true once the outputs are copied, the processes are gone, the output is written, and
-  /// lead has the exit record. Each wait has a time limit; that of the outputs is the caller's.
+  /// Returns true once the exit code is known, the outputs are copied, the processes are gone, the
+  /// output is written, and lead has confirmed the exit record or is not connected. Each wait after
+  /// the exit has a time limit. The caller limits the wait for the outputs.
   [[nodiscard]] bool is_done(const Output& output, Clock::time_point now) const;
 
  private:
@@ -162,6 +165,8 @@ class RankState {
   };
 
   void begin_end(bool term_is_under_way, bool is_exiting, Clock::time_point now);
+  /// Returns the consequence of the loss of lead, as a clause for the user.
+  [[nodiscard]] std::string_view consequence() const;
   /// Ends the program without an order from lead. The exit record contains the reason.
   void end_without_lead(std::string reason, Clock::time_point now);
   /// Records the end in held_end_, if there is one.
@@ -190,9 +195,9 @@ class RankState {
 
   struct Look {
     Clock::time_point next{};
-    /// Time since the last look that found the program running. Does not count time in which this
-    /// process was stopped, too.
-    Clock::duration stopped{};
+    /// Time since the last look that found the program running. Does not count time in which the
+    /// agent was stopped, too.
+    Clock::duration stopped_time{};
   };
   Look look_;
 
@@ -220,7 +225,7 @@ class RankState {
   struct HeldEnd {
     int code = 0;
     int signal = 0;
-    Clock::time_point until{};  ///< when lead hears of it at the latest
+    Clock::time_point until{};  ///< when lead hears of the end at the latest
   };
   std::optional<HeldEnd> held_end_;
 

@@ -45,9 +45,10 @@ Result<> TableReader::add(const Json& page) {
     return wrong("'ips' or 'ranks' is not a list, or 'ranks' is empty");
   if (integer(page["from"], size_) != table_.size() || integer(page["size"], 0) != size_ ||
       ranks.size() > size_ - table_.size()) {
-    return wrong(fmt::format(
-        "{} of {} addresses have been received, and the next page does not begin with the next one",
-        table_.size(), size_));
+    return wrong(
+        fmt::format("the page begins with rank {} of {} and has {} addresses; expected the page "
+                    "that begins with rank {} of {}",
+                    page["from"].dump(), page["size"].dump(), ranks.size(), table_.size(), size_));
   }
   std::vector<Endpoint> found;
   for (const auto& rank : ranks) {

@@ -1,7 +1,7 @@
 #pragma once
-// The addresses of all ranks of an attempt. Lead sends them to ranks whose variables need more than
-// rank 0's address. Lead sends the table in pages, so that it needs little memory for each of ten
-// thousand ranks that ask at once.
+// The addresses of all ranks of an attempt. Lead sends them to ranks whose variables or arguments
+// need more than rank 0's address. Lead sends the table in pages, so that it needs little memory
+// for each of ten thousand ranks that ask at the same time.
 
 #include <cstddef>
 #include <string>

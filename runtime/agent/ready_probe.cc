@@ -95,6 +95,7 @@ void ReadyProbe::read_answer() {
   const bool is_whole =
       got == 0 || answer_.size() == kAnswerLimitBytes || answer_.find('\n') != std::string::npos;
   if (!is_whole) return;
+  if (answer_.empty()) return end_try("the program closed the connection without an answer");
   const auto code = parse_http_status(answer_);
   if (!code) return end_try("the answer is not HTTP");
   is_ready_ = *code >= 200 && *code < 300;

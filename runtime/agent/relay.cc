@@ -88,9 +88,11 @@ class NodeSide final : public RelayHandler {
         mux_.reset(channel, fmt::format("nothing has listened on port {} for {} s",
                                         dialing.dialer.port(), RelayDialer::kLimit.count()));
       if (state == RelayDialer::State::kForeign)
-        mux_.reset(channel, fmt::format("a program of another user (uid {}) listens there; choose "
-                                        "another port, or give --any-user if you trust that user",
-                                        dialing.dialer.other_user().value_or(0)));
+        mux_.reset(channel,
+                   fmt::format("a program of another user (uid {}) listens on port {}; "
+                               "choose another port, or give --any-user if you trust that "
+                               "user",
+                               dialing.dialer.other_user().value_or(0), dialing.dialer.port()));
       if (state == RelayDialer::State::kWaiting && !dialing.is_wait_sent) {
         dialing.is_wait_sent = true;
         mux_.tell_waiting(channel);

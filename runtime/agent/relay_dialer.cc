@@ -53,12 +53,13 @@ RelayDialer::State RelayDialer::advance(Clock::time_point now) {
       if (state == State::kConnecting && now < end_) return state;
       socket_.reset();
     }
-    if (tried_ == addresses_.size()) break;
-    if (auto begun = begin_connect({addresses_[tried_++], port_})) socket_ = std::move(*begun);
+    if (tried_count_ == addresses_.size()) break;
+    if (auto begun = begin_connect({addresses_[tried_count_++], port_}))
+      socket_ = std::move(*begun);
   }
   // The user's own program may listen on another address, so all addresses are tried first.
   if (other_user_) return State::kForeign;
-  tried_ = 0;
+  tried_count_ = 0;
   next_round_ = now + kPause;
   return unconnected;
 }

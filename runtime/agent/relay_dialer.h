@@ -67,7 +67,7 @@ class RelayDialer {
 
   std::uint16_t port_;
   std::vector<std::string> addresses_;
-  std::size_t tried_ = 0;  ///< the number of addresses that were tried in this round
+  std::size_t tried_count_ = 0;  ///< the number of addresses that were tried in this round
   Clock::time_point end_, next_round_;
   OwnerOf owner_of_;
   std::optional<uid_t> other_user_;

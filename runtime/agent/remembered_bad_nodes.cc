@@ -13,7 +13,7 @@
 namespace dlrun::agent {
 
 std::vector<std::string> bad_nodes_of(const AttemptEnd& end) {
-  std::set<std::string> nodes(end.lost_nodes.begin(), end.lost_nodes.end());
+  std::set<std::string> nodes(end.bad_nodes.begin(), end.bad_nodes.end());
   if (end.cause == Cause::kHang) nodes.insert(end.suspects.begin(), end.suspects.end());
   return {nodes.begin(), nodes.end()};
 }

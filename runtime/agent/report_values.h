@@ -16,7 +16,7 @@ namespace dlrun::agent {
 /// '.' and '/'.
 [[nodiscard]] std::vector<Scalar> scalars_of(const Json& report);
 /// Returns the position of a report on the axis of a chart: its step, or its epoch if it has no
-/// step.
+/// step; nullopt if it has neither. A negative number does not count.
 [[nodiscard]] std::optional<std::int64_t> position_of(const Json& report);
 
 }  // namespace dlrun::agent

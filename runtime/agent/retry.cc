@@ -52,16 +52,16 @@ void RetryHistory::add_attempt(std::optional<std::int64_t> step, Cause cause,
   const bool is_further = step && (!best_step_ || *step > *best_step_);
   if (is_further) {
     best_step_ = step;
-    fruitless_ = 0;
+    fruitless_count_ = 0;
     return;
   }
   // Until an attempt reports a step, an attempt counts only if it certainly made no progress, and
   // if Slurm or a node did not end it. The progress of other attempts is unknown, and only
   // retry.max limits the restarts after them.
   if (best_step_ || (no_step_means_no_progress && may_come_from_program(cause))) {
-    ++fruitless_;
+    ++fruitless_count_;
   } else {
-    fruitless_ = 0;
+    fruitless_count_ = 0;
   }
 }
 
@@ -135,7 +135,7 @@ class HistoryReader {
     auto& last = read_.last;
     last.code = clamped_code(end.code);
     last.cause = end.cause.value().value_or(Cause::kNone);
-    if (last.cause == Cause::kPreemption) read_.history.add_preemption();
+    if (last.cause == Cause::kPreemption) read_.history.note_preemption();
     had_silent_nodes_ = end.suspect_nodes.has_value();
     // The signal came without a reason, but Slurm has started the job again, as after a preemption.
     if (last.cause == Cause::kNone && end.reason == EndReason::kSignalled)
@@ -146,7 +146,7 @@ class HistoryReader {
     auto& last = read_.last;
     last.is_restart_recorded = true;
     last.cause = restarting.cause.value().value_or(last.cause);
-    if (last.cause == Cause::kPreemption) read_.history.add_preemption();
+    if (last.cause == Cause::kPreemption) read_.history.note_preemption();
     read_.history.add_restart();
     for (const auto& node : restarting.exclude) read_.history.add_bad_node(node);
   }

@@ -49,23 +49,23 @@ class RetryHistory {
   void add_attempt(std::optional<std::int64_t> step, Cause cause,
                    bool no_step_means_no_progress = false);
   /// Counts one restart against the budget.
-  void add_restart() { ++restarts_; }
+  void add_restart() { ++restart_count_; }
   /// Notes that the job was preempted in an attempt of this run.
-  void add_preemption() { was_preempted_ = true; }
+  void note_preemption() { was_preempted_ = true; }
   void add_bad_node(const std::string& node) { bad_nodes_.insert(node); }
 
-  [[nodiscard]] int restarts() const { return restarts_; }
+  [[nodiscard]] int restarts() const { return restart_count_; }
   /// Returns the number of the most recent attempts in a row that got no further than the best
   /// attempt before them.
-  [[nodiscard]] int fruitless_attempts() const { return fruitless_; }
+  [[nodiscard]] int fruitless_attempts() const { return fruitless_count_; }
   /// Returns true if an attempt has reported a step.
   [[nodiscard]] bool has_reported_step() const { return best_step_.has_value(); }
   [[nodiscard]] bool was_preempted() const { return was_preempted_; }
   [[nodiscard]] const std::set<std::string>& bad_nodes() const { return bad_nodes_; }
 
  private:
-  int restarts_ = 0;
-  int fruitless_ = 0;
+  int restart_count_ = 0;
+  int fruitless_count_ = 0;
   bool was_preempted_ = false;
   std::optional<std::int64_t> best_step_;
   std::set<std::string> bad_nodes_;
@@ -81,7 +81,7 @@ struct LastAttempt {
   /// If run_has_ended: the run ended with success (`completed`).
   bool run_is_completed = false;
   Cause cause = Cause::kNone;
-  int code = 0;
+  int code = 0;  ///< exit code
   std::int64_t attempt = 0;
 };
 
@@ -103,9 +103,10 @@ struct RecordedHistory {
 
 struct RetryDecision {
   bool grants_restart = false;
-  int left = 0;                         ///< restarts that are left after this one
-  bool is_last_unless_further = false;  ///< the next attempt is the last unless it makes progress
-  std::string why;  ///< why the run is not restarted; empty if no user would expect a restart
+  int left = 0;                      ///< restarts that are left after this decision
+  bool next_needs_progress = false;  ///< the next attempt is the last unless it makes progress
+  /// Why the run is not restarted; empty if it is restarted, or if no user would expect a restart.
+  std::string why;
 };
 
 /// Decides whether the run restarts. history must already include the attempt that has ended.
@@ -113,8 +114,8 @@ struct RetryDecision {
                                          Cause cause);
 
 /// Returns the memory of the next attempt after one that ran out of memory: the present memory
-/// times the factor, at most the limit. Returns nullopt if the memory may not grow any further, or
-/// if the present memory is unknown (0).
+/// times the factor, at most the limit. Returns nullopt if the options let no memory grow, if
+/// the limit is reached, or if the present memory is unknown (0).
 [[nodiscard]] std::optional<std::int64_t> grown_memory(const RetryOptions& options,
                                                        std::int64_t present_mib);
 

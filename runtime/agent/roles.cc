@@ -11,7 +11,7 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr int kMaxCount = 1 << 24;
+constexpr int kMaxPs = 1 << 24;
 
 }  // namespace
 
@@ -22,7 +22,7 @@ Result<Roles> Roles::parse(std::string_view text) {
     const auto name = part.substr(0, equals);
     const auto count =
         equals == std::string_view::npos ? std::nullopt : parse_int(part.substr(equals + 1));
-    const int most = name == "ps" ? kMaxCount : 1;
+    const int most = name == "ps" ? kMaxPs : 1;
     int* into = name == "chief"       ? &roles.chief
                 : name == "ps"        ? &roles.ps
                 : name == "evaluator" ? &roles.evaluator
@@ -30,8 +30,9 @@ Result<Roles> Roles::parse(std::string_view text) {
     if (into == nullptr || !count || *count < 0 || *count > most) {
       return fail(
           Errc::kUsage,
-          "--roles '{}': '{}' is not chief=0|1, ps=N or evaluator=0|1; the other ranks are workers",
-          printable(text), printable(part));
+          "--roles '{}': '{}' is not chief=0|1, ps=N (N from 0 to {}) or evaluator=0|1; the other "
+          "ranks are workers",
+          printable(text), printable(part), kMaxPs);
     }
     *into = static_cast<int>(*count);
   }

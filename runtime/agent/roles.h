@@ -24,7 +24,8 @@ struct Roles {
   int ps = 0;
   int evaluator = 0;  ///< 0 or 1
 
-  /// Parses text such as "chief=1,ps=2,evaluator=1". Each part is optional. Fails with kUsage.
+  /// Parses text such as "chief=1,ps=2,evaluator=1". Each of the three parts may be left out, but
+  /// not all of them. If a part is repeated, its last number counts. Fails with kUsage.
   [[nodiscard]] static Result<Roles> parse(std::string_view text);
   /// Fails with kUsage if a world of `size` ranks is too small for these roles, or would have
   /// neither a chief nor a worker.

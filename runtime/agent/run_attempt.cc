@@ -40,7 +40,7 @@ constexpr milliseconds kTickPause{5};
 constexpr std::size_t kGatherFrom = 1000;
 constexpr std::size_t kFewReady = 32;
 constexpr milliseconds kGatherTime{2};
-/// If this process has handled neither a message nor a tick for longer, it was stopped.
+/// If lead has handled neither a message nor a tick for longer than this time, lead was stopped.
 constexpr milliseconds kAsleepAfter{2000};
 /// Slurm may send USR1 earlier than requested, by up to this time, because Slurm checks time limits
 /// only twice a minute, and rounds times.
@@ -58,8 +58,8 @@ constexpr std::size_t kLocalLogQueueBytes = 4U << 20U;
 constexpr milliseconds kTensorboardLimit{1000};
 constexpr milliseconds kLocalLogLimit{5000};  ///< time to write the rest of local.out
 
-/// Returns the node list of the step: the nodes that lead chose, or those of the step's part of a
-/// heterogeneous job, otherwise all nodes of the job.
+/// Returns the node list of the step: the nodes that `--nodelist=` names, or those of the step's
+/// part of a heterogeneous job, otherwise all nodes of the job.
 std::string nodes_of_step(const std::vector<std::string>& command, const Env& env) {
   constexpr std::string_view kChosen = "--nodelist=";
   constexpr std::string_view kGroup = "--het-group=";
@@ -253,8 +253,11 @@ void AttemptRunner::close_tensorboard() {
   const auto failure = tensorboard_->take_failure();
   tensorboard_.reset();
   if (is_written && !failure) return;
-  const auto message = fmt::format("track.tensorboard: the event file lacks values{}{}",
-                                   failure ? ": " : "", failure ? failure->message : "");
+  const auto message = fmt::format(
+      "track.tensorboard: the event file lacks values: {}",
+      failure
+          ? failure->message
+          : fmt::format("the last ones were not written within {} ms", kTensorboardLimit.count()));
   say(message);
   record(events::Warning{.message = message});
 }
@@ -264,9 +267,9 @@ void AttemptRunner::close_local_log() {
   if (!local_log_) return;
   std::string lacks;
   if (const auto dropped = local_log_->dropped_bytes(); dropped > 0)
-    lacks = fmt::format("{} bytes of output: it was not written fast enough", dropped);
+    lacks = fmt::format("{} bytes of output that could not be written fast enough", dropped);
   if (!local_log_->drain(kLocalLogLimit))
-    lacks += (lacks.empty() ? "" : ", and ") + std::string("its end");
+    lacks += (lacks.empty() ? "" : ", and ") + std::string("the end of the output");
   if (lacks.empty()) return;
   const auto message = fmt::format("local.out lacks {}", lacks);
   say(message);
@@ -304,9 +307,9 @@ void AttemptRunner::on_time_left(const Result<JobFacts>& facts) {
   if (!ends_before_limit_) return;
   // The outputs are copied before the job is queued again.
   const auto margin =
-      std::min<std::int64_t>((kRequeueReserve + attempt_->longest_collecting()).count(), left / 2);
+      std::min<std::int64_t>((kRequeueReserve + attempt_->longest_output_copy()).count(), left / 2);
   const auto requeue_s = std::min<std::int64_t>(kRequeueReserve.count(), left / 4);
-  attempt_->end_collecting_by(Clock::now() + std::chrono::seconds(left - requeue_s));
+  attempt_->end_output_copies_by(Clock::now() + std::chrono::seconds(left - requeue_s));
   if (is_service()) return;  // a service ends after the main components
   attempt_->end_before_limit(std::chrono::seconds(std::max<std::int64_t>(left - margin, 0)),
                              Clock::now());
@@ -342,8 +345,8 @@ void AttemptRunner::confirm_node_failure(Clock::time_point now) {
       next_question_ = now + kAskAgainAfter;
     } else if ((*lost)->empty()) {
       const auto message = fmt::format(
-          "srun says that {} failed, but Slurm's controller says that the job still has it; the "
-          "run goes on",
+          "srun reports a failure of the nodes {}, but Slurm's controller says that the job still "
+          "has these nodes; the run goes on",
           printable(asked_nodes_));
       say(message);
       record(events::Warning{.message = message});
@@ -404,7 +407,7 @@ void AttemptRunner::tick(Clock::time_point now) {
 
 void AttemptRunner::report_write_failures() {
   if (auto failure = events_.take_failure()) {
-    say(fmt::format("{}; the run goes on, its record is incomplete", failure->message));
+    say(fmt::format("{}; the run goes on, but its record is incomplete", failure->message));
   }
   if (!local_log_) return;
   if (auto failure = local_log_->take_failure()) {
@@ -417,7 +420,7 @@ void AttemptRunner::end_superseded(Clock::time_point now) {
   if (std::exchange(is_superseded_, true)) return;
   attempt_->give_up(
       kExitRunTaken,
-      fmt::format("attempt {} of this run is superseded by a later one; this one ends",
+      fmt::format("a later attempt has superseded attempt {} of this run, which ends now",
                   run_.attempt),
       now);
 }
@@ -433,7 +436,7 @@ void AttemptRunner::write_samples(Clock::time_point now, bool is_last) {
   }
   if (is_last) std::ignore = ranks_file_.drain(kLastRanksJsonLimit);
   if (auto failure = ranks_file_.take_failure()) {
-    say(fmt::format("{}; `dlrun top` will not see the ranks", failure->message));
+    say(fmt::format("{}; `dlrun top` shows old values of the ranks, or none", failure->message));
     record(events::Warning{.message = failure->message});
   }
 }

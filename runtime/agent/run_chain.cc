@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::size_t kJournalLimitBytes = 1U << 20U;
 
-/// Returns the id of Slurm's job in the journal of this folder; nullopt if there is none.
+/// Returns the id of Slurm's job in the journal (submission.json) of this folder; nullopt if the
+/// journal cannot be read, belongs to another user, or names no job of Slurm.
 std::optional<std::string> job_in_journal(const std::filesystem::path& folder) {
   const auto file =
       read_file_and_owner(folder / "submission.json", kJournalLimitBytes, Links::kRefuse);
@@ -81,8 +82,8 @@ Result<std::optional<UnneededJob>> why_unneeded(const std::filesystem::path& run
   const auto facts = SlurmController(env, holder->job).job();
   if (facts && may_still_run(facts->state))
     return fail(Errc::kRefused,
-                "{}: job {} precedes this job in the chain and is {}; this job ends", run.string(),
-                holder->job, printable(facts->state));
+                "{}: job {} of the same chain is {} and may still work on this run; this job ends",
+                run.string(), holder->job, printable(facts->state));
   return std::optional<UnneededJob>();
 }
 

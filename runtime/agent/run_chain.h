@@ -21,17 +21,19 @@ namespace dlrun::agent {
 /// was submitted by hand, so that there are no other jobs.
 [[nodiscard]] std::optional<int> job_number_in_chain(const LeadOptions& options, const Env& env);
 
-/// A job of a chain that ends at once, because the run does not need it.
+/// A job of a chain that ends immediately, because the run does not need it.
 struct UnneededJob {
   std::string message;
-  int code = 0;  ///< 0 if the run has completed, so that jobs that wait for the chain may start
+  /// Exit code of the job: 0 if the run has completed, so that jobs that wait for the chain may
+  /// start; otherwise at least 1.
+  int code = 0;
 };
 
-/// Returns why this job, which is not the first one of its chain, must end at once: the run is over
-/// or its folder is gone. Returns nullopt if the job may take the run over. Asks Slurm once about
-/// the job that claimed the run last; without a claim, about the first job. Fails with kRefused if
-/// that job runs, or may still run; if Slurm does not answer, that job counts as ended. Other
-/// failures are those of read_history_file(); a missing record is no failure.
+/// Returns why this job, which is not the first one of its chain, must end immediately: the run is
+/// over or its folder is gone. Returns nullopt if the job may take the run over. Asks Slurm once
+/// about the job that claimed the run last; without a claim, about the first job. Fails with
+/// kRefused if that job runs, or may still run; if Slurm does not answer, that job counts as ended.
+/// Other failures are those of read_history_file(); a missing record is no failure.
 [[nodiscard]] Result<std::optional<UnneededJob>> why_unneeded(const std::filesystem::path& run,
                                                               const LeadOptions& options,
                                                               const Env& env,

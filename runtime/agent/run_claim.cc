@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <limits>
 #include <optional>
 
@@ -28,7 +29,7 @@ constexpr std::size_t kClaimFileLimitBytes = 64U << 10U;
 Result<std::string> local_job() {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0)
-    return fail(Errc::kInternal, "this machine has no name");
+    return fail(Errc::kInternal, "cannot read the host name: {}", errno_text(errno));
   const auto stat = read_file("/proc/self/stat", kClaimFileLimitBytes);
   if (!stat) return tl::unexpected<Error>(stat.error());
   // Field 2 is the command in parentheses, which may contain any character. Field 22 is the start
@@ -91,7 +92,12 @@ Result<bool> check_or_repair_claim(const fs::path& directory, const JobIdentity&
   if (*is_own) return **is_own;
   struct stat info {};
   const bool is_file_of_user = ::lstat(path.c_str(), &info) == 0 && info.st_uid == ::geteuid();
-  if (!is_file_of_user || !is_made_for(directory, identity, name)) {
+  if (!is_file_of_user)
+    return fail(
+        Errc::kRefused,
+        "{}: is damaged and belongs to another user; if no job uses the run, remove the file",
+        path.string());
+  if (!is_made_for(directory, identity, name)) {
     return fail(Errc::kRefused,
                 "{}: is damaged, and nothing here says that this run was made for job {} of "
                 "cluster '{}'; if no job uses the run, remove the file",
@@ -111,8 +117,8 @@ Result<bool> check_or_repair_claim(const fs::path& directory, const JobIdentity&
   return read_attempt(directory).has_value();
 }
 
-/// Reads the claim of one job of a chain. Fails with kNotFound if there is no file, and with
-/// kInvalid if the file is damaged.
+/// Reads a claim file: `claim` or `claim.after-K`. Fails with kNotFound if there is no file, and
+/// with kInvalid if the file is damaged.
 Result<RunHolder> read_run_holder(const fs::path& path) {
   const auto text = read_untrusted(path, kClaimFileLimitBytes, Links::kRefuse);
   if (!text) return tl::unexpected<Error>(text.error());
@@ -160,7 +166,7 @@ Result<> take_over(const fs::path& directory, const JobIdentity& identity, int n
 }
 
 /// Returns the file to which this process's standard output goes, such as Slurm's log of a batch
-/// script. Empty if it is not a regular file.
+/// script. Empty if standard output is not a regular file, or if the file was renamed or removed.
 std::string output_file() {
   struct stat info {};
   std::error_code error;

@@ -53,7 +53,7 @@ struct ClaimedRun {
 /// never the reverse: an earlier job fails with kRefused. If several jobs try to take the run over
 /// from the same job, exactly one succeeds.
 ///
-/// Fails with kIo if a file cannot be written, and with kInvalid if a file is damaged.
+/// Fails with kIo if a file cannot be read or written, and with kInvalid if a file is damaged.
 [[nodiscard]] Result<ClaimedRun> claim_run(const std::filesystem::path& directory,
                                            const JobIdentity& identity, std::string_view name,
                                            int restart_count,
@@ -62,9 +62,10 @@ struct ClaimedRun {
 /// The job that claimed the run last.
 struct RunHolder {
   std::string cluster, job;
-  std::optional<int> number;  ///< its number in the chain; nullopt: the claim names no chain
+  std::optional<int> number;  ///< the job's number in the chain; nullopt: the claim names no chain
 };
-/// Fails with kNotFound if no job has claimed the run, and with kInvalid if a file is damaged.
+/// Returns the holder of the run. Fails with kNotFound if no job has claimed the run, and with
+/// kInvalid if a file is damaged.
 [[nodiscard]] Result<RunHolder> run_holder(const std::filesystem::path& directory);
 
 /// Makes the attempt with this number the run's current one. The number is a fencing token: writers
@@ -72,10 +73,11 @@ struct RunHolder {
 [[nodiscard]] Result<> write_attempt(const std::filesystem::path& directory, int attempt);
 
 /// Returns the number in the run's `attempt` file. Fails with kNotFound before the first attempt,
-/// with kInvalid if the file is damaged, and with kIo.
+/// with kInvalid if the file is damaged, and with kIo if the file cannot be read.
 [[nodiscard]] Result<int> read_attempt(const std::filesystem::path& directory);
 
-/// Returns Slurm's number of requeues of this job; 0 if SLURM_RESTART_COUNT is not set.
+/// Returns Slurm's number of requeues of this job; 0 if SLURM_RESTART_COUNT is not set, or is not a
+/// number from 0 to 999,999.
 [[nodiscard]] int restart_count_of(const Env& env);
 
 }  // namespace dlrun::agent

@@ -58,7 +58,7 @@ constexpr milliseconds kDiskTriedEvery{500};
 constexpr seconds kSlurmSignalLimit{5};
 constexpr seconds kRequeueLimit{60};  ///< time for Slurm to end this process after a requeue
 
-/// Waits for limit, or until a signal asks for the end. Returns that signal.
+/// Waits for limit, or until a signal asks for the end. Returns this signal; nullopt after limit.
 std::optional<int> signal_within(int signal_fd, Clock::duration limit) {
   for (const auto until = Clock::now() + limit;;) {
     const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
@@ -175,7 +175,7 @@ int RunLeader::run() {
       return leave(end.code);
     }
     if (auto begun = write_next_attempt(); !begun) {
-      end.message += fmt::format("; it cannot start again: {}", begun.error().message);
+      end.message += fmt::format("; the run cannot start again: {}", begun.error().message);
       say(begun.error().message);
       record_end(end);
       return leave(end.code);
@@ -207,7 +207,7 @@ bool RunLeader::has_later_attempt() const {
 bool RunLeader::report_if_superseded() const {
   const bool is_another = has_later_attempt();
   if (is_another)
-    say(fmt::format("attempt {} of this run is superseded by a later one; this one ends",
+    say(fmt::format("a later attempt has superseded attempt {} of this run, which ends now",
                     run_.attempt));
   return is_another;
 }
@@ -237,9 +237,9 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
     end.code = 128 + SIGTERM;
     end.is_cancelled = true;
   }
-  // A node that is silent in a hung run counts as failed at once. Slurm's own verdict on it may
+  // A node that is silent in a hung run counts as failed immediately. Slurm's own verdict on it may
   // take five minutes.
-  const bool is_hang_of_nodes = end.reason == EndReason::kHang && !end.lost_nodes.empty();
+  const bool is_hang_of_nodes = end.reason == EndReason::kHang && !end.bad_nodes.empty();
   if (is_hang_of_nodes && !options_.retry.on.contains(Cause::kNodeFailure))
     plan.cause = Cause::kHang;
   if (controller_ && !is_hang_of_nodes &&
@@ -249,12 +249,12 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
     if (!plan.bad_nodes.empty()) plan.cause = Cause::kNodeFailure;
   }
   if (plan.cause == Cause::kHang) plan.bad_nodes = end.suspects;
-  if (plan.cause == Cause::kNodeFailure && plan.bad_nodes.empty()) plan.bad_nodes = end.lost_nodes;
+  if (plan.cause == Cause::kNodeFailure && plan.bad_nodes.empty()) plan.bad_nodes = end.bad_nodes;
   history_.add_attempt(end.step, plan.cause, options_.program_is_bundled || !end.has_run);
   const auto decision = decide_retry(options_.retry, history_, plan.cause);
   if (!decision.grants_restart) {
     if (!decision.why.empty()) {
-      end.message += fmt::format("; it does not start again: {}", decision.why);
+      end.message += fmt::format("; the run does not start again: {}", decision.why);
       say(fmt::format("the run does not start again: {}", decision.why));
     }
     return {};
@@ -275,7 +275,7 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
                              : choose_next(is_hang_of_nodes ? Cause::kNodeFailure : plan.cause,
                                           plan.bad_nodes);
   if (plan.next == Next::kEnd) {
-    end.message += fmt::format("; it does not start again: {}", why_not_continued(plan.cause));
+    end.message += fmt::format("; the run does not start again: {}", why_not_continued(plan.cause));
     say(fmt::format("the run does not start again: {}", why_not_continued(plan.cause)));
     return plan;
   }
@@ -306,7 +306,7 @@ std::vector<std::string> RunLeader::ask_for_bad_nodes(AttemptEnd& end) {
   if (!may_be_nodes || nodes.empty()) return {};
   const auto suspects = end.suspects.empty() ? nodes : compress_hostlist(end.suspects);
   if (end.is_whole_node_silent)
-    say(fmt::format("{} is silent; lead asks Slurm for its state", suspects));
+    say(fmt::format("no heartbeats from {}; lead asks Slurm for the node state", suspects));
   for (const auto until = Clock::now() + (end.is_whole_node_silent ? kVerdictLimit : seconds(0));
        ;) {
     const auto bad = controller_->bad_nodes(suspects);
@@ -349,7 +349,7 @@ void RunLeader::announce_restart(const Plan& plan, const RetryDecision& decision
                   run_.attempt, word(plan.cause),
                   plan.next == Next::kStep ? std::string() : queued_again_text(plan), decision.left,
                   decision.left == 1 ? "" : "s",
-                  decision.is_last_unless_further && decision.left > 0
+                  decision.next_needs_progress && decision.left > 0
                       ? "; no restart if the next attempt makes no progress (retry.no_progress)"
                       : ""));
 }
@@ -364,7 +364,7 @@ bool RunLeader::refuse_new_allocation(const Plan& plan, AttemptEnd& end) const {
   if (!needs_requeue && (!avoids_nodes || options_.retry.min_nodes > 0)) return false;
   constexpr std::string_view kWhy =
       "the allocation belongs to another script or shell, so the run must not queue its job again";
-  end.message += fmt::format("; it does not start again: {}", kWhy);
+  end.message += fmt::format("; the run does not start again: {}", kWhy);
   say(fmt::format("the run does not start again: {}", kWhy));
   return true;
 }
@@ -405,7 +405,7 @@ std::string_view RunLeader::why_not_continued(Cause cause) const {
   const bool needs_later_job = cause == Cause::kTimeout || cause == Cause::kPreemption;
   return run_.number_in_chain && needs_later_job
              ? "no further job of its chain is queued (retry.chain)"
-             : "the allocation has too few good nodes";
+             : "Slurm does not show enough good nodes in the allocation (resources.nodes)";
 }
 
 void RunLeader::cancel_later_jobs() const {
@@ -442,10 +442,10 @@ void RunLeader::choose_nodes() {
 }
 
 void RunLeader::remember_bad_nodes(const AttemptEnd& end,
-                                   const std::vector<std::string>& nodes_of_plan) {
+                                   const std::vector<std::string>& bad_nodes_of_plan) {
   if (options_.known_bad.file.empty() || !controller_) return;
   auto nodes = bad_nodes_of(end);
-  for (const auto& node : nodes_of_plan) {
+  for (const auto& node : bad_nodes_of_plan) {
     if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
   }
   if (nodes.empty()) return;
@@ -462,11 +462,12 @@ bool RunLeader::plan_more_memory(Plan& plan, AttemptEnd& end) const {
     return true;
   }
   const std::string why =
-      !facts             ? "Slurm does not tell the job's memory: " + facts.error().message
-      : present_mib == 0 ? std::string("Slurm names no memory that the job has requested")
-                         : fmt::format("its memory is {} MiB already, and retry.grow.max allows {}",
-                                       present_mib, options_.retry.memory_limit_mib);
-  end.message += fmt::format("; it does not start again: {}", why);
+      !facts ? "Slurm does not tell the job's memory: " + facts.error().message
+      : present_mib == 0
+          ? std::string("Slurm names no memory that the job has requested")
+          : fmt::format("its memory is {} MiB already, and retry.grow.max allows {} MiB",
+                        present_mib, options_.retry.memory_limit_mib);
+  end.message += fmt::format("; the run does not start again: {}", why);
   say(fmt::format("the run does not start again: {}", why));
   return false;
 }
@@ -481,7 +482,7 @@ bool RunLeader::requeue(AttemptEnd& end, const Plan& plan) {
   const bool is_cancelled = !asked && asked.error().code == Errc::kRefused;
   if (!asked && !is_cancelled && signal_within(outputs_.signal_fd, kSlurmSignalLimit)) return true;
   if (!asked) {
-    end.message += fmt::format("; Slurm does not queue it again: {}", asked.error().message);
+    end.message += fmt::format("; Slurm does not queue the job again: {}", asked.error().message);
     say(fmt::format("Slurm does not queue the job again: {}", asked.error().message));
     return false;
   }

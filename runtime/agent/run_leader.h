@@ -19,7 +19,8 @@
 
 namespace dlrun::agent {
 
-/// The outputs of lead: the record, standard output and standard error.
+/// The outputs of lead: the record, standard output and standard error; also the descriptor from
+/// which signals to lead are read.
 struct LeadOutputs {
   EventLoop& loop;
   EventLog& events;
@@ -88,9 +89,11 @@ class RunLeader {
   /// Writes the next attempt's number. Retries for one minute if the disk is full or the folder
   /// cannot be written.
   [[nodiscard]] Result<> write_next_attempt();
-  /// Decides what follows the attempt, and records a restart.
+  /// Decides what follows the attempt, and records a restart. If the run does not start again, adds
+  /// the reason, if there is one, to end.message. May change the code of a cancelled attempt.
   [[nodiscard]] Plan plan_after(AttemptEnd& end);
-  /// Asks Slurm for the cause of the end if the signals did not show it.
+  /// Returns the cause of the end. Asks Slurm if the attempt was cancelled without a known reason,
+  /// or if a preemption is only a guess. Sets end.is_slurms_doing if Slurm requeues the job.
   [[nodiscard]] Cause cause_according_to_slurm(AttemptEnd& end) const;
   /// Returns the nodes that Slurm considers bad. Waits for Slurm's verdict if a node is silent. If
   /// a signal ends this wait, returns no nodes and marks `end` as cancelled.
@@ -114,20 +117,22 @@ class RunLeader {
   /// Returns why choose_next() has returned kEnd.
   [[nodiscard]] std::string_view why_not_continued(Cause cause) const;
   /// Cancels the later jobs of the run's chain, now that the run is over. A job that cannot be
-  /// cancelled, or for which another job waits, ends at once when it starts.
+  /// cancelled, or for which another job waits, ends as soon as it starts.
   void cancel_later_jobs() const;
   /// Makes the next attempt run on these nodes only, at most RetryOptions::step_nodes of them.
   void use_nodes(std::vector<std::string> nodes);
   /// Chooses the first attempt's nodes if the allocation has spare ones.
   void choose_nodes();
-  /// Adds the nodes that are suspect after the attempt's end to health.known_bad, the file that
-  /// later submissions read.
-  void remember_bad_nodes(const AttemptEnd& end, const std::vector<std::string>& nodes_of_plan);
+  /// Adds the nodes that are suspect after the attempt's end, and bad_nodes_of_plan, to
+  /// health.known_bad, the file that later submissions read.
+  void remember_bad_nodes(const AttemptEnd& end, const std::vector<std::string>& bad_nodes_of_plan);
   /// Sets plan.memory after the run ran out of memory, if the memory grows. Returns false, and adds
   /// the reason to end.message, if the memory may not grow, so that the run would end in the same
   /// way.
   [[nodiscard]] bool plan_more_memory(Plan& plan, AttemptEnd& end) const;
-  /// Asks Slurm to requeue the job. Returns false if Slurm refuses; the caller then ends the run.
+  /// Asks Slurm to requeue the job. Returns true, after a wait of at most one minute, if Slurm
+  /// queues the job again. Returns false, and adds the reason to end.message, if Slurm refuses; the
+  /// caller then records the end of the run.
   bool requeue(AttemptEnd& end, const Plan& plan);
   /// Handles an end whose step could not be launched: if Slurm is ending the job, makes the job's
   /// end the cause. Returns true if no end of the run may be recorded, because Slurm may queue the

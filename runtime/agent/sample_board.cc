@@ -21,7 +21,7 @@ constexpr std::size_t kRanksJsonPauseDivisor = 500;
 /// The interval of `samples` events is the attempt's duration so far divided by this number, within
 /// the limits above.
 constexpr int kEventPauseDivisor = 100;
-constexpr std::size_t kSlowNamed = 5;  ///< number of slow ranks that an event names
+constexpr std::size_t kMaxNamedSlowRanks = 5;  ///< number of slow ranks that an event names
 /// A rank is slow if its own work on a step takes 1.3 times the median, and 1 ms more than the
 /// median. Other ranks then wait for it.
 constexpr double kSlowFactor = 1.3;
@@ -252,7 +252,7 @@ std::optional<events::RankStatistics> SampleBoard::take_event(Clock::time_point 
                                  .gpu_watts = power_of_gpus(),
                                  .slow_ranks = static_cast<std::int64_t>(slow.size())};
   const auto named_end =
-      slow.begin() + static_cast<std::ptrdiff_t>(std::min(slow.size(), kSlowNamed));
+      slow.begin() + static_cast<std::ptrdiff_t>(std::min(slow.size(), kMaxNamedSlowRanks));
   std::partial_sort(slow.begin(), named_end, slow.end(), [](const Rank* a, const Rank* b) {
     return std::pair(a->lag, a->work_ms.value_or(0)) > std::pair(b->lag, b->work_ms.value_or(0));
   });

@@ -37,8 +37,9 @@ class SampleBoard {
   /// Returns true when ranks.json is to be written: every 4 s, or with many ranks at intervals of
   /// up to 20 s, if a rank has reported since the last take_ranks_json().
   [[nodiscard]] bool is_ranks_json_due(Clock::time_point now) const;
-  /// Returns true when a `samples` event is to be recorded: every 4 to 60 s. The interval grows
-  /// with the attempt's duration, so that the record of a month stays small.
+  /// Returns true when a `samples` event is to be recorded: every 4 to 60 s, if a rank has reported
+  /// since the last take_event(). The interval grows with the attempt's duration, so that the
+  /// record of a month stays small.
   [[nodiscard]] bool is_event_due(Clock::time_point now) const;
 
   /// Returns the content of ranks.json, and begins the interval until the next one. Leaves out

@@ -36,6 +36,12 @@ bool was_signalled(const ScriptAtExit& script) {
   return script.code == 128 + SIGTERM || script.code == 128 + SIGINT || script.code == 128 + SIGHUP;
 }
 
+/// Returns " at: COMMAND" with the command at which the script ended. Returns "" for `false`:
+/// dlrun's own lines and Lmod's `module` end with it after they have printed why they fail.
+std::string place_of(const ScriptAtExit& script) {
+  return script.at == "false" ? "" : fmt::format(" at: {}", script.at);
+}
+
 /// Returns the end of an attempt whose script ended by itself, or by a signal that only the script
 /// got.
 AttemptEnd end_by_script(const ScriptAtExit& script) {
@@ -47,8 +53,8 @@ AttemptEnd end_by_script(const ScriptAtExit& script) {
     end.message = fmt::format("a signal ended the job script at: {}; {}", script.at, kNotStarted);
   } else {
     end.code = std::max(script.code, 1);
-    end.message = fmt::format("the job script ended with code {} at: {}; {}", script.code,
-                              script.at, kNotStarted);
+    end.message = fmt::format("the job script ended with code {}{}; {}", script.code,
+                              place_of(script), kNotStarted);
   }
   return end;
 }
@@ -115,8 +121,9 @@ std::optional<ScriptEnd> end_by_slurm(const ScriptAtExit& script) {
     end.cause = Cause::kTimeout;
   if (is_requeued && reason.empty())
     end.cause = script.facts->is_preempted ? Cause::kPreemption : Cause::kRequeue;
-  // Only the controller says whether Slurm queues the job again; the log does not. Without its
-  // answer this counts as possible, except after a time limit, when Slurm does not do so.
+  // Only the controller says whether Slurm queues the job again; the log does not. Without an
+  // answer of the controller, a requeue counts as possible, except after a time limit: Slurm does
+  // not requeue such a job.
   result.may_be_queued_again = is_requeued || (!script.facts && end.cause != Cause::kTimeout);
   end.code = 128 + SIGTERM;
   end.reason = EndReason::kSignalled;

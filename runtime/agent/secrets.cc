@@ -29,8 +29,8 @@ constexpr std::size_t kLargestFileBytes = 8U << 20U;
   if (info.st_uid != ::geteuid())
     return fail(Errc::kInvalid, "{}: belongs to another user", path.string());
   if ((info.st_mode & 077U) != 0)
-    return fail(Errc::kInvalid, "{}: is open to others (mode {:o}); it must be 0600", path.string(),
-                info.st_mode & 0777U);
+    return fail(Errc::kInvalid, "{}: is open to others (mode {:o}); run chmod 600 on the file",
+                path.string(), info.st_mode & 0777U);
   if (info.st_size > static_cast<off_t>(kLargestFileBytes))
     return fail(Errc::kInvalid, "{}: larger than {} bytes", path.string(), kLargestFileBytes);
   std::string text(static_cast<std::size_t>(info.st_size), '\0');
@@ -67,10 +67,11 @@ Result<> add_secrets(Env& env, const std::vector<std::string>& names,
       is_set = true;
     }
     if (!is_set) {
-      return fail(Errc::kInvalid,
-                  "secret {} is neither in the run's secrets file nor in the environment; `dlrun "
-                  "submit` writes it to that file",
-                  name);
+      return fail(
+          Errc::kInvalid,
+          "secret {} is neither in the run's secrets file nor in the environment; submit the "
+          "run with `dlrun submit`, which writes this file, or set {} in the environment",
+          name, name);
     }
     hide_in_log(*env.get(name));
   }

@@ -9,18 +9,18 @@ constexpr std::chrono::milliseconds kRepetitionTime{1000};
 }  // namespace
 
 bool SignalRelay::note(int signal, bool came_by_guard, Clock::time_point now) {
-  (came_by_guard ? came_by_guard_ : came_direct_).insert(signal);
-  const auto last = last_.find(signal);
-  if (last != last_.end() && now < last->second + kRepetitionTime) return false;
-  last_[signal] = now;
+  (came_by_guard ? guard_signals_ : direct_signals_).insert(signal);
+  const auto last = last_arrival_.find(signal);
+  if (last != last_arrival_.end() && now < last->second + kRepetitionTime) return false;
+  last_arrival_[signal] = now;
   return true;
 }
 
 std::vector<int> SignalRelay::take_due(Clock::time_point now) {
   std::vector<int> due;
-  while (!waiting_.empty() && waiting_.begin()->first <= now) {
-    if (!reached_whole_tree(waiting_.begin()->second)) due.push_back(waiting_.begin()->second);
-    waiting_.erase(waiting_.begin());
+  while (!queued_.empty() && queued_.begin()->first <= now) {
+    if (!reached_whole_tree(queued_.begin()->second)) due.push_back(queued_.begin()->second);
+    queued_.erase(queued_.begin());
   }
   return due;
 }

@@ -20,30 +20,31 @@ class SignalRelay {
   /// reached all of them, even on an overloaded machine. 60 ms are not always enough.
   static constexpr std::chrono::milliseconds kTreeWait{200};
 
-  /// Notes a signal. Returns false if it is a copy, or a repetition within one second.
+  /// Notes a signal. Returns false if the same signal has come within the last second: the new one
+  /// is then a copy or a repetition.
   [[nodiscard]] bool note(int signal, bool came_by_guard, Clock::time_point now);
-  [[nodiscard]] bool has_come(int signal) const { return last_.contains(signal); }
+  [[nodiscard]] bool has_come(int signal) const { return last_arrival_.contains(signal); }
   /// Returns true if the signal reached both the agent and its guard. The signal was then sent to
   /// the whole tree, so the program has got it, too.
   [[nodiscard]] bool reached_whole_tree(int signal) const {
-    return came_direct_.contains(signal) && came_by_guard_.contains(signal);
+    return direct_signals_.contains(signal) && guard_signals_.contains(signal);
   }
 
   /// Queues the signal for the program. take_due() drops it if the whole tree has got it.
   void pass_on_later(int signal, Clock::time_point now) {
-    waiting_.emplace(now + kTreeWait, signal);
+    queued_.emplace(now + kTreeWait, signal);
   }
   /// Returns the signals to send to the program now.
   [[nodiscard]] std::vector<int> take_due(Clock::time_point now);
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const {
-    return waiting_.empty() ? std::nullopt : std::optional(waiting_.begin()->first);
+    return queued_.empty() ? std::nullopt : std::optional(queued_.begin()->first);
   }
 
  private:
-  std::set<int> came_direct_;
-  std::set<int> came_by_guard_;
-  std::map<int, Clock::time_point> last_;
-  std::multimap<Clock::time_point, int> waiting_;
+  std::set<int> direct_signals_;
+  std::set<int> guard_signals_;
+  std::map<int, Clock::time_point> last_arrival_;
+  std::multimap<Clock::time_point, int> queued_;
 };
 
 }  // namespace dlrun::agent

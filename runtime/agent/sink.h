@@ -24,9 +24,9 @@ class Sink {
   Sink& operator=(const Sink&) = delete;
 
   /// Writes as many bytes as possible now and holds the rest. Drops bytes after the reader has gone
-  /// (EPIPE). A regular file is written by another thread, which holds at most
-  /// kFileQueueLimitBytes; bytes beyond that are dropped, and a line in the file reports their
-  /// number.
+  /// (EPIPE, EBADF or EIO), and the held bytes after another failed write. A regular file is
+  /// written by another thread, which holds at most kFileQueueLimitBytes; bytes beyond that are
+  /// dropped, and a line in the file reports their number.
   void push(std::string_view bytes);
   /// Returns the number of bytes that are not written yet.
   [[nodiscard]] std::size_t held_bytes() const;

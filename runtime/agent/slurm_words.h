@@ -20,8 +20,8 @@ namespace dlrun::agent {
 struct TaskEnds {
   std::string host;
   std::vector<int> tasks{};
-  int code = 0;  ///< exit code; 128 + signal if a signal ended them
-  int signal = 0;
+  int code = 0;    ///< exit code; 128 + signal if a signal ended the tasks
+  int signal = 0;  ///< 0: the tasks exited
   friend bool operator==(const TaskEnds&, const TaskEnds&) = default;
 };
 [[nodiscard]] std::optional<TaskEnds> parse_task_ends(std::string_view line);

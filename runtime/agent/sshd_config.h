@@ -11,11 +11,11 @@
 namespace dlrun::agent {
 
 /// Returns true if an ssh session gets this variable of the job's step. Returns false for variables
-/// that sshd or the user's shell sets itself (home, shell, terminal, desktop), and for exported
-/// shell functions.
+/// that sshd, the user's shell or an interactive program sets itself (home, shell, terminal,
+/// editor, desktop), for BASH_ENV, and for exported shell functions.
 [[nodiscard]] bool goes_into_session(std::string_view name);
 
-/// The text of a configuration file of sshd.
+/// A configuration file of sshd.
 struct SshdConfig {
   std::string text;
   /// The variables that are left out, because a line of the file cannot express their names or

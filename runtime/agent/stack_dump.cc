@@ -224,7 +224,8 @@ StackDump dump_with_gdb(pid_t pid, const Env& env, const std::filesystem::path& 
 
 StackDump dump_stacks(pid_t pid, const Env& env, const std::filesystem::path& scratch,
                       std::chrono::milliseconds limit) {
-  if (find_program("py-spy", env) && runs_python(pid)) {
+  const bool has_py_spy = find_program("py-spy", env).has_value();
+  if (has_py_spy && runs_python(pid)) {
     if (auto text = run({"py-spy", "dump", "--pid", std::to_string(pid)}, env, limit)) {
       StackDump dump{.text = std::move(*text)};
       dump.frames = frames_of_py_spy(dump.text);
@@ -233,6 +234,8 @@ StackDump dump_stacks(pid_t pid, const Env& env, const std::filesystem::path& sc
     }
   }
   if (find_program("gdb", env)) return dump_with_gdb(pid, env, scratch, limit);
+  if (has_py_spy)
+    return {.text = "no stacks: py-spy shows none of this process, and gdb is not in PATH here\n"};
   return {.text = "no stacks: neither py-spy nor gdb is in PATH here\n"};
 }
 

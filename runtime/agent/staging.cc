@@ -78,22 +78,22 @@ Result<UniqueFd> open_lock(const fs::path& path) {
   if (!lock.is_open() || ::fstat(lock.get(), &info) != 0)
     return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
   if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid())
-    return fail(Errc::kRefused, "{} belongs to another user; choose another place",
+    return fail(Errc::kRefused, "{} is not a regular file of your own; choose another place",
                 printable(path.string()));
   return lock;
 }
 
 /// The description of staged data, which the note has as JSON.
 struct StageNote {
-  std::string source;  ///< digest_of() the source
-  std::string copy;    ///< digest_of() the copy; empty: the copy is not complete
+  std::string source;  ///< result of digest_of() for the source
+  std::string copy;    ///< result of digest_of() for the copy; empty: the copy is not complete
 
   [[nodiscard]] std::string text() const {
     return json_read::dump(nlohmann::ordered_json{{"source", source}, {"copy", copy}}) + "\n";
   }
 };
 
-/// Returns the note; nullopt if there is none.
+/// Returns the note; nullopt if there is none, or if the file cannot be read or is damaged.
 std::optional<StageNote> read_note(const fs::path& path) {
   const auto text = read_untrusted(path, kNoteLimitBytes, Links::kRefuse);
   const auto object = text ? json_read::object_of(*text) : std::nullopt;
@@ -187,7 +187,8 @@ Result<> unpack(const fs::path& archive, const fs::path& part, const Env& env) {
       return fail(Errc::kInvalid, "the archive {} has a link that leaves its folder: {} -> {}",
                   printable(archive.string()), printable(entry.path), printable(entry.link));
     if (entry.kind == TreeEntry::Kind::kOther)
-      return fail(Errc::kInvalid, "the archive {} has a member that is no file: {}",
+      return fail(Errc::kInvalid,
+                  "the archive {} has a member that is neither a file nor a folder nor a link: {}",
                   printable(archive.string()), printable(entry.path));
   }
   return {};
@@ -288,9 +289,10 @@ void remove_lost_parts(const fs::path& folder) {
   }
 }
 
-/// Removes the files beside the place that were left by killed processes. Many mounts of network
+/// Removes the temporary copies beside the place, and the broadcast files in the node's folder,
+/// that killed processes have left. Removes nothing on a shared file system: many mounts of network
 /// file systems do not pass flock on to other hosts, so a copy that another host still writes would
-/// look like such a file.
+/// look like a leftover.
 void remove_lost_files(const StagePlace& place, const StageOptions& options) {
   const auto beside = place.target.parent_path();
   if (!options.is_shared(place.base)) remove_lost_broadcasts(place.base, options);
@@ -334,9 +336,12 @@ Result<> stage_anew(const StageItem& item, const fs::path& from, const FileTree&
                     const StagePlace& place, const Env& env) {
   const auto digest = digest_of(source);
   if (exists_at(place.target) && !read_note(place.note))
-    return fail(Errc::kRefused,
-                "{} exists and dlrun has not staged it; remove it, or choose another place",
-                printable(place.target.string()));
+    return fail(
+        Errc::kRefused,
+        "{} exists and dlrun has not staged it, or cannot read the note about it ({}); remove "
+        "{}, or choose another place",
+        printable(place.target.string()), printable(place.note.string()),
+        printable(place.target.string()));
   // From here on the data count as incomplete.
   DLRUN_TRY(write_file_atomic(place.note, StageNote{digest, ""}.text()));
   DLRUN_TRY(remove_tree(place.part));
@@ -455,7 +460,7 @@ Result<UniqueFd> hold_staged(const HeldStage& held) {
     return fail(Errc::kUnavailable, "another run locks {}", printable(held.lock));
   const auto text = read_untrusted(held.note, kNoteLimitBytes, Links::kRefuse);
   if (!text || sha256_of_text(*text) != held.hash)
-    return fail(Errc::kRefused, "another run has changed the data that {} describes",
+    return fail(Errc::kRefused, "another run has changed or removed the data that {} describes",
                 printable(held.note));
   return lock;
 }

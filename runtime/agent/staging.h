@@ -48,8 +48,8 @@ struct StageOptions {
 
 /// Locks staged data against changes by other runs until the descriptor is closed. Fails with
 /// kUnavailable while another run checks or copies the data, with kRefused if another run has
-/// changed the data since the report, or if the lock file belongs to another user, and with kIo if
-/// the lock file cannot be opened.
+/// changed the data since the report, or if the lock file is not a regular file of this user, and
+/// with kIo if the lock file cannot be opened.
 [[nodiscard]] Result<UniqueFd> hold_staged(const HeldStage& held);
 
 }  // namespace dlrun::agent

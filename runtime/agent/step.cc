@@ -78,7 +78,7 @@ class SrunStep final : public Step {
 
   void stop(bool kills) override {
     // On TERM srun ends a step that waits for resources, and passes the signal to the tasks of a
-    // running step. On QUIT it ends a running step at once.
+    // running step. On QUIT srun ends a running step immediately.
     if (pid_ <= 0) return;
     is_stop_called_ = true;
     if (!kills) {

@@ -24,7 +24,8 @@ namespace dlrun::agent {
 class StepHandler {
  public:
   virtual ~StepHandler() = default;
-  /// Called when the end of a task is known. host is empty if it is this machine.
+  /// Called when the end of a task is known. host is empty for a local step. code: 128 + signal if
+  /// a signal ended the task; signal: 0 if the task exited.
   virtual void on_task_end(int rank, std::string_view host, int code, int signal) = 0;
   /// Called when Slurm ends the step and names a reason: "TIME LIMIT", "PREEMPTION".
   virtual void on_cancel_reason(std::string_view reason) = 0;
@@ -52,8 +53,8 @@ class Step {
   virtual void reap() = 0;
   /// Asks the step to end, or kills it. Kills a local step in both cases.
   virtual void stop(bool kills) = 0;
-  /// Continues reading the output, and calls reap(), because a SIGCHLD can be lost. Call it after
-  /// each round of the loop.
+  /// Continues reading the output, and calls reap(), because a SIGCHLD can be lost. Call it at
+  /// least every half second while the loop runs.
   virtual void tick() = 0;
 };
 
@@ -71,15 +72,17 @@ struct StepContext {
 };
 
 /// Starts argv (an srun command line) with env. Reads srun's standard error: removes the agents'
-/// marks, and parses the lines without marks as messages of Slurm. Fails as start_program() does.
+/// marks, and parses the lines without marks as messages of Slurm. Fails as make_output_pipe() and
+/// start_program() do.
 [[nodiscard]] Result<std::unique_ptr<Step>> start_srun(const StepContext& context,
                                                        const std::vector<std::string>& argv,
                                                        const Env& env);
 
 /// Starts `ranks` copies of argv (a `dlrun-agent rank` command line) with env. Each copy also gets
 /// its rank and the number of ranks, in DLRUN_RANK, DLRUN_WORLD_SIZE and similar variables. Removes
-/// the variables of an outer Slurm step or MPI job from env. Fails as start_program() does; the
-/// copies that were started are then killed.
+/// the variables of an outer Slurm step or MPI job from env. Fails as make_output_pipe() and
+/// start_program() do, and with kIo if /dev/null cannot be opened; the copies that were started are
+/// then killed.
 [[nodiscard]] Result<std::unique_ptr<Step>> start_local(const StepContext& context,
                                                         const std::vector<std::string>& argv,
                                                         const Env& env, int ranks);

@@ -20,8 +20,8 @@ struct JobLayout {
 };
 
 /// Returns the srun command line argv, changed to use only the nodes in `kept`. Replaces srun's
-/// options for nodes and for the numbers of nodes and tasks, at any position. Keeps
-/// `--ntasks-per-node`, which then sets the tasks of each node. Otherwise the number of a node's
+/// options for nodes and for the numbers of nodes and tasks, at any position. If argv has
+/// `--ntasks-per-node`, keeps it, and it sets the tasks of each node. If not, a node's number of
 /// tasks is the one in job.task_counts, else job.ntasks_per_node, else one.
 [[nodiscard]] std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv,
                                                      const JobLayout& job,

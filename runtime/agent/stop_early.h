@@ -1,5 +1,6 @@
 #pragma once
-// sweep.stop_early: ends a point of a sweep whose results are worse than those of other points.
+// sweep.stop_early: ends a point of a sweep if the results of this point are worse than those
+// of other points.
 //
 // The lead of each point writes the reports of its program to `reports.jsonl` in the point's run
 // directory, and reads the files of the other points. No process watches the whole sweep.
@@ -46,8 +47,9 @@ struct BestSoFar {
 /// The best values of a point, in ascending order of `at`.
 using Trajectory = std::vector<BestSoFar>;
 
-/// Returns the epoch of a report, or its step if it has no epoch, together with the metric's value;
-/// nullopt if one of them is missing.
+/// Returns the epoch of a report, or its step if the report has no epoch, together with the
+/// metric's value. Returns nullopt if the epoch and the step, or the value, are missing, if the
+/// epoch or step is negative, or if the value is not finite.
 [[nodiscard]] std::optional<MetricReport> read_report(const StopRule& rule,
                                                       const nlohmann::ordered_json& body);
 

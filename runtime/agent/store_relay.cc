@@ -98,7 +98,7 @@ void StoreRelay::serve() {
     const auto end = in_.find('\n');
     if (end == std::string::npos) {
       if (in_.size() <= kLineLimitBytes) return;
-      reply({{"ok", false}, {"error", "a request of more than 1 MiB"}, {"code", "invalid"}});
+      reply({{"ok", false}, {"error", "the request has more than 1 MiB"}, {"code", "invalid"}});
       return close();
     }
     const auto line = in_.substr(0, end);
@@ -112,10 +112,11 @@ void StoreRelay::handle(std::string_view line) {
     reply({{"ok", false}, {"error", why}, {"code", "invalid"}});
   };
   if (line.size() > kPayloadLimitBytes - kMessageOverheadBytes)
-    return refuse("the request is too long");
+    return refuse(fmt::format("the request has {} bytes; at most {} are allowed", line.size(),
+                              kPayloadLimitBytes - kMessageOverheadBytes));
   const auto request = parse_json<Json>(line);
   if (!request.is_object() || !is_text(request, "op"))
-    return refuse("not an object with a text \"op\"");
+    return refuse("the request is not a JSON object with a text \"op\"");
   const auto op = request["op"].get<std::string>();
   if (op == "progress") {
     Json body = request;

@@ -33,7 +33,8 @@ class StoreRelay {
   /// Closes this process's copy of the program's end. Call it once the program has started.
   void release_program_socket() { theirs_.reset(); }
 
-  /// Handles the requests that the program wrote before it ended.
+  /// Handles the requests that the program wrote before it ended: at most about 1 MiB, and only up
+  /// to the first request that waits for lead's reply.
   void drain();
   void on_reply(const to_rank::Reply& message);
 

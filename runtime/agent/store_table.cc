@@ -50,7 +50,9 @@ std::vector<StoreTable::Answer> StoreTable::get(int rank, std::uint64_t id, std:
     return {{rank, id, fail(Errc::kNotFound, "key '{}' does not exist", printable(key))}};
   }
   if (waiters_.size() >= kTotalLimitBytes / kKeyLimitBytes)
-    return {{rank, id, fail(Errc::kRefused, "too many requests wait")}};
+    return {{rank, id,
+             fail(Errc::kRefused, "too many requests wait already; {} are the limit",
+                  kTotalLimitBytes / kKeyLimitBytes)}};
   const Number number = next_++;
   waiters_.emplace(number, Waiter{rank, id, std::string(key), wait, now + wait});
   by_deadline_.emplace(now + wait, number);

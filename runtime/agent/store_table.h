@@ -42,9 +42,9 @@ class StoreTable {
   [[nodiscard]] std::vector<Answer> put(int rank, std::uint64_t id, std::string_view key,
                                         std::string_view value);
 
-  /// Returns the answer at once if the key exists, if it is empty or too long (kInvalid), if wait
-  /// is zero (kNotFound), or if too many requests wait (kRefused). Otherwise put() or expire()
-  /// returns it later, unless drop_requests_of() removes the request.
+  /// Returns the answer immediately if the key exists, if the key is empty or too long (kInvalid),
+  /// if `wait` is not positive (kNotFound), or if too many requests wait (kRefused). Otherwise
+  /// put() or expire() returns the answer later, unless drop_requests_of() removes the request.
   [[nodiscard]] std::vector<Answer> get(int rank, std::uint64_t id, std::string_view key,
                                         std::chrono::milliseconds wait, Clock::time_point now);
 
@@ -73,7 +73,7 @@ class StoreTable {
 
   std::map<std::string, std::string, std::less<>> values_;
   std::map<Number, Waiter> waiters_;
-  // Indexes of the waiters. All ranks may wait for one key, and all of them may leave at once, so
+  // Indexes of the waiters. All ranks may wait for one key, and all of them may leave together, so
   // no operation may go through all waiters.
   std::set<std::pair<Clock::time_point, Number>> by_deadline_;
   std::map<std::string, std::set<Number>, std::less<>> by_key_;

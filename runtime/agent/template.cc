@@ -156,8 +156,10 @@ Result<EnvTemplate> EnvTemplate::parse(std::string_view argument) {
   }
   const auto name = argument.substr(0, equals);
   if (!is_variable_name(name)) {
-    return fail(Errc::kUsage, "--env '{}': '{}' cannot name a variable", printable(argument),
-                printable(name));
+    return fail(Errc::kUsage,
+                "--env '{}': '{}' cannot name a variable; expected letters, digits and "
+                "'_', and no digit at the beginning",
+                printable(argument), printable(name));
   }
   auto value = Template::parse(argument.substr(equals + 1));
   if (!value) return within(fmt::format("--env {}", name), value.error());

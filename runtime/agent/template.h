@@ -26,7 +26,7 @@ struct TemplateValues {
   std::string job{};        ///< {job}: DLRUN_JOB, or without it Slurm's job id
   int nproc_per_node = 1;   ///< {nproc_per_node}: processes that the program starts on its node
   Roles roles{};            ///< {role}, {role_index}
-  /// {addresses}, {tf_config}: addresses of all ranks. Filled only if a template needs it.
+  /// {addresses}, {tf_config}: addresses of all ranks. Filled only if a template needs them.
   std::vector<Endpoint> addresses{};
   // No field of a template has these values; the agent sets variables from them.
   std::string component{};  ///< the component of this rank; empty: the job has one program

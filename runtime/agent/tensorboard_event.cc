@@ -52,7 +52,7 @@ void append_bytes(std::string& text, std::uint32_t field, std::string_view bytes
   text += bytes;
 }
 
-/// Returns the beginning of an Event: its time and its step.
+/// Returns the beginning of an Event: its time and, unless the step is 0, its step.
 std::string event_head(double wall_s, std::int64_t step) {
   std::string event;
   append_key(event, kWallTime, kFixed64);

@@ -32,6 +32,7 @@ struct Scalar {
 /// Returns the record that makes TensorBoard forget the values that earlier attempts wrote for this
 /// step and later ones.
 [[nodiscard]] std::string restart_record(double wall_s, std::int64_t step);
+/// Returns the record with the values of the scalars at this step.
 [[nodiscard]] std::string scalars_record(double wall_s, std::int64_t step,
                                          std::span<const Scalar> scalars);
 

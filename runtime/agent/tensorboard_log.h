@@ -45,9 +45,10 @@ class TensorboardLog {
       std::chrono::system_clock::time_point wall, Clock::time_point now,
       ValueSource source = ValueSource::kReports);
 
-  /// Writes a report, unless it follows the last one too soon (ReportPace), so that the file of a
-  /// long attempt stays small. A final report never comes too soon. Drops the report if the file is
-  /// not written fast enough. Does nothing with kMetricsFile.
+  /// Writes the numbers of a report, unless the report follows the last one too soon (ReportPace),
+  /// so that the file of a long attempt stays small. Drops numbers with new names once the file has
+  /// kMostTags names. A final report never comes too soon. Drops the report if the file is not
+  /// written fast enough. Does nothing with kMetricsFile.
   void on_report(const Json& report, std::chrono::system_clock::time_point wall,
                  Clock::time_point now);
   /// Writes scalars_of(statistics) at the step of the program's last values. Does nothing before
@@ -59,14 +60,14 @@ class TensorboardLog {
   /// Reads metrics.jsonl to its end, and waits until the event file is written. Call it once the
   /// programs have ended. Returns false after limit, or if metrics.jsonl cannot be read.
   [[nodiscard]] bool drain(std::chrono::milliseconds limit);
-  /// Returns the first failure to write, once, or else the failure of the last read. Call it after
-  /// drain().
+  /// Returns the first failure to write the event file, once; otherwise the failure to read
+  /// metrics.jsonl. Call it after drain().
   [[nodiscard]] std::optional<Error> take_failure();
 
  private:
   TensorboardLog(std::unique_ptr<BackgroundFile> file, bool is_restart, Clock::time_point now)
       : file_(std::move(file)), owes_restart_record_(is_restart), pace_(now) {}
-  /// Makes `step` the step of the next values.
+  /// Makes `step` the step of the next values. Writes the restart_record() if it is owed.
   void begin_step(std::int64_t step, double wall_s);
   void push(std::vector<Scalar> scalars, double wall_s);
 

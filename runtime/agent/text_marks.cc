@@ -90,7 +90,8 @@ std::optional<std::string_view> file_of(std::string_view word) {
 }
 
 /// Removes the option for unbuffered output from a word of srun's options: "-u", the letter in
-/// "-lu", or "--unbuffered", which may be abbreviated. Returns true if nothing of the word is left.
+/// "-lu". Returns true if the caller must remove the whole word: nothing is left of the word, or
+/// the word is "--unbuffered", which may be abbreviated.
 bool remove_unbuffered(std::string& word) {
   if (word.starts_with("--")) {
     const auto name = std::string_view(word).substr(2);
@@ -134,30 +135,6 @@ std::string TextMarker::mark(std::string_view text) const {
     out += '\n';
     text.remove_prefix(piece.size());
   }
-  return out;
-}
-
-std::string TextMarker::add(std::string_view bytes, Clock::time_point now) {
-  const auto end = bytes.find_last_of("\r\n");
-  if (end == std::string_view::npos) {
-    if (open_.empty()) open_since_ = now;
-    open_ += bytes;
-    return open_.size() >= kMarkedLineLimitBytes ? take_rest() : std::string();
-  }
-  open_ += bytes.substr(0, end + 1);
-  auto out = take_rest();
-  open_ = bytes.substr(end + 1);
-  open_since_ = now;
-  return out;
-}
-
-std::string TextMarker::take_late(Clock::time_point now) {
-  return !open_.empty() && now >= open_since_ + kOpenLimit ? take_rest() : std::string();
-}
-
-std::string TextMarker::take_rest() {
-  auto out = mark(open_);
-  open_.clear();
   return out;
 }
 

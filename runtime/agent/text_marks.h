@@ -8,8 +8,8 @@
 // which programs do not know.
 //
 // slurmstepd passes on a whole line of less than 1,024 bytes in one piece, and srun writes a piece
-// at once, so lines of several ranks never mix. One marked line may contain several lines of the
-// program, or a part of one; newlines in it are encoded. When a rank ends, slurmstepd may tear
+// with one call, so lines of several ranks never mix. One marked line may contain several lines of
+// the program, or a part of one; newlines in it are encoded. When a rank ends, slurmstepd may tear
 // the rank's last lines and put lines of other ranks in between. The second part of a torn line has
 // no HEAD, but its TAIL still shows that a rank wrote it.
 
@@ -20,6 +20,7 @@
 #include <string_view>
 
 #include "common/env.h"
+#include "runtime/agent/line_holder.h"
 #include "runtime/agent/protocol.h"
 
 namespace dlrun::agent {
@@ -31,42 +32,42 @@ struct TextMarks {
 /// Returns the marks of the attempt with this secret. They do not reveal the secret.
 [[nodiscard]] TextMarks marks_of(const Key& secret);
 
-/// An agent's side: marks text. Holds the beginning of a line until the line ends, so that lines of
-/// several ranks do not mix. A carriage return also ends a line. A line that stays open, such as a
-/// prompt or a progress bar, is passed on after kOpenLimit.
+/// An agent's side: marks text. Holds the beginning of a line as LineHolder does.
 class TextMarker {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = LineHolder::Clock;
   static constexpr std::size_t kMarkedLineLimitBytes = 1000;  ///< with the newline
-  static constexpr std::chrono::milliseconds kOpenLimit{300};
+  static constexpr std::chrono::milliseconds kOpenLimit = LineHolder::kOpenLimit;
 
   explicit TextMarker(TextMarks marks) : marks_(std::move(marks)) {}
 
-  /// Adds text of the program. Returns the lines that this text completes, marked.
-  [[nodiscard]] std::string add(std::string_view bytes, Clock::time_point now);
+  /// Adds text of the program. Returns the lines that this text completes, marked. Also returns the
+  /// open line if it has reached kMarkedLineLimitBytes.
+  [[nodiscard]] std::string add(std::string_view bytes, Clock::time_point now) {
+    return mark(lines_.add(bytes, now));
+  }
   /// Returns the open line, marked, if it is older than kOpenLimit; otherwise an empty text.
-  [[nodiscard]] std::string take_late(Clock::time_point now);
+  [[nodiscard]] std::string take_late(Clock::time_point now) { return mark(lines_.take_late(now)); }
   /// Returns the open line, marked.
-  [[nodiscard]] std::string take_rest();
+  [[nodiscard]] std::string take_rest() { return mark(lines_.take_rest()); }
   /// Marks a whole line of the agent itself. This line appears before the program's open line.
   [[nodiscard]] std::string mark_own_line(std::string_view line) const { return mark(line); }
 
-  [[nodiscard]] std::size_t held_bytes() const { return open_.size(); }
+  [[nodiscard]] std::size_t held_bytes() const { return lines_.held_bytes(); }
 
  private:
   [[nodiscard]] std::string mark(std::string_view text) const;
 
   TextMarks marks_;
-  std::string open_;
-  Clock::time_point open_since_{};
+  LineHolder lines_{kMarkedLineLimitBytes};
 };
 
 /// Lead's side: removes the marks and finds the lines that do not come from ranks.
 class MarkedTextReader {
  public:
   /// The largest number of bytes that are held of a line whose end has not arrived. A longer
-  /// beginning is passed on to the user at once. on_unmarked_line gets no line of more bytes, not
-  /// even one that arrives in one piece.
+  /// beginning is passed on to the user immediately. on_unmarked_line gets no line of more bytes,
+  /// not even one that arrives in one piece.
   static constexpr std::size_t kLineLimitBytes = 4096;
 
   /// on_unmarked_line gets each line of at most kLineLimitBytes that has no mark, without its
@@ -89,7 +90,7 @@ class MarkedTextReader {
   std::string line_;          ///< the beginning of a line whose end has not arrived
   bool is_long_ = false;      ///< the beginning of the line was passed on already
   bool is_mid_line_ = false;  ///< the text passed on last did not end its line
-  std::string open_label_;    ///< label of that line
+  std::string open_label_;    ///< label of the line that is_mid_line_ describes
 };
 
 /// Returns true if srun's options (argv up to the agent) or env send the ranks' standard error to
@@ -97,7 +98,7 @@ class MarkedTextReader {
 /// messages.
 [[nodiscard]] bool rank_stderr_goes_to_files(const std::vector<std::string>& argv, const Env& env);
 /// Removes the options that make slurmstepd tear lines (`--unbuffered`) from argv and env. These
-/// options are not needed, because agents pass on each whole line at once.
+/// options are not needed, because agents pass on each line as soon as it is complete.
 void keep_lines_whole(std::vector<std::string>& argv, Env& env);
 
 }  // namespace dlrun::agent

@@ -53,7 +53,8 @@ class Question {
     PMIX_INFO_LOAD(&timeout_, PMIX_TIMEOUT, &seconds, PMIX_INT);
   }
 
-  /// Sends the question and waits for its answer. Returns nullopt after the deadline.
+  /// Sends the question and waits for its answer. Returns the status of the answer; nullopt after
+  /// the deadline.
   static std::optional<pmix_status_t> ask(const std::shared_ptr<Question>& question) {
     auto reference = std::make_unique<std::shared_ptr<Question>>(question);
     Question& self = *question;
@@ -164,7 +165,7 @@ class LibpmixClient final : public PmixClient {
       }
       const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
       if (left <= milliseconds::zero())
-        return fail(Errc::kTimeout, "not there within {} ms", wait.count());
+        return fail(Errc::kTimeout, "no value within {} ms", wait.count());
       std::this_thread::sleep_for(std::min(pause, left));
     }
   }

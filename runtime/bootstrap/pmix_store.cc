@@ -24,8 +24,8 @@ std::string pmix_key(std::string_view key) {
          to_hex(std::span(reinterpret_cast<const std::uint8_t*>(key.data()), key.size()));
 }
 
-/// Returns the local IP address from which this node reaches host. Sends nothing: connecting a
-/// datagram socket is enough to choose a route.
+/// Returns the local IP address from which this node reaches host, but no loopback address. Sends
+/// nothing: connecting a datagram socket is enough to choose a route.
 Result<std::string> address_towards(const std::string& host) {
   constexpr const char* kAnyPort = "9";
   addrinfo hints{};
@@ -36,6 +36,7 @@ Result<std::string> address_towards(const std::string& host) {
     return fail(Errc::kUnavailable, "the name of the node {} cannot be resolved: {}", host,
                 ::gai_strerror(error));
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, &::freeaddrinfo);
+  bool is_loopback = false;
   for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
     const UniqueFd socket(::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol));
     sockaddr_storage own{};
@@ -47,8 +48,12 @@ Result<std::string> address_towards(const std::string& host) {
                       nullptr, 0, NI_NUMERICHOST) == 0) {
       const std::string_view address(text.data());
       if (!address.starts_with("127.") && address != "::1") return std::string(address);
+      is_loopback = true;
     }
   }
+  if (is_loopback)
+    return fail(Errc::kUnavailable,
+                "the name of the node {} resolves to a loopback address on this node", host);
   return fail(Errc::kUnavailable, "this node has no route to {}", host);
 }
 
@@ -130,9 +135,10 @@ Result<std::string> PmixStore::own_address() {
     if (*host == *own) continue;
     auto address = address_towards(*host);
     if (!address) {
-      return fail(address.error().code,
-                  "address of rank {} for other nodes: {}; set DLRUN_ADDR to the address",
-                  client_->rank(), address.error().message);
+      return fail(
+          address.error().code,
+          "address of rank {} for other nodes: {}; set DLRUN_ADDR to the IP address of this rank",
+          client_->rank(), address.error().message);
     }
     return address;
   }

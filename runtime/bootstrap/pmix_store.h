@@ -29,7 +29,8 @@ class PmixStore final : public Store {
 
   /// Returns the local address that this node uses to reach the first other node of the job; empty
   /// if all ranks are on one node. Fails with kUnavailable if the name of that node cannot be
-  /// resolved, if there is no route to that node, or if the launcher reports an error.
+  /// resolved or resolves to a loopback address, if there is no route to that node, or if the
+  /// launcher reports an error.
   [[nodiscard]] Result<std::string> own_address() override;
 
  private:

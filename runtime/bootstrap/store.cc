@@ -20,7 +20,12 @@ Result<std::string> Store::own_address() {
 Result<std::unique_ptr<Store>> open_store(std::string_view where) {
   if (where.starts_with("fd:")) {
     const auto fd = parse_int(where.substr(3));
-    if (!fd || *fd < 0 || *fd > 1'000'000 || ::fcntl(static_cast<int>(*fd), F_GETFD) < 0) {
+    if (!fd || *fd < 0 || *fd > 1'000'000) {
+      return fail(Errc::kInvalid,
+                  "DLRUN_STORE is '{}'; expected fd:N with the number of a descriptor",
+                  printable(where));
+    }
+    if (::fcntl(static_cast<int>(*fd), F_GETFD) < 0) {
       return fail(Errc::kInvalid,
                   "DLRUN_STORE is '{}', but no such descriptor is open in this process",
                   printable(where));

@@ -24,7 +24,8 @@ Result<> CollectiveWatch::wait_until_settled(std::chrono::milliseconds limit) {
       DLRUN_TRY(error_if_aborted());
       if (!is_busy_) return {};
       if (Clock::now() > until)
-        abort_locked("collectives did not end in time; a rank is lost or stuck");
+        abort_locked(fmt::format("collectives did not end within {} s; a rank is lost or stuck",
+                                 std::chrono::duration<double>(limit).count()));
     }
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }

@@ -127,9 +127,9 @@ class Request {
   Request& operator=(Request&& other) noexcept;
   ~Request();
 
-  /// For host memory, returns when the buffer holds the result. For device memory, returns at once
-  /// and makes only the compute stream wait: work that is queued after this call sees the result. A
-  /// second call returns success at once.
+  /// For host memory, returns when the buffer holds the result. For device memory, returns
+  /// immediately and makes only the compute stream wait: work that is queued after this call sees
+  /// the result. A second call returns success immediately.
   [[nodiscard]] Result<> wait();
   /// Returns true until wait() is called, even if the all-reduce has ended in the meantime. A
   /// request that was complete when it was started (count 0; the backend single; the backends

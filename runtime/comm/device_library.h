@@ -13,7 +13,7 @@
 namespace dlrun {
 
 inline constexpr const char* kBackendName = "rccl";
-inline constexpr const char* kDeviceFunctionPrefix = "hip";  ///< of HIP's functions, for messages
+inline constexpr const char* kDeviceFunctionPrefix = "hip";  ///< of the functions' names
 
 }  // namespace dlrun
 
@@ -27,7 +27,7 @@ namespace dlrun {
 inline constexpr const char* kBackendName = "nccl";
 inline constexpr const char* kDeviceFunctionPrefix = "cuda";
 
-/// The loader has loaded the libraries together with this module.
+/// Always succeeds: the loader has loaded the libraries together with this module.
 [[nodiscard]] inline Result<> load_device_library() {
   return {};
 }

@@ -131,7 +131,7 @@ class GlooCommunicator final : public Communicator {
         const std::lock_guard lock(mutex_);
         is_closing_ = true;
       }
-      queued_.notify_one();
+      queue_changed_.notify_one();
       thread_.join();
     }
     if (!is_abandoned_) {
@@ -164,14 +164,15 @@ class GlooCommunicator final : public Communicator {
   }
 
   Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
-    auto job = std::make_shared<Job>(Job{.data = data, .op = op, .tag = next_tag_++});
+    auto queued = std::make_shared<QueuedAllReduce>(
+        QueuedAllReduce{.data = data, .op = op, .tag = next_tag_++});
     {
       const std::lock_guard lock(mutex_);
-      jobs_.push_back(job);
+      queue_.push_back(queued);
     }
-    if (!thread_.joinable()) thread_ = std::thread([this] { run_jobs(); });
-    queued_.notify_one();
-    return Request(std::make_unique<Pending>(*this, std::move(job)));
+    if (!thread_.joinable()) thread_ = std::thread([this] { run_queue(); });
+    queue_changed_.notify_one();
+    return Request(std::make_unique<Pending>(*this, std::move(queued)));
   }
 
   Result<> broadcast(Buffer data, int root) override {
@@ -218,7 +219,7 @@ class GlooCommunicator final : public Communicator {
   }
 
  private:
-  struct Job {
+  struct QueuedAllReduce {
     Buffer data;
     ReduceOp op = ReduceOp::kSum;
     std::uint32_t tag = 0;
@@ -227,17 +228,17 @@ class GlooCommunicator final : public Communicator {
 
   class Pending final : public Request::State {
    public:
-    Pending(GlooCommunicator& owner, std::shared_ptr<Job> job)
-        : owner_(owner), job_(std::move(job)) {}
+    Pending(GlooCommunicator& owner, std::shared_ptr<QueuedAllReduce> queued)
+        : owner_(owner), queued_(std::move(queued)) {}
     Result<> finish() override {
       std::unique_lock lock(owner_.mutex_);
-      owner_.finished_.wait(lock, [&] { return job_->result.has_value(); });
-      return *job_->result;
+      owner_.all_reduce_finished_.wait(lock, [&] { return queued_->result.has_value(); });
+      return *queued_->result;
     }
 
    private:
     GlooCommunicator& owner_;
-    std::shared_ptr<Job> job_;
+    std::shared_ptr<QueuedAllReduce> queued_;
   };
 
   // Gloo's collectives use slots of the form prefix << 56 | tag << 24. None of these collectives
@@ -245,18 +246,18 @@ class GlooCommunicator final : public Communicator {
   static constexpr std::uint64_t kReduceScatterSlots = std::uint64_t{0x70} << 56U;
   static constexpr std::uint64_t kProbeSlot = std::uint64_t{0x71} << 56U;
 
-  void run_jobs() {
+  void run_queue() {
     std::unique_lock lock(mutex_);
     while (true) {
-      queued_.wait(lock, [&] { return is_closing_ || !jobs_.empty(); });
-      if (jobs_.empty()) return;
-      const std::shared_ptr<Job> job = jobs_.front();
-      jobs_.pop_front();
+      queue_changed_.wait(lock, [&] { return is_closing_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      const std::shared_ptr<QueuedAllReduce> queued = queue_.front();
+      queue_.pop_front();
       lock.unlock();
-      auto result = all_reduce_tagged(job->data, job->op, job->tag);
+      auto result = all_reduce_tagged(queued->data, queued->op, queued->tag);
       lock.lock();
-      job->result = std::move(result);
-      finished_.notify_all();
+      queued->result = std::move(result);
+      all_reduce_finished_.notify_all();
     }
   }
 
@@ -341,9 +342,9 @@ class GlooCommunicator final : public Communicator {
   bool is_abandoned_ = false;
 
   std::mutex mutex_;
-  std::condition_variable queued_;
-  std::condition_variable finished_;
-  std::deque<std::shared_ptr<Job>> jobs_;
+  std::condition_variable queue_changed_;
+  std::condition_variable all_reduce_finished_;
+  std::deque<std::shared_ptr<QueuedAllReduce>> queue_;
   bool is_closing_ = false;
   std::thread thread_;
 };

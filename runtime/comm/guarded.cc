@@ -24,7 +24,7 @@ enum class GuardedOperation : std::uint8_t {
 };
 
 struct Call {
-  static constexpr std::size_t kFields = 5;
+  static constexpr std::size_t kFieldCount = 5;
 
   GuardedOperation operation = GuardedOperation::kBarrier;
   ReduceOp op = ReduceOp::kSum;
@@ -32,7 +32,7 @@ struct Call {
   std::uint64_t count = 0;
   int root = 0;
 
-  [[nodiscard]] std::array<std::uint64_t, kFields> fields() const {
+  [[nodiscard]] std::array<std::uint64_t, kFieldCount> fields() const {
     return {static_cast<std::uint64_t>(operation), static_cast<std::uint64_t>(op),
             static_cast<std::uint64_t>(type), count, static_cast<std::uint64_t>(root)};
   }
@@ -248,7 +248,8 @@ class GuardedCommunicator final : public Communicator {
     DLRUN_TRY(backend_->all_gather(std::span(mine), std::span(all)));
     std::vector<std::pair<Call, std::vector<int>>> calls;
     for (int peer = 0; peer < size(); ++peer) {
-      const Call other = Call::from_fields(&all[static_cast<std::size_t>(peer) * Call::kFields]);
+      const Call other =
+          Call::from_fields(&all[static_cast<std::size_t>(peer) * Call::kFieldCount]);
       auto at = calls.begin();
       while (at != calls.end() && at->first.fields() != other.fields()) ++at;
       if (at == calls.end()) at = calls.insert(at, {other, {}});

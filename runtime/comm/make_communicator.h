@@ -40,9 +40,9 @@ struct CommunicatorOptions {
   std::chrono::milliseconds timeout{std::chrono::minutes(10)};
 
   /// The ranks compare the first checked_calls calls before they run them. If the calls differ in
-  /// operation or size, all ranks get an error that names the ranks, and no rank hangs. Each check
-  /// costs one all-reduce of 16 bytes and prevents overlap with computation. Default: 64 calls in a
-  /// release build, and all calls in a build with assertions.
+  /// operation, reduction, type, size or root, all ranks get an error that names the ranks, and no
+  /// rank hangs. Each check costs one all-reduce of 16 bytes and prevents overlap with computation.
+  /// Default: 64 calls in a release build, and all calls in a build with assertions.
   std::uint64_t checked_calls = kCheckedCallsDefault;
 
 #ifdef NDEBUG
@@ -64,8 +64,9 @@ struct CommunicatorOptions {
 /// - kUsage: unknown backend;
 /// - kUnavailable: backend not installed, or a library, a GPU or the store is missing;
 /// - kInvalid: the rank or the world in `options` does not fit the backend;
-/// - kIo: no shared memory; kInternal: an error of CUDA, HIP or MPI;
-/// - kTimeout or kPeer: another rank is missing or failed.
+/// - kIo: no shared memory, or no socket that passes it on;
+/// - kInternal: an error of CUDA or HIP, or MPI was started and ended before;
+/// - kTimeout or kPeer: another rank is missing or failed, or MPI reports an error.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_communicator(
     std::string_view backend, const CommunicatorOptions& options);
 

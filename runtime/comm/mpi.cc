@@ -25,8 +25,8 @@ namespace {
 // MPI 3 counts elements with int, so longer buffers are sent in pieces of this size.
 constexpr std::size_t kPieceElements = std::size_t{1} << 30U;
 
-// A waiting rank polls a request without pauses for kPollFor, which is longer than an all-reduce of
-// a few megabytes, and then with pauses of kPollPause.
+// A waiting rank first polls a request during kPollFor, without pauses. This is longer than an
+// all-reduce of a few megabytes takes. After that, it pauses for kPollPause between polls.
 constexpr std::chrono::microseconds kPollFor{1'000};
 constexpr std::chrono::microseconds kPollPause{50};
 
@@ -116,7 +116,7 @@ class MpiLifetime {
     MPI_Initialized(&is_initialized);
     if (has_started || is_over()) {
       return fail(Errc::kInternal,
-                  "this process has started MPI already; MPI cannot be started a second time");
+                  "this process has started MPI before; MPI cannot be started a second time");
     }
     if (is_initialized != 0) {
       std::shared_ptr<MpiLifetime> lifetime(new MpiLifetime(Owner::kProgram));

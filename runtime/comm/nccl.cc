@@ -375,9 +375,10 @@ Result<int> choose_device(const World& world) {
   }
   const int device = count == 1 ? 0 : world.local_rank;
   if (device >= count) {
-    return fail(Errc::kInvalid,
-                "local rank {} has no GPU: this process sees {}; {} needs one GPU for each rank",
-                world.local_rank, count, kBackendName);
+    return fail(
+        Errc::kInvalid,
+        "local rank {} has no GPU: this process sees {} GPUs; {} needs one GPU for each rank",
+        world.local_rank, count, kBackendName);
   }
   DLRUN_TRY(check_cuda(cudaSetDevice(device), "cudaSetDevice"));
   return device;
@@ -423,10 +424,10 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
     connected = wait_for_call(comm, steady_clock::now() + options.timeout, "ncclCommInitRank");
   if (!connected) {
     if (comm != nullptr) ncclCommAbort(comm);
-    // The library reports ranks that share a GPU as invalid usage.
+    // The library reports invalid usage if ranks share a GPU, and for other errors, too.
     if (connected.error().code == Errc::kInternal && options.world.size > 1) {
       connected.error().message +=
-          "; each rank needs a GPU of its own, so a node may have at most as many ranks "
+          "; one possible cause: ranks share a GPU; a node may have at most as many ranks "
           "(resources.tasks_per_node) as GPUs (resources.gpus_per_node)";
     }
     return tl::unexpected(std::move(connected.error()));

@@ -9,7 +9,7 @@
 
 namespace dlrun {
 
-/// Returns function(T{}), where T is the C++ type of a DataType.
+/// Returns function(T{}), where T is the C++ type of elements of `type`.
 template <typename Function>
 decltype(auto) with_type(DataType type, Function&& function) {
   switch (type) {

@@ -141,7 +141,7 @@ class ShmCommunicator final : public Communicator {
   }
 
  private:
-  struct Job {
+  struct QueuedAllReduce {
     Buffer data;
     ReduceOp op;
   };
@@ -162,9 +162,10 @@ class ShmCommunicator final : public Communicator {
   Result<> run_requests(std::uint64_t end) {
     if (!status_) return status_;
     while (next_request_ - requests_.size() < end) {
-      const Job job = requests_.front();
+      const QueuedAllReduce queued = requests_.front();
       requests_.pop_front();
-      if (auto done = all_reduce_now(job.data, job.op); !done) return status_ = std::move(done);
+      if (auto done = all_reduce_now(queued.data, queued.op); !done)
+        return status_ = std::move(done);
     }
     return {};
   }
@@ -304,8 +305,8 @@ class ShmCommunicator final : public Communicator {
 
   std::unique_ptr<ShmSegment> segment_;
   SlotWriter writer_;
-  std::deque<Job> requests_;        ///< not run yet, oldest first
-  std::uint64_t next_request_ = 0;  ///< number of the next request
+  std::deque<QueuedAllReduce> requests_;  ///< not run yet, oldest first
+  std::uint64_t next_request_ = 0;        ///< number of the next request
   Result<> status_;  ///< success, or the first error of a request; later collectives return it
 };
 

@@ -10,7 +10,8 @@
 namespace dlrun {
 
 /// Connects the ranks of one node. Fails with kInvalid (ranks on several nodes), kUnavailable (no
-/// store), kTimeout (names the missing ranks), kIo (no socket, or not enough memory) or kPeer.
+/// store), kTimeout (names the missing ranks), kIo (no socket, or not enough memory) or kPeer
+/// (another rank failed).
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_shm_communicator(
     const CommunicatorOptions& options);
 

@@ -39,7 +39,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::uint32_t kBuffers = 3;
+constexpr std::uint32_t kBuffersPerSlot = 3;
 /// Target for the size of all slots together, and the bounds of one buffer, in bytes. Buffers are
 /// small enough for a core's cache, and large enough to make the cost of synchronisation
 /// negligible.
@@ -182,7 +182,7 @@ struct alignas(64) ShmSegment::Head {
 struct alignas(64) ShmSegment::RankCounters {
   /// The last published step; 0 before joining. Other ranks sleep until it changes.
   std::atomic<std::uint64_t> step;
-  std::atomic<std::uint32_t> sleepers;  ///< number of ranks that sleep on `step`
+  std::atomic<std::uint32_t> sleeper_count;  ///< number of ranks that sleep on `step`
   /// Signature of call k at index k % 2: a rank that is one call ahead must not overwrite the
   /// signature that other ranks still compare.
   std::array<std::atomic<std::uint64_t>, 2> signatures;
@@ -191,14 +191,14 @@ struct alignas(64) ShmSegment::RankCounters {
 ShmLayout ShmLayout::of(int ranks, std::size_t page_bytes) {
   const auto n = static_cast<std::size_t>(ranks);
   const std::size_t wanted =
-      std::clamp(kAllSlotsBytes / (kBuffers * n), kSmallestChunkBytes, kLargestChunkBytes);
+      std::clamp(kAllSlotsBytes / (kBuffersPerSlot * n), kSmallestChunkBytes, kLargestChunkBytes);
   ShmLayout layout;
   // A buffer has at least 64 bytes for each rank, because a reduce-scatter divides the buffer among
   // the ranks.
   layout.chunk_bytes = round_up(std::max(wanted, n * 64), page_bytes);
   layout.slots_begin =
       round_up(ShmSegment::kHeadBytes + ShmSegment::kRankCountersBytes * n, page_bytes);
-  layout.slot_bytes = kBuffers * layout.chunk_bytes;
+  layout.slot_bytes = kBuffersPerSlot * layout.chunk_bytes;
   layout.end = layout.slots_begin + layout.slot_bytes * n;
   return layout;
 }
@@ -221,12 +221,19 @@ ShmSegment::RankCounters& ShmSegment::counters_of(int rank) const {
 
 std::byte* ShmSegment::buffer(int rank, std::uint64_t step) const {
   return base_ + layout_.slots_begin +
-         (static_cast<std::size_t>(rank) * kBuffers + step % kBuffers) * layout_.chunk_bytes;
+         (static_cast<std::size_t>(rank) * kBuffersPerSlot + step % kBuffersPerSlot) *
+             layout_.chunk_bytes;
 }
 
 Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& options,
                                                      std::uint64_t steps_before) {
-  if (options.world.nnodes > 1 || options.world.local_size != options.world.size) {
+  if (options.world.nnodes <= 1 && options.world.local_size != options.world.size) {
+    return fail(Errc::kInvalid,
+                "shared memory reaches the ranks of one node, but only {} of this world's {} ranks "
+                "are on this node; use mpi, gloo or nccl",
+                options.world.local_size, options.world.size);
+  }
+  if (options.world.nnodes > 1) {
     return fail(Errc::kInvalid,
                 "shared memory reaches the ranks of one node, but this world's {} ranks are on {} "
                 "nodes; use mpi, gloo or nccl",
@@ -300,13 +307,18 @@ Result<UniqueFd> ShmSegment::ask_for_memory(const CommunicatorOptions& options) 
         "another network namespace",
         errno_text(errno));
   }
-  const auto ended_error = [] {
-    return fail(Errc::kPeer, "rank 0 ended before all ranks had connected");
+  const auto closed_error = [&] {
+    return fail(Errc::kPeer,
+                "rank 0 closed the connection: it has ended, or another process has connected as "
+                "rank {}",
+                rank);
   };
-  if (::send(socket.get(), &rank, sizeof rank, MSG_NOSIGNAL) != sizeof rank) return ended_error();
-  if (!wait_readable(socket.get(), deadline)) return fail(Errc::kTimeout, "rank 0 does not answer");
+  if (::send(socket.get(), &rank, sizeof rank, MSG_NOSIGNAL) != sizeof rank) return closed_error();
+  if (!wait_readable(socket.get(), deadline))
+    return fail(Errc::kTimeout, "rank 0 did not pass the shared memory on within {} ms",
+                options.timeout.count());
   UniqueFd memory = receive_descriptor(socket.get());
-  if (!memory.is_open()) return ended_error();
+  if (!memory.is_open()) return closed_error();
   return memory;
 }
 
@@ -320,10 +332,10 @@ Result<> ShmSegment::map() {
   static_assert(sizeof(Head) <= kHeadBytes && sizeof(RankCounters) <= kRankCountersBytes);
   const std::size_t bytes = layout_.end;
   const auto no_room = [&] {
-    return fail(
-        Errc::kIo,
-        "no room for {} KiB of shared memory: {}; the job's memory limit (resources.mem) counts it",
-        bytes >> 10U, errno_text(errno));
+    return fail(Errc::kIo,
+                "no room for {} KiB of shared memory: {}; the job's memory limit (resources.mem) "
+                "includes this memory",
+                bytes >> 10U, errno_text(errno));
   };
   if (rank_ == 0 && ::ftruncate(memory_.get(), static_cast<off_t>(bytes)) != 0) return no_room();
   struct stat info {};
@@ -340,7 +352,7 @@ Result<> ShmSegment::map() {
   // slot, so that the slot is in memory near the rank's processor.
   if (rank_ == 0 && ::fallocate(memory_.get(), 0, 0, static_cast<off_t>(layout_.slots_begin)) != 0)
     return no_room();
-  end_ = bytes;
+  memory_bytes_ = bytes;
   const auto own_slot = static_cast<off_t>(layout_.slots_begin +
                                            layout_.slot_bytes * static_cast<std::size_t>(rank_));
   if (::fallocate(memory_.get(), 0, own_slot, static_cast<off_t>(layout_.slot_bytes)) != 0)
@@ -358,8 +370,8 @@ Result<> ShmSegment::map() {
 std::shared_ptr<std::byte> ShmSegment::extend(std::size_t bytes) {
   const auto n = static_cast<std::size_t>(size_);
   const std::size_t part = round_up(std::max<std::size_t>((bytes + n - 1) / n, 1), page_bytes());
-  const std::size_t begin = end_;
-  end_ += n * part;
+  const std::size_t begin = memory_bytes_;
+  memory_bytes_ += n * part;
   // Each rank allocates its own part now, as in map(). If another rank finds no memory for its
   // part, this part stays unused.
   const auto own = static_cast<off_t>(begin + part * static_cast<std::size_t>(rank_));
@@ -414,8 +426,8 @@ Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {
 }
 
 void ShmSegment::announce_call(std::uint64_t signature) {
-  ++calls_;
-  counters_of(rank_).signatures[calls_ % 2].store(signature, std::memory_order_relaxed);
+  ++call_count_;
+  counters_of(rank_).signatures[call_count_ % 2].store(signature, std::memory_order_relaxed);
   is_compared_ = false;
 }
 
@@ -425,7 +437,7 @@ void ShmSegment::publish() {
   // The accesses are sequentially consistent, as in await_rank(): either this rank sees the
   // sleeper, or the sleeper sees the step.
   own.step.store(step_);
-  if (own.sleepers.load() > 0) futex_wake(own.step);
+  if (own.sleeper_count.load() > 0) futex_wake(own.step);
 }
 
 bool ShmSegment::has_reached(int rank, std::uint64_t step) const {
@@ -451,7 +463,7 @@ Result<> ShmSegment::await_rank(int rank) {
     }
   }
   RankCounters& peer = counters_of(rank);
-  peer.sleepers.fetch_add(1);
+  peer.sleeper_count.fetch_add(1);
   Result<> result;
   while (true) {
     const std::uint64_t seen = peer.step.load();
@@ -469,22 +481,24 @@ Result<> ShmSegment::await_rank(int rank) {
     if (seen != 0 && !is_alive(rank) && !has_reached(rank, step_))
       declare_lost(static_cast<std::uint32_t>(rank) + 1);
   }
-  peer.sleepers.fetch_sub(1);
+  peer.sleeper_count.fetch_sub(1);
   return result;
 }
 
 Result<> ShmSegment::compare_calls() const {
   const std::uint64_t own =
-      counters_of(rank_).signatures[calls_ % 2].load(std::memory_order_relaxed);
+      counters_of(rank_).signatures[call_count_ % 2].load(std::memory_order_relaxed);
   std::string others;
   int count = 0;
   for (int peer = 0; peer < size_; ++peer) {
-    if (counters_of(peer).signatures[calls_ % 2].load(std::memory_order_relaxed) == own) continue;
+    if (counters_of(peer).signatures[call_count_ % 2].load(std::memory_order_relaxed) == own)
+      continue;
     others += fmt::format("{}{}", count == 0 ? "" : ", ", peer);
     ++count;
   }
   if (count == 0) return {};
-  return fail(Errc::kPeer, "{} call{} another operation, or use{} another size, type or root",
+  return fail(Errc::kPeer,
+              "{} call{} another operation, or use{} another size, type, reduction or root",
               ranks_text(others, count), count == 1 ? "s" : "", count == 1 ? "s" : "");
 }
 

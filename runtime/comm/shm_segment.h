@@ -8,11 +8,11 @@
 //
 // All ranks count the same steps. publish() completes this rank's part of a step; await() returns
 // when all ranks have published it. Each rank has a slot that only this rank writes and all ranks
-// read. A slot has kBuffers buffers of chunk_bytes() each, used in turn. Data that a rank wrote
-// before it published step s may be read by the others until they publish s + 2. The buffer is
-// written again in step s + 3, after its writer has awaited s + 2. Steps are counted in 64 bits so
-// that the count never wraps: 2^32 is not a multiple of kBuffers, so after a wrap two steps in a
-// row would use the same buffer.
+// read. A slot has kBuffersPerSlot buffers of chunk_bytes() each, used in turn. Data that a rank
+// wrote before it published step s may be read by the others until they publish s + 2. The buffer
+// is written again in step s + 3, after its writer has awaited s + 2. Steps are counted in 64 bits
+// so that the count never wraps: 2^32 is not a multiple of kBuffersPerSlot, so after a wrap two
+// steps in a row would use the same buffer.
 
 #include <array>
 #include <atomic>
@@ -69,8 +69,8 @@ class ShmSegment {
   /// Returns the number of the step that the next publish() completes.
   [[nodiscard]] std::uint64_t next_step() const { return step_ + 1; }
 
-  /// Returns false if ranks share processors. A waiting rank then sleeps at once, because the rank
-  /// it waits for may need the same processor.
+  /// Returns false if ranks share processors. A waiting rank then sleeps immediately, because the
+  /// rank it waits for may need the same processor.
   [[nodiscard]] bool polls() const { return poll_for_.count() > 0; }
 
   /// Announces this rank's next call to the other ranks. The first await() that follows compares
@@ -134,11 +134,11 @@ class ShmSegment {
   int rank_;
   int size_;
   ShmLayout layout_;
-  std::size_t end_ = 0;  ///< size of the memory, in bytes
+  std::size_t memory_bytes_ = 0;  ///< size of the memory, in bytes
   std::chrono::milliseconds timeout_;
   std::chrono::microseconds poll_for_{0};
   std::uint64_t step_ = 0;
-  std::uint64_t calls_ = 0;
+  std::uint64_t call_count_ = 0;
   bool is_compared_ = true;  ///< the current call has been compared with the others' calls
   bool has_left_ = false;
 };

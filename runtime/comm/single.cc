@@ -33,7 +33,9 @@ class SingleCommunicator final : public Communicator {
 Result<std::unique_ptr<Communicator>> make_single_communicator(const CommunicatorOptions& options) {
   if (options.world.size != 1) {
     return fail(Errc::kInvalid,
-                "the single backend is for one rank, but the world has {}; use mpi, gloo or nccl",
+                "the single backend is for one rank, but the world has {} ranks; use auto, shm, "
+                "mpi, gloo or "
+                "nccl",
                 options.world.size);
   }
   return std::make_unique<SingleCommunicator>();

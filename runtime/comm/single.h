@@ -8,7 +8,8 @@
 
 namespace dlrun {
 
-/// Fails with kInvalid unless options.world.size is 1.
+/// Returns the communicator of a world of one rank. Fails with kInvalid unless options.world.size
+/// is 1.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_single_communicator(
     const CommunicatorOptions& options);
 

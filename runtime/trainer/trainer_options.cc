@@ -36,8 +36,8 @@ std::vector<Flag<Options>> make_flags() {
   std::vector<Flag<O>> flags{
       {"--dataset",
        one_of_texts<O>(DLRUN_FIELD(data.dataset), "idx|mnist|cifar10|arrays|digits|patches"),
-       "format of the files in --data; patches are always generated in memory, digits only "
-       "without --data (digits)"},
+       "format of the files in --data; patches are always generated; digits are generated if "
+       "--data is missing (digits)"},
       {"--data",
        {"DIR",
         [](O& o, std::string_view value) -> Result<> {
@@ -65,8 +65,8 @@ std::vector<Flag<Options>> make_flags() {
        "with --device cuda: type to which the inputs of products and convolutions are rounded; the "
        "rest is float32 (float32)"},
       {"--cuda-graphs", one_of<O>(DLRUN_FIELD(has_cuda_graphs), kBooleans),
-       "with --device cuda and one rank: launches all operations of a step at once; results have "
-       "the same bits (false)"},
+       "with --device cuda and one rank: sends each step to the GPU as one CUDA graph; the results "
+       "are those without it, bit for bit (false)"},
       {"--threads", whole<O>(DLRUN_FIELD(threads), 1, 1024), "CPU threads of each rank (1)"},
       {"--metrics", path<O>("PATH", DLRUN_FIELD(metrics)),
        "file to which metrics are appended, one JSON object per line (metrics.jsonl in the run's "

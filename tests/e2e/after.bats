@@ -66,9 +66,13 @@ dependency() {
     [ "$(dl status second --json | jq -r .detail)" \
         = "CANCELLED: it waited for afterok:$(job first), which can no longer be fulfilled" ]
     [ ! -e "$dir/second" ]
+    [[ $(dl status second) == *"  waited    for job $(job first), the run first-"*" (failed)"* ]]
+    run dl wait second
+    [[ $output == *"; job $(job first) is the run first-"*" (failed), see \`dlrun status first-"* ]]
     run dl resubmit second
     [ "$status" -eq 2 ]
     [[ $output == *"/resolved.yaml:"*"after.ok: first-"*" is failed: this job would never start"* ]]
+    [[ $output == *"again; then "*"/resolved.yaml --set after.ok=RUN"* ]]
 }
 
 @test "jobs with after.notok or after.any start after a failure, and keys of after accept job ids" {
@@ -107,7 +111,7 @@ dependency() {
     [[ $output == *"no run 'no-such'"* ]]
     run dl run second.yaml --set 'after.ok=[first]'
     [ "$status" -eq 2 ]
-    [[ $output == *"cannot wait for others"* ]]
+    [[ $output == *"cannot wait for other jobs"* ]]
 }
 
 @test "submit --chain: each job waits for the one before, and nothing is sent if a spec is wrong" {
@@ -154,6 +158,7 @@ dependency() {
     run dl check second.yaml --set 'after.ok=first'
     [ "$status" -eq 2 ]
     [[ $output =~ first.*/[0-9]" is failed: this job would never start" ]]
+    [[ $output =~ "again first: \`dlrun resubmit first-".*/[0-9] ]]
     [[ $(dl check second.yaml --set 'after.any=first') != *'waits     after'* ]]
     as_user rm "$dir/go"
     mapfile -t failed < <(dl sweep first --json | jq -r '.[] | select(.state == "failed") | .point')

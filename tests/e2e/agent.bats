@@ -223,7 +223,7 @@ job_failed_with() {
     wait_until 20 has_event joined
     as_user bash -c 'echo 1 >"$0/attempt"' "$run_dir"
     wait_until 20 job_failed_with 75
-    grep -q 'attempt 0 of this run is superseded' "$dir/out"
+    grep -q 'has superseded attempt 0 of this run' "$dir/out"
     [[ $(<"$run_dir/events.jsonl") != *'"event":"ended"'* ]]
 }
 

@@ -79,7 +79,7 @@ YAML
     # The user's own node list wins; dlrun warns about it.
     run dl submit second.yaml --watch --set resources.nodelist=n1
     echo "$output"
-    [[ $output == *"warning"*"n1 is remembered as bad"*"resources.nodelist asks for it"* ]]
+    [[ $output == *"warning"*"n1 is remembered as bad"*"resources.nodelist asks for this node"* ]]
     [[ $(json last | jq -r .nodes) == *1* ]]
 
     run dl nodes --forget n1 --forget gone7
@@ -145,5 +145,5 @@ YAML
         bash -c "cd '$dir' && dlrun submit locked.yaml --watch --set health.known_bad.file=pipe"
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"health.known_bad: no node is excluded: $dir/pipe: is not a regular file"* ]]
+    [[ $output == *"health.known_bad: no bad node is excluded: $dir/pipe: is not a regular file"* ]]
 }

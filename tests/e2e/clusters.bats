@@ -139,6 +139,8 @@ SH
     run dl doctor -M other --json
     [ "$(jq -r .cluster <<<"$output")" = other ]
     [ "$(jq -r '.partitions[0].gpus_per_node' <<<"$output")" = 0 ]
+    run dl doctor -M other
+    [[ $output == *"dlrun doctor -M other --site-file > "* && $output != *"dlrun init"* ]]
     run dl doctor -M nosuch
     [ "$status" -ne 0 ]
     [[ $output == *nosuch* ]]

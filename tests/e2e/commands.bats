@@ -264,7 +264,8 @@ YAML
 @test "cancel ends a running job and a pending one" {
     submit_waiting_ranks
     wait_until 30 is_state running
-    dl cancel last
+    run dl cancel last
+    [[ $status -eq 0 && $output == *"its processes are being ended; \`dlrun wait "* ]]
     run dl wait last
     [ "$status" -eq 5 ]
     [ "$(state)" = cancelled ]
@@ -278,7 +279,7 @@ YAML
     [ "$status" -eq 0 ]
 }
 
-@test "twenty commands that watch at once share their queries to the controller" {
+@test "twenty commands that wait for a run at the same time share their queries to the controller" {
     as_user mkdir "$dir/bin"
     as_user bash -c "cat >'$dir/bin/squeue'" <<SH
 #!/bin/bash
@@ -393,7 +394,7 @@ SH
     (($(cat "$dir"/sub/where-*.out | wc -l) == 3))
 }
 
-@test "logs and status name the file with the errors of a script that prints nothing else" {
+@test "if a script prints only errors, logs and status name the file that has them" {
     as_user tee "$dir/job.sh" >/dev/null <<SH
 #!/bin/bash
 #SBATCH --time=5 --output=out-%j.txt
@@ -413,7 +414,8 @@ SH
     [ "$status" -eq 5 ]
     [[ $output == *"the errors of the job are in $errors"* ]]
     grep -q "no module named toch" "$errors"
-    [[ $(dl logs last 2>&1) == *"the errors of the job are in $errors" ]]
+    run dl logs last
+    [[ $output == *"the errors of the job are in $errors"*"no module named toch" ]]
     [[ $(dl status last) == *"error log $errors"* ]]
 }
 
@@ -508,9 +510,9 @@ YAML
     own=.agents-$(id -u "$DLRUN_TESTBED_USER")
     install -d -m 700 -o nobody "$dir/shared/$own"
     run dl check hello.yaml --runs shared
-    [[ $status -eq 2 && $output == *"shared/$own: is not a directory of yours"* ]]
+    [[ $status -eq 2 && $output == *"shared/$own: belongs to user nobody"* ]]
     run dl submit hello.yaml --runs shared
-    message="shared/$own: is not a directory of yours; choose another runs folder with --runs"
+    message="shared/$own: belongs to user nobody; choose another runs folder with --runs"
     [[ $status -eq 2 && $output == *"$message"* ]]
 }
 

@@ -109,6 +109,19 @@ count_environments() { find "$dir/.dlrun/uv" -mindepth 1 -maxdepth 1 -type d | w
     [[ ! -e $dir/runs || -z $(ls "$dir/runs") ]]
 }
 
+@test "check warns of a program that is not on the PATH, unless the job brings programs" {
+    as_user tee "$dir/absent.yaml" >/dev/null <<'SPEC'
+resources: {nodes: 1, time: 1m}
+launch: {command: [absent-program, --x]}
+SPEC
+    run dl check absent.yaml
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"the program 'absent-program' is not on the PATH here"* ]]
+    run dl check absent.yaml --set environment.setup='PATH=/opt/x:$PATH'
+    [[ $output != *"is not on the PATH"* ]]
+}
+
 @test "resubmit builds a removed environment again" {
     as_user touch "$dir/go"
     with_tools dlrun submit uv.yaml

@@ -299,7 +299,7 @@ YAML
     [[ $output == *"belongs to another user"* ]]
     run dl submit hello.yaml --runs "$shared"
     [ "$status" -eq 2 ]
-    [[ $output == *"is not a directory of yours"* ]]
+    [[ $output == *": belongs to user $attacker; choose another runs folder"* ]]
     [ ! -e "/tmp/canary-$attacker" ]
     chmod 1777 "$shared"
     rm -rf "$agents"

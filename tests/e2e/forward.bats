@@ -30,7 +30,7 @@ setup() { dir=$(fresh_dir); }
     # The first forwarding has this port of this machine already.
     run dl forward last 8888:"${address##*:}"
     [ "$status" -eq 2 ]
-    [[ $output == *"another program on this machine has this port"*"is free: give 8888:"* ]]
+    [[ $output == *"this port of this machine is in use"*"is free: give 8888:"* ]]
     kill -INT "$forward_pid"
     wait_for_forward
     [ "$code" -eq 130 ]
@@ -98,6 +98,6 @@ setup() { dir=$(fresh_dir); }
         # shellcheck disable=SC2086 # splits the words
         run dl $words
         [ "$status" -eq 2 ]
-        [[ $output == *"runs without Slurm on"* ]]
+        [[ $output == *"is completed; this command needs a running job"* ]]
     done
 }

@@ -255,7 +255,7 @@ def odd_links(run, arguments):
 
 
 def claimed_log(run, arguments):
-    """The journal and the claim name a private file as the run's log."""
+    """submission.json and the claim name a private file as the run's log."""
     write(run / "submission.json", submission(output=arguments.private))
     write(run / "claim", {"cluster": "", "job": "424242", "token": "ab" * 16,
                           "log": arguments.private})
@@ -288,7 +288,7 @@ def free_port():
 
 
 def server(run, arguments):
-    """The journal asks to send a token file of the attacked user to a server of the attacker.
+    """submission.json asks to send a token file of the attacked user to a server of the attacker.
     `check` plays that server."""
     write(run / "submission.json",
           submission(server={"url": "http://127.0.0.1:%d" % free_port(),

@@ -54,7 +54,7 @@ for seed in 1 2; do srun ./train $seed; done
 SH
     run dl init --from job.sh -o exp.yaml
     [ "$status" -eq 2 ]
-    [[ $output == *"job.sh:3: the program is started in a condition, a loop or a function"* ]]
+    [[ $output == *"job.sh:3: the program is started in a condition, a loop, a function or a subshell"* ]]
     [[ ! -e $dir/exp.yaml ]]
     dl init --from job.sh -o exp.yaml -- hostname
     dl submit exp.yaml --watch

@@ -69,7 +69,7 @@ YAML
     jq -s -e '.[0].run == .[1].run' "$BATS_TEST_TMPDIR/out"
 }
 
-@test "the cluster and a measurement of several sizes have the documented fields" {
+@test "doctor and bench scaling print the documented fields" {
     dl doctor --json >"$BATS_TEST_TMPDIR/doctor"
     has_fields_of doctor <"$BATS_TEST_TMPDIR/doctor"
     jq -e '(.partitions | length > 0) and (.findings | length > 0)' "$BATS_TEST_TMPDIR/doctor"

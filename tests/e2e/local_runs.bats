@@ -32,7 +32,8 @@ field() { dl status last --json | jq -r "$1"; }
     [ "$status" -eq 0 ]
     [[ $output == *"set up on"* ]]
     [[ $output == *"rank 0 of 2: it's; \$(id) \"here\""* && $output == *"rank 1 of 2: "* ]]
-    [[ $output == *"2 of the 4 ranks of the spec run here"*"resources.tasks_per_node=4"* ]]
+    [[ $output == *"2 of the 4 ranks of the spec run here"* ]]
+    [[ $output == *"--set resources.nodes=1 --set resources.tasks_per_node=4\`"* ]]
     [ "$(field .state)" = completed ]
     [[ $(dl logs --rank 1 last) == "rank 1 of 2: "* ]]
     # Without RUN, dlrun uses the newest run. The lines of several ranks are labelled.
@@ -44,6 +45,19 @@ field() { dl status last --json | jq -r "$1"; }
     [[ $(dl ls --state completed --newer-than 1h --name 'hel*') == *hello-* ]]
     [[ $(dl ls --state failed --name nosuch 2>&1) == *"no run fits these filters"* ]]
     [[ $(dl ls) == *here*completed* ]]
+}
+
+@test "the lines of several ranks do not mix, also if a program writes a line in two parts" {
+    # shellcheck disable=SC2016 # not expanded by the test
+    local program='for i in {1..300}; do printf "rank $DLRUN_RANK "; printf "writes\n"; done'
+    dl run hello.yaml --set resources.tasks_per_node=4 --set 'environment.setup=null' \
+        --set "launch.command=[bash, -c, '$program']" >"$BATS_TEST_TMPDIR/out"
+    local expected="" rank
+    for rank in 0 1 2 3; do expected+="300 rank $rank writes;"; done
+    run bash -c 'grep "^rank" "$1" | sort | uniq -c | xargs printf "%s %s %s %s;"' - \
+        "$BATS_TEST_TMPDIR/out"
+    echo "$output"
+    [ "$output" = "$expected" ]
 }
 
 @test "run names a rank that failed, and ends with 5" {
@@ -68,7 +82,7 @@ field() { dl status last --json | jq -r "$1"; }
     [ "$status" -eq 5 ]
     [[ $output == *"the ranks were not started"* ]]
     [ "$(field .state) $(field .code)" = "failed 1" ]
-    [[ $(field .detail) == "the job script ended with code 1 at: false; the ranks were not started" ]]
+    [[ $(field .detail) == "the job script ended with code 1; the ranks were not started" ]]
 }
 
 @test "Ctrl-C ends a run and all its processes, with exit code 130" {

@@ -75,7 +75,7 @@ executed_programs() {
     as_user chmod 644 "$dir/a.log"
     run dl check secret.yaml --log-file "$dir/a.log"
     [ "$status" -ne 0 ]
-    [[ $output == *"the log wants a file of your own with mode 0600"* ]]
+    [[ $output == *"the log needs a file of your own with mode 0600"* ]]
     run dl check secret.yaml --log-file "$dir"
     [ "$status" -ne 0 ]
     [[ $output == *"dlrun: error: the log: $dir: "* ]]

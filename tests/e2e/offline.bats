@@ -91,7 +91,7 @@ SH
     dl cancel last
 }
 
-@test "after Ctrl-C during sbatch, dlrun finds that nothing is queued, and says so" {
+@test "after Ctrl-C during sbatch, dlrun finds that the job is not queued, and says so" {
     as_user mkdir "$dir/bin"
     as_user bash -c "cat >'$dir/bin/sbatch'" <<'SH'
 #!/bin/bash
@@ -101,7 +101,7 @@ SH
     as_user chmod +x "$dir/bin/sbatch"
     run as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH dlrun submit hello.yaml' - "$dir"
     [ "$status" -eq 130 ]
-    [[ $output == *"nothing is queued"* ]]
+    [[ $output == *"Slurm did not take this job: it is not queued"* ]]
     no_jobs
 }
 

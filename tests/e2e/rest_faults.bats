@@ -150,7 +150,7 @@ dl_trusting() {
     grep -q "^POST /slurm/$api_version/job/submit" "$dir/proxy"
 }
 
-@test "other versions, half an object, 100 MB and an answer of another server leave no record" {
+@test "unknown versions of the API, and an incomplete, huge or foreign answer, leave no record" {
     # With a configured version, dlrun would complain about that version.
     # shellcheck disable=SC2034 # allow_servers reads it
     wanted_version=
@@ -172,7 +172,7 @@ ANSWERS
 
 @test "after an unusable reply, dlrun looks for the job, sends it once more, then fails with 4" {
     while IFS='|' read -r text body <&4; do
-        start_proxy submission 200 "$body" "$DLRUN_TESTBED_REST_SOCKET"
+        start_proxy intercept 200 "$body" "$DLRUN_TESTBED_REST_SOCKET"
         # shellcheck disable=SC2046 # splits the words
         run dl submit job.yaml $(by_proxy)
         echo "$output"
@@ -189,8 +189,9 @@ ANSWERS
 }
 
 @test "after a refusal that a gateway may have sent, dlrun looks for the job and sends nothing" {
+    # 502,403: the first submission gets 502, and dlrun sends it again; the second one gets 403.
     while read -r http_status body <&4; do
-        start_proxy submitted "$http_status" "$body" "$DLRUN_TESTBED_REST_SOCKET"
+        start_proxy accept_but_refuse "$http_status" "$body" "$DLRUN_TESTBED_REST_SOCKET"
         # shellcheck disable=SC2046 # splits the words
         run dl submit job.yaml --json $(by_proxy)
         echo "$output"
@@ -201,7 +202,7 @@ ANSWERS
         wait_until 30 queue_is_empty
         stop_proxy
         [[ $http_status != *,* ]] || continue
-        start_proxy submission "$http_status" "$body" "$DLRUN_TESTBED_REST_SOCKET"
+        start_proxy intercept "$http_status" "$body" "$DLRUN_TESTBED_REST_SOCKET"
         # shellcheck disable=SC2046 # splits the words
         run dl submit job.yaml $(by_proxy)
         echo "$output"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """usage: rest_proxy.py SOCKET swallow|hold|reset REAL-SOCKET
        rest_proxy.py SOCKET answer STATUS BODY
-       rest_proxy.py SOCKET submission STATUS BODY REAL-SOCKET
-       rest_proxy.py SOCKET submitted STATUS[,STATUS...] BODY REAL-SOCKET
+       rest_proxy.py SOCKET intercept STATUS BODY REAL-SOCKET
+       rest_proxy.py SOCKET accept_but_refuse STATUS[,STATUS...] BODY REAL-SOCKET
        rest_proxy.py SOCKET warn|error REAL-SOCKET
        rest_proxy.py FILE tls CERTIFICATE KEY REAL-PORT
 
@@ -17,10 +17,10 @@ SOCKET.
   reset    The first two requests to each path, and the first submission, are not forwarded; their
            connections just end. The file SOCKET.log has a line for each request.
   answer   Every request gets STATUS and BODY. If BODY is "100MB", the reply is 100 MB of spaces.
-  submission
+  intercept
            A submission gets STATUS and BODY, and does not reach slurmrestd. Other requests pass.
            The file SOCKET.log has a line for each submission.
-  submitted
+  accept_but_refuse
            Each submission gets the next STATUS and BODY. Only the last one reaches slurmrestd, and
            its reply is lost, as behind a gateway that checks again afterwards. Other requests pass.
   warn     All requests pass. The reply to a submission also has a warning about an ignored field.
@@ -86,21 +86,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def handle_one(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         is_submission = self.path.endswith("/job/submit")
-        if mode == "reset" or (mode == "submission" and is_submission):
+        if mode == "reset" or (mode == "intercept" and is_submission):
             self.log_request_line()
         if mode == "reset" and self.count_request() <= (1 if self.command == "POST" else 2):
             self.end_connection()
             return
-        statuses = sys.argv[3].split(",") if mode == "submitted" else []
-        number = self.count_request() if mode == "submitted" and is_submission else 0
+        statuses = sys.argv[3].split(",") if mode == "accept_but_refuse" else []
+        number = self.count_request() if mode == "accept_but_refuse" and is_submission else 0
         if 0 < number < len(statuses):
             status, content = int(statuses[number - 1]), sys.argv[4].encode()
-        elif mode == "answer" or (mode == "submission" and is_submission):
+        elif mode == "answer" or (mode == "intercept" and is_submission):
             status = int(sys.argv[3])
             content = b" " * 100_000_000 if sys.argv[4] == "100MB" else sys.argv[4].encode()
         else:
             status, content = self.forward(body)
-            if is_submission and mode == "submitted":
+            if is_submission and mode == "accept_but_refuse":
                 status, content = int(statuses[-1]), sys.argv[4].encode()
             if is_submission and mode in ("swallow", "hold"):
                 self.lose_reply()

@@ -60,6 +60,6 @@ log() { dl logs last; }
     run dl wait last
     echo "$output"
     [ "$status" -eq 5 ]
-    [[ $(dl status last) == *"its memory is 1200 MiB already, and retry.grow.max allows 1200"* ]]
+    [[ $(dl status last) == *"memory is 1200 MiB already, and retry.grow.max allows 1200 MiB"* ]]
     no_jobs
 }

@@ -93,10 +93,23 @@ field() { dl status "$1" --json | jq -r "$2"; }
     [ "$(cat "$dir/code")" = "code 0" ]
     run dl status first
     [ "$status" -eq 6 ]
-    [[ $output == *"$newer was deleted on "*"An older one is $older"* ]]
+    [[ $output == *"$newer was deleted on "*"give its id, $older"* ]]
     run dl cancel first
     [ "$status" -eq 6 ]
     dl status "$older"
+}
+
+@test "rm deletes the runs that ls has chosen by name and state" {
+    as_user touch "$dir/go"
+    dl run first.yaml
+    dl run first.yaml
+    dl run second.yaml
+    mapfile -t runs < <(dl ls --all --runs "$dir/runs" --name 'fir*' --state completed --json |
+        jq -r '.[].run')
+    [ "${#runs[@]}" -eq 2 ]
+    dl rm "${runs[@]}" --yes
+    [[ $(dl ls --all --runs "$dir/runs") != *first-* ]]
+    is_state second completed
 }
 
 @test "prune deletes old runs only, and --keep-checkpoints keeps checkpoints and the record" {
@@ -106,6 +119,8 @@ field() { dl status "$1" --json | jq -r "$2"; }
     local program='mkdir $DLRUN_RUN/ckpt; echo 1 >$DLRUN_RUN/ckpt/best; echo word'
     dl run second.yaml --set "launch.command=[bash, -c, \"$program\"]"
     old=$(field second .path)
+    [[ $(dl du first | tail -1) == *"  -  "* ]] # It has no checkpoints.
+    [[ $(dl du second | tail -1) != *"  -  "* ]]
     run dl prune --older-than 1d --yes
     [ "$status" -eq 0 ]
     [[ $output == *"no run that ended more than 1d ago can be deleted"* ]]
@@ -115,12 +130,15 @@ field() { dl status "$1" --json | jq -r "$2"; }
     wait_until 10 eval '[[ $(dl prune --older-than 1s --runs $dir/runs --dry-run --json | jq ".runs | length") -ge 2 ]]'
     [ -d "$old" ]
     run dl prune --older-than 1s --runs "$dir/runs" --keep-checkpoints --dry-run
-    [[ $output == *"would delete the logs, traces, profiles and stacks of hung ranks of "* ]]
-    dl prune --older-than 1s --runs "$dir/runs" --keep-checkpoints --yes
+    [[ $output == *"would delete the diagnostic files (logs, traces, "*" of hung ranks) of "* ]]
+    output=$(dl prune --older-than 1s --runs "$dir/runs" --keep-checkpoints --yes)
+    [[ $output =~ "deleted the diagnostic files of second-"[^\ ]+" ("[0-9]+" file" ]]
     [ "$(cat "$old/ckpt/best")" = 1 ]
     is_state second completed
+    [[ $(dl status second) != *"local.out"* && $(dl status second) != *"rank logs"* ]]
     run dl logs second --rank 0
     [ "$status" -eq 6 ]
+    [[ $output == *"may have been deleted, for example by \`dlrun prune"* ]]
     [[ $(dl du second --json | jq -r '.[0].run') == "${old##*/}" ]]
     [[ $(dl du) == *"CHECKPOINTS"*"second-"* ]]
     dl prune --older-than 1s --runs "$dir/runs" --yes --json | jq -e '.freed_bytes > 0'

@@ -99,10 +99,10 @@ YAML
     run dl submit exp.yaml --watch
     [ "$status" -eq 0 ]
     [[ $(jq -r 'select(.event == "warning") | .message' "$dir"/runs/claimed-*/events.jsonl) \
-        == "srun says that n1 failed"*"the run goes on" ]]
+        == "srun reports a failure of the nodes n1,"*"the run goes on" ]]
 }
 
-@test "output that srun's option --output in launch.srun sends to files contains no marks" {
+@test "if launch.srun has the option output, the ranks' output files contain no marks" {
     write_spec <<'YAML'
 name: own-files
 resources: {nodes: 1, tasks_per_node: 2, time: 1m}

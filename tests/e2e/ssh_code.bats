@@ -138,7 +138,7 @@ YAML
     wait "$holder"
     echo "$output"
     [ "$status" = 4 ]
-    [[ $output == *'another submission uses this copy of the code'* ]]
+    [[ $output == *'or its sbatch, uses this copy of the code'* ]]
     no_jobs
     laptop -H near submit exp.yaml
 }

@@ -252,7 +252,7 @@ SH
     run dl submit search.yaml --continue stubborn --set 'sweep.parameters={y: {min: 1, max: 2}}' \
         --set 'launch.command=[sleep, "{y}"]'
     [ "$status" -eq 2 ]
-    [[ $output == *"both must be equal"* ]]
+    [[ $output == *"the keys and sweep.pack must be the same"* ]]
     dl cancel stubborn/1
     wait "$search"
     [[ $(sed -n 3p "$dir/heard") == *'"point":1'*'"state":"cancelled"'* ]]

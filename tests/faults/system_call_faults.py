@@ -80,8 +80,8 @@ class Tracer:
         words += ["-P", str(only_file)] if only_file else []
         words += ["-e", f"trace={calls}", "-e", f"inject={calls}:{how}"]
         null = subprocess.DEVNULL
-        self.traced = process.pid
-        self.process = subprocess.Popen(words, stdin=null, stdout=null, stderr=null)
+        self.traced_pid = process.pid
+        self.strace = subprocess.Popen(words, stdin=null, stdout=null, stderr=null)
 
     def hits(self) -> list[str]:
         """Returns the names of the affected calls."""
@@ -97,16 +97,16 @@ class Tracer:
         """Ends strace. Returns the names of the affected calls."""
         # strace replaces a call's number when the call begins, and its result when it ends. If
         # strace left in between, the call would fail with ENOSYS. A stopped process is in no call.
-        is_stopped = _stop(self.traced)
-        self.process.send_signal(signal.SIGINT)
+        is_stopped = _stop(self.traced_pid)
+        self.strace.send_signal(signal.SIGINT)
         try:
-            self.process.wait(10)
+            self.strace.wait(10)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+            self.strace.kill()
+            self.strace.wait()
         if is_stopped:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.traced, signal.SIGCONT)
+                os.kill(self.traced_pid, signal.SIGCONT)
         found = self.hits()
         self.out.close()
         return found
@@ -139,7 +139,7 @@ def strace_injector(what: str, error: str) -> Callable[[Scene], Injected]:
         calls = (CALLS_OF_AGENT if what == "agent" else CALLS)[error]
         tracer = Tracer(process, calls, how, only_file)
         wait_for(
-            lambda: tracer.hits() or scene.job.has_ended() or tracer.process.poll() is not None,
+            lambda: tracer.hits() or scene.job.has_ended() or tracer.strace.poll() is not None,
             HIT_S,
         )
         if not hits_once:

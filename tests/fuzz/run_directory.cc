@@ -126,7 +126,7 @@ void read_with_each_command(const fs::path& run, const RunIndex& index) {
     static_cast<void>(reader.read_more());
   }
   if (const auto sweep = is_sweep(run) ? read_sweep(run) : fail(Errc::kNotFound, "")) {
-    fuzz::expect(sweep->arrays <= sweep->points.size(),
+    fuzz::expect(sweep->array_count <= sweep->points.size(),
                  "a sweep has at most as many arrays as points");
     for (const auto& point : sweep->points) {
       fuzz::expect(point.values.size() == sweep->keys.size(),

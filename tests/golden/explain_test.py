@@ -66,6 +66,15 @@ class Explain(unittest.TestCase):
         self.assertIn("did you mean 'resources.nodes'?",
                       self.dlrun("explain", "resources.node").stderr)
 
+    def test_the_key_of_the_preset_lists_the_presets_with_their_meaning(self):
+        (self.path / "presets").mkdir()
+        (self.path / "presets" / "mine.yaml").write_text("help: My own way.\nprogram: command\n")
+        done = self.dlrun("explain", "launch.preset")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^PRESET +MEANING$")
+        self.assertRegex(done.stdout, r"(?m)^torch +torch\.distributed with init_method env://")
+        self.assertRegex(done.stdout, r"(?m)^mine +My own way\.$")
+
     def test_values_of_variables_named_like_secrets_are_masked(self):
         (self.path / "exp.yaml").write_text(SPEC.replace(
             'vars: {ONE: "1",', 'vars: {WANDB_API_KEY: SEKRIT-1, ONE: "1",'))

@@ -321,8 +321,9 @@ TEST_CASE(
         "value\",\"code\":\"refused\"}\n",
         "0 {\"ok\":false,\"error\":\"no rank has put key 'never' within 100 "
         "ms\",\"code\":\"timeout\"}\n",
-        "0 {\"ok\":false,\"error\":\"not an object", "0 {\"ok\":true,\"value\":\"beef\"}\n",
-        "1 {\"ok\":true,\"value\":\"beef\"}\n", "2 {\"ok\":true,\"value\":\"beef\"}\n"}) {
+        "0 {\"ok\":false,\"error\":\"the request is not a JSON object",
+        "0 {\"ok\":true,\"value\":\"beef\"}\n", "1 {\"ok\":true,\"value\":\"beef\"}\n",
+        "2 {\"ok\":true,\"value\":\"beef\"}\n"}) {
     CAPTURE(line);
     CHECK(out.find(line) != std::string::npos);
   }

@@ -87,9 +87,10 @@ TEST_CASE(
   CHECK(run.err().find("at most 996 restarts left; no restart if the next attempt makes no "
                        "progress (retry.no_progress)\n") != std::string::npos);
   CHECK(run.events("ended")[0]["state"] == "failed");
-  CHECK(run.events("ended")[0]["message"].get<std::string>().find(
-            "it does not start again: 4 attempts in a row got no further (retry.no_progress)") !=
-        std::string::npos);
+  CHECK(
+      run.events("ended")[0]["message"].get<std::string>().find(
+          "the run does not start again: 4 attempts in a row got no further (retry.no_progress)") !=
+      std::string::npos);
 }
 
 TEST_CASE("progress that cannot be parsed is reported once, with the expected form") {

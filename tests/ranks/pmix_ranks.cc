@@ -1,7 +1,8 @@
 // One rank of the tests of the store over PMIx, started by mpirun or `srun --mpi=pmix` without any
 // DLRUN_ variable:
 //
-//   pmix_ranks SIZE store|missing|with_mpi|no_server|collectives BACKEND
+//   pmix_ranks SIZE store|missing|with_mpi|no_server
+//   pmix_ranks SIZE collectives BACKEND
 //
 // SIZE is the world size requested from the launcher. The test fails if the launcher starts a world
 // of another size, such as one rank, because the test would then check less. no_server runs with
@@ -68,8 +69,9 @@ std::vector<std::string> check_store(Store& store, const World& world) {
     const auto got = store.get(key, kLong);
     if (!got) failures.push_back(fmt::format("rank {}: {}", world.rank, got.error().message));
     if (got && *got != expected) {
-      failures.push_back(fmt::format("rank {}: '{}' has {} bytes, and not those put", world.rank,
-                                     key, got->size()));
+      failures.push_back(
+          fmt::format("rank {}: the value of '{}' ({} bytes) differs from the value that was put",
+                      world.rank, key, got->size()));
     }
   };
   const auto must_put = [&](const std::string& key, const std::string& value) {
@@ -167,9 +169,9 @@ std::vector<std::string> check_backend(std::string_view backend,
   auto comm = make_communicator(backend, options);
   if (!comm) return {comm.error().message};
   if (backend != "auto" && (*comm)->name() != backend)
-    return {fmt::format("this is {}", (*comm)->name())};
+    return {fmt::format("expected the backend {}, got {}", backend, (*comm)->name())};
   if (backend == "auto" && (*comm)->name() != "shm")
-    return {fmt::format("auto chose {}", (*comm)->name())};
+    return {fmt::format("expected auto to choose the backend shm, got {}", (*comm)->name())};
   auto failures = check_collectives(**comm);
   auto second = options;
   second.prefix = "second";
@@ -213,7 +215,8 @@ std::vector<std::string> check_with_mpi(std::unique_ptr<Store> store, const Worl
 int main(int argc, char** argv) {
   const std::vector<std::string_view> arguments(argv + 1, argv + argc);
   if (arguments.size() < 2)
-    return report({"usage: pmix_ranks SIZE store|missing|with_mpi|no_server|collectives BACKEND"});
+    return report({"usage: pmix_ranks SIZE store|missing|with_mpi|no_server",
+                   "       pmix_ranks SIZE collectives BACKEND"});
   const Env env = Env::of_process();
   for (const char* name : {"DLRUN_RANK", "DLRUN_STORE", "DLRUN_ADDR"}) {
     if (env.has(name))
@@ -233,8 +236,10 @@ int main(int argc, char** argv) {
     const bool is_expected_error =
         !store && store.error().code == Errc::kUnavailable &&
         store.error().message.starts_with("store over PMIx: PMIx_Init: ");
-    return report(is_expected_error ? std::vector<std::string>{}
-                                    : std::vector{store ? "a store" : store.error().message});
+    return report(is_expected_error
+                      ? std::vector<std::string>{}
+                      : std::vector{store ? "expected an error of PMIx_Init, but a store was opened"
+                                          : store.error().message});
   }
   if (!store) return report({store.error().message});
   if (*store == nullptr) return report({"there is no store"});

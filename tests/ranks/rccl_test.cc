@@ -124,7 +124,8 @@ TEST_CASE_FIXTURE(StandIn,
   ::setenv("DLRUN_STAND_IN_GPUS", "2", 1);
   const auto few = make_communicator("rccl", options_of(3, 4, store));
   REQUIRE_FALSE(few);
-  CHECK(has(few.error().message, "local rank 3 has no GPU: this process sees 2; rccl needs one"));
+  CHECK(has(few.error().message,
+            "local rank 3 has no GPU: this process sees 2 GPUs; rccl needs one"));
 }
 
 TEST_CASE_FIXTURE(StandIn,

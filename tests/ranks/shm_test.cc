@@ -148,7 +148,7 @@ TEST_CASE("shm: a rank that lives but does not call within the timeout is named"
   CHECK(steady_clock::now() - before < std::chrono::seconds(10));
 }
 
-TEST_CASE("shm: ranks on two nodes are refused with a remedy") {
+TEST_CASE("shm: ranks that are not all on one node are refused with a remedy") {
   MemoryStore store;
   auto options = options_of(0, 4, store);
   options.world.local_size = 2;
@@ -157,6 +157,10 @@ TEST_CASE("shm: ranks on two nodes are refused with a remedy") {
   REQUIRE_FALSE(spread);
   CHECK(spread.error().code == Errc::kInvalid);
   CHECK(has(spread.error().message, "4 ranks are on 2 nodes; use mpi, gloo or nccl"));
+  options.world.nnodes = 1;  // a launcher that does not know the number of nodes
+  const auto partial = make_communicator("shm", options);
+  REQUIRE_FALSE(partial);
+  CHECK(has(partial.error().message, "only 2 of this world's 4 ranks are on this node; use mpi"));
 }
 
 TEST_CASE("shm: a rank that waits for a late rank leaves the processor to others") {

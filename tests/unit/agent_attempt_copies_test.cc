@@ -120,14 +120,14 @@ TEST_CASE(
   CopyScene scene;
   scene.all_join_with(false, seconds(60));
   scene.attempt.on_exit(0, {}, scene.now);
-  scene.pass(CollectBoard::kLookEvery);
+  scene.pass(OutputBoard::kLookEvery);
   CHECK(scene.sent_count("collect") == 0);
   scene.attempt.on_exit(1, {}, scene.now);
-  scene.pass(CollectBoard::kLookEvery);
+  scene.pass(OutputBoard::kLookEvery);
   CHECK(scene.receivers("collect") == std::vector<int>{0});
   CHECK(scene.sent_count("noted") == 0);
   for (const int rank : {2, 3}) scene.attempt.on_exit(rank, {}, scene.now);
-  scene.pass(CollectBoard::kLookEvery);
+  scene.pass(OutputBoard::kLookEvery);
   CHECK(scene.receivers("collect") == std::vector<int>{0, 2});
   scene.attempt.on_collected(0, 2, 10, scene.now);
   scene.pass(seconds(5));
@@ -179,7 +179,7 @@ TEST_CASE("an attempt stops waiting for the outputs of an agent that is late, si
     hear_all_for(20);
   }
   SUBCASE("the time limit is near") {
-    scene.attempt.end_collecting_by(scene.now + seconds(2));
+    scene.attempt.end_output_copies_by(scene.now + seconds(2));
     hear_all_for(2);
   }
   SUBCASE("the agent is silent") {

@@ -18,7 +18,7 @@ TEST_CASE(
   Scene scene;
   scene.hello(2, 6, "disk: cannot create a file in /tmp: No space left on device");
   for (const int rank : {0, 1, 3, 5}) scene.hello(rank, 6);
-  scene.hello(4, 6, "gpu: nvidia-smi lists none");
+  scene.hello(4, 6, "gpu: nvidia-smi lists no GPU");
   CHECK(scene.notes.sent.empty());  // the ranks are not started
   for (int rank = 0; rank < 6; ++rank) scene.attempt.on_lost(rank, "", scene.now);
   scene.attempt.on_step_end(1, "", scene.now);
@@ -27,7 +27,7 @@ TEST_CASE(
         "rank 2 on n2: n2 is not fit for the job: disk: cannot create a file in /tmp: No space "
         "left on device; dlrun ends the other 5 ranks");
   CHECK(scene.attempt.end().cause == Cause::kNodeFailure);
-  CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2", "n3"});
+  CHECK(scene.attempt.end().bad_nodes == std::vector<std::string>{"n2", "n3"});
 }
 
 TEST_CASE(
@@ -49,7 +49,7 @@ TEST_CASE(
     CHECK(scene.attempt.end().code == 80);
     CHECK(scene.attempt.end().reason == EndReason::kNotFit);
     CHECK(scene.attempt.end().cause == Cause::kNone);
-    CHECK(scene.attempt.end().lost_nodes.empty());
+    CHECK(scene.attempt.end().bad_nodes.empty());
   }
   SUBCASE("complaints that differ only in details in brackets are alike") {
     Scene other;
@@ -60,14 +60,14 @@ TEST_CASE(
   SUBCASE("each node fails in its own way") {
     scene.hello(0, 4, "disk: cannot create a file in /tmp: No space left on device");
     CHECK(scene.attempt.end().first_failed->rank == 2);
-    CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2", "n1"});
+    CHECK(scene.attempt.end().bad_nodes == std::vector<std::string>{"n2", "n1"});
   }
   SUBCASE("the other node reports nothing for a while") {
     CHECK(*scene.attempt.next_deadline() == scene.now + NodeFitness::kWaitForOthers);
     scene.hello(0, 4);  // one of the two ranks on n1; the other may still report a problem
     scene.pass(NodeFitness::kWaitForOthers);
     CHECK(scene.attempt.end().first_failed->rank == 2);
-    CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2"});
+    CHECK(scene.attempt.end().bad_nodes == std::vector<std::string>{"n2"});
   }
 }
 
@@ -121,7 +121,7 @@ TEST_CASE(
   }
   CHECK(scene.attempt.end().code == 80);
   CHECK(scene.attempt.end().reason == reason);
-  CHECK(scene.attempt.end().lost_nodes == lost);
+  CHECK(scene.attempt.end().bad_nodes == lost);
   CHECK(scene.notes.broadcasts_of("end") == 1);
 }
 
@@ -177,7 +177,7 @@ TEST_CASE("several nodes that are silent when the run hangs are named as one lis
   }
   CHECK(scene.attempt.end().message.ends_with(
       "; no message from n[2-4] for 10 s; they count as lost"));
-  CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2", "n3", "n4"});
+  CHECK(scene.attempt.end().bad_nodes == std::vector<std::string>{"n2", "n3", "n4"});
   CHECK(scene.attempt.end().first_failed->rank == 2);
 }
 
@@ -205,7 +205,7 @@ TEST_CASE("a node that is silent when the run hangs counts as lost, long before 
     REQUIRE(scene.attempt.is_over());
     CHECK(scene.attempt.end().cause == Cause::kNodeFailure);
     CHECK(scene.attempt.end().reason == EndReason::kHang);
-    CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2"});
+    CHECK(scene.attempt.end().bad_nodes == std::vector<std::string>{"n2"});
     CHECK(scene.notes.last("attempt_end")["lost_nodes"] == Json{"n2"});
     CHECK(scene.attempt.end().first_failed->rank == 2);
   }
@@ -218,7 +218,7 @@ TEST_CASE("a node that is silent when the run hangs counts as lost, long before 
     CHECK(scene.notes.broadcasts_of("end") == 0);
     CHECK(*scene.attempt.next_deadline() > scene.now);
     scene.pass(milliseconds(2'500));
-    CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2"});
+    CHECK(scene.attempt.end().bad_nodes == std::vector<std::string>{"n2"});
   }
   SUBCASE("only one of the node's two agents is silent, or all agents are: the run hangs") {
     bool all_are_silent = false;
@@ -230,7 +230,7 @@ TEST_CASE("a node that is silent when the run hangs counts as lost, long before 
     if (!all_are_silent) beat({0, 1, 3});
     scene.pass(seconds(1));
     CHECK(scene.notes.broadcasts_of("end") == 1);
-    CHECK(scene.attempt.end().lost_nodes.empty());
+    CHECK(scene.attempt.end().bad_nodes.empty());
     CHECK(scene.attempt.end().reason == EndReason::kHang);
     CHECK(scene.attempt.end().first_failed.has_value() == !all_are_silent);
     if (!all_are_silent) {

@@ -131,7 +131,7 @@ TEST_CASE(
   CHECK(judge(facts).end.cause == Cause::kTimeout);
   facts.end.is_cancelled = true;
   CHECK(judge(facts).end.cause == Cause::kNone);
-  facts.end.lost_nodes = {"n2"};
+  facts.end.bad_nodes = {"n2"};
   CHECK(judge(facts).end.cause == Cause::kNodeFailure);
   facts.signs.is_given_up = true;
   CHECK(judge(facts).end.cause == Cause::kNone);
@@ -157,13 +157,13 @@ TEST_CASE("nodes where the step could not be launched are lost, if others could 
   facts.end.code = 77;
   facts.end.reason = EndReason::kLaunchFailed;
   facts.signs.unlaunched = {"n2"};
-  CHECK(judge(facts).end.lost_nodes == std::vector<std::string>{"n2"});
+  CHECK(judge(facts).end.bad_nodes == std::vector<std::string>{"n2"});
   CHECK(judge(facts).end.cause == Cause::kNodeFailure);
   facts.signs.unlaunched = {"n1", "n2"};
-  CHECK(judge(facts).end.lost_nodes.empty());
+  CHECK(judge(facts).end.bad_nodes.empty());
   CHECK(judge(facts).end.cause == Cause::kFailure);
   facts.has_any_rank = true;
-  CHECK(judge(facts).end.lost_nodes.size() == 2);
+  CHECK(judge(facts).end.bad_nodes.size() == 2);
 }
 
 TEST_CASE("a container is the cause only if the failed rank has never joined") {

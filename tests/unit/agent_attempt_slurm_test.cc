@@ -41,7 +41,7 @@ TEST_CASE(
   CHECK(end.code == 77);
   CHECK(end.message == "the step could not be launched on n2: Invalid job credential");
   CHECK(end.cause == Cause::kNodeFailure);
-  CHECK(end.lost_nodes == std::vector<std::string>{"n2"});
+  CHECK(end.bad_nodes == std::vector<std::string>{"n2"});
   CHECK_FALSE(end.first_failed);
 }
 
@@ -54,7 +54,7 @@ TEST_CASE("if the step can be launched on no node, no node is to blame") {
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().reason == EndReason::kLaunchFailed);
   CHECK(scene.attempt.end().cause == Cause::kFailure);
-  CHECK(scene.attempt.end().lost_nodes.empty());
+  CHECK(scene.attempt.end().bad_nodes.empty());
 }
 
 TEST_CASE("a rank that failed first stays the cause, whatever srun reports about nodes later") {
@@ -98,8 +98,9 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "since Slurm 24.05 a job that ends in its grace time is queued again if PreemptMode has "
-    "REQUEUE") {
+    "since Slurm 24.05 a job that ends in its grace time is queued again if the mode that applies "
+    "has REQUEUE") {
+  // The mode that applies is the partition's under partition_prio, and the cluster's under qos.
   const auto config = [](std::string_view version, std::string_view type, std::string_view mode) {
     return fmt::format(
         "PreemptMode             = {}\nPreemptType             = preempt/{}\nSLURM_VERSION         "

@@ -175,7 +175,7 @@ TEST_CASE(
   CHECK_FALSE(end.first_failed);
   CHECK(end.suspects.empty());  // the nodes are healthy
   CHECK(scene.notes.printed ==
-        std::vector<std::string>{"srun was killed by SIGKILL; dlrun ends its ranks"});
+        std::vector<std::string>{"srun was killed by SIGKILL; dlrun ends all ranks"});
 }
 
 TEST_CASE(

@@ -28,14 +28,14 @@ using Frames = std::vector<std::string>;
 const Frames kReduceFrames{"all_reduce (distributed_c10d.py:2050)", "step (train.py:40)"};
 const Frames kWaitFrames{"acquire (threading.py:320)", "load (train.py:12)"};
 
-/// Returns an attempt of four ranks that hangs: rank 0 has reported progress once, and all agents
-/// still send heartbeats.
-Scene hung_scene() {
+/// Returns an attempt that hangs: rank 0 has reported progress once, and all agents still send
+/// heartbeats.
+Scene hung_scene(int ranks = 4) {
   Scene scene({.hang_after = seconds(10), .makes_autopsy = true});
-  scene.all_join(4);
+  scene.all_join(ranks);
   scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
   for (int second = 0; second < 10; ++second) {
-    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_heard(rank, scene.now);
+    for (int rank = 0; rank < ranks; ++rank) scene.attempt.on_heard(rank, scene.now);
     scene.pass(seconds(1));
   }
   return scene;
@@ -67,6 +67,17 @@ TEST_CASE(
   CHECK(scene.attempt.end().message.find(
             "rank 2 on n2 is at acquire (threading.py:320), the others at all_reduce") !=
         std::string::npos);
+}
+
+TEST_CASE("if the other ranks have several stacks, the message names the stack of the most ranks") {
+  Scene scene = hung_scene(6);
+  scene.attempt.on_autopsy(2, kWaitFrames, scene.now);
+  for (const int rank : {0, 1})
+    scene.attempt.on_autopsy(rank, Frames{"save (train.py:9)"}, scene.now);
+  for (const int rank : {3, 4, 5}) scene.attempt.on_autopsy(rank, kReduceFrames, scene.now);
+  CHECK(scene.notes.last("autopsy")["groups"].size() == 3);
+  CHECK(scene.attempt.end().message.find("is at acquire (threading.py:320), the largest group of "
+                                         "the others at all_reduce") != std::string::npos);
 }
 
 TEST_CASE(
@@ -149,6 +160,20 @@ TEST_CASE(
             "detached]\n") == Frames{"futex_wait", "pthread_mutex_lock", "main"});
   CHECK(frames_of_gdb("").empty());
   CHECK(frames_of_faulthandler("nonsense\n  File \"x, line in\n").empty());
+}
+
+TEST_CASE("without gdb, the text says whether py-spy is missing, or shows no frames") {
+  const TemporaryDirectory folder;
+  Env env;
+  env.set("PATH", folder.path().string());
+  const auto text_of_own_dump = [&] {
+    return dump_stacks(::getpid(), env, folder.path() / "scratch", seconds(1)).text;
+  };
+  CHECK(text_of_own_dump() == "no stacks: neither py-spy nor gdb is in PATH here\n");
+  std::ofstream(folder.path() / "py-spy") << "#!/bin/sh\n";
+  REQUIRE(::chmod((folder.path() / "py-spy").c_str(), 0755) == 0);
+  CHECK(text_of_own_dump() ==
+        "no stacks: py-spy shows none of this process, and gdb is not in PATH here\n");
 }
 
 TEST_CASE(

@@ -119,7 +119,7 @@ TEST_CASE(
   REQUIRE(compact_events(path).has_value());
   const std::string after = content(path);
   CHECK(essential_lines(after) == essential_lines(before));
-  CHECK(parse_checked_lines(after).damaged_lines == 0);
+  CHECK(parse_checked_lines(after).damaged_line_count == 0);
   CHECK(fs::directory_iterator(run.path())->path() == path);  // no temporary file is left
   if (kWithSanitizer) return;
   CHECK(after.size() < 8U << 20U);
@@ -263,7 +263,7 @@ TEST_CASE("events that lead writes while its record is compacted are kept") {
   CHECK_FALSE(log->take_failure().has_value());
   CHECK(fs::file_size(path) < kCompactAtBytes);
   const std::string after = content(path);
-  CHECK(parse_checked_lines(after).damaged_lines == 0);
+  CHECK(parse_checked_lines(after).damaged_line_count == 0);
   CHECK(essential_lines(after).size() == essential_lines(text).size() + 1);
   CHECK(after.find("\"step\":1999") != std::string::npos);
 }

@@ -97,6 +97,19 @@ TEST_CASE("services are stopped when all main components have ended, and the job
   CHECK(course.attempt_end().message == "all 2 main components ended with 0");
 }
 
+TEST_CASE("the reason of a stop tells whether another component failed, or ended after a signal") {
+  const auto components = three_components();
+  ComponentCourse failing(components);
+  start_all(failing, components);
+  failing.on_failing(kTrainer, kBadEnd);
+  CHECK(failing.take_orders().at(0).why == "component 'trainer' has failed; dlrun ends this one");
+  ComponentCourse signalled(components);
+  start_all(signalled, components);
+  signalled.on_over(kTrainer, component_end(128 + SIGTERM, EndReason::kSignalled));
+  CHECK(signalled.take_orders().at(0).why ==
+        "component 'trainer' has ended after a signal; dlrun ends this one");
+}
+
 TEST_CASE("a main component that fails ends the job with its code, and stops all others") {
   const auto components = three_components(3);
   ComponentCourse course(components);
@@ -245,7 +258,7 @@ TEST_CASE(
     end = component_end(75, EndReason::kSignalled);
   }
   SUBCASE("node") {
-    end.lost_nodes = {"n2"};
+    end.bad_nodes = {"n2"};
   }
   SUBCASE("image") {
     end.cause = Cause::kImage;
@@ -289,13 +302,13 @@ TEST_CASE("the loss of another component's node is the cause of a failure") {
   course.on_over(kTrainer, kBadEnd);
   std::ignore = course.take_orders();
   auto stopped = kStoppedEnd;
-  stopped.lost_nodes = {"n3"};
+  stopped.bad_nodes = {"n3"};
   course.on_over(kServer, stopped);
   course.on_over(kEvaluator, kStoppedEnd);
   const auto end = course.attempt_end();
   CHECK(end.code == 7);
   CHECK(end.cause == Cause::kNodeFailure);
-  CHECK(end.lost_nodes == std::vector<std::string>{"n3"});
+  CHECK(end.bad_nodes == std::vector<std::string>{"n3"});
 }
 
 TEST_CASE(

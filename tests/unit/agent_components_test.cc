@@ -242,7 +242,10 @@ TEST_CASE(
       {"trainer", {"trainer", "--after", "store"}, "'store', which is no component"},
       {"trainer", {"trainer", "--role", "service"}, "no component has --role main"},
       {"trainer", {"trainer", "--component-retry", "1"}, "only a service"},
-      {"trainer", {"trainer", "--het-group", "1"}, "either --component-first-node or --het-group"},
+      {"trainer",
+       {"trainer", "--het-group", "1"},
+       "has both --component-first-node and --het-group"},
+      {"4", {"1"}, "has --component-nodes 2 and --component-ranks 1"},
       {"trainer", {"trainer", "--runs", "/x"}, "unknown option '--runs'"},
       {"--port-count", {"--after", "trainer", "--port-count"}, "server -> trainer -> server"},
       {"/r", {"/r", "--local", "2"}, "--local"},
@@ -402,7 +405,8 @@ std::string answer_probe(EventLoop& loop, ReadyProbe& probe, const BoundPort& li
   REQUIRE(peer.is_open());
   std::string request(4096, '\0');
   loop.run_once(milliseconds(10));
-  const auto got = text.empty() ? 0 : ::recv(peer.get(), request.data(), request.size(), 0);
+  const auto got =
+      ::recv(peer.get(), request.data(), request.size(), text.empty() ? MSG_DONTWAIT : 0);
   request.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   REQUIRE(write_all(peer.get(), text));
   peer.reset();
@@ -434,6 +438,9 @@ TEST_CASE(
     std::ignore = answer_probe(*loop, probe, *listener, "SSH-2.0-OpenSSH\r\n");
     CHECK_FALSE(probe.is_ready());
     CHECK(probe.problem().ends_with("the answer is not HTTP"));
+    std::ignore = answer_probe(*loop, probe, *listener, "");
+    CHECK_FALSE(probe.is_ready());
+    CHECK(probe.problem().ends_with("the program closed the connection without an answer"));
     std::ignore = answer_probe(*loop, probe, *listener, "HTTP/1.0 204 No Content\r\n\r\n");
     CHECK(probe.is_ready());
   }

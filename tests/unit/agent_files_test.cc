@@ -370,7 +370,7 @@ TEST_CASE("a progress report is checked against the contract, and each problem i
         R"(in '{"step": "5"}' "step" is not a whole number)");
   CHECK(progress_problem(R"({"step": 5, "loss": "low"})")->ends_with(R"("loss" is not a number)"));
   CHECK(*progress_problem(R"({"iteration": 5})") ==
-        R"('{"iteration": 5}' has no step, epoch or loss)");
+        R"('{"iteration": 5}' has no field of a progress report, such as step, epoch or loss)");
   CHECK(progress_problem(std::string(1U << 17U, '{'))->find("is longer than 65535 bytes") !=
         std::string::npos);
 }

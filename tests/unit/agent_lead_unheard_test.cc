@@ -79,7 +79,7 @@ TEST_CASE("if agents do not hear lead although lead was running, the cause is a 
   CHECK_FALSE(scene.attempt.end().first_failed.has_value());
   CHECK(scene.attempt.end().message ==
         "the agent of rank 2 on n2 did not hear lead and has ended the rank: the network between "
-        "their nodes was cut");
+        "n2 and lead's node was cut");
 }
 
 TEST_CASE("a rank that failed before agents lost lead stays the cause") {

@@ -1,4 +1,6 @@
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <fstream>
@@ -69,7 +71,7 @@ TEST_CASE(
   CHECK(gpu_problems(two_gpus, "0,2") ==
         Strings{"gpu: CUDA_VISIBLE_DEVICES is '0,2', but nvidia-smi lists 1 of them"});
   CHECK(gpu_problems("0, GPU-aa, [N/A]\n", "GPU-aa").empty());
-  CHECK(gpu_problems("No devices were found\n", "0") == Strings{"gpu: nvidia-smi lists none"});
+  CHECK(gpu_problems("No devices were found\n", "0") == Strings{"gpu: nvidia-smi lists no GPU"});
 }
 
 TEST_CASE("a check of collectives is killed only after the sum of its own limits") {
@@ -121,6 +123,22 @@ TEST_CASE(
   std::filesystem::create_directory(folder / "gone");
   CHECK(node_problems(checks, env, World{.size = 2}).empty());
   CHECK(std::filesystem::is_empty(folder / "gone"));
+}
+
+TEST_CASE("a folder in which a file can be created but not written is reported with the reason") {
+  TemporaryDirectory folder;
+  // A write beyond the limit sends SIGXFSZ, and fails with EFBIG if the signal is ignored.
+  auto* const action = ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  auto small = before;
+  small.rlim_cur = 1U << 20U;
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  const auto problem = disk_problem(folder.path().string());
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  ::signal(SIGXFSZ, action);
+  CHECK(problem.value_or("") ==
+        "disk: cannot write a file of 4 MiB in " + folder.path().string() + ": File too large");
 }
 
 TEST_CASE("AMD GPUs with uncorrected errors are named, and ROCR_VISIBLE_DEVICES selects GPUs") {
@@ -220,15 +238,16 @@ TEST_CASE("InfiniBand ports are compared with the figures of the site") {
   };
   CHECK(problems("infiniband_ports=2,infiniband_gbps=100").empty());
   CHECK(problems("infiniband_ports=2,infiniband_gbps=200") ==
-        Strings{"fabric: the InfiniBand port mlx5_1/1 runs at 100 Gb/s, expected 200"});
+        Strings{"fabric: the InfiniBand port mlx5_1/1 runs at 100 Gb/s, expected at least 200"});
   CHECK(problems("infiniband_ports=4") ==
-        Strings{"fabric: 2 InfiniBand ports are active, expected 4"});
+        Strings{"fabric: 2 InfiniBand ports are active, expected at least 4"});
   sysfs.write_port("mlx5_2", "2: INIT", "5: LinkUp", "200 Gb/sec (4X HDR)");
   CHECK(infiniband_problems({}, sysfs.folder.path()) ==
         Strings{"fabric: the InfiniBand port mlx5_2/1 has a link, but its state is INIT, expected "
                 "ACTIVE; a subnet manager must configure it"});
   CHECK(infiniband_problems({.infiniband_ports = 1}, sysfs.folder / "none") ==
-        Strings{"fabric: 0 InfiniBand ports are active, expected 1; programs would use sockets"});
+        Strings{"fabric: 0 InfiniBand ports are active, expected at least 1; programs would use "
+                "sockets"});
 }
 
 TEST_CASE("two GPUs without NVLink between them are named with the link that they have") {

@@ -139,7 +139,7 @@ TEST_CASE("the error for wrong usage quotes the wrong word") {
     const char* says;
   };
   for (const auto& wrong :
-       {Case{{}, "expected 'lead' or 'rank'"},
+       {Case{{}, "expected 'lead', 'rank', 'relay' or 'sshd', but there is no argument"},
         Case{{"laed"}, "not 'laed'"},
         Case{{"lead", "--local", "0", "--", "x"}, "--local '0'"},
         Case{{"lead", "--local", "4097", "--", "x"}, "--local '4097'"},
@@ -157,6 +157,8 @@ TEST_CASE("the error for wrong usage quotes the wrong word") {
         Case{{"lead", "--grow-memory", "1", "--", "x"}, "--grow-memory '1'"},
         Case{{"lead", "--memory-limit", "0", "--", "x"}, "--memory-limit '0'"},
         Case{{"lead", "srun"}, "unknown option 'srun'"},
+        Case{{"sshd", "--folder"}, "sshd: --folder needs an absolute path"},
+        Case{{"sshd", "folder"}, "sshd: takes --check or --folder DIR, not 'folder'"},
         Case{{"rank", "--"}, "no command"},
         Case{{"rank"}, "no command"},
         Case{{"rank", "--env", "A={x}", "--", "p"}, "unknown field '{x}'"}}) {

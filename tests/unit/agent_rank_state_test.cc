@@ -210,6 +210,7 @@ TEST_CASE("a rank that waits for the others ends without a program if lead is si
   RankScene scene;
   scene.state.on_connected();
   scene.pass(kLease + milliseconds(100));
+  CHECK(scene.printed == Texts{"no message from lead for 10 s; the rank ends without a program"});
   CHECK(scene.state.exit_code() == 128 + SIGTERM);
   CHECK(scene.exit_record()["unheard"] == true);
 }

@@ -134,7 +134,7 @@ TEST_CASE(
   RetryHistory history;
   history.add_attempt({}, Cause::kFailure);
   CHECK_FALSE(
-      decide_retry(options_for_any_cause(20, 1), history, Cause::kFailure).is_last_unless_further);
+      decide_retry(options_for_any_cause(20, 1), history, Cause::kFailure).next_needs_progress);
 }
 
 TEST_CASE(
@@ -143,15 +143,17 @@ TEST_CASE(
   RetryHistory history;
   history.add_attempt(10, Cause::kFailure);
   CHECK_FALSE(
-      decide_retry(options_for_any_cause(20), history, Cause::kFailure).is_last_unless_further);
+      decide_retry(options_for_any_cause(20), history, Cause::kFailure).next_needs_progress);
   history.add_attempt(10, Cause::kFailure);
   history.add_attempt(9, Cause::kFailure);
   const auto decision = decide_retry(options_for_any_cause(20), history, Cause::kFailure);
   CHECK(decision.grants_restart);
-  CHECK(decision.is_last_unless_further);
+  CHECK(decision.next_needs_progress);
 }
 
-TEST_CASE("if a program reports nothing, an attempt whose ranks have not joined is fruitless") {
+TEST_CASE(
+    "if no step is reported, an attempt is fruitless if its ranks have not joined, or if the "
+    "program reports from its first step on") {
   std::vector<Json> events;
   for (int attempt = 0; attempt < 3; ++attempt) {
     events.push_back({{"event", "started"}, {"attempt", attempt}});
@@ -160,7 +162,8 @@ TEST_CASE("if a program reports nothing, an attempt whose ranks have not joined 
         {{"event", "attempt_end"}, {"attempt", attempt}, {"code", 77}, {"cause", "failure"}});
   }
   CHECK(read_history(record_text(events)).history.fruitless_attempts() == 2);
-  CHECK(read_history(record_text(events), true).history.fruitless_attempts() == 3);
+  CHECK(read_history(record_text(events), /*reports_from_first_step=*/true)
+            .history.fruitless_attempts() == 3);
 }
 
 TEST_CASE("an attempt that got further than all before it resets the count of fruitless attempts") {

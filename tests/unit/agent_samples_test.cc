@@ -420,9 +420,9 @@ TEST_CASE(
     use = use_of_descendants_without(-1);
   } while (use.cpu_ticks < before + 10 && Clock::now() < until);
   CHECK(use.cpu_ticks >= before + 10);  // a tenth of a second of processor time
-  CHECK(use.processes == 1);
+  CHECK(use.process_count == 1);
   CHECK(use.resident_bytes > 0);
-  CHECK(use_of_descendants_without(child).processes == 0);
+  CHECK(use_of_descendants_without(child).process_count == 0);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
 }

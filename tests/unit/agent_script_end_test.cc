@@ -58,6 +58,11 @@ TEST_CASE(
   CHECK(exit_0.code == 1);
 }
 
+TEST_CASE("the end of a script that printed why it fails does not name the command `false`") {
+  CHECK(judge(facts_of_running_job(), "", 1, "false").end.message ==
+        "the job script ended with code 1; the ranks were not started");
+}
+
 TEST_CASE(
     "a signal that only the script gets is distinguished from `exit 0`, although bash reports code "
     "0 for both") {

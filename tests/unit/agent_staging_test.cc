@@ -35,8 +35,10 @@ TEST_CASE(
   const auto place = node_place("$NODE/a/b", scene.env);
   REQUIRE(place);
   CHECK(place->path == fs::canonical(scene.node) / "a/b");
-  CHECK(node_place("$NODE/../x", scene.env).error().message ==
-        "'$NODE/../x' is not a place below $NODE");
+  CHECK(
+      node_place("$NODE/../x", scene.env).error().message ==
+      "'$NODE/../x' is not a place below $NODE: write $NODE/PATH, where no part of PATH is empty, "
+      "`.` or `..`");
   CHECK_FALSE(node_place("$NODE/", scene.env));
   CHECK_FALSE(node_place("/tmp/data", scene.env));
   CHECK(
@@ -44,6 +46,9 @@ TEST_CASE(
   auto env = scene.env;
   env.set("NODE", (scene.node / "missing").string());
   CHECK(has(node_place("$NODE/x", env).error().message, "does not exist on this node"));
+  scene.write(scene.node / "file", "x");
+  env.set("NODE", (scene.node / "file").string());
+  CHECK(has(node_place("$NODE/x", env).error().message, "is not a folder on this node"));
   env.unset("TMPDIR");
   REQUIRE(node_place("$TMPDIR/x", env));
   CHECK(node_place("$TMPDIR/x", env)->path == fs::canonical("/tmp") / "x");
@@ -322,6 +327,7 @@ TEST_CASE("the error for too little space has the needed and the free size") {
   REQUIRE_FALSE(full);
   CHECK(has(full.error().message, "are needed in"));
   CHECK(has(full.error().message, "are free there"));
+  CHECK(has(check_space(scene.node / "missing", 1).error().message, "the free space is unknown"));
 }
 
 TEST_CASE(

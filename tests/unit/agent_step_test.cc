@@ -71,7 +71,7 @@ TEST_CASE(
     ::usleep(5000);
   CHECK(descendants().size() == 5);
   CHECK(descendants_without(*pid).empty());
-  CHECK(use_of_descendants_without(-1).processes == 5);
+  CHECK(use_of_descendants_without(-1).process_count == 5);
   ::kill(*pid, SIGKILL);
   CHECK(reap_within(*pid, seconds(5)));
   CHECK(descendants().size() >= 3);  // this process is their parent now

@@ -7,6 +7,7 @@
 
 #include "common/files.h"
 #include "common/text.h"
+#include "runtime/agent/line_holder.h"
 #include "runtime/agent/text_marks.h"
 
 namespace dlrun::agent {
@@ -43,6 +44,22 @@ std::string marked(std::string_view text) {
   TextMarker marker(marks());
   auto out = marker.add(text, Clock::time_point());
   return out + marker.take_rest();
+}
+
+TEST_CASE("an open line is held until it ends, is old or is too long") {
+  LineHolder holder(10);
+  const Clock::time_point start;
+  CHECK(holder.add("a\nb", start) == "a\n");
+  CHECK(holder.held_bytes() == 1);
+  CHECK(holder.add("c\n", start) == "bc\n");
+  CHECK(holder.add("\r50%", start) == "\r");
+  CHECK(holder.take_late(start + LineHolder::kOpenLimit / 2).empty());
+  CHECK(holder.take_late(start + LineHolder::kOpenLimit) == "50%");
+  CHECK(holder.add("123456789", start).empty());
+  CHECK(holder.add("0", start) == "1234567890");
+  CHECK(holder.add("end", start).empty());
+  CHECK(holder.take_rest() == "end");
+  CHECK(holder.held_bytes() == 0);
 }
 
 TEST_CASE("a program that prints lines like Slurm's cannot pass for Slurm") {

@@ -93,12 +93,12 @@ struct CleanupFixture {
     const auto sweep = make_run(id, 50);
     SweepRecord record;
     record.keys = {"train.lr"};
-    record.arrays = 1;
+    record.array_count = 1;
     for (std::size_t i = 0; i < 2; ++i) record.points.push_back({0, i, {std::to_string(i)}});
     put(sweep.path / "sweep.json", sweep_json(record));
     for (const auto& point : record.points) {
       const auto path = point_path(sweep.path, point);
-      put(path / "submission.json", journal_of_task(point.index_in_array));
+      put(path / "submission.json", journal_of_task(point.point_in_array));
       record_end(path, 40);
     }
     write_journal(array_path(sweep.path, 0), Submission::State::kSubmitted, "43");
@@ -270,6 +270,8 @@ TEST_CASE_FIXTURE(CleanupFixture, "a sweep is deleted as a whole, and only if al
   CHECK(has(why_kept(*point), "a sweep is deleted as a whole: `dlrun rm lr-2026"));
   fs::remove(point->path / "events.jsonl");
   CHECK(has(why_kept(sweep), "lr-20261121-120000-00aa/1: its state is unknown"));
+  CHECK(has(why_kept(sweep), "delete " + sweep.path.string() + " by hand; `dlrun rm " + sweep.id +
+                                 "` then removes the sweep"));
   record_end(point->path, 40);
   const auto made = plan({sweep});
   REQUIRE(made.deletions.size() == 1);
@@ -310,6 +312,28 @@ TEST_CASE_FIXTURE(CleanupFixture, "a run with another run inside its directory s
   CHECK(has(why_kept(outer), "the run b-20261121-120000-00bb is inside its directory"));
   fs::remove_all(inner.path);
   CHECK(plan({outer}).deletions.size() == 1);
+}
+
+TEST_CASE_FIXTURE(CleanupFixture,
+                  "the question of prune --keep-checkpoints explains the diagnostic files, and the "
+                  "line of each run is short") {
+  const auto run = make_ended_run("a-20261121-120000-00aa", 50, 40);
+  put(run.path / "slurm-42.out", "word\n");
+  RunInspector inspector(env);
+  PruneRequest request;
+  request.older_than = std::chrono::hours(24);
+  request.parts = RunParts::kDiagnostics;
+  const auto plan = plan_pruning(env, inspector, request);
+  REQUIRE(plan.has_value());
+  CHECK(cleanup_question(*plan).starts_with(
+      "Delete the diagnostic files (logs, traces, profiles and stacks of hung ranks) of 1 run (1 "
+      "file, "));
+  std::vector<std::string> lines;
+  const CleanupListener listener{[&](const std::string& line) { lines.push_back(line); },
+                                 [](const std::string&) {}, [](const Error&) {}};
+  CHECK_FALSE(clean_up(env, inspector, *plan, listener).failure);
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].starts_with("deleted the diagnostic files of " + run.id + " (1 file, "));
 }
 
 TEST_CASE_FIXTURE(CleanupFixture, "prune chooses runs by the time of their end, oldest first") {

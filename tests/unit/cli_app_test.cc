@@ -99,6 +99,25 @@ TEST_CASE_FIXTURE(CliFixture,
   CHECK(measured.find("no runs") == std::string::npos);
 }
 
+TEST_CASE_FIXTURE(CliFixture, "container list refuses --refresh, and completion a wrong --list") {
+  CHECK(code_and_stderr({"container", "list", "--refresh"}) ==
+        "2\ndlrun: error: --refresh fetches an image; it cannot be combined with `container "
+        "list`\n");
+  CHECK(code_and_stderr({"completion", "--list", "runs"}) ==
+        "2\ndlrun: error: --list runs: expected hosts, sites or presets\n");
+}
+
+TEST_CASE_FIXTURE(CliFixture, "a number that is too large is refused with the allowed range") {
+  const auto refused = code_and_stderr({"ls", "-n", "99999999999999999999"});
+  CHECK(refused.starts_with("2\n"));
+  CHECK(refused.find("is not a whole number from 0 to 9223372036854775807") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(CliFixture, "ls --runs names a folder without runs") {
+  std::filesystem::create_directory(folder / "empty");
+  CHECK(code_and_stderr({"ls", "--runs", "empty"}).find("no runs in empty\n") != std::string::npos);
+}
+
 TEST_CASE_FIXTURE(CliFixture, "a missing spec or run is exit code 6") {
   CHECK(call({"submit", "no-such.yaml"}) == 6);
   std::ofstream(folder / "exp.yaml") << "name: a\n";
@@ -207,6 +226,11 @@ TEST_CASE_FIXTURE(
   CHECK(read("job.sh") == edited);
   CHECK(call({"render", "x.yaml", "-o", "job.sh", "--force"}) == 0);
   CHECK(read("job.sh") == first);
+  // The file is larger than any script, so dlrun does not read it.
+  REQUIRE(write_file_atomic(folder.path() / "job.sh", std::string(5U << 20U, '#')).has_value());
+  const std::string unreadable = code_and_stderr({"render", "x.yaml", "-o", "job.sh"});
+  CHECK(unreadable.starts_with("2\n"));
+  CHECK(unreadable.find("dlrun cannot read it to find out whether") != std::string::npos);
 }
 
 TEST_CASE_FIXTURE(CliFixture,
@@ -299,7 +323,7 @@ TEST_CASE_FIXTURE(
     CliFixture,
     "a runs folder that cannot exist is reported once by check and submit, with a remedy") {
   REQUIRE(write_file_atomic(folder.path() / "x.yaml",
-                            "launch: {command: [echo]}\nresources: {time: 1h}\n"));
+                            "launch: {command: [/bin/echo]}\nresources: {time: 1h}\n"));
   const std::string expected = fmt::format(
       "1\ndlrun: error: the runs folder {}: Not a directory (ENOTDIR); choose another with "
       "--runs or DLRUN_RUNS\n",
@@ -523,6 +547,20 @@ TEST_CASE_FIXTURE(CliFixture, "a command line without options is checked like an
   CHECK(code_and_stderr({"prune"}).find("--older-than is required") != std::string::npos);
   CHECK(code_and_stderr({"status", "a", "b", "c"}).find("not expected") != std::string::npos);
   CHECK(call({"render"}) == 2);
+}
+
+TEST_CASE_FIXTURE(CliFixture, "a second spec is refused by the commands that take one") {
+  for (const char* command : {"run", "check", "render"}) {
+    const std::string name = command;
+    CHECK(code_and_stderr({command, "a.yaml", "b.yaml"}) ==
+          "2\ndlrun: error: `dlrun " + name +
+              "` takes one spec, so 'b.yaml' is not expected; call `dlrun " + name +
+              "` once for each spec\nSee `dlrun " + name + " --help`.\n");
+  }
+  const auto with_option = code_and_stderr({"run", "--dry-run", "a.yaml", "b.yaml"});
+  CHECK(with_option.find("so 'b.yaml' is not expected") != std::string::npos);
+  const auto unknown = code_and_stderr({"run", "a.yaml", "b.yaml", "--gpus", "2"});
+  CHECK(unknown.find("has no option '--gpus'") != std::string::npos);
 }
 
 TEST_CASE_FIXTURE(CliFixture, "a host without a file is an error that explains the file") {

@@ -166,6 +166,22 @@ TEST_CASE("the answer `none` to init's question about an account leaves the acco
   CHECK_FALSE(answers.account.has_value());
 }
 
+TEST_CASE("init asks for the preset of a Python program, and of no other program") {
+  const auto answers_to = [](const std::string& command, const std::string& rest) {
+    InitAnswers answers;
+    std::istringstream in("lab\n\n\n\n\n\n" + command + "\n" + rest);
+    std::ostringstream out;
+    REQUIRE(ask_questions(answers, SiteProfile{}, in, printer_to(out)).has_value());
+    return std::pair(answers.preset, out.str());
+  };
+  const auto [preset, shown] = answers_to("python3 -u ddp.py", "torhc\ntorch\n");
+  CHECK(preset == "torch");
+  CHECK(shown.find("torch.distributed with init_method env://") != std::string::npos);
+  CHECK(shown.find("'torhc' is not one of the presets: ") != std::string::npos);
+  CHECK_FALSE(answers_to("/opt/venv/bin/python train.py", "\n").first.has_value());
+  CHECK(answers_to("./train", "").second.find("Preset") == std::string::npos);
+}
+
 TEST_CASE("input of init that ends before the last answer is an interruption") {
   InitAnswers answers;
   std::istringstream in("lab\n");

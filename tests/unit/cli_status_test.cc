@@ -1,8 +1,11 @@
+#include <filesystem>
 #include <string>
 
 #include <doctest/doctest.h>
 
 #include "cli/terminal/status_text.h"
+#include "tests/contains.h"
+#include "tests/temporary_directory.h"
 
 namespace dlrun {
 namespace {
@@ -21,6 +24,25 @@ TEST_CASE("status shows no log for a run on this machine whose log does not exis
   CHECK(shown(run, status).find("local.out") == std::string::npos);
   status.job = status.facts.submission->job = {"", "42"};
   CHECK(shown(run, status).find("slurm-42.out") != std::string::npos);  // Slurm will create it
+}
+
+TEST_CASE("status shows only existing logs and stacks of a run that has ended") {
+  const TemporaryDirectory folder;
+  const IndexEntry run{"x-1", "x", folder.path(), ""};
+  RunStatus status;
+  status.job = status.facts.submission.emplace().job = {"", "42"};
+  status.facts.submission->error_pattern = (folder / "%j.err").string();
+  status.facts.record.has_events = true;
+  status.facts.record.autopsy.emplace();
+  const std::filesystem::path paths[] = {folder / "slurm-42.out", folder / "42.err",
+                                         folder / "logs" / "attempt-0",
+                                         folder / "autopsy" / "attempt-0"};
+  status.state = RunState::kRunning;
+  for (const auto& path : paths) CHECK(has(shown(run, status), path.string()));
+  status.state = RunState::kFailed;
+  for (const auto& path : paths) CHECK_FALSE(has(shown(run, status), path.string()));
+  for (const auto& path : paths) std::filesystem::create_directories(path);
+  for (const auto& path : paths) CHECK(has(shown(run, status), path.string()));
 }
 
 TEST_CASE("status names the error file of a job, unless it is the file with the output") {
@@ -50,6 +72,26 @@ TEST_CASE("between two attempts status shows the number of the next attempt") {
   CHECK(shown(run, status).find("after node_failure; no restart left") != std::string::npos);
   record.ended = true;
   CHECK(shown(run, status).find("left") == std::string::npos);
+}
+
+TEST_CASE("status of a run at its time limit names the keys that let a run continue") {
+  RunStatus status;
+  status.state = RunState::kTimeout;
+  RunRecord& record = status.facts.record;
+  record.has_events = true;
+  const IndexEntry run{"x-1", "x", "/x", ""};
+  const auto has_hint = [&] {
+    return shown(run, status).find("with checkpoint.signal_before and retry") != std::string::npos;
+  };
+  CHECK(has_hint());
+  record.was_warned = true;
+  CHECK_FALSE(has_hint());
+  record.was_warned = false;
+  record.restarts = {{0, "timeout", 0}};
+  CHECK_FALSE(has_hint());
+  status.state = RunState::kFailed;
+  record.restarts.clear();
+  CHECK_FALSE(has_hint());
 }
 
 }  // namespace dlrun

@@ -220,7 +220,7 @@ TEST_CASE_FIXTURE(ClusterFixture, "newlines in the log name of a run's claim are
 }
 
 TEST_CASE_FIXTURE(ClusterFixture,
-                  "if the output is empty, logs names the file that has the errors of the job") {
+                  "if the output is empty, logs prints the file that has the errors of the job") {
   std::ofstream(folder / "job.sh")
       << "#!/bin/bash\n#SBATCH --time=1 -o o-%j.txt\n#SBATCH -e %x-%j.err\ntrue\n";
   const std::string errors = (folder / "job-7.err").string();
@@ -232,6 +232,10 @@ TEST_CASE_FIXTURE(ClusterFixture,
   const auto result = code_and_stderr({"logs", "last"});
   CHECK(result.starts_with("0\n"));
   CHECK(has(result, ": the output is empty; the errors of the job are in " + errors + "\n"));
+  const auto shown = folder / "shown";
+  std::ofstream(shown).close();
+  CHECK(code_and_stderr({"logs", "last"}, shown.c_str()).starts_with("0\n"));
+  CHECK(read("shown") == "no such module\n");
   CHECK(code_and_stderr({"logs", "last", "--tail", "0"}) == "0\n");
   std::ofstream(folder / "o-7.txt") << "some output\n";
   CHECK(code_and_stderr({"logs", "last"}) == "0\n");
@@ -256,7 +260,7 @@ TEST_CASE_FIXTURE(
   fs::create_directories(run);
   std::ofstream(run / "submission.json") << R"({"state":"refused","message":"no"})";
   CHECK(has(code_and_stderr({"logs", run.c_str(), "--rank", "3"}),
-            "there is no log of this rank; the run is refused"));
+            "there is no log of this rank; the state of the run is refused"));
 }
 
 TEST_CASE_FIXTURE(ClusterFixture,

@@ -113,7 +113,7 @@ TEST_CASE(
   CHECK(end_text(run, status).find("\nforged") == std::string::npos);
 }
 
-TEST_CASE("status shows thousands of ranks that did not join as ranges") {
+TEST_CASE("status prints the numbers of thousands of missing ranks as ranges") {
   RunStatus status;
   status.state = RunState::kFailed;
   status.facts.record.has_events = true;

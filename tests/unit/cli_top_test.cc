@@ -93,6 +93,8 @@ TEST_CASE(
   CHECK(any_line_has(lines_of(picture, {100, 24, 0}, false),
                      "more ranks; make the window taller to see more, q quits"));
   CHECK(any_line_has(lines_of(picture, {100, 0, 4}, false), "60 more ranks; --ranks N shows more"));
+  CHECK(any_line_has(lines_of(picture, {100, 40, 4}, false),
+                     "60 more ranks; --ranks N shows more, q quits"));
   CHECK_FALSE(any_line_has(lines_of(picture_of_running_run(4), {100, 40, 0}, false), "q quits"));
 }
 

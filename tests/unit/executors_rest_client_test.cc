@@ -8,9 +8,11 @@
 
 #include <doctest/doctest.h>
 
+#include "common/files.h"
 #include "launcher/executors/rest_client.h"
 #include "tests/contains.h"
 #include "tests/python_server.h"
+#include "tests/temporary_directory.h"
 
 namespace dlrun {
 namespace {
@@ -109,6 +111,20 @@ TEST_CASE(
   CHECK(has(error_with("v0.0.39"), "your configuration requests v0.0.39"));
   fake.serve_versions({});
   CHECK(has(error_with(""), "describes no Slurm API"));
+}
+
+TEST_CASE("if slurmrestd's socket is missing or is another file, the error says so") {
+  const TemporaryDirectory folder;
+  const std::string path = (folder.path() / "socket").string();
+  const auto error_of_version = [&] {
+    const auto version = RestClient({"unix:" + path, ""}).version();
+    REQUIRE_FALSE(version.has_value());
+    CHECK(version.error().code == Errc::kUnavailable);
+    return version.error().message;
+  };
+  CHECK(has(error_of_version(), "unix:" + path + ": no such socket"));
+  REQUIRE(write_file_atomic(path, "", 0600));
+  CHECK(has(error_of_version(), "unix:" + path + ": the file is not a socket"));
 }
 
 TEST_CASE("an incomplete object and a response of 33 MiB from slurmrestd are errors") {

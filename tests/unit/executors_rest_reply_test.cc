@@ -250,6 +250,8 @@ TEST_CASE(
     REQUIRE(::chmod(path.c_str(), mode) == 0);
   };
   CHECK(read_token(path).error().code == Errc::kNotFound);
+  CHECK(read_token(path).error().message.find("write the output of `scontrol token`") !=
+        std::string::npos);
   const std::string fresh =
       token_with(fmt::format(R"({{"exp":{},"sun":"me"}})", ::time(nullptr) + 100));
   write("SLURM_JWT=" + fresh + "\n", 0600);

@@ -81,7 +81,7 @@ TEST_CASE(
   CHECK(refused.error().code == Errc::kUsage);
 }
 
-TEST_CASE("a port that another program of this machine has is refused, and a free one is named") {
+TEST_CASE("a port of this machine that is in use is refused, and a free one is named") {
   const auto first = listen_on_loopback({8888, 0});
   REQUIRE(first);
   CHECK(first->local_port > 0);
@@ -154,7 +154,7 @@ class RecordingEvents final : public ForwardEvents {
   void on_slurm_message(std::string_view line) override { lines.emplace_back(line); }
   void on_waiting(std::uint16_t) override {}
   void on_answered(std::uint16_t) override {}
-  void on_too_few_descriptors() override {}
+  void on_shortage(int) override {}
   void on_given_up(std::uint16_t, std::string_view) override {}
   bool is_ready = false;
   std::vector<std::string> lines;
@@ -198,8 +198,7 @@ TEST_CASE("the forwarding ends if the relay no longer reads, and SIGPIPE keeps i
     CHECK(sigismember(&blocked, signal) == 0);
 }
 
-/// Leaves this process no free descriptor as soon as the relay runs, until
-/// on_too_few_descriptors().
+/// Leaves this process no free descriptor as soon as the relay runs, until on_shortage().
 class NoFreeDescriptors final : public ForwardEvents {
  public:
   void on_ready() override {
@@ -213,7 +212,8 @@ class NoFreeDescriptors final : public ForwardEvents {
   void on_waiting(std::uint16_t) override {}
   void on_answered(std::uint16_t) override {}
   void on_given_up(std::uint16_t, std::string_view) override {}
-  void on_too_few_descriptors() override {
+  void on_shortage(int error) override {
+    CHECK(error == EMFILE);
     ++shortages;
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &before_) == 0);
   }

@@ -49,7 +49,8 @@ TEST_CASE(
   }
   const std::vector<std::pair<std::string, std::string>> cases{
       {"", "the node list is empty"},
-      {"n1,\\n2", "names have only letters, digits, '.', '_' and '-'; found '\\' at character 4"},
+      {"n1,\\n2",
+       "names have only letters, digits, '.', '_', '-' and brackets; found '\\' at character 4"},
       {"n1, n2", "only commas separate names; found a space at character 4"},
       {"./nodes", "files of names are not accepted, only names; found '/' at character 2"},
       {"n{2}", "found '{' at character 2"},

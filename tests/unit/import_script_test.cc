@@ -166,7 +166,9 @@ TEST_CASE("a variable with a secret in its value becomes a name in environment.s
     CHECK_FALSE(has(text, "ghp_"));
     if (line.find("$P") != std::string::npos) continue;  // only the job knows the value of X
     CHECK(has(text, "secrets: [X]"));
-    CHECK(has(text, "its value looks like a secret and is not copied: set X in your shell"));
+    CHECK(has(
+        text,
+        "its name or value looks like a secret, so the value is not copied: set X in your shell"));
     CHECK(spec_from(script).environment.vars.empty());
   }
   // The value may also stand before the program.
@@ -206,7 +208,7 @@ TEST_CASE("a secret in an option of sbatch or srun gives a remark and is not in 
     const std::string text =
         spec_and_remarks(std::string(kHead) + "#SBATCH " + option + "\nsrun ./x\n");
     CHECK(has(text, "job.sh:3:1: warning: #SBATCH --"));
-    CHECK(has(text, "its value looks like a secret and is not copied"));
+    CHECK(has(text, "its name or value looks like a secret, so the value is not copied"));
     CHECK_FALSE(has(text, "SEKRIT"));
     CHECK_FALSE(has(text, "ghp_"));
   }
@@ -313,8 +315,8 @@ TEST_CASE(
       {"curl --user 'me:my s3' https://h/x", "curl --user 'me:...' https://h/x: "},
       {"curl --user=me:\"my s3\" https://h/x", "curl --user=me:... https://h/x: "},
       {"curl -x p --proxy-user me:s3 https://h/x", "--proxy-user me:... https://h/x: "},
-      {"setenv HF_TOKEN s3cret-word", "setenv HF_TOKEN ...: its value looks like a secret"},
-      {"setenv X redis://:s3@host", "setenv X ...: its value looks like a secret"},
+      {"setenv HF_TOKEN s3cret-word", "setenv HF_TOKEN ...: its name or value looks like a secret"},
+      {"setenv X redis://:s3@host", "setenv X ...: its name or value looks like a secret"},
   };
   for (const auto& [command, shown] : cases) {
     CAPTURE(command);
@@ -488,13 +490,92 @@ TEST_CASE("variables of the script are replaced, and those of the job stay for t
         std::vector<std::string>{"bash", "-c", "exec ./x -n 'a;b' ''\\''c' ${SCRATCH}"});
 }
 
+TEST_CASE("a variable made of variables that only the job knows becomes part of the ranks' shell") {
+  CHECK(spec_from(std::string(kHead) +
+                  "DATA=/scratch/$USER/data\nOUT=out_$SLURM_JOB_ID\nLOG=\"$OUT/a b\"\n"
+                  "srun python t.py --data $DATA --out $OUT --log \"$LOG\"\n")
+            .launch.command ==
+        std::vector<std::string>{"bash", "-c",
+                                 "exec python t.py --data /scratch/${USER}/data --out "
+                                 "out_${SLURM_JOB_ID} --log out_\"${SLURM_JOB_ID}\"'/a b'"});
+  // The value would differ between the ranks, or between the assignment and the start.
+  for (const char* lines :
+       {"OUT=o_$RANDOM\n", "OUT=o_$HOSTNAME\n", "OUT=o_$A\nA=5\n", "OUT=$OUT/x\n",
+        "OUT=o_$A\nif true; then OUT=b; fi\n", "OUT=\"a b $A\"\n"}) {
+    CAPTURE(lines);
+    CHECK(has(spec_and_remarks(fmt::format("{}{}srun ./x $OUT\n", kHead, lines)),
+              "only the job knows what its shell makes of $OUT"));
+  }
+}
+
+TEST_CASE("a refusal because of a variable names the line that sets it") {
+  const std::string text = spec_and_remarks(std::string(kHead) +
+                                            "DATA=/scratch/$USER\nOUT=$(mktemp -d)\n"
+                                            "srun ./x --data $DATA --out $OUT\n");
+  CHECK(has(text,
+            "job.sh:5: only the job knows what its shell makes of --out $OUT (line 4 sets "
+            "OUT); give the program"));
+}
+
+/// Returns the spec and the remarks of a script for the program `python t.py` after --.
+std::string imported_with_program(const std::string& script,
+                                  std::vector<std::string> program = {"python", "t.py"}) {
+  ImportRequest import = request_of(script);
+  import.command = std::move(program);
+  const auto made = import_script(import);
+  REQUIRE(made.has_value());
+  return made->spec + "\n" + format_diagnostics(made->remarks);
+}
+
+TEST_CASE("a program after -- replaces that of the script, and keeps the launcher's keys") {
+  const std::string line =
+      "srun --cpu-bind=cores torchrun --nnodes=2 --nproc_per_node=2 a.py $(date)";
+  const std::string text = imported_with_program(kHead + line + " | grep loss\nrm -r d\n");
+  CHECK(has(text, "preset: torchrun"));
+  CHECK(has(text, "nproc_per_node: 2"));
+  CHECK(has(text, "nodes: 2"));
+  CHECK(has(text, "cores"));
+  CHECK(has(text, "command: [python, t.py]\n"));
+  CHECK(has(text, "only the keys of the launcher and its options are from this line"));
+  CHECK(has(text, "rm -r d: dlrun runs nothing after the ranks"));
+  CHECK_FALSE(has(text, "environment.setup"));
+  CHECK(
+      has(imported_with_program(std::string(kHead) + "mpirun -np 8 ./x $(date)\n"), "preset: mpi"));
+}
+
+TEST_CASE("a launch line that a program after -- replaces is not offered for environment.setup") {
+  for (const char* script : {"srun ./a\nsrun ./b\n", "srun --brand-new 3 torchrun a.py\n"}) {
+    CAPTURE(script);
+    const std::string text = imported_with_program(std::string(kHead) + script);
+    CHECK(has(text, "preset: plain"));
+    CHECK(has(text, "launch.command is the program after `--`"));
+    CHECK_FALSE(has(text, "environment.setup"));
+  }
+  const std::string own = imported_with_program(
+      std::string(kHead) + "srun torchrun --nproc_per_node=2 a.py\n", {"torchrun", "b.py"});
+  CHECK(has(own, "that program has a launcher of its own"));
+  CHECK(has(own, "preset: plain"));
+}
+
+TEST_CASE("the line that starts conda is named, with the places in which the job finds conda") {
+  for (const char* line :
+       {"source ~/miniconda3/etc/profile.d/conda.sh", "eval \"$(conda shell.bash hook)\""}) {
+    CAPTURE(line);
+    CHECK(has(spec_and_remarks(fmt::format("{}{}\nconda activate e\nsrun ./x\n", kHead, line)),
+              fmt::format("{}: not needed: the job looks for conda on the PATH", line)));
+  }
+}
+
 TEST_CASE("a program whose start is not certain is refused with its line and a remedy") {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"for s in 1 2; do srun ./x $s; done\n", "job.sh:3: the program is started in a condition"},
       {"srun ./a\nsrun ./b\n", "the lines 3, 4 start programs"},
       {"echo hello\n", "no line starts a program"},
       {"srun ./x && echo done\n", "job.sh:3: it is joined with other commands"},
-      {"srun ./x < input\n", "its standard input"},
+      {"srun ./x <<END\ntext\nEND\n", "or has a parenthesis or a here-document"},
+      {"srun ./x < input\n", "its standard input is redirected"},
+      {"srun ./x <<<text\n", "its standard input is redirected"},
+      {"(srun ./x)\n", "a function or a subshell"},
       {"srun ./x | grep loss\n", "another program reads its output"},
       {"srun ./x | python post.py | tee log\n", "another program reads its output"},
       {"srun ./x | tee log | grep loss\n", "another program reads its output"},
@@ -520,6 +601,8 @@ TEST_CASE("a program whose output is only copied to files by tee is imported") {
     CHECK(spec_from(fmt::format("{}srun ./x {}\n", kHead, tail)).launch.command ==
           std::vector<std::string>{"./x"});
   }
+  CHECK(has(spec_and_remarks(std::string(kHead) + "srun ./x 2>&1 | tee log\n"),
+            "warning: 2>&1 | tee log: "));
 }
 
 TEST_CASE("a text that sbatch or a spec cannot take is refused") {

@@ -62,7 +62,7 @@ TEST_CASE("redirections and pipes are the tail of a command and give it no words
   CHECK(commands[0].tail == "> log 2>&1");
   CHECK_FALSE(commands[0].is_joined);
   CHECK(literals(commands[1]) == std::vector<std::string>{"srun", "b"});
-  CHECK(commands[1].tail == ">err | tee log");
+  CHECK(commands[1].tail == "2>err | tee log");
   CHECK(literals(commands[2]) == std::vector<std::string>{"srun", "c", "3"});
   CHECK(commands[2].tail.empty());
 }

@@ -53,7 +53,7 @@ TEST_CASE("a flipped bit is noticed, whichever byte of a line holds it") {
     const CheckedLines lines = parse_checked_lines(damaged);
     CAPTURE(i);
     CHECK(lines.objects.size() == 1);
-    CHECK(lines.damaged_lines == 1);
+    CHECK(lines.damaged_line_count == 1);
   }
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("a reader skips lines longer than the limit, wherever they begin in it
       auto expected = std::vector<std::size_t>{first_length, kLongestLineBytes, 4};
       if (excess > 0) expected.erase(expected.begin() + 1);
       CHECK(lengths == expected);
-      CHECK(lines.long_lines() == (excess > 0 ? 1 : 0));
+      CHECK(lines.long_line_count() == (excess > 0 ? 1 : 0));
       CHECK_FALSE(lines.has_unfinished_line());
     }
   }

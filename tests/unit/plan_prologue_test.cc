@@ -118,8 +118,10 @@ TEST_CASE("without conda the job ends and says so") {
   CHECK(ran.exit_code != 0);
   CHECK_FALSE(has(ran.out, "lead"));
   CHECK(has(ran.err, "has no conda on the PATH, in $CONDA_EXE or in a usual folder"));
-  CHECK(has(ran.err, "environment.conda.module"));
+  CHECK(has(ran.err, "name its module in environment.conda.module"));
   CHECK_FALSE(has(ran.err, "/opt/conda"));  // the spec does not name this path
+  const auto with_module = machine.run("  conda: {module: anaconda3, name: my-env}\n");
+  CHECK(has(with_module.err, "the module of environment.conda.module does not bring it"));
 }
 
 TEST_CASE(

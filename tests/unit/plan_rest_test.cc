@@ -134,6 +134,10 @@ TEST_CASE("before the server is asked, only options that no version can express 
   CHECK_FALSE(rest_refusal("--gres-flags", "enforce-binding", RestVersion::k42));
   CHECK(rest_refusal("--gres-flags", "enforce-binding", RestVersion::k41));
   CHECK(rest_refusal("--no-such-option", "4", std::nullopt));
+  CHECK(rest_refusal("--hold", "x", std::nullopt).value_or("") ==
+        "--hold is 'x', expected no value");
+  CHECK(rest_refusal("x", std::nullopt, std::nullopt).value_or("") ==
+        "'x' is not an option of sbatch");
 }
 
 TEST_CASE("a refusal names the key of the spec that the option comes from") {

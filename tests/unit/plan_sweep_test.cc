@@ -59,7 +59,7 @@ TEST_CASE("each point has its own script, and one array runs all points") {
   CHECK_FALSE(has(sweep.points[3].script, "--array"));
   CHECK(has(sweep.points[3].resolved, "lr: 0.01  # exp.yaml:3:38"));
   CHECK_FALSE(has(sweep.points[3].resolved, "sweep"));
-  CHECK(sweep.points[3].index_in_array == 3);
+  CHECK(sweep.points[3].point_in_array == 3);
   const auto gpu_hours = [](const Requested& requested) -> std::optional<double> {
     return static_cast<double>(*requested.gpus * *requested.time_seconds) / 3600;
   };
@@ -111,12 +111,12 @@ TEST_CASE("a sweep above MaxArraySize is several arrays") {
   const SweepPlan sweep =
       planned(kJob + "sweep: {parameters: {train.seed: " + list_of(25) + "}}", 10);
   REQUIRE(sweep.arrays.size() == 3);
-  CHECK(sweep.arrays[0].tasks == 10);
-  CHECK(sweep.arrays[2].tasks == 5);
+  CHECK(sweep.arrays[0].task_count == 10);
+  CHECK(sweep.arrays[2].task_count == 5);
   CHECK(has(sweep.arrays[0].script, "--array=0-9 "));
   CHECK(has(sweep.arrays[2].script, "--array=0-4 "));
   CHECK(sweep.points[24].array == 2);
-  CHECK(sweep.points[24].index_in_array == 4);
+  CHECK(sweep.points[24].point_in_array == 4);
 }
 
 TEST_CASE("points with different #SBATCH lines are in different arrays") {
@@ -127,7 +127,7 @@ TEST_CASE("points with different #SBATCH lines are in different arrays") {
   REQUIRE(sweep.arrays.size() == 2);
   CHECK(has(sweep.arrays[1].script, "#SBATCH --nodes=4"));
   CHECK(sweep.points[2].array == 0);
-  CHECK(sweep.points[2].index_in_array == 1);
+  CHECK(sweep.points[2].point_in_array == 1);
   CHECK(sweep.points[3].array == 1);
 }
 
@@ -230,7 +230,7 @@ TEST_CASE(
       list_of(9) + "}, pack: 4, max_parallel: 8}");
   REQUIRE(sweep.arrays.size() == 1);
   const std::string& array = sweep.arrays[0].script;
-  CHECK(sweep.arrays[0].tasks == 3);
+  CHECK(sweep.arrays[0].task_count == 3);
   CHECK(has(array, "#SBATCH --array=0-2%2 "));
   CHECK(has(array, "#SBATCH --nodes=1 "));
   CHECK(has(array, "#SBATCH --ntasks-per-node=4 "));
@@ -242,20 +242,20 @@ TEST_CASE(
   CHECK(has(array, "dlrun_end <= 9"));
   CHECK(has(sweep.points[8].script, "#SBATCH --gpus-per-node=2 "));
   CHECK(has(sweep.points[8].script, "#SBATCH --mem=16G "));
-  CHECK(sweep.points[8].index_in_array == 8);
+  CHECK(sweep.points[8].point_in_array == 8);
   CHECK(sweep.pack == 4);
 }
 
-TEST_CASE("a packed sweep has as many arrays as its tasks need at MaxArraySize") {
+TEST_CASE("in a packed sweep, MaxArraySize limits the tasks of an array, not its points") {
   const SweepPlan sweep =
       planned(kOneNode + "launch: {command: [a, \"{x}\"]}\nsweep: {parameters: {x: " + list_of(25) +
                   "}, pack: 3}",
               4);
   REQUIRE(sweep.arrays.size() == 3);
-  CHECK(sweep.arrays[0].tasks == 4);
-  CHECK(sweep.arrays[2].tasks == 1);
+  CHECK(sweep.arrays[0].task_count == 4);
+  CHECK(sweep.arrays[2].task_count == 1);
   CHECK(sweep.points[24].array == 2);
-  CHECK(sweep.points[24].index_in_array == 0);
+  CHECK(sweep.points[24].point_in_array == 0);
 }
 
 TEST_CASE(

@@ -192,7 +192,13 @@ TEST_CASE("a local run has the ranks of one node, and refuses containers and MPI
       refused(
           "resources: {time: 1m}\nlaunch: {command: [x]}\ncontainer: {runtime: pyxis, image: i}",
           inputs(Target::kLocal)),
-      "without a container"));
+      "give --set container=null to run without a container"));
+  auto without = request(
+      "resources: {time: 1m}\nlaunch: {command: [x]}\ncontainer: {runtime: pyxis, image: i}");
+  without.set_arguments = {"container=null"};
+  const auto spec = load_spec(without);
+  REQUIRE(spec.has_value());
+  CHECK(make_plan(*spec, inputs(Target::kLocal)).has_value());
   CHECK(has(refused("resources: {time: 1m, ntasks: 4}\nlaunch: {command: [x], preset: mpi}",
                     inputs(Target::kLocal)),
             "a world of one rank"));

@@ -284,7 +284,9 @@ TEST_CASE(
   append_open(bytes, 5, 80);
   append_open(bytes, 5, 80);
   CHECK(pour(trunk.theirs, bytes) == bytes.size());
-  CHECK_FALSE(far.run_once({}, milliseconds(0)));
+  const auto refused = far.run_once({}, milliseconds(0));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message == "dlrun asked for channel 5, which is open already");
   SocketPair other;
   RelayMux near(RelayMux::End::kOpens, other.ours.get(), other.ours.get(), relay);
   other.theirs.reset();

@@ -75,8 +75,8 @@ TEST_CASE(
     REQUIRE(lock);
     CHECK(std::filesystem::is_directory(folder.path() / "code-1"));
     const auto second = MirrorLock::take(folder.path(), "code-1", std::chrono::seconds(0));
-    CHECK(error_text(second).find("another submission") != std::string::npos);
-    CHECK(error_text(second).find("the command did not start") != std::string::npos);
+    CHECK(error_text(second).find("another command of dlrun") != std::string::npos);
+    CHECK(error_text(second).find("this command did not start") != std::string::npos);
   }
   CHECK(MirrorLock::take(folder.path(), "code-1"));
   for (const char* name : {"", "..", ".", "a/b", "../a", ".hidden"}) {
@@ -221,6 +221,7 @@ TEST_CASE("code larger than sync.max is refused with its largest files") {
   const auto text = error_text(code.prepare());
   CHECK(text.find("weights.bin") != std::string::npos);
   CHECK(text.find("sync.max") != std::string::npos);
+  CHECK(text.find("into .gitignore, if git does not track them") != std::string::npos);
 }
 
 TEST_CASE("the error of a failed copy fits `render` and `check`, which submit nothing") {

@@ -206,8 +206,11 @@ TEST_CASE(
         std::string::npos);
   CHECK(error_text(scene.write_and_read("persist: 4h -oX\n")).find("duration") !=
         std::string::npos);
-  CHECK(error_text(scene.write_and_read("sync: {also: [../up]}\n")).find("leaves the repository") !=
-        std::string::npos);
+  for (const char* path : {"../up", "/data", "a/../b"}) {
+    CAPTURE(path);
+    CHECK(error_text(scene.write_and_read(fmt::format("sync: {{also: [{}]}}\n", path)))
+              .find("relative to the repository's top folder, without '..'") != std::string::npos);
+  }
   CHECK(error_text(scene.write_and_read("sync: {max: lots}\n")).find("is not a size") !=
         std::string::npos);
   const auto all = error_text(scene.write_and_read("shh: a\nmaster: maybe\n"));
@@ -297,6 +300,43 @@ TEST_CASE(
     call.command = command;
     CHECK(check_end(call, *ssh, end));
   }
+}
+
+TEST_CASE("a submission whose job cannot be followed says so if ssh could not connect again") {
+  TemporaryDirectory home;
+  Env env;
+  env.set("HOME", home.path().string());
+  HostFile host;
+  host.name = "far";
+  host.ssh_destination = "far";
+  const auto ssh = Ssh::of_host(host, env, false);
+  REQUIRE(ssh);
+  RemoteOutcome end;
+  end.exit_code = kSshFailed;
+  HostCall call;
+  call.command = "submit";
+  CHECK(error_text(check_end(call, *ssh, end)).find("is submitted") == std::string::npos);
+  call.submits = true;
+  CHECK(error_text(check_end(call, *ssh, end)).find("The job is submitted") != std::string::npos);
+}
+
+TEST_CASE("a dlrun that does not start on the host is named by the key that must be corrected") {
+  TemporaryDirectory home;
+  Env env;
+  env.set("HOME", home.path().string());
+  HostFile host;
+  host.name = "far";
+  host.ssh_destination = "far";
+  RemoteOutcome end;
+  end.exit_code = 127;
+  const auto automatic = Ssh::of_host(host, env, false);
+  REQUIRE(automatic);
+  CHECK(error_text(check_end({}, *automatic, end)).find("~/.cache/dlrun") != std::string::npos);
+  host.program = "/opt/dlrun";
+  const auto installed = Ssh::of_host(host, env, false);
+  REQUIRE(installed);
+  CHECK(error_text(check_end({}, *installed, end)).find("correct the key `dlrun`") !=
+        std::string::npos);
 }
 
 TEST_CASE("ssh: the socket's path is short, and differs between aliases that begin alike") {
@@ -395,7 +435,14 @@ TEST_CASE("a connection has six sessions for commands, and keeps others for rsyn
   }
   CHECK(error_text(ssh->lock_session_slot(false, std::chrono::seconds(0))).find("6 commands") !=
         std::string::npos);
-  CHECK(ssh->lock_session_slot(true, std::chrono::seconds(0)));
+  {
+    const auto first = ssh->lock_session_slot(true, std::chrono::seconds(0));
+    const auto second = ssh->lock_session_slot(true, std::chrono::seconds(0));
+    REQUIRE(first);
+    REQUIRE(second);
+    CHECK(error_text(ssh->lock_session_slot(true, std::chrono::seconds(0)))
+              .find("2 copies by rsync") != std::string::npos);
+  }
   held.pop_back();
   CHECK(ssh->lock_session_slot(false, std::chrono::seconds(0)));
   host.master = MasterUse::kNone;
@@ -413,7 +460,11 @@ TEST_CASE(
   CHECK(expand_root("$PROJECT/me", env).value() == "/p/x/me");
   CHECK(expand_root("${PROJECT}/me", env).value() == "/p/x/me");
   CHECK(error_text(expand_root("$SCRATCH/me", env)).find("SCRATCH") != std::string::npos);
-  CHECK_FALSE(expand_root("${PROJECT/me", env));
+  for (const char* root : {"${PROJECT/me", "/p/$", "/p/${}"}) {
+    CAPTURE(root);
+    CHECK(error_text(expand_root(root, env)).find("expected $NAME or ${NAME}") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("values of --set reach the host by standard input and not in an argument") {

@@ -164,6 +164,9 @@ TEST_CASE("the page of a completed run has its results, timeline, curves, ranks 
   CHECK(page.find("GPU utilisation") == std::string::npos);  // no utilisation was reported
   CHECK(page.find("38 of 38") != std::string::npos);         // rank 1, among the slow ranks
   CHECK(page.find("abc123, clean") != std::string::npos);
+  write(folder / "provenance.json", R"({"git":{"commit":"abc123","note":"no diff: too slow"}})");
+  CHECK(report_page(report_of(folder), "now").find("abc123, changes unknown (no diff: too slow)") !=
+        std::string::npos);
   CHECK(page.find("kim on login") != std::string::npos);
   CHECK(page.find("batch: 32") != std::string::npos);
 }

@@ -321,7 +321,7 @@ TEST_CASE("a comparison has the hours and the energy of each run, and of all run
   CHECK(page.find("<td class=\"n\">2.00</td><td class=\"n\">2 kWh</td>") != std::string::npos);
   reports[1].use.gpu_joules.reset();
   CHECK(comparison_page(reports, "two", "now")
-            .find("which took 3.50 GPU-hours and 1 kWh (known for 1 of them)</p>") !=
+            .find("which took 3.50 GPU-hours and 1 kWh (known for 1 of 2 runs)</p>") !=
         std::string::npos);
 }
 
@@ -382,7 +382,7 @@ TEST_CASE("a job that several points of a sweep share adds its energy to none of
   const TemporaryDirectory folder;
   const auto run = folder / "lr-1";
   SweepRecord sweep;
-  sweep.arrays = 1;
+  sweep.array_count = 1;
   sweep.keys = {"train.lr"};
   sweep.points = {{0, 0, {"0.1"}}, {0, 1, {"0.2"}}};
   for (const auto& point : sweep.points) {

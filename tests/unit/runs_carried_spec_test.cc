@@ -62,7 +62,7 @@ TEST_CASE(
     return fault ? fault->line : 0;
   };
   CHECK(line_of(fault_after_edit("#: {", "#: {{")) == 4);
-  CHECK(fault_after_edit("#: {", "#: {{")->what == "what follows '#: ' is no JSON object");
+  CHECK(fault_after_edit("#: {", "#: {{")->what == "the text after '#: ' is no JSON object");
   CHECK(line_of(fault_after_edit("#: {", "# {")) == 3);
   CHECK(line_of(fault_after_edit("\"folder\"", "\"folded\"")) == 4);
   CHECK(line_of(fault_of_carried_spec(text.substr(0, text.find("#| ")))) == 4);

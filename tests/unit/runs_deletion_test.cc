@@ -125,7 +125,8 @@ TEST_CASE_FIXTURE(DeletionFixture, "the name of a deleted run does not refer to 
   const auto found = resolve("mnist");
   REQUIRE_FALSE(found.has_value());
   CHECK(has(found.error().message, kNewer));
-  CHECK(has(found.error().message, std::string("An older one is ") + kOlder));
+  CHECK(has(found.error().message,
+            std::string("To use an older run of this name, give its id, ") + kOlder));
   CHECK(resolve(kOlder)->path == older.path);
   CHECK(resolve("last")->path == older.path);
   make_run("mnist-20261121-140000-00cc", "2026-11-21T14:00:00.000Z");
@@ -586,7 +587,7 @@ TEST_CASE_FIXTURE(DeletionFixture,
   }
   const auto done = remove(run);
   REQUIRE_FALSE(done.has_value());
-  CHECK(has(done.error().message, "no file in it says that it is this run"));
+  CHECK(has(done.error().message, "the files in this directory do not name the run " + run.id));
   CHECK(fs::exists(run.path));
 }
 
@@ -637,7 +638,8 @@ TEST_CASE_FIXTURE(DeletionFixture,
   const auto other = make_run(kNewer);
   fs::remove_all(run.path);
   fs::remove_all(other.path);
-  CHECK(has(remove_run_without_directory(index, run).error().message, "may not be mounted"));
+  CHECK(has(remove_run_without_directory(index, run).error().message,
+            "file system is not mounted here"));
   CHECK(index.find(kOlder).has_value());
   put(runs / "deleted", "");
   CHECK(remove_run_without_directory(index, run).has_value());
@@ -801,7 +803,8 @@ TEST_CASE_FIXTURE(DeletionFixture, "a run that was deleted by hand can be remove
   // If the whole runs folder is missing, its file system may only be unmounted.
   const auto other = make_run(kNewer);
   fs::remove_all(runs);
-  CHECK(has(remove_run_without_directory(index, other).error().message, "may not be mounted"));
+  CHECK(has(remove_run_without_directory(index, other).error().message,
+            "file system is not mounted here"));
   CHECK(index.list()->entries.size() == 1);
 }
 

@@ -213,4 +213,27 @@ TEST_CASE("a malformed ranks.json is ignored, and odd values in it do no harm") 
   CHECK(odd->rows[0].node.empty());
 }
 
+TEST_CASE("a rank that exits after the warning (USR1) is no failure if another attempt follows") {
+  const std::string exit_of_rank =
+      event_line(3, "rank_failed", {{"rank", 0}, {"host", "n1"}, {"code", 1}});
+  const std::string end =
+      event_line(4, "attempt_end", {{"code", 1}, {"reason", "rank_failed"}, {"cause", "timeout"}});
+  const std::string again = event_line(5, "restarting", {{"cause", "timeout"}, {"left", 2}});
+  const std::string warning =
+      event_line(2, "signal", {{"signal", "SIGUSR1"}, {"where", "lead"}, {"word", "checkpoint"}});
+  RunHistory history;
+  history.add(warning + exit_of_rank + end);
+  CHECK(history.events()[1].text == "rank 0 on n1 ended with code 1, after the warning (USR1)");
+  CHECK(history.events()[1].is_bad);
+  history.add(again);
+  CHECK_FALSE(history.events()[1].is_bad);
+  RunHistory unwarned;
+  unwarned.add(exit_of_rank + end + again);
+  CHECK(unwarned.events()[0].text == "rank 0 on n1 ended with code 1");
+  CHECK(unwarned.events()[0].is_bad);
+  // The warning of an attempt does not count for the next one.
+  history.add(event_line(6, "rank_failed", {{"rank", 0}, {"host", "n1"}, {"code", 1}}, 1));
+  CHECK(history.events().back().text == "rank 0 on n1 ended with code 1");
+}
+
 }  // namespace dlrun

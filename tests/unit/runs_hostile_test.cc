@@ -79,7 +79,7 @@ std::size_t read_all(const fs::path& run) {
   }
   if (is_sweep(run)) {
     if (const auto sweep = read_sweep(run))
-      size += sweep->points.size() + (sweep->arrays > 1'000'000 ? 1U << 30U : 0);
+      size += sweep->points.size() + (sweep->array_count > 1'000'000 ? 1U << 30U : 0);
   }
   (void)current_run_of(run);
   if (const auto ranks = read_ranks(run); ranks && *ranks) size += (*ranks)->rows.size();

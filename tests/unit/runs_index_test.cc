@@ -171,6 +171,8 @@ TEST_CASE_FIXTURE(IndexFixture, "no run is found for a text that names none") {
 TEST_CASE_FIXTURE(IndexFixture, "`last` skips runs whose directory was deleted") {
   std::filesystem::remove_all(runs / "mnist-20261121-130000-00bb");
   CHECK(resolve("last")->id == "mnist-20261121-120000-00aa");
+  std::filesystem::remove_all(runs);
+  CHECK(resolve("last").error().message.find("the directories of all your runs are gone") == 0);
 }
 
 TEST_CASE_FIXTURE(

@@ -114,7 +114,7 @@ TEST_CASE(
   const auto status = RunInspector(env).inspect(run.path());
   REQUIRE(status.has_value());
   CHECK(status->state == RunState::kNotSubmitted);
-  CHECK(status->detail.find("dlrun was ended before it submitted the job") != std::string::npos);
+  CHECK(status->detail.find("its job is not submitted yet") != std::string::npos);
   const TemporaryDirectory other;  // any folder that is no run
   CHECK_FALSE(RunInspector(env).inspect(other.path()).has_value());
 }

@@ -64,7 +64,7 @@ TEST_CASE_FIXTURE(Tree,
   const auto snapshot = take("sub");
   REQUIRE_MESSAGE(snapshot.has_value(), snapshot.error().message);
   CHECK(snapshot->folder == run / "code" / "sub");
-  CHECK(snapshot->files == 4);
+  CHECK(snapshot->file_count == 4);
   CHECK(read_file(run / "code/lib.py", 100).value() == "edited");
   CHECK(snapshot_has("sub/train.py"));
   CHECK(snapshot_has("new.py"));
@@ -98,6 +98,8 @@ TEST_CASE_FIXTURE(Tree,
   const auto snapshot = take("");
   REQUIRE_FALSE(snapshot.has_value());
   CHECK(snapshot.error().code == Errc::kInvalid);
+  CHECK(snapshot.error().message.find("has more than 256 MiB; move data out of the tree") !=
+        std::string::npos);
   CHECK(snapshot.error().message.find("data.bin, 300 MiB") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(run / "code"));
 }

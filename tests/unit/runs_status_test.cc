@@ -77,6 +77,38 @@ TEST_CASE("without an end in the record the run's state is Slurm's") {
   CHECK(assess(facts).state == RunState::kCancelled);
 }
 
+TEST_CASE("the status of a run that `dlrun cancel` has cancelled says so, whether it ran or not") {
+  const std::string by_user = "it was cancelled with `dlrun cancel`";
+  RunFacts facts = facts_of_submitted_run();
+  facts.has_cancel_mark = true;
+  CHECK(assess(facts).state == RunState::kCancelled);
+  CHECK(assess(facts).detail == by_user + " before it started");
+  facts.report = report(JobPhase::kRunning, "COMPLETING");
+  CHECK(assess(facts).detail == by_user + ", and its processes are being ended");
+  facts.report = report(JobPhase::kEnded, "CANCELLED");
+  CHECK(assess(facts).detail == "CANCELLED: " + by_user);
+  const auto record_with_end = [](const char* reason, const char* message) {
+    return record({kClaimed,
+                   {{"event", "attempt_end"},
+                    {"attempt", 0},
+                    {"reason", reason},
+                    {"first_failed", {{"rank", 1}, {"host", "n1"}, {"code", 1}}}},
+                   {{"event", "ended"},
+                    {"attempt", 0},
+                    {"state", "cancelled"},
+                    {"code", 143},
+                    {"message", message}}});
+  };
+  facts.record = record_with_end("signalled", "ended by SIGTERM, which reached rank 1 on n1");
+  CHECK(assess(facts).state == RunState::kCancelled);
+  CHECK(assess(facts).detail == by_user);
+  facts.has_cancel_mark = false;  // scancel
+  CHECK(assess(facts).detail == "ended by SIGTERM, which reached rank 1 on n1");
+  facts.has_cancel_mark = true;
+  facts.record = record_with_end("rank_failed", "rank 1 on n1 ended with code 1");
+  CHECK(assess(facts).detail == "rank 1 on n1 ended with code 1");
+}
+
 TEST_CASE("while nodes are checked, status says so") {
   RunFacts facts = facts_of_submitted_run();
   facts.report = report(JobPhase::kRunning, "RUNNING");
@@ -90,7 +122,7 @@ TEST_CASE("while nodes are checked, status says so") {
   CHECK(assess(facts).detail.empty());
   started["checks"] = "disk,nccl";
   facts.record = record({kClaimed, started, {{"event", "joined"}, {"attempt", 0}, {"ranks", 2}}});
-  CHECK(assess(facts).detail == "the ranks try a collective (disk,nccl) before the programs start");
+  CHECK(assess(facts).detail == "the ranks try a collective (nccl) before the programs start");
   facts.record = record({kClaimed,
                          started,
                          {{"event", "joined"}, {"attempt", 0}, {"ranks", 2}},
@@ -140,6 +172,10 @@ TEST_CASE(
   RunFacts facts;
   facts.submission.emplace();
   CHECK(assess(facts).state == RunState::kNotSubmitted);
+  CHECK(assess(facts).detail.find("Slurm knows no job of it") != std::string::npos);
+  facts.submission->job.cluster = kLocalCluster;
+  CHECK(assess(facts).detail == "its start on this machine was interrupted; start it again");
+  facts.submission->job.cluster.clear();
   facts.is_being_submitted = true;
   CHECK(assess(facts).state == RunState::kPending);
   CHECK(is_submission_open(assess(facts)));

@@ -26,14 +26,14 @@ struct SweepRecordFixture {
 
   SweepRecordFixture() {
     record.keys = {"train.lr", "train.batch"};
-    record.arrays = 2;
+    record.array_count = 2;
     record.max_parallel = 2;
     record.points = {
         {0, 0, {"0.1", std::nullopt}}, {1, 0, {"0.2", "8"}}, {0, 1, {"0.3", "\"a b\""}}};
     for (const auto& point : record.points) {
       const fs::path path = point_path(sweep.path, point);
       fs::create_directories(path);
-      put(path / "submission.json", journal_of_task(point.index_in_array));
+      put(path / "submission.json", journal_of_task(point.point_in_array));
     }
     put(sweep.path / "sweep.json", sweep_json(record));
     Submission submission;
@@ -334,6 +334,17 @@ TEST_CASE(
   CHECK(find_and_record_outcome(f.path_of_point(1), **unsent, slurm)->state ==
         Submission::State::kIntent);
   CHECK(slurm.find_calls == 2);
+}
+
+TEST_CASE_FIXTURE(SweepRecordFixture, "the newest sweep is found behind newer runs") {
+  const IndexEntry newer{"x-20261122-120000-00bb", "x", runs / "x-20261122-120000-00bb",
+                         "2026-11-22T12:00:00.000Z"};
+  fs::create_directories(newer.path);
+  REQUIRE(index.add(newer).has_value());
+  CHECK(id_or_error("last") == newer.id);
+  CHECK(newest_sweep(index)->id == sweep.id);
+  REQUIRE(index.remove(sweep.id).has_value());
+  CHECK(newest_sweep(index).error().message.starts_with("there is no sweep yet"));
 }
 
 }  // namespace dlrun

@@ -109,6 +109,8 @@ TEST_CASE_FIXTURE(ToolsFixture,
   std::filesystem::create_directories(folder.path() / "elsewhere");
   std::filesystem::create_directory_symlink(folder.path() / "elsewhere", place.parent_path());
   CHECK(check_tools_place(runs, tools).error().code == Errc::kInvalid);
+  CHECK(check_tools_place(runs, tools).error().message.find("is not a directory; choose another") !=
+        std::string::npos);
 }
 
 TEST_CASE_FIXTURE(ToolsFixture, "a runs folder in which others may rename files causes a warning") {

@@ -223,7 +223,7 @@ TEST_CASE_FIXTURE(Folder, "the limits on size apply to all files of a spec toget
 
   for (int i = 0; i < 40; ++i)
     write(std::to_string(i) + ".yaml", "base: " + std::to_string(i + 1) + ".yaml\n");
-  CHECK(has(refused("0.yaml"), "a chain of more than 32 files"));
+  CHECK(has(refused("0.yaml"), "base: the spec and its bases are more than 32 files"));
 }
 
 }  // namespace dlrun

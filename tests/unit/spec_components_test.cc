@@ -163,7 +163,7 @@ TEST_CASE("mistakes in components are reported with their places, and say what t
                 "exp.yaml:3:32: error: component 'a': another component has");
   check_refusal("{name: a-b}, {name: A_B}", "DLRUN_COMPONENT_A_B_ADDR; choose another name");
   check_refusal("{name: 1a}",
-                "exp.yaml:3:21: error: components[0]: '1a' is not the name of a component");
+                "exp.yaml:3:21: error: components[0]: '1a' cannot be the name of a component");
   check_refusal("{nodes: 1}", "components[0]: name is missing");
   check_refusal("{name: a, node: 1}", "component 'a': unknown key 'node'; did you mean 'nodes'?");
   check_refusal("{name: a, nodes: x}", "exp.yaml:3:31: error: component 'a': nodes: ");
@@ -172,16 +172,20 @@ TEST_CASE("mistakes in components are reported with their places, and say what t
   check_refusal("{name: a, after: b}", "after: there is no component 'b'; did you mean 'a'?");
   check_refusal("{name: a, after: b}, {name: b, after: c}, {name: c, after: b}", "b -> c -> b");
   check_refusal("{name: a, after: a}", "a -> a");
-  check_refusal("{name: a, shares: a}", "shares: 'a' has no nodes of its own");
+  check_refusal("{name: a, shares: a}", "shares: a component cannot share its own nodes");
   check_refusal("{name: a}, {name: b, shares: a}, {name: c, shares: b}",
                 "'b' has no nodes of its own");
-  check_refusal("{name: a}, {name: b, shares: a, nodes: 2}", "it has 2 nodes, but 'a' has only 1");
+  check_refusal("{name: a}, {name: b, shares: a, nodes: 2}",
+                "the component has 2 nodes, but 'a' has only 1");
   check_refusal("{name: a}, {name: b, shares: a}", "a component without mem would take all",
                 "resources: {time: 1m}\nlaunch: {command: [x]}\n");
   check_refusal("{name: a, launch: {command: [y, '{port}']}}",
                 "{port} is the reserved port of a service");
   check_refusal("{name: a, launch: {command: [y, '+++']}}", "the start of the next component");
   check_refusal("{name: a, ready: tcp}", "http and tcp are for a service");
+  check_refusal("{name: a}, {name: b}", "one by one with --set, or remove hetjob",
+                "resources: {time: 1m}\nlaunch: {command: [x]}\nhetjob: true\n"
+                "sweep: {parameters: {environment.vars.X: [1, 2]}}\n");
   check_refusal("{name: a, retry: {max: 1}}", "only a service restarts alone");
   check_refusal("{name: a}", "launch.agent: false", "launch: {command: [x], agent: false}\n");
   check_refusal("{name: a}", "resources.gres cannot be given with components",

@@ -69,10 +69,23 @@ TEST_CASE(
             "exp.yaml:4:5: error: stage: to is '/tmp/a', but it must be on "
             "the node's own disk"));
   CHECK(has(refused_to("data"), "begin it with a variable of the node"));
-  CHECK(has(refused_to("$TMPDIR"), "begin it with a variable of the node"));
-  CHECK(has(refused_to("$TMPDIR/../a"), "without '.' and '..'"));
-  CHECK(has(refused_to("$TMPDIR//a"), "without '.' and '..'"));
+  for (const char* to : {"$TMPDIR", "$TMPDIR/", "$TMPDIR/../a", "$TMPDIR//a"})
+    CHECK(has(refused_to(to), "it must name a place below the variable's folder"));
   CHECK(has(refused_to("$1/a"), "begin it with a variable of the node"));
+  CHECK(has(refused_to("$TMPDIR/a-$SLURM_JOB_ID"), "only one variable, at the start, is replaced"));
+}
+
+TEST_CASE("a word of the command with a variable that no shell expands causes a warning") {
+  const auto warnings = [](const std::string& command) {
+    auto request = data_request("stage: [{from: a, to: $TMPDIR/x}]\n");
+    request.set_arguments = {"launch.command=" + command};
+    const auto loaded = load_spec(request);
+    REQUIRE(loaded.has_value());
+    return format_diagnostics(loaded->warnings);
+  };
+  CHECK(has(warnings("[python3, t.py, $TMPDIR/x]"), "the program gets '$TMPDIR/x' as it is"));
+  CHECK(warnings("[bash, -c, 'exec t $TMPDIR/x']").empty());
+  CHECK(warnings("[python3, t.py, 5$, $1]").empty());
 }
 
 TEST_CASE("overlapping, incomplete and invalid items of stage and outputs are refused") {
@@ -89,6 +102,10 @@ TEST_CASE("overlapping, incomplete and invalid items of stage and outputs are re
   CHECK(has(data_refused("outputs: [{from: $T/x, to: out}, {from: $T/y, to: out/y}]\n"),
             "'out/y' and 'out' overlap"));
   CHECK(has(data_refused("outputs: [{from: $T/x, to: ../out}]\n"), "to is '../out'"));
+  CHECK(has(data_refused("outputs: [{from: $T/x, to: out-$SLURM_JOB_ID}]\n"),
+            "no variable is replaced there"));
+  CHECK(has(data_refused("outputs: [{from: $T/x-$SLURM_JOB_ID, to: out}]\n"),
+            "only one variable, at the start, is replaced"));
   CHECK(has(data_refused("outputs: [{from: $T/x, to: out, every: 1s}]\n"),
             "every is 1 s; the shortest time is 10 s"));
   CHECK(has(data_refused("outputs: [{from: x, to: out}]\n"), "from is 'x'"));

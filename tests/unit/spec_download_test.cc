@@ -118,18 +118,21 @@ TEST_CASE("a malformed download is refused, and the error names the line") {
   CHECK(has(refusal_of(list_with("ftp://h/f")), "'ftp://h/f' is not an https:// or http:// url"));
   CHECK(has(refusal_of(list_with("file:///etc/passwd")), "is not an https:// or http:// url"));
   CHECK(has(refusal_of(list_with("https:///f")), "is not the url of a file"));
-  CHECK(has(refusal_of(list_with("https://h/a b")), "is not the url of a file"));
+  CHECK(has(refusal_of(list_with("https://h/a b")), "'https://h/a b' has a space"));
+  CHECK(has(refusal_of(list_with("https://h/" + std::string(4096, 'a'))),
+            "the url has 4106 bytes; the longest url has 4096"));
   CHECK(has(refusal_of(list_with("https://h/d/")),
-            "does not end with a file's name; give one with file: NAME"));
+            "does not end with a file's name (without '%', not starting with '.', at most 200 "
+            "bytes); give one with file: NAME"));
   CHECK(has(refusal_of(list_with("https://h/a%2Fb")), "does not end with a file's name"));
   CHECK(has(refusal_of(list_with("https://h/.hidden")), "does not end with a file's name"));
   for (const char* name : {"../up", "/etc/passwd", ".dlrun-downloads", ".."})
     CHECK(has(refusal_of(list_with("https://h/f", std::string(", file: ") + name)),
               "expected a name of at most 200 bytes"));
   CHECK(has(refusal_of(list_with("https://h/f", ", bytes: -1")),
-            "bytes: expected a whole number, not '-1'"));
+            "bytes: expected a whole number, 0 or more, not '-1'"));
   CHECK(has(refusal_of(list_with("https://h/f", ", md5: abc")),
-            "unknown key 'md5'; a download has url, sha256, file and bytes"));
+            "unknown key 'md5'; a download has the keys url, sha256, file and bytes"));
   CHECK(has(refusal_of("[https://h/f]"),
             "expected {url: https://..., sha256: ...}, not a single value"));
   CHECK(has(refusal_of("https://h/f"), "expected a list of {url, sha256}, not a single value"));

@@ -68,7 +68,7 @@ TEST_CASE("an environment of the host is refused for ranks in a container") {
 TEST_CASE("a sweep over environments is refused, because dlrun builds one for all points") {
   const auto message =
       refused(with_environment("{}", "sweep: {parameters: {environment.spack: [one, two]}}\n"));
-  CHECK(has(message, "environment.spack: a sweep cannot change it"));
+  CHECK(has(message, "environment.spack: a sweep cannot change the key"));
 }
 
 TEST_CASE("a path is refused as the version of EESSI") {

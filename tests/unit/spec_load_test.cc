@@ -62,6 +62,7 @@ TEST_CASE(
   CHECK(has(refused_with("cmd: x"), "did you mean 'launch.command'?"));
   CHECK(has(refused_with("zzzzzzzz: x"), "unknown key 'zzzzzzzz'\n"));
   CHECK(has(refused_with("resources.nodes: 2"), "unknown key 'resources.nodes'"));
+  CHECK(has(refused_with("", {"after.OK=prep"}), "unknown key 'OK' in after; did you mean 'ok'?"));
 }
 
 TEST_CASE("the origin of a value is the file, --set or the environment") {
@@ -161,8 +162,10 @@ TEST_CASE(
   CHECK(has(text, "--set launch.command=[a"));
 }
 
-TEST_CASE("--set refuses a key below a single value, and a wrong name in a map") {
-  CHECK(has(refused_with("", {"resources.nodes.min=1"}), "resources.nodes is a single value"));
+TEST_CASE("--set refuses a key below a single value or a list, and a wrong name in a map") {
+  CHECK(has(refused_with("", {"resources.nodes.min=1"}),
+            "resources.nodes has no keys below it that --set can set; give resources.nodes=VALUE"));
+  CHECK(has(refused_with("", {"container.mounts.x=/a"}), "give container.mounts=VALUE"));
   CHECK(has(refused_with("", {"environment.vars.1X=a"}), "is not a variable's name"));
   CHECK(has(refused_with("", {"slurm.array=1-3"}), "use sweep"));
 }
@@ -240,6 +243,14 @@ TEST_CASE("GPUs are a number, TYPE:N, or a map, and MIG slices are types") {
   CHECK_FALSE(has(list, "count is missing"));
 }
 
+TEST_CASE("the error for an image at a site without a container runtime lists the runtimes") {
+  const std::string text =
+      refused(spec_request("container: {image: ./x.sqsh}\nlaunch: {command: [x]}"));
+  CHECK(has(text,
+            "names no container runtime; set container.runtime to pyxis, enroot, apptainer "
+            "or charliecloud (`dlrun doctor` lists those that are installed)"));
+}
+
 TEST_CASE("an empty image causes one error") {
   const std::string text =
       refused(spec_request("container: {runtime: pyxis, image: ''}\nlaunch: {command: [x]}"));
@@ -311,12 +322,33 @@ TEST_CASE("a missing or unlimited time limit, and tasks that do not fit the GPUs
           spec_request("resources: {gpus_per_node: 4, tasks_per_node: 3}\nlaunch: {command: [x]}"))
           .warnings;
   REQUIRE(warnings.size() == 2);
-  CHECK(has(warnings[0].message, "resources.time is not given"));
-  CHECK(has(warnings[1].message, "3 tasks on 4 GPUs"));
+  CHECK(has(warnings[0].message, "3 tasks on 4 GPUs"));
+  CHECK(has(warnings[1].message, "resources.time is not given"));
   const auto unlimited =
       loaded(spec_request("resources: {time: UNLIMITED}\nlaunch: {command: [x]}")).warnings;
   REQUIRE(unlimited.size() == 1);
   CHECK(has(unlimited[0].message, "cannot start if a maintenance is planned"));
+}
+
+TEST_CASE("a small memory size without a unit causes a warning, because it is in MiB") {
+  const auto warnings_of = [](const std::string& keys, std::vector<std::string> sets = {}) {
+    return loaded(spec_request("resources: {time: 1m, " + keys + "}\nlaunch: {command: [x]}\n",
+                               std::move(sets)))
+        .warnings;
+  };
+  for (const char* key : {"mem", "mem_per_cpu", "mem_per_gpu"}) {
+    INFO(key);
+    const auto warnings = warnings_of(std::string(key) + ": 4");
+    REQUIRE(warnings.size() == 1);
+    CHECK(has(warnings[0].message,
+              std::string(key) + ": 4 without a unit means 4 MiB; write 4G for 4 GiB"));
+    CHECK(warnings[0].where.line == 1);
+  }
+  for (const char* fine : {"4M", "4G", "0", "256", "4000"}) {
+    INFO(fine);
+    CHECK(warnings_of(std::string("mem: ") + fine).empty());
+  }
+  CHECK(warnings_of("mem: 4", {"resources.mem=8G"}).empty());
 }
 
 TEST_CASE("the run's name defaults to the file's name, and a given or a default name is checked") {
@@ -343,6 +375,27 @@ TEST_CASE("the site is the spec's, else $DLRUN_SITE, else the cluster's, else ge
   CHECK(has(refused(request), "there is no site"));
 }
 
+TEST_CASE("a key that needs restarts names retry.max if it is 0, and otherwise the missing cause") {
+  CHECK(has(refused_with("retry: {max: 0, chain: 4}\n"),
+            "retry.chain: another job continues the run only after timeout or preemption, but "
+            "retry.max is 0, so the run never restarts; remove retry.max or raise it"));
+  const std::string grow = refused_with("retry: {max: 0, grow: {mem: 2, max: 4G}}\n",
+                                        {"resources.mem=0", "resources.spare_nodes=1"});
+  CHECK(has(grow, "only a restart after oom gets more memory, but retry.max is 0"));
+  CHECK(has(grow, "resources.mem is 0, which is not a size that can grow"));
+  CHECK(has(grow, "only a restarted attempt uses a spare node, but retry.max is 0"));
+  CHECK(has(refused_with("retry: {on: [hang]}\n", {"resources.spare_nodes=1"}),
+            "uses a spare node; add node_failure to retry.on"));
+}
+
+TEST_CASE(
+    "train.lr_decay: step needs train.lr_steps, and train.augment: none excludes the others") {
+  CHECK(
+      has(refused_with("train: {lr_decay: step}\n"), "train.lr_decay: step needs train.lr_steps"));
+  CHECK(has(refused_with("train: {augment: [none, flip]}\n"),
+            "train.augment: none excludes all other changes"));
+}
+
 TEST_CASE("with the trainer, retries without checkpoints cause a warning") {
   const std::string text = "resources: {time: 1m}\ntrain: {epochs: 2}\ncheckpoint: {keep: 0}\n";
   CHECK(loaded(spec_request(text)).warnings.empty());
@@ -351,6 +404,20 @@ TEST_CASE("with the trainer, retries without checkpoints cause a warning") {
   REQUIRE(warned.size() == 1);
   CHECK(warned[0].message.find("checkpoint.keep is 0") == 0);
   CHECK(warned[0].where.line == 3);
+}
+
+TEST_CASE("with retry.max: 0, a key that only a restart uses names retry.max in its error") {
+  const std::string advice =
+      ", but retry.max is 0, so the run never restarts; remove retry.max or raise it";
+  const auto message = [](const std::string& resources, const std::string& retry) {
+    return refused(spec_request("resources: {time: 1m, " + resources + "}\nretry: {max: 0" + retry +
+                                "}\nlaunch: {command: [x]}\n"));
+  };
+  CHECK(has(message("nodes: 2, spare_nodes: 1", ""), "uses a spare node" + advice + "\n"));
+  CHECK(has(message("nodes: 2, spare_nodes: 1", ", on: [failure]"),
+            "uses a spare node" + advice + ", and add node_failure to retry.on\n"));
+  CHECK(has(message("mem: 1G", ", grow: {mem: 2, max: 8G}"), "gets more memory" + advice + "\n"));
+  CHECK(has(message("nodes: 1", ", chain: 2"), "after timeout or preemption" + advice + "\n"));
 }
 
 TEST_CASE("a missing file and a folder in place of the spec are refused with their names") {
@@ -363,14 +430,60 @@ TEST_CASE("a missing file and a folder in place of the spec are refused with the
   CHECK(has(refused(request), ".: error: "));
 }
 
-TEST_CASE("diagnostics are sorted by position, errors and warnings together") {
+TEST_CASE(
+    "diagnostics are sorted by position, errors and warnings together, and those without a line "
+    "come last") {
   const auto result = load_spec(
-      spec_request("resources:\n  mem:\n  nodes: x\nenvironment: {modules: {load: []}}\nzzz: 1\n"));
+      spec_request("resources:\n  mem:\n  nodes: x\nenvironment: {modules: {load: []}}\nzzz: 1\n",
+                   {"resources.nodez=2"}));
   REQUIRE_FALSE(result.has_value());
-  const auto& all = result.error();
-  CHECK(std::is_sorted(all.begin(), all.end(), [](const Diagnostic& a, const Diagnostic& b) {
-    return std::pair(a.where.line, a.where.column) < std::pair(b.where.line, b.where.column);
-  }));
+  auto all = result.error();
+  const auto is_missing = [](const Diagnostic& d) { return d.where.line == 0; };
+  const auto missing = std::find_if(all.begin(), all.end(), is_missing);
+  REQUIRE(missing != all.end());
+  CHECK(std::all_of(missing, all.end(), is_missing));
+  std::erase_if(all, [](const Diagnostic& d) { return d.where.kind != Origin::Kind::kFile; });
+  CHECK(std::is_sorted(all.begin(), std::find_if(all.begin(), all.end(), is_missing),
+                       [](const Diagnostic& a, const Diagnostic& b) {
+                         return std::pair(a.where.line, a.where.column) <
+                                std::pair(b.where.line, b.where.column);
+                       }));
+}
+
+TEST_CASE("a key of the top level that is indented below a section is recognized") {
+  const auto errors =
+      refused(spec_request("resources:\n  time: 5m\n  launch:\n    command: [x]\n"));
+  CHECK(has(errors,
+            "exp.yaml:3:3: error: unknown key 'launch' in resources; launch is a key of the top "
+            "level: write it at the start of a line"));
+  CHECK(has(refused_with("environment: {name: x}"), "name is a key of the top level"));
+  CHECK_FALSE(has(refused_with("", {"resources.name=x"}), "start of a line"));
+}
+
+TEST_CASE("a missing space after a key causes one error, which names the key") {
+  for (const char* keys : {" {time:5m}", "\n  time:5m"}) {
+    INFO(keys);
+    const auto errors =
+        refused(spec_request("resources:" + std::string(keys) + "\nlaunch: {command: [x]}\n"));
+    CHECK(has(errors, "; a space is missing after 'time:'\n"));
+    CHECK_FALSE(has(errors, "resources.time is not given"));
+  }
+  CHECK(has(refused_with("components: [{name: a, nodes:2}]"), "is missing after 'nodes:'"));
+}
+
+TEST_CASE("a misspelt key or section is not also reported as missing") {
+  const auto errors =
+      refused(spec_request("resource:\n  time: 5m\nlaunch:\n  preset: torch\n  comand: [x]\n"));
+  CHECK(has(errors, "unknown key 'resource'; did you mean 'resources'?"));
+  CHECK(has(errors, "unknown key 'comand' in launch; did you mean 'command'?"));
+  CHECK_FALSE(has(errors, "resources.time is not given"));
+  CHECK_FALSE(has(errors, "launch.command is missing"));
+  CHECK_FALSE(has(refused(spec_request("walltime: 1h\n")), "resources.time is not given"));
+  auto unnamed = spec_request("nam: x\nlaunch: {command: [x]}\n");
+  unnamed.file = "two words.yaml";
+  CHECK_FALSE(has(refused(unnamed), "name is missing"));
+  CHECK(has(refused_with("resource: {mem: 1G}\nlanch: {}\nsweep: {pack: 2}\n"),
+            "sweep.pack: sweep.parameters is missing"));
 }
 
 TEST_CASE(
@@ -394,6 +507,19 @@ TEST_CASE("the caret is under its character, also after tabs and letters of seve
   diagnostic.line.text = "\tn\xc3\xa4me: x";
   CHECK(format_diagnostic(diagnostic) ==
         "x.yaml:1:8: error: here\n    1 | \tn\xc3\xa4me: x\n      | \t      ^\n");
+}
+
+TEST_CASE("a warning before the time limit that may come at the start of the job is reported") {
+  const auto warning = [](const char* time) {
+    std::string messages;
+    for (const Diagnostic& one :
+         loaded_with("checkpoint: {signal_before: 50s}\n", {fmt::format("resources.time={}", time)})
+             .warnings)
+      messages += one.message + "\n";
+    return has(messages, "Slurm may send the signal up to 60 s earlier");
+  };
+  CHECK(warning("1m"));
+  CHECK_FALSE(warning("2m"));
 }
 
 }  // namespace

@@ -78,6 +78,7 @@ TEST_CASE("notices that cannot work are refused, and the error names the line") 
         std::pair("{webhook: {secret: A, url: 'https://h/x'}}", "exclude each other"),
         std::pair("{webhook: {url: 'ftp://h/token'}}", "does not start with https://"),
         std::pair("{webhook: {url: 'http://169.254.169.254/token'}}", "link-local"),
+        std::pair("{webhook: {url: 'http://metadata.google.internal/token'}}", "metadata server"),
         std::pair("{webhook: {secret: 'https://h/token'}}",
                   "is the name of a variable that holds the address")}) {
     CAPTURE(notify);

@@ -214,7 +214,7 @@ TEST_CASE("the help of launch.agent lists the keys that need the agent, and each
                    std::string(one.lines);
     CHECK(has(refused(request), "error: launch.agent: false: "));
   }
-  CHECK(has(find_key("launch.agent")->help, "may not use " + listed + "."));
+  CHECK(has(find_key("launch.agent")->help, "must not use " + listed + "."));
 }
 
 TEST_CASE(

@@ -107,7 +107,8 @@ TEST_CASE("a token of a known service is masked in a message") {
 TEST_CASE("the address of a slurmrestd with a user is refused, and the user is not shown") {
   const auto message = refused(
       request_with("submit: {via: slurmrestd, url: 'https://SEKRIT-1@h', token_file: t}\n"));
-  CHECK(has(message, "submit.url: the address has a user name; remove the part before @"));
+  CHECK(has(message,
+            "submit.url: the address has a user name; remove everything between :// and the host"));
   CHECK_FALSE(has(message, "SEKRIT"));
 }
 

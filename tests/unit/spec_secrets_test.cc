@@ -49,7 +49,7 @@ TEST_CASE("a secret that is not a variable's name is refused, and its text is no
   CHECK(has(refused(secrets_request("[DLRUN_TOKEN]")), "dlrun's own variables"));
   CHECK(has(refused(secrets_request("[A, A]")), "'A' is given twice"));
   CHECK(has(refused(secrets_request("[{name: A}]")),
-            "a secret from a file is {name: NAME, file: PATH}"));
+            "file is missing; a secret from a file is {name: NAME, file: PATH}"));
   CHECK(has(refused(secrets_request("[{name: A, value: x}]")), "unknown key 'value'"));
   CHECK(has(refused(secrets_request("TOKEN")),
             "expected a list of variables' names, not a single value"));
@@ -97,6 +97,11 @@ TEST_CASE(
   CHECK_FALSE(has(errors, "canary-value"));
   CHECK(has(refused(secrets_request("[TOKEN]", {"launch.command=[a, \"--key=${TOKEN}\"]"})),
             "--set launch.command="));
+  CHECK(has(errors, "let the program read $TOKEN"));
+  // The program does not get the secret of a webhook.
+  CHECK(has(refused(secrets_request(
+                "[TOKEN]", {"notify.webhook.secret=HOOK", "launch.command=[a, \"${HOOK}\"]"})),
+            "HOOK is a secret: its value must not reach the script; remove ${HOOK} here"));
   CHECK(load_spec(secrets_request("[TOKEN]\n  setup: login $${TOKEN}")).has_value());
   CHECK(load_spec(secrets_request("[TOKEN]\n  setup: login ${HOME}")).has_value());
 }

@@ -169,6 +169,7 @@ TEST_CASE("ranges and numbers of points are checked") {
           "exp.yaml:1:49: error: sweep.random is 3, but sweep.parameters has only 2 combinations"));
   CHECK(has(errors_of("sweep: {random: 3}"),
             "exp.yaml:1:17: error: sweep.random: sweep.parameters is missing"));
+  CHECK(has(errors_of("sweep: {pack: 2}"), "or list the points in sweep.points"));
   CHECK(has(errors_of("sweep: {points: [{train.lr: 1}], parameters: {train.lr: [1]}}"),
             "exclude each other"));
   CHECK(has(
@@ -315,6 +316,14 @@ TEST_CASE("a sweep's value takes precedence over --set, and a resolved sweep has
         describe(sweep_points(first.spec.sweep)[1]));
   CHECK(second.spec.sweep.max_parallel == 3);
   CHECK(second.spec.train.data_path == "/exp/d");
+}
+
+TEST_CASE("the error for --set below a key that is set as a whole shows the right form") {
+  CHECK(has(errors_of("", {"sweep.parameters.lr=[0.1]"}),
+            "sweep.parameters is set as a whole: --set 'sweep.parameters={KEY: [VALUE, ...], "
+            "...}'"));
+  CHECK(has(errors_of("", {"resources.time.x=1"}),
+            "resources.time has no keys below it that --set can set"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "launcher/spec/value_syntax.h"
+#include "tests/contains.h"
 
 namespace dlrun {
 namespace {
@@ -13,6 +14,16 @@ TEST_CASE("the age of a run has a unit, which may be weeks") {
     INFO(text);
     CHECK(parse_age(text).error().code == Errc::kUsage);
   }
+  for (const char* text : {"3651d", "521w", "99999w"}) {
+    INFO(text);
+    CHECK(parse_age(text).error().message.find("longer than the longest age") != std::string::npos);
+  }
+}
+
+TEST_CASE("the error for a wrong age lists all units, and says that m is minutes") {
+  CHECK(parse_age("1m").value() == 60);
+  CHECK(parse_age("5s").value() == 5);
+  CHECK(has(parse_age("30").error().message, "the units are s, m (minutes), h, d and w"));
 }
 
 TEST_CASE("time limits in Slurm's forms and in dlrun's forms are parsed to seconds") {

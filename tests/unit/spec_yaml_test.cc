@@ -255,6 +255,33 @@ TEST_CASE("lines end with \\n, \\r\\n, \\r or U+0085") {
   }
 }
 
+TEST_CASE("the error for a key that is indented too far names the line before it") {
+  const char* further = "this line is indented further than line 2; the keys of a map start in";
+  check_refused({
+      {"r:\n  a: 2\n   b: 5m\n", 3, 4, further},
+      {"r:\n  a: 2 # c\n   b: 5m\n", 3, 4, further},
+      {"r:\n  a: \"2\"\n\n   # c\n   b: 5m\n", 5, 4, further},
+      {"r:\n  - a: 2\n     b: 5m\n", 3, 6, further},
+      {"r:\n  a: 2\n  b: c: d\n", 3, 7, "a ':' is not allowed here"},
+  });
+}
+
+TEST_CASE("the error for a missing space after a key names the key and its line") {
+  const char* missing = "a space is missing after 'name:'";
+  check_refused({
+      {"name:k\nr:\n  a: 1\n", 1, 6, missing},
+      {"name:k\nsite:x\nr:\n  a: 1\n", 1, 6, missing},
+      {"r:\n  name:k\n  a: 1\n", 2, 8, missing},
+      {"r: 1\nname:k\ns: 2\n", 2, 6, missing},
+      {"r: 1\nname:k\n", 2, 6, missing},
+  });
+  CHECK(key_without_space("time:5m") == "time:");
+  for (const char* other : {"time: 5m", "time:", "time", ":5m", "http://x", "12:30", "a::b", ""}) {
+    INFO(other);
+    CHECK(key_without_space(other).empty());
+  }
+}
+
 TEST_CASE(
     "text that yaml-cpp accepts although it is not YAML is refused, and the error names the line") {
   check_refused({
@@ -280,7 +307,7 @@ TEST_CASE(
       {"%YAML 1.2\n", 2, 1, "expected '---'"},
       {"a: \xff\n", 1, 4, "not UTF-8"},
       {"\u00e9: \xc3\n", 1, 4, "not UTF-8"},
-      {"a: \u009f\n", 1, 4, "control characters"},
+      {"a: \u009f\n", 1, 4, "YAML does not allow this character"},
   });
 }
 

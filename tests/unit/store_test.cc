@@ -272,6 +272,10 @@ TEST_CASE(
     REQUIRE_FALSE(store);
     CHECK(store.error().code == Errc::kInvalid);
   }
+  CHECK(open_store("fd:x").error().message.find("expected fd:N with the number of a descriptor") !=
+        std::string::npos);
+  CHECK(open_store("fd:99999").error().message.find("no such descriptor is open") !=
+        std::string::npos);
   CHECK(open_store("tcp://host").error().message.find("expected fd:N or file:DIR") !=
         std::string::npos);
 

@@ -214,9 +214,22 @@ TEST_CASE_FIXTURE(ChainCluster,
   cancelled.state = RunState::kCancelled;
   cancelled.facts.report.emplace().phase = JobPhase::kEnded;
   cancelled.facts.submission.emplace().dependency = "afterok:7";
+  const std::string id = submitted->run.id;
   CHECK(waiting_lines(context.env, cancelled) ==
-        std::vector<std::string>{"job 7 is the run " + submitted->run.id});
+        std::vector<std::string>{"for job 7, the run " + id});
+  REQUIRE(
+      write_file_atomic(submitted->run.path / "events.jsonl", to_checked_line({{"event", "ended"},
+                                                                               {"attempt", 0},
+                                                                               {"state", "failed"},
+                                                                               {"code", 1},
+                                                                               {"message", ""}})));
+  CHECK(waiting_lines(context.env, cancelled) ==
+        std::vector<std::string>{"for job 7, the run " + id + " (failed)"});
+  CHECK(end_text_with_runs(context.env, {"next-1", "next", "/x", ""}, cancelled) ==
+        "next-1: cancelled; job 7 is the run " + id + " (failed), see `dlrun status " + id + "`");
   cancelled.facts.claim.emplace();
+  CHECK(end_text_with_runs(context.env, {"next-1", "next", "/x", ""}, cancelled) ==
+        "next-1: cancelled");
   CHECK(waiting_lines(context.env, cancelled).empty());
 }
 

@@ -243,7 +243,7 @@ TEST_CASE_FIXTURE(
   context.env.set("LMOD_PKG", (folder / "lmod").string());
   const auto made = experiment("uv: ., modules: [m]");
   const auto problem = message(check_environments(context, made, ModuleLoading::kAllowed));
-  CHECK(has(problem, "the modules of the spec cannot be loaded here"));
+  CHECK(has(problem, "the modules of the spec (or EESSI) cannot be loaded here"));
   CHECK(has(problem, "no module m"));
 }
 

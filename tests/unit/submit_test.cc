@@ -20,6 +20,7 @@
 #include "launcher/submit/rendered_script.h"
 #include "launcher/submit/submitting.h"
 #include "launcher/view/account_text.h"
+#include "launcher/view/run_text.h"
 #include "tests/contains.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/submit_cluster.h"
@@ -78,7 +79,12 @@ TEST_CASE_FIXTURE(Cluster,
   const auto cancelled = cancel_run(inspector, run);
   REQUIRE(cancelled.has_value());
   REQUIRE(cancelled->jobs.size() == 1);
+  CHECK(cancelled->was_running);
   write_program("squeue", "echo '7|COMPLETING|None|n1|||'");
+  const auto ending = inspector.inspect(run.path);
+  REQUIRE(ending.has_value());
+  CHECK(summary_text(*ending) ==
+        "it was cancelled with `dlrun cancel`, and its processes are being ended");
   const std::string message = error_of_resubmission();
   CHECK(has(message, id + ": was cancelled"));
   CHECK(has(message, "job 7"));
@@ -87,6 +93,31 @@ TEST_CASE_FIXTURE(Cluster,
   const auto repeated = cancel_run(inspector, run);
   REQUIRE(repeated.has_value());
   CHECK(has(repeated->remark, "was cancelled before"));
+}
+
+TEST_CASE_FIXTURE(Cluster,
+                  "if the run in after.ok has failed, the message says how to submit the job after "
+                  "a new run") {
+  write_x_yaml("");
+  const auto first = submit("x.yaml");
+  REQUIRE(first.has_value());
+  const std::string id = first->run.id;
+  write_program("squeue", "echo '7|FAILED|None|n1|||'");
+  const auto message_with = [&](const std::string& after) {
+    write_x_yaml("after: {" + after + "}\n");
+    const auto second = submit("x.yaml");
+    REQUIRE_FALSE(second.has_value());
+    const auto problems = second.error().diagnostics.all();
+    REQUIRE(problems.size() == 1);
+    return problems.front().message;
+  };
+  CHECK(message_with("ok: [" + id + "]") ==
+        "after.ok: " + id + " is failed: this job would never start. Submit the spec of " + id +
+            " again; then `dlrun submit x.yaml --set after.ok=RUN` submits this job after the new "
+            "run RUN");
+  write_program("squeue", "echo '7|COMPLETED|None|n1|||'");
+  CHECK(message_with("notok: [" + id + "]") ==
+        "after.notok: " + id + " is completed: this job would never start");
 }
 
 TEST_CASE_FIXTURE(Cluster, "the journal has the absolute path of the job's error file") {
@@ -280,6 +311,11 @@ TEST_CASE_FIXTURE(Cluster,
             "environment.modules.load: the command `module` is not set up here"));
   CHECK(has(warnings_of("environment: {conda: mine}\n"),
             "environment.conda.name: no conda is found here"));
+  const auto both = warnings_of("environment: {modules: [Python], conda: mine}\n");
+  CHECK(has(both, "environment.modules.load: the command `module` is not set up here"));
+  CHECK(has(both, "One of the job's modules must bring it"));
+  CHECK_FALSE(has(warnings_of("environment: {modules: [Python], conda: mine, setup: \"./x\"}\n"),
+                  "no conda"));
   const auto apptainer = warnings_of("container: {runtime: apptainer, image: /none.sif}\n");
   CHECK(has(apptainer, "container.runtime: the program apptainer is not on the PATH here"));
   CHECK(has(apptainer, "the image '/none.sif' does not exist here"));
@@ -298,7 +334,7 @@ TEST_CASE_FIXTURE(Cluster,
   CHECK_FALSE(fs::exists(folder / "loaded"));
   write_program("conda", "exit 0");
   CHECK_FALSE(has(warnings_of("environment: {conda: mine}\n"), "no conda"));
-  CHECK_FALSE(has(warnings_of(""), "module"));
+  CHECK_FALSE(has(warnings_of(""), "the command `module`"));
 }
 
 TEST_CASE_FIXTURE(Cluster,

@@ -97,7 +97,9 @@ TEST_CASE("a program that does not exist or is not executable is an error") {
   command.argv = {"no-such-program-here"};
   CHECK(run_command(command).error().code == Errc::kNotFound);
   command.argv = {"/etc/passwd"};
-  CHECK(run_command(command).error().code == Errc::kNotFound);
+  const auto refused = run_command(command);
+  CHECK(refused.error().code == Errc::kNotFound);
+  CHECK(refused.error().message == "/etc/passwd: is not an executable file");
 }
 
 TEST_CASE("the error for a missing working directory names the directory, not the program") {

@@ -50,6 +50,13 @@ TEST_CASE(
   CHECK_FALSE(nearest("walltime", kKeys).has_value());
 }
 
+TEST_CASE("nearest() suggests a name that differs only in capital and small letters") {
+  constexpr std::array<std::string_view, 2> kWords{"any", "ok"};
+  CHECK(nearest("OK", kWords) == "ok");
+  CHECK(nearest("ANI", kWords) == "any");
+  CHECK(nearest("ok", std::array<std::string_view, 1>{"OK"}) == "OK");
+}
+
 TEST_CASE("UTF-8 is checked as RFC 3629 defines it") {
   CHECK(is_utf8("gr\xc3\xbc\xc3\x9f \xf0\x9f\x8c\x8d"));
   for (const char* bad :

@@ -83,7 +83,7 @@ TEST_CASE("a line of a record that is nested too deep counts as damaged") {
   std::string line = to_checked_line(small);
   CHECK(parse_checked_lines(line + honest).objects.size() == 2);
   CHECK(parse_checked_lines(checked_line_of_text(body) + honest).objects.size() == 1);
-  CHECK(parse_checked_lines(checked_line_of_text(body) + honest).damaged_lines == 1);
+  CHECK(parse_checked_lines(checked_line_of_text(body) + honest).damaged_line_count == 1);
 }
 
 TEST_CASE("only a regular file is opened, and opening never waits") {

@@ -8,6 +8,7 @@
 #include "common/json_lines.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/journal.h"
+#include "launcher/runs/last_words.h"
 #include "launcher/runs/sweep_record.h"
 #include "launcher/view/cost_text.h"
 #include "launcher/view/exit_code.h"
@@ -15,6 +16,7 @@
 #include "launcher/view/picture_text.h"
 #include "launcher/view/run_list.h"
 #include "launcher/view/run_log.h"
+#include "launcher/view/run_text.h"
 #include "launcher/view/watch.h"
 #include "tests/temporary_directory.h"
 
@@ -131,7 +133,11 @@ TEST_CASE_FIXTURE(User, "the ranks of a component have logs of their own") {
   write(run.path / "logs" / "attempt-0" / "server" / "rank-0002.log", "two\n");
   write(run.path / "components.json", "{}");
   CHECK(ranks_with_log(run, std::nullopt, "server").value() == std::vector<std::int64_t>{2});
-  CHECK(ranks_with_log(run, std::nullopt, "trainer").error().code == Errc::kNotFound);
+  const auto none = ranks_with_log(run, std::nullopt, "trainer");
+  REQUIRE_FALSE(none.has_value());
+  CHECK(none.error().code == Errc::kNotFound);
+  CHECK(none.error().message.find("no rank of component 'trainer' has a log in attempt 0") !=
+        std::string::npos);
   CHECK(ranks_with_log(run, std::nullopt, "").error().code == Errc::kUsage);
 }
 
@@ -252,7 +258,7 @@ TEST_CASE_FIXTURE(
   constexpr uid_t kOtherUser = 65534;
   SweepRecord record;
   record.keys = {"train.lr"};
-  record.arrays = 1;
+  record.array_count = 1;
   record.points = {{0, 0, {"0.1"}}, {0, 1, {"0.2"}}};
   const IndexEntry sweep{"lr-20261121-120000-00aa", "lr", home / "lr-20261121-120000-00aa", ""};
   const auto write_end = [&](std::size_t number) {
@@ -268,7 +274,7 @@ TEST_CASE_FIXTURE(
   };
   for (const auto& point : record.points) {
     std::filesystem::create_directories(point_path(sweep.path, point));
-    write(point_path(sweep.path, point) / "submission.json", journal_of_task(point.index_in_array));
+    write(point_path(sweep.path, point) / "submission.json", journal_of_task(point.point_in_array));
   }
   write(sweep.path / "sweep.json", sweep_json(record));
   write_end(0);
@@ -301,11 +307,65 @@ TEST_CASE_FIXTURE(User, "the error about a missing log has the run's state") {
   const auto log = open_run_log(inspector, run, LogChoice{});
   REQUIRE_FALSE(log.has_value());
   CHECK(log.error().code == Errc::kNotFound);
-  CHECK(log.error().message.find("there is no log; the run is failed") != std::string::npos);
+  CHECK(
+      log.error().message.ends_with("there is no log; the state of the run is failed; the log may "
+                                    "have been deleted, for example by `dlrun "
+                                    "prune --keep-checkpoints`"));
   const auto rank = open_run_log(inspector, run, {3, std::nullopt, ""});
   REQUIRE_FALSE(rank.has_value());
-  CHECK(rank.error().message.find("there is no log of this rank; the run is failed") !=
-        std::string::npos);
+  CHECK(rank.error().message.ends_with(
+      "there is no log of this rank; the state of the run is failed"));
+}
+
+TEST_CASE_FIXTURE(User,
+                  "the error about the log of a rank that a run does not have names its ranks") {
+  const auto run = add_ended_run("a-1", "completed", "");
+  RunInspector inspector(env);
+  const auto error_of = [&](const LogChoice& choice) {
+    const auto log = open_run_log(inspector, run, choice);
+    REQUIRE_FALSE(log.has_value());
+    CHECK(log.error().code == Errc::kNotFound);
+    return log.error().message;
+  };
+  const auto record = [&](const Json& event) {
+    write(run.path / "events.jsonl", to_checked_line({{"t", "2026-01-01T00:00:00.000Z"},
+                                                      {"event", "claimed"},
+                                                      {"attempt", 1},
+                                                      {"job", "here:1:2"}}) +
+                                         to_checked_line(event));
+  };
+  record({{"t", "2026-01-01T00:00:00.000Z"}, {"event", "started"}, {"attempt", 1}, {"ranks", 2}});
+  CHECK(error_of({3, std::nullopt, ""}) == "a-1: has no rank 3: its ranks are 0 to 1");
+  CHECK(error_of({1, std::nullopt, ""}).find("there is no log of this rank") != std::string::npos);
+  CHECK(error_of({3, 0, ""}).find("there is no log of this rank") != std::string::npos);
+  record({{"t", "2026-01-01T00:00:00.000Z"},
+          {"event", "components"},
+          {"attempt", 1},
+          {"components", {{{"name", "server"}, {"role", "service"}, {"ranks", 1}}}}});
+  CHECK(error_of({1, std::nullopt, "server"}) ==
+        "a-1: component server has no rank 1: its only rank is 0");
+}
+
+TEST_CASE("a list shows why a container could not be started, not the exit code of its rank") {
+  const auto summary_of = [](const char* cause) {
+    const Json failed{{"rank", 0}, {"host", "n1"}, {"code", 127}};
+    RunFacts facts;
+    facts.record = sum_up_events(to_checked_line({{"event", "attempt_end"},
+                                                  {"attempt", 0},
+                                                  {"code", 127},
+                                                  {"reason", "rank_failed"},
+                                                  {"cause", cause},
+                                                  {"first_failed", failed}}) +
+                                 to_checked_line({{"event", "ended"},
+                                                  {"attempt", 0},
+                                                  {"state", "failed"},
+                                                  {"code", 127},
+                                                  {"message", "the message of lead"}}));
+    return summary_text(assess(std::move(facts)));
+  };
+  CHECK(summary_of("image") == "the message of lead");
+  CHECK(summary_of("container") == "the message of lead");
+  CHECK(summary_of("failure") == "rank 0 on n1 ended with code 127");
 }
 
 TEST_CASE("the cost of a job is shown if the spec determines it") {
@@ -379,6 +439,27 @@ TEST_CASE(
   CHECK(numbers(5) == std::vector<std::size_t>{0, 1, 3, 4, 5});
   CHECK(numbers(3) == std::vector<std::size_t>{1, 3, 4});
   CHECK(numbers(0).empty());
+}
+
+TEST_CASE_FIXTURE(User,
+                  "if the job script failed before its ranks started, the last words are its own "
+                  "messages, also those in the error file") {
+  using Lines = std::vector<std::string>;
+  const auto run = add_ended_run("mnist-20260101-000000-00aa", "failed",
+                                 "dlrun: n1 has no conda\ndlrun: done\n");
+  auto status = RunInspector(env).inspect(run.path).value();
+  CHECK(last_words(run.path, status) == Lines{"dlrun: n1 has no conda"});
+  status.facts.record.attempt_reason = EndReason::kLaunchFailed;  // these are messages of lead
+  CHECK(last_words(run.path, status).empty());
+  status.facts.record.attempt_reason = {};
+  Submission& submission = status.facts.submission.emplace();
+  submission.job = {"", "42"};
+  submission.error_pattern = (home / "%j.err").string();
+  submission.log_pattern = (home / "%j.out").string();
+  write(home / "42.out", "some output\n");
+  CHECK(last_words(run.path, status) == Lines{"some output"});
+  write(home / "42.err", "Lmod has detected: X is unknown\ndlrun: done\n");
+  CHECK(last_words(run.path, status) == Lines{"Lmod has detected: X is unknown"});
 }
 
 }  // namespace dlrun

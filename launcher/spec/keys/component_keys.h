@@ -24,8 +24,9 @@ inline constexpr KeyRow kComponentKeys[] = {
               "{name: trainer, nodes: 2, gpus_per_node: 4, after: server}]"},
   {.path = "hetjob", FIELD(hetjob), .format = Format::kChoice, .choices = "auto true false",
    .help = "With true the components are the parts of a heterogeneous job of Slurm, each with its "
-           "own request. With false they share one allocation, whose nodes are all alike. auto: "
-           "true if components differ in partition, constraint, account, qos or type of GPU.",
+           "own request. With false the components share one allocation, whose nodes are all "
+           "alike. auto: true if components differ in partition, constraint, account, qos or type "
+           "of GPU.",
    .fallback = "auto", .example = "auto"},
 };
 // clang-format on

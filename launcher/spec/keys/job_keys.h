@@ -110,7 +110,7 @@ inline constexpr KeyRow kJobKeys[] = {
    .example = "a100"},
   {.path = "resources.nodelist", FIELD(resources.nodelist), .format = Format::kNodeList,
    .option = sbatch("--nodelist", kNodeChoice),
-   .help = "The job must have all of these nodes: n[1-3]. The list may not be longer than "
+   .help = "The job must have all of these nodes: n[1-3]. The list must not be longer than "
            "resources.nodes.",
    .example = "n[1-3]"},
   {.path = "resources.exclude", FIELD(resources.exclude), .format = Format::kNodeList,

@@ -154,7 +154,8 @@ inline constexpr KeyRow kProgramKeys[] = {
            "plain, or a file in your presets folder.",
    .fallback = "plain; trainer if there is no command", .example = "torch"},
   {.path = "launch.command", FIELD(launch.command), .format = Format::kLines,
-   .help = "The job runs this program with these arguments, one word per item.",
+   .help = "The job runs this program with these arguments, one word per item. No shell expands "
+           "them: for $NAME, * or |, write [bash, -c, '...'].",
    .example = "[python, -u, train.py, --epochs, 12]"},
   {.path = "launch.nproc_per_node", FIELD(launch.nproc_per_node), .min = 1, .max = 4096,
    .help = "The preset's own launcher (torchrun) starts this number of processes on each node. "
@@ -182,7 +183,7 @@ inline constexpr KeyRow kProgramKeys[] = {
    .example = "closest"},
   {.path = "launch.agent", FIELD(launch.agent),
    .help = "With false the script needs nothing of dlrun on the nodes. The preset may then use "
-           "only variables that a shell can set, and the spec may not use components, "
+           "only variables that a shell can set, and the spec must not use components, "
            "environment.secrets, stage, outputs, retry, health, profile, notify, track, sweep.pack "
            "or sweep.stop_early.",
    .fallback = "true", .example = "true"},

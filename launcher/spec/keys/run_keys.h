@@ -52,8 +52,8 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "The run gets up to this number of jobs, which dlrun queues together when it submits "
            "the run. Each one waits for the end of the one before it. After the causes timeout and "
            "preemption the next job continues the run from its checkpoint, and no job is queued "
-           "again. A job that starts after the end of the run ends at once. Use this key where a "
-           "job that is queued again loses its place in the queue. `dlrun submit --chain` is "
+           "again. A job that starts after the end of the run ends immediately. Use this key where "
+           "a job that is queued again loses its place in the queue. `dlrun submit --chain` is "
            "different: it submits several specs. This key needs timeout or preemption in retry.on, "
            "and cannot be combined with a sweep.",
    .fallback = "one job, which is queued again", .example = "4"},
@@ -100,7 +100,7 @@ inline constexpr KeyRow kRunKeys[] = {
            "`dlrun nodes` lists and forgets bad nodes.",
    .fallback = "known-bad.jsonl in the runs folder", .example = "~/known-bad.jsonl"},
   {.path = "health.known_bad.for", FIELD(health.known_bad_for), .format = Format::kDuration,
-   .help = "A bad node stays in the list for this long. A submission adds these nodes to "
+   .help = "A bad node stays in the list for this long. A submission adds the bad nodes to "
            "resources.exclude and prints them. A node of resources.nodelist is not excluded. "
            "`known_bad: 7d` is short for this key.",
    .fallback = "7d if another key of known_bad is given", .example = "7d"},
@@ -225,7 +225,7 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "This number seeds the random points. The same seed gives the same points.",
    .fallback = "1", .example = "1"},
   {.path = "sweep.max_parallel", FIELD(sweep.max_parallel), .min = 1, .max = 1e6,
-   .help = "At most this number of points run at once.",
+   .help = "At most this number of points run at the same time.",
    .fallback = "as many as Slurm starts; with sweep.ask one point (one job if sweep.pack is given)",
    .example = "4"},
   {.path = "sweep.pack", FIELD(sweep.pack), .min = 1, .max = 256,

@@ -168,8 +168,8 @@ inline constexpr KeyRow kTrainKeys[] = {
    .fallback = "32", .example = "32"},
   {.path = "train.micro_batch", FIELD(train.micro_batch), .min = 1, .max = 1048576,
    .option = trainer("--micro-batch"),
-   .help = "At most this number of a rank's samples go through the network at once. The trainer "
-           "accumulates gradients until the batch is complete.",
+   .help = "At most this number of a rank's samples go through the network in one pass. The "
+           "trainer accumulates gradients until the batch is complete.",
    .fallback = "the whole batch", .example = "8"},
   {.path = "train.epochs", FIELD(train.epochs), .min = 1, .max = 1e6, .option = trainer("--epochs"),
    .help = "The trainer passes over the data this number of times.",

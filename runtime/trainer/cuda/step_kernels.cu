@@ -179,10 +179,11 @@ void widen_bfloat16(const std::uint16_t* x, float* y, std::size_t count, cudaStr
   launch(widen_kernel, blocks_for(count), kThreads, stream, x, y, count);
 }
 
-void sums_of_squares(const float* x, const std::size_t* ranges, std::size_t count, double* sums,
-                     cudaStream_t stream) {
-  if (count == 0) return;
-  launch(sums_of_squares_kernel, static_cast<unsigned>(count), kThreads, stream, x, ranges, sums);
+void sums_of_squares(const float* x, const std::size_t* ranges, std::size_t range_count,
+                     double* sums, cudaStream_t stream) {
+  if (range_count == 0) return;
+  launch(sums_of_squares_kernel, static_cast<unsigned>(range_count), kThreads, stream, x, ranges,
+         sums);
 }
 
 }  // namespace dlrun::trainer::cuda

@@ -31,8 +31,8 @@ void round_to_bfloat16(const float* x, std::uint16_t* y, std::size_t count, cuda
 /// Converts x, bfloat16, to y, float32, without rounding. x, y: [count].
 void widen_bfloat16(const std::uint16_t* x, float* y, std::size_t count, cudaStream_t stream);
 /// Computes sums[i] = sum of squares of elements [ranges[2 i], ranges[2 i] + ranges[2 i + 1]).
-/// ranges: [count x 2], sums: [count], in device memory.
-void sums_of_squares(const float* x, const std::size_t* ranges, std::size_t count, double* sums,
-                     cudaStream_t stream);
+/// ranges: [range_count x 2], sums: [range_count], in device memory.
+void sums_of_squares(const float* x, const std::size_t* ranges, std::size_t range_count,
+                     double* sums, cudaStream_t stream);
 
 }  // namespace dlrun::trainer::cuda

@@ -40,11 +40,11 @@ struct ProductConvolutions::Matrix {
       work(at, std::min(images_per_group, n - at));
   }
 
-  /// Calls visit(matrix, image, inside) for each pixel of each window of an image: the offsets of
-  /// the pixel's channels in the matrix and in the image, and whether the pixel is inside the
-  /// image.
+  /// Calls visit(at, pixel, is_inside) for each pixel of each window of one image. at, pixel: the
+  /// offsets of the pixel's first channel in the matrix and in the image. is_inside: false in the
+  /// padding; pixel is then 0.
   template <typename Visit>
-  void for_each_window_element(const Visit& visit) const {
+  void for_each_window_pixel(const Visit& visit) const {
     std::size_t at = 0;
     for (std::size_t i = 0; i < w.output.height; ++i) {
       for (std::size_t j = 0; j < w.output.width; ++j) {
@@ -71,7 +71,7 @@ struct ProductConvolutions::Matrix {
     for (std::size_t image = 0; image < count; ++image) {
       const float* const from = x + image * w.input.size();
       float* const to = memory + image * rows * columns;
-      for_each_window_element([&](std::size_t at, std::size_t pixel, bool is_inside) {
+      for_each_window_pixel([&](std::size_t at, std::size_t pixel, bool is_inside) {
         if (is_inside) {
           std::copy_n(from + pixel, w.input.channels, to + at);
         } else {
@@ -89,7 +89,7 @@ struct ProductConvolutions::Matrix {
       const float* const from = matrix + image * rows * columns;
       float* const to = dx + image * w.input.size();
       std::fill_n(to, w.input.size(), 0.0F);
-      for_each_window_element([&](std::size_t at, std::size_t pixel, bool is_inside) {
+      for_each_window_pixel([&](std::size_t at, std::size_t pixel, bool is_inside) {
         if (is_inside) loops::add_scaled(to + pixel, 1, from + at, w.input.channels);
       });
     }

@@ -71,8 +71,8 @@ class Branch {
     return x;
   }
 
-  /// Computes the gradients of the branch's parameters from dy, and of its input in dx, unless dx
-  /// is nullptr. Returns dx, or dy if the branch has no layers.
+  /// From dy, computes the gradients of the branch's parameters into `gradients` and, unless dx is
+  /// nullptr, the gradient of its input into dx. Returns dx, or dy if the branch has no layers.
   const T* backward(const LayerCall<T>& call, const T* x, const T* dy, T* gradients, T* dx) const {
     for (std::size_t i = layers_.size(); i-- > 0;) {
       const T* input = i == 0 ? x : call.workspace + call.n * offsets_[i - 1].output;

@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # A second cluster of one node, m1, beside the first. It has a controller and a slurmd of its own,
-# and shares munge and slurmdbd, from which -M reads the address of a cluster.
+# and shares munge and slurmdbd with the first cluster. Slurm's option -M gets a cluster's address
+# from slurmdbd.
 
-second_answers() {
+second_is_idle() {
     timeout 5 squeue -h -M "$second" && timeout 5 sinfo -h -M "$second" -N -p batch -o %T |
         grep -qx idle
 }
@@ -59,7 +60,7 @@ start_second() {
             "$testbed_source/lib/node-init" m1 "$cgroup" "$bridge-m1" \
             slurmd -D -N m1 -f "$etc/slurm.conf"
     fi
-    wait_for 30 second_answers ||
-        die "the second cluster does not answer:" \
+    wait_for 30 second_is_idle ||
+        die "the second cluster does not answer, or its node m1 is not idle within 30 s:" \
             "see $state/log/slurmctld-second.log and slurmd-m1.log"
 }

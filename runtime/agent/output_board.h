@@ -13,7 +13,7 @@
 
 namespace dlrun::agent {
 
-class CollectBoard {
+class OutputBoard {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -50,8 +50,10 @@ class CollectBoard {
   /// Stops waiting: no program has started, so there are no outputs.
   void give_up(Clock::time_point now) { done_at_ = now; }
 
-  [[nodiscard]] std::int64_t nodes() const { return static_cast<std::int64_t>(copiers_.size()); }
-  [[nodiscard]] std::int64_t files() const { return files_; }
+  [[nodiscard]] std::int64_t node_count() const {
+    return static_cast<std::int64_t>(copiers_.size());
+  }
+  [[nodiscard]] std::int64_t file_count() const { return file_count_; }
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
   /// Returns when the first copy was due; the default time if none was.
   [[nodiscard]] Clock::time_point began() const { return began_.value_or(Clock::time_point{}); }
@@ -65,7 +67,7 @@ class CollectBoard {
     bool is_done = false;
   };
   std::map<int, Copier> copiers_;  ///< by rank
-  std::int64_t files_ = 0, bytes_ = 0;
+  std::int64_t file_count_ = 0, bytes_ = 0;
   Clock::time_point next_look_{};
   std::optional<Clock::time_point> began_, done_at_, end_by_;
 };

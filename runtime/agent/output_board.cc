@@ -1,13 +1,13 @@
-#include "runtime/agent/collect_board.h"
+#include "runtime/agent/output_board.h"
 
 #include <algorithm>
 #include <string>
 
 namespace dlrun::agent {
 
-std::vector<int> CollectBoard::take_due(const Members& members,
-                                        std::optional<Clock::time_point> ends_since,
-                                        Clock::time_point now) {
+std::vector<int> OutputBoard::take_due(const Members& members,
+                                       std::optional<Clock::time_point> ends_since,
+                                       Clock::time_point now) {
   if (!is_waiting() || now < next_look_) return {};
   next_look_ = now + kLookEvery;
   std::map<std::string, int> left;  // ranks that have not ended, by host
@@ -37,23 +37,23 @@ std::vector<int> CollectBoard::take_due(const Members& members,
   return due;
 }
 
-void CollectBoard::on_collected(int rank, std::int64_t files, std::int64_t bytes,
-                                Clock::time_point now) {
+void OutputBoard::on_collected(int rank, std::int64_t files, std::int64_t bytes,
+                               Clock::time_point now) {
   const auto found = copiers_.find(rank);
   if (found == copiers_.end() || found->second.is_done) return;
   found->second.is_done = true;
-  files_ += files;
+  file_count_ += files;
   bytes_ += bytes;
   finish_if_all_done(now);
 }
 
-std::chrono::seconds CollectBoard::longest_limit() const {
+std::chrono::seconds OutputBoard::longest_limit() const {
   std::chrono::seconds longest{};
   for (const auto& [rank, copier] : copiers_) longest = std::max(longest, copier.limit);
   return longest;
 }
 
-void CollectBoard::finish_if_all_done(Clock::time_point now) {
+void OutputBoard::finish_if_all_done(Clock::time_point now) {
   const bool is_all = std::all_of(copiers_.begin(), copiers_.end(),
                                   [](const auto& entry) { return entry.second.is_done; });
   if (is_all && !done_at_) done_at_ = now;
