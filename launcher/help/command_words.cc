@@ -113,6 +113,7 @@ std::string command_word_in(const std::vector<std::string>& words) {
 
 std::optional<std::string> second_spec_text(const CommandTable& table, const std::string& command,
                                             const std::string& argument) {
+  if (!argument.ends_with(".yaml") && !argument.ends_with(".yml")) return std::nullopt;
   for (const CommandHelp& one : table.commands) {
     if (one.name != command) continue;
     for (const PositionalHelp& positional : one.positionals) {

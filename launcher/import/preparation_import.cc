@@ -161,6 +161,14 @@ bool import_secret_setenv(const ShellCommand& command, ImportState& state) {
   return true;
 }
 
+/// Returns the text of a value without the variables of the job in it. A variable is no password.
+std::string without_job_variables(const std::string& job_text) {
+  std::string text;
+  const auto parts = split(job_text, kVariableMark);
+  for (std::size_t i = 0; i < parts.size(); i += 2) text += parts[i];
+  return text;
+}
+
 /// Reads NAME=VALUE, `export NAME=VALUE`, and `export NAME` of a variable that the script has set.
 /// Returns false for any other command.
 bool import_variables(const ShellCommand& command, ImportState& state) {
@@ -176,15 +184,17 @@ bool import_variables(const ShellCommand& command, ImportState& state) {
     const ShellWord& word = command.words[i];
     if (auto assignment = assignment_of(word)) {
       auto value = expanded_text(assignment->value, state);
-      const bool is_secret = state.has_secret(assignment->name) ||
-                             is_secret_variable(assignment->name, value.value_or(""));
+      auto job_text = value ? std::nullopt : text_of_job(assignment->value, state);
+      const bool is_secret =
+          state.has_secret(assignment->name) ||
+          is_secret_variable(assignment->name,
+                             value ? *value : without_job_variables(job_text.value_or("")));
       if (is_secret) {
         // A command that uses the variable must not bring the value into the spec. The ranks have
         // the variable, so the command keeps the variable's name.
         state.variables.erase(assignment->name);
         value.reset();
       } else {
-        auto job_text = value ? std::nullopt : text_of_job(assignment->value, state);
         state.variables.insert_or_assign(assignment->name,
                                          ScriptVariable{value, std::move(job_text), command.line});
       }

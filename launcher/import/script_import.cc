@@ -111,7 +111,8 @@ tl::unexpected<Error> no_program_error(const ImportRequest& import, std::size_t 
 Result<const ShellCommand*> launch_of(const ImportRequest& import,
                                       const std::vector<Candidate>& candidates) {
   if (!import.command.empty()) {
-    const bool is_only_one = candidates.size() == 1 && !candidates.front().command->is_nested;
+    const bool is_only_one = candidates.size() == 1 && !candidates.front().command->is_nested &&
+                             candidates.front().launcher != Launcher::kProgram;
     return is_only_one ? candidates.front().command : nullptr;
   }
   if (candidates.empty())
@@ -168,8 +169,9 @@ bool calls_launcher(const std::vector<std::string>& words) {
 }
 
 /// Sets the keys of the launcher and its options from the command that starts the script's program.
-/// The program is that of the user. Sets no key if the meaning of the options is not certain.
-void import_only_launcher(const ImportRequest& import, const ShellCommand& command,
+/// The program is that of the user. Returns false, and sets no key, if the meaning of the options
+/// is not certain.
+bool import_only_launcher(const ImportRequest& import, const ShellCommand& command,
                           ImportState& state) {
   ImportState with_launcher = state;
   with_launcher.given_program = import.command;
@@ -185,19 +187,19 @@ void import_only_launcher(const ImportRequest& import, const ShellCommand& comma
                : "launch.command is the program after `--`; only the keys of the launcher and its "
                  "options are from this line";
   state.remark(command.line, command.source, reason);
+  return !obstacle;
 }
 
-/// Reads the command that starts the ranks. Fails with kInvalid if the program is that of the
-/// script, and the meaning of the command is not certain.
-Result<> read_launch(const ImportRequest& import, const ShellCommand& command, ImportState& state) {
-  if (!import.command.empty()) {
-    import_only_launcher(import, command, state);
-    return {};
-  }
+/// Reads the command that starts the ranks. Returns false if the program is that of the user, and
+/// the meaning of the command is not certain: another line may start the ranks. Fails with kInvalid
+/// if the program is that of the script, and the meaning of the command is not certain.
+Result<bool> read_launch(const ImportRequest& import, const ShellCommand& command,
+                         ImportState& state) {
+  if (!import.command.empty()) return import_only_launcher(import, command, state);
   if (const auto why = import_launch(command, state))
     return no_program_error(import, command.line, *why);
   remark_on_secret_arguments(command, state);
-  return {};
+  return true;
 }
 
 /// Reads all commands. launch: the command that starts the ranks; nullptr if the user names the
@@ -214,8 +216,7 @@ Result<> read_commands(const ImportRequest& import, const std::vector<ShellComma
   const ShellCommand* previous = nullptr;
   for (const ShellCommand& command : commands) {
     if (&command == launch) {
-      DLRUN_TRY(read_launch(import, command, state));
-      is_after_launch = true;
+      DLRUN_TRY_ASSIGN(is_after_launch, read_launch(import, command, state));
     } else if (command.is_nested || command.is_joined || is_after_launch ||
                !import_preparation(command, state)) {
       if (!is_after_launch) mark_variables_unknown(command, state);

@@ -93,10 +93,12 @@ Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteOutcome& en
                 "run; `dlrun -H {0} logs -f last` follows the newest run again",
                 host.name);
   }
-  return fail(Errc::kUnavailable,
-              "{}: the connection was lost while `dlrun {}` ran there. The lost connection ends no "
-              "job in Slurm; run the same command again",
-              host.name, call.command);
+  // `bench scaling` cancels the job that it has submitted last.
+  return fail(
+      Errc::kUnavailable,
+      "{}: the connection was lost while `dlrun {}` ran there.{} Run the same command again",
+      host.name, call.command,
+      call.command == "bench" ? "" : " The lost connection ends no job in Slurm.");
 }
 
 namespace {

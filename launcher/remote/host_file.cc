@@ -97,7 +97,7 @@ Result<> check_duration(const std::string& text) {
     return {};
   return fail(
       Errc::kInvalid,
-      "'{}': expected a duration of one number and one unit (s, m, h or d), such as 30m or 4h",
+      "'{}': expected a duration of at most eight characters, such as 90 (seconds), 30m, 4h or 1d",
       printable(text));
 }
 

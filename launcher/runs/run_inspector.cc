@@ -107,9 +107,11 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
   }
   facts.record = std::move(record);
   if (!facts.record.ended || facts.record.end_state == EndState::kCancelled) {
-    const bool is_point_of_array = facts.submission && facts.submission->task;
+    // `dlrun cancel` of a sweep marks all its arrays. So the mark of an array says nothing about a
+    // point that has ended before.
+    const bool is_open_point = facts.submission && facts.submission->task && !facts.record.ended;
     facts.has_cancel_mark =
-        is_marked_cancelled(run) || (is_point_of_array && is_marked_cancelled(run.parent_path()));
+        is_marked_cancelled(run) || (is_open_point && is_marked_cancelled(run.parent_path()));
   }
   if (!facts.submission && !facts.claim && !facts.record.has_events) {
     std::error_code error;

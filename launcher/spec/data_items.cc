@@ -157,8 +157,9 @@ Result<OutputCopy> ItemReader::read_output_copy(const YamlNode& item,
   if (output.to.find('$') != std::string::npos)
     return fail(
         Errc::kInvalid,
-        "to is '{}', but no variable is replaced there when the job runs; `to` is below the "
-        "run's directory, which each run has for itself",
+        "to is '{}', but no variable is replaced there when the job runs. A path without '/' at "
+        "its start is below the run's directory, which each run has for itself; dlrun replaces "
+        "${{NAME}} at submission",
         printable(output.to));
   const bool is_absolute = output.to.starts_with('/');
   if (!has_plain_parts(std::string_view(output.to).substr(is_absolute ? 1 : 0)))

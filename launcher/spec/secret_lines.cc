@@ -52,8 +52,10 @@ constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no na
   HidingRule rule;
   for (std::size_t at = line.find_first_of(":="); at != std::string_view::npos;
        at = line.find_first_of(":=", at + 1)) {
-    if (line[at] == '=' || ends_name(line, at))
-      rule = rule.with(rule_of_name(key_before(line, at)));
+    // A space may be missing after a key: `TOKEN:text`.
+    const std::string_view name = key_before(line, at);
+    if (line[at] == '=' || ends_name(line, at) || is_secret_key(name))
+      rule = rule.with(rule_of_name(name));
   }
   return rule;
 }

@@ -66,8 +66,11 @@ void Validator::check_preset() {
 
 void Validator::check_variables_in_command() {
   const auto& words = spec_.launch.command;
-  // After -c stands the code of a shell or of another interpreter.
-  if (std::find(words.begin(), words.end(), "-c") != words.end()) return;
+  // After -c, or -lc, stands the code of a shell or of another interpreter.
+  const auto begins_code = [](const std::string& word) {
+    return word.size() >= 2 && word[0] == '-' && word[1] != '-' && word.back() == 'c';
+  };
+  if (std::any_of(words.begin(), words.end(), begins_code)) return;
   const auto has_variable = [](const std::string& word) {
     for (auto at = word.find('$'); at != std::string::npos; at = word.find('$', at + 1)) {
       const char next = at + 1 < word.size() ? word[at + 1] : '\0';
@@ -78,9 +81,11 @@ void Validator::check_variables_in_command() {
   const auto found = std::find_if(words.begin(), words.end(), has_variable);
   if (found == words.end()) return;
   warn("launch.command"_key,
-       fmt::format("launch.command: the program gets '{}' as it is, because no shell runs the "
-                   "command. For the value of a variable, use a shell: [bash, -c, 'exec {} ...']",
-                   printable(*found), printable(words.front())));
+       // The word may be a password, which a message must not show.
+       fmt::format("launch.command: the program gets word {} as it is, with its '$', because no "
+                   "shell runs the command. For the value of a variable, use a shell: [bash, -c, "
+                   "'exec {} ...']",
+                   found - words.begin() + 1, printable(words.front())));
 }
 
 void Validator::check_launch() {

@@ -34,7 +34,7 @@ void StageList::set(const ValueReader& in, Access<std::vector<StagedData>> membe
 ValueJson StageList::schema(const KeyRow&) {
   using namespace schema_parts;
   return list_of_maps({{"from", scalar(kPrintable)},
-                       {"to", text(kNodePathPattern)},
+                       {"to", any_of({text(kNodePathPattern), variable()})},
                        {"unpack", any_of({ValueJson{{"type", "boolean"}}, variable()})}},
                       ValueJson::array({"from", "to"}));
 }
@@ -65,7 +65,7 @@ void OutputList::set(const ValueReader& in, Access<std::vector<OutputCopy>> memb
 ValueJson OutputList::schema(const KeyRow&) {
   using namespace schema_parts;
   const ValueJson time = any_of({whole_number(10, 0), text(kDurationPattern), variable()});
-  return list_of_maps({{"from", text(kNodePathPattern)},
+  return list_of_maps({{"from", any_of({text(kNodePathPattern), variable()})},
                        {"to", scalar(kPrintable)},
                        {"every", time},
                        {"limit", time}},

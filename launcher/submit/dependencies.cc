@@ -56,9 +56,13 @@ tl::unexpected<Error> never_starts_error(const std::string& id, RunState state,
 /// Returns the end of a message about a run that did not succeed: how to submit the job after a new
 /// run. Returns "" for after.notok, because a run that succeeded leaves nothing to do.
 std::string hint_for_new_run(const std::string& id, const PlannedDependency& one,
-                             const Origin& where) {
+                             const Origin& where, const LaunchPlan& plan) {
   if (one.type != "afterok") return {};
-  if (where.kind != Origin::Kind::kFile)
+  const auto runs_of_key =
+      std::count_if(plan.after.begin(), plan.after.end(),
+                    [&](const PlannedDependency& other) { return other.key == one.key; });
+  // --set replaces the whole list.
+  if (where.kind != Origin::Kind::kFile || runs_of_key > 1)
     return fmt::format(". Submit the spec of {} again, and name the new run in {}", id, one.key);
   return fmt::format(
       ". Submit the spec of {} again; then `dlrun submit {} --set {}=RUN` submits this job after "
@@ -117,7 +121,7 @@ Result<std::optional<std::string>> dependency_on_sweep(const IndexEntry& sweep,
 }
 
 /// Returns the dependency on one run, such as "afterok:12"; nullopt if the run has already ended as
-/// required. where: the place that names the run, for messages.
+/// required. where: the place in the spec that names the run, for advice.
 Result<std::optional<std::string>> dependency_on_run(const Context& context,
                                                      RunInspector& inspector,
                                                      const LaunchPlan& plan,
@@ -132,7 +136,7 @@ Result<std::optional<std::string>> dependency_on_run(const Context& context,
     const bool is_completed = status.state == RunState::kCompleted;
     const bool is_fulfilled = one.type == "afterany" || is_completed == (one.type == "afterok");
     if (is_fulfilled) return std::optional<std::string>();
-    return never_starts_error(run.id, status.state, hint_for_new_run(run.id, one, where));
+    return never_starts_error(run.id, status.state, hint_for_new_run(run.id, one, where, plan));
   }
   DLRUN_TRY(check_can_wait_for(run.id, status, plan));
   // The last job of a chain ends after the run, with a code that says whether the run succeeded.
@@ -235,13 +239,15 @@ Result<std::optional<std::string>> dependency_of(
     if (dependency_of_given_script && one.is_job_id()) continue;
     const auto origin = loaded.spec.origins.find(one.key);
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
-    auto part = dependency_on_run(context, inspector, plan, one, where);
+    // Advice names the spec, not a base of it.
+    const Origin in_spec = where.source == loaded.file ? where : Origin{};
+    auto part = dependency_on_run(context, inspector, plan, one, in_spec);
     if (part && *part) parts.push_back(std::move(**part));
     if (part) continue;
     const bool is_gone = part.error().code == Errc::kNotFound;
     wrong.push_back({Diagnostic::Severity::kError, where,
                      fmt::format("{}: {}{}", one.key, part.error().message,
-                                 is_gone ? hint_without_dependency(where, one.key) : ""),
+                                 is_gone ? hint_without_dependency(in_spec, one.key) : ""),
                      source_line_of(loaded, where)});
   }
   if (!wrong.empty()) return fail(Errc::kInvalid, std::move(wrong));

@@ -39,9 +39,12 @@ Result<> require_rank(const IndexEntry& run, const RunRecord& record, const LogC
 }
 
 /// Returns the end of the message about a missing log: the log of an ended run may be deleted.
-/// Returns "" for a rank that the run did not have.
+/// Returns "" if the record does not show that the ranks of the attempt have started, because then
+/// there may have been no log.
 std::string hint_on_deletion(const RunRecord& record, const LogChoice& choice) {
-  if (!record.ended || (choice.rank && *choice.rank >= record.ranks)) return {};
+  const bool has_started = record.ranks > 0 || !record.components.empty();
+  const bool is_later_attempt = choice.attempt && *choice.attempt > record.attempt;
+  if (!record.ended || !has_started || is_later_attempt) return {};
   return "; the log may have been deleted, for example by `dlrun prune --keep-checkpoints`";
 }
 

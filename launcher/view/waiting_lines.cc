@@ -21,8 +21,7 @@ constexpr std::size_t kMostRunsNamed = 4;
 constexpr std::size_t kJobsLookedUp = 8;
 constexpr std::chrono::seconds kSqueueTimeLimit{2};
 
-/// One of the user's runs among the first kJobsLookedUp jobs of a dependency,
-/// at most kMostRunsNamed lines.
+/// A run of the user whose job another job waits for.
 struct AwaitedRun {
   std::string job, id;
   std::string end;  ///< the end in the run's own record: " (failed)"; "" if it has none
@@ -35,6 +34,8 @@ std::string recorded_end_of(const IndexEntry& run) {
   return fmt::format(" ({})", word(assess(std::move(*facts)).state));
 }
 
+/// Returns the user's runs among the first kJobsLookedUp jobs of the dependency, at most
+/// kMostRunsNamed.
 std::vector<AwaitedRun> runs_of_dependency(const Env& env, std::string_view dependency) {
   std::vector<AwaitedRun> runs;
   auto jobs = job_ids_of_dependency(dependency);

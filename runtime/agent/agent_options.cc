@@ -102,7 +102,8 @@ Result<Invocation> parse_sshd(const std::vector<std::string>& arguments) {
     if (arguments[at] == "--check") {
       options.only_finds_sshd = true;
     } else if (arguments[at] == "--folder") {
-      if (++at == arguments.size()) break;  // the folder stays empty, which is an error below
+      if (++at == arguments.size())
+        return fail(Errc::kUsage, "sshd: --folder needs an absolute path");
       options.folder = arguments[at];
     } else {
       return fail(Errc::kUsage, "sshd: takes --check or --folder DIR, not '{}'",

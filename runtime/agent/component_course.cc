@@ -157,10 +157,11 @@ std::optional<std::string> ComponentCourse::reason_to_stop() const {
     const auto& decider = components_[*decider_];
     const bool is_early = decider.state == ComponentState::kEnded;
     // A signal, or the nearness of the time limit or of a preemption, is no failure.
-    const bool is_signalled =
-        decider.end && (decider.end->reason == EndReason::kSignalled || decider.end->was_warned);
+    const bool is_signalled = decider.end && decider.end->reason == EndReason::kSignalled;
+    const bool was_warned = decider.end && decider.end->was_warned;
     const auto* const what = is_early       ? "has ended early"
                              : is_signalled ? "has ended after a signal"
+                             : was_warned   ? "has ended after a warning"
                                             : "has failed";
     return fmt::format("component '{}' {}; dlrun ends this one", decider.options.name, what);
   }

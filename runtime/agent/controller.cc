@@ -211,7 +211,8 @@ Result<> SlurmController::requeue(const std::vector<std::string>& excluded,
          fmt::format("{}={}", memory->is_per_cpu ? "MinMemoryCPU" : "MinMemoryNode", memory->mib)});
     if (!done) {
       const auto cancelled = run_slurm_command({"scancel", job_});
-      return fail(Errc::kRefused, "the job could not get {} MiB, and {}: {}", memory->mib,
+      return fail(cancelled ? Errc::kRefused : Errc::kUnavailable,
+                  "the job could not get {} MiB, and {}: {}", memory->mib,
                   cancelled ? std::string("is cancelled")
                             : fmt::format("could not be cancelled ({}); run `scancel {}`",
                                           cancelled.error().message, job_),

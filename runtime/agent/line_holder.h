@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,10 @@ class LineHolder {
   [[nodiscard]] std::string take_late(Clock::time_point now);
   /// Returns the open line.
   [[nodiscard]] std::string take_rest();
+  /// Returns the time at which take_late() returns the open line; nullopt without an open line.
+  [[nodiscard]] std::optional<Clock::time_point> deadline() const {
+    return open_.empty() ? std::nullopt : std::optional(open_since_ + kOpenLimit);
+  }
 
   [[nodiscard]] std::size_t held_bytes() const { return open_.size(); }
 

@@ -77,6 +77,18 @@ void ProgramOutput::add_to_log(std::string_view bytes) {
   warn_("the log cannot be written fast enough and has gaps");
 }
 
+std::optional<LineHolder::Clock::time_point> ProgramOutput::next_deadline() const {
+  std::optional<LineHolder::Clock::time_point> next;
+  const auto take_earlier = [&](const auto& held) {
+    const auto due = held ? held->deadline() : std::nullopt;
+    if (due && (!next || *due < *next)) next = due;
+  };
+  take_earlier(marker_);
+  take_earlier(out_lines_);
+  take_earlier(err_lines_);
+  return next;
+}
+
 void ProgramOutput::tick() {
   if (out_pump_) out_pump_->tick();
   if (err_pump_) err_pump_->tick();

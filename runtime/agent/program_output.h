@@ -66,6 +66,8 @@ class ProgramOutput {
            (out_lines_ ? out_lines_->held_bytes() : 0) +
            (err_lines_ ? err_lines_->held_bytes() : 0);
   }
+  /// Returns when tick() passes on an open line; nullopt if no line is held.
+  [[nodiscard]] std::optional<LineHolder::Clock::time_point> next_deadline() const;
   [[nodiscard]] bool log_is_drained() const { return !log_ || log_->is_drained(); }
 
  private:

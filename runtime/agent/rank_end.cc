@@ -122,7 +122,8 @@ bool RankRunner::is_done() const {
 
 milliseconds RankRunner::next_wait() const {
   const auto now = Clock::now();
-  const auto next = state_.next_deadline(now);
+  auto next = state_.next_deadline(now);
+  if (const auto line = output_.next_deadline(); line && (!next || *line < *next)) next = line;
   if (!next) return kRankTickEvery;
   return std::clamp(std::chrono::ceil<milliseconds>(*next - now), milliseconds(0), kRankTickEvery);
 }

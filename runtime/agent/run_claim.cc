@@ -91,8 +91,10 @@ Result<bool> check_or_repair_claim(const fs::path& directory, const JobIdentity&
   if (!is_own) return tl::unexpected<Error>(is_own.error());
   if (*is_own) return **is_own;
   struct stat info {};
-  const bool is_file_of_user = ::lstat(path.c_str(), &info) == 0 && info.st_uid == ::geteuid();
-  if (!is_file_of_user)
+  if (::lstat(path.c_str(), &info) != 0)
+    return fail(Errc::kRefused, "{}: was removed while this job read it: {}", path.string(),
+                errno_text(errno));
+  if (info.st_uid != ::geteuid())
     return fail(
         Errc::kRefused,
         "{}: is damaged and belongs to another user; if no job uses the run, remove the file",

@@ -54,6 +54,8 @@ class TextMarker {
   [[nodiscard]] std::string mark_own_line(std::string_view line) const { return mark(line); }
 
   [[nodiscard]] std::size_t held_bytes() const { return lines_.held_bytes(); }
+  /// Returns the time at which take_late() returns the open line; nullopt without an open line.
+  [[nodiscard]] std::optional<Clock::time_point> deadline() const { return lines_.deadline(); }
 
  private:
   [[nodiscard]] std::string mark(std::string_view text) const;

@@ -119,6 +119,7 @@ SPEC
     [ "$status" -eq 0 ]
     [[ $output == *"the program 'absent-program' is not on the PATH here"* ]]
     run dl check absent.yaml --set environment.setup='PATH=/opt/x:$PATH'
+    [ "$status" -eq 0 ]
     [[ $output != *"is not on the PATH"* ]]
 }
 

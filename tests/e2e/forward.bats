@@ -6,6 +6,10 @@ load forward
 
 setup() { dir=$(fresh_dir); }
 
+last_is_running() {
+    [ "$(dl status last --json | jq -r .state)" = running ]
+}
+
 @test "a page, 200 MB and 20 connections at once arrive, beside a client that reads nothing" {
     submit_servers
     head -c 200000000 /dev/urandom >"$dir/www/large"
@@ -100,4 +104,14 @@ setup() { dir=$(fresh_dir); }
         [ "$status" -eq 2 ]
         [[ $output == *"is completed; this command needs a running job"* ]]
     done
+    dl run serve.yaml --set "launch.command=[sleep, 600]" --set resources.nodes=1 3>&- &
+    wait_until 30 last_is_running
+    for words in "forward last 8888" "ssh-config last"; do
+        # shellcheck disable=SC2086 # splits the words
+        run dl $words
+        [ "$status" -eq 2 ]
+        [[ $output == *"runs without Slurm on"* ]]
+    done
+    dl cancel last
+    wait
 }

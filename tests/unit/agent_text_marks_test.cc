@@ -53,6 +53,7 @@ TEST_CASE("an open line is held until it ends, is old or is too long") {
   CHECK(holder.held_bytes() == 1);
   CHECK(holder.add("c\n", start) == "bc\n");
   CHECK(holder.add("\r50%", start) == "\r");
+  CHECK(holder.deadline() == start + LineHolder::kOpenLimit);
   CHECK(holder.take_late(start + LineHolder::kOpenLimit / 2).empty());
   CHECK(holder.take_late(start + LineHolder::kOpenLimit) == "50%");
   CHECK(holder.add("123456789", start).empty());
@@ -60,6 +61,7 @@ TEST_CASE("an open line is held until it ends, is old or is too long") {
   CHECK(holder.add("end", start).empty());
   CHECK(holder.take_rest() == "end");
   CHECK(holder.held_bytes() == 0);
+  CHECK_FALSE(holder.deadline().has_value());
 }
 
 TEST_CASE("a program that prints lines like Slurm's cannot pass for Slurm") {

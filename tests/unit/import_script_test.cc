@@ -508,6 +508,13 @@ TEST_CASE("a variable made of variables that only the job knows becomes part of 
   }
 }
 
+TEST_CASE("a password in a variable that also has a part that only the job knows is not copied") {
+  const std::string text = spec_and_remarks(
+      std::string(kHead) +
+      "URL=https://user:s3cretpw@host/$SLURM_JOB_ID\nsrun python t.py --tracking $URL\n");
+  CHECK_FALSE(has(text, "s3cretpw"));
+}
+
 TEST_CASE("a refusal because of a variable names the line that sets it") {
   const std::string text = spec_and_remarks(std::string(kHead) +
                                             "DATA=/scratch/$USER\nOUT=$(mktemp -d)\n"
@@ -551,6 +558,10 @@ TEST_CASE("a launch line that a program after -- replaces is not offered for env
     CHECK(has(text, "launch.command is the program after `--`"));
     CHECK_FALSE(has(text, "environment.setup"));
   }
+  // A program that prepares data is no launch, so the lines after it are read.
+  const std::string preparation = imported_with_program(
+      std::string(kHead) + "./prepare_data.sh\nmodule load cuda\n$LAUNCH t.py\n");
+  CHECK(has(preparation, "load: [cuda]"));
   const std::string own = imported_with_program(
       std::string(kHead) + "srun torchrun --nproc_per_node=2 a.py\n", {"torchrun", "b.py"});
   CHECK(has(own, "that program has a launcher of its own"));

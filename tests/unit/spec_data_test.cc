@@ -83,7 +83,9 @@ TEST_CASE("a word of the command with a variable that no shell expands causes a 
     REQUIRE(loaded.has_value());
     return format_diagnostics(loaded->warnings);
   };
-  CHECK(has(warnings("[python3, t.py, $TMPDIR/x]"), "the program gets '$TMPDIR/x' as it is"));
+  CHECK(has(warnings("[python3, t.py, $TMPDIR/x]"),
+            "the program gets word 3 as it is, with its '$'"));
+  CHECK(warnings("[bash, -lc, 'exec t $TMPDIR/x']").empty());
   CHECK(warnings("[bash, -c, 'exec t $TMPDIR/x']").empty());
   CHECK(warnings("[python3, t.py, 5$, $1]").empty());
 }

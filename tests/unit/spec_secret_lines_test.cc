@@ -25,6 +25,7 @@ LoadRequest request_with(const std::string& more, std::vector<std::string> sets 
 TEST_CASE("the source line of an error is hidden if it holds a secret") {
   for (const auto& [text, line] :
        {std::pair("environment:\n  vars: {API_KEY: SEKRIT-123, \"BAD=NAME\": x}\n", 4),
+        std::pair("environment:\n  vars:\n    API_KEY:SEKRIT-123\n    B: 2\n", 5),
         std::pair("environment: {secrets: SEKRIT-123}\n", 3),
         std::pair("environment:\n  secrets: {HF_TOKEN: hf_SEKRIT}\n", 4),
         std::pair("environment:\n  secrets:\n    HF_TOKEN: hf_SEKRIT\n", 5),

@@ -307,10 +307,8 @@ TEST_CASE_FIXTURE(User, "the error about a missing log has the run's state") {
   const auto log = open_run_log(inspector, run, LogChoice{});
   REQUIRE_FALSE(log.has_value());
   CHECK(log.error().code == Errc::kNotFound);
-  CHECK(
-      log.error().message.ends_with("there is no log; the state of the run is failed; the log may "
-                                    "have been deleted, for example by `dlrun "
-                                    "prune --keep-checkpoints`"));
+  // The record shows no rank, so there may have been no log.
+  CHECK(log.error().message.ends_with("there is no log; the state of the run is failed"));
   const auto rank = open_run_log(inspector, run, {3, std::nullopt, ""});
   REQUIRE_FALSE(rank.has_value());
   CHECK(rank.error().message.ends_with(
