@@ -313,6 +313,23 @@ TEST_CASE_FIXTURE(User, "the error about a missing log has the run's state") {
   REQUIRE_FALSE(rank.has_value());
   CHECK(rank.error().message.ends_with(
       "there is no log of this rank; the state of the run is failed"));
+  const auto line_of = [](Json event) {
+    event["t"] = "2026-01-01T00:00:00.000Z";
+    event["attempt"] = 0;
+    return to_checked_line(event);
+  };
+  write(run.path / "events.jsonl",
+        line_of({{"event", "claimed"}, {"job", "here:1:2"}}) +
+            line_of({{"event", "started"}, {"ranks", 2}}) +
+            line_of({{"event", "ended"}, {"state", "failed"}, {"code", 1}, {"message", "done"}}));
+  const auto deleted = open_run_log(inspector, run, LogChoice{});
+  REQUIRE_FALSE(deleted.has_value());
+  CHECK(deleted.error().message.ends_with(
+      "there is no log; the state of the run is failed; the log may have been deleted, for example "
+      "by `dlrun prune --keep-checkpoints`"));
+  const auto later = open_run_log(inspector, run, {std::nullopt, 7, ""});
+  REQUIRE_FALSE(later.has_value());
+  CHECK(later.error().message.ends_with("there is no log; the state of the run is failed"));
 }
 
 TEST_CASE_FIXTURE(User,
