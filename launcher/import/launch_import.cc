@@ -184,7 +184,9 @@ ImportObstacle import_torchrun(const ShellCommand& command, std::size_t from, Im
   bool is_module = false, is_without_python = false;
   if (auto why = reader.read_torchrun_options(is_module, is_without_python)) return why;
   std::vector<std::string> before;
-  if (!is_without_python) before = {"python", "-u"};
+  // torchrun runs scripts with its own interpreter, which may not have the name `python`: Debian,
+  // for example, has only python3.
+  if (!is_without_python) before = {"python3", "-u"};
   if (is_module) before.emplace_back("-m");
   return set_program(reader.program_words(), std::move(before), "torchrun", command.line, state);
 }

@@ -32,9 +32,8 @@ bool has_retry_cause(const JobSpec& spec, std::string_view cause) {
 /// that the run restarts. add_cause: the advice for a spec whose retry.on lacks the cause.
 std::string how_to_restart(const JobSpec& spec, bool has_cause, std::string_view add_cause) {
   if (spec.retry.max != 0) return fmt::format("; {}", add_cause);
-  return fmt::format(
-      ", but retry.max is 0, so the run never restarts; remove retry.max or raise it{}{}",
-      has_cause ? "" : ", and ", has_cause ? "" : add_cause);
+  return fmt::format(", but retry.max is 0, so the run never restarts; raise retry.max{}{}",
+                     has_cause ? "" : ", and ", has_cause ? "" : add_cause);
 }
 
 }  // namespace

@@ -72,6 +72,7 @@ Result<> read_secrets(CheckState& state) {
           : secrets_of_script(
                 state.context, job.requests.secrets,
                 job.experiment ? job.experiment->plan.secrets : std::vector<SecretSource>()));
+  if (state.is_from_spec()) warn_of_readable_secrets(state.reporter, job.experiment->loaded);
   return {};
 }
 

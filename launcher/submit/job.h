@@ -28,7 +28,7 @@ struct ChainPlace {
 
 /// The settings of a submission, besides the text of the script. submit.json stores the settings
 /// that all jobs of a sweep or a chain share: all fields except chain, is_array, is_packed,
-/// array_tasks, secrets and is_cancelled_on_invalid_dependency.
+/// array_tasks and secrets.
 struct SbatchSettings {
   std::optional<RestServer> server;     ///< the slurmrestd to submit through; sbatch if empty
   std::optional<std::string> clusters;  ///< --clusters (-M)

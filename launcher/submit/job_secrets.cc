@@ -1,10 +1,13 @@
 #include "launcher/submit/job_secrets.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 
 #include "common/curl_process.h"
+#include "common/quoting.h"
 #include "common/text.h"
 #include "launcher/spec/key_name.h"
 
@@ -52,6 +55,27 @@ void add_lead_secrets(const Context& context, const LoadedSpec& loaded,
   if (spec.track.mlflow_secret) add(*spec.track.mlflow_secret, "track.mlflow.secret"_key, false);
 }
 
+/// Returns true if every user of this machine may read the file. False if the file or one of its
+/// folders cannot be examined.
+bool all_users_may_read(const std::string& file) {
+  std::error_code failed;
+  const auto path = std::filesystem::canonical(file, failed);
+  if (failed) return false;
+  using std::filesystem::perms;
+  const auto has = [](const std::filesystem::path& one, perms bit) {
+    std::error_code ignored;
+    const auto status = std::filesystem::status(one, ignored);
+    return status.type() != std::filesystem::file_type::none &&
+           (status.permissions() & bit) != perms::none;
+  };
+  if (!has(path, perms::others_read)) return false;
+  for (auto folder = path.parent_path(); folder != folder.root_path();
+       folder = folder.parent_path()) {
+    if (!has(folder, perms::others_exec)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<std::vector<SecretValue>> secrets_of_spec(const Context& context, const LoadedSpec& loaded,
@@ -89,6 +113,22 @@ Result<std::vector<SecretValue>> secrets_of_script(const Context& context,
     values.push_back(std::move(value));
   }
   return values;
+}
+
+void warn_of_readable_secrets(Reporter& reporter, const LoadedSpec& loaded) {
+  const auto& sources = loaded.spec.environment.secrets;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const std::string& file = sources[i].file;
+    if (file.empty() || !all_users_may_read(file)) continue;
+    const auto origin = loaded.spec.origins.find(fmt::format("environment.secrets[{}]", i));
+    const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
+    reporter.diagnostics(
+        {{Diagnostic::Severity::kWarning, where,
+          fmt::format("environment.secrets: all users of this machine can read {}, which holds {}; "
+                      "run `chmod go-rwx {}`",
+                      printable(file), sources[i].name, printable(shell_quote(file))),
+          source_line_of(loaded, where)}});
+  }
 }
 
 void unset_secrets(Env& env, const std::vector<SecretValue>& secrets) {

@@ -25,6 +25,9 @@ namespace dlrun {
     const Context& context, const std::vector<std::string>& names,
     const std::vector<SecretSource>& sources);
 
+/// Warns of each file of environment.secrets that all users of this machine can read.
+void warn_of_readable_secrets(Reporter& reporter, const LoadedSpec& loaded);
+
 /// Removes the secrets from `env`, because Slurm stores a job's environment.
 void unset_secrets(Env& env, const std::vector<SecretValue>& secrets);
 

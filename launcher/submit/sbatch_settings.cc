@@ -29,6 +29,7 @@ Result<> write_sbatch_settings(const std::filesystem::path& run, const SbatchSet
   add("comment", settings.comment);
   add("chdir", settings.chdir);
   add("dependency", settings.dependency);
+  if (settings.is_cancelled_on_invalid_dependency) json["kill_on_invalid_dependency"] = true;
   add("exclude", settings.exclude);
   add("job_name", settings.job_name);
   return write_file_atomic(run / kSettingsFile, json_read::dump(json) + "\n");
@@ -56,6 +57,8 @@ Result<SbatchSettings> read_sbatch_settings(const std::filesystem::path& run) {
   settings.comment = get("comment");
   settings.chdir = get("chdir");
   settings.dependency = get("dependency");
+  settings.is_cancelled_on_invalid_dependency =
+      json_read::boolean(*json, "kill_on_invalid_dependency");
   settings.exclude = get("exclude");
   settings.job_name = get("job_name");
   return settings;

@@ -283,3 +283,32 @@ TEST_CASE_FIXTURE(CliFixture, "--dry-run names the site's runs folder for a scri
   REQUIRE(write_file_atomic(folder / "job.sh", "#!/bin/sh\n#SBATCH -J own\ntrue\n"));
   CHECK(has(code_and_stderr({"submit", "job.sh", "--dry-run"}), "/of-the-site/"));
 }
+
+TEST_CASE_FIXTURE(ClusterFixture,
+                  "a warning names a file of a secret that all users can read, and no other file") {
+  fs::permissions(folder.path(), fs::perms::others_exec, fs::perm_options::add);
+  fs::create_directory(folder / "private");
+  fs::permissions(folder / "private", fs::perms::owner_all);
+  for (const char* name : {"open", "closed", "private/open"}) {
+    std::ofstream(folder / name) << "SEKRIT\n";
+    fs::permissions(folder / name, std::string_view(name) == "closed"
+                                       ? fs::perms::owner_read
+                                       : fs::perms::owner_read | fs::perms::others_read);
+  }
+  std::ofstream(folder / "x.yaml")
+      << "resources: {time: 1m}\nlaunch: {command: [\"true\"]}\nenvironment:\n  secrets:\n"
+         "    - {name: A, file: private/open}\n    - {name: B, file: closed}\n"
+         "    - {name: C, file: open}\n";
+  for (const char* command : {"check", "submit"}) {
+    CAPTURE(command);
+    const auto result = code_and_stderr({command, "x.yaml"});
+    CHECK(result.starts_with("0\n"));
+    CHECK(has(result,
+              "x.yaml:7:7: warning: environment.secrets: all users of this machine can "
+              "read "));
+    CHECK(has(result, "/open, which holds C; run `chmod go-rwx "));
+    CHECK_FALSE(has(result, "which holds A"));
+    CHECK_FALSE(has(result, "which holds B"));
+    CHECK_FALSE(has(result, "SEKRIT"));
+  }
+}

@@ -457,7 +457,7 @@ TEST_CASE("torchrun, mpirun and horovodrun become presets, and their counts beco
   CHECK(torchrun.launch.preset == "torchrun");
   CHECK(torchrun.launch.nproc_per_node == 4);
   CHECK(torchrun.launch.command ==
-        std::vector<std::string>{"python", "-u", "-m", "pkg.train", "--lr", "1"});
+        std::vector<std::string>{"python3", "-u", "-m", "pkg.train", "--lr", "1"});
   const JobSpec mpi = spec_from(std::string(kHead) + "mpirun --np 8 -x A --mca b c ./x y\n");
   CHECK(mpi.launch.preset == "mpi");
   CHECK(mpi.resources.ntasks == 8);

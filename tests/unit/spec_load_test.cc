@@ -378,7 +378,7 @@ TEST_CASE("the site is the spec's, else $DLRUN_SITE, else the cluster's, else ge
 TEST_CASE("a key that needs restarts names retry.max if it is 0, and otherwise the missing cause") {
   CHECK(has(refused_with("retry: {max: 0, chain: 4}\n"),
             "retry.chain: another job continues the run only after timeout or preemption, but "
-            "retry.max is 0, so the run never restarts; remove retry.max or raise it"));
+            "retry.max is 0, so the run never restarts; raise retry.max"));
   const std::string grow = refused_with("retry: {max: 0, grow: {mem: 2, max: 4G}}\n",
                                         {"resources.mem=0", "resources.spare_nodes=1"});
   CHECK(has(grow, "only a restart after oom gets more memory, but retry.max is 0"));
@@ -407,8 +407,7 @@ TEST_CASE("with the trainer, retries without checkpoints cause a warning") {
 }
 
 TEST_CASE("with retry.max: 0, a key that only a restart uses names retry.max in its error") {
-  const std::string advice =
-      ", but retry.max is 0, so the run never restarts; remove retry.max or raise it";
+  const std::string advice = ", but retry.max is 0, so the run never restarts; raise retry.max";
   const auto message = [](const std::string& resources, const std::string& retry) {
     return refused(spec_request("resources: {time: 1m, " + resources + "}\nretry: {max: 0" + retry +
                                 "}\nlaunch: {command: [x]}\n"));
