@@ -243,7 +243,7 @@ Result<> run() {
     return fail(Errc::kUsage,
                 "one rank has nothing to reduce; start bench_all_reduce with mpirun -n 2");
   options.world = world;
-  options.checked_calls = 0;
+  options.calls_to_check = 0;
   DLRUN_TRY_ASSIGN(auto mpi, make_communicator("mpi", options));
   DLRUN_TRY_ASSIGN(const auto folder, agree_on_folder(*mpi));
   DLRUN_TRY_ASSIGN(auto store, open_store("file:" + folder));

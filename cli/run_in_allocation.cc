@@ -8,9 +8,9 @@
 #include "cli/terminal/terminal_reporter.h"
 #include "common/interrupt.h"
 #include "launcher/submit/cancellation.h"
-#include "launcher/submit/places.h"
 #include "launcher/submit/submission_text.h"
 #include "launcher/submit/submit_spec.h"
+#include "launcher/submit/user_settings.h"
 
 namespace dlrun {
 namespace {

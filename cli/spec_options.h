@@ -3,7 +3,7 @@
 
 #include "cli/cli.h"
 #include "launcher/submit/experiment.h"
-#include "launcher/submit/places.h"
+#include "launcher/submit/user_settings.h"
 
 namespace dlrun {
 

@@ -26,9 +26,9 @@ constexpr const char* kRunFile = "mlflow.json";
 constexpr const char* kValuesFile = "mlflow.jsonl";
 constexpr const char* kStateFile = "mlflow.state";
 constexpr const char* kRunTag = "dlrun.run";
-/// A server takes 1000 values in one request, and a repeated request has values that the server
-/// already has. MLflow 2.17 looks for such values only among the first 100 of a request, and
-/// refuses the whole request if a later value is one of them. Any request may be repeated.
+/// A server takes 1000 values in one request. But dlrun may repeat any request, and MLflow 2.17
+/// finds a value that it already has only among the first 100 of a request; it refuses the whole
+/// request if a later value is one. Therefore no request has more than 100 values.
 constexpr std::size_t kMostValuesPerRequest = 100;
 /// A server takes 100 parameters in one request, 250 characters in a name, and 500 characters in
 /// the value of a parameter. MLflow 2.8 and later take 6000 characters in a value.
@@ -471,7 +471,7 @@ Result<> MlflowRecord::add_missing_end(const MissingEnd& end) const {
   DLRUN_TRY_ASSIGN(const bool is_there, has_end());
   if (is_there) return {};
   const auto line = json_read::dump(mlflow_end_line(end.state, end.t_ms)) + "\n";
-  // The end is one line, so it may exceed the limit of a file with values.
+  // The file may be full of values already. The end is only one short line, so it is added anyway.
   return append(line, kLargestBytes + kChunkBytes);
 }
 

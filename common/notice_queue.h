@@ -45,7 +45,7 @@ struct SendReport {
 /// on its command line.
 enum class SendBy { kWebhooks, kWebhooksAndCommands };
 
-/// A notice in the queue, for people.
+/// A notice in the queue, as `dlrun notify` lists it.
 struct QueuedNotice {
   std::string way{};    ///< "webhook", "command"
   std::string state{};  ///< "waiting", "claimed", "refused", "unconfirmed"

@@ -21,8 +21,8 @@ namespace dlrun {
 [[nodiscard]] std::vector<ContainerProblem> mount_problems(const ContainerSpec& spec,
                                                            const ContainerBackend& backend);
 
-/// Returns the user's mounts, and then those of dlrun's own mounts whose targets no mount of the
-/// user has.
+/// Returns the user's mounts, then dlrun's own mounts. Leaves out a mount of dlrun if a mount of
+/// the user has the same target.
 [[nodiscard]] std::vector<Mount> all_mounts(const ContainerStep& step);
 
 }  // namespace dlrun

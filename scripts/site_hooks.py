@@ -60,7 +60,8 @@ def repository_path(page, target):
 
 
 def site_path(path):
-    """Returns the source path in the site of a file or folder of the repository."""
+    """Returns the path that mkdocs uses for a file or folder of the repository: the path below docs
+    for pages of docs, and source/PATH for anything else."""
     if path == "docs" or path.startswith("docs/"):
         return "decisions/README.md" if path == "docs/decisions" else path[len("docs/"):]
     if (ROOT / path).is_dir():

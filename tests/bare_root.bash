@@ -3,7 +3,8 @@
 # namespaces of their own. tests/fresh_debian and tests/packages source this file. Needs root,
 # debootstrap and the package mirror of this machine.
 
-# mirror_of_this_machine: prints the address of Debian's packages that apt uses here.
+# mirror_of_this_machine: prints the address of Debian's packages that debian.sources names, or that
+# of deb.debian.org if it names none.
 mirror_of_this_machine() {
     local mirror
     mirror=$(sed -n '/^URIs:/{s/^URIs: *\([^ ]*\).*/\1/p;q}' \
@@ -11,8 +12,9 @@ mirror_of_this_machine() {
     echo "${mirror:-http://deb.debian.org/debian}"
 }
 
-# make_bare_root ROOT SUITE PACKAGES: makes the root unless it exists. PACKAGES: a list with commas.
-# The root gets apt's configuration, the certificates and the name servers of this machine.
+# make_bare_root ROOT SUITE PACKAGES: makes the root, with apt's configuration of this machine,
+# unless the root exists. PACKAGES: a list with commas. Copies the certificates and the name servers
+# of this machine into the root each time.
 make_bare_root() {
     local root=$1 suite=$2 packages=$3 mirror machine_suite
     mirror=$(mirror_of_this_machine)
@@ -26,7 +28,7 @@ make_bare_root() {
             return 1
         fi
         rm -f "$root.log"
-        # The sources of this machine name its own release.
+        # The file of this machine names the machine's own release.
         if [[ $suite == "$machine_suite" && -e /etc/apt/sources.list.d/debian.sources ]]; then
             rm -f "$root/etc/apt/sources.list"
             cp /etc/apt/sources.list.d/debian.sources "$root/etc/apt/sources.list.d/"
@@ -58,8 +60,9 @@ mount_bare_root() {
     fi
 }
 
-# in_bare_root ROOT UID:GID COMMAND...: runs the command in the root. Its processes end with it.
-# HOME is $BARE_ROOT_HOME, by default /root.
+# in_bare_root ROOT UID:GID COMMAND...: runs the command in the root, without the caller's
+# variables. HOME and the working directory are $BARE_ROOT_HOME, by default /root. When the command
+# ends, all processes that it has started end, too.
 in_bare_root() {
     local root=$1 ids=$2 self
     shift 2

@@ -16,7 +16,8 @@ function(expect_commit tree commit description)
   endif()
 endfunction()
 
-# Runs git in the checkout, without the settings of the user.
+# Runs git in the checkout, without the settings of the user. Sets `output` to the text that git
+# prints.
 function(git)
   execute_process(
     COMMAND ${CMAKE_COMMAND} -E env GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1

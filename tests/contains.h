@@ -11,7 +11,7 @@ inline bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-/// Returns how often `text` contains `part`.
+/// Returns how often `text` contains `part`. Occurrences that overlap count separately.
 inline std::size_t count(std::string_view text, std::string_view part) {
   std::size_t found = 0;
   for (auto at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1))

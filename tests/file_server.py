@@ -3,9 +3,10 @@
 
 An HTTP(S) server on loopback. The path of a request names the fault of its reply.
 
-Serves the files of FOLDER on a free port, and writes the port to PORT-FILE when it listens.
-PORT-FILE.log has a line for each request, with the byte at which the requested range starts.
-A POST gets its body back, with the status 201. The values of FAULT in a path /FAULT/FILE:
+Serves the files of FOLDER on a free port, and writes the port to PORT-FILE when it listens. Ends at
+the end of its standard input. PORT-FILE.log has a line for each GET, with the byte at which the
+requested range starts. A POST gets its body back, with the status 201. A CONNECT gets the status
+403. The values of FAULT in a path /FAULT/FILE:
 
   cut        the first reply ends in the middle of the file; the client can request the rest
   cut-old    like cut, but the server ignores ranges: each reply starts with the first byte
@@ -14,7 +15,7 @@ A POST gets its body back, with the status 201. The values of FAULT in a path /F
              rest with 416, and later sends the complete FILE
   cut-wrong  the first reply is cut; the reply to a request for the rest starts one byte too early
   short      each reply is one byte shorter than its announced length; the server ignores ranges
-  cut-ever   each reply ends after three bytes, so four replies deliver at most 12 bytes
+  cut-ever   each reply ends after three bytes, so that four replies deliver at most 12 bytes
   stall      half of the file, then nothing until the client disconnects
   silent     no reply
   to-ftp     a redirect to an ftp URL
@@ -24,7 +25,7 @@ A POST gets its body back, with the status 201. The values of FAULT in a path /F
   loop       a redirect to the same path
   status-N   a reply with the status code N
   long       one byte more than FILE, without a length
-  bare       bytes without a header
+  bare       the bytes of the file without a header
   gzip       the uncompressed bytes of the file, labelled as compressed
 """
 

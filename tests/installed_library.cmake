@@ -1,14 +1,15 @@
 # Installs the build of the build folder BINARY, moves what was installed, and builds
-# configs/examples/data_parallel.cc against it. Trains with one process and, if MPIEXEC is set,
-# under MPI.
+# configs/examples/data_parallel.cc of the folder SOURCE against it. Trains with one process and, if
+# MPIEXEC is set, with two processes under MPI.
 set(folder ${BINARY}/installed-library)
 file(REMOVE_RECURSE ${folder})
 
-# Runs a command. If the command fails, reports `what`, the exit code and the output.
+# Runs a command, and sets `output` to what it prints. If the command fails, ends this script with
+# `what`, the exit code and the output.
 function(run what)
   execute_process(COMMAND ${ARGN} OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE code)
   if(NOT code EQUAL 0)
-    message(FATAL_ERROR "${what}: ${code}\n${output}")
+    message(FATAL_ERROR "${what} failed: ${code}\n${output}")
   endif()
   set(output "${output}" PARENT_SCOPE)
 endfunction()

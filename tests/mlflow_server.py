@@ -7,15 +7,16 @@ fields were compared with that server's. It refuses what MLflow refuses, and mor
 and values of parameters and tags that are longer than old versions take.
 
 Writes its port to PORT-FILE when it listens, and ends at the end of its standard input.
-PORT-FILE.log has a line "METHOD PATH STATUS" for each request. FOLDER/state.json has all
-experiments and runs after each change. Files in FOLDER change the replies:
+PORT-FILE.log has a line "METHOD PATH STATUS" for each request, with the path below
+/api/2.0/mlflow/ and without the query. FOLDER/state.json has all
+experiments and runs after each request. Files in FOLDER change the replies:
 
   token     each request must have this bearer token
   down      each reply has status 503
   slow      each reply takes 2 s
   unnamed   a search finds one run, and the reply lacks the fields of this run, such as its id
-  drop      names of requests, one a line. For each line, the server does one such request, and then
-            closes the connection without a reply
+  drop      names of requests, such as runs/create, one a line. For each line, the server does one
+            such request, and then closes the connection without a reply
 """
 
 import http.server
@@ -55,7 +56,8 @@ def checked_values(body, **types):
     check(set(body) == set(types), f"the fields are {sorted(body)}, not {sorted(types)}")
     for name, wanted in types.items():
         value = body[name]
-        check(isinstance(value, wanted) and not isinstance(value, bool), f"{name} is {value!r}")
+        check(isinstance(value, wanted) and not isinstance(value, bool),
+              f"{name} is {value!r}, which has a wrong type")
     return [body[name] for name in types]
 
 
@@ -69,8 +71,9 @@ def pairs(items, limit):
     found = {}
     for item in items:
         key, value = checked_values(item, key=str, value=str)
-        check(is_name(key) and len(value) <= 500, f"the key {key!r} or its value")
-        check(key not in found, f"the key {key!r} is there twice")
+        check(is_name(key) and len(value) <= 500,
+              f"{key!r} is no valid key, or its value is too long")
+        check(key not in found, f"the key {key!r} occurs twice")
         found[key] = value
     return found
 
@@ -104,7 +107,8 @@ def search_runs(body):
     experiment_ids, condition, max_results = checked_values(body, experiment_ids=list, filter=str,
                                                             max_results=int)
     found = re.fullmatch(r"tags\.`([^`]+)` = '([^']*)'", condition)
-    check(found and max_results >= 1, f"the filter {condition!r}")
+    check(found and max_results >= 1,
+          f"the filter {condition!r} or the max_results {max_results} is not valid")
     if os.path.exists(os.path.join(FOLDER, "unnamed")):
         return {"runs": [{}]}
     tag, value = found.groups()
@@ -148,7 +152,8 @@ def log_batch(body):
     rows = [checked_values(metric, key=str, value=(int, float), timestamp=int, step=int)
             for metric in metrics]
     for key, value, _, _ in rows:
-        check(is_name(key) and math.isfinite(value), f"the metric {key!r}")
+        check(is_name(key) and math.isfinite(value),
+              f"{key!r} is no valid key of a metric, or its value is not finite")
     params, tags = pairs(params, 100), pairs(tags, 100)
     for key, value in params.items():
         check(run["params"].get(key, value) == value, f"the parameter {key!r} has a value already")
@@ -160,7 +165,7 @@ def log_batch(body):
 
 def update_run(body):
     run_id, status, end = checked_values(body, run_id=str, status=str, end_time=int)
-    check(status in ("RUNNING", "FINISHED", "FAILED", "KILLED"), f"the status {status!r}")
+    check(status in ("RUNNING", "FINISHED", "FAILED", "KILLED"), f"there is no status {status!r}")
     run_of(run_id).update({"status": status, "end_time": end})
     return {"run_info": {"run_id": run_id, "status": status}}
 
@@ -195,7 +200,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.command == "GET" and request == "experiments/get-by-name":
             return experiment_by_name(urllib.parse.parse_qs(address.query))
         if self.command == "POST" and request in POSTS:
-            check(self.headers.get("Content-Type") == "application/json", "the content type")
+            check(self.headers.get("Content-Type") == "application/json",
+                  "the content type is not application/json")
             return POSTS[request](body)
         raise Refused(404, None, "<h1>Not Found</h1>")
 

@@ -3,13 +3,13 @@
 
 An HTTP server on loopback that receives the messages of notify. Appends each request to LOG, one
 JSON object per line: {"path", "type", "agent", "body"}, where type and agent are the Content-Type
-and the User-Agent. Writes its port to PORT-FILE when it listens. The first part of the path names
-the reply:
+and the User-Agent. Writes its port to PORT-FILE when it listens. Runs until a signal ends it. The
+first part of the path names the reply:
 
-  /ok/...        200
+  /ok/...        200; any other first part, too
   /status-N/...  the status N
   /redirect/...  a redirect to /ok/redirected
-  /silent/...    no reply
+  /silent/...    no reply; the server closes the connection after 60 s
 """
 
 import http.server

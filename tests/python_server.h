@@ -14,7 +14,9 @@
 
 #include "tests/temporary_directory.h"
 
-/// A running server, whose arguments are a folder of its own and a file for its port.
+/// A running server. Its arguments are a folder of its own and a file for its port. The constructor
+/// waits until the server listens, for at most 30 s. `script` must end at the end of its standard
+/// input.
 class PythonServer {
  public:
   explicit PythonServer(const std::string& script = "file_server.py") {
@@ -60,7 +62,8 @@ class PythonServer {
     return "http://127.0.0.1:" + port_ + "/" + path;
   }
 
-  /// Returns the requests received so far, as "/cut/f from 5".
+  /// Returns the lines of the server's log, one for each request so far, such as "/cut/f from 5" of
+  /// file_server.py.
   [[nodiscard]] std::vector<std::string> requests() const {
     std::vector<std::string> lines;
     std::ifstream log(port_file() + ".log");

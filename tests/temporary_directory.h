@@ -12,7 +12,8 @@ class TemporaryDirectory {
  public:
   TemporaryDirectory() {
     std::string pattern = (std::filesystem::temp_directory_path() / "dlrun-test-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+    if (::mkdtemp(pattern.data()) == nullptr)
+      throw std::runtime_error("cannot create the folder " + pattern);
     path_ = pattern;
   }
   TemporaryDirectory(const TemporaryDirectory&) = delete;

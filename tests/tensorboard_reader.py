@@ -2,7 +2,8 @@
 """usage: tensorboard_reader.py FILE...
 
 Decodes TensorBoard's event files and prints one JSON object per event. Ends with code 1 and the
-reason if a checksum is wrong, a record is cut, or a protocol buffer is malformed.
+reason if a checksum is wrong, a record is cut, a protocol buffer is malformed or has a field that
+dlrun does not write, the first event lacks the version, or another event has one.
 
 This decoder is written from the formats alone: the framing of TFRecord, CRC32C as RFC 3720
 specifies it, the wire format of protocol buffers, and the numbers of the fields in event.proto and
@@ -33,6 +34,7 @@ def crc32c(data):
 
 
 def unmask(masked):
+    """Returns the CRC32C of which TFRecord stores this masked form."""
     rotated = (masked - 0xA282EAD8) & 0xFFFFFFFF
     return ((rotated >> 17) | (rotated << 15)) & 0xFFFFFFFF
 
@@ -73,7 +75,7 @@ def varint(data, at):
 
 
 def fields(data):
-    """Yields (number, wire type, value) of a message."""
+    """Yields (number, wire type, value) of each field of a message."""
     at = 0
     while at < len(data):
         key, at = varint(data, at)
@@ -95,11 +97,13 @@ def fields(data):
 
 
 def require(condition, damage):
+    """Raises Damaged unless the condition holds."""
     if not condition:
         raise Damaged(damage)
 
 
 def summary_of(data):
+    """Returns the scalars of a Summary by tag."""
     scalars = {}
     for number, wire, value in fields(data):
         require((number, wire) == (1, 2), "a field of Summary that is not `value`")
@@ -120,6 +124,7 @@ def summary_of(data):
 
 
 def event_of(data):
+    """Returns an Event as a dictionary. A missing step is 0."""
     event = {"step": 0}
     for number, wire, value in fields(data):
         if number == 1:
@@ -134,6 +139,7 @@ def event_of(data):
             event["scalars"] = summary_of(value)
         elif number == 7:
             status = dict((inner, content) for inner, _, content in fields(value)).get(1, 0)
+            require(status in STATUS, f"the session status {status}")
             event["session"] = STATUS[status]
         else:
             raise Damaged(f"the field {number} of Event")
@@ -150,9 +156,9 @@ def main():
             for index, record in enumerate(records(data)):
                 event = event_of(record)
                 require((index == 0) == ("file_version" in event),
-                        "file_version is not first")
+                        f"event {index}: file_version must be in the first event only")
                 print(json.dumps(event))
-        except (Damaged, UnicodeDecodeError, KeyError, struct.error) as error:
+        except (Damaged, UnicodeDecodeError, struct.error) as error:
             sys.exit(f"{path}: {error}")
 
 

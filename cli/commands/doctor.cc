@@ -15,7 +15,7 @@
 #include "launcher/doctor/doctor_json.h"
 #include "launcher/doctor/doctor_rows.h"
 #include "launcher/doctor/findings.h"
-#include "launcher/submit/places.h"
+#include "launcher/submit/user_settings.h"
 
 namespace dlrun {
 namespace {
@@ -54,7 +54,7 @@ void print_site(const Cli& cli, const ClusterFacts& facts, const std::string& cl
                "no site file lists this cluster: specs use the site 'generic', without limits"));
   print(cli, "          mkdir -p {0} && dlrun doctor{2} --site-file > {0}/{1}.yaml\n", folder, name,
         cluster.empty() ? std::string() : " -M " + shell_quote(cluster));
-  if (!cluster.empty()) return;  // the next commands are for this cluster
+  if (!cluster.empty()) return;  // the commands below act on the local cluster, not on that of -M
   print(cli,
         "          dlrun init -o exp.yaml && dlrun check exp.yaml && dlrun submit exp.yaml "
         "--watch\n");

@@ -12,7 +12,7 @@
 #include "launcher/forward/forwarding.h"
 #include "launcher/runs/tools.h"
 #include "launcher/submit/attach.h"
-#include "launcher/submit/places.h"
+#include "launcher/submit/user_settings.h"
 
 namespace dlrun {
 namespace {

@@ -10,7 +10,7 @@
 #include "common/text.h"
 #include "launcher/remote/host_program.h"
 #include "launcher/remote/unanswered_submission.h"
-#include "launcher/submit/places.h"
+#include "launcher/submit/user_settings.h"
 
 namespace dlrun {
 namespace {

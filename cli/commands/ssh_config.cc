@@ -15,7 +15,7 @@
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/tools.h"
 #include "launcher/submit/attach.h"
-#include "launcher/submit/places.h"
+#include "launcher/submit/user_settings.h"
 
 namespace dlrun {
 namespace {

@@ -27,16 +27,16 @@ constexpr std::size_t kPipeColumns = 100'000;  // a pipe has no width
 struct TopOptions {
   std::string run = kNewestRun;
   bool json = false, once = false;
-  std::optional<std::size_t> most_ranks;
+  std::optional<std::size_t> max_ranks;
 };
 
 /// Shows the run until the user quits. Returns true if a signal ended the view.
-Result<bool> show_live(const Cli& cli, RunPicture first, std::size_t most_ranks) {
+Result<bool> show_live(const Cli& cli, RunPicture first, std::size_t max_ranks) {
   DLRUN_TRY_ASSIGN(auto screen, FullScreen::open());
   const RunFeed feed(cli.env, known_servers(cli), std::move(first));
   for (;;) {
     const TerminalSize size = screen.size();
-    screen.draw(top_lines(*feed.picture(), {size.columns, size.rows, most_ranks}), cli.colour_out);
+    screen.draw(top_lines(*feed.picture(), {size.columns, size.rows, max_ranks}), cli.colour_out);
     const auto event = screen.wait(kDrawEvery);
     if (event == FullScreen::Event::kQuit) return false;
     if (event == FullScreen::Event::kTerminate) return true;
@@ -50,15 +50,15 @@ Result<int> show(Cli& cli, const TopOptions& options) {
   const bool is_terminal = is_output_terminal();
   const bool is_dumb = cli.env.get_or("TERM", "dumb") == "dumb";  // accepts no control sequences
   if (options.json) {
-    print_json(picture_json(picture, options.most_ranks.value_or(0)));
+    print_json(picture_json(picture, options.max_ranks.value_or(0)));
   } else if (is_terminal && is_input_terminal() && !options.once && !has_ended && !is_dumb) {
-    const auto is_terminated = show_live(cli, std::move(picture), options.most_ranks.value_or(0));
+    const auto is_terminated = show_live(cli, std::move(picture), options.max_ranks.value_or(0));
     if (!is_terminated) return tl::unexpected(is_terminated.error());
     relay_notices_in_background(cli.env, {run});
     return *is_terminated ? kExitInterrupted : kExitOk;
   } else {
     const std::size_t columns = is_terminal ? terminal_size(STDOUT_FILENO).columns : kPipeColumns;
-    for (const auto& line : top_lines(picture, {columns, 0, options.most_ranks.value_or(0)}))
+    for (const auto& line : top_lines(picture, {columns, 0, options.max_ranks.value_or(0)}))
       print(cli, "{}\n", line);
   }
   relay_notices_in_background(cli.env, {run});
@@ -74,7 +74,7 @@ void add_top(CLI::App& root, Action& action) {
       "Watch a run: progress, throughput, loss, resource use of every rank, slow ranks");
   command.option("RUN", options->run, kOptionalRunHelp);
   command
-      .option("-n,--ranks", options->most_ranks,
+      .option("-n,--ranks", options->max_ranks,
               "Show at most N ranks, the most unusual ones first, or points of a sweep (default "
               "and 0: as many as fit; 20 if the state is printed once; all with --json)")
       .type_name("N")

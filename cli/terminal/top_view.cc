@@ -163,8 +163,8 @@ std::vector<Text> top_lines(const RunPicture& picture, const TopSize& size) {
     const std::size_t points_room =
         size.rows == 0 ? kDefaultRowCount : size.rows - std::min(size.rows, lines.size());
     const std::size_t all = picture.points->size();
-    const std::size_t most_lines = size.rows == 0 && size.most_ranks > 0 ? all : points_room;
-    const auto points = point_lines(*picture.points, size.most_ranks > 0 ? size.most_ranks : all,
+    const std::size_t most_lines = size.rows == 0 && size.max_ranks > 0 ? all : points_room;
+    const auto points = point_lines(*picture.points, size.max_ranks > 0 ? size.max_ranks : all,
                                     most_lines, columns);
     lines.insert(lines.end(), points.begin(), points.end());
   }
@@ -177,12 +177,11 @@ std::vector<Text> top_lines(const RunPicture& picture, const TopSize& size) {
     // Reserves three lines: the title, the line about hidden ranks, and an empty line.
     const std::size_t ranks_room =
         size.rows == 0 ? kDefaultRowCount : room - std::min(room, events.size() + 3);
-    const std::size_t most_ranks =
-        size.most_ranks > 0
-            ? std::min(size.most_ranks, size.rows == 0 ? size.most_ranks : ranks_room)
-            : ranks_room;
-    const RankRows ranks = rank_rows(*picture.ranks, newest_step(picture), most_ranks);
-    const bool is_limited_by_option = size.most_ranks > 0 && size.most_ranks < ranks_room;
+    const std::size_t max_ranks =
+        size.max_ranks > 0 ? std::min(size.max_ranks, size.rows == 0 ? size.max_ranks : ranks_room)
+                           : ranks_room;
+    const RankRows ranks = rank_rows(*picture.ranks, newest_step(picture), max_ranks);
+    const bool is_limited_by_option = size.max_ranks > 0 && size.max_ranks < ranks_room;
     RankTable(ranks, columns)
         .add_to(lines, size.rows == 0         ? RankLimit::kOption
                        : is_limited_by_option ? RankLimit::kOptionOfLiveView

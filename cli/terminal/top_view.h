@@ -14,8 +14,9 @@ namespace dlrun {
 struct TopSize {
   std::size_t columns = 80;
   std::size_t rows = 24;  ///< 0: no limit
-  /// The most ranks, or points of a sweep, to show. 0: as many as fit; 20 without a limit of rows.
-  std::size_t most_ranks = 0;
+  /// The largest number of ranks, or of points of a sweep, to show. 0: as many as fit, or 20 if
+  /// `rows` is 0.
+  std::size_t max_ranks = 0;
 };
 
 /// Returns the lines of the screen, each of at most size.columns columns. The number of lines is at

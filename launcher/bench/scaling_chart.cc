@@ -17,7 +17,8 @@ std::string span_text(double low, double high, Shown shown) {
 }
 
 std::string models_text(const std::vector<ScalingModel>& models, const char* modelled_work) {
-  std::string text = fmt::format("modelled, not measured: n ranks take for a {}", modelled_work);
+  std::string text =
+      fmt::format("modelled, not measured: the time of a {} on n ranks is", modelled_work);
   for (std::size_t i = 0; i < models.size(); ++i) {
     const ScalingModel& m = models[i];
     text += fmt::format("{}{} + 2(n-1) x {} + 2(n-1)/n x {}", i == 0 ? " " : ", or ",

@@ -39,9 +39,9 @@ Result<> check_is_no_damaged_sweep(const IndexEntry& run) {
               run.id, printable(run.path.string()));
 }
 
-/// Slurm's answer that an ended run has no new job counts for this time. Otherwise a deletion of a
+/// How long Slurm's answer is valid that an ended run has no new job. Without it, a deletion of a
 /// thousand runs would ask Slurm a thousand times.
-constexpr std::chrono::minutes kAnswerCountsFor{1};
+constexpr std::chrono::minutes kAnswerValidFor{1};
 
 /// Returns the directories whose states decide about the run: the run's directory, or for a sweep
 /// the directories of its points. For a point that was resubmitted, returns the directory of the
@@ -133,19 +133,19 @@ std::optional<std::pair<fs::path, std::string>> sweep_that_needs(const IndexEntr
   constexpr std::size_t kLimit = 1U << 20U;
   const auto text = read_untrusted(run.path / "provenance.json", kLimit, Links::kRefuse);
   const auto json = text ? json_read::object_of(*text) : std::nullopt;
-  const std::string repeats = json ? json_read::text(*json, "repeats") : std::string();
-  const auto slash = repeats.find('/');
+  const std::string repeated_run = json ? json_read::text(*json, "repeats") : std::string();
+  const auto slash = repeated_run.find('/');
   const auto number =
-      slash == std::string::npos ? std::nullopt : parse_int(repeats.substr(slash + 1));
+      slash == std::string::npos ? std::nullopt : parse_int(repeated_run.substr(slash + 1));
   if (!number || *number < 0) return std::nullopt;
-  // A repetition is recorded beside the sweep.
-  const auto path = run.path.parent_path() / repeats.substr(0, slash);
+  // The directory of a point's repetition is in the same folder as that of the sweep.
+  const auto path = run.path.parent_path() / repeated_run.substr(0, slash);
   const auto sweep = is_sweep(path) ? read_sweep(path) : fail(Errc::kNotFound, "");
   if (!sweep || static_cast<std::size_t>(*number) >= sweep->points.size()) return std::nullopt;
   const auto runs =
       runs_of_point(point_path(path, sweep->points[static_cast<std::size_t>(*number)]));
   const bool is_named = std::find(runs.begin(), runs.end(), run.path) != runs.end();
-  return is_named ? std::optional(std::pair(path, repeats)) : std::nullopt;
+  return is_named ? std::optional(std::pair(path, repeated_run)) : std::nullopt;
 }
 
 /// Returns the path without links, as far as it exists; the path itself if it cannot be read.
@@ -372,7 +372,8 @@ Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
   }
   std::vector<IndexEntry> old;
   for (const IndexEntry& run : listing.entries) {
-    // A run ends after its creation, so most runs need no look into their files.
+    // A run that was created after the limit has also ended after it. Most runs are skipped for
+    // this reason, without a look into their files.
     if (run.created >= limit || is_directory_gone(run)) continue;
     if (!folder.empty() && fs::weakly_canonical(run.path.parent_path(), error) != folder) continue;
     if (foreign_owner_of_path(run.path)) continue;
@@ -394,7 +395,7 @@ Result<TreeDeletion> delete_planned(const Env& env, RunInspector& inspector,
   if (planned.is_gone) return remove_run_without_directory(index, planned.run);
   DLRUN_TRY_ASSIGN(const auto listing, index.list());
   Decider decider(inspector, listing.entries, parts);
-  const bool is_recent = std::chrono::steady_clock::now() - planned.asked_at < kAnswerCountsFor;
+  const bool is_recent = std::chrono::steady_clock::now() - planned.asked_at < kAnswerValidFor;
   const auto ended = is_recent ? EndedRuns::kTrustRecord : EndedRuns::kAskExecutor;
   return delete_run(index, planned.run, planned.examined.identity, parts,
                     [&] { return decider.state_if_deletable(planned.run, {}, ended); });

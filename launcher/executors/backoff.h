@@ -17,9 +17,9 @@ class Backoff {
   /// Returns true if the next query is due.
   bool is_due() const { return Clock::now() >= next_; }
   /// Returns the largest age of a shared, cached answer that may still be used. This age is shorter
-  /// than the pause since this watcher's own last query. A single watcher therefore always gets a
-  /// fresh answer. Many watchers of one user whose pauses have grown to 40 s send at most one query
-  /// in 30 s together.
+  /// than the pause between two queries of a watcher, so a watcher never reuses its own last
+  /// answer, only a newer one of another watcher. All watchers of one user whose pauses have grown
+  /// to 40 s therefore send, in sum, at most one query in 30 s.
   std::chrono::milliseconds max_age() const { return max_age_; }
   /// Must be called after each query. Doubles the pause until the next query, up to about 40 s.
   void record_query() {

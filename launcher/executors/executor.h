@@ -1,5 +1,5 @@
 #pragma once
-// The interface that starts, queries and ends jobs, in Slurm or on this machine.
+// The interface that starts jobs in Slurm, and queries and ends jobs in Slurm or on this machine.
 
 #include <chrono>
 #include <cstdint>
@@ -65,7 +65,8 @@ struct SubmitRequest {
   std::map<std::string, std::string> keys_of_options;
 };
 
-/// Starts, queries and ends jobs. Every call may block on the network, for a bounded time.
+/// Starts, queries and ends jobs. An executor for jobs on this machine starts none: see
+/// make_local(). Every call may block on the network, for a bounded time.
 class Executor {
  public:
   Executor() = default;
@@ -73,7 +74,8 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
   virtual ~Executor() = default;
 
-  /// Checks the request before anything is recorded or submitted. Starts nothing.
+  /// Checks whether this executor can send the request at all: sbatch exists, or slurmrestd is
+  /// ready and its API can express the options. Does not ask Slurm about the job: test() does.
   [[nodiscard]] virtual Result<> check(const SubmitRequest& request) = 0;
 
   /// Starts a job. Fails with kRefused and the executor's message if the job was not accepted.
@@ -113,13 +115,16 @@ class Executor {
   [[nodiscard]] virtual Result<> do_cancel(const JobId& job, std::string_view token) = 0;
 };
 
-/// Makes an executor that calls Slurm's commands. env is the submitter's environment, not scrubbed.
+/// Makes an executor that calls Slurm's commands. env: the user's whole environment; the executor
+/// removes the variables that must not reach Slurm (scrub.h).
 [[nodiscard]] std::unique_ptr<Executor> make_slurm_cli(const Env& env);
 
 /// Makes an executor that calls a slurmrestd. env is the submitter's environment.
 [[nodiscard]] std::unique_ptr<Executor> make_slurmrestd(const Env& env, RestServer server);
 
-/// Makes an executor for jobs on this machine.
+/// Makes an executor that queries and ends jobs on this machine. It starts none, because `dlrun
+/// run` starts such jobs itself: submit() always fails with kUsage. check() and test() always
+/// succeed.
 [[nodiscard]] std::unique_ptr<Executor> make_local(const Env& env);
 
 }  // namespace dlrun

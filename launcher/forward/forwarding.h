@@ -58,9 +58,9 @@ struct ForwardingOutcome {
                                                       const std::vector<LocalListener>& listeners,
                                                       ForwardEvents& events);
 
-/// Returns the final state of the run if the end of the run has ended the forwarding. Waits up to 5
-/// s for the end of the run. Fails with kRefused and the messages of the relay if the run has not
-/// ended, or if the relay did not start, whatever the state of the run.
+/// Returns the final state of the run. Call it after a forwarding that ended by itself. Waits up to
+/// 5 s for the end of the run, and fails with kRefused and the messages of the relay if the run
+/// does not end in this time. If the relay did not start, fails in the same way without waiting.
 [[nodiscard]] Result<RunState> state_after_forwarding(const Env& env, const KnownServers& servers,
                                                       const IndexEntry& run,
                                                       const std::string& node,

@@ -1,7 +1,8 @@
 #pragma once
-// Renders bash arrays of a script: on each line one argument, or an option and its value, with the
-// key that sets it. The last line of the script combines the arrays into one command. `array`: the
-// name of the array. Only the files that render scripts include this file.
+// Renders bash arrays of a script. Each line has words that belong together, such as an option and
+// its value, with the key that sets them; a long command has one line for each word. The last line
+// of the script combines the arrays into one command. `array`: the name of the array. Only the
+// files that render scripts include this file.
 
 #include <string>
 #include <string_view>
@@ -10,8 +11,8 @@
 
 namespace dlrun {
 
-/// Renders the words that precede a command to start the command in its container. Returns "" if
-/// there is no container, or if options of srun enter the container.
+/// Renders the words that, before a command, start the command in the container. Returns "" if
+/// there is no container, or if srun itself starts the tasks in the container.
 [[nodiscard]] std::string enter_text(const LaunchPlan& plan,
                                      std::string_view array = "dlrun_enter");
 

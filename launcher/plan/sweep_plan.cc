@@ -208,7 +208,7 @@ class Arrays {
  private:
   std::size_t max_points_, pack_;
   std::map<std::string, std::size_t> newest_arrays_;  ///< by id_of_array()
-  std::vector<LaunchPlan> plans_;                     ///< the plan of each array's first point
+  std::vector<LaunchPlan> plans_;  ///< by array: the plan of the task of its first point
   std::vector<Packing> packings_;
 };
 
@@ -226,7 +226,7 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
                                                 const SweepLimits& limits) {
   SweepPlan sweep;
   sweep.max_parallel = loaded.spec.sweep.max_parallel;
-  sweep.is_search = loaded.spec.sweep.is_search() && loaded.spec.sweep.points.empty();
+  sweep.chooses_points_later = loaded.spec.sweep.is_search() && loaded.spec.sweep.points.empty();
   SweepPlanner planner(request, loaded, inputs);
   sweep.pack = static_cast<std::size_t>(loaded.spec.sweep.pack.value_or(1));
   Arrays arrays(limits.max_array_size, sweep.pack);

@@ -41,8 +41,8 @@ struct SweepPlan {
   std::vector<PlannedArray> arrays;  ///< none for Target::kLocal
   std::optional<std::int64_t> max_parallel;
   std::size_t pack = 1;  ///< number of points that one task runs
-  /// A program will choose the points (sweep.ask); `points` then has one example.
-  bool is_search = false;
+  /// The program of sweep.ask has not chosen the points yet; `points` then has one example.
+  bool chooses_points_later = false;
 
   /// Returns true if a point needs dlrun-trainer.
   [[nodiscard]] bool uses_trainer() const;

@@ -6,7 +6,7 @@
 #include "common/interrupt.h"
 #include "common/text.h"
 #include "launcher/remote/host_program.h"
-#include "launcher/submit/places.h"
+#include "launcher/submit/user_settings.h"
 #include "launcher/view/exit_code.h"
 
 namespace dlrun {

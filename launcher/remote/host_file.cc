@@ -85,8 +85,8 @@ Result<> check_root(const std::string& root) {
               printable(root));
 }
 
-/// Accepts those of ssh's durations that are one number without a unit or with s, m, h or d, of at
-/// most eight characters, so that ssh gets the value unchanged.
+/// Accepts one number, alone or followed by s, m, h or d, of at most eight characters altogether.
+/// ssh reads these durations in the same way, so it gets the value unchanged.
 Result<> check_duration(const std::string& text) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const bool begins_with_short_number = !text.empty() && text.size() <= 8 &&

@@ -8,9 +8,10 @@
 
 namespace dlrun {
 
-/// Returns the charts of one run, or charts that several runs share, in which the runs have colours
-/// in their order. Lines do not join attempts, because nothing was computed between them. Returns
-/// an empty text if there is nothing to draw. names: the name of each run for the legends.
+/// Returns the charts of one run, or of several runs in common charts: the first run has the first
+/// colour of the charts, and so on. Lines do not join attempts, because nothing was computed
+/// between them. Returns an empty text if there is nothing to draw. names: the name of each run for
+/// the legends.
 [[nodiscard]] std::string charts_html(const std::vector<const RunReport*>& reports,
                                       const std::vector<std::string>& names);
 

@@ -21,7 +21,7 @@ AutopsyGroup bounded(const events::Autopsy::Group& full) {
 
 std::optional<Autopsy> bounded_autopsy(const events::Autopsy& event, std::int64_t attempt) {
   Autopsy autopsy{
-      .attempt = attempt, .ranks = event.ranks, .outliers = event.outliers, .groups = {}};
+      .attempt = attempt, .rank_count = event.ranks, .outlier_count = event.outliers, .groups = {}};
   for (const auto& group : event.groups) {
     if (autopsy.groups.size() >= kGroupsLimit) break;
     autopsy.groups.push_back(bounded(group));

@@ -21,8 +21,8 @@ struct AutopsyGroup {
 
 struct Autopsy {
   std::int64_t attempt = 0;
-  std::int64_t ranks = 0;            ///< number of ranks of the attempt
-  std::int64_t outliers = 0;         ///< size of the first group if that group stands out, else 0
+  std::int64_t rank_count = 0;       ///< number of ranks of the attempt
+  std::int64_t outlier_count = 0;    ///< size of the first group if that group stands out, else 0
   std::vector<AutopsyGroup> groups;  ///< smallest first, at most six
 };
 

@@ -31,7 +31,8 @@ struct CarriedFault {
   std::string what;      ///< such as "the text after '#: ' is no JSON object"
 };
 /// Returns why the carried spec cannot be read. Returns nullopt if the spec is complete or if there
-/// is none; the user's own comments that look similar are ignored.
+/// is none, even if the user's own comments look similar. In a script with a carried spec, a line
+/// of the user that starts with '#: ' and has no JSON object behind it is a fault.
 [[nodiscard]] std::optional<CarriedFault> fault_of_carried_spec(std::string_view script);
 
 /// Returns true if the script carries a spec, all other lines of the script are as they were

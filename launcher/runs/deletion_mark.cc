@@ -60,7 +60,8 @@ void add_stamps(int directory, std::string& text) {
 /// cannot be renamed.
 bool rename_to_new(int folder, const std::string& from, const std::string& to) {
   if (::renameat2(folder, from.c_str(), folder, to.c_str(), RENAME_NOREPLACE) == 0) return true;
-  // Some network file systems cannot rename exclusively. A directory replaces only an empty one.
+  // Some network file systems cannot rename exclusively. There a plain rename is safe enough: it
+  // replaces an existing directory only if that directory is empty.
   return errno == EINVAL && !identity_in(folder, to) &&
          ::renameat(folder, from.c_str(), folder, to.c_str()) == 0;
 }
@@ -139,8 +140,8 @@ std::optional<std::string> name_before_renaming(std::string_view renamed) {
 }
 
 /// Finishes an interrupted deletion, or gives the directory its old name back if the run was used
-/// before the deletion was final. Does nothing if the directory does not have the mark of its own
-/// deletion.
+/// before the deletion was final. Does nothing if the directory has the mark of another deletion.
+/// Without a readable mark, removes the directory if it is empty, and otherwise reports it.
 void finish_deletion(int folder, const std::string& name, const std::string& before,
                      FinishedDeletions& effect) {
   const UniqueFd directory = open_below(folder, name);
@@ -150,8 +151,7 @@ void finish_deletion(int folder, const std::string& name, const std::string& bef
   const auto final_mark = read_mark(directory.get(), kFinalMark);
   const auto mark = final_mark ? final_mark : read_mark(directory.get(), kPlannedMark);
   if (!mark) {
-    // Removes the directory of a deletion that was killed after it had deleted the mark. Does
-    // nothing if the directory is not empty.
+    // A deletion that was killed after it had deleted the mark leaves an empty directory.
     if (::unlinkat(folder, name.c_str(), AT_REMOVEDIR) != 0)
       effect.done += TreeDeletion{
           {},

@@ -111,7 +111,13 @@ Result<RunIndex::Listing> RunIndex::list() const {
   if (folder == nullptr)
     return fail(Errc::kIo, "cannot list {}: {}", printable(directory_.string()), errno_text(errno));
   EntryCache cache(directory_);
-  while (const struct dirent* file = ::readdir(folder.get())) {
+  for (;;) {
+    errno = 0;
+    const struct dirent* file = ::readdir(folder.get());
+    if (file == nullptr && errno != 0)  // an incomplete list would let a name mean another run
+      return fail(Errc::kIo, "cannot list {}: {}", printable(directory_.string()),
+                  errno_text(errno));
+    if (file == nullptr) break;
     const std::string_view id(file->d_name);
     if (id.starts_with('.')) continue;
     if (auto known = cache.find(id, file->d_ino)) {

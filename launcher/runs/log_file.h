@@ -70,7 +70,8 @@ class LogReader {
   std::optional<uid_t> required_owner_;
   UniqueFd fd_;
   std::uint64_t offset_ = 0;
-  bool is_line_start_ = true;  ///< the bytes that were returned last end with a newline
+  /// The bytes that were returned most recently ended with a newline, or none were returned yet.
+  bool is_line_start_ = true;
   std::optional<std::size_t> tail_lines_;
 };
 

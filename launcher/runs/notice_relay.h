@@ -27,8 +27,8 @@ struct NoticeOfRun {
 [[nodiscard]] nlohmann::ordered_json notices_json(const std::vector<NoticeOfRun>& notices);
 
 /// Sends the notices that wait in these runs, each at most once, even if other processes send them
-/// at the same time. The report counts the notices of all runs together, and has the problem of the
-/// last run with one.
+/// at the same time. The report counts the notices of all runs together. Its `problem` is that of
+/// the last run that had a problem.
 [[nodiscard]] SendReport relay_notices(const Env& env, const std::vector<IndexEntry>& runs,
                                        SendBy by);
 

@@ -29,8 +29,8 @@ enum class IdStart {
 /// forms in the order above. If several runs have the name or the job id, returns the newest. Fails
 /// with kNotFound if there is none, and with kUsage if text is the start of several ids; the
 /// message lists these ids. Fails with kNotFound, too, if text is the name of a run that `dlrun rm`
-/// or `dlrun prune` deleted and that was newer than the others. The name or the id of a deleted run
-/// is never the start of another run's id.
+/// or `dlrun prune` deleted and that was newer than the others, and if text is the name or the id
+/// of a deleted run, even if the id of another run starts with it.
 [[nodiscard]] Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
                                              const std::filesystem::path& current_dir,
                                              IdStart accepted = IdStart::kAny);

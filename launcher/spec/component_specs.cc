@@ -26,7 +26,8 @@ void remove_value(JobSpec& spec, std::string_view key) {
   drop_origins(spec.origins, key);
 }
 
-/// Merges the variables and the options of srun that the component gives, entry by entry.
+/// Merges the component's environment.vars and launch.srun into those of the spec, entry by entry.
+/// The component's entries win.
 void merge_entries(JobSpec& spec, const ComponentSpec& component) {
   constexpr std::string_view kVars = "environment.vars.", kSrun = "launch.srun.";
   for (const std::string& key : component.keys) {

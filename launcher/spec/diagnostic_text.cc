@@ -12,8 +12,10 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kShownBytes = 160;      ///< bytes of a source line, around the caret
-constexpr std::size_t kBytesAfterCaret = 40;  ///< a part of kShownBytes, if the line is longer
+/// Number of bytes of a source line that are shown, around the caret.
+constexpr std::size_t kShownBytes = 160;
+/// How many of these bytes are after the caret if the start of the line is cut off.
+constexpr std::size_t kBytesAfterCaret = 40;
 
 [[nodiscard]] bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;

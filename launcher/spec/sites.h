@@ -19,8 +19,8 @@ namespace dlrun {
 
 class SpecBuilder;
 
-/// A site file after reading. A fact with a problem keeps the default value of its member; a list
-/// has its valid items.
+/// A site file after reading. A fact with a problem keeps the default value of its member. If some
+/// items of a list are invalid, the list has only the valid ones.
 struct Site {
   SiteProfile profile;
   std::string text;  ///< the file's text

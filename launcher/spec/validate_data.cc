@@ -22,7 +22,7 @@ void Validator::check_data() {
       error("launch.agent"_key,
             "launch.agent: false: only the agent can copy data from nodes (outputs)");
   }
-  if (container_runtime(spec_, site_) != "none") check_node_disk();
+  if (container_runtime(spec_, site_) != "none") warn_of_unmounted_places();
 }
 
 void Validator::check_download_section() {
@@ -40,7 +40,7 @@ void Validator::check_download_section() {
           "train.data.download");
 }
 
-void Validator::check_node_disk() {
+void Validator::warn_of_unmounted_places() {
   const auto is_mounted = [&](std::string_view variable) {
     return std::any_of(spec_.environment.vars.begin(), spec_.environment.vars.end(),
                        [&](const auto& entry) {
@@ -55,11 +55,11 @@ void Validator::check_node_disk() {
   const auto warn_unless_mounted = [&](const std::string& key, std::string_view path) {
     const auto variable = path.substr(1, path.find('/') - 1);
     if (is_mounted(variable)) return;
-    warn(key,
-         fmt::format("{}: the agent copies inside the container; if ${} is not a folder that the "
-                     "container has from the node, the copies use the container's own file system. "
-                     "Set {} in environment.vars to a folder of container.mounts",
-                     key, variable, variable));
+    warn(key, fmt::format(
+                  "{}: the agent copies inside the container; unless ${} is a folder of the node "
+                  "that is mounted in the container, the copies are in the container's own file "
+                  "system. Set {} in environment.vars to a folder of container.mounts",
+                  key, variable, variable));
   };
   for (std::size_t i = 0; i < spec_.stage.size(); ++i)
     warn_unless_mounted(fmt::format("stage[{}]", i), spec_.stage[i].to);

@@ -136,7 +136,7 @@ class Validator {
   void check_data();
   void check_download_section();
   /// Warns if the container might lack the node's disk that stage and outputs name.
-  void check_node_disk();
+  void warn_of_unmounted_places();
 
   // validate_train.cc: launch and train
   void check_preset();

@@ -32,9 +32,10 @@ struct Allocation {
 inline constexpr std::string_view kAllocationFormat = "%A|%U|%T|%D|%C|%P|%e|%N";
 
 /// Returns the allocation. squeue: the output with kAllocationFormat. scontrol: the output of
-/// `scontrol --details show job`. user: the only owner whose job is accepted. Fails with kNotFound
-/// if squeue names no job, with kUsage if the job is another user's or does not run, and with
-/// kUnavailable if squeue's line is incomplete.
+/// `scontrol --details show job`. job: the id that the user gave, for messages only. user: the only
+/// owner whose job is accepted. Fails with kNotFound if squeue's output is not a line with all
+/// fields, with kUsage if the job is another user's or does not run, and with kUnavailable if a
+/// field of the line has no usable value.
 [[nodiscard]] Result<Allocation> parse_allocation(std::string_view squeue,
                                                   std::string_view scontrol, std::string_view job,
                                                   uid_t user);

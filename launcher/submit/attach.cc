@@ -14,8 +14,8 @@
 #include "launcher/runs/sweep_record.h"
 #include "launcher/runs/tools.h"
 #include "launcher/submit/experiment.h"
-#include "launcher/submit/places.h"
 #include "launcher/submit/session_folder.h"
+#include "launcher/submit/user_settings.h"
 
 namespace dlrun {
 namespace {

@@ -20,8 +20,8 @@ enum class NextStep : unsigned {
   kTestOnly = 4,       ///< Slurm's verdict, without a submission
   kDryRun = 8,         ///< showing the effect of a submission; Slurm is not asked about nodes
   kResubmission = 16,  ///< a run that repeats another
-  kSessionPlan = 32,   ///< a shell in an allocation: before its plan is shown or used
-  kSession = 64,       ///< a shell in an allocation: after kSessionPlan, before it is started
+  kSessionPlan = 32,   ///< a shell in an allocation: its plan, which --dry-run shows
+  kSession = 64,       ///< a shell in an allocation: its start; kSessionPlan was checked before
   kDirectStart = 128,  ///< a script that dlrun starts here without sbatch (run, submit --in)
 };
 
@@ -40,8 +40,8 @@ struct Checked {
                                         RunInspector& inspector, Job& job, const SweepPlan* sweep,
                                         NextStep next);
 
-/// Returns an array's #SBATCH options without the number of tasks. Slurm gives the same verdict on
-/// arrays with equal options.
+/// Returns the #SBATCH options of a script without --array. Slurm gives the same verdict on arrays
+/// that differ only in --array.
 [[nodiscard]] std::string options_without_array(const std::string& script);
 
 /// Returns the scripts on which Slurm's verdict may differ: the job's, or one for each distinct set

@@ -54,7 +54,7 @@ tl::unexpected<Error> never_starts_error(const std::string& id, RunState state,
 }
 
 /// Returns the end of a message about a run that did not succeed: how to submit the job after a new
-/// run. Returns "" for after.notok, because a run that succeeded leaves nothing to do.
+/// run. Returns "" for after.notok: the run succeeded, so there is no reason to run it again.
 std::string hint_for_new_run(const std::string& id, const PlannedDependency& one,
                              const Origin& where, const LaunchPlan& plan) {
   if (one.type != "afterok") return {};

@@ -18,8 +18,8 @@
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/sweep_points.h"
 #include "launcher/spec/yaml_document.h"
-#include "launcher/submit/places.h"
 #include "launcher/submit/script_file.h"
+#include "launcher/submit/user_settings.h"
 
 namespace dlrun {
 namespace {

@@ -16,8 +16,8 @@
 #include "launcher/spec/load.h"
 #include "launcher/spec/sites.h"
 #include "launcher/spec/value_syntax.h"
-#include "launcher/submit/places.h"
 #include "launcher/submit/script_file.h"
+#include "launcher/submit/user_settings.h"
 
 namespace dlrun {
 namespace {
@@ -105,8 +105,9 @@ void replace_places_by_flags(std::vector<Diagnostic>& found) {
                          options.gpus || options.nodes || options.tasks || options.cpus;
   if (!has_value) return {};
   return fail(Errc::kUsage,
-              "--from reads the keys from the script: it can be combined with --site, -o, --force "
-              "and a program after --; change the other keys in the spec");
+              "--from takes all other values from the script: only --site, -o, --force and a "
+              "program after -- can be combined with it; change other values in the spec that it "
+              "writes");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@
 #include "launcher/runs/carried_spec.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/submit/job_secrets.h"
-#include "launcher/submit/places.h"
+#include "launcher/submit/user_settings.h"
 
 namespace dlrun {
 namespace {

@@ -16,9 +16,9 @@
 #include "launcher/submit/downloads.h"
 #include "launcher/submit/environments.h"
 #include "launcher/submit/local_notes.h"
-#include "launcher/submit/places.h"
 #include "launcher/submit/recording.h"
 #include "launcher/submit/submitting.h"
+#include "launcher/submit/user_settings.h"
 
 namespace dlrun {
 namespace {

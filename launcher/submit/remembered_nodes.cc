@@ -7,7 +7,7 @@
 #include "common/hostlist.h"
 #include "common/json_or_null.h"
 #include "common/text.h"
-#include "launcher/submit/places.h"
+#include "launcher/submit/user_settings.h"
 
 namespace dlrun {
 namespace {

@@ -24,7 +24,8 @@ namespace dlrun {
 
 /// Forgets that nodes are bad, and reports a note about each. lists: node lists such as "n[1-4]".
 /// known: the bad nodes in the file. now: the time to write into the file. Fails with kNotFound if
-/// a node is not among `known`, and if a list is malformed; the file is then unchanged. Fails as
+/// a node is not among `known`, and with kInvalid if a list is malformed; in both cases the file is
+/// unchanged. Fails as
 /// forget_bad_node() does; the nodes before the failure are then forgotten.
 [[nodiscard]] Result<> forget_nodes(Reporter& reporter, const std::filesystem::path& file,
                                     const std::vector<std::string>& lists,

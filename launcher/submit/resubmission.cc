@@ -170,7 +170,8 @@ Result<> check_can_resubmit(const IndexEntry& run, const RunStatus& status, bool
   return {};
 }
 
-/// Returns the submission of an earlier call with this token; nullopt without a token, and if Slurm
+/// Returns the submission of an earlier call with the same token. `-H` repeats the token of a
+/// submission after a cut connection (held_token.h). Returns nullopt without a token, and if Slurm
 /// has no such job. is_point: `run` is a sweep's point, in which the path of the new run is then
 /// recorded.
 Result<std::optional<Submitted>> complete_earlier_resubmission(const Context& context,

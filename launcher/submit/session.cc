@@ -12,8 +12,8 @@
 #include "launcher/submit/checks.h"
 #include "launcher/submit/downloads.h"
 #include "launcher/submit/environments.h"
-#include "launcher/submit/places.h"
 #include "launcher/submit/session_folder.h"
+#include "launcher/submit/user_settings.h"
 #include "launcher/view/exit_code.h"
 
 namespace dlrun {

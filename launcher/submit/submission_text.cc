@@ -76,8 +76,9 @@ std::string jobs_text(const Submitted& submitted) {
 SubmissionFacts facts_about(const Env& env, const Submitted& submitted) {
   SubmissionFacts facts;
   if (!submitted.points) add_line(facts.lines, "chain", follow_ups_text(submitted));
-  const auto report = report_of_new_job(env, submitted.submissions.front());
-  if (report) facts.lines.push_back({"start", start_text(*report)});
+  const Submission& first = submitted.submissions.front();
+  const auto report = report_of_new_job(env, first);
+  if (report) facts.lines.push_back({"start", start_text(*report, first.dependency)});
   if (submitted.points) {
     add_sweep_lines(facts.lines, submitted);
   } else {

@@ -54,9 +54,9 @@ std::optional<std::string> dependency_after(const SbatchSettings& settings,
   return settings.dependency ? *settings.dependency + "," + after_before : after_before;
 }
 
-/// Returns true if the job may still be queued although --test-only refuses it: nodes are not
-/// available now. --test-only says so for nodes that are down and for nodes that do not exist; only
-/// sbatch distinguishes the two cases.
+/// Returns true if --test-only refuses the job only because nodes are not available now: sbatch may
+/// still queue it. --test-only gives this reason for nodes that are down and for nodes that do not
+/// exist; only sbatch distinguishes the two cases.
 bool may_still_be_queued(const Error& verdict) {
   return verdict.refusal == SlurmRefusal::kNodesUnavailable;
 }
@@ -118,7 +118,7 @@ Result<> send(const Context& context, const RunDirectory& run,
     if (!submission) {
       const std::string message =
           sent.arrays.empty() ? submission.error().message
-                              : fmt::format("{}; the next array: {}",
+                              : fmt::format("{}; the error of the next array: {}",
                                             how_to_continue(run, sent.arrays.size(), arrays.size()),
                                             submission.error().message);
       return fail(submission.error().code, "{}", message);

@@ -15,8 +15,8 @@ namespace dlrun {
 [[nodiscard]] std::string hours_unit(std::string_view resource);
 
 /// Returns "proj1: 1200 of 5000 GPU-hours are left". Shows the scarcest limit first, names the user
-/// of a limit for one user, and says which hours are reserved for running jobs. Returns "proj1,
-/// without a limit on its hours" if the account has none.
+/// if a limit is for one user only, and says which hours are reserved for running jobs. Returns
+/// "proj1, without a limit on its hours" if the account has none.
 [[nodiscard]] std::string account_text(const AccountUse& use);
 
 /// Returns a warning if the job may use more GPU-hours or core-hours than the account, or a limit

@@ -38,10 +38,10 @@ std::vector<std::string> autopsy_lines(const Autopsy& autopsy, std::size_t colum
   std::vector<std::string> lines;
   const auto& groups = autopsy.groups;
   if (groups.empty()) return lines;
-  if (autopsy.outliers > 0) {
+  if (autopsy.outlier_count > 0) {
     lines.push_back(fmt::format("{} {} at another place in the code than the other {} ranks",
                                 title_of(groups.front()), groups.front().count == 1 ? "is" : "are",
-                                autopsy.ranks - autopsy.outliers));
+                                autopsy.rank_count - autopsy.outlier_count));
   } else if (groups.size() == 1) {
     lines.push_back(
         fmt::format("all {} ranks whose stacks are known are at the same place in the code",

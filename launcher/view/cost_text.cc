@@ -26,17 +26,18 @@ std::string cost_text(const Requested& requested) {
 
 std::string points_and_cost_text(const SweepPlan& sweep) {
   const std::size_t count = sweep.points.size();
-  std::string text = sweep.is_search ? "the program chooses the points"
-                                     : fmt::format("{} point{}", count, count == 1 ? "" : "s");
+  std::string text = sweep.chooses_points_later
+                         ? "the program chooses the points"
+                         : fmt::format("{} point{}", count, count == 1 ? "" : "s");
   if (sweep.max_parallel) text += fmt::format(", {} at once", *sweep.max_parallel);
-  if (sweep.is_search && sets_resources(sweep)) return text;
+  if (sweep.chooses_points_later && sets_resources(sweep)) return text;
   if (sweep.arrays.size() > 1) text += fmt::format(", in {} arrays", sweep.arrays.size());
   const auto gpus = sum_of_hours(sweep, gpu_hours), cores = sum_of_hours(sweep, core_hours);
   if (gpus && *gpus > 0) text += fmt::format("; at most {:.1f} GPU-hours", *gpus);
   if (cores)
     text += fmt::format("{}{:.1f} core-hours", gpus && *gpus > 0 ? ", " : "; at most ", *cores);
   if (!(gpus && *gpus > 0) && !cores) return text;
-  return text + (sweep.is_search ? " each" : " altogether");
+  return text + (sweep.chooses_points_later ? " each" : " altogether");
 }
 
 }  // namespace dlrun

@@ -86,7 +86,7 @@ Result<RunPicture> take_picture(const Env& env, const KnownServers& servers,
   return picture;
 }
 
-Json picture_json(const RunPicture& picture, std::size_t most_ranks) {
+Json picture_json(const RunPicture& picture, std::size_t max_ranks) {
   Json json = status_json(picture.run, picture.status);
   const auto& progress = picture.status.facts.record.progress;
   json["seconds_left"] =
@@ -97,7 +97,7 @@ Json picture_json(const RunPicture& picture, std::size_t most_ranks) {
   Json ranks = Json::array();
   if (picture.ranks) {
     auto rows = picture.ranks->outliers_first();
-    if (most_ranks > 0 && rows.size() > most_ranks) rows.resize(most_ranks);
+    if (max_ranks > 0 && rows.size() > max_ranks) rows.resize(max_ranks);
     for (const RankSample* row : rows) {
       ranks.push_back({{"rank", row->rank},
                        {"host", text_or_null(row->node)},

@@ -45,10 +45,10 @@ struct RunPicture {
 [[nodiscard]] Result<RunPicture> take_picture(const Env& env, const KnownServers& servers,
                                               const IndexEntry& run);
 
-/// Returns the picture as JSON; cli/OUTPUT.md documents it. most_ranks: the largest number of rank
+/// Returns the picture as JSON; cli/OUTPUT.md documents it. max_ranks: the largest number of rank
 /// samples; 0: all.
 [[nodiscard]] nlohmann::ordered_json picture_json(const RunPicture& picture,
-                                                  std::size_t most_ranks = 0);
+                                                  std::size_t max_ranks = 0);
 
 /// A sweep at one moment.
 struct SweepPicture {

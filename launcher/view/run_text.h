@@ -28,8 +28,9 @@ namespace dlrun {
 /// n2 was ended by SIGKILL".
 [[nodiscard]] std::string end_text(const IndexEntry& run, const RunStatus& status);
 
-/// Returns why a run that is_inactive() has ended, in a few words: the message about a container
-/// that could not be started, else the first rank that failed, else the detail.
+/// Returns in a few words why a run has ended. Call it only for a run that is_inactive(): the
+/// message about a container that could not be started, else the first rank that failed, else the
+/// detail.
 [[nodiscard]] std::string end_cause_text(const RunStatus& status);
 
 /// The largest width of a summary in a list, in columns. `status` and --json show everything.

@@ -42,12 +42,14 @@ std::string partition_text(const SiteProfile& site, std::string partition) {
   return text.empty() ? "" : fmt::format("{}: {}", partition, text);
 }
 
-std::string start_text(const JobReport& report) {
+std::string start_text(const JobReport& report, std::string_view dependency) {
   if (report.phase != JobPhase::kPending)
     return report.nodes.empty() ? "now" : fmt::format("now, on {}", printable(report.nodes));
   if (!report.start.empty())
     return fmt::format("about {}, as Slurm estimates it now", printable(report.start));
-  if (report.reason == "Dependency") return "after the jobs that it waits for";
+  // Directly after the submission, Slurm may not have a reason yet.
+  if (report.reason == "Dependency" || (report.reason.empty() && !dependency.empty()))
+    return "after the jobs that it waits for";
   return fmt::format(
       "when Slurm finds room for the job; it has no estimate yet{}",
       report.reason.empty() ? "" : fmt::format("; pending: {}", printable(reason_text(report))));

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/env.h"
 #include "launcher/executors/executor.h"
@@ -17,8 +18,9 @@ namespace dlrun {
 [[nodiscard]] std::string partition_text(const SiteProfile& site, std::string partition);
 
 /// Returns "about 2026-11-22T03:00:00, as Slurm estimates it now", "now, on n1", or why no
-/// estimate exists.
-[[nodiscard]] std::string start_text(const JobReport& report);
+/// estimate exists. dependency: the dependency with which dlrun submitted the job, such as
+/// "afterok:12"; empty if there is none.
+[[nodiscard]] std::string start_text(const JobReport& report, std::string_view dependency = {});
 
 /// Returns a warning for a pending job that cannot start unless its request or the cluster's
 /// settings change. Returns "" for every other job.

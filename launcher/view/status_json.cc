@@ -169,8 +169,8 @@ Json autopsy_json(const Autopsy& autopsy) {
                       {"frames", group.frames}});
   }
   return {{"attempt", autopsy.attempt},
-          {"ranks", autopsy.ranks},
-          {"odd", autopsy.outliers},
+          {"ranks", autopsy.rank_count},
+          {"odd", autopsy.outlier_count},
           {"groups", groups}};
 }
 

@@ -14,8 +14,8 @@ namespace dlrun::agent {
 
 class BackgroundFile;
 
-/// Owns the log of this process. Create it after the last fork() that no exec() follows, because a
-/// forked child has no writer thread.
+/// Owns the log of this process. Create it only when this process will not call fork() without
+/// exec() any more: the child of such a fork has no writer thread.
 class AgentLog {
  public:
   /// Opens the log if DLRUN_LOG enables it. The file is the one that DLRUN_LOG names, otherwise

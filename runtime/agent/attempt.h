@@ -1,13 +1,15 @@
 #pragma once
 // The state machine of one attempt, from the start of its step until its end is recorded. It
 // decides when the programs start, when the attempt ends, and which rank is to blame. Its files:
-//   attempt.cc           ranks join, run and end; deadlines
-//   attempt_signals.cc   signals
-//   attempt_progress.cc  the program's reports
-//   attempt_health.cc    checks, idle GPUs, stopped processes, hangs, the early end of a sweep's
-//   point attempt_copies.cc    data that are copied to and from the nodes attempt_autopsy.cc   the
-//   autopsy of a hang attempt_blame.cc     which rank is to blame for the end attempt_end.cc the
-//   end attempt_judge.cc     the reason and the cause of the end: pure functions
+// - attempt.cc: ranks join, run and end; deadlines
+// - attempt_signals.cc: signals
+// - attempt_progress.cc: the program's reports
+// - attempt_health.cc: checks, idle GPUs, stopped processes, hangs, early ends of sweep points
+// - attempt_copies.cc: data that are copied to and from the nodes
+// - attempt_autopsy.cc: the autopsy of a hang
+// - attempt_blame.cc: the rank that is to blame for the end
+// - attempt_end.cc: the end
+// - attempt_judge.cc: the reason and the cause of the end, as pure functions
 //
 // The class has no I/O and no clock. The caller passes in facts with their time. Messages to ranks,
 // events for the record and lines for the user go out through AttemptOutlet. Single-threaded.
@@ -93,7 +95,7 @@ class Attempt {
   using Clock = std::chrono::steady_clock;
 
   /// Time for the step to report how a lost agent died.
-  static constexpr std::chrono::milliseconds kCauseWait{700};
+  static constexpr std::chrono::milliseconds kStepReportWait{700};
   /// Time after the first failure in which another rank's end may turn out to be the real cause. It
   /// is longer than the time after which agents kill their programs, so that all ranks can report
   /// their ends: on a busy machine the rank that died first may report last.
@@ -283,19 +285,19 @@ class Attempt {
   [[nodiscard]] std::vector<std::string> hosts() const;
   /// Marks the rank as failed. The first failure ends the attempt; later failures go to
   /// reconsider(). If the rank's program named another rank as the cause, the failure counts as
-  /// that rank's. A failure during the autopsy of a hang is not counted. cause_is_known: false if
+  /// that rank's. A failure during the autopsy of a hang is not counted. is_end_known: false if
   /// the agent disappeared, and the step may still report how.
-  void fail_rank(int rank, RankEnd end, bool cause_is_known, Clock::time_point now);
+  void fail_rank(int rank, RankEnd end, bool is_end_known, Clock::time_point now);
   /// Announces the first failure now, or later if another failure may turn out to be its cause.
-  void announce_now_or_later(const FailedRank& failed, bool cause_is_known, Clock::time_point now);
+  void announce_now_or_later(const FailedRank& failed, bool is_end_known, Clock::time_point now);
   void announce_later(Clock::time_point when);
-  /// Returns true while the cause of the failure for which the attempt ends is unknown.
+  /// Returns true while a later report may still change which failure is to blame.
   [[nodiscard]] bool is_in_doubt() const;
   /// Returns true while the attempt ends because of a lost agent and the step may still report
   /// how the agent died.
   [[nodiscard]] bool waits_for_step_report() const;
   /// Replaces the failure for which the attempt ends by a later one, if the later one explains it.
-  void reconsider(FailedRank failed, bool cause_is_known, Clock::time_point now);
+  void reconsider(FailedRank failed, bool is_end_known, Clock::time_point now);
   /// Prints and records the failure for which the attempt ends.
   void announce();
   /// Drops the failure for which the attempt ends, because it turned out to be a consequence.
@@ -339,11 +341,11 @@ class Attempt {
   [[nodiscard]] EndFacts end_facts() const;
   [[nodiscard]] std::string sentence_on_first_failure() const;
   [[nodiscard]] double seconds_since_start(Clock::time_point now) const;
-  /// Returns true if lead was stopped less than kCauseWait ago. Lead then reads the messages that
-  /// arrived during the stop, one connection after another, so they may not be in the order in
+  /// Returns true if lead was stopped less than kStepReportWait ago. Lead then reads the messages
+  /// that arrived during the stop, one connection after another, so they may not be in the order in
   /// which the ranks sent them.
   [[nodiscard]] bool lead_was_just_stopped(Clock::time_point now) const {
-    return last_lead_stop_ && now < last_lead_stop_->end + kCauseWait;
+    return last_lead_stop_ && now < last_lead_stop_->end + kStepReportWait;
   }
 
   AttemptOptions options_;

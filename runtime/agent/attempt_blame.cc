@@ -26,10 +26,12 @@ enum class Likelihood {
 
 Likelihood likelihood(const RankEnd& end) {
   if (end.blamed_rank) return *end.blamed_rank < 0 ? Likelihood::kConsequence : Likelihood::kCause;
-  constexpr std::array kOwnFaults{SIGKILL, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGXCPU};
-  const bool is_own_fault =
-      std::find(kOwnFaults.begin(), kOwnFaults.end(), end.signal) != kOwnFaults.end();
-  return is_own_fault || !end.error.empty() ? Likelihood::kCause : Likelihood::kUnclear;
+  // Signals that a rank does not get because a peer is gone. SIGKILL comes, for example, from the
+  // out-of-memory killer.
+  constexpr std::array kNotCausedByPeers{SIGKILL, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGXCPU};
+  const bool is_cause = std::find(kNotCausedByPeers.begin(), kNotCausedByPeers.end(), end.signal) !=
+                        kNotCausedByPeers.end();
+  return is_cause || !end.error.empty() ? Likelihood::kCause : Likelihood::kUnclear;
 }
 
 std::string how_ended(const RankEnd& end) {
@@ -40,7 +42,7 @@ std::string how_ended(const RankEnd& end) {
 
 }  // namespace
 
-void Attempt::fail_rank(int rank, RankEnd end, bool cause_is_known, Clock::time_point now) {
+void Attempt::fail_rank(int rank, RankEnd end, bool is_end_known, Clock::time_point now) {
   auto& member = members_.by_rank[rank];
   if (member.end) return;
   members_.set_end(member, end);
@@ -55,17 +57,17 @@ void Attempt::fail_rank(int rank, RankEnd end, bool cause_is_known, Clock::time_
   }
   // A rank that fails during the autopsy is not the cause: debuggers can end processes.
   if (auto* const examining = in<Examining>()) return examining->board.drop(rank);
-  if (is_ending()) return reconsider(std::move(failed), cause_is_known, now);
+  if (is_ending()) return reconsider(std::move(failed), is_end_known, now);
   end_.reason = EndReason::kRankFailed;
   end_.code = failed.end.code;
   end_.first_failed = failed;
   begin_ending(now);
-  announce_now_or_later(failed, cause_is_known, now);
+  announce_now_or_later(failed, is_end_known, now);
 }
 
-void Attempt::announce_now_or_later(const FailedRank& failed, bool cause_is_known,
+void Attempt::announce_now_or_later(const FailedRank& failed, bool is_end_known,
                                     Clock::time_point now) {
-  if (!cause_is_known) return announce_later(now + kCauseWait);
+  if (!is_end_known) return announce_later(now + kStepReportWait);
   const bool is_clear = members_.size == 1 || likelihood(failed.end) == Likelihood::kCause;
   is_clear && !lead_was_just_stopped(now) ? announce() : announce_later(now + kCulpritWait);
 }
@@ -83,25 +85,24 @@ bool Attempt::waits_for_step_report() const {
   return is_in_doubt() && members_.lost_ranks.contains(end_.first_failed->rank);
 }
 
-void Attempt::reconsider(FailedRank failed, bool cause_is_known, Clock::time_point now) {
+void Attempt::reconsider(FailedRank failed, bool is_end_known, Clock::time_point now) {
   const auto& end = failed.end;
   const bool ended_by_itself =
-      cause_is_known &&
-      end.ended_by_itself.value_or(end.signal != SIGTERM && end.signal != SIGKILL);
+      is_end_known && end.ended_by_itself.value_or(end.signal != SIGTERM && end.signal != SIGKILL);
   const bool may_be_another = is_in_doubt() && !waits_for_step_report();
   // Lead kills no agent this soon after the first failure. An agent that is lost now is therefore
-  // no consequence of that failure, but may be its cause.
-  const auto new_likelihood = !cause_is_known   ? Likelihood::kCause
+  // no consequence of that failure, but may be its cause, although it is unknown how it ended.
+  const auto new_likelihood = !is_end_known     ? Likelihood::kCause
                               : ended_by_itself ? likelihood(end)
                                                 : Likelihood::kConsequence;
   const bool explains = may_be_another && new_likelihood > likelihood(end_.first_failed->end);
   if (explains) {
-    std::swap(*end_.first_failed, failed);
+    std::swap(*end_.first_failed, failed);  // `failed` is now the failure that was blamed until now
     end_.code = end_.first_failed->end.code;
-    if (!cause_is_known) announce_later(now + kCauseWait);
-    if (cause_is_known && new_likelihood == Likelihood::kCause) announce();
+    if (!is_end_known) announce_later(now + kStepReportWait);
+    if (is_end_known && new_likelihood == Likelihood::kCause) announce();
   }
-  auto& later = in<Ending>()->later_failures;
+  auto& later = in<Ending>()->other_failures;
   if ((explains || ended_by_itself) && later.size() < kLaterFailuresLimit)
     later.push_back(std::move(failed));
 }

@@ -35,7 +35,7 @@ events::AttemptEnd recorded_end(const AttemptEnd& end, double seconds) {
   if (end.cause != Cause::kNone) recorded.cause = end.cause;
   if (end.first_failed) recorded.first_failed = event_of(*end.first_failed);
   if (end.is_whole_node_silent) recorded.suspect_nodes = end.suspects;
-  recorded.lost_nodes = end.bad_nodes;
+  recorded.lost_nodes = end.bad_nodes;  // the record calls all these nodes lost
   recorded.seconds = seconds;
   return recorded;
 }
@@ -120,10 +120,12 @@ void Attempt::report_missing_ranks(Clock::time_point now) {
   }
   if (unnamed > 0) words.push_back(fmt::format("{} more node{}", unnamed, unnamed == 1 ? "" : "s"));
   // If a step uses all nodes of the job, Slurm numbers them in the order of the job's node list.
+  // If no rank has joined (nnodes is 0), all nodes of the job are silent.
+  const bool uses_all_job_nodes =
+      nnodes == 0 || job_nodes.size() == static_cast<std::size_t>(nnodes);
   std::vector<std::string> silent;
   for (std::size_t index = 0; index < job_nodes.size(); ++index) {
-    const bool knows_layout = nnodes == 0 || job_nodes.size() == static_cast<std::size_t>(nnodes);
-    if (knows_layout && !nodes.contains(static_cast<int>(index)))
+    if (uses_all_job_nodes && !nodes.contains(static_cast<int>(index)))
       silent.push_back(job_nodes[index]);
   }
   if (!silent.empty()) words.push_back(fmt::format("{} (all)", compress_hostlist(silent)));
@@ -161,7 +163,7 @@ void Attempt::end_if_step_is_over(Clock::time_point now) {
   end_.reason = EndReason::kLaunchFailed;
   end_.code = kExitLaunchFailed;
   const auto words = trim(step_end_->words);
-  end_.is_cancelled = reports_ending_job(words);  // a retry in this job would fail in the same way
+  end_.is_cancelled = says_job_is_ending(words);  // no attempt can start in this job any more
   const auto detail = words.empty() ? std::string() : fmt::format(": {}", words);
   end_.message =
       step_end_->code == 0
@@ -225,12 +227,12 @@ void Attempt::finish_ending_if_done(Clock::time_point now) {
 
 void Attempt::finish(Clock::time_point now) {
   if (is_in<Over>()) return;
-  std::vector<FailedRank> later_failures;
-  if (auto* const ending = in<Ending>()) later_failures = std::move(ending->later_failures);
+  std::vector<FailedRank> other_failures;
+  if (auto* const ending = in<Ending>()) other_failures = std::move(ending->other_failures);
   phase_ = Over{};
   if (const auto progress = progress_.progress().take()) outlet_.record(*progress);
   if (const auto result = progress_.result().take()) outlet_.record(*result);
-  for (const auto& failed : later_failures) record_failure(failed);
+  for (const auto& failed : other_failures) record_failure(failed);
   auto judged = judge(end_facts());
   end_ = std::move(judged.end);
   for (const auto& line : judged.lines) outlet_.say(line);

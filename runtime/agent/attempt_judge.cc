@@ -55,8 +55,8 @@ void blame_warning(Judgement& judged, const EndFacts& facts) {
 }
 
 /// If Slurm launched the step on some nodes but could not launch it on others, marks the others as
-/// lost. If Slurm launched it nowhere, the nodes may not be at fault.
-void mark_unlaunched_lost(AttemptEnd& end, const EndFacts& facts) {
+/// bad. If Slurm launched it nowhere, the nodes may not be at fault.
+void mark_unlaunched_bad(AttemptEnd& end, const EndFacts& facts) {
   const auto& unlaunched = facts.signs.unlaunched;
   if (end.reason != EndReason::kLaunchFailed || unlaunched.empty()) return;
   const auto nodes = expand_hostlist(facts.job_nodes).value_or(std::vector<std::string>());
@@ -89,7 +89,7 @@ void judge_zero_codes(Judgement& judged, const EndFacts& facts) {
 }
 
 /// Returns the cause of the end, for the decision on a retry. Call it after the functions above,
-/// which may set end.cause and end.lost_nodes.
+/// which may set end.cause and end.bad_nodes.
 Cause cause_of(const AttemptEnd& end, const EndFacts& facts) {
   const auto& signs = facts.signs;
   if (signs.is_given_up || end.reason == EndReason::kNotFit || end.reason == EndReason::kIdleGpus)
@@ -153,7 +153,7 @@ Judgement judge(EndFacts facts) {
   auto& end = judged.end;
   blame_slurm(judged, facts.signs);
   blame_warning(judged, facts);
-  mark_unlaunched_lost(end, facts);
+  mark_unlaunched_bad(end, facts);
   if (end.code != 0 && !end.is_slurms_doing && blame_container(end, facts.container_failure))
     judged.lines.push_back(end.message);
   if (end.reason == EndReason::kOk) judge_zero_codes(judged, facts);

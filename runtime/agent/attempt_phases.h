@@ -65,11 +65,14 @@ struct Examining {
 struct Ending {
   Clock::time_point since{};
   int stop_stage = 0;  ///< 0: the step was not told to end; 1: it was asked to stop; 2: killed
-  std::optional<Clock::time_point> signalled_at{};  ///< when the first signal of this phase came
-  /// When the failure is announced at the latest. Set only while its cause is unknown.
+  /// When the first signal reached lead in this phase.
+  std::optional<Clock::time_point> signalled_at{};
+  /// When the failure is announced at the latest. Set only while a later report may still change
+  /// which rank is to blame, or say how its agent died.
   std::optional<Clock::time_point> announce_at{};
-  /// Ranks that failed on their own during this phase. Bounded.
-  std::vector<FailedRank> later_failures{};
+  /// Failures that are not to blame for the end, although no signal of lead caused them. One may
+  /// have been blamed first. Bounded.
+  std::vector<FailedRank> other_failures{};
 };
 
 struct Over {};

@@ -22,7 +22,7 @@ void Attempt::on_progress(int rank, const Json& body, Clock::time_point now) {
       running->hang.on_progress(now, std::move(where));
       if (running->must_end_by && body.contains("checkpoint") && !progress_.has_reported_done()) {
         return end_for(EndReason::kTimeLimit, 128 + SIGTERM,
-                       "the time limit is near, and a checkpoint is saved", now);
+                       "the time limit is near, and a checkpoint has been saved", now);
       }
     }
     progress_.hold(body);

@@ -42,7 +42,8 @@ class ComponentsRunner final : public RankConnectionsHandler {
   void on_too_few_descriptors(int error) override;
 
  private:
-  /// One component: its settings, and its present start.
+  /// One component: its settings, and its present start. A start is one execution of the
+  /// component's ranks, from the start of srun until their end.
   struct Slot {
     const ComponentOptions& options;
     LeadOptions lead_options{};          ///< lead's options, as they apply to this component
@@ -54,7 +55,7 @@ class ComponentsRunner final : public RankConnectionsHandler {
     Clock::time_point began{};              ///< when its present start began
     Clock::time_point joined_at{};          ///< when all its ranks had joined and had their data
     bool has_joined = false;  ///< all ranks of its present start have joined and have their data
-    bool is_over = false;     ///< its present start is over: on_over() was called
+    bool is_over = false;     ///< its present start has ended: on_over() was called
     /// When the AttemptRunner of its present start reported its end. is_over may become true later:
     /// see follow_component().
     std::optional<Clock::time_point> ended_at{};
@@ -70,8 +71,8 @@ class ComponentsRunner final : public RankConnectionsHandler {
   void carry_out(const std::vector<ComponentCourse::Order>& orders);
   /// Returns true during the first half second (kSignalSpread) after a signal has ended a
   /// component. A signal to the job reaches the other components a moment later. Lead waits for
-  /// this time before it stops them itself: the signal, and not lead, then ends them. The first
-  /// call after the end of that component sets the beginning of this time.
+  /// this time before it stops them itself: the signal, and not lead, then ends them. The half
+  /// second begins at the first call after the end of that component.
   [[nodiscard]] bool awaits_signals(Clock::time_point now);
   void start(std::size_t index);
   void tick();

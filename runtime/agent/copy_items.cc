@@ -28,8 +28,8 @@ Result<ItemJson> object_of_option(std::string_view option, std::string_view text
   auto object = json_read::object_of(text);
   if (!object) return fail(Errc::kUsage, "{} '{}' is not a JSON object", option, printable(text));
   if (json_read::text(*object, "from").empty() || json_read::text(*object, "to").empty())
-    return fail(Errc::kUsage, "{} '{}' needs the texts `from` and `to`, which are not empty",
-                option, printable(text));
+    return fail(Errc::kUsage, "{} '{}': `from` and `to` must be texts that are not empty", option,
+                printable(text));
   return std::move(*object);
 }
 

@@ -45,8 +45,9 @@ struct NodeChecks {
 /// Returns a sentence for each failed check, which starts with the check's name. Blocks on the tool
 /// of the GPUs (at most 60 s for each check that asks it), on the file systems, and on the user's
 /// own checks (at most two minutes for each). Only the first rank of a node checks the disks and
-/// the fabric, and runs the user's checks. A rank that has GPUs to report (gpu_scope()) checks
-/// these GPUs. Leaves out the clock, which lead checks, and the collective (collective_check.h).
+/// the fabric, and runs the user's checks. A GPU is checked by the rank that also reports its use:
+/// the rank that owns it, or the first of several ranks that see the same GPUs (gpu_scope()).
+/// Leaves out the clock, which lead checks, and the collective (collective_check.h).
 [[nodiscard]] std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,
                                                      const World& world);
 

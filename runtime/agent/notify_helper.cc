@@ -182,7 +182,8 @@ HelperTargets targets_of(const nlohmann::ordered_json& object) {
   return targets;
 }
 
-/// Waits for the process that writes surroundings.json, at most kChildrenLimit.
+/// Waits at most kChildrenLimit for the children of this process. The only one is the process that
+/// writes surroundings.json: notifier.cc started it in this process before the exec().
 void wait_for_children() {
   const auto until = Clock::now() + kChildrenLimit;
   for (;;) {
@@ -260,8 +261,8 @@ int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
         sender.on_values();
       }
     }
-    // Lead's message about the end of the run makes add_to_mlflow_record() copy the last lines. A
-    // killed lead sends no message about the end, so the last lines are also copied here.
+    // Lead's message about the end of the run makes add_to_mlflow_record() copy the rest of
+    // metrics.jsonl. A killed lead sends no such message, so the rest is also copied here.
     if (created && metrics) {
       tell_once(metrics->copy_new_lines(record));
       sender.on_values();

@@ -22,8 +22,8 @@ class ProcessUsageMeter {
   using Clock = std::chrono::steady_clock;
 
   /// Returns a sample if one is due. excluded: a process whose tree is not counted; -1: none.
-  /// Returns nullopt if no sample is due, for the first sample, which has no earlier one to compare
-  /// with, if there is no process, and without /proc.
+  /// Returns nullopt if no sample is due, if there is no process, without /proc, and for the first
+  /// sample, because there is no earlier one to compare it with.
   [[nodiscard]] std::optional<ProcessUsage> sample(pid_t excluded, Clock::time_point now);
 
  private:

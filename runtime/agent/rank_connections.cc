@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kNetworkBytes = 8;
 /// Interval between two looks for silent peers.
 constexpr std::chrono::milliseconds kLookAtSilence{1000};
-/// Longest time between two looks that counts as silence; see tick().
+/// At most this much of the time between two looks counts as silence; see tick().
 constexpr std::chrono::milliseconds kLongestCounted{2000};
 static_assert(kLookAtSilence * 2 <= kLongestCounted);
 
@@ -112,7 +112,7 @@ void RankConnections::accept_peers() {
       const auto evicted = next_to_evict();
       const auto held_until = find(evicted)->since + kPlaceHeldFor;
       if (now < held_until) return pause_accepting(held_until);
-      close_and_report(evicted, "its place was needed");
+      close_as_lost(evicted, "its place was needed");
     }
     sockaddr_storage from{};
     socklen_t length = sizeof from;
@@ -129,7 +129,7 @@ void RankConnections::accept_peers() {
       }
       const auto held_until = find(next_to_evict())->since + kPlaceHeldFor;
       if (now < held_until) return pause_accepting(held_until);
-      close_and_report(next_to_evict(), "its descriptor was needed");
+      close_as_lost(next_to_evict(), "its descriptor was needed");
       continue;
     }
     add_peer(std::move(socket), host_of(from), now);
@@ -192,14 +192,13 @@ void RankConnections::read_from(PeerId id) {
     std::size_t wanted = buffer.size();
     if (peer->handshake) {
       wanted = std::min(wanted, kHandshakeLimitBytes - peer->handshake_bytes);
-      if (wanted == 0)
-        return close_and_report(id, "it sent too much before the end of its handshake");
+      if (wanted == 0) return close_as_lost(id, "it sent too much before the end of its handshake");
     }
     const ssize_t got = ::recv(peer->socket.get(), buffer.data(), wanted, 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
-    if (got < 0) return close_and_report(id, errno_text(errno));
-    if (got == 0) return close_and_report(id, "the connection was closed");
+    if (got < 0) return close_as_lost(id, errno_text(errno));
+    if (got == 0) return close_as_lost(id, "the connection was closed");
     peer->silent_time = {};
     // If recv() returns fewer bytes than wanted, no byte is left. Lead then makes no further call,
     // which saves one system call for each heartbeat of ten thousand ranks.
@@ -222,7 +221,7 @@ bool RankConnections::take_bytes(PeerId id) {
     if (peer->handshake) return true;  // needs more bytes
     auto message = peer->channel.unseal(peer->in);
     if (!message) {
-      close_and_report(id, message.error().message);
+      close_as_lost(id, message.error().message);
       return false;
     }
     if (!*message) {
@@ -237,7 +236,7 @@ bool RankConnections::continue_handshake(PeerId id) {
   Peer* peer = find(id);
   auto authenticated = peer->handshake->advance(peer->in, secrets_);
   if (!authenticated) {
-    close_and_report(id, authenticated.error().message);
+    close_as_lost(id, authenticated.error().message);
     return false;
   }
   if (!*authenticated) return true;
@@ -266,7 +265,7 @@ void RankConnections::send(PeerId id, std::string_view payload) {
   if (peer == nullptr || peer->handshake || peer->is_closing) return;
   peer->out += peer->channel.seal(payload);
   if (peer->out.size() - peer->written_bytes > kUnsentLimitBytes)
-    return close_and_report(id, "it does not read the data sent to it");
+    return close_as_lost(id, "it does not read the data sent to it");
   if (!peer->waits_to_write) write_to(id);
 }
 
@@ -301,7 +300,7 @@ void RankConnections::write_to(PeerId id) {
   if (peer->is_closing) close_now(id);
 }
 
-void RankConnections::close_and_report(PeerId id, std::string_view why) {
+void RankConnections::close_as_lost(PeerId id, std::string_view why) {
   Peer* peer = find(id);
   if (peer == nullptr) return;
   const bool is_rank = !peer->handshake.has_value();
@@ -321,7 +320,7 @@ void RankConnections::close_now(PeerId id) {
 void RankConnections::tick(Clock::time_point now) {
   while (!unauthenticated_.empty() &&
          find(unauthenticated_.front())->since + kHandshakeTimeLimit <= now) {
-    close_and_report(unauthenticated_.front(), "its handshake did not end in time");
+    close_as_lost(unauthenticated_.front(), "its handshake did not end in time");
   }
   if (!accept_watch_ && accept_again_ <= now) {
     accept_watch_ =
@@ -338,7 +337,7 @@ void RankConnections::tick(Clock::time_point now) {
     if (!peer->handshake && peer->silent_time > kSilenceLimit) silent_peers.push_back(id);
   }
   for (const auto id : silent_peers)
-    close_and_report(id, fmt::format("its agent has sent nothing for {} s", kSilenceLimit.count()));
+    close_as_lost(id, fmt::format("its agent has sent nothing for {} s", kSilenceLimit.count()));
 }
 
 std::size_t RankConnections::buffer_bytes() const {

@@ -61,9 +61,9 @@ class RankConnections {
   static constexpr std::chrono::seconds kSilenceLimit{30};
   /// Largest number of unsent bytes for one peer. The connection of a peer with more is closed.
   static constexpr std::size_t kUnsentLimitBytes = 64U << 20U;
-  /// Bytes of memory that an empty buffer of a peer keeps for the next message. A page of the
-  /// address table needs more; without the limit, ten thousand peers would keep the memory of a
-  /// page each.
+  /// Bytes of memory that an empty buffer of a peer keeps for the next message. The
+  /// messages with the addresses of the ranks (to_rank::TablePage) are longer; without the limit,
+  /// ten thousand peers would each keep the memory of such a message.
   static constexpr std::size_t kBufferKeptBytes = 512;
 
   /// loop and handler must outlive this object. secrets: see LeadHandshake.
@@ -140,7 +140,7 @@ class RankConnections {
   bool continue_handshake(PeerId id);
   void write_to(PeerId id);
   /// Closes a connection that has broken or must not stay. Reports an accepted peer to the handler.
-  void close_and_report(PeerId id, std::string_view why);
+  void close_as_lost(PeerId id, std::string_view why);
   /// Closes a connection without a report.
   void close_now(PeerId id);
   [[nodiscard]] Peer* find(PeerId id);

@@ -128,7 +128,7 @@ bool reports_out_of_memory(std::string_view line) {
           error->find(" oom-kill event") != std::string_view::npos);
 }
 
-bool reports_ending_job(std::string_view message) {
+bool says_job_is_ending(std::string_view message) {
   return message.find("Job/step already completing or completed") != std::string_view::npos;
 }
 

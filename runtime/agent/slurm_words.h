@@ -48,7 +48,7 @@ struct LaunchFailure {
 
 /// Returns true if srun could not start a step because Slurm is ending the job: "srun: error:
 /// Unable to create step for job 8: Job/step already completing or completed".
-[[nodiscard]] bool reports_ending_job(std::string_view message);
+[[nodiscard]] bool says_job_is_ending(std::string_view message);
 
 /// Returns the reason of a cancelled step: "TIME LIMIT" of "slurmstepd-n1: error: *** STEP 73.0 ON
 /// n1 CANCELLED AT 2026-11-21T16:15:12 DUE TO TIME LIMIT ***". Returns nullopt if the line contains

@@ -84,7 +84,8 @@ class MarkedTextReader {
 
  private:
   void handle_line(std::string_view line, std::string& out);
-  /// Appends the encoded text of a rank to out. label: the label of `srun --label`, or empty.
+  /// Decodes the text of a rank and appends it to out. label: the label of `srun --label`, or
+  /// empty.
   void put(std::string_view label, std::string_view encoded, std::string& out);
 
   TextMarks marks_;

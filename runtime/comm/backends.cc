@@ -48,7 +48,7 @@ Result<std::unique_ptr<Communicator>> connect(const Row& row, const Communicator
     return fail(connected.error().code, "{}: connecting rank {} of {}: {}", row.name,
                 options.world.rank, options.world.size, connected.error().message);
   }
-  return make_guarded(std::move(*connected), options.checked_calls);
+  return make_guarded(std::move(*connected), options.calls_to_check);
 }
 
 bool is_one_node(const World& world) {

@@ -86,8 +86,8 @@ std::string ranks_text(const std::vector<int>& ranks) {
 
 class GuardedCommunicator final : public Communicator {
  public:
-  GuardedCommunicator(std::unique_ptr<Communicator> backend, std::uint64_t checked_calls)
-      : backend_(std::move(backend)), checked_calls_(checked_calls) {}
+  GuardedCommunicator(std::unique_ptr<Communicator> backend, std::uint64_t calls_to_check)
+      : backend_(std::move(backend)), calls_to_check_(calls_to_check) {}
 
   [[nodiscard]] std::string_view name() const override { return backend_->name(); }
   [[nodiscard]] int rank() const override { return backend_->rank(); }
@@ -226,7 +226,7 @@ class GuardedCommunicator final : public Communicator {
   /// Counts the call and, while calls are checked, compares it with the other ranks' calls.
   [[nodiscard]] Result<> begin(const Call& call) {
     ++call_number_;
-    if (call_number_ > checked_calls_ || size() == 1) return {};
+    if (call_number_ > calls_to_check_ || size() == 1) return {};
     const std::uint64_t fingerprint = call.fingerprint();
     std::array<std::uint64_t, 2> extremes{fingerprint, ~fingerprint};
     if (auto reduced = backend_->all_reduce(std::span(extremes), ReduceOp::kMax); !reduced) {
@@ -263,7 +263,7 @@ class GuardedCommunicator final : public Communicator {
   }
 
   std::unique_ptr<Communicator> backend_;
-  std::uint64_t checked_calls_;
+  std::uint64_t calls_to_check_;
   std::uint64_t call_number_ = 0;  ///< number of the last call, from 1
   Result<> status_;                ///< success, or the first error
 };
@@ -271,8 +271,8 @@ class GuardedCommunicator final : public Communicator {
 }  // namespace
 
 std::unique_ptr<Communicator> make_guarded(std::unique_ptr<Communicator> backend,
-                                           std::uint64_t checked_calls) {
-  return std::make_unique<GuardedCommunicator>(std::move(backend), checked_calls);
+                                           std::uint64_t calls_to_check) {
+  return std::make_unique<GuardedCommunicator>(std::move(backend), calls_to_check);
 }
 
 }  // namespace dlrun

@@ -39,11 +39,11 @@ struct CommunicatorOptions {
   /// limit: its launcher ends a rank that waits for a dead rank.
   std::chrono::milliseconds timeout{std::chrono::minutes(10)};
 
-  /// The ranks compare the first checked_calls calls before they run them. If the calls differ in
+  /// The ranks compare the first calls_to_check calls before they run them. If the calls differ in
   /// operation, reduction, type, size or root, all ranks get an error that names the ranks, and no
   /// rank hangs. Each check costs one all-reduce of 16 bytes and prevents overlap with computation.
   /// Default: 64 calls in a release build, and all calls in a build with assertions.
-  std::uint64_t checked_calls = kCheckedCallsDefault;
+  std::uint64_t calls_to_check = kCheckedCallsDefault;
 
 #ifdef NDEBUG
   static constexpr std::uint64_t kCheckedCallsDefault = 64;
@@ -64,7 +64,9 @@ struct CommunicatorOptions {
 /// - kUsage: unknown backend;
 /// - kUnavailable: backend not installed, or a library, a GPU or the store is missing;
 /// - kInvalid: the rank or the world in `options` does not fit the backend;
-/// - kIo: no shared memory, or no socket that passes it on;
+/// - kIo: the shared memory, or the socket over which rank 0 passes it to the other ranks, could
+/// not
+///   be created;
 /// - kInternal: an error of CUDA or HIP, or MPI was started and ended before;
 /// - kTimeout or kPeer: another rank is missing or failed, or MPI reports an error.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_communicator(

@@ -1,8 +1,9 @@
 // Defines the functions of CUDA and NCCL that nccl.cc calls. Each function calls its equivalent in
-// HIP or RCCL, which is looked up at run time. The table below has one row for each function: the
-// name that nccl.cc uses, the name in the library, the type of the result, the parameters, and the
-// arguments. Each row becomes a member of Functions, a line that looks the function up, and a
-// function that calls it.
+// HIP or RCCL, which is looked up at run time. The table below has one row for each function except
+// cudaPointerGetAttributes(), which translates HIP's struct at the end of this file: the name that
+// nccl.cc uses, the name in the library, the type of the result, the parameters, and the arguments.
+// Each row becomes a member of Functions, a line that looks the function up, and a function that
+// calls it.
 
 #include "runtime/comm/rccl_library.h"
 

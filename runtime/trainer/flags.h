@@ -82,8 +82,8 @@ template <typename O, typename Field>
           [=](O& options, std::string_view value) -> Result<> {
             const auto parsed = parse_double(value);
             if (!parsed || *parsed < low || *parsed > high) {
-              return fail(Errc::kUsage, "expected a number from {:g} to {:g}, got '{}'", low, high,
-                          printable(value));
+              return fail(Errc::kUsage, "expected a number from {:.9g} to {:.9g}, got '{}'", low,
+                          high, printable(value));
             }
             field(options) = *parsed;
             return {};
@@ -143,7 +143,8 @@ template <typename O, typename Field>
           [=](const O& options) { return field(options) ? "given" : "not given"; }};
 }
 
-/// Makes a flag's value: a path that is not empty.
+/// Makes a flag's value: a path that is not empty. It has no FlagValue::to_text, so the ranks
+/// cannot compare it.
 template <typename O, typename Field>
 [[nodiscard]] FlagValue<O> path(std::string_view placeholder, Field field) {
   return {std::string(placeholder),
@@ -156,8 +157,8 @@ template <typename O, typename Field>
 }
 
 /// Sets the options from args: "--name value" or "--name=value"; -h means --help. Fails with kUsage
-/// if a flag is unknown (the message suggests the nearest one), lacks its value or has a wrong
-/// value.
+/// if a flag is unknown (the message suggests the nearest flag if one is near), lacks its value,
+/// has a wrong value, or has a value although it takes none.
 template <typename O>
 [[nodiscard]] Result<> parse_into(O& options, std::span<const std::string> args,
                                   const std::vector<Flag<O>>& table) {

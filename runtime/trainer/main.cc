@@ -128,7 +128,8 @@ Result<> train_model(const Options& options, const Env& env, DistributedJob& job
   return communicator.barrier();
 }
 
-/// Opens the log of this rank. On failure, prints the reason; the rank continues without a log.
+/// Opens the log of this rank and logs the start. On failure, prints the reason; the rank continues
+/// without a log. Does nothing if the rank's number is unknown.
 void open_trainer_log(const Env& env) {
   const auto world = read_world(env, ProcessKind::kProgram);
   if (!world) return;  // the caller reads the world again and reports this error

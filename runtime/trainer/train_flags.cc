@@ -150,7 +150,7 @@ std::vector<Flag<O>> learning_rate_flags() {
        "--lr-decay polynomial: power of the part of the run that is left (2)"},
       {"--warmup-epochs", number<O>(DLRUN_FIELD(warmup_epochs), 0, kLargestNumber),
        "epochs in which the learning rate rises to its full value: from --lr if --lr-scaling is "
-       "given, else from 0 (0)"},
+       "linear or sqrt, else from 0 (0)"},
   };
 }
 
@@ -160,7 +160,7 @@ std::vector<Flag<O>> loop_flags() {
       {"--batch", whole<O>(DLRUN_FIELD(batch), 1, kLargestSize),
        "samples of each rank in a step (32)"},
       {"--micro-batch", whole<O>(DLRUN_FIELD(micro_batch), 0, kLargestSize),
-       "samples that a rank computes at once; it accumulates their gradients; 0: all (0)"},
+       "samples that a rank computes together; the step accumulates the gradients; 0: all (0)"},
       {"--epochs", whole<O>(DLRUN_FIELD(epochs), 1, kMostEpochs), "passes over the data (4)"},
       {"--augment",
        {"WORD[,WORD...]", set_augmentation,
@@ -177,7 +177,8 @@ std::vector<Flag<O>> loop_flags() {
        "directory) (ckpt)",
        true},
       {"--checkpoint-every", whole<O>(DLRUN_FIELD(checkpoint_every), 0, kMostSamples),
-       "steps between checkpoints; 0: one at the end of each epoch (0)"},
+       "steps between checkpoints, with one more at the end of the run; 0: one at the end of each "
+       "epoch (0)"},
       {"--checkpoint-keep", whole<O>(DLRUN_FIELD(checkpoint_keep), 0, kMostEpochs),
        "number of newest checkpoints to keep; 0: save none (3)"},
       {"--resume", without_argument<O>(DLRUN_FIELD(should_resume)),

@@ -125,10 +125,12 @@ Result<Options> parse_options(std::span<const std::string> args, const Env& env)
     return fail(Errc::kUsage, "--cuda-graphs true needs --device cuda");
   }
   options.data.reads_own_partitions = options.train.sharding == Sharding::kFile;
-  if (options.data.reads_own_partitions &&
-      (options.data.dataset != "arrays" || options.data.train_samples > 0)) {
-    return fail(Errc::kUsage,
-                "--shard file needs --dataset arrays, and takes whole files: no --train-samples");
+  if (options.data.reads_own_partitions && options.data.dataset != "arrays") {
+    return fail(Errc::kUsage, "--shard file needs --dataset arrays, but the dataset is {}",
+                options.data.dataset);
+  }
+  if (options.data.reads_own_partitions && options.data.train_samples > 0) {
+    return fail(Errc::kUsage, "--shard file reads whole files: remove --train-samples");
   }
   if (!options.train.layers.empty() &&
       (options.train.model != "mlp" ||
@@ -136,10 +138,11 @@ Result<Options> parse_options(std::span<const std::string> args, const Env& env)
     return fail(Errc::kUsage, "--layers describes the whole model; remove --model and --hidden");
   }
   if ((options.train.lr_decay == LrDecay::kStep) == options.train.lr_step_epochs.empty()) {
-    return fail(Errc::kUsage, "--lr-decay step and --lr-steps EPOCHS go together");
+    return fail(Errc::kUsage, "--lr-decay step and --lr-steps N[,N...] need each other");
   }
   if (options.train.epochs_before_local_steps > 0 && options.train.local_steps == 0) {
-    return fail(Errc::kUsage, "--local-after needs --local-steps, the steps between averages");
+    return fail(Errc::kUsage,
+                "--local-after needs --local-steps N, the steps between averages, with N > 0");
   }
   return options;
 }

@@ -38,10 +38,11 @@ struct DigitsOptions {
 
 /// Parses the arguments, without the program's name. Two variables of the environment set defaults:
 /// DLRUN_RUN sets the directory of checkpoints, metrics and traces, and with DLRUN_ATTEMPT > 0
-/// training resumes. Fails with kUsage as parse_into() does, and for flags that exclude each other.
+/// training resumes. Fails with kUsage as parse_into() does, and for flags that exclude each other
+/// or lack another flag that they need.
 [[nodiscard]] Result<Options> parse_options(std::span<const std::string> args, const Env& env);
-/// Parses the arguments after `digits`. Fails with kUsage as parse_into() does, without --out, and
-/// for more partitions than training images.
+/// Parses the arguments after `digits`. Fails with kUsage as parse_into() does, if both --out and
+/// --help are missing, and for more partitions than training images.
 [[nodiscard]] Result<DigitsOptions> parse_digits_options(std::span<const std::string> args);
 
 [[nodiscard]] std::string help_text();

@@ -1,7 +1,8 @@
-// Replaces the C library's functions that change or sync files, and read() for UnreadableFile. Each
-// function that changes or syncs files reports the call to the LazyDisk that covers the path. All
-// except fsync and fdatasync also call the real function. The linker binds the calls of the program
-// and of the C++ library to these functions.
+// Replaces the functions of the C library by which dlrun changes or syncs files, and read() for
+// UnreadableFile. Each function that changes or syncs files reports its successful calls to the
+// LazyDisk that covers the path. All except fsync and fdatasync also call the real function, unless
+// the LazyDisk skips a rename or a link. The linker binds the calls of the program and of the C++
+// library to these functions.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -187,6 +188,7 @@ int renameat2(int from_folder, const char* from, int to_folder, const char* to,
 
 int link(const char* from, const char* to) noexcept {
   const CoveringDisk disk{std::string(to)};
+  // If the name exists, the link fails and orders nothing.
   struct stat unused {};
   if (disk && ::lstat(to, &unused) != 0 && !disk->record_and_allow_ordering_call("link", to))
     return 0;

@@ -66,7 +66,7 @@ void write_disk_state(const DiskState& state, const fs::path& target) {
 
 LazyDisk::LazyDisk(fs::path folder, std::optional<std::size_t> skip)
     : folder_(folder.string()), skip_(skip) {
-  scan(folder_);
+  add_initial_nodes(folder_);
   now_ = initial_;
   the_disk = this;
 }
@@ -92,12 +92,12 @@ void LazyDisk::unlock() {
   the_mutex.unlock();
 }
 
-int LazyDisk::scan(const fs::path& path) {
+int LazyDisk::add_initial_nodes(const fs::path& path) {
   const auto index = initial_.size();
   initial_.push_back({fs::is_directory(path), fs::is_directory(path) ? "" : bytes_in(path), {}});
   if (!initial_[index].is_folder) return static_cast<int>(index);
   for (const auto& entry : fs::directory_iterator(path)) {
-    const int node = scan(entry.path());
+    const int node = add_initial_nodes(entry.path());
     initial_[index].names[entry.path().filename().string()] = node;
   }
   return static_cast<int>(index);
@@ -140,15 +140,15 @@ bool LazyDisk::record_and_allow_ordering_call(std::string_view call, const std::
   return skip_ != ordering_calls_.size() - 1;
 }
 
-void LazyDisk::add(Step step) {
-  apply(now_, step);
+void LazyDisk::apply_and_record(Step step) {
+  apply_name_change(now_, step);
   if (step.act == Act::kBytes) now_[static_cast<std::size_t>(step.node)].bytes = step.bytes;
   steps_.push_back(std::move(step));
 }
 
 void LazyDisk::mark(const std::string& name) {
   const std::lock_guard guard(the_mutex);
-  add({.act = Act::kMark, .description = name});
+  apply_and_record({.act = Act::kMark, .description = name});
 }
 
 void LazyDisk::opened(const std::string& path, bool truncates) {
@@ -157,14 +157,14 @@ void LazyDisk::opened(const std::string& path, bool truncates) {
   if (node < 0) {
     if (entry.folder < 0) return;
     for (auto* nodes : {&initial_, &now_}) nodes->emplace_back();
-    add({.act = Act::kAddName,
-         .node = static_cast<int>(now_.size()) - 1,
-         .at = entry,
-         .description = fmt::format("create {}", path)});
+    apply_and_record({.act = Act::kAddName,
+                      .node = static_cast<int>(now_.size()) - 1,
+                      .at = entry,
+                      .description = fmt::format("create {}", path)});
   } else if (truncates) {
-    add({.act = Act::kBytes,
-         .node = node,
-         .description = fmt::format("open {} with O_TRUNC", path)});
+    apply_and_record({.act = Act::kBytes,
+                      .node = node,
+                      .description = fmt::format("open {} with O_TRUNC", path)});
   }
 }
 
@@ -174,10 +174,10 @@ void LazyDisk::wrote(const std::string& path, std::size_t offset, std::string_vi
   std::string all = now_[static_cast<std::size_t>(node)].bytes;
   all.resize(std::max(all.size(), offset + bytes.size()));
   all.replace(offset, bytes.size(), bytes);
-  add({.act = Act::kBytes,
-       .node = node,
-       .bytes = std::move(all),
-       .description = fmt::format("write {}", path)});
+  apply_and_record({.act = Act::kBytes,
+                    .node = node,
+                    .bytes = std::move(all),
+                    .description = fmt::format("write {}", path)});
 }
 
 void LazyDisk::truncated(const std::string& path, std::size_t length) {
@@ -185,19 +185,19 @@ void LazyDisk::truncated(const std::string& path, std::size_t length) {
   if (node < 0) return;
   std::string all = now_[static_cast<std::size_t>(node)].bytes;
   all.resize(length);
-  add({.act = Act::kBytes,
-       .node = node,
-       .bytes = std::move(all),
-       .description = fmt::format("truncate {}", path)});
+  apply_and_record({.act = Act::kBytes,
+                    .node = node,
+                    .bytes = std::move(all),
+                    .description = fmt::format("truncate {}", path)});
 }
 
 void LazyDisk::synced(const std::string& path) {
   const int node = node_at(path);
   if (node < 0) return;
   const bool is_folder = now_[static_cast<std::size_t>(node)].is_folder;
-  add({.act = is_folder ? Act::kSyncFolder : Act::kSyncFile,
-       .node = node,
-       .description = fmt::format("fsync {}", path)});
+  apply_and_record({.act = is_folder ? Act::kSyncFolder : Act::kSyncFile,
+                    .node = node,
+                    .description = fmt::format("fsync {}", path)});
 }
 
 void LazyDisk::made_folder(const std::string& path) {
@@ -205,36 +205,36 @@ void LazyDisk::made_folder(const std::string& path) {
   if (entry.folder < 0 || node_of(entry) >= 0) return;
   for (auto* nodes : {&initial_, &now_})
     nodes->push_back({.is_folder = true, .bytes = {}, .names = {}});
-  add({.act = Act::kAddName,
-       .node = static_cast<int>(now_.size()) - 1,
-       .at = entry,
-       .description = fmt::format("mkdir {}", path)});
+  apply_and_record({.act = Act::kAddName,
+                    .node = static_cast<int>(now_.size()) - 1,
+                    .at = entry,
+                    .description = fmt::format("mkdir {}", path)});
 }
 
 void LazyDisk::renamed(const std::string& from, const std::string& to) {
   const FolderEntry old = entry_of(from);
-  add({.act = Act::kMove,
-       .node = node_of(old),
-       .at = old,
-       .to = entry_of(to),
-       .description = fmt::format("rename {} to {}", from, to)});
+  apply_and_record({.act = Act::kMove,
+                    .node = node_of(old),
+                    .at = old,
+                    .to = entry_of(to),
+                    .description = fmt::format("rename {} to {}", from, to)});
 }
 
 void LazyDisk::linked(const std::string& from, const std::string& to) {
-  add({.act = Act::kAddName,
-       .node = node_at(from),
-       .at = entry_of(to),
-       .description = fmt::format("link {}", to)});
+  apply_and_record({.act = Act::kAddName,
+                    .node = node_at(from),
+                    .at = entry_of(to),
+                    .description = fmt::format("link {}", to)});
 }
 
 void LazyDisk::removed(const std::string& path) {
   if (node_at(path) < 0) return;
-  add({.act = Act::kRemoveName,
-       .at = entry_of(path),
-       .description = fmt::format("remove {}", path)});
+  apply_and_record({.act = Act::kRemoveName,
+                    .at = entry_of(path),
+                    .description = fmt::format("remove {}", path)});
 }
 
-void LazyDisk::apply(std::vector<Node>& nodes, const Step& step) {
+void LazyDisk::apply_name_change(std::vector<Node>& nodes, const Step& step) {
   const auto names = [&](const FolderEntry& entry) -> auto& {
     return nodes[static_cast<std::size_t>(entry.folder)].names;
   };
@@ -296,7 +296,7 @@ std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
         std::vector<Step> still_unsynced;
         for (const Step& change : changes) {
           const bool is_in_folder = change.at.folder == step.node || change.to.folder == step.node;
-          if (is_in_folder) apply(synced_nodes, change);
+          if (is_in_folder) apply_name_change(synced_nodes, change);
           if (!is_in_folder) still_unsynced.push_back(change);
         }
         changes = std::move(still_unsynced);
@@ -312,7 +312,7 @@ std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
           result = bytes_after_crash(result, bytes, fate);
         }
         for (std::size_t i = 0; i < changes.size(); ++i) {
-          if (choice[i]) apply(nodes, changes[i]);
+          if (choice[i]) apply_name_change(nodes, changes[i]);
         }
         DiskState state;
         add_to_state(nodes, 0, "", state);

@@ -29,7 +29,7 @@ namespace dlrun::crash {
 /// a folder.
 using DiskState = std::map<std::string, std::optional<std::string>>;
 
-/// Creates the files of `state` in the empty folder `target`.
+/// Creates the files and folders of `state` in the empty folder `target`.
 void write_disk_state(const DiskState& state, const std::filesystem::path& target);
 
 /// While this object exists, read() of the file at `path` fails with EIO.
@@ -109,12 +109,18 @@ class LazyDisk {
   };
   enum class Fate { kLost, kHalf, kZeros, kKept };
 
-  int scan(const std::filesystem::path& path);
+  /// Adds the node of `path` and all nodes below it to initial_. Returns the index of the node.
+  int add_initial_nodes(const std::filesystem::path& path);
+  /// Returns the entry of a path. Its name is empty for the root, and its folder is -1 for the root
+  /// and for a path below a missing folder.
   [[nodiscard]] FolderEntry entry_of(const std::string& path) const;
+  /// Returns the index of the node in now_, or -1 if there is none.
   [[nodiscard]] int node_of(const FolderEntry& entry) const;
   [[nodiscard]] int node_at(const std::string& path) const { return node_of(entry_of(path)); }
-  void add(Step step);
-  static void apply(std::vector<Node>& nodes, const Step& step);
+  /// Applies a step to now_ and appends it to steps_.
+  void apply_and_record(Step step);
+  /// Applies a change of a name. Other steps have no effect.
+  static void apply_name_change(std::vector<Node>& nodes, const Step& step);
   static void add_to_state(const std::vector<Node>& nodes, int node, const std::string& path,
                            DiskState& state);
   [[nodiscard]] static std::string bytes_after_crash(const std::string& synced_bytes,

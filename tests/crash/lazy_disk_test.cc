@@ -15,7 +15,8 @@
 namespace dlrun::crash {
 namespace {
 
-/// Returns the files of every state that a crash after `mark` may leave: "name=bytes name=bytes".
+/// Returns every state that a crash after `mark` may leave, as a text with "path=bytes " for each
+/// file and "path/ " for each folder.
 std::set<std::string> states_after(const LazyDisk& disk, const std::string& mark) {
   std::set<std::string> all;
   for (const LazyDisk::Crash& crash : disk.crashes()) {

@@ -32,8 +32,9 @@ struct UnneededGuard {
   std::string_view reason;
 };
 
-/// Checks that the reader finds no fault after any crash. Then checks that it does find one when
-/// any single guard of the writer is skipped, except those in `unneeded`.
+/// Checks that the reader finds no fault after any crash. Then skips each guard of the writer in
+/// turn, and checks that the reader finds a fault or the writer fails, except for the guards in
+/// `unneeded`. Also checks that each guard in `unneeded` exists and can be skipped without a fault.
 void check_writer(const Writer& writer, const std::vector<UnneededGuard>& unneeded = {});
 
 }  // namespace dlrun::crash

@@ -66,7 +66,7 @@ TEST_CASE(
                   const std::string text = text_of(folder / "file");
                   if (text == new_text || (text == old_text && !marks.contains("written")))
                     return {};
-                  return "reads " + text.substr(0, 100);
+                  return "the file has the text " + text.substr(0, 100);
                 }});
 }
 
@@ -82,8 +82,8 @@ TEST_CASE(
                 },
                 [&](const fs::path& folder, const Marks& marks) -> std::string {
                   if (!fs::exists(folder / "file"))
-                    return marks.contains("written") ? "it is not there" : "";
-                  return text_of(folder / "file") == text ? "" : "it holds something else";
+                    return marks.contains("written") ? "the file is not there" : "";
+                  return text_of(folder / "file") == text ? "" : "the file holds something else";
                 }});
 }
 
@@ -100,7 +100,7 @@ TEST_CASE(
                 [&](const fs::path& folder, const Marks& marks) -> std::string {
                   return !marks.contains("written") || text_of(folder / "a/b/c/file") == "text"
                              ? ""
-                             : "it is gone";
+                             : "the file is gone";
                 }});
 }
 
@@ -245,7 +245,7 @@ TEST_CASE("crash: a download is complete or missing, and remains after success i
                 [&](const fs::path& folder, const Marks& marks) -> std::string {
                   const auto found = is_downloaded(folder / "data/mnist", download);
                   if (!found) return found.error().message;
-                  return *found || !marks.contains("fetched") ? "" : "it is gone";
+                  return *found || !marks.contains("fetched") ? "" : "the download is gone";
                 }});
 }
 
@@ -304,14 +304,14 @@ namespace {
 
 const trainer::CheckpointLayout kLayout{{{"layers.0.weight", {3, 2}, 0}, {"layers.0.bias", {2}, 6}},
                                         {{"layers.1.running_mean", {2}, 0}}};
-const std::vector<std::string> kStates{"m"};
+const std::vector<std::string> kOptimizerArrayNames{"m"};
 
 trainer::TrainingState state_at(std::uint64_t step) {
   trainer::TrainingState state;
   state.position = {step, 0, step};
   state.seed = 1;
   state.optimizer = "adam";
-  state.optimizer_array_names = kStates;
+  state.optimizer_array_names = kOptimizerArrayNames;
   state.parameters.assign(8, static_cast<float>(step));
   state.running_statistics.assign(2, static_cast<float>(step));
   state.optimizer_arrays = {std::vector<float>(8, static_cast<float>(step))};
@@ -335,7 +335,7 @@ Writer checkpoint_writer(std::size_t keep) {
             const std::uint64_t reported_step = marks.size() * 10;
             std::vector<std::string> skipped;
             const auto loaded =
-                checkpoints_in(folder).load_newest(kLayout, "adam", kStates, skipped);
+                checkpoints_in(folder).load_newest(kLayout, "adam", kOptimizerArrayNames, skipped);
             if (!loaded) return loaded.error().message;
             if (!*loaded) return reported_step == 0 ? "" : "no checkpoint is left";
             const trainer::TrainingState want = state_at((*loaded)->position.step);
@@ -343,7 +343,7 @@ Writer checkpoint_writer(std::size_t keep) {
             if ((*loaded)->parameters != want.parameters ||
                 (*loaded)->running_statistics != want.running_statistics ||
                 (*loaded)->optimizer_arrays != want.optimizer_arrays)
-              return "it holds something else";
+              return "the checkpoint holds something else";
             const std::string latest = text_of(folder / "runs/mnist-1/checkpoints/latest");
             if (reported_step > 0 && latest < fmt::format("step-{:08}\n", reported_step))
               return "`latest` says " + latest;
@@ -375,7 +375,7 @@ TEST_CASE("crash: the checkpoint that was just saved remains if an older one is 
 }
 
 TEST_CASE(
-    "crash: a checkpoint that cannot be read for a moment is an I/O error, and no older one is "
+    "crash: a checkpoint that cannot be read for a moment causes an I/O error, and no older one is "
     "loaded") {
   const TemporaryDirectory folder;
   const trainer::CheckpointFolder checkpoints(folder.path(), 2, [] { return Result<>(); });
@@ -384,14 +384,14 @@ TEST_CASE(
   for (const char* file : {"manifest.json", "model.safetensors", "optimizer.safetensors"}) {
     CAPTURE(file);
     const UnreadableFile unreadable(folder / "step-00000020" / file);
-    const auto loaded = checkpoints.load_newest(kLayout, "adam", kStates, skipped);
+    const auto loaded = checkpoints.load_newest(kLayout, "adam", kOptimizerArrayNames, skipped);
     REQUIRE_FALSE(loaded);
     CHECK(loaded.error().code == Errc::kIo);
     CHECK(loaded.error().message.find(file) != std::string::npos);
     CHECK(loaded.error().message.find("Input/output error") != std::string::npos);
     CHECK(skipped.empty());
   }
-  const auto loaded = checkpoints.load_newest(kLayout, "adam", kStates, skipped);
+  const auto loaded = checkpoints.load_newest(kLayout, "adam", kOptimizerArrayNames, skipped);
   REQUIRE(loaded);
   CHECK((*loaded)->position.step == 20);
 }

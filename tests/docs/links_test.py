@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks the links of all Markdown pages of the repository, and that the site lists every page.
-Also checks the list of decisions, the table of exit codes, and the length of README.md and
-ARCHITECTURE.md.
+"""Checks the links of all Markdown pages of the repository, and that the site lists every page
+except the single decisions. Also checks the list of decisions, the table of exit codes, and the
+length of README.md and ARCHITECTURE.md.
 
 usage: links_test.py
 
@@ -30,7 +30,7 @@ def pages():
 
 
 def text_of(page):
-    """Returns the page without its blocks of code and its code in backticks."""
+    """Returns the page without its blocks of code, and with x in place of code in backticks."""
     text = re.sub(r"^ *(`{3,}).*?^ *\1 *$", "", page.read_text(encoding="utf-8"),
                   flags=re.DOTALL | re.MULTILINE)
     return re.sub(r"`[^`\n]*`", lambda code: "`" + "x" * (len(code[0]) - 2) + "`", text)
@@ -73,7 +73,7 @@ class Links(unittest.TestCase):
         self.assertEqual(wrong, [], "\n" + "\n".join(wrong))
         self.assertGreater(count, 200)
 
-    def test_the_site_lists_every_page_once(self):
+    def test_the_site_lists_every_page_except_single_decisions_once(self):
         listed = names_in(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
         self.assertEqual(sorted(listed), sorted(set(listed)), "a page is listed twice")
         for name in listed:
@@ -89,7 +89,7 @@ class Links(unittest.TestCase):
         for page in (ROOT / "docs/decisions").glob("0*.md"):
             self.assertIn(f"({page.name})", text)
 
-    def test_the_page_of_exit_codes_equals_the_manual_page(self):
+    def test_the_table_of_exit_codes_equals_that_of_the_manual_page(self):
         man = (ROOT / "docs/dlrun.1").read_text(encoding="utf-8")
         section = re.search(r"^\.SH EXIT STATUS\n(.*?)^\.SH", man, re.DOTALL | re.MULTILINE)[1]
         codes = [(code, text.replace("\\-", "-"))

@@ -22,8 +22,8 @@ everything else. A mark stands on a line of its own before the block that it con
     <!-- page needs Slurm -->       anywhere: tests/e2e/pages.bats runs the page on the testbed
 
 commands.sh prints one line for each command: `ok PAGE:LINE COMMAND`, or `not ok ...` and the output
-of the command. It exits with 1 if a command failed. `run` gives a page 2 minutes, and exits with 1
-if a command of a page failed or a mark is wrong.
+of the command. It exits with 1 if it printed `not ok`. `run` gives a page 2 minutes, and exits with
+1 if a page failed or took longer, if a mark is wrong, or if no page has a command to run.
 """
 
 import os
@@ -208,7 +208,8 @@ def prepare(page, folder):
 
 
 def make_commands_folder(dlrun):
-    """Returns a new folder with dlrun and all commands of this machine except those of Slurm."""
+    """Makes a folder with dlrun, `python` (python3) and the commands of /usr/bin and /bin except
+    those of Slurm, and returns its path."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dlrun-commands-"))
     for source in ("/usr/bin", "/bin"):
         for file in pathlib.Path(source).iterdir():
@@ -222,7 +223,8 @@ def make_commands_folder(dlrun):
 
 
 def run_page(page, commands_dir):
-    """Runs a page and prints its lines. Returns True if all commands exited as expected."""
+    """Runs a page and prints its lines. Returns True if all commands ended within the limit, with
+    the expected exit codes and output."""
     home = pathlib.Path(tempfile.mkdtemp(prefix="dlrun-page-"))
     try:
         prepare(page, home)
@@ -257,7 +259,7 @@ def run(dlrun, names):
     finally:
         shutil.rmtree(commands_dir, ignore_errors=True)
     if failed:
-        sys.exit(f"a command failed on {' '.join(failed)}")
+        sys.exit(f"a command failed, or took too long, on {' '.join(failed)}")
 
 
 def print_commands_not_run():

@@ -69,7 +69,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(page.commands[0].why_not_run, "it waits")
         self.assertNotIn("sleep", page_commands.script_of(page))
 
-    def test_files_of_the_page_are_written(self):
+    def test_files_of_the_page_are_written_and_none_outside_its_folder(self):
         code, _ = self.run_page(
             "```yaml\n# a.yaml\nname: a\n```\n<!-- file: b.txt -->\n```text\nb\n```\n"
             "```yaml\n# ~/.config/c.yaml\nc: 1\n```\n"

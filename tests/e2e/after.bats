@@ -29,14 +29,14 @@ dependency() {
     scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Dependency=\([^ ]*\).*/\1/p'
 }
 
-@test "a job with after.ok waits for the run that it names, and starts when this has succeeded" {
+@test "a job with after.ok waits for the named run, and starts after this run has succeeded" {
     dl submit first.yaml
     dl submit second.yaml --set 'after.ok=[first]'
     [[ $(dependency second) == "afterok:$(job first)"* ]]
     is_state second pending
     wait_until 30 second_says_what_it_waits_for
     [ "$(dl status second --json | jq -r .slurm_reason)" = Dependency ]
-    # A resubmission waits again.
+    # A resubmission of the second run waits again.
     dl cancel second
     wait_until 30 is_state second cancelled
     dl resubmit second
@@ -53,7 +53,7 @@ dependency() {
     as_user touch "$dir/go"
     wait_until 60 is_state second completed
     [ "$dir/second" -nt "$dir/first" ]
-    dl resubmit second # The first run has succeeded, so this job waits for none.
+    dl resubmit second # The first run has succeeded, so this job waits for no other job.
     [[ $(dependency second) != *"$(job first)"* ]]
 }
 
@@ -140,7 +140,7 @@ dependency() {
     wait_until 90 is_state second cancelled
 }
 
-@test "the keys after.* wait for a whole sweep and a resubmitted point, and name a failed point" {
+@test "a run waits for all points of a sweep, also for resubmitted ones, and the error names a failed point" {
     # shellcheck disable=SC2016 # not expanded by the test
     local program='until [[ -e go ]]; do sleep 0.1; done; [[ ! -e fail || $DLRUN_NNODES == 1 ]]'
     dl submit first.yaml \
@@ -165,7 +165,7 @@ dependency() {
     for point in "${failed[@]}"; do dl resubmit "first/$point"; done
     waits=$(dl check second.yaml --set 'after.ok=first')
     for point in "${failed[@]}"; do [[ $waits == *"afterok:"*"$(job "first/$point")"* ]]; done
-    # At submission dlrun records the id of the run that `last` selects. A resubmission waits for
+    # At submission dlrun records the path of the run that `last` selects. A resubmission waits for
     # that run, not for itself.
     dl submit second.yaml --set 'after.any=last'
     waited=$(dependency second)

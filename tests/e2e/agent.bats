@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # dlrun-agent in real allocations, from scripts submitted by hand: the effect of signals with both
-# of Slurm's process trackers, failing launches, requeues, and MPI under the agent.
+# of Slurm's process trackers, failing launches, requeues, competing attempts, and MPI under the
+# agent.
 # timeout: 420
 
 load helpers
@@ -33,7 +34,8 @@ has_event() { grep -q "\"event\":\"$1\"" "$run_dir/events.jsonl"; }
 last_event() { grep "\"event\":\"$1\"" "$run_dir/events.jsonl" | tail -n 1; }
 all_are_up() { [ "$(cat "$dir"/up-* 2>/dev/null | wc -l)" -eq 8 ]; }
 
-# Writes the ranks' program `counter`, which counts its signals until the file `stop` exists.
+# Writes the ranks' program `counter`. It writes the file up-RANK, counts its signals until the file
+# `stop` exists, and writes the counts to the file count-RANK.
 write_counter() {
     cat >"$dir/counter" <<'SH'
 #!/bin/bash
@@ -46,13 +48,14 @@ echo "usr1 $usr1 term $term" >"$1/count-$DLRUN_RANK"
 SH
     chmod 755 "$dir/counter"
 }
+# Prints how many ranks have which counts, such as "8 usr1 1 term 0".
 print_counts() { sort "$dir"/count-* | uniq -c | sed 's/^ *//' | tee /dev/stderr; }
 end_run() {
     as_user touch "$dir/stop"
     wait_until 20 has_event ended
 }
 
-@test "USR1 to the steps or to the batch script reaches every program once" {
+@test "with --forward-usr1, USR1 to the steps or to the batch script reaches every program once" {
     for tracker in cgroup linuxproc; do
         for target in '' --batch; do
             use_testbed "$tracker"
@@ -83,7 +86,7 @@ end_run() {
     [[ $(last_event signal) == *'"word":"none"'* ]]
 }
 
-@test "with --forward-usr1, TERM to the step alone, as in a preemption, asks for a checkpoint" {
+@test "with --forward-usr1, TERM to the step alone, as in a preemption, gives every program USR1" {
     for tracker in cgroup linuxproc; do
         use_testbed "$tracker"
         write_counter
@@ -150,7 +153,7 @@ job_failed_with() {
     scontrol show job --oneliner "$job" | grep -q "JobState=FAILED .*ExitCode=$1:0"
 }
 
-@test "a job that is cancelled before its step starts is cancelled, not failed" {
+@test "a job that is cancelled before its step starts is recorded as cancelled, not as failed" {
     mkdir "$dir/srun_stand_in"
     # shellcheck disable=SC2016 # not expanded by the test
     {
@@ -207,7 +210,7 @@ job_failed_with() {
     [ "$(cat "$run_dir/logs/attempt-1/rank-0003.log")" = "attempt 1" ]
 }
 
-@test "another job with the same run exits at once with 75" {
+@test "another job for the same run directory starts no program and exits with 75" {
     submit_lead_job '' '' true
     wait_until 20 has_event ended
     local first_run_dir=$run_dir

@@ -33,7 +33,7 @@ YAML
 }
 verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
 
-@test "torch, torchrun, mpi and plain run at once on the same 4 nodes, without dlrun's agents" {
+@test "torch, torchrun, mpi and plain jobs share 4 nodes at the same time, without dlrun's agents" {
     for preset in torch mpi plain; do write_spec "$preset" 'nodes: 4, tasks_per_node: 2'; done
     write_spec torchrun 'nodes: 4'
     for preset in torch torchrun mpi plain; do dl submit "$preset.yaml"; done
@@ -70,7 +70,7 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
     [ "$(dl status plain --json | jq -r .state)" = failed ]
 }
 
-@test "checkpoint.signal_before reaches every rank on every node, but not the shell" {
+@test "checkpoint.signal_before: the signal reaches the rank on each node, and ends no job script" {
     write_spec plain 'nodes: 2'
     # shellcheck disable=SC2016 # not expanded by the test
     local program='trap \"echo saved $SLURM_PROCID; exit 0\" USR1; touch up-$SLURM_PROCID;'

@@ -22,7 +22,8 @@ count_steps() { squeue -h -s -j "$1" -o %i | grep -cv -e batch -e extern -e inte
 has_no_steps() { [[ $(count_steps "$1") == 0 ]]; }
 rank_0_has_printed() { grep -q 'rank 0 of 4' "$(field .path)/local.out"; }
 
-# hold_allocation NODES: starts a job of the user that only holds its allocation, and sets $job
+# hold_allocation NODES: submits a job of the user that only holds its allocation, and waits until
+# the job runs; sets job
 hold_allocation() {
     job=$(as_user sbatch --parsable -N "$1" --ntasks-per-node=2 -t 5 -o /dev/null --wrap 'sleep 300')
     wait_until 30 is_running "$job"

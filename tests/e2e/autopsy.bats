@@ -76,7 +76,7 @@ YAML
     grep -q 'line 22 in load_next_batch' "$folder/rank-0005.txt"
 }
 
-@test "without a debugger the state in the kernel is shown, also for a stopped program" {
+@test "without a debugger, status shows the kernel's state of each rank, also of a stopped one" {
     as_user tee "$dir/exp.yaml" >/dev/null <<'YAML'
 name: plain
 resources: {nodes: 1, tasks_per_node: 3, cpus_per_task: 1, time: 10m}

@@ -76,7 +76,7 @@ YAML
     [ "$status" -eq 0 ]
     [[ $output == *"n1 is excluded until "*n3* ]]
 
-    # The user's own node list wins; dlrun warns about it.
+    # The user's own list of nodes takes precedence, and dlrun warns about the bad node in it.
     run dl submit second.yaml --watch --set resources.nodelist=n1
     echo "$output"
     [[ $output == *"warning"*"n1 is remembered as bad"*"resources.nodelist asks for this node"* ]]

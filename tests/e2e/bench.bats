@@ -76,7 +76,7 @@ YAML
     echo "$output$stderr"
     [ "$status" -eq 0 ]
     [[ ${lines[0]} == *NODES*RANKS*SAMPLES/S*SPEED-UP*EFFICIENCY*RUN ]]
-    [[ $output == *"modelled, not measured: n ranks take for a step"*" 1024 ranks "*" modelled"* ]]
+    [[ $output == *"modelled, not measured: the time of a step on n ranks is"*" 1024 ranks "*" modelled"* ]]
 
     # A size that Slurm would never start is refused before any other is submitted.
     before=$(dl ls --json | jq length)

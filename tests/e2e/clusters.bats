@@ -65,8 +65,8 @@ dl_with_loggers() {
     as_user bash -c 'cd "$1" && PATH=$1/loggers:$PATH && shift && exec dlrun "$@"' - "$dir" "$@"
 }
 
-# Checks that all calls logged since the last check name the cluster. Ignores calls that concern
-# only this machine.
+# Checks that all calls logged since the last check name the cluster, and empties the log. Ignores
+# calls that concern only this machine.
 all_calls_name_cluster_other() {
     local calls
     calls=$(grep -Ev '^srun --(mpi=list|help)$|^[a-z]+ --version$' "$dir/calls")

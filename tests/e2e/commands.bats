@@ -482,7 +482,7 @@ YAML
     [ "$status" -eq 6 ]
 }
 
-@test "a damaged run file is named, and ls shows the others" {
+@test "a damaged file of a run is named, and ls also shows the other runs" {
     dl submit hello.yaml
     dl wait last
     dl submit hello.yaml

@@ -8,11 +8,12 @@ agent=$DLRUN_TESTBED_PREFIX/bin/dlrun-agent
 # The arguments of lead that describe the components; empty before the first component.
 declare -ga component_arguments=()
 lead_options=()        # options of lead for the whole run
-sbatch_options=(-N3)   # of the job, or of the first part of a heterogeneous job
-second_part_options=() # of sbatch for the second part of a heterogeneous job
+sbatch_options=(-N3)   # of sbatch, for the job or for the first part of a heterogeneous job
+second_part_options=() # of sbatch, for the second part of a heterogeneous job
 
 # add_component NAME FIRST_NODE NODES RANKS GPUS OPTIONS... -- PROGRAM...: adds a component.
-# FIRST_NODE is an index, or hK for part K (from 0) of a heterogeneous job. GPUs are per node.
+# FIRST_NODE is an index, or hK for part K (from 0) of a heterogeneous job. GPUS is the number for
+# each node. OPTIONS are lead's options for the component.
 add_component() {
     local name=$1 first_node=$2 nodes=$3 ranks=$4 gpus=$5 words=()
     shift 5
@@ -21,16 +22,20 @@ add_component() {
     ((${#component_arguments[@]} == 0)) || component_arguments+=('+++')
     component_arguments+=(--component "$name" --component-nodes "$nodes" --component-ranks "$ranks")
     component_arguments+=("${words[@]}")
-    local step=(--export=ALL --kill-on-bad-exit=1 --nodes="$nodes" --ntasks="$ranks"
+    local srun_options=(--export=ALL --kill-on-bad-exit=1 --nodes="$nodes" --ntasks="$ranks"
         --ntasks-per-node=$((ranks / nodes)) --cpus-per-task=2)
     if [[ $first_node == h* ]]; then
         component_arguments+=(--het-group "${first_node#h}")
     else
         component_arguments+=(--component-first-node "$first_node")
-        step+=(--exact)
+        srun_options+=(--exact)
     fi
-    if ((gpus > 0)); then step+=(--gres="gpu:$gpus"); else step+=(--gpus-per-node=0); fi
-    component_arguments+=(-- "${step[@]}" "$agent" rank -- "$@")
+    if ((gpus > 0)); then
+        srun_options+=(--gres="gpu:$gpus")
+    else
+        srun_options+=(--gpus-per-node=0)
+    fi
+    component_arguments+=(-- "${srun_options[@]}" "$agent" rank -- "$@")
 }
 
 # submit_components: submits the job; sets job and run_dir
@@ -50,7 +55,7 @@ submit_components() {
     run_dir=$dir/runs/t-$job
 }
 
-# events KIND [COMPONENT]: prints the events of this kind, of this component
+# events KIND [COMPONENT]: prints the run's events of this kind, or only those of the component
 events() {
     jq -c --arg kind "$1" --arg of "${2:-}" \
         'select(.event == $kind and ($of == "" or .component == $of))' "$run_dir/events.jsonl"
@@ -71,8 +76,9 @@ job_ended_with() {
 pid_of() { cat "$dir/pid-$1-$2"; }
 
 # Prints the shell program of an HTTP server, which serves $dir/www on the port that dlrun reserves
-# for the component ({port}). Each start of the server adds a line to the file server-starts: this
-# port, and the GPUs that the server sees.
+# for the component ({port}). Each start of the server writes its process id into the file
+# pid-COMPONENT-RANK, and adds a line to the file server-starts: the port, and the GPUs that the
+# server sees.
 server_program() {
     # shellcheck disable=SC2016 # expanded on the node
     echo 'echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"
@@ -80,12 +86,14 @@ server_program() {
         exec python3 -m http.server --directory "$0/www" {port}'
 }
 
-# A program that writes a line for each USR1, and ends when the file `stop` exists.
+# A program that writes its process id into the file pid-COMPONENT-RANK and a line into the file
+# usr1-COMPONENT-RANK for each USR1, and ends when the file `stop` exists.
 # shellcheck disable=SC2016 # expanded on the node
 usr1_recorder='trap "echo usr1 >>\"$0/usr1-$DLRUN_COMPONENT-$DLRUN_RANK\"" USR1
     echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"
     while [ ! -e "$0/stop" ]; do sleep 0.1 & wait $!; done'
 
+# Succeeds if the three programs of start_server_and_trainer have written their process ids.
 all_have_started() { [ "$(cat "$dir"/pid-* 2>/dev/null | wc -l)" -eq 3 ]; }
 # start_server_and_trainer: submits a job with a service of one rank on n1, which never ends by
 # itself, and a main component of two ranks; waits until all ranks have started

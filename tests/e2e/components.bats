@@ -101,7 +101,7 @@ YAML
     no_jobs
 }
 
-@test "if a main component fails, the run has its exit code, and the log of a rank can be read" {
+@test "a failed main component gives the run its code, and dlrun run and bench refuse the spec" {
     write fails.yaml <<'YAML'
 name: fails
 resources: {time: 5m, cpus_per_task: 1, mem: 100M}

@@ -30,7 +30,7 @@ waiting_program='echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"; exec sleep 300'
     [[ $(dl status "$run_dir") == *"component trainer: rank 1 on n3"* ]]
 }
 
-@test "after kill -9 of a rank, it and its component are named, and all others end within 2.5 s" {
+@test "after kill -9 of a rank, it is named with its component, and all others end within 2.5 s" {
     add_component server 0 1 1 0 --role service -- bash -c "$waiting_program" "$dir"
     add_component trainer 1 2 4 0 -- bash -c "$waiting_program" "$dir"
     submit_components
@@ -61,10 +61,10 @@ waiting_program='echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"; exec sleep 300'
     add_component trainer 1 1 1 0 --after server -- bash -c "$waiting_program" "$dir"
     submit_components
     wait_until 30 test -s "$dir/pid-trainer-0"
-    local addr first
+    local addr first_pid
     addr=$(jq -r '.components[0].addr' "$run_dir/components.json")
-    first=$(pid_of server 0)
-    kill -9 "$first"
+    first_pid=$(pid_of server 0)
+    kill -9 "$first_pid"
     has_started_again() { [[ $(wc -l <"$dir/server-starts") -eq 2 ]] && is_in_state server ready; }
     wait_until 30 has_started_again
     [ "$(jq -r '.components[0] | "\(.addr) \(.restarts)"' "$run_dir/components.json")" = "$addr 1" ]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Components as the parts of a heterogeneous job. They have nodes of their own.
+# Components as the parts of a heterogeneous job. Each part has nodes of its own.
 # timeout: 120
 
 load helpers
@@ -9,7 +9,7 @@ load components
 # shellcheck disable=SC2034 # components.bash uses the variables
 request_two_parts() { sbatch_options=(-N2) second_part_options=(-N1); }
 
-@test "the components of a heterogeneous job find each other, and have nodes of their own" {
+@test "the components of a heterogeneous job find each other, and share no node" {
     request_two_parts
     # shellcheck disable=SC2016
     add_component trainer h0 2 2 2 --after server -- bash -c \
@@ -23,12 +23,12 @@ request_two_parts() { sbatch_options=(-N2) second_part_options=(-N1); }
     cat "$dir/out"
     [[ $(events ended) == *'"state":"completed","code":0'* ]]
     [ "$(events joined trainer | jq -r .ranks)" -eq 2 ]
-    local server
-    server=$(events joined server | jq -r .hosts)
-    [ "$(cut -d' ' -f2- "$dir"/seen-* | sort -u)" = "$server $job" ]
+    local server_host
+    server_host=$(events joined server | jq -r .hosts)
+    [ "$(cut -d' ' -f2- "$dir"/seen-* | sort -u)" = "$server_host $job" ]
     # A part never shares a node with another part.
     run scontrol show hostnames "$(events joined trainer | jq -r .hosts)"
-    [[ $output != *"$server"* ]]
+    [[ $output != *"$server_host"* ]]
     [ "$(events component_end server | jq -r .reason)" = stopped ]
     # The server has no GPU, although the variables of the first part name some.
     [ "$(cut -d' ' -f2 "$dir/server-starts")" = "" ]

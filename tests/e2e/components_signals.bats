@@ -5,7 +5,7 @@
 load helpers
 load components
 
-@test "scancel cancels the run, and no component is called stopped or failed" {
+@test "scancel cancels the run, and every component is recorded as signalled" {
     start_server_and_trainer
     as_user scancel "$job"
     wait_until 20 has_event ended
@@ -27,7 +27,7 @@ load components
     [ "$(events component_end server | jq -r .reason)" = stopped ]
 }
 
-@test "USR1 reaches the main components once, and no service" {
+@test "with --forward-usr1, USR1 reaches each rank of the main component once, and no service" {
     # shellcheck disable=SC2034 # components.bash uses it
     lead_options=(--forward-usr1)
     start_server_and_trainer

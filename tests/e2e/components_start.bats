@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
-# Components of one job: they run on shared nodes at the same time, wait until another one is ready,
-# and find each other. tests/ranks/agent_components_steps_test.cc tests the same without Slurm.
+# Components of one job: they run on shared nodes at the same time, wait until another component is
+# ready, and find each other. tests/ranks/agent_components_steps_test.cc tests the same behaviour
+# without Slurm.
 # timeout: 120
 
 load helpers
@@ -50,7 +51,7 @@ load components
     [[ $(events ended) == *'"message":"all 2 main components ended with 0"'* ]]
 }
 
-@test "a server is ready when its port accepts connections, and if it never does, the job fails" {
+@test "a service is ready when its port accepts connections, and fails the job if it never does" {
     add_component server 0 1 1 0 --role service --ready-tcp --port-count 1 \
         -- bash -c "sleep 1; $(server_program)" "$dir"
     add_component trainer 1 1 1 0 --after server -- true
@@ -75,7 +76,7 @@ load components
     wait_until 20 job_ended_with 83:0
 }
 
-@test "a component that needs more nodes than the job has is refused before anything starts" {
+@test "a component on a node that the job does not have is refused before anything starts" {
     add_component trainer 2 2 2 0 -- true
     submit_components
     wait_until 30 has_event ended

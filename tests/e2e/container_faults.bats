@@ -32,7 +32,7 @@ has_a_container() { containers_of n1 | grep -q ^dlrun-; }
     done
 }
 
-@test "a mount flag that enroot would ignore, so that it would mount read-write, is refused" {
+@test "check refuses the mount flag readonly, which enroot ignores, and so mounts read-write" {
     run as_user env -u PMIX_MCA_gds srun --mpi=none --container-image="$images/tiny.sqsh" \
         --container-mounts="$dir/data:/d:readonly" touch /d/written
     echo "$output"
@@ -59,8 +59,9 @@ has_a_container() { containers_of n1 | grep -q ^dlrun-; }
     wait_until 30 test -s "$dir/saved/out.sqsh"
 }
 
-# Starts an interactive session on n1 whose program ignores TERM. Waits up to 60 s, because the node
-# may still be completing the previous job.
+# Starts an interactive session on n1 whose program ignores TERM. Sets job, and sets session to the
+# id of dlrun's process. Waits up to 60 s for the start, because the node may still be completing the
+# previous job.
 start_session() {
     as_user bash -c 'cd "$1" &&
         exec dlrun interactive job.yaml --set resources.nodelist=n1 \
@@ -107,11 +108,11 @@ start_session() {
     cp -a "$BATS_FILE_TMPDIR/root" "$BATS_TEST_TMPDIR/root"
     cp "$BATS_TEST_TMPDIR/large" "$BATS_TEST_TMPDIR/root/large"
     make_image "$BATS_TEST_TMPDIR/root" "$dir/large.sqsh"
-    for again in first second; do
+    for submission in first second; do
         run dl submit job.yaml --watch --set resources.nodes=4 --set container.name=shared \
             --set "container.image=$dir/large.sqsh" \
             --set "environment.vars.ENROOT_DATA_PATH=$dir/shared"
-        echo "$again: $output"
+        echo "$submission: $output"
         [ "$status" -eq 0 ]
         [ "$(dl logs last | grep -c '^\(.*: \)\?ID=dlrun-test')" -eq 4 ]
     done
@@ -177,7 +178,7 @@ fails_for() {
     fails_for image "could not open image $dir/bad.sif" --set "container.image=$dir/bad.sif"
 }
 
-@test "check and the failed run name an image that the user may not read" {
+@test "check and the failed run name an image that the user has no permission to read" {
     cp "$images/tiny.sqsh" "$dir/unreadable.sqsh"
     chmod 600 "$dir/unreadable.sqsh" # It belongs to root.
     run dl check job.yaml --set "container.image=$dir/unreadable.sqsh"

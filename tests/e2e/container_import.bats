@@ -26,8 +26,8 @@ teardown_file() {
     [[ ! -e $BATS_FILE_TMPDIR/registry.pid ]] || kill "$(<"$BATS_FILE_TMPDIR/registry.pid")"
 }
 
-# start_registry: starts a registry without TLS on a free port of loopback; sets registry to its
-# HOST:PORT
+# start_registry: starts a registry without TLS on a free port of loopback, and waits until it
+# answers; sets registry to its HOST:PORT
 start_registry() {
     local port
     port=$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0))
@@ -59,7 +59,7 @@ push() {
         "oci:$layout/image:$2" "docker://$registry/$1:$2"
 }
 
-# bats ignores a skip in setup_file, so each test checks.
+# bats ignores a skip in setup_file, so each test checks what it needs.
 setup() {
     require_containers
     if [[ $BATS_TEST_DESCRIPTION != *unreachable* && -z ${registry:-} ]]; then
@@ -115,7 +115,7 @@ digest_of_tiny() {
         "$path/provenance.json"
 }
 
-@test "many imports of one image at once fetch it once, and all get the same complete file" {
+@test "many simultaneous imports of one image fetch it once, and all get the same complete file" {
     for i in {1..12}; do
         dl container import "$name" >"$BATS_TEST_TMPDIR/out.$i" 2>"$BATS_TEST_TMPDIR/err.$i" &
     done

@@ -2,22 +2,27 @@
 # For test files whose jobs run in containers. The images are small and made here, so no download is
 # needed. setup_file creates $images/tiny.sqsh, the image of write_container_job.
 #
-#   write_container_job RUNTIME NODES TASKS
+#   write_container_job RUNTIME NODES TASKS_PER_NODE
 #                            sets dir to a new directory with job.yaml, whose container has the
-#                            image tiny.sqsh, and with data/file and "odd ä", which a job may mount
-#   inside LINE [ARGUMENTS]  submits job.yaml with this line of shell; prints the output of rank 0
-#                            in the container, or, after a failure, the job's messages
+#                            image tiny.sqsh, and with data/file and "odd ä" for mounts.
+#                            Writes the file canary into the home; calls require_containers
+#   inside LINE [OPTION...]  submits job.yaml with these options of `dlrun submit`, and with this
+#                            line of shell as its program; waits for the end and prints the output
+#                            of rank 0. If the job has failed, prints the log on standard error and
+#                            fails
 #   has_lines LINE...        succeeds if $output has each of these as a whole line
 #   check_attach_in_container
-#                            checks that a command beside a running job's ranks sees the image and
-#                            the job's mount, and that ssh-config warns that ssh sessions do not
+#                            runs a job, and checks that a command beside its ranks sees the image
+#                            and the job's mount, and that ssh-config notes that ssh sessions run
+#                            outside the container
 #   make_root DIR            makes a root file system of busybox, with an os-release and an
 #                            environment of its own
 #   make_image DIR FILE      makes a squashfs image of DIR
 #   make_mpi_root DIR        makes a root like make_root, with mpi_chain and all that Open MPI needs
 #   run_mpi_chain_on_two_nodes [FOLDER]
-#                            makes an image with make_mpi_root, and with FOLDER unpacks it there;
-#                            runs mpi_chain in it on 2 nodes x 2 ranks
+#                            makes an image with make_mpi_root unless a current one exists; if
+#                            FOLDER is given, unpacks the image there; runs mpi_chain in it on
+#                            2 nodes x 2 ranks, and checks the output
 #   copy_program FILE DIR    copies a program of this machine with its shared libraries into a root
 #   require_containers       fails without container programs, skips if the kernel allows no
 #                            containers; call it in setup, not in setup_file
@@ -133,7 +138,7 @@ setup_file() {
 }
 
 write_container_job() {
-    require_containers # bats ignores a skip in setup_file, so each test checks.
+    require_containers # bats ignores a skip in setup_file, so each test calls it.
     dir=$(fresh_dir)
     as_user mkdir "$dir/data" "$dir/odd ä"
     as_user tee "$dir/data/file" <<<from-data >/dev/null

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """usage: cut_after.py MILLISECONDS FOLDER COMMAND...
 
-Runs the command in the folder and kills it after that time, together with every process that it
-has started, like a laptop whose power fails. Exits with the command's code, or with 137.
+Runs the command in the folder. If it still runs after MILLISECONDS, kills it and all processes
+below it, like a laptop whose power fails. Exits with the command's code, or with 137 after a kill.
 """
 
 import os
@@ -27,7 +27,7 @@ def main():
 
 
 def process_tree(root):
-    """Returns the process and all below it."""
+    """Returns the ids of the process `root` and of all processes below it."""
     parents = {}
     for name in os.listdir("/proc"):
         if name.isdigit():

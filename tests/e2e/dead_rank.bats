@@ -7,7 +7,7 @@ load helpers
 load process_trackers
 
 # submit_eight PROGRAM: submits a job of 8 ranks on 4 nodes whose ranks write their process ids, and
-# those of their agents, and then run PROGRAM
+# those of their agents, and then run PROGRAM; waits until all have started
 submit_eight() {
     cat >"$dir/eight.yaml" <<YAML
 name: eight
@@ -62,11 +62,11 @@ check_kill_of_rank_3() {
         'trap "" TERM INT HUP USR1; setsid sleep 300 & sleep 300; sleep 300'
 }
 
-@test "kill -9 of one rank's agent: its own program and the others are gone within 2 s" {
+@test "after kill -9 of one rank's agent, the rank's program and all others are gone within 2 s" {
     check_kill_of_rank_3 agent 'trap "" TERM; sleep 300; sleep 300'
 }
 
-@test "kill -9 of lead: no rank outlives its lease" {
+@test "after kill -9 of lead, no rank outlives its lease" {
     for tracker in cgroup linuxproc; do
         use_testbed "$tracker"
         submit_eight 'trap "" TERM; sleep 300; sleep 300'

@@ -18,8 +18,8 @@ teardown() {
     end_test
 }
 
-# serve [CERTIFICATE KEY]: starts a server of $dir/served, at $server_address; see
-# tests/file_server.py.
+# serve [CERTIFICATE KEY]: starts a server of $dir/served (tests/file_server.py) and waits until it
+# listens; sets server and server_address
 serve() {
     as_user mkfifo "$dir/stdin"
     "$testbed/as_user" bash -c 'exec "$@" <>"$0"' "$dir/stdin" \
@@ -46,8 +46,8 @@ write_spec() {
     chown "$DLRUN_TESTBED_USER:" "$dir/$1"
 }
 
-# write_spec_without_trainer NAME: writes any.yaml, a job that does not use the trainer. The
-# job downloads the file NAME.
+# write_spec_without_trainer NAME: writes any.yaml, a job that does not use the trainer. dlrun
+# downloads the file NAME for the job.
 write_spec_without_trainer() {
     local name=$1 sum
     sum=$(sha256sum <"$dir/served/$name")
@@ -96,7 +96,7 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
         == *"fsync("*"$part."*".part>) = 0"*"renameat2("*"$renamed"*"fsync("*"/data>) = 0"* ]]
     [ "$(ls "$dir/data")" \
         = $'t10k-images-idx3-ubyte\ntrain-images-idx3-ubyte\ntrain-labels-idx1-ubyte' ]
-    # Two submissions at once; the first three files already exist.
+    # Two submissions run at the same time. The first three files already exist.
     dl submit good.yaml &
     first=$!
     run dl submit good.yaml
@@ -108,7 +108,7 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
     dl wait last
     [ "$(dl status last --json | jq -r .state)" = completed ]
     finished_run=$(dl status last --json | jq -r .run)
-    # Slurm refuses the array of a sweep, which is resubmitted below.
+    # A stand-in of sbatch refuses the array of a sweep. The sweep is resubmitted below.
     as_user bash -c 'cd "$1" && cp good.yaml sweep.yaml &&
             echo "sweep: {parameters: {train.seed: [1, 2]}}" >>sweep.yaml
         error="Batch job submission failed: Invalid qos specification"
@@ -146,7 +146,7 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
         no_jobs
         [ "$(ls "$dir/runs")" = "$runs" ]
     done
-    # dlrun does not replace a different file of the same name, which is the user's.
+    # A different file of the same name is the user's, and dlrun does not replace it.
     as_user bash -c 'echo precious >"$1"' - "$dir/data/${names[0]}"
     for command in check submit; do
         run dl $command good.yaml

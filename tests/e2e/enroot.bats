@@ -43,7 +43,7 @@ no_container_is_left() {
     [[ $output == *$'<job><image><one\nEVIL=1 {two}><"q"><>'* ]]
 }
 
-@test "mount flags and workdir take effect, the root is read-only, and the home is absent" {
+@test "mounts and workdir take effect, and keys make the root writable and the home present" {
     local words='pwd; cat /mnt/file; touch /mnt/new || echo ro; touch /new || echo root-ro;'
     words+=" ls $DLRUN_TESTBED_HOME/canary || echo no-home;"
     words+=" test -d '/odd ä' && echo odd-there; id -u"

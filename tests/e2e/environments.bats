@@ -42,7 +42,7 @@ with_tools() { as_user env --chdir="$dir" PATH="$path_with_tools" "$@"; }
 current_environment() { as_user readlink -e "$dir/.dlrun/uv/current"; }
 count_environments() { find "$dir/.dlrun/uv" -mindepth 1 -maxdepth 1 -type d | wc -l; }
 
-@test "two submissions at once build uv's environment once, and all ranks use it" {
+@test "two simultaneous submissions build uv's environment once, and all ranks use it" {
     as_user touch "$dir/go"
     with_tools dlrun submit uv.yaml >"$BATS_TEST_TMPDIR/one" 2>&1 &
     first=$!
@@ -109,7 +109,7 @@ count_environments() { find "$dir/.dlrun/uv" -mindepth 1 -maxdepth 1 -type d | w
     [[ ! -e $dir/runs || -z $(ls "$dir/runs") ]]
 }
 
-@test "check warns of a program that is not on the PATH, unless the job brings programs" {
+@test "check warns of a program that is not on the PATH, unless environment.setup is given" {
     as_user tee "$dir/absent.yaml" >/dev/null <<'SPEC'
 resources: {nodes: 1, time: 1m}
 launch: {command: [absent-program, --x]}

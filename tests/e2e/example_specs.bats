@@ -3,7 +3,7 @@
 # a framework. The recipe for mpi4py runs the installed mpi4py. The other frameworks are no Debian
 # packages: in their place a program reads what the framework would read, and verifies it
 # (verify_preset.py, tests/stand_ins/trl and ray). The tests change the sizes of the recipes to fit
-# the testbed, put these programs into the PATH, and give them variables.
+# the testbed, put these programs into the PATH, and give the jobs variables.
 # timeout: 300
 
 load helpers

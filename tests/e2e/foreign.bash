@@ -2,7 +2,8 @@
 # A second user of the cluster, the attacker, who prepares hostile run directories. The tests run
 # dlrun on these directories as another user, the victim.
 #
-#   make_attacker                 creates a user, whom `down` removes; sets attacker
+#   make_attacker                 creates a user unless it exists; sets attacker; the testbed's
+#                                 `down` removes the user
 #   as_attacker COMMAND...        runs the command as that user, in a clean environment
 #   fresh_attacker_dir            prints a new directory of the attacker that everybody can read
 #   write_hostile_file PATH <CONTENT
@@ -11,14 +12,14 @@
 #   write_hostile_run PATH [TOKEN]
 #                                 writes the run directory of a submitted job as the attacker; tests
 #                                 overwrite its files afterwards
-#   start_listener                starts the attacker's server; sets listener_port and
-#                                 listener_socket; stop_listener ends it
+#   start_listener                starts the attacker's server and waits until it listens; sets
+#                                 listener_port and listener_socket; stop_listener ends the server
 #   requests                      prints the bytes that the listener got, one line per connection;
 #                                 tests expect none
 #   run_commands_on RUN           runs, as the victim, every command of README's table that accepts
-#                                 a run, on RUN and without a terminal. Each must end within 5 s by
-#                                 itself and print no raw control character. Sets transcript to the
-#                                 commands and their output
+#                                 a run, on RUN and without a terminal. Fails if a command does not
+#                                 end by itself within 5 s or prints a raw control character. Sets
+#                                 transcript to the commands and their output
 #   hash_of PATH                  prints a hash of all files below PATH, including names, owners,
 #                                 modes and times
 #

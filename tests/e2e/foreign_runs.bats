@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Runs, specs, repositories and folders of another user: dlrun shows them but does not act on them.
+# Runs, specs, repositories and folders of another user. dlrun may read them, but they cannot make
+# dlrun act for their owner.
 # docs/security.md lists the promises.
 # timeout: 900
 
@@ -50,10 +51,10 @@ check_no_effect() {
     [ -z "$(as_user bash -c 'ls "$HOME"/canary-* 2>/dev/null')" ]
 }
 
-# output_of WORDS: prints the output of the dlrun command that begins with these words
+# output_of WORDS: prints the dlrun commands that begin with these words, and their output
 output_of() { sed -n "/^[$] dlrun $1 /,/^(code /p" <<<"$transcript"; }
 
-# try_commands_on RUN: runs every command on RUN and checks that none had an effect.
+# try_commands_on RUN: runs every command on RUN, and checks that none had an effect
 try_commands_on() {
     before=$(hash_of "$1") jobs=$(jobs_of_victim)
     run_commands_on "$1"

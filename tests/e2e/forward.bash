@@ -9,7 +9,8 @@
 #                              forward.out and forward.err. Sets forward_pid, the process id of
 #                              dlrun; as_user_pid, the process to wait for (as_user); and address,
 #                              the first address that dlrun prints
-#   wait_for_forward           waits for the end of dlrun forward; sets code to its exit code
+#   wait_for_forward           waits for the end of dlrun forward; sets code to its exit code and
+#                              prints forward.err
 #   fetch ARGUMENTS...         runs curl without the proxies of the environment
 #   nothing_is_left            succeeds if the job has only its own step, and no process of a
 #                              forwarding or of an ssh connection exists on any node

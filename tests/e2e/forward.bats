@@ -6,11 +6,7 @@ load forward
 
 setup() { dir=$(fresh_dir); }
 
-last_is_running() {
-    [ "$(dl status last --json | jq -r .state)" = running ]
-}
-
-@test "a page, 200 MB and 20 connections at once arrive, beside a client that reads nothing" {
+@test "a page, 200 MB and 20 parallel downloads arrive while another client reads nothing" {
     submit_servers
     head -c 200000000 /dev/urandom >"$dir/www/large"
     start_forward last 8888:0
@@ -42,7 +38,7 @@ last_is_running() {
     is_running
 }
 
-@test "a client of a socket that only the user can reach waits until the program listens" {
+@test "the socket is private, clients wait for the program, and forward ends with the job" {
     submit_servers later
     # shellcheck disable=SC2034 # start_forward uses it
     forward_env=(SSH_CONNECTION=x)
@@ -70,7 +66,7 @@ last_is_running() {
     [[ $output == *"is cancelled; this command needs a running job"* ]]
 }
 
-@test "wrong ports, wrong nodes and runs that cannot be entered are refused with the reason" {
+@test "wrong ports, wrong nodes and runs without a running Slurm job are refused with the reason" {
     submit_servers
     for port in 0 70000 80:x -1 '' "8888 "; do
         run dl forward last -- "$port"
@@ -105,7 +101,7 @@ last_is_running() {
         [[ $output == *"is completed; this command needs a running job"* ]]
     done
     dl run serve.yaml --set "launch.command=[sleep, 600]" --set resources.nodes=1 3>&- &
-    wait_until 30 last_is_running
+    wait_until 30 is_running
     for words in "forward last 8888" "ssh-config last"; do
         # shellcheck disable=SC2086 # splits the words
         run dl $words

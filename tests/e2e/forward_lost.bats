@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# `dlrun forward` loses its srun, on both of Slurm's process trackers.
+# The srun of `dlrun forward` is killed, with each of Slurm's two process trackers.
 
 load helpers
 load process_trackers

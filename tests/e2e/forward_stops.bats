@@ -6,7 +6,7 @@ load helpers
 load process_trackers
 load forward
 
-@test "Ctrl-C, a terminal that closes and kill -9 leave no step and no process" {
+@test "Ctrl-C, a terminal that closes and kill -9 leave no step and no process of forward" {
     for tracker in cgroup linuxproc; do
         use_testbed "$tracker"
         submit_servers

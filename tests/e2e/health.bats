@@ -76,6 +76,7 @@ YAML
     dl submit own.yaml
     run dl wait own
     [ "$status" -eq 5 ]
+    # The check does not get DLRUN_SECRET, lead's secret for its ranks.
     [ "$(sort "$dir/checked")" = $'n1 \nn2 ' ]
     [[ $(json own | jq -r .detail) == *"n2 is not fit for the job: run: 'bash check.sh' ended with 7 [no scratch on n2]"* ]]
     [ ! -e "$dir/started" ]

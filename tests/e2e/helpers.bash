@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Functions that the end-to-end tests share. Every .bats file starts with `load helpers`. The
+# Functions that the end-to-end tests share. Every .bats file loads them with `load helpers`. The
 # comment at the top of tests/e2e/on_testbed explains how to run a single file by hand.
 #
 #   as_user COMMAND...           runs the command as the testbed's ordinary user on the login node,
@@ -25,7 +25,8 @@
 : "${DLRUN_SOURCE_DIR:=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}"
 testbed=$DLRUN_SOURCE_DIR/tests/testbed
 
-# Sets the variables of the running testbed: DLRUN_TESTBED_USER, _HOME, _PREFIX, _NODES; SLURM_CONF.
+# Sets the variables of the running testbed, such as DLRUN_TESTBED_USER, DLRUN_TESTBED_HOME and
+# SLURM_CONF.
 load_testbed() {
     local state=${DLRUN_TESTBED_DIR:-/run/dlrun-testbed}
     # shellcheck disable=SC1091 # `up` writes these files
@@ -68,7 +69,8 @@ wait_until() {
             printf 'not within %s s: %s\n%s\n' "$limit" "$*" "$last" >&2
             return 1
         fi
-        # Most waits end soon. Longer ones look less often, to leave the processors to other tests.
+        # Most waits end soon. A longer wait calls the command less often, to leave the processors
+        # to other tests.
         if ((++tries < 10)); then sleep 0.1; else sleep 0.3; fi
     done
 }

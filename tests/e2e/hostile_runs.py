@@ -2,7 +2,7 @@
 """Creates malicious run directories, and checks how each command of dlrun handles them.
 
   hostile_runs.py make FOLDER --private FILE --process HOST:PID:START [--suffix TEXT]
-      makes one run of each kind in FOLDER, with the name KIND-TEXT
+      makes one run of each kind in FOLDER, with the name KIND-TEXT, and one with a hostile name
   hostile_runs.py check FOLDER... --private FILE [--own] [--only KIND]
       calls every command on each run, prints the faults, and exits with 1 if there are any
 
@@ -33,6 +33,8 @@ MAX_SECONDS = 5
 MAX_MEMORY_MIB = 200
 MAX_OUTPUT_BYTES = 32 << 20
 
+TIME = "2026-01-02T03:04:05.678Z"  # the valid time in all files and events
+
 # Sets the clipboard (OSC 52) and the title, clears the screen, contains C1's CSI in both encodings,
 # a bidirectional override, a zero-width character, a forged line and NUL.
 NASTY = ("x\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x07\x1b[2J\x9b31m\u202egnp.exe\u2066\u200b\r\n"
@@ -47,40 +49,39 @@ def with_checksum(event):
     return body + ',"crc":"%08x"}\n' % crc
 
 
-def events(text=NASTY, progress=None, result=None, ended=True):
-    """Returns an events.jsonl in which every text is `text`. progress, result: the fields of these
-    events. ended: False leaves out the events at the end."""
-    t = "2026-01-02T03:04:05.678Z"
+def events(text=NASTY, ended=True):
+    """Returns an events.jsonl in which every text is `text`. ended: False leaves out the events at
+    the end."""
     lines = [
-        {"t": t, "event": "claimed", "attempt": 0, "job": text, "cluster": text, "host": text,
+        {"t": TIME, "event": "claimed", "attempt": 0, "job": text, "cluster": text, "host": text,
          "pid": 1, "again": False},
-        {"t": t, "event": "started", "attempt": 0, "ranks": 2, "lead": text, "argv": [text]},
-        {"t": t, "event": "joined", "attempt": 0, "ranks": 2, "hosts": text, "seconds": 1.5},
-        {"t": t, "event": "progress", "attempt": 0,
-         **(progress or {"epoch": 1, "epochs": 2, "step": 3, "steps": 4, "loss": 0.5, text: text})},
-        {"t": t, "event": "warning", "attempt": 0, "message": text, "rank": 1, "host": text},
-        {"t": t, "event": "samples", "attempt": 0, "ranks": 2, "cpu": [1, 1, 1], "slow_ranks": 1,
+        {"t": TIME, "event": "started", "attempt": 0, "ranks": 2, "lead": text, "argv": [text]},
+        {"t": TIME, "event": "joined", "attempt": 0, "ranks": 2, "hosts": text, "seconds": 1.5},
+        {"t": TIME, "event": "progress", "attempt": 0,
+         "epoch": 1, "epochs": 2, "step": 3, "steps": 4, "loss": 0.5, text: text},
+        {"t": TIME, "event": "warning", "attempt": 0, "message": text, "rank": 1, "host": text},
+        {"t": TIME, "event": "samples", "attempt": 0, "ranks": 2, "cpu": [1, 1, 1], "slow_ranks": 1,
          "slow": [{"rank": 1, "host": text, "lag": 3, "work_ms": 5}]},
-        {"t": t, "event": "rank_failed", "attempt": 0, "rank": 1, "host": text, "pid": 1, "code": 3,
-         "signal": text, "error": text},
-        {"t": t, "event": "restarting", "attempt": 0, "cause": text, "left": 1, "by": text,
+        {"t": TIME, "event": "rank_failed", "attempt": 0, "rank": 1, "host": text, "pid": 1,
+         "code": 3, "signal": text, "error": text},
+        {"t": TIME, "event": "restarting", "attempt": 0, "cause": text, "left": 1, "by": text,
          "exclude": text},
-        {"t": t, "event": text, "attempt": 0, "message": text},
-        {"t": t, "event": "result", "attempt": 0,
-         **(result or {text: text, "test_accuracy": 0.5, "nested": {text: [text]}})},
+        {"t": TIME, "event": text, "attempt": 0, "message": text},
+        {"t": TIME, "event": "result", "attempt": 0,
+         text: text, "test_accuracy": 0.5, "nested": {text: [text]}},
     ]
     if ended:
-        lines.append({"t": t, "event": "attempt_end", "attempt": 0, "code": 3, "reason": text,
+        lines.append({"t": TIME, "event": "attempt_end", "attempt": 0, "code": 3, "reason": text,
                       "cause": text, "first_failed": {"rank": 1, "host": text, "code": 3,
                                                       "signal": text}, "seconds": 2})
-        lines.append({"t": t, "event": "ended", "attempt": 0, "state": "failed", "code": 3,
+        lines.append({"t": TIME, "event": "ended", "attempt": 0, "state": "failed", "code": 3,
                       "message": text})
     return "".join(with_checksum(line) for line in lines)
 
 
 def submission(**more):
     return {"token": "ab" * 16, "state": "submitted", "cluster": "", "job": "424242",
-            "argv": ["sbatch"], "time": "2026-01-02T03:04:05.678Z", **more}
+            "argv": ["sbatch"], "time": TIME, **more}
 
 
 def write(path, content):
@@ -108,7 +109,7 @@ def write_ordinary_run(run):
     write(run / "resolved.yaml", SPEC)
     write(run / "plan.json", {"name": "hostile"})
     write(run / "provenance.json",
-          {"time": "2026-01-02T03:04:05.678Z", "git": {"commit": "abc"}, "directory": "/tmp"})
+          {"time": TIME, "git": {"commit": "abc"}, "directory": "/tmp"})
     write(run / "surroundings.json",
           {"attempt": 0, "time": "x", "slurm": "x", "cluster": "x", "partition": "x",
            "nodes": ["n1"], "modules": [], "conda": None, "venv": None})
@@ -128,7 +129,7 @@ FILES = ["submission.json", "claim", "attempt", "events.jsonl", "job.sh", "spec.
 
 def ranks(node):
     """Returns the content of ranks.json: two ranks on this node."""
-    return {"time": "2026-01-02T03:04:05.678Z", "attempt": 0, "ranks": 2, "nodes": [node, node],
+    return {"time": TIME, "attempt": 0, "ranks": 2, "nodes": [node, node],
             "columns": ["rank", "node", "cpu", "rss_bytes", "step", "work_ms", "lag", "slow",
                         "age_s"], "rows": [[0, 0, 1.0, 1 << 20, 3, 5, 0, False, 1],
                                            [1, 1, 1.0, 1 << 20, 3, 5, 2, True, 1]]}
@@ -198,7 +199,7 @@ def wide_progress(run, arguments):
     fields = {"field%d" % i: "y" * 1000 for i in range(200)}
     write(run / "events.jsonl",
           events("plain")
-          + "".join(with_checksum({"t": "2026-01-02T03:04:05.678Z", "event": "progress",
+          + "".join(with_checksum({"t": TIME, "event": "progress",
                                    "attempt": 0, "step": i, **fields}) for i in range(100)))
 
 
@@ -231,7 +232,7 @@ def sparse(run, arguments):
 
 
 def many_events(run, arguments):
-    line = with_checksum({"t": "2026-01-02T03:04:05.678Z", "event": "progress", "attempt": 0,
+    line = with_checksum({"t": TIME, "event": "progress", "attempt": 0,
                           "step": 1, "steps": 10, "note": "z" * 100})
     with open(run / "events.jsonl", "a") as file:
         for _ in range(64):
@@ -317,7 +318,7 @@ def many_arrays(run, arguments):
 
 def far_points(run, arguments):
     make_sweep(run, [{"array": (1 << 63) - 2, "task": (1 << 63) - 1, "values": ["0.1"]}] * 3,
-             arrays=(1 << 63) - 1)
+               arrays=(1 << 63) - 1)
 
 
 def many_points(run, arguments):
@@ -326,7 +327,7 @@ def many_points(run, arguments):
 
 def nasty_sweep(run, arguments):
     make_sweep(run, [{"array": 0, "task": n, "values": [NASTY, NASTY]} for n in range(3)],
-             keys=(NASTY, "train.lr"))
+               keys=(NASTY, "train.lr"))
     write(run / "array-0/submission.json", submission(job="1" + NASTY, cluster=NASTY))
     for n in range(3):
         point = run / "array-0" / str(n)
@@ -422,8 +423,9 @@ def disable_core_dumps():
 
 
 def call(words, on_terminal):
-    """Runs dlrun. Returns (status, output, seconds, MiB); status is None if the command did not end
-    in time."""
+    """Runs dlrun for at most twice MAX_SECONDS, and reads at most about MAX_OUTPUT_BYTES of its
+    output. Returns (status, output, seconds, MiB); status is None if the command did not end in
+    time."""
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
     if on_terminal:
         ours, theirs = pty.openpty()
@@ -531,11 +533,11 @@ def caller_may_see_private_file(words, is_own):
 
 def check(arguments):
     private = Path(arguments.private).read_bytes().strip()
-    fault_count = calls = 0
+    fault_count = call_count = 0
 
     def try_command(words, on_terminal):
-        nonlocal fault_count, calls
-        calls += 1
+        nonlocal fault_count, call_count
+        call_count += 1
         for fault in call_and_find_faults(words, on_terminal, private):
             if fault == "shows a private file" and caller_may_see_private_file(
                     words, arguments.own):
@@ -548,10 +550,11 @@ def check(arguments):
         listener = Listener(port_named_in(folder))
         runs = [run for run in sorted(folder.iterdir())
                 if not arguments.only or run.name.startswith(arguments.only)]
-        for words, also_on_terminal in [
-                (c, t) for run in runs
-                for c, t in [([w.replace("RUN", str(run)) for w in c], t) for c, t in COMMANDS]
-        ] + [([w.replace("FOLDER", str(folder)) for w in c], t) for c, t in COMMANDS_ON_FOLDER]:
+        commands = [([word.replace("RUN", str(run)) for word in words], also_on_terminal)
+                    for run in runs for words, also_on_terminal in COMMANDS]
+        commands += [([word.replace("FOLDER", str(folder)) for word in words], also_on_terminal)
+                     for words, also_on_terminal in COMMANDS_ON_FOLDER]
+        for words, also_on_terminal in commands:
             try_command(words, False)
             if also_on_terminal:
                 try_command(words, True)
@@ -560,7 +563,7 @@ def check(arguments):
                 print("%s: sent to the attacker's server: %r" % (
                     " ".join(words), listener.received[:200]), flush=True)
                 listener.received = b""
-    print("%d calls, %d faults" % (calls, fault_count))
+    print("%d calls, %d faults" % (call_count, fault_count))
     return 1 if fault_count else 0
 
 
@@ -574,7 +577,8 @@ def main():
                         help="a process of the attacked user, as HOST:PID:START")
     parser.add_argument("--suffix", default="0", help="the end of each run's name")
     parser.add_argument("--own", action="store_true", help="the runs are the caller's own")
-    parser.add_argument("--only", default="", help="check only kinds whose names start with this")
+    parser.add_argument("--only", default="",
+                        help="leave out the commands on runs whose names do not start with this")
     arguments = parser.parse_args()
     if arguments.act == "make":
         arguments.folder = arguments.folder[0]

@@ -107,7 +107,7 @@ def set_key(spec, key, value):
     spec[parts[-1]] = value
 
 
-def make_spec(values, file):
+def write_spec(values, file):
     spec = {}
     for key, value in values.items():
         set_key(spec, key, value)
@@ -143,10 +143,10 @@ class Failures:
         self.seen.append(f"{key} = {text[:80]!r}: {what}")
 
 
-def render(key, text, number, failures):
-    """Renders a spec in which the key has the text. Returns the script's file; None if dlrun
-    refused the text. Adds a failure if the refusal is wrong."""
-    file, script = f"s{number}.yaml", f"s{number}.sh"
+def render(key, text, suffix, failures):
+    """Renders a spec in which the key has the text. Returns the script's file, whose name has the
+    suffix; None if dlrun refused the text. Adds a failure if the refusal is wrong."""
+    file, script = f"s{suffix}.yaml", f"s{suffix}.sh"
     values = dict(BASE)
     values[key] = value_with(key, text)
     if key.startswith("container.") and key != "container.image":
@@ -173,7 +173,7 @@ def render(key, text, number, failures):
         values.update({"launch.preset": "trainer", "train.data.dataset": "digits"}
                       if key not in ("launch.preset", "train.data.dataset") else {})
         values.pop("launch.command", None)
-    make_spec(values, file)
+    write_spec(values, file)
     done = run(["dlrun", "render", file, "-o", script])
     os.unlink(file)
     if done.returncode == 0:
@@ -196,13 +196,13 @@ def sbatch_options(script):
     """Returns the options that sbatch read, as bytes by name, and the finished process."""
     done = run(["sbatch", "-v", "--test-only", script])
     options = {}
-    inside = False
+    is_inside = False
     for line in done.stderr.split(b"\n"):
         if b"defined options" in line:
-            inside = b"end of" not in line
+            is_inside = b"end of" not in line
             continue
         found = re.match(rb"sbatch: ([a-z-]+) +: (.*)$", line, re.S)
-        if inside and found:
+        if is_inside and found:
             options[found.group(1).decode()] = found.group(2)
     return options, done
 
@@ -226,15 +226,15 @@ def read_keys(path):
     that can be set: from a key to its option, and from a key to its format, such as kPath."""
     rows = re.findall(r'\{\.path = "([^"]+)"(, FIELD)?(.*?)\.help',
                       open(path, encoding="utf-8").read(), re.S)
-    keys = {}
+    options = {}
     formats = {}
-    for path_, field, rest in rows:
+    for key, field, rest in rows:
         if field:
             option = re.search(r'\.option = \w+\("([^"]+)"', rest)
-            keys[path_] = option.group(1) if option else None
+            options[key] = option.group(1) if option else None
             form = re.search(r"\.format = Format::(k\w+)", rest)
-            formats[path_] = form.group(1) if form else None
-    return keys, formats
+            formats[key] = form.group(1) if form else None
+    return options, formats
 
 
 def path_of(text):
@@ -277,16 +277,19 @@ def wait_for_jobs(limit_s):
     """Waits until the queue is empty. Returns False if no job has ended within limit_s."""
     deadline, fewest = time.time() + limit_s, None
     while time.time() < deadline:
-        jobs = len(run(["squeue", "-h", "--me"]).stdout.splitlines())
-        if jobs == 0:
+        job_count = len(run(["squeue", "-h", "--me"]).stdout.splitlines())
+        if job_count == 0:
             return True
-        if fewest is None or jobs < fewest:
-            deadline, fewest = time.time() + limit_s, jobs
+        if fewest is None or job_count < fewest:
+            deadline, fewest = time.time() + limit_s, job_count
         time.sleep(0.5)
     return False
 
 
 def check_directives(keys, uses_all, failures):
+    """Renders each key with its strings, and checks the values that become directives and those
+    that dlrun reads at the submission. Returns the numbers of accepted and of refused strings, and
+    the accepted pairs (key, string) that these checks do not cover."""
     accepted = refused = 0
     without_directive = []
     for key_index, key in enumerate(keys):
@@ -301,9 +304,9 @@ def check_directives(keys, uses_all, failures):
             accepted += 1
             if key in PARSED_BY_DLRUN or (key in SWITCHES and text != "true"):
                 failures.add(key, text, "accepted, although no such string is valid")
-            done = run(["bash", "-n", script])
-            if done.returncode != 0:
-                failures.add(key, text, f"not a shell script: {done.stderr[:200]}")
+            syntax_check = run(["bash", "-n", script])
+            if syntax_check.returncode != 0:
+                failures.add(key, text, f"not a shell script: {syntax_check.stderr[:200]}")
             name = directive_of(script, key)
             if key.startswith("after."):
                 check_after(key, text, failures)
@@ -340,11 +343,11 @@ def check_directives(keys, uses_all, failures):
 
 
 def check_after(key, text, failures):
-    """Uses the string as the name of a run, which submit looks up. No such run exists, so nothing
-    may reach sbatch, unless the string is a job id."""
+    """Uses the string as the name of a run, which submit looks up. No such run exists, so submit
+    must fail with an error. Does nothing if the string is a job id."""
     if re.fullmatch(r"[0-9]+(_[0-9]+)?", text):
         return
-    make_spec({**BASE, key: [text]}, "after.yaml")
+    write_spec({**BASE, key: [text]}, "after.yaml")
     done = run(["dlrun", "submit", "after.yaml"])
     if done.returncode not in (2, 3, 6) or b"error:" not in done.stderr:
         failures.add(key, text,
@@ -403,7 +406,7 @@ def write_job_spec(number, text, more=()):
               "launch.command": ["python3", f"{WORK_DIR}/dump.py", text],
               "environment.vars": {"HOSTILE": text, "DUMP": f"{WORK_DIR}/dump-{number}.json"}}
     values.update(more)
-    make_spec(values, f"j{number}.yaml")
+    write_spec(values, f"j{number}.yaml")
     return f"j{number}.yaml"
 
 
@@ -422,7 +425,8 @@ def check_dumps(expected, failures):
 
 
 def check_local(failures, step=2):
-    """Checks one of every `step` strings without Slurm: `dlrun run`, one after another."""
+    """Checks one of every `step` strings without Slurm: `dlrun run`, one after another. Returns the
+    number of runs that completed."""
     expected = []
     for number, text in list(enumerate(ALL_STRINGS))[TURN[0] % step :: step]:
         file = write_job_spec(number, text)
@@ -464,7 +468,7 @@ def check_rest(url, uses_all, failures):
                 continue
             values = {**BASE, "resources.begin": "now+1hour", **through_rest}
             values[key] = value_with(key, text)
-            make_spec(values, "r.yaml")
+            write_spec(values, "r.yaml")
             done = run(["dlrun", "submit", "r.yaml", "--json"])
             if done.returncode in (2, 3):
                 refused += 1
@@ -499,7 +503,8 @@ def check_rest(url, uses_all, failures):
 
 def check_jobs(failures, more=(), step=4):
     """Checks one of every `step` strings in real jobs behind the real srun and agent:
-    environment.vars and launch.command must arrive in the program's environment and argv."""
+    environment.vars and launch.command must arrive in the program's environment and argv. Returns
+    the number of submitted jobs."""
     expected = []
     with open("dump.py", "w", encoding="ascii") as out:
         out.write(DUMP)
@@ -539,7 +544,7 @@ def options_of_lead(index):
 
 def check_prologue(pairs, failures):
     """Checks the keys that become neither a directive nor a part of the program: a recorder gets
-    the words that bash passes on in a job."""
+    the words that bash passes on in a job. Returns the number of submitted jobs."""
     os.makedirs("bin", exist_ok=True)
     for name in ("srun", "conda", "spack", "pixi", "readlink"):
         with open(f"bin/{name}", "w", encoding="ascii") as out:
@@ -629,8 +634,8 @@ def main():
         check_rest(args.rest, args.all, failures)
         return check_canaries_and_print_failures(failures)
     check_parsed(failures)
-    # environment.setup is shell code by definition. The other two are checked in jobs and
-    # runs below.
+    # environment.setup is shell code by definition. check_jobs() and check_local() check
+    # environment.vars and launch.command.
     keys = [key for key in KEY_OPTIONS
             if key not in ("environment.setup", "environment.vars", "launch.command")]
     accepted, refused, without_directive = check_directives(keys, args.all, failures)

@@ -46,7 +46,7 @@ SH
     done
 }
 
-@test "a script whose program is not certain is refused, and nothing is written" {
+@test "a script whose program is unclear is refused, unless the command line names the program" {
     write_job_script <<'SH'
 #!/bin/bash
 #SBATCH -N 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # The --json outputs that need Slurm have the fields that docs/json describes.
-# tests/golden/json_test.py compares the other outputs.
+# tests/golden/json_test.py and container_import.bats compare the other outputs.
 # timeout: 200
 
 load helpers
@@ -18,7 +18,7 @@ teardown() { end_test; }
 write() { as_user tee "$dir/$1" >/dev/null; }
 is_running() { [[ $(job_state "$1") == RUNNING ]]; }
 
-@test "a submission, its run and its resubmission have the documented fields" {
+@test "submit, status, top, resubmit, wait and check print the documented fields" {
     dl submit hello.yaml --json --watch >"$BATS_TEST_TMPDIR/out"
     # The output has the submission, and then the state of the run at its end.
     [ "$(jq -s length "$BATS_TEST_TMPDIR/out")" -eq 2 ]

@@ -130,7 +130,7 @@ field() { dl status last --json | jq -r "$1"; }
     [ "$(field .state)" = cancelled ]
 }
 
-@test "interactive runs a command in the spec's environment, then frees the allocation" {
+@test "interactive runs a command in the spec's environment, frees the nodes, and checks options" {
     # shellcheck disable=SC2016 # not expanded by the test
     local words='$SLURM_JOB_NUM_NODES nodes, CPUs: $SLURM_CPUS_PER_TASK: $GREETING'
     run dl interactive hello.yaml \

@@ -15,7 +15,8 @@ setup() {
 }
 
 dl() { dl_with_key "$@"; }
-# dl_logged LEVEL ARGUMENTS...: runs dlrun with DLRUN_LOG set to the level and the file own.log.
+# dl_logged LEVEL ARGUMENTS...: runs dlrun with MY_KEY, and with DLRUN_LOG set to the level and the
+# file own.log.
 dl_logged() {
     printf 'export MY_KEY=%s DLRUN_LOG=%s\n' "$canary" "$1:$dir/own.log" >"$dir/env.sh"
     chmod 600 "$dir/env.sh" && chown "$DLRUN_TESTBED_USER:" "$dir/env.sh"
@@ -30,7 +31,7 @@ executed_programs() {
     sed -nE 's/^[0-9]+ +execve\("([^"]*)".*/\1/p' "$1" | xargs -n 1 basename | sort -u
 }
 
-@test "-vv submit logs each command with its code and time, without secrets, and keeps stdout" {
+@test "-vv submit logs each command with its code and time, but no secret, to stderr alone" {
     printf 'export MY_KEY=%s\n' "$canary" >"$dir/env.sh"
     chmod 600 "$dir/env.sh" && chown "$DLRUN_TESTBED_USER:" "$dir/env.sh"
     as_user bash -c 'cd "$1" && . ./env.sh && rm env.sh && exec strace -f -qq -e trace=execve \

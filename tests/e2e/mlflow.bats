@@ -29,6 +29,7 @@ teardown() {
     end_test
 }
 
+# Starts the server of tests/mlflow_server.py on the login node, with the token `canary`; sets port.
 serve() {
     as_user mkfifo "$dir/stdin"
     as_user mkdir "$dir/served"
@@ -39,6 +40,7 @@ serve() {
     wait_until 30 test -s "$dir/port"
     port=$(<"$dir/port")
 }
+# with_token ARGUMENTS...: runs dlrun with the server's token in TRACK_TOKEN.
 with_token() {
     printf 'export TRACK_TOKEN=canary\n' >"$dir/env.sh"
     chown "$DLRUN_TESTBED_USER:" "$dir/env.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # A new user on a cluster without a site file runs the README's commands as they are printed there.
-# These tests have a testbed of their own, because dlrun has a site file for the one that the other
-# tests share.
+# These tests have a testbed of their own, because dlrun has a site file for the testbed that the
+# other tests share.
 
 setup_file() {
     export DLRUN_TESTBED_DIR=$DLRUN_TESTBED_DIR.newcomer

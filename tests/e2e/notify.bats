@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# notify: messages to a webhook and to a command, sent at once or later from the login node.
+# notify: messages to a webhook and to a command, sent by the run itself or later by the login node.
 # timeout: 180
 
 load helpers
@@ -45,7 +45,7 @@ request_count() { if [[ -e $dir/log ]]; then wc -l <"$dir/log"; else echo 0; fi;
 notice_has_state() { [[ $(dl notify last --json | jq -r '.[0].state') == "$1" ]]; }
 has_request_count() { (($(request_count) == $1)); }
 
-@test "a failed run on this machine sends one message at once, with its cause and last output" {
+@test "a failed run on this machine sends one message itself, with its cause and last output" {
     run with_hook ok/address-4711 run n.yaml
     [ "$status" -eq 5 ]
     has_request_count 1
@@ -78,7 +78,7 @@ has_request_count() { (($(request_count) == $1)); }
     run grep -l address-4711 "$run_path"/{job.sh,spec.yaml,resolved.yaml,plan.json,events.jsonl,slurm-*}
     [ -z "$output" ]
     serve "$port"
-    # Several commands at once send it once.
+    # Several commands that run at the same time send the message once.
     dl ls & first=$!
     dl ls & second=$!
     dl notify --relay || true
@@ -92,7 +92,7 @@ has_request_count() { (($(request_count) == $1)); }
     [ "$(jq -r .body.event "$dir/log")" = failed ]
 }
 
-@test "an endpoint that never answers delays the end of a run by less than 30 s" {
+@test "an endpoint that never answers delays a run by less than 30 s, and is not asked again" {
     start=$SECONDS
     with_hook silent/x run n.yaml --set 'launch.command=[true]'
     ((SECONDS - start < 30))

@@ -27,7 +27,7 @@ nodes_are_idle() { [[ $(sinfo -h -o %T) == idle ]]; }
 state() { dl status "${1:-last}" --json | jq -r .state; }
 is_state() { [[ $(state) == "$1" ]]; }
 
-@test "without the controller, status prints the last known state with exit code 4" {
+@test "without the controller, status and ls print the last known state with exit code 4" {
     dl submit hello.yaml
     wait_until 30 is_state running
     wait_until 30 test -e "$dir/started" # srun needs the controller to launch the step.
@@ -62,7 +62,7 @@ is_state() { [[ $(state) == "$1" ]]; }
 
 @test "a submission that was accepted but whose reply was lost is found by its token" {
     # sbatch is killed after the controller has accepted the job, as if the connection was lost or
-    # the user ended it.
+    # the user ended sbatch.
     as_user mkdir "$dir/bin"
     as_user bash -c "cat >'$dir/bin/sbatch'" <<SH
 #!/bin/bash
@@ -76,7 +76,7 @@ SH
     [ "$(squeue -h -u "$DLRUN_TESTBED_USER" | wc -l)" -eq 1 ]
 }
 
-@test "dlrun killed between sbatch and the journal: a later command finds the job" {
+@test "if dlrun is killed before it records the job id, a later command finds the job" {
     as_user mkdir "$dir/bin"
     as_user bash -c "cat >'$dir/bin/sbatch'" <<SH
 #!/bin/bash

@@ -3,7 +3,7 @@
 # while or after the controller accepts the job. The user looks at the run's status and submits
 # again if it says that nothing was submitted.
 #
-# The test makes 50 submissions; DLRUN_TEST_SUBMISSIONS=1000 makes a long run.
+# The first test makes 50 submissions; DLRUN_TEST_SUBMISSIONS=1000 makes it long.
 # timeout: 1800
 
 load helpers
@@ -81,14 +81,14 @@ submit_until_done() {
     [ "$(sort -n "$dir/executed")" = "$(seq "$wanted")" ]
 }
 
-@test "a hundred submissions at once, ten of them killed: no run is recorded or executed twice" {
+@test "of 100 parallel submissions, ten of them killed, none is recorded or executed twice" {
     as_user tee "$dir/crowd" >/dev/null <<'SH'
 #!/bin/bash
 for ((i = 1; i <= 100; i++)); do
-    run=(dlrun submit once.yaml --set "name=crowd-$i"
+    call=(dlrun submit once.yaml --set "name=crowd-$i"
         --set "launch.command=[sh, -c, 'echo \$0 >>$PWD/executed', '$i']")
-    ((i % 10)) || run=(timeout -s KILL 0.0$((i / 2)) "${run[@]}") # Ten are killed after 10 to 50 ms.
-    "${run[@]}" &>"out-$i" &
+    ((i % 10)) || call=(timeout -s KILL 0.0$((i / 2)) "${call[@]}") # after 10 to 50 ms
+    "${call[@]}" &>"out-$i" &
 done
 wait
 SH

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # The commands of the pages that need Slurm, as a reader would type them. page_commands.py writes
-# the files of a page and its commands to a folder, which is also the reader's home directory.
+# the files of a page and its commands to a folder. The test copies them to a fresh directory, which
+# is also the reader's home directory.
 # timeout: 600
 
 load helpers

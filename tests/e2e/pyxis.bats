@@ -33,7 +33,7 @@ setup() { write_container_job pyxis 1 1; }
     [[ $output == *gone* ]]
 }
 
-@test "a folder whose name has quotes and signs is mounted under that name" {
+@test "a folder whose name has quotes and special characters is mounted under that name" {
     as_user mkdir "$dir/ä'b;c#%"
     as_user tee "$dir/ä'b;c#%/file" <<<odd >/dev/null
     run inside "cat \"/mnt/ä'b;c#%/file\"" \
@@ -101,8 +101,8 @@ setup() { write_container_job pyxis 1 1; }
         rm "$BATS_TEST_TMPDIR/root/${file##*/}"
     done
     make_image "$BATS_TEST_TMPDIR/root" "$dir/trainer.sqsh"
-    for ranks in '2 1 gloo' '1 2 shm'; do
-        read -r nodes per_node backend <<<"$ranks"
+    for layout in '2 1 gloo' '1 2 shm'; do
+        read -r nodes per_node backend <<<"$layout"
         run dl submit job.yaml --watch --set "resources.nodes=$nodes" \
             --set "resources.tasks_per_node=$per_node" --set "container.image=$dir/trainer.sqsh" \
             --set launch.preset=trainer --set launch.command=null --set train.data.dataset=digits \

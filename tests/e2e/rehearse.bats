@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# `dlrun submit --rehearse`: a short run on two ranks precedes the run, which waits for it.
+# `dlrun submit --rehearse`: the run waits for the end of a rehearsal, a short run on two ranks.
 # timeout: 300
 
 load helpers
@@ -26,7 +26,7 @@ json() { dl status "$1" --json 2>/dev/null; }
 is_state() { [[ $(json "$2" | jq -r .state) == "$1" ]]; }
 
 @test "the rehearsal ends a program that would never end, and the run starts after it" {
-    # In the rehearsal the program would run for ever. The run itself ends at once.
+    # In the rehearsal the program would run for ever. The run itself ends immediately.
     write_spec 'echo "$DLRUN_WORLD_SIZE" >>worlds; step=0; [[ $DLRUN_WORLD_SIZE == 2 ]] || exit 0;
         while true; do step=$((step + 10)); [[ -z $DLRUN_PROGRESS ]] ||
         echo "{\"step\": $step, \"steps\": 1000}" >"$DLRUN_PROGRESS"; sleep 1; done'

@@ -2,18 +2,18 @@
 # For test files that submit through a real slurmrestd, on a socket and over loopback with a token.
 # Each file has a testbed of its own, because the shared testbeds have no slurmrestd. The files
 # start with `load helpers`, `load rest`. With DLRUN_TEST_REST_VERSION=v0.0.42 dlrun uses that
-# version of the API, otherwise the newest one.
+# version of the API, otherwise the newest version that dlrun and slurmrestd have in common.
 #
 #   $api_version          the version of the API that dlrun is expected to use
 #   $slurm_version        Slurm's release
 #   $jobs_path_variable   the PATH of the jobs, which has the testbed's Slurm
 #   served_versions       prints the versions that the server serves, the oldest first
-#   api_is_v0038          succeeds if the version of the API takes numbers as text, as v0.0.38 does
+#   api_is_v0038          succeeds if $api_version is v0.0.38
 #   start_proxy MODE...   starts rest_proxy.py between dlrun and slurmrestd, at $dir/proxy
-#   stop_proxy            ends the proxy
-#   allow_servers [URL..] writes the testbed's server, the proxy and each URL into the user's
-#                         configuration as allowed servers, with the version $wanted_version if it
-#                         is not empty
+#   stop_proxy            ends the proxy and removes its files
+#   allow_servers [URL..] writes the testbed's server, the proxy, two addresses where nothing
+#                         listens, and each URL into the user's configuration as allowed servers,
+#                         with the version $wanted_version if it is not empty
 #   via sbatch|slurmrestd prints the argument of --set that submits in this way
 #   by_token, by_proxy    print the options that submit with the token over TCP, or to the proxy
 #   write_token SECONDS   writes a token of this lifetime into the file token
@@ -22,8 +22,8 @@
 #   count_jobs            prints the number of the user's jobs
 #   is_running JOB        succeeds if the job runs
 #   portable ARGUMENTS... runs the portable dlrun, which uses the program curl, in $dir
-#   install_portable      installs the portable dlrun and its tools in $dir/portable; skips the test
-#                         if the build has none
+#   install_portable      installs the portable dlrun, the agent and the trainer in $dir/portable;
+#                         skips the test if the build has no portable dlrun
 #   submit_is_refused CODE TEXT ARGUMENTS...
 #                         submits with these arguments and checks the exit code and the message, and
 #                         that nothing is recorded or queued
@@ -67,7 +67,7 @@ launch: {preset: plain, command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; do
 environment: {vars: {PATH: "$jobs_path_variable"}}
 submit: {url: "unix:$DLRUN_TESTBED_REST_SOCKET"}
 YAML
-    rm -rf "$dir"/{go,runs,proxy,token,portable} # A failed test may have left these files.
+    rm -rf "$dir"/{go,runs,proxy,token,portable} # An earlier test may have left these files.
     wanted_version=${DLRUN_TEST_REST_VERSION-}
     allow_servers
 }

@@ -119,7 +119,7 @@ YAML
     [[ $output != *"$token"* ]]
 }
 
-@test "submit, ls, status, logs, wait and cancel need no Slurm command in PATH" {
+@test "submit, resubmit, ls, status, logs, wait and cancel need no Slurm command in PATH" {
     write_token 600
     dl_without_slurm() {
         as_user env PATH="$DLRUN_TESTBED_PREFIX/bin" DIR="$dir" \
@@ -178,7 +178,7 @@ YAML
     [ "$output" = "unix:$DLRUN_TESTBED_REST_SOCKET" ]
 }
 
-@test "a secret reaches the rank, but not the environment that slurmrestd gets" {
+@test "through slurmrestd a secret reaches the rank, but no argument and no file of Slurm" {
     make_secrets
     # shellcheck disable=SC2016 # not expanded by the test
     local program='printf %s \"$MY_KEY,$MY_TOKEN\" | sha256sum'

@@ -7,8 +7,6 @@
 load helpers
 load rest
 
-queue_is_empty() { [ "$(count_jobs)" -eq 0 ]; }
-
 @test "after a lost reply, dlrun finds the run's job, which exists once" {
     start_proxy swallow "$DLRUN_TESTBED_REST_SOCKET"
     run dl submit job.yaml --json --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
@@ -18,7 +16,7 @@ queue_is_empty() { [ "$(count_jobs)" -eq 0 ]; }
     [ "$(jq -r .job <<<"$output")" = "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)" ]
 }
 
-@test "after lost replies, queries are repeated, and a job is sent again only if Slurm has none" {
+@test "after lost replies, queries are repeated, and a job that Slurm does not have is sent again" {
     start_proxy reset "$DLRUN_TESTBED_REST_SOCKET"
     run dl submit job.yaml --json --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
     echo "$output"
@@ -99,7 +97,8 @@ make_certificate() {
         -subj "/CN=$1" -addext "$2" "${by[@]}" \
         -keyout "$BATS_TEST_TMPDIR/$1.key" -out "$BATS_TEST_TMPDIR/$1.pem" 2>/dev/null
 }
-# serve_over_tls NAME: puts slurmrestd behind TLS with that certificate; sets url.
+# serve_over_tls NAME: puts slurmrestd behind TLS with that certificate; sets url, and allows this
+# server in the user's configuration.
 serve_over_tls() {
     stop_proxy
     cp "$BATS_TEST_TMPDIR/$1".{pem,key} "$dir"
@@ -137,7 +136,7 @@ dl_trusting() {
         [[ $output == *certificate* ]]
         [ "$(count_jobs)" -eq 0 ]
         [ ! -e "$dir/runs" ] || [ -z "$(ls "$dir/runs")" ]
-        [ "$(wc -l <"$dir/proxy")" -eq 1 ] # No request has arrived.
+        [ "$(wc -l <"$dir/proxy")" -eq 1 ] # This is the port. No request has arrived.
     done
     serve_over_tls good
     run dl_trusting submit job.yaml --json --set submit.via=slurmrestd --set "submit.url=$url" \
@@ -150,7 +149,7 @@ dl_trusting() {
     grep -q "^POST /slurm/$api_version/job/submit" "$dir/proxy"
 }
 
-@test "unknown versions of the API, and an incomplete, huge or foreign answer, leave no record" {
+@test "unknown API versions, HTTP errors, and incomplete, huge or foreign answers leave no record" {
     # With a configured version, dlrun would complain about that version.
     # shellcheck disable=SC2034 # allow_servers reads it
     wanted_version=
@@ -188,7 +187,7 @@ without a job id|{}
 ANSWERS
 }
 
-@test "after a refusal that a gateway may have sent, dlrun looks for the job and sends nothing" {
+@test "after a refusal that a gateway may have sent, dlrun looks for the job and does not resend" {
     # 502,403: the first submission gets 502, and dlrun sends it again; the second one gets 403.
     while read -r http_status body <&4; do
         start_proxy accept_but_refuse "$http_status" "$body" "$DLRUN_TESTBED_REST_SOCKET"
@@ -199,7 +198,7 @@ ANSWERS
         [ "$(count_jobs)" -eq 1 ]
         [ "$(jq -r .job <<<"$output")" = "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)" ]
         dl cancel last
-        wait_until 30 queue_is_empty
+        wait_until 30 no_jobs
         stop_proxy
         [[ $http_status != *,* ]] || continue
         start_proxy intercept "$http_status" "$body" "$DLRUN_TESTBED_REST_SOCKET"
@@ -237,10 +236,10 @@ ANSWERS
     [ "$status" -eq 3 ]
     [[ $output == *'Ignoring unknown field "odd"'*"was cancelled"* ]]
     [ "$(state last)" = refused ]
-    wait_until 30 queue_is_empty
+    wait_until 30 no_jobs
 }
 
-@test "dlrun uses the newest common version or the configured one, and doctor names it" {
+@test "dlrun uses the newest common version or the configured one, and doctor names versions" {
     run dl check job.yaml --set "$(via slurmrestd)"
     echo "$output"
     [[ $output == *"answers in $api_version and"* ]]

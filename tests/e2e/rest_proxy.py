@@ -18,11 +18,12 @@ SOCKET.
            connections just end. The file SOCKET.log has a line for each request.
   answer   Every request gets STATUS and BODY. If BODY is "100MB", the reply is 100 MB of spaces.
   intercept
-           A submission gets STATUS and BODY, and does not reach slurmrestd. Other requests pass.
-           The file SOCKET.log has a line for each submission.
+           A submission gets STATUS and BODY, as with `answer`, and does not reach slurmrestd.
+           Other requests pass. The file SOCKET.log has a line for each submission.
   accept_but_refuse
-           Each submission gets the next STATUS and BODY. Only the last one reaches slurmrestd, and
-           its reply is lost, as behind a gateway that checks again afterwards. Other requests pass.
+           Each submission gets the next STATUS and BODY. Only a submission that gets the last
+           STATUS reaches slurmrestd. The reply of slurmrestd is lost, as behind a gateway that
+           checks again afterwards. Other requests pass.
   warn     All requests pass. The reply to a submission also has a warning about an ignored field.
   error    All requests pass. The reply to a submission has status 500 and an error, like the reply
            of a slurmrestd about a job that was queued and cannot start now.
@@ -135,8 +136,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def count_request(self):
         """Returns the number of the requests to this path so far, including this one."""
         with lock:
-            seen[self.path] = seen.get(self.path, 0) + 1
-            return seen[self.path]
+            request_counts[self.path] = request_counts.get(self.path, 0) + 1
+            return request_counts[self.path]
 
     def log_request_line(self):
         with lock, open(sys.argv[1] + ".log", "a") as log:
@@ -161,7 +162,7 @@ def with_entry(content, name, entry):
 
 
 mode = sys.argv[2]
-seen, lock = {}, threading.Lock()
+request_counts, lock = {}, threading.Lock()
 if mode == "tls":
     server = TlsServer(("127.0.0.1", 0), TlsHandler)
     with open(sys.argv[1], "w") as file:

@@ -23,7 +23,8 @@ is_state() { [[ $(json "${2:-last}" | jq -r .state) == "$1" ]]; }
 restart_causes() { json "${1:-last}" | jq -r '[.restarts[].cause] | join(" ")'; }
 events() { jq -c "select(.event == \"$1\")" "$2/events.jsonl"; }
 
-# rank_pids RUN RANK NAME: prints the ids of the rank's processes with this name
+# rank_pids DIRECTORY RANK NAME: prints the ids of the processes with this name that belong to the
+# rank of the run with this directory
 rank_pids() {
     local pid
     for pid in $(pgrep -x "$3"); do
@@ -117,7 +118,7 @@ YAML
     done
 }
 
-@test "without retry a program that exits on the time limit's warning is completed" {
+@test "without retry, a run whose program exits on the time limit's warning is completed" {
     # Only a USR1 near the time limit is Slurm's warning (`warned`); long before the limit it is not
     # (`early`). Lead asks Slurm for the limit, also if the job has another SLURM_TIME_FORMAT.
     write_spec <<'YAML'

@@ -6,8 +6,8 @@ load helpers
 
 setup() { dir=$(fresh_dir); }
 
-# write_spec MORE: writes exp.yaml. In attempt 0 the program ends with code 3 after a USR1; in later
-# attempts it completes.
+# write_spec MORE: writes exp.yaml, with the line MORE at its end. In attempt 0 the program ends
+# with code 3 after a USR1; in later attempts it completes.
 write_spec() {
     as_user tee "$dir/exp.yaml" >/dev/null <<YAML
 name: long
@@ -63,7 +63,7 @@ is_gone() { [[ ! $(job_state "$1" 2>/dev/null) =~ PENDING|RUNNING|COMPLETING ]];
     wait_until 20 no_jobs
 }
 
-@test "a run that waits for a chain starts after it: the chain's last job is not cancelled" {
+@test "if another run waits for a chain, its last job is not cancelled, and the other run starts after it" {
     write_spec ''
     dl submit exp.yaml
     local first third

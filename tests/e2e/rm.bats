@@ -40,8 +40,8 @@ field() { dl status "$1" --json | jq -r "$2"; }
     as_user touch "$dir/go"
     wait_until 60 is_state second completed
     path=$(field first .path)
-    second=$(field second .path)
-    as_user ln -s "$second" "$path/link"
+    second_path=$(field second .path)
+    as_user ln -s "$second_path" "$path/link"
     # Without a terminal rm cannot ask.
     run as_user bash -c 'cd "$1" && dlrun rm first' - "$dir" </dev/null
     [ "$status" -eq 2 ]
@@ -53,7 +53,7 @@ field() { dl status "$1" --json | jq -r "$2"; }
     [ "$status" -eq 0 ]
     [[ $output =~ deleted\ first-.*\(.*\ files,\ .*iB\) ]]
     [ ! -e "$path" ]
-    [ -s "$second/events.jsonl" ]
+    [ -s "$second_path/events.jsonl" ]
     [[ $(dl ls) != *first-* ]]
     run dl status first
     [ "$status" -eq 6 ]
@@ -63,8 +63,8 @@ field() { dl status "$1" --json | jq -r "$2"; }
     run dl resubmit second
     [ "$status" -eq 2 ]
     [[ $output == *"after.ok: no run '$path': ${path##*/} was deleted on "* ]]
-    [[ $output == *"dlrun submit $second/resolved.yaml --set after.ok=null"* ]]
-    dl submit "$second/resolved.yaml" --set after.ok=null --watch
+    [[ $output == *"dlrun submit $second_path/resolved.yaml --set after.ok=null"* ]]
+    dl submit "$second_path/resolved.yaml" --set after.ok=null --watch
 }
 
 @test "the name of a deleted run does not select an older run, and on a terminal rm asks first" {
@@ -74,6 +74,8 @@ field() { dl status "$1" --json | jq -r "$2"; }
     dl run first.yaml
     newer=$(field first .run)
     socket=$BATS_TEST_TMPDIR/tmux
+    # run_rm_and_answer ANSWER: runs `dlrun rm first` on a terminal, answers the question, and waits
+    # until the exit code is in the file `code`.
     run_rm_and_answer() {
         tmux -S "$socket" new-session -d -x 150 -y 30 "$testbed/as_user" bash -c \
             "cd '$dir' && dlrun rm first; echo code \$? >'$dir/code'"
@@ -144,7 +146,7 @@ field() { dl status "$1" --json | jq -r "$2"; }
     dl prune --older-than 1s --runs "$dir/runs" --yes --json | jq -e '.freed_bytes > 0'
     [ ! -e "$old" ]
     [ -z "$(find "$dir/runs" -maxdepth 1 -name '*first-*' -o -name '*second-*')" ]
-    # The agent beside the runs stays.
+    # The copies of the agent's program beside the runs stay.
     compgen -G "$dir/runs/.agents-*"
 }
 

@@ -18,8 +18,9 @@
 #   prints_no_secret COMMAND...
 #                         succeeds if the command succeeds and its output contains no secret
 #   slurm_has_no_secret JOB
-#                         checks the job, its script, the state of the controller and the nodes, all
-#                         logs, and /tmp of n1 and n2
+#                         checks that no secret is in the job's description, in the state of the
+#                         controller and the nodes (which has the job's script), in Slurm's logs, or
+#                         in /tmp of n1 and n2
 #   check_secrets_in_container
 #                         submits job.yaml with both secrets and checks that only the rank has them;
 #                         then does the same with `interactive`. $dir/data is /data in the container
@@ -86,7 +87,7 @@ slurm_has_no_secret() {
     [[ -z $found ]] || { echo "held by: $found" && return 1; }
 }
 
-rank_printed_digest() { [[ $(dl logs last --rank 0) == *"rank: $digest_of_secrets"* ]]; }
+container_printed_digest() { [[ $(dl logs last --rank 0) == *"rank: $digest_of_secrets"* ]]; }
 
 check_secrets_in_container() {
     local run session
@@ -99,7 +100,7 @@ YAML
     commands+=' until [ -e /data/go ]; do sleep 0.1; done'
     dl_with_key submit job.yaml --set "container.mounts=['$dir/data:/data']" \
         --set "launch.command=[sh, -c, 'printf \"rank: \"; $commands']"
-    wait_until 60 rank_printed_digest
+    wait_until 60 container_printed_digest
     run=$(dl status last --json | jq -r .path)
     no_argument_has_a_secret
     slurm_has_no_secret "$(dl status last --json | jq -r .job)"

@@ -24,7 +24,7 @@ ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $digest_of_se
 
     # The program's own environment contains the secret; no argument and no other environment does.
     no_argument_has_a_secret
-    local programs=0
+    local program_count=0
     while read -r environ; do
         comm=$(cat "${environ%environ}comm" 2>/dev/null) || continue
         [[ $comm == bash || $comm == sleep || $comm == sha256sum ]] ||
@@ -32,9 +32,9 @@ ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $digest_of_se
         # The program starts and ends `sleep` processes all the time.
         { variables=$(tr '\0' '\n' <"$environ"); } 2>/dev/null || continue
         [[ -z $variables || $variables == *DLRUN_RANK=* ]]
-        programs=$((programs + 1))
+        program_count=$((program_count + 1))
     done < <(grep -laFf "$BATS_TEST_TMPDIR/patterns" /proc/[0-9]*/environ 2>/dev/null)
-    ((programs >= 4)) # The programs themselves do have the secrets.
+    ((program_count >= 4)) # The programs themselves do have the secrets.
 
     slurm_has_no_secret "$job"
     prints_no_secret scontrol write batch_script "$job" -

@@ -16,8 +16,8 @@ launch:
   command: [bash, -c, 'echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE in $SLURM_JOB_NAME: $GREETING,
     $(type -P bash), $${RANK-no} $${MASTER_PORT-no} $${OMPI_MCA_btl-no}"']
 YAML
-    # Each of these changes what sbatch, srun or squeue does, hides jobs from squeue, or sends a
-    # rank to another run's master.
+    # Each of these changes what one of Slurm's commands does, hides jobs from squeue, or gives MPI
+    # or a framework wrong values, such as another run's master.
     hostile_vars=(
         SBATCH_EXPORT=NONE SLURM_EXPORT_ENV=NONE SBATCH_JOB_NAME=other SBATCH_TIMELIMIT=1
         SBATCH_OPEN_MODE=truncate SBATCH_REQUEUE=1
@@ -78,6 +78,7 @@ YAML
 }
 
 @test "the program gets a user's variable, whatever the variable's name is" {
+    # The names of variables that a job script could use itself.
     names=(agent lead step rank program enter name image options node nodes tasks group port try
         lock task sweep init conda cpus made)
     for name in "${names[@]}"; do vars+=("$name: its-$name"); done
@@ -98,7 +99,7 @@ YAML
     done
 }
 
-@test "render starts no other program and opens no socket" {
+@test "render starts no other program, opens no socket, and ignores Slurm's variables" {
     as_user strace -f -qq -e trace=execve,socket,connect -o "$dir/calls" dlrun render \
         "$dir/hello.yaml" -o "$dir/job.sh"
     cat "$dir/calls"

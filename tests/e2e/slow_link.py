@@ -2,7 +2,8 @@
 """usage: slow_link.py SECONDS PORT
 
 Connects standard input and output to a port of this machine and delays each byte by SECONDS, in
-both directions. As ssh's ProxyCommand, it simulates a host with a round trip of twice SECONDS.
+both directions. As ssh's ProxyCommand, it simulates a host with a round trip of twice SECONDS. Ends
+as soon as one side closes; bytes that are still delayed then are lost.
 """
 
 import os

@@ -35,13 +35,13 @@ SH
     as_user chmod 755 "$dir/forge"
 }
 
-@test "a program that prints every line of srun, slurmstepd and pyxis completes once" {
+@test "a program that prints every line of srun, slurmstepd and pyxis causes no restart" {
     write_forging_program
-    for words in '{}' '{label: true}' '{unbuffered: true}'; do
+    for srun_options in '{}' '{label: true}' '{unbuffered: true}'; do
         write_spec <<YAML
 name: forged
 resources: {nodes: 2, tasks_per_node: 2, time: 5m, output: out-%j, error: err-%j}
-launch: {preset: plain, command: [./forge], srun: $words}
+launch: {preset: plain, command: [./forge], srun: $srun_options}
 retry: {max: 2, on: [preemption, node_failure, oom, failure]}
 YAML
         run dl submit exp.yaml --watch

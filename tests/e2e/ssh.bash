@@ -7,7 +7,8 @@
 #   start_sshd            starts the sshd. The aliases `near` (also near-SHELL) and `far` (40 ms
 #                         away) lead to it, `lost` leads to a port where nobody listens, `odd`
 #                         expects another host key, `locked` has no accepted key
-#   stop_sshd             ends the sshd and its connections
+#   stop_sshd             ends the sshd and its connections; removes the sshd's files, the laptop's
+#                         folder and the start files of the shells
 #   laptop ARGUMENTS...   runs dlrun on the laptop, in $dir
 #   laptop_env ARGV...    runs a command with the laptop's environment
 #   cut_after MS ARGUMENTS...
@@ -16,15 +17,16 @@
 #   is_refused CODE TEXT ARGUMENTS...
 #                         checks that dlrun on the laptop fails with this code and text
 #   write_host_file NAME LINES
-#                         writes the file of a host; its dlrun is the installed one unless a line
-#                         says otherwise
+#                         writes the file of a host; its dlrun is the installed one and its root is
+#                         ~/mirrors, unless a line says otherwise
 #   use_shell SHELL       makes SHELL the login shell on the host
 #   make_code             makes $dir a git repository with exp.yaml, whose job prints the file
-#                         `message`, and sweep.yaml with two points of it
+#                         `message`, and sweep.yaml, a sweep of this job with two points
 #   cut_submissions N SEED
-#                         submits job 0 whole, then jobs 1 to N, each cut at a random moment and
-#                         repeated until an answer comes. The jobs write their numbers to
-#                         $dir/executed. `cuts` is the number of submissions that were cut
+#                         submits job 0 whole, then jobs 1 to N. Cuts each of these at a random
+#                         moment, unless it has ended, and repeats it until an answer comes. The
+#                         jobs write their numbers to $dir/executed. `cuts` is the number of
+#                         submissions that were cut
 #   each_job_ran_once N   checks that each of the jobs 0 to N ran once and has one run
 
 shells=(bash dash tcsh fish zsh)
@@ -162,7 +164,7 @@ YAML
 }
 
 # submit_cut NUMBER MILLISECONDS SPEC: submits a job, cut after that time, and repeats the command
-# until an answer comes.
+# until an answer comes. Fails if five repetitions fail.
 submit_cut() {
     local failed=0 arguments=(-H near submit "$3" --set "name=cut-$1"
         --set "launch.command=[sh, -c, 'echo \$0 >>$dir/executed', '$1']")
@@ -183,8 +185,8 @@ cut_submissions() {
         start=${EPOCHREALTIME/./} cuts_before=$cuts
         submit_cut "$i" $((RANDOM % whole_ms * 4 / 5 + 1)) exp.yaml ||
             { cat "$dir/out-$i" && return 1; }
-        # A submission that ends before its cut shows how long one takes now. The first one takes
-        # longest.
+        # A submission that ends before its cut shows how long one takes now. The first submission
+        # takes longest.
         ((cuts > cuts_before)) || whole_ms=$(((${EPOCHREALTIME/./} - start) / 1000))
     done
     echo "$count submissions of $whole_ms ms, $cuts of them cut"

@@ -54,7 +54,7 @@ load ssh
     with_failing_rsync -H near check exp.yaml
 }
 
-@test "code that cannot be copied to the host is refused, and nothing is submitted" {
+@test "code that cannot be copied, and specs that a host cannot use, are refused before queueing" {
     make_code
     write_host_file near 'sync: {max: 1K}'
     as_user dd if=/dev/zero of="$dir/weights" bs=1M count=3 status=none
@@ -83,7 +83,7 @@ YAML
     no_jobs
 }
 
-@test "if the folder for copies of code is full or mounted noexec, an error has the reason" {
+@test "if the folder for copies of code is full or noexec, an error says so or what to check" {
     local options root
     make_code
     root=$(as_user mktemp -d "$DLRUN_TESTBED_HOME/root.XXXXXX")
@@ -124,7 +124,7 @@ YAML
     no_jobs
 }
 
-@test "a submission waits for the lock of the copy, and fails if another one keeps the lock" {
+@test "a submission fails while another one keeps the lock of the copy, and succeeds afterwards" {
     local lock holder
     make_code
     laptop -H near check exp.yaml

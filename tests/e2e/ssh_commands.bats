@@ -84,7 +84,7 @@ SH
     [ ! -e "$dir/bin/calls" ]
 }
 
-@test "a command ends on the host when the connection ends, and Ctrl-C reaches it" {
+@test "a command on the host ends on Ctrl-C and with the connection, and the job continues" {
     make_code
     as_user tee "$dir/long.yaml" >/dev/null <<<"$long_spec"
     run=$(laptop -H near submit long.yaml --json | jq -r .run)
@@ -99,12 +99,13 @@ SH
     laptop -H near status "$run" --json | jq -e '.state == "running" or .state == "pending"'
 }
 
-# on_terminal COMMAND: runs a shell command line of the laptop on a terminal of 100 columns.
+# on_terminal COMMAND: runs a shell command line on the laptop, on a terminal of 30 lines and 100
+# columns.
 on_terminal() {
     laptop_env TERM=xterm script -qec "stty cols 100 rows 30; cd '$dir'; $1" /dev/null </dev/null
 }
 
-@test "interactive and attach get a terminal on the host or, without a terminal, pass stdin on" {
+@test "interactive, attach and top get a terminal on the host, and stdin of interactive arrives" {
     local run
     make_code
     run on_terminal \

@@ -32,7 +32,7 @@ setup() { dir=$(fresh_dir); }
     wait_until 20 nothing_is_left
 }
 
-@test "an editor's session: no command, a forwarded port (-L) and a SOCKS proxy (-D)" {
+@test "ssh without a command, with -L and -D as an editor uses it, reaches the job's server" {
     submit_servers
     write_ssh_block last --node n2
     socks=127.0.0.1:$(python3 -c 'import socket
@@ -47,7 +47,7 @@ print(s.getsockname()[1])')
     # The option --noproxy of fetch would leave out the proxy.
     page=$(curl -sS --noproxy '' --max-time 60 --proxy "socks5h://$socks" http://127.0.0.1:8888/)
     [[ $page == *"a page of the job"* ]]
-    # Several sessions at once, as an editor opens them.
+    # Several sessions at the same time, as an editor opens them.
     for i in 1 2 3; do
         ssh_to "echo $i" >"$BATS_TEST_TMPDIR/session-$i" &
         sessions+=($!)

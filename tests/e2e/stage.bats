@@ -7,7 +7,7 @@ load helpers
 
 setup() {
     dir=$(fresh_dir)
-    # The nodes of the testbed have their own /tmp; the name keeps tests apart.
+    # A folder in /tmp of the nodes. Each test has another one, because the nodes keep their files.
     place=stage-$BATS_TEST_NUMBER-$$
     as_user mkdir -p "$dir/set/train"
     as_user bash -c "head -c 300000 /dev/urandom >'$dir/set/train/a.bin'; echo b >'$dir/set/b'"
@@ -96,7 +96,7 @@ events() { jq -r "select(.event == \"$1\") | $2" "$(path)/events.jsonl"; }
     [ -z "$(events joined .ranks)" ]
 }
 
-@test "outputs of both nodes reach the run as whole files after a kill -9" {
+@test "outputs of both nodes reach the run as whole files after the kill -9 of a rank" {
     write_spec '[]' '[{from: $PLACE/ckpt, to: out}]' \
         "mkdir -p \$PLACE/ckpt; echo step 1 >\$PLACE/ckpt/model-\$DLRUN_RANK;
          echo \$\$ >$dir/pid-\$DLRUN_RANK; sleep 300"
@@ -115,7 +115,7 @@ events() { jq -r "select(.event == \"$1\") | $2" "$(path)/events.jsonl"; }
     [[ $(dl status last) == *"rank 1 on n1 was killed by SIGKILL"* ]]
 }
 
-@test "dlrun run, too, copies outputs at intervals while the program runs" {
+@test "dlrun run stages data, and copies outputs at intervals while the program runs" {
     cat >"$dir/here.yaml" <<YAML
 name: here
 resources: {tasks_per_node: 2, time: 5m}

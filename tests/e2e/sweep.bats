@@ -54,20 +54,20 @@ point_states_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     echo "$output"
     [[ $output == *"6 of 6 points are over"* &&
         $(grep -cE "^ [0-5]  .* (completed|failed) " <<<"$output") == 6 ]]
-    # Each point ran once, with its own values, in its own run, and at most two ran at once.
+    # Each point ran once, with its own values, in its own run. At most two ran at the same time.
     [[ $(sort "$dir/ran" | xargs) == "0.01 128 0.01 32 0.01 64 0.1 128 0.1 32 0.1 64" ]]
     (($(sort -n "$dir/counts" | tail -1) <= 2))
-    parent=$(json status last | jq -r .path)
+    sweep_path=$(json status last | jq -r .path)
     for n in 0 1 2 3 4 5; do
         path=$(json status "last/$n" | jq -r .path)
-        [[ $path == "$parent/array-0/$n" ]]
+        [[ $path == "$sweep_path/array-0/$n" ]]
         [[ $(json status "last/$n" | jq -r .job) == "${job}_$n" ]]
-        [[ $(json status "${job}_$n" | jq -r .run) == "$(basename "$parent")/$n" ]]
+        [[ $(json status "${job}_$n" | jq -r .run) == "$(basename "$sweep_path")/$n" ]]
         grep -q "run $path job ${job}_$n" "$path/logs/attempt-0/rank-0000.log"
         [[ $(dl logs "last/$n") == *"lr "* ]]
     done
-    grep -q 'LR: "0.01"  # sweep.yaml' "$parent/array-0/3/resolved.yaml"
-    ! grep -q sweep: "$parent/array-0/3/resolved.yaml" || false
+    grep -q 'LR: "0.01"  # sweep.yaml' "$sweep_path/array-0/3/resolved.yaml"
+    ! grep -q sweep: "$sweep_path/array-0/3/resolved.yaml" || false
     [[ $(dl logs last) == *"==> swept-"*"/5 <=="* ]]
     run dl ls
     [[ $output == *"6 points: 5 completed, 1 failed"* ]]
@@ -90,10 +90,10 @@ point_states_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     run dl resubmit swept/1 --json --watch
     [ "$status" -eq 0 ]
     [[ $(sort "$dir/ran" | uniq -c | awk '$1 == 2 {print $2, $3}' | xargs) == *"0.1 64"* ]]
-    parent=$(basename "$parent")
-    wait_until 60 is_state "$parent" completed
-    [[ $(points .state "$parent" | sort -u) == completed ]]
-    [[ $(json status "$parent/1" | jq -r .job) != *_* ]]
+    sweep=$(basename "$sweep_path")
+    wait_until 60 is_state "$sweep" completed
+    [[ $(points .state "$sweep" | sort -u) == completed ]]
+    [[ $(json status "$sweep/1" | jq -r .job) != *_* ]]
 }
 
 @test "a sweep above MaxArraySize is several arrays with one throttle, and cancel ends all" {
@@ -146,7 +146,7 @@ point_states_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     grep -q "attempt 1" "$path/logs/attempt-1/rank-0000.log"
 }
 
-@test "points with different resources are in different arrays, and check counts them" {
+@test "check counts the arrays of points with different resources, and --point N selects a point" {
     run json check sweep.yaml \
         --set 'sweep.parameters={resources.nodes: [1, 2], resources.time: [1h]}' \
         --set resources.gpus_per_node=1 --set sweep.max_parallel=null
@@ -179,7 +179,7 @@ point_states_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     [[ $(dl logs last) == *"lr y"* ]]
 }
 
-@test "every point has its secret, and none is left when its point has ended" {
+@test "every point gets the secret, and no file of the sweep has it after the end" {
     cd "$dir"
     as_user bash -c 'cd "$1" && TOKEN=s3cret exec dlrun submit sweep.yaml \
         --set "environment.secrets=[TOKEN]" \
@@ -222,7 +222,7 @@ submit_ten_points() {
     (($(wc -l <"$dir/ran") == 10))
 }
 
-@test "if dlrun is killed between two arrays, the second is reported as not submitted" {
+@test "if dlrun is killed between two arrays, the second is not_submitted until it is resubmitted" {
     write_faulty_sbatch
     as_user touch "$dir/has-lost" "$dir/kill"
     run submit_ten_points
@@ -236,7 +236,8 @@ submit_ten_points() {
     [[ $(dl status "$parent") == \
         *"\`dlrun resubmit $parent\` submits the points that were not submitted"* ]]
     rm "$dir/kill"
-    # While one command submits a point, alone or with the missing points, others are refused.
+    # While one command submits a point, alone or with the missing points, other commands that
+    # would submit this point are refused.
     path=$(json status "$parent" | jq -r .path)
     for locked in '.,8,/8: another dlrun is submitting the missing points of the sweep' \
         "array-1/0,8,/8: another dlrun is submitting it again" \

@@ -14,7 +14,7 @@ points() { json sweep "${2:-last}" --sort point | jq -r ".[] | $1"; }
 is_state() { [[ $(json status "$1" | jq -r .state) == "$2" ]]; }
 write() { as_user tee "$dir/$1" >/dev/null; }
 
-@test "parameters of the program reach it, and without results sweep names DLRUN_PROGRESS" {
+@test "the program gets its parameters, and without results, sweep names DLRUN_PROGRESS" {
     write own.yaml <<'YAML'
 name: own
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}
@@ -121,7 +121,7 @@ for line in sys.stdin:
             good = [at for loss, at in ranked[:2]]
             bad = [at for loss, at in ranked[2:]]
             tries = [random.uniform(low, high) for _ in range(50)]
-            distance = lambda at, all: min(abs(at - one) for one in all)
+            distance = lambda at, others: min(abs(at - other) for other in others)
             lr = math.exp(min(tries, key=lambda at: distance(at, good) - distance(at, bad)))
         lr = min(max(lr, space["lr"]["min"]), space["lr"]["max"])
         print(json.dumps({"point": {"lr": lr, "width": space["width"][0]}}), flush=True)
@@ -169,22 +169,22 @@ YAML
         [ "$status" -ne 0 ]
         [[ $output == *"$2"* ]]
     }
-    fails_after 'read -r a; echo "Trial 0 started"; sleep 60' \
+    fails_after 'read -r ask; echo "Trial 0 started"; sleep 60' \
         "bash answered 'Trial 0 started' (line 1 of its output): it is not a JSON object"
-    fails_after 'read -r a; echo "{\"point\": {\"x\": 1000}}"; sleep 60' \
+    fails_after 'read -r ask; echo "{\"point\": {\"x\": 1000}}"; sleep 60' \
         "'x': 1000 is not between 1 and 900"
     fails_after 'sleep 60' "bash has not answered for 2 s (sweep.ask_timeout)"
     fails_after 'exit 3' "bash ended with code 3 before the search was over"
-    fails_after 'read -r a; echo "{\"done\": true}"; sleep 60' "bash proposed no point"
+    fails_after 'read -r ask; echo "{\"done\": true}"; sleep 60' "bash proposed no point"
     [[ -z $(squeue -h -u "$DLRUN_TESTBED_USER") ]] # No job was queued.
     # The first point completes although the program fails at the second.
     fails_after \
-        'read -r a; echo "{\"point\": {\"x\": 1}}"; read -r told; read -r a; echo nonsense' \
+        'read -r ask; echo "{\"point\": {\"x\": 1}}"; read -r told; read -r ask; echo nonsense' \
         "\`dlrun sweep wrong"
     [[ $(points .state) == completed ]]
 }
 
-@test "a search continues after a failed sbatch, and Ctrl-C ends it during a slow answer" {
+@test "a search goes on after a failed sbatch, ends on Ctrl-C, and --continue continues it" {
     write search.yaml <<'YAML'
 name: stubborn
 resources: {tasks_per_node: 1, time: 5m}

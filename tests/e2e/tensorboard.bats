@@ -45,8 +45,10 @@ YAML
         jq -r 'select(.session) | "\(.session) \(.step)"')" = "start 2" ]
 }
 
-# Compares the values of all event files with the lines of metrics.jsonl. Both have one value for
-# each number of each line: the same step, the same time and, as float32, the same number.
+# event_files_equal_metrics TAG...: compares the values of all event files, except those whose tags
+# start with "system/", with the lines of metrics.jsonl. Both must have one value for each number of
+# each line, except the step and the attempt: the same step, the same time and, as float32, the same
+# number. Each TAG must have a value.
 event_files_equal_metrics() {
     "$DLRUN_SOURCE_DIR/tests/tensorboard_reader.py" "$(path)"/tensorboard/events.out.tfevents.* |
         python3 -c '
@@ -75,7 +77,7 @@ for tag in sys.argv[2:]:
 ' "$(path)/metrics.jsonl" "$@"
 }
 
-@test "the trainer's run of less than a second has every value of metrics.jsonl once" {
+@test "the event files of a short run of the trainer have each value of metrics.jsonl once" {
     as_user tee "$dir/d.yaml" >/dev/null <<'YAML'
 name: d
 resources: {time: 5m}
@@ -93,7 +95,7 @@ YAML
     [ -z "$(scalars checkpoint)" ]
 }
 
-@test "a restarted run of the trainer has the values of both attempts, and the learning rate" {
+@test "the event files of a restarted run have the values and learning rates of both attempts" {
     as_user tee "$dir/r.yaml" >/dev/null <<'YAML'
 name: r
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}

@@ -19,8 +19,8 @@ setup() { load helpers; }
 
 user_job() { as_user srun --time=1 "$@"; }
 
-# print_leftovers FOLDER: prints everything that is left on the machine of the testbed whose folder
-# is FOLDER, one item per line
+# print_leftovers FOLDER: prints everything that the testbed in FOLDER has left on this machine, one
+# item per line
 print_leftovers() {
     local pid environment
     grep -F "$1" /proc/mounts
@@ -77,7 +77,7 @@ n2 1" ]
     [[ $output == *"Requested node configuration is not available"* ]]
 }
 
-@test "/tmp and /dev/shm are a node's own" {
+@test "each node has its own /tmp and /dev/shm" {
     user_job -N1 -w n1 touch /tmp/mine /dev/shm/mine
     user_job -N1 -w n1 test -e /tmp/mine -a -e /dev/shm/mine
     run user_job -N1 -w n2 ls /tmp /dev/shm
@@ -133,7 +133,7 @@ n2 1" ]
 }
 
 @test "a controller that was killed does not use a job id again" {
-    # The controller saves the first job id at once, and later ids only after some seconds.
+    # The controller saves the first job id immediately, and later ids only after some seconds.
     for _ in 1 2 3; do lost=$(as_user sbatch --parsable --time=1 --wrap 'sleep 10'); done
     "$testbed/fault" kill slurmctld
     "$testbed/up"
@@ -205,7 +205,7 @@ n1" ]
     [ -z "$(print_leftovers "$DLRUN_TESTBED_DIR.other")" ]
 }
 
-@test "down removes everything from an up that was killed at any moment" {
+@test "down removes everything that up leaves if it is killed at one of seven moments" {
     other=$DLRUN_TESTBED_DIR.other
     for delay in 0.02 0.05 0.1 0.15 0.2 0.25 0.3; do
         DLRUN_TESTBED_DIR=$other timeout -s KILL "$delay" "$testbed/up" --nodes 2 || true

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# `dlrun top`: the reported samples of the ranks, and the screen. Also `dlrun report`.
+# `dlrun top`: the reported samples of the ranks, and the screen. Also `dlrun report`, and the
+# output of the job's script in `dlrun status`.
 # timeout: 240
 
 load helpers
@@ -56,7 +57,7 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
     [[ $output == *completed*"RANK  NODE"*"93 %"*"all 2 ranks ended with 0"* ]]
 }
 
-@test "top follows a job to its end, fits the terminal, and restores it" {
+@test "top follows a job to its end, fits the terminal, and restores the terminal's settings" {
     dl submit busy.yaml --set resources.begin=now+1hour
     id=$(dl status last --json | jq -r .job)
     socket=$BATS_TEST_TMPDIR/tmux
@@ -71,7 +72,7 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
     tmux -S "$socket" resize-window -x 30 -y 12
     wait_until 30 shows '^ busy-[-0-9a-f]*  r[^u]*$'
     tmux -S "$socket" resize-window -x 100 -y 30
-    tmux -S "$socket" send-keys C-z # The shell gets its screen back.
+    tmux -S "$socket" send-keys C-z # top stops, and the shell gets its screen back.
     wait_until 30 shows 'Stopped'
     type_line fg
     wait_until 30 shows 'RANK  NODE'
@@ -84,7 +85,7 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
     cmp "$dir/before" "$dir/after"
 }
 
-@test "a signal that ends top leaves the terminal as before" {
+@test "if INT, TERM or SEGV ends top, the screen and the terminal's settings are as before" {
     dl submit busy.yaml
     socket=$BATS_TEST_TMPDIR/tmux
     tmux -u -S "$socket" -f /dev/null new-session -d -x 100 -y 30 "$testbed/as_user bash --norc"

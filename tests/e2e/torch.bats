@@ -29,7 +29,7 @@ check_training() {
     done
 }
 
-@test "torchrun starts 2 ranks on each of 2 nodes, with a user's file for the preset" {
+@test "torchrun, with a preset file of the user, starts 2 ranks on each of 2 nodes" {
     # torchrun of torch 1.13 under Python 3.11 cannot parse its own defaults of --redirects and
     # --tee, and exits. This preset therefore sets both.
     as_user mkdir -p "$dir/config/presets"
@@ -59,6 +59,7 @@ check_training() {
         dl wait "ddp$job"
         [ "$(dl logs "ddp$job" | grep -c 'of 4: equal to training alone')" -eq 4 ]
     done
-    # The jobs overlapped: 16 ranks met while their process groups were in use.
+    # The jobs overlapped: all 16 ranks came to the second barrier of ddp.py, while their process
+    # groups were in use.
     [ "$(find "$dir/meet/together" -type f | wc -l)" -eq 16 ]
 }

@@ -8,11 +8,12 @@ usage: verify_preset.py rank FOLDER PRESET
 
 "rank" is the program of a job. It checks this rank's own variables, connects to the master (or lets
 the others connect to it), and writes FOLDER/RANK.json. "all" runs after the job. It checks that the
-SIZE ranks are numbered from 0 on without a gap, and that all report the same shared values. Both
-exit with 1 and a message at the first difference.
+SIZE ranks are numbered from 0 on without a gap, that all report the same shared values, and that
+their local ranks and sizes fit their nodes; with the preset tensorflow also that their tasks are
+those of the cluster. Both exit with 1 and a message at the first difference.
 
 Every rank must reach the one address that the preset names. Rank 0 listens on the port that the job
-reserves for it. The others connect and send their number. Rank 0 waits for all of them.
+reserves for it. The others connect and send their ranks. Rank 0 waits for all of them.
 """
 
 import json
@@ -26,33 +27,37 @@ LIMIT_S = 60
 
 
 def require(condition, *what):
+    """Exits with the message `what` unless the condition holds."""
     if not condition:
         sys.exit(f"verify_preset: {' '.join(map(str, what))}")
 
 
-def number(name):
+def env_number(name):
     text = os.environ.get(name)
     require(text is not None and text.isdigit(), f"{name}={text!r} is not a number")
     return int(text)
 
 
 def from_torch():
-    require(number("LOCAL_RANK") < number("LOCAL_WORLD_SIZE"),
+    require(env_number("LOCAL_RANK") < env_number("LOCAL_WORLD_SIZE"),
             "LOCAL_RANK is not below LOCAL_WORLD_SIZE")
-    require(number("NODE_RANK") < int(os.environ["DLRUN_NNODES"]), "NODE_RANK")
-    return (number("RANK"), number("WORLD_SIZE"), os.environ["MASTER_ADDR"], number("MASTER_PORT"),
-            {})
+    require(env_number("NODE_RANK") < int(os.environ["DLRUN_NNODES"]),
+            "NODE_RANK is not below DLRUN_NNODES")
+    return (env_number("RANK"), env_number("WORLD_SIZE"), os.environ["MASTER_ADDR"],
+            env_number("MASTER_PORT"), {})
 
 
 def from_deepspeed():
-    require(number("LOCAL_SIZE") == number("LOCAL_WORLD_SIZE"), "LOCAL_SIZE")
-    require(number("CROSS_RANK") == number("NODE_RANK") < number("CROSS_SIZE"), "CROSS_RANK")
+    require(env_number("LOCAL_SIZE") == env_number("LOCAL_WORLD_SIZE"),
+            "LOCAL_SIZE is not LOCAL_WORLD_SIZE")
+    require(env_number("CROSS_RANK") == env_number("NODE_RANK") < env_number("CROSS_SIZE"),
+            "CROSS_RANK is not NODE_RANK, or is not below CROSS_SIZE")
     return from_torch()
 
 
 def from_lightning():
     require(os.environ["TORCHELASTIC_RUN_ID"], "TORCHELASTIC_RUN_ID is empty")
-    require(number("GROUP_RANK") == number("NODE_RANK"), "GROUP_RANK")
+    require(env_number("GROUP_RANK") == env_number("NODE_RANK"), "GROUP_RANK is not NODE_RANK")
     return from_torch()
 
 
@@ -65,13 +70,15 @@ def from_torchrun():
 
 
 def from_horovod():
-    require(number("HOROVOD_LOCAL_RANK") < number("HOROVOD_LOCAL_SIZE"), "HOROVOD_LOCAL_RANK")
-    require(number("HOROVOD_CROSS_RANK") < number("HOROVOD_CROSS_SIZE"), "HOROVOD_CROSS_RANK")
-    require(os.environ["HOROVOD_CONTROLLER"] == "mpi", "HOROVOD_CONTROLLER")
+    require(env_number("HOROVOD_LOCAL_RANK") < env_number("HOROVOD_LOCAL_SIZE"),
+            "HOROVOD_LOCAL_RANK is not below HOROVOD_LOCAL_SIZE")
+    require(env_number("HOROVOD_CROSS_RANK") < env_number("HOROVOD_CROSS_SIZE"),
+            "HOROVOD_CROSS_RANK is not below HOROVOD_CROSS_SIZE")
+    require(os.environ["HOROVOD_CONTROLLER"] == "mpi", "HOROVOD_CONTROLLER is not mpi")
     rank, size = from_mpi()[:2]
-    require((number("HOROVOD_RANK"), number("HOROVOD_SIZE")) == (rank, size),
+    require((env_number("HOROVOD_RANK"), env_number("HOROVOD_SIZE")) == (rank, size),
             "Horovod's ranks are not MPI's")
-    return rank, size, os.environ["DLRUN_MASTER_ADDR"], number("DLRUN_MASTER_PORT"), {}
+    return rank, size, os.environ["DLRUN_MASTER_ADDR"], env_number("DLRUN_MASTER_PORT"), {}
 
 
 def from_tensorflow():
@@ -84,35 +91,37 @@ def from_tensorflow():
         mine = cluster[task["type"]][task["index"]]
         require(mine.rsplit(":", 1)[0] == os.environ["DLRUN_ADDR"],
                 "TF_CONFIG's address is not this rank's", mine)
-        if number("DLRUN_RANK") > 0:  # Rank 0 listens later, in meet().
+        if env_number("DLRUN_RANK") > 0:  # Rank 0 listens later, in meet().
             with socket.create_server(("", int(mine.rsplit(":", 1)[1]))):
                 pass  # TensorFlow's server needs to listen on the reserved port, so this must work.
     master = (cluster.get("chief") or cluster["worker"])[0].rsplit(":", 1)
-    return (number("DLRUN_RANK"), number("DLRUN_WORLD_SIZE"), master[0], int(master[1]),
+    return (env_number("DLRUN_RANK"), env_number("DLRUN_WORLD_SIZE"), master[0], int(master[1]),
             {"cluster": cluster, "task": task})
 
 
 def from_jax():
     address, port = os.environ["JAX_COORDINATOR_ADDRESS"].rsplit(":", 1)
-    return number("JAX_PROCESS_ID"), number("JAX_NUM_PROCESSES"), address, int(port), {}
+    return env_number("JAX_PROCESS_ID"), env_number("JAX_NUM_PROCESSES"), address, int(port), {}
 
 
 def from_mpi():
-    rank, size = number("DLRUN_RANK"), number("DLRUN_WORLD_SIZE")
+    rank, size = env_number("DLRUN_RANK"), env_number("DLRUN_WORLD_SIZE")
     if "SLURM_JOB_ID" in os.environ:
-        require(os.environ["PMIX_MCA_gds"] == "hash", "PMIX_MCA_gds")
-        require(number("PMIX_RANK") == rank,
-                "PMIX_RANK is not the rank: srun did not start us with --mpi=pmix")
-    return rank, size, os.environ["DLRUN_MASTER_ADDR"], number("DLRUN_MASTER_PORT"), {}
+        require(os.environ["PMIX_MCA_gds"] == "hash", "PMIX_MCA_gds is not hash")
+        require(env_number("PMIX_RANK") == rank,
+                "PMIX_RANK is not the rank: srun did not start this rank with --mpi=pmix")
+    return rank, size, os.environ["DLRUN_MASTER_ADDR"], env_number("DLRUN_MASTER_PORT"), {}
 
 
 def from_plain():
     for name in ("RANK", "MASTER_ADDR", "TF_CONFIG", "HOROVOD_RANK", "JAX_PROCESS_ID"):
         require(name not in os.environ, name, "is set")
-    return (number("DLRUN_RANK"), number("DLRUN_WORLD_SIZE"), os.environ["DLRUN_MASTER_ADDR"],
-            number("DLRUN_MASTER_PORT"), {})
+    return (env_number("DLRUN_RANK"), env_number("DLRUN_WORLD_SIZE"),
+            os.environ["DLRUN_MASTER_ADDR"], env_number("DLRUN_MASTER_PORT"), {})
 
 
+# Each function checks the variables of its preset. It returns the rank, the size, the master's
+# address and port, and further values for the rank's report.
 READERS = {"torch": from_torch, "accelerate": from_torch, "deepspeed": from_deepspeed,
            "lightning": from_lightning,
            "torchrun": from_torchrun, "horovod": from_horovod, "tensorflow": from_tensorflow,
@@ -121,8 +130,8 @@ READERS = {"torch": from_torch, "accelerate": from_torch, "deepspeed": from_deep
 
 
 def meet(rank, size, address, port):
-    """In rank 0, waits at the master's address until all other ranks have sent their numbers. In
-    another rank, sends its number there."""
+    """In rank 0, waits at the master's address until all other ranks have sent their ranks. In
+    another rank, sends its rank there as soon as rank 0 listens."""
     if rank == 0:
         heard = {0}
         with socket.create_server(("", port), backlog=size) as server:
@@ -132,7 +141,8 @@ def meet(rank, size, address, port):
                 with peer:
                     peer.settimeout(LIMIT_S)
                     heard.add(int(peer.makefile().readline()))
-        require(heard == set(range(size)), "rank 0 has heard only from", heard)
+        require(heard == set(range(size)), "rank 0 has heard from", heard,
+                "instead of the ranks 0 to", size - 1)
         return
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
@@ -148,15 +158,16 @@ def meet(rank, size, address, port):
 
 def check_one_rank(folder, preset):
     rank, size, address, port, more = READERS[preset]()
-    require(rank == number("DLRUN_RANK") and size == number("DLRUN_WORLD_SIZE"),
+    require(rank == env_number("DLRUN_RANK") and size == env_number("DLRUN_WORLD_SIZE"),
             "rank or size is not the agent's")
     for secret in ("DLRUN_SECRET", "DLRUN_LEAD"):
         require(secret not in os.environ, secret, "reached the program")
     meet(rank, size, address, port)
     report = {"rank": rank, "size": size, "master": f"{address}:{port}",
               "host": socket.gethostname(),
-              "node_rank": number("DLRUN_NODE_RANK"), "local_rank": number("DLRUN_LOCAL_RANK"),
-              "local_size": number("DLRUN_LOCAL_WORLD_SIZE"),
+              "node_rank": env_number("DLRUN_NODE_RANK"),
+              "local_rank": env_number("DLRUN_LOCAL_RANK"),
+              "local_size": env_number("DLRUN_LOCAL_WORLD_SIZE"),
               "cuda": os.environ.get("CUDA_VISIBLE_DEVICES"),
               "slurm_gpus": os.environ.get("SLURM_STEP_GPUS"), **more}
     pathlib.Path(folder, f"{rank}.json").write_text(json.dumps(report))
@@ -189,10 +200,10 @@ def check_all_ranks(folder, preset, size):
         counts = {}
         for kind, index in tasks:
             counts[kind] = counts.get(kind, 0) + 1
-            require(index < int(size), "an index out of range")
+            require(index < int(size), "the index of a task is not below the number of ranks")
         require(all(len(reports[0]["cluster"][kind]) == count for kind, count in counts.items()
                     if kind != "evaluator"),
-                "cluster and tasks differ")
+                "the cluster and the ranks have different numbers of tasks")
         require("evaluator" not in reports[0]["cluster"], "the evaluator is in the cluster")
         print(" ".join(f"{kind}={count}" for kind, count in sorted(counts.items())))
     print(f"{len(reports)} ranks on {len(nodes)} nodes agree")

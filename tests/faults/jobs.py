@@ -101,7 +101,8 @@ TYPES = {
 
 
 class Job:
-    """A run of one type in a folder of its own. runs: the runs folder, by default `runs` in the
+    """A run of one type in a folder of its own. The constructor creates the folder and the spec;
+    submit() submits the run. runs: the runs folder, by default `runs` in the
     job's folder. checkpoints: the folder of the trainer's checkpoints, by default `ckpt` in the
     run's directory. resources, retry_on, slow_ms: as in Kind (kinds.py)."""
 
@@ -183,7 +184,8 @@ class Job:
     # The run's record.
 
     def events(self) -> list[JsonObject]:
-        """Returns the complete lines of events.jsonl; lead may still be writing the last one."""
+        """Returns the complete lines of events.jsonl; lead may still be writing the last one.
+        Leaves out lines that are not JSON."""
         try:
             text = (self.run / "events.jsonl").read_bytes()
         except OSError:
@@ -236,7 +238,8 @@ class Job:
             return []
 
     def newest_saved_step(self) -> int:
-        """Returns the step of the newest checkpoint or saved state; 0 if there is none."""
+        """Returns the step of the newest checkpoint or saved state; 0 if there is none. For torch,
+        this is the last recorded progress, which the program reports after it has saved."""
         if self.type.is_trainer:
             return max((int(name[5:]) for name in self.checkpoint_names()), default=0)
         try:
@@ -250,8 +253,8 @@ class Job:
 
     def starts(self) -> list[tuple[int, int, str, bool]]:
         """Returns (attempt, rank, node, has_overlap) for every start. has_overlap: another program
-        of the rank still ran. For the trainer, returns only the starts of rank 0, without the node
-        and without has_overlap."""
+        of the rank still ran; always False for torch. For the trainer, returns only the starts of
+        rank 0, without the node and without has_overlap."""
         if self.type.is_trainer:
             found = []
             for path in sorted(self.run.glob("logs/attempt-*/rank-0000.log")):
@@ -270,7 +273,9 @@ class Job:
         ]
 
     def bits(self, result: JsonObject | None) -> dict[str, str] | None:
-        """Returns the run's exact results; None if it has not finished."""
+        """Returns the run's exact results; None if the run has not finished, or if the trainer's
+        last checkpoint cannot be read. result: that of `dlrun status`; used only for the trainer.
+        """
         if not self.type.is_trainer:
             found = {
                 path.name: path.read_text()

@@ -17,7 +17,7 @@ ALL_JOBS = ("trainer-shm", "trainer-gloo", "plain", "torch")
 CHEAP_JOBS = ("trainer-shm", "trainer-gloo", "plain")  # torch needs seconds to start.
 TRAINER_JOBS = ("trainer-shm", "trainer-gloo")
 
-NO_RESTART: tuple[str, ...] = ()  # as the causes of a run's restarts
+NO_RESTART: tuple[str, ...] = ()  # for Truth.causes: the causes of a run that does not restart
 
 # Seconds until the processes of an ended run must be gone: the agents' 2 s, and Slurm's KillWait of
 # 5 s.
@@ -30,7 +30,7 @@ class Truth:
 
     causes: the possible lists of the restarts' causes, in order.
     blames: the rank that the run may name as the first to fail: "rank" (only the target), "node" (a
-        rank of the target's node), "nobody" (none), "anybody" (any).
+        rank of the target's node, or the node itself as lost), "nobody" (none), "anybody" (any).
     codes: the signals and exit codes that the run may report; empty: any.
     states: the possible final states of the run.
     details: words of which the run's detail must contain one; empty: any detail.
@@ -50,8 +50,8 @@ def causes(*sequences: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
 
 @dataclass
 class Scene:
-    """One fault about to be injected: its testbed, its job, the target rank, random numbers from
-    the plan's seed, and the job's processes."""
+    """One fault about to be injected: its testbed, its job, the target rank, a generator of random
+    numbers with the plan's seed, and the job's processes."""
 
     testbed: Testbed
     job: Job
@@ -90,13 +90,13 @@ class Kind:
     submit: for a fault during the submission: submits the job with the fault and returns the
         description of the fault. inject is then not called.
     is_early: the fault happens after the attempt has started, before its ranks have joined.
-    disk: the data on a small disk ("run", "checkpoints").
+    disk: the folder of the job that is on a small disk: "run" (the runs folder) or "checkpoints".
     resources, retry_on: additional text of the spec's resources, and the value of retry.on.
     slow_ms: the least duration of each of the plain program's last steps, so that the job still
         runs when the fault is noticed.
     is_long: the fault takes almost a minute or more.
     leftover_limit_s: the limit for the run's processes to disappear after its end.
-    end_limit_s: the limit from the fault to the run's end, including a restart."""
+    end_limit_s: the limit from the fault to the run's end, including restarts."""
 
     name: str
     inject: Callable[[Scene], Injected]

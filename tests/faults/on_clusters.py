@@ -12,8 +12,9 @@ from collections.abc import Callable
 from kinds import NO_RESTART, Injected, Kind, Scene, Truth, causes, wait_while_running
 from testbed import wait_for
 
-SLOW_MS = 2000  # duration of each of the last 20 steps; Slurm declares a node lost after 10 to 30 s
-NOTICE_LIMIT_S = 90.0  # the time limit for the run to notice the loss of a node and to continue
+# The least duration of each of the last 20 steps. Slurm declares a node lost after 10 to 30 s.
+SLOW_MS = 2000
+NOTICE_LIMIT_S = 90.0  # time limit for the run to notice the loss of a node and to continue
 
 
 def _target(scene: Scene, daemon: str) -> str:
@@ -21,8 +22,8 @@ def _target(scene: Scene, daemon: str) -> str:
 
 
 def restart(daemon: str, how: str) -> Callable[[Scene], Injected]:
-    """Returns a function that ends the daemon with KILL or TERM, and starts it again after up to
-    3 s."""
+    """Returns a function that ends the daemon, and starts it again after up to 3 s. how: "kill"
+    (KILL) or "stop" (TERM)."""
 
     def inject(scene: Scene) -> Injected:
         target, length_s = _target(scene, daemon), scene.generator.uniform(0.1, 3.0)
@@ -76,9 +77,9 @@ def _has_started_again_or_ended(scene: Scene) -> bool:
 
 
 def unplug_until(until_restart: bool) -> Callable[[Scene], Injected]:
-    """Returns a function that unplugs a node, and plugs it in again. until_restart: plugs it in
-    when the run has started again on other nodes; otherwise when the run has ended. If the run's
-    lead is on the unplugged node, lead reports that the other nodes no longer answer."""
+    """Returns a function that unplugs a node, and plugs it in again when the run has ended, or
+    after NOTICE_LIMIT_S. until_restart: also when the run has started again on other nodes. If the
+    run's lead is on the unplugged node, lead reports that the other nodes no longer answer."""
 
     def inject(scene: Scene) -> Injected:
         until = "goes on" if until_restart else "has ended"
@@ -112,8 +113,9 @@ def _pids_of_node(groups: pathlib.Path, node: str) -> list[int]:
 
 
 def lose_node(scene: Scene) -> Injected:
-    """Kills slurmd and all processes of the node at once, like a power failure. Plugs the node in
-    again after the run has restarted or ended."""
+    """Takes the node off the network and kills its slurmd and all its other processes, like a power
+    failure. Plugs the node in again when the run has restarted or ended, or after
+    NOTICE_LIMIT_S."""
     injected = Injected(
         rank=scene.rank, node=scene.node, words=f"all processes of {scene.node} are killed"
     )
@@ -133,7 +135,7 @@ def lose_node(scene: Scene) -> Injected:
 
 UNHARMED = Truth(causes=causes(NO_RESTART), blames="nobody")
 # A killed controller forgets all changes since its last save; it saves every few seconds. The nodes
-# then kill a forgotten job at once, and dlrun can only report that the job is gone. If the
+# then kill a forgotten job immediately, and dlrun can only report that the job is gone. If the
 # controller has forgotten only the start of a job, the job is pending again and starts a second
 # time. This start fails on the nodes where the job runs. The controller then holds the job, and
 # dlrun reports this.

@@ -12,7 +12,7 @@ OPEN_CONNECTIONS = 300
 
 def flood(scene: Scene) -> Injected:
     """Opens connections from the login node and sends nothing or invalid bytes; reconnects whenever
-    lead closes a connection."""
+    lead closes a connection. Ends after FLOOD_S, or when the run has ended."""
     started = next(event for event in scene.job.events() if event["event"] == "started")
     host, port = started["lead"].split(",")[0].rsplit(":", 1)
     nonsense = [

@@ -22,6 +22,8 @@ SHORT_S, LONG_S = (0.3, 2.0), (14.0, 16.0)
 
 
 def victim(scene: Scene, what: str) -> processes.Process | None:
+    """Returns the process with this role that belongs to the target rank, to its node (slurmstepd),
+    or to the whole run (lead, srun); None if it was not found."""
     found = scene.processes
     return {
         "program": found.programs.get(scene.rank),
@@ -34,6 +36,8 @@ def victim(scene: Scene, what: str) -> processes.Process | None:
 
 
 def kill(what: str) -> Callable[[Scene], Injected]:
+    """Returns a function that kills the process with SIGKILL."""
+
     def inject(scene: Scene) -> Injected:
         process = victim(scene, what)
         injected = Injected(
@@ -65,6 +69,9 @@ def stop(what: str) -> Callable[[Scene], Injected]:
 
 
 def pause(what: str, range_s: tuple[float, float]) -> Callable[[Scene], Injected]:
+    """Returns a function that stops the process, and continues it after a time in this range of
+    seconds, or earlier if the run has ended."""
+
     def inject(scene: Scene) -> Injected:
         process = victim(scene, what)
         length_s = scene.generator.uniform(*range_s)

@@ -21,7 +21,8 @@ def requeue(scene: Scene) -> Injected:
 
 
 def preempt(scene: Scene) -> Injected:
-    """Submits a job with a higher priority that needs a node of this job."""
+    """Submits a job with a higher priority that needs a node of this job. Waits until this job has
+    started again or ended, for at most 60 s."""
     injected = Injected(
         rank=scene.rank, node=scene.node, words=f"a job in batch takes {scene.node}"
     )
@@ -45,12 +46,12 @@ def preempt(scene: Scene) -> Injected:
 
 
 def reach_limit(scene: Scene) -> Injected:
-    injected = Injected(rank=scene.rank, node=scene.node, words="its time limit is now")
+    injected = Injected(rank=scene.rank, node=scene.node, words="its time limit is 1 s from now")
     scene.testbed.as_root("scontrol", "update", f"JobId={_job_id(scene)}", "EndTime=now+1")
     return injected
 
 
-def warn(scene: Scene) -> Injected:
+def warn_of_limit(scene: Scene) -> Injected:
     """Moves the time limit to 60 s from now, and sends the signal that Slurm sends before it."""
     injected = Injected(rank=scene.rank, node=scene.node, words="USR1 ahead of the time limit")
     scene.testbed.as_root("scontrol", "update", f"JobId={_job_id(scene)}", "EndTime=now+60")
@@ -59,7 +60,8 @@ def warn(scene: Scene) -> Injected:
 
 
 # A wrapper of sbatch. The file `fate` names the moment at which the wrapper kills itself or dlrun,
-# its parent process (PPID).
+# its parent process (PPID). With reply-lost, the wrapper submits the job but reports a timeout;
+# with none, it only calls sbatch.
 SBATCH = """\
 #!/bin/bash
 fate=$(cat {folder}/fate)
@@ -126,7 +128,7 @@ def submit_with(fates: tuple[str, ...]) -> Callable[[Job, random.Random], str]:
                 raise Failure("dlrun status: the job is still being submitted after 30 s")
             if job.status()["state"] != "not_submitted":
                 return fate
-        raise Failure(f"submitted again without a fault, and not submitted: {done.stderr}")
+        raise Failure(f"the second dlrun submit, without a fault, submitted nothing: {done.stderr}")
 
     return submit
 
@@ -177,7 +179,7 @@ KINDS = (
     ),
     Kind(
         "warning of the time limit",
-        warn,
+        warn_of_limit,
         Truth(causes=causes(("timeout",), NO_RESTART), blames="anybody"),
         weight=3,
     ),

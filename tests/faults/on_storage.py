@@ -41,8 +41,9 @@ def fill_disk(scene: Scene) -> Injected:
 
 
 def damage_checkpoint(how: str) -> Callable[[Scene], Injected]:
-    """Returns a function that kills a rank and damages the newest checkpoint before the next
-    attempt reads it. Lead is stopped meanwhile."""
+    """Returns a function that kills a rank and damages a file of the newest checkpoint before the
+    next attempt reads it. Lead is stopped meanwhile. how: "torn" cuts the file, "flipped" inverts
+    one bit. Without a checkpoint that has data, the function only kills the rank."""
 
     def inject(scene: Scene) -> Injected:
         lead, program = scene.processes.known_lead(), scene.processes.programs[scene.rank]

@@ -20,6 +20,7 @@ def seconds_of(event: JsonObject) -> float:
 
 
 def bad_ends(events: list[JsonObject]) -> list[JsonObject]:
+    """Returns the events that end an attempt with a reason other than `ok`."""
     return [
         event for event in events if event["event"] == "attempt_end" and event["reason"] != "ok"
     ]
@@ -39,6 +40,8 @@ def verdict_s(events: list[JsonObject], injected: Injected) -> float | None:
 def _untrue_blame(
     end: JsonObject, injected: Injected, truth: Truth, nodes: dict[int, str]
 ) -> list[str]:
+    """Returns a text for each untrue statement about the first failure. end: the end of an attempt.
+    nodes: the nodes of this attempt's ranks."""
     first = end.get("first_failed")
     lost = end.get("lost_nodes", [])
     if lost and truth.blames == "node":
@@ -46,7 +49,7 @@ def _untrue_blame(
             return []
         return [f"{', '.join(lost)} lost, expected {injected.node}"]
     if not first:
-        return ["nobody is named"] if truth.blames in ("rank", "node") else []
+        return ["no rank is named"] if truth.blames in ("rank", "node") else []
     named = f"rank {first['rank']} on {first['host']} ({first['signal'] or first['code']})"
     if truth.blames == "anybody":
         return []
@@ -71,7 +74,8 @@ def untrue(
     truth: Truth,
     nodes: dict[int, str],
 ) -> list[str]:
-    """Returns the statements that are not true. nodes: the nodes of the first attempt's ranks."""
+    """Returns a text for each statement that is not true. Checks whom the run blames only if it
+    restarted. nodes: the nodes of the first attempt's ranks."""
     wrong = []
     reported = tuple(restart["cause"] for restart in status["restarts"])
     if reported not in truth.causes:
@@ -106,7 +110,7 @@ def wrong_starts(job: Job, last_attempt: int | None) -> list[str]:
         if last_attempt is None or number > last_attempt
     ]
     overlaps = [
-        f"rank {rank} of attempt {number} on {node}: an earlier one still ran"
+        f"rank {rank} of attempt {number} on {node}: an earlier program of the rank still ran"
         for number, rank, node, has_overlap in starts
         if has_overlap
     ]

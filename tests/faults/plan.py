@@ -12,8 +12,9 @@ from kinds import Kind
 
 @dataclass(frozen=True)
 class Planned:
-    """One planned fault. It happens after the part `progress` (0 to 1) of the job's steps, plus
-    delay_s seconds. seed: for all other random choices."""
+    """One planned fault. It happens delay_s seconds after the job has saved the fraction `progress`
+    (0 to 1) of its steps. Early faults ignore both values, and a repeated try waits for fewer
+    steps. seed: for all other random choices."""
 
     number: int
     kind: str
@@ -25,7 +26,7 @@ class Planned:
 
 
 def draw(kinds: Sequence[Kind], count: int, seed: int) -> list[Planned]:
-    """Draws the faults: one of each kind in random order, then kinds by their weights."""
+    """Draws `count` faults: one of each kind in random order, then kinds by their weights."""
     generator = random.Random(seed)
     each_once = list(kinds)
     generator.shuffle(each_once)

@@ -16,17 +16,20 @@ from kinds import Injected, Kind, Scene
 from plan import Planned
 from testbed import Failure, Testbed, wait_for
 
-START_S = 60.0  # time limit for the start of a job, and again for the moment of its fault
+# The time limit for the start of a job, again for the moment of its fault, and for the end of a
+# resubmitted run.
+START_S = 60.0
 TRIES = 4  # tries of a fault if the job ends before it; each try injects the fault earlier
 
 
 @dataclass
 class Outcome:
-    """One line of the results. words: describes the fault. landed: the fault has happened.
+    """One line of the results. words: the description of the fault. landed: the fault has happened.
     verdict_s: see oracle.verdict_s(). seconds: the time from the fault to the run's end. recovered:
-    the run, or its resubmission if one is needed, has finished. resumed, resumed_at: the run
-    completed after a restart, from this step. has_same_bits: the result equals that of an
-    undisturbed run; None without a result. error: why the fault could not be tested to its end."""
+    the run, or its resubmission if one is needed, has completed. resumed, resumed_at: the run
+    completed after a restart, and resumed at this step (None if the step is not known).
+    has_same_bits: the result equals that of an undisturbed run; None without a result. error: why
+    the fault could not be tested to its end."""
 
     number: int
     kind: str
@@ -65,6 +68,7 @@ class References:
         self.bits: dict[str, dict[str, str]] = {}
 
     def learn(self, testbed: Testbed, name: str) -> None:
+        """Runs a job of this type without a fault, and keeps its results."""
         job = Job(testbed, TYPES[name], f"undisturbed-{name}")
         job.submit()
         wait_for(job.has_ended, 120)
@@ -90,7 +94,9 @@ def _complete_processes(job: Job) -> processes.Processes | None:
 def _wait_for_moment(
     job: Job, planned: Planned, kind: Kind, try_number: int
 ) -> processes.Processes | None:
-    """Returns the processes at the moment of the fault; None if the run ended before."""
+    """Waits for the moment of the fault. Returns the run's processes, as found when all of them had
+    started, or for an early fault at its moment. Returns None if a fault that is not early is too
+    late: the run ended before, or not all of its processes started within START_S."""
     if kind.is_early:
         wait_for(lambda: job.has_event("started") or job.has_ended(), START_S, every_s=0.002)
         return processes.find(job.run)
@@ -139,9 +145,9 @@ def _is_over(job: Job) -> bool:
 
 
 def _wait_for_end(job: Job, limit_s: float) -> bool:
-    """Waits until the run's record has an end, or until dlrun status reports that the job has
-    ended. Calls dlrun status rarely, because each call starts a process. Returns False after
-    limit_s."""
+    """Waits until the run's record has an end, or until dlrun status reports that the job has ended
+    or that Slurm holds it. Calls dlrun status rarely, because each call starts a process. Returns
+    False after limit_s."""
     until = time.monotonic() + limit_s
     while time.monotonic() < until:
         if wait_for(
@@ -177,6 +183,8 @@ def _judge(
     expected_bits: dict[str, str],
     outcome: Outcome,
 ) -> None:
+    """Waits for the end of the run, resubmits it if its truth says so, and writes the judgement
+    into the outcome. found: the run's processes before the fault."""
     truth = injected.truth or kind.truth
     outcome.hung = not _wait_for_end(job, kind.end_limit_s - (time.time() - injected.time_s))
     outcome.seconds = round(time.time() - injected.time_s, 3)
@@ -210,7 +218,7 @@ def _judge(
 
 
 def _keep(job: Job, outcome: Outcome, bad_folder: pathlib.Path) -> None:
-    """Keeps the files that are needed to understand a fault with a wrong outcome."""
+    """Copies the files that are needed to understand a fault with a wrong outcome."""
     to = bad_folder / f"{outcome.number}-{outcome.kind.replace(' ', '-')}"
     shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(
@@ -234,6 +242,8 @@ def _keep(job: Job, outcome: Outcome, bad_folder: pathlib.Path) -> None:
 
 
 def _clean_up(job: Job, kind: Kind, outcome: Outcome) -> None:
+    """Cancels the job, kills its processes if it hung or left some, and gives its disk back. Keeps
+    the job's files."""
     job.testbed.as_root("scancel", "-f", "-n", job.name)
     if outcome.hung or outcome.leftovers:
         for pid, _ in processes.find(job.run).all if job.is_submitted else []:
@@ -249,8 +259,8 @@ def play(
     expected_bits: dict[str, str],
     bad_folder: pathlib.Path,
 ) -> Outcome:
-    """Submits the job, injects the fault and judges the outcome. Never raises because of dlrun's
-    behaviour."""
+    """Submits the job, injects the fault and judges the outcome. If the job ended before the fault,
+    tries again with a new job, at most TRIES times. Never raises because of dlrun's behaviour."""
     for try_number in range(TRIES):
         outcome = Outcome(planned.number, kind.name, planned.job)
         job = _new_job(testbed, planned, kind, try_number)

@@ -23,7 +23,7 @@ from kinds import (
 from processes import Process
 from testbed import wait_for
 
-FAILING_S = 1.5  # the time during which calls fail
+FAILING_S = 1.5  # the time during which calls fail, unless a single call fails
 HIT_S = 8.0  # the time limit for the process to make one of the calls
 
 # EINTR hits only calls for which Linux may return it. futex is not among them, because FUTEX_WAKE
@@ -41,7 +41,7 @@ CALLS_OF_AGENT = CALLS | {"EIO": "write", "ENOSPC": "write", "ESTALE": "write", 
 
 
 def _stop(pid: int) -> bool:
-    """Stops a process with SIGSTOP, and waits until all of its threads are stopped.
+    """Stops a process with SIGSTOP, and waits for at most 5 s until all of its threads are stopped.
 
     Returns False if the process has ended.
     """
@@ -84,7 +84,7 @@ class Tracer:
         self.strace = subprocess.Popen(words, stdin=null, stdout=null, stderr=null)
 
     def hits(self) -> list[str]:
-        """Returns the names of the affected calls."""
+        """Returns the name of each affected call so far; a name can occur several times."""
         text = pathlib.Path(self.out.name).read_text(errors="replace")
         return [
             match[1]
@@ -94,7 +94,7 @@ class Tracer:
         ]
 
     def end(self) -> list[str]:
-        """Ends strace. Returns the names of the affected calls."""
+        """Ends strace. Returns hits()."""
         # strace replaces a call's number when the call begins, and its result when it ends. If
         # strace left in between, the call would fail with ENOSYS. A stopped process is in no call.
         is_stopped = _stop(self.traced_pid)

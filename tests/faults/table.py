@@ -38,8 +38,9 @@ The columns mean:
 
 
 def is_good(outcome: JsonObject) -> bool:
-    """Returns True if the run recovered, with the right bits and without a wrong statement, a wrong
-    start or a leftover. outcome: a line of the results (scenes.Outcome)."""
+    """Returns True if the run ended in time and recovered, with the right bits and without a wrong
+    statement, a wrong start, a leftover or an error of the test. outcome: a line of the results
+    (scenes.Outcome)."""
     wrong = ("hung", "untrue", "wrong_starts", "leftovers", "error")
     return (
         bool(outcome["recovered"])

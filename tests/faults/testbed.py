@@ -40,7 +40,8 @@ def slurm_command(name: str) -> str:
 
 
 def wait_for(condition: Callable[[], T], limit_s: float, every_s: float = 0.02) -> T | None:
-    """Waits until condition() returns a true value and returns that; returns None after limit_s."""
+    """Waits until condition() returns a true value, and returns this value; returns None after
+    limit_s."""
     until = time.monotonic() + limit_s
     while not (found := condition()):
         if time.monotonic() > until:
@@ -51,8 +52,9 @@ def wait_for(condition: Callable[[], T], limit_s: float, every_s: float = 0.02) 
 
 class Testbed:
     """One Slurm cluster. state: its state directory. build: the build tree that up() installs.
-    Several threads may run commands at once; call mend() only while no job runs. Commands that fail
-    raise Failure or subprocess.SubprocessError."""
+    Several threads may call its functions at the same time; call mend() only while no job runs.
+    command(), and functions that call it, raise Failure or subprocess.SubprocessError if a command
+    fails. as_user() and as_root() raise only if a command exceeds its time limit."""
 
     def __init__(self, state: pathlib.Path, build: pathlib.Path) -> None:
         self.state, self.build = state, build
@@ -78,8 +80,8 @@ class Testbed:
         return done.stdout
 
     def up(self) -> None:
-        """Removes what an earlier testbed has left, starts the cluster, and installs dlrun and the
-        programs of the jobs into it."""
+        """Removes what an earlier testbed has left, mounts the small disks, starts the cluster, and
+        installs dlrun and the programs of the jobs into it."""
         self.down()
         for disk in self.disks:
             disk.mkdir(parents=True, exist_ok=True)
@@ -147,6 +149,7 @@ class Testbed:
         self.command("up", "--again")
 
     def fault(self, what: str, target: str) -> None:
+        """Injects a fault into a daemon or a node (tests/testbed/fault)."""
         self.command("fault", what, target)
 
     def daemon_pid(self, name: str) -> int | None:
@@ -162,8 +165,8 @@ class Testbed:
     def as_user(
         self, words: Sequence[str], folder: pathlib.Path, path_prefix: str = "", limit_s: float = 60
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a command as the testbed's ordinary user. path_prefix: folders to put
-        first in PATH."""
+        """Runs a command as the testbed's ordinary user, and returns it whatever its exit code.
+        path_prefix: folders to put first in PATH."""
         env = self.env | {
             "HOME": str(self.home),
             "USER": self.user.pw_name,

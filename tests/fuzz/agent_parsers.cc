@@ -1,5 +1,5 @@
-// Fuzzes the agent's parsers: of node lists from Slurm, of templates from the script, and of the
-// first bytes of a connection, which any program may send.
+// Fuzzes the agent's parsers: of node lists from Slurm, of templates from the script, of the first
+// bytes of a connection, which any program may send, and of the frames after them.
 
 #include "common/hostlist.h"
 #include "runtime/agent/protocol.h"
@@ -9,8 +9,8 @@
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace dlrun;
   using namespace dlrun::agent;
-  static const bool ready = init_crypto().has_value();
-  fuzz::expect(ready, "the source of random bytes is available");
+  static const bool has_random_bytes = init_crypto().has_value();
+  fuzz::expect(has_random_bytes, "the source of random bytes is available");
   const auto text = fuzz::text_of(data, size);
 
   if (const auto hosts = expand_hostlist(text, 1000)) {

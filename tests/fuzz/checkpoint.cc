@@ -1,5 +1,5 @@
 // Fuzzes reading a checkpoint: the file with the arrays, and the manifest with their checksums. The
-// first byte of the input selects one of them.
+// first byte of the input selects one of them: 'm' the manifest, any other byte the arrays.
 
 #include "runtime/trainer/checkpoint/checkpoint.h"
 
@@ -26,7 +26,7 @@ void read_arrays(std::span<const std::uint8_t> bytes) {
   }
 }
 
-/// Reads the text as a manifest next to valid arrays.
+/// Writes the text as the manifest of a checkpoint with valid arrays, and loads this checkpoint.
 void read_manifest(std::string_view text) {
   namespace fs = std::filesystem;
   static const TemporaryDirectory folder;
@@ -40,7 +40,7 @@ void read_manifest(std::string_view text) {
     state.parameters = {1.0F, 2.0F};
     return CheckpointFolder(root, 1, check_may_commit).save(state, layout).has_value();
   }();
-  fuzz::expect(is_saved, "the first checkpoint can be saved");
+  fuzz::expect(is_saved, "the checkpoint with valid arrays can be saved");
   std::ofstream(root / "step-00000001" / "manifest.json") << text;
   std::vector<std::string> damaged;
   const auto state =

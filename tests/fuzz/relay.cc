@@ -17,7 +17,7 @@ namespace {
 
 using namespace dlrun;
 
-/// Connects every channel to a socket whose peer has closed it.
+/// Connects every channel to a socket whose other end is closed.
 class ClosedPeers final : public RelayHandler {
  public:
   void on_open(std::uint32_t channel, std::uint16_t) override {
@@ -32,13 +32,13 @@ class ClosedPeers final : public RelayHandler {
   RelayMux* mux = nullptr;
 };
 
-/// Reads frames up to the first invalid one, in pieces of `piece` bytes. Returns the same frames,
+/// Reads frames up to the first invalid one, in pieces of `piece_bytes`. Returns the same frames,
 /// encoded again.
-std::string encode_again(std::string_view bytes, std::size_t piece) {
+std::string encode_again(std::string_view bytes, std::size_t piece_bytes) {
   FrameBuffer buffer;
   std::string again;
-  for (std::size_t at = 0; at < bytes.size(); at += piece) {
-    buffer.append(bytes.substr(at, piece));
+  for (std::size_t at = 0; at < bytes.size(); at += piece_bytes) {
+    buffer.append(bytes.substr(at, piece_bytes));
     for (;;) {
       const auto frame = buffer.next();
       if (!frame) return again;

@@ -1,5 +1,5 @@
 // main() of a fuzz target without libFuzzer: runs the target once for each file in the
-// given folders.
+// given folders. Fails if the folders have no file.
 
 #include <algorithm>
 #include <filesystem>

@@ -50,8 +50,8 @@ constexpr std::array<std::string_view, 19> kFiles{"submission.json",
                                                   "array-0/0/submission.json",
                                                   "array-0/submission.json"};
 
-/// Returns the folder for the runs. The folder is in memory if possible, because each input
-/// consists of some twenty files.
+/// Returns the folder of the run and of the index; the first call creates it. The folder is in
+/// memory if possible, because an input has up to nineteen files.
 const fs::path& folder() {
   static const struct Folder {
     fs::path path;
@@ -80,6 +80,7 @@ void create_entry(const fs::path& path, std::string_view kind, std::string_view 
   }
 }
 
+/// Returns the text with a valid checksum in each line that ends like an object.
 std::string with_checksums(std::string_view lines) {
   std::string text;
   for (const auto line : split(lines, '\n')) {
@@ -89,6 +90,7 @@ std::string with_checksums(std::string_view lines) {
   return text;
 }
 
+/// Creates the entries of the input whose names are in kFiles. The first entry of a name counts.
 void make_run(const fs::path& run, std::string_view input) {
   while (!input.empty()) {
     const auto end = std::min(input.find('\n'), input.size());
@@ -112,7 +114,7 @@ void make_run(const fs::path& run, std::string_view input) {
   }
 }
 
-void read_with_each_command(const fs::path& run, const RunIndex& index) {
+void read_as_the_commands_do(const fs::path& run, const RunIndex& index) {
   static_cast<void>(resolve_run("42", index, run));
   static_cast<void>(resolve_run("42_0", index, run));
   static_cast<void>(run_of_directory(".", run));
@@ -151,6 +153,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fs::create_directories(run);
   static_cast<void>(index.add({"run", "run", run, "2026-11-21T12:00:00.000Z"}));
   make_run(run, fuzz::text_of(data, size));
-  read_with_each_command(run, index);
+  read_as_the_commands_do(run, index);
   return 0;
 }

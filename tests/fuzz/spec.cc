@@ -1,7 +1,7 @@
 // Fuzzes a spec: loads and expands it, plans it, and renders it for Slurm and for this machine.
 //
-// An accepted spec must render to a script whose #SBATCH lines sbatch can read, and its resolved
-// spec must render to the same script.
+// If an accepted spec can be planned and rendered for Slurm, its script must begin with #!/bin/bash
+// and have no NUL byte, and its resolved spec must render to the same script.
 
 #include "common/text.h"
 #include "launcher/plan/plan.h"

@@ -1,5 +1,5 @@
 // Fuzzes parsing a YAML text. The result must be a tree within the limits, or an error with its
-// line and column.
+// line and column. The error about a text that is too long has no line.
 
 #include <algorithm>
 
@@ -13,11 +13,11 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text = fuzz::text_of(data, size);
   const YamlLimits limits;
   // Lines end with \n, \r or U+0085; the end of the text may count as a line.
-  const auto lines = 2 + std::count_if(text.begin(), text.end(), [](char c) {
-                       return c == '\n' || c == '\r' || c == '\x85';
-                     });
+  const auto max_line = 2 + std::count_if(text.begin(), text.end(), [](char c) {
+                          return c == '\n' || c == '\r' || c == '\x85';
+                        });
   const auto is_position = [&](int line, int column) {
-    return line >= 1 && line <= lines && column >= 1 &&
+    return line >= 1 && line <= max_line && column >= 1 &&
            static_cast<std::size_t>(column) <= text.size() + 1;
   };
   const auto document = parse_yaml(text, limits);

@@ -64,7 +64,8 @@ class Terminal:
         while mark not in text or then not in text.split(mark)[-1]:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self.fd], [], [], left)[0]:
-                raise AssertionError(f"no {mark!r} within {LIMIT_SECONDS} s; the terminal "
+                expected = f"{mark!r} and then {then!r}" if then else repr(mark)
+                raise AssertionError(f"no {expected} within {LIMIT_SECONDS} s; the terminal "
                                      f"shows:\n{text}")
             text += os.read(self.fd, 65536).decode(errors="replace")
         return text
@@ -86,7 +87,8 @@ class Completion(unittest.TestCase):
         (self.home / "data-folder").mkdir()
 
     def words_after_tab(self, typed, setup=""):
-        """Types `typed` and TAB, and returns the words that the command line then has."""
+        """Types `typed` and TAB, and returns the words that the command line then has. fish must
+        offer exactly one word. setup: a command of the shell before that, except in fish."""
         if SHELL == "fish":
             done = subprocess.run(["fish", "--no-config",
                                    "-c",
@@ -108,8 +110,8 @@ class Completion(unittest.TestCase):
         return re.findall("<([^<>]*)>", text[text.rindex("<dlrun>"):])
 
     def words_after_two_tabs(self, typed):
-        """Returns all words that the terminal shows after a second TAB: the offered words and the
-        typed line."""
+        """Types `typed` and two TABs. Returns all words that the terminal shows: the offered words
+        and the typed line."""
         terminal = Terminal(self.home)
         try:
             terminal.send(typed + "\t\t" + "\x15printf 'do''ne\\n'\n")
@@ -126,9 +128,9 @@ class Completion(unittest.TestCase):
 
     def test_keys_after_set_are_completed(self):
         self.check_completion("dlrun submit x.yaml --set resources.hi",
-                       "dlrun submit x.yaml --set resources.hint=")
+                              "dlrun submit x.yaml --set resources.hint=")
         self.check_completion("dlrun check x.yaml --set environment.va",
-                       "dlrun check x.yaml --set environment.vars.")
+                              "dlrun check x.yaml --set environment.vars.")
 
     def test_values_after_set_are_completed(self):
         for typed, value in (("resources.hint=multi", "multithread"),
@@ -140,12 +142,12 @@ class Completion(unittest.TestCase):
                 words = self.words_after_tab(f"dlrun run x.yaml --set {typed}")
                 self.assertEqual(words[-1].rstrip("/"), f"{key}={value}")
 
-    def test_names_of_runs_keys_and_shells_are_completed(self):
+    def test_names_of_runs_of_keys_and_of_shells_are_completed(self):
         self.check_completion("dlrun status dig", "dlrun status digits-20260101-120000-abcd")
         self.check_completion("dlrun explain resources.partit", "dlrun explain resources.partition")
         self.check_completion("dlrun completion fi", "dlrun completion fish")
 
-    def test_verbs_of_commands_and_words_after_the_verbs_are_completed(self):
+    def test_subcommands_and_the_words_after_them_are_completed(self):
         self.check_completion("dlrun site sh", "dlrun site show")
         self.check_completion("dlrun site show myl", "dlrun site show mylab")
         self.check_completion("dlrun container imp", "dlrun container import")
@@ -171,10 +173,10 @@ class Completion(unittest.TestCase):
         self.assertNotIn("resources.nodes=", offered)
 
     @unittest.skipUnless(SHELL == "bash", "only for bash")
-    def test_bash_completes_values_if_equals_does_not_break_words(self):
+    def test_bash_completes_values_if_an_equals_sign_does_not_end_a_word(self):
         self.check_completion("dlrun run x.yaml --set resources.hint=multi",
-                       "dlrun run x.yaml --set resources.hint=multithread",
-                       "COMP_WORDBREAKS=${COMP_WORDBREAKS//=/}")
+                              "dlrun run x.yaml --set resources.hint=multithread",
+                              "COMP_WORDBREAKS=${COMP_WORDBREAKS//=/}")
 
 
 if __name__ == "__main__":

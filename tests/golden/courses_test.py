@@ -114,6 +114,9 @@ def lines_of_array(text, name):
 
 
 class Script:
+    """A rendered script: the options of sbatch and of srun as (name, value, comment), the words of
+    the program, and the folder where the job starts."""
+
     def __init__(self, text):
         self.text = text
         self.sbatch = options_of(text.splitlines(), "#SBATCH")
@@ -126,12 +129,15 @@ class Script:
         self.folder = chdir[0] if chdir else "/"
 
     def relative(self, path):
-        """Returns a path as on the slide: relative to the folder where the job starts."""
+        """Returns a path as on the slide: relative to the folder where the job starts if the path
+        is below this folder, otherwise unchanged."""
         return path.removeprefix(self.folder + "/")
 
 
 def is_as_on_slide(script, on_slide, value):
-    """Returns True if the value of an option in the script is the value on the slide."""
+    """Returns True if the value of an option in the script agrees with the slide: the value equals
+    that on the slide, has all entries of a list on the slide, or is not empty if on_slide is None.
+    """
     if on_slide is None:
         return bool(value)
     if isinstance(on_slide, list):  # A list option must contain the slide's entries.
@@ -147,8 +153,8 @@ def lines_of_function(text, name):
 
 
 def enroot_differences(course, script):
-    """Returns the differences in the commands of enroot: in the container, in its mounts, and each
-    other option that no comment explains."""
+    """Returns the differences in the commands of enroot: in the container and in its mounts. Each
+    mount, and each option that only the script has, also needs a comment."""
     found = []
     lines = [line for line in lines_of_array(script.text, "dlrun_enter")
              if line.strip().startswith("--mount ")]
@@ -158,7 +164,7 @@ def enroot_differences(course, script):
     on_slide = course["enroot"]["--mount"].removeprefix("./")
     if [mount for mount, _ in mounts].count(on_slide) != 1:
         found.append(f"enroot start --mount is {mounts}, the slide has {on_slide}")
-    found += [f"enroot start --mount {mount} is not on the slide, and no comment says why"
+    found += [f"enroot start --mount {mount} has no comment that says why"
               for mount, comment in mounts if not comment]
     create_lines = lines_of_function(script.text, "hold_container")
     start_lines = lines_of_function(script.text, "enter_container")
@@ -180,7 +186,7 @@ def enroot_differences(course, script):
 
 def differences(course, text):
     """Returns the differences between a script and the course. Leaves out an option or a line that
-    only the script has if a comment explains it."""
+    only the script has if a comment explains it. An option with a list always needs a comment."""
     script = Script(text)
     found = []
     for kind, options in (("sbatch", script.sbatch), ("srun", script.srun)):
@@ -192,7 +198,7 @@ def differences(course, text):
             if name in on_slide and not is_as_on_slide(script, on_slide[name], value):
                 found.append(f"{kind} {name} is {value!r}, the slide has {on_slide[name]!r}")
             if (name not in on_slide or isinstance(on_slide[name], list)) and not comment:
-                found.append(f"{kind} {name} is not on the slide, and no comment says why")
+                found.append(f"{kind} {name} is a list or not on the slide, and has no comment")
     lines = [(shlex.split(line, comments=True), comment_of(line)) for line in text.splitlines()
              if re.match(r"(module|conda|export) ", line)]
     commands = [" ".join(words) for words, _ in lines]
@@ -260,7 +266,7 @@ class Courses(unittest.TestCase):
             self.assertNotEqual(changed, text)
             self.assertTrue(enroot_differences(LRZ_ENROOT, Script(changed)))
 
-    def test_the_comparison_reports_each_missing_repeated_changed_or_unexplained_option(self):
+    def test_the_comparison_reports_each_difference_in_options_lines_or_the_program(self):
         for course in COURSES:
             text = (SCRIPTS / course["golden"]).read_text()
             for name in [*course["sbatch"], *course["srun"]]:

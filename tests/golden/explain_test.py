@@ -66,7 +66,7 @@ class Explain(unittest.TestCase):
         self.assertIn("did you mean 'resources.nodes'?",
                       self.dlrun("explain", "resources.node").stderr)
 
-    def test_the_key_of_the_preset_lists_the_presets_with_their_meaning(self):
+    def test_explain_of_launch_preset_lists_the_presets_with_their_meaning(self):
         (self.path / "presets").mkdir()
         (self.path / "presets" / "mine.yaml").write_text("help: My own way.\nprogram: command\n")
         done = self.dlrun("explain", "launch.preset")
@@ -154,7 +154,7 @@ class Explain(unittest.TestCase):
         self.assertEqual(values["resources.time"], ("01:00:00", "exp.yaml"))
         self.assertNotIn("base", values)
 
-    def test_a_key_has_help_type_default_range_directive_and_example(self):
+    def test_explain_of_a_key_shows_its_help_type_range_default_directive_and_example(self):
         text = self.dlrun("explain", "resources.tasks_per_node").stdout
         for words in ("Each node has this number of ranks.", "type", "whole number", "1 to 1000000",
                       "gpus_per_node, or 1",
@@ -172,7 +172,7 @@ class Explain(unittest.TestCase):
                 for field in ("help", "type", "example"):
                     self.assertTrue(row[field], (row["key"], field))
 
-    def test_an_unknown_key_suggests_the_nearest_and_a_missing_file_is_exit_code_6(self):
+    def test_an_unknown_key_suggests_the_nearest_key_and_a_missing_file_gives_exit_code_6(self):
         done = self.dlrun("explain", "resources.node")
         self.assertEqual((done.returncode, done.stderr), (2, "dlrun: error: there is no key "
                                                           "'resources.node'; did you mean "

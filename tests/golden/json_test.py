@@ -31,8 +31,8 @@ COMPARED_ELSEWHERE = {
     "container#import", "doctor", "resubmit", "submit#job", "submit#sweep", "submit#search",
     "submit#test_only", "submit#allocation", "submit#allocation_dry_run",
 }
-# Fields that need Slurm, in the other schemas: account.bats, retry_chain.bats and rehearse.bats
-# compare them.
+# Fields that need Slurm, in the other schemas: account.bats and rehearse.bats of tests/e2e compare
+# them.
 LIMIT_FIELDS = ("resource", "user", "limit_hours", "used_hours", "reserved_hours", "left_hours")
 FIELDS_COMPARED_ELSEWHERE = {
     ("check", "/account/name"), ("check", "/account/limits"),
@@ -104,8 +104,8 @@ class Fields(unittest.TestCase):
             (run / file.replace("_json", ".json")).write_text(text)
         return run
 
-    def make_full_run(self):
-        """Writes a run whose record has every part that `status` can show."""
+    def make_eventful_run(self):
+        """Writes a run with components, a hang, a restart, a failure, and samples of its ranks."""
         components = [{"name": "server", "role": "service", "nodes": 1, "ranks": 1, "after": []},
                       {"name": "trainer", "role": "main", "nodes": 1, "ranks": 2, "after": []}]
         groups = [{"ranks": "1", "count": 1, "hosts": "n1", "frames": ["wait", "main"]}]
@@ -170,8 +170,8 @@ class Fields(unittest.TestCase):
             (self.path / "waiting.go").touch()
             process.wait(60)
 
-    def test_every_part_of_a_record_has_documented_fields_in_status_and_top(self):
-        run = self.make_full_run()
+    def test_components_restarts_failures_and_samples_have_the_documented_fields(self):
+        run = self.make_eventful_run()
         for command in ("status", "top"):
             found = self.run_and_compare(command, command, str(run))
             self.assertEqual(found["first_failed"]["component"], "trainer")

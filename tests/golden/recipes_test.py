@@ -6,7 +6,7 @@ usage: recipes_test.py DLRUN
 
 Only a site whose nodes are too small for a recipe may refuse it, and the message must say that.
 More than half of the sites must accept each recipe. The recipes name no partition, so at some sites
-the nodes are those of a partition for small jobs.
+dlrun compares them with the nodes of a partition for small jobs.
 """
 
 import json

@@ -1,5 +1,5 @@
 // Renders every spec of configs/examples and of the folder `specs` with fixed paths, and compares
-// the scripts with golden files.
+// the scripts with golden files. Also compares the diagnostics of the specs in `refused`.
 
 #include "launcher/plan/render.h"
 
@@ -27,8 +27,8 @@ LoadRequest request_for(const fs::path& file) {
   LoadRequest request;
   request.file = file.filename().string();
   request.text = golden::content_of(file);
-  // The folder need not exist: rendering reads nothing from this machine. pyxis cannot mount a path
-  // with white space.
+  // The folder need not exist: rendering reads nothing from this machine. Its name has a blank, to
+  // test the quoting, except for pyxis, which cannot mount a path with white space.
   request.current_dir = request.text->find("runtime: pyxis") == std::string::npos
                             ? "/home/user/exp 1"
                             : "/home/user/exp-1";
@@ -117,9 +117,9 @@ std::vector<std::string> steps_of(const std::string& script) {
 }
 
 TEST_CASE(
-    "every srun in every script sets its CPUs, because since Slurm 22.05 a step does not inherit "
-    "--cpus-per-task from its job") {
-  std::size_t steps = 0;
+    "every srun in every script and session sets its CPUs, because since Slurm 22.05 a step "
+    "inherits no --cpus-per-task from its job") {
+  std::size_t step_count = 0;
   for (const auto& file : all_specs()) {
     const LaunchPlan plan = plan_of(load(file), Target::kSlurm);
     const auto session = render_interactive(plan, {}, "/s.sh");
@@ -128,11 +128,11 @@ TEST_CASE(
       for (const std::string& step : steps_of(text)) {
         INFO(file.string() << "\n" << step);
         CHECK(step.find("--cpus-per-") != std::string::npos);
-        ++steps;
+        ++step_count;
       }
     }
   }
-  CHECK(steps > 2 * all_specs().size());
+  CHECK(step_count > 2 * all_specs().size());
 }
 
 TEST_CASE("the scripts and resolved specs of a sweep and of one point match their goldens") {

@@ -26,10 +26,11 @@ fail() {
 }
 # expect TEXT PATTERN WHAT: fails unless the text matches the extended regular expression.
 expect() { [[ $1 =~ $2 ]] || fail "$3: expected '$2' in: $1"; }
-# refuse TEXT PATTERN WHAT: fails if the text matches.
+# refuse TEXT PATTERN WHAT: fails if the text matches the extended regular expression.
 refuse() { [[ ! $1 =~ $2 ]] || fail "$3: did not expect '$2' in: $1"; }
 
-# make_packages BUILD KIND FOLDER [OPTION...]: lets cpack make packages of this kind.
+# make_packages BUILD KIND FOLDER [OPTION...]: lets cpack make packages of this kind; fails if cpack
+# fails or prints a warning.
 make_packages() {
     local build=$1 kind=$2 folder=$3
     shift 3
@@ -42,7 +43,8 @@ make_packages() {
         fail "cpack -G $kind has warnings"
 }
 
-# the_file PATTERN...: prints the one file that the patterns match.
+# the_file PATTERN...: prints the one file that the patterns match; fails if there is none, or more
+# than one.
 the_file() {
     [[ $# == 1 && -f ${1-} ]] || fail "expected one file, found: $*"
     echo "$1"
@@ -58,8 +60,8 @@ need_root() {
     exit 77 # CMakeLists.txt: SKIP_RETURN_CODE
 }
 
-# as_root COMMAND...: runs a package manager as root, because it gives files to root. If the test
-# does not run as root, the command runs as root of a user namespace.
+# as_root COMMAND...: runs a command that only root may run, such as a package manager, which gives
+# files to root. If the test does not run as root, the command runs as root of a user namespace.
 as_root() {
     if ((EUID == 0)); then "$@"; else unshare --user --map-root-user "$@"; fi
 }

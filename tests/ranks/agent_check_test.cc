@@ -13,7 +13,8 @@ namespace dlrun::agent {
 namespace {
 
 /// Puts the agent into `run.folder`, and a wrapper in place of the trainer beside it. In each
-/// rank's check the wrapper runs `script` and then starts the real trainer, unless `script` exits.
+/// rank's check the wrapper runs `script` and then, unless `script` exits, starts the real trainer
+/// with a time limit of 3 s.
 void wrap_trainer(Run& run, const std::string& script) {
   run.agent = (run.folder / "dlrun-agent").string();
   fs::copy_file(kAgent, run.agent);

@@ -16,8 +16,8 @@
 namespace dlrun::agent {
 namespace {
 
-// The stand-in for srun. It skips all options but --ntasks. The step id is the process id of the
-// stand-in. Like srun, the stand-in ends the step at once on QUIT.
+// The stand-in for srun. It appends its arguments to RUN/sruns, and skips all options but --ntasks.
+// The step id is the process id of the stand-in. Like srun, the stand-in kills the tasks on QUIT.
 constexpr const char* kSrun = R"(#!/bin/bash
 echo "$*" >>"$DLRUN_RUN/sruns"
 tasks=1
@@ -149,7 +149,8 @@ TEST_CASE(
   CHECK(processes_of(run.directory).empty());
 }
 
-TEST_CASE("the first failure of a main component ends the job with its code and names the rank") {
+TEST_CASE(
+    "the first rank of a main component that fails is named, and its exit code is the job's") {
   ComponentsRun run;
   run.start({component_words("server", 1, {"--role", "service"}, kForever),
              component_words("trainer", 2, {}, "[ $DLRUN_RANK = 0 ] || exit 7; " + kForever),
@@ -168,11 +169,11 @@ TEST_CASE("the first failure of a main component ends the job with its code and 
 }
 
 TEST_CASE(
-    "a service that fails starts again on the same port while the trainer goes on, and ends the "
-    "job if no restart is left") {
+    "a service that fails starts again on the same port while the trainer goes on, and makes "
+    "the job fail if no restart is left") {
   ComponentsRun run;
   auto options = kHttpService;
-  options[3] = "/";
+  options[3] = "/";  // instead of /health
   options.insert(options.end(), {"--component-retry", "1"});
   run.start({component_words("server", 1, options, kServer),
              component_words("trainer", 1, {"--after", "server"}, kReportComponentPid + kForever)});

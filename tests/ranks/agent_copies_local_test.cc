@@ -83,7 +83,7 @@ TEST_CASE(
   run.start(2, "true", {"--join-timeout", "1"}, run.stage_options());
   REQUIRE(comes_true([&] { return !run.events("staging").empty(); }));
   SUBCASE("the lock is free again") {
-    // Longer than the join timeout.
+    // The 2 s are longer than the join timeout.
     CHECK_FALSE(comes_true([&] { return !run.events("attempt_end").empty(); }, seconds(2)));
     REQUIRE(::flock(lock.get(), LOCK_UN) == 0);
     CHECK(run.wait() == 0);
@@ -140,7 +140,9 @@ TEST_CASE(
   CHECK(processes_of(run.directory).empty());
 }
 
-TEST_CASE("a file that was written while its program was killed does not replace its older copy") {
+TEST_CASE(
+    "a file that was written shortly before its program was killed does not replace its older "
+    "copy") {
   CopyRun run;
   run.start(1,
             "mkdir -p $NODE/ckpt; echo whole > $NODE/ckpt/model; touch -d '1 minute ago' "

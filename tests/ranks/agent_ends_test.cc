@@ -1,5 +1,5 @@
-// Tests how ranks end: killed, by failure, by signals, together with lead. Runs the real
-// dlrun-agent on this machine.
+// Tests how ranks end: killed, by failure, by signals, together with lead. Also tests a program's
+// open descriptors, and lead's helpers at the end. Runs the real dlrun-agent on this machine.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -47,7 +47,7 @@ TEST_CASE(
 TEST_CASE(
     "if a rank's agent or guard is killed with -9, the rank is named, and none of its processes "
     "stays") {
-  for (const int generations : {1, 2}) {
+  for (const int generations : {1, 2}) {  // the program's parent is the agent, then the guard
     CAPTURE(generations);
     Run run;
     run.start(8, kForeverIgnoringTerm);
@@ -98,7 +98,7 @@ TEST_CASE("workers that a program leaves behind end with the program") {
   CHECK(processes_of(run.directory).empty());
 }
 
-TEST_CASE("Ctrl-C ends everything within 2 s, and the state is cancelled") {
+TEST_CASE("Ctrl-C, or INT to lead alone, ends everything within 2 s, and the state is cancelled") {
   for (const bool signals_group : {true, false}) {
     CAPTURE(signals_group);
     Run run;
@@ -161,7 +161,8 @@ TEST_CASE("when lead is killed its ranks end by themselves") {
   CHECK(comes_true([&] { return processes_of(run.directory).empty(); }, seconds(5)));
 }
 
-TEST_CASE("when lead is silent for 10 s its ranks end by themselves, and not before") {
+TEST_CASE(
+    "when lead is silent for 10 s its ranks end by themselves, and not within the first 5 s") {
   Run run;
   run.start(2, kForeverIgnoringTerm);
   run.wait_for_programs(2);

@@ -55,7 +55,8 @@ void set_limit(int resource, rlim_t soft, rlim_t hard) {
 }
 
 TEST_CASE(
-    "a run whose ranks all end with 0 is completed, however slowly the disk writes the record") {
+    "on a slow disk, a run whose ranks all end with 0 is completed, and lead reports that it waits "
+    "for the disk") {
   Run run;
   run.prefix = strace_slowing("fdatasync", "delay_exit=2000000");
   run.start(1, "exit 0");
@@ -119,7 +120,9 @@ TEST_CASE(
   CHECK(run.err().find("lead was stopped for 1") != std::string::npos);
 }
 
-TEST_CASE("a limit on file sizes truncates the logs, but ends neither lead nor the agents") {
+TEST_CASE(
+    "a limit on file sizes is reported and ends neither lead nor the agents, but ends programs "
+    "that exceed it") {
   Run run;
   run.before_exec = [] {
     ::signal(SIGXFSZ, SIG_DFL);
@@ -133,7 +136,7 @@ TEST_CASE("a limit on file sizes truncates the logs, but ends neither lead nor t
   CHECK(run.wait() == 0);
   CHECK(run.events("ended")[0]["state"] == "completed");
   CHECK(run.err().find("File too large (EFBIG)") != std::string::npos);
-  CHECK(run.content_of("signal") == "XFSZ\n");  // the user's programs have the default action
+  CHECK(run.content_of("signal") == "XFSZ\n");  // programs have the signal's default action
 }
 
 TEST_CASE("lead sees the ends of ranks even if it is started with SIGCHLD ignored") {
@@ -165,7 +168,7 @@ TEST_CASE("if the hard limit on open files is too low, the error has both number
             "-Hn`;") != std::string::npos);
 }
 
-TEST_CASE("a short run waits until surroundings.json of a large environment is written") {
+TEST_CASE("a short run waits until surroundings.json of a large Python environment is written") {
   Run run;
   const auto packages = run.folder / "venv/lib/python3.11/site-packages";
   fs::create_directories(packages);
@@ -222,8 +225,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "50 ranks join within 10 s under a flood of connections that are not ranks, and lead's memory "
-    "stays small") {
+    "50 ranks join within 10 s under a flood of connections from strangers, and lead uses less "
+    "than 64 MiB") {
   Run run;
   const auto start_fifo = (run.folder / "start").string();
   REQUIRE(::mkfifo(start_fifo.c_str(), 0600) == 0);

@@ -66,7 +66,8 @@ TEST_CASE("megabytes of output arrive completely, also without a newline at the 
 }
 
 TEST_CASE(
-    "the program gets neither the secret nor lead's address, and keeps its inherited variables") {
+    "a program that is not bundled gets no secret, token, store or address of lead, and keeps "
+    "inherited variables") {
   Run run;
   run.env.set("KEPT_BY_TEST", "kept");
   run.start(
@@ -179,7 +180,7 @@ TEST_CASE(
     "the program gets the requested TMPDIR if files can be created there, otherwise a warning "
     "gives the reason") {
   Run run;
-  run.env.set("TMPDIR", "/tmp");  // Slurm's value
+  run.env.set("TMPDIR", "/tmp");  // in place of the value that Slurm sets
   run.start(2, "echo $TMPDIR", {}, {"--tmpdir", run.folder.string()});
   CHECK(run.wait() == 0);
   CHECK(run.content_of("logs/attempt-0/rank-0001.log") == run.folder.string() + "\n");
@@ -226,7 +227,8 @@ TEST_CASE("a full disk in the run directory does not stop the program, and cause
   ::umount2(run.directory.c_str(), MNT_DETACH);
 }
 
-TEST_CASE("another job that finds the run claimed exits at once with 75 and changes nothing") {
+TEST_CASE(
+    "another job that finds the run claimed exits with 75, starts no program and changes nothing") {
   Run run;
   run.start(1, "true");
   CHECK(run.wait() == 0);
@@ -250,7 +252,7 @@ TEST_CASE("a run directory that cannot be created is an error with code 73") {
 
 TEST_CASE("after --join-timeout lead names the ranks that have not joined and exits with 76") {
   Run run;
-  // A program that is no rank agent and therefore never says hello.
+  // bash runs in place of the two agents, so that no rank connects to lead.
   std::vector<std::string> options{"--join-timeout", "0.5", "--", "bash", "-c", kForever};
   run.start_program(2, {"unused"}, options);
   CHECK(run.wait() == 76);
@@ -259,7 +261,7 @@ TEST_CASE("after --join-timeout lead names the ranks that have not joined and ex
   CHECK(processes_of(run.directory).empty());
 }
 
-TEST_CASE("strangers that flood lead's port are kept out, and the ranks are admitted") {
+TEST_CASE("the ranks join within 2 s although strangers flood lead's port") {
   Run run;
   // Each rank's agent waits until the flood has begun.
   std::vector<std::string> options{
@@ -292,7 +294,8 @@ TEST_CASE("strangers that flood lead's port are kept out, and the ranks are admi
   should_stop = true;
   garbage.join();
   CHECK(run.wait() == 0);
-  // Takes some 0.05 s without the flood; the limit includes the ranks' own start on a busy machine.
+  // Without the flood the ranks join in some 0.05 s. The limit includes the ranks' own start on a
+  // busy machine.
   CHECK(took < wall_limit(seconds(2)));
 }
 
@@ -332,7 +335,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "if all ranks of a bundled program end because one failed, that rank is named with its "
+    "if the other ranks of a bundled program report a rank's failure, that rank is named with its "
     "message") {
   Run run;
   run.start(3,
@@ -356,7 +359,8 @@ struct FinishedOnTerminal {
   int wait_status = -1;  ///< from waitpid()
 };
 
-/// Runs `dlrun-agent rank` with these arguments, and with TMPDIR set to `tmpdir`.
+/// Runs `dlrun-agent rank` to its end on a new terminal, with these arguments, and with TMPDIR set
+/// to `tmpdir`.
 FinishedOnTerminal run_on_terminal(std::vector<std::string> arguments, const std::string& tmpdir) {
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   REQUIRE(terminal >= 0);
@@ -407,7 +411,7 @@ TEST_CASE("without a lead, a program on a terminal gets the variables of a rank"
   CHECK(finished.output == "0/1 0/1 0/1 127.0.0.1 127.0.0.1 port\r\n");
 }
 
-TEST_CASE("without a lead, --tmpdir restores TMPDIR on a terminal, too") {
+TEST_CASE("without a lead, --tmpdir restores TMPDIR, with a terminal and without one") {
   const TemporaryDirectory folder;
   const std::vector<std::string> program{"--", "bash", "-c", "echo tmp $TMPDIR"};
   const auto arguments_with = [&](std::vector<std::string> options) {

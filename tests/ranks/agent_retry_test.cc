@@ -1,5 +1,5 @@
-// Tests when a run starts again on this machine, and when it counts as hanging. Runs the real
-// dlrun-agent.
+// Tests the conditions under which a run on this machine starts again, and under which it counts as
+// hanging. Runs the real dlrun-agent.
 
 #include <signal.h>
 #include <unistd.h>
@@ -16,6 +16,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+/// Returns the causes of the run's restarts, in their order.
 std::vector<std::string> causes(const Run& run) {
   std::vector<std::string> words;
   for (const auto& event : run.events("restarting")) words.push_back(event["cause"]);
@@ -55,7 +56,8 @@ TEST_CASE(
   CHECK(processes_of(run.directory).empty());
 }
 
-TEST_CASE("each attempt has a new secret, so that ranks of an earlier attempt cannot join") {
+TEST_CASE("each attempt has a secret of its own") {
+  // Ranks of an earlier attempt therefore cannot join.
   Run run;
   run.start(
       1, "tr '\\0' '\\n' </proc/$PPID/environ | grep ^DLRUN_SECRET=; exit $((1 - DLRUN_ATTEMPT))",
@@ -77,8 +79,8 @@ TEST_CASE("a trainer that refused another run's checkpoint folder (code 78) does
 }
 
 TEST_CASE(
-    "a job that always fails ends after as many attempts without progress as --no-progress allows, "
-    "with the program's code, although restarts are left") {
+    "a job that always fails ends with its code after as many attempts without progress as "
+    "--no-progress says") {
   Run run;
   run.start(2, "[ $DLRUN_RANK = 0 ] || sleep 60; echo '{\"step\": 3}' >$DLRUN_PROGRESS; exit 7",
             {"--retry", "1000", "--retry-on", "failure", "--no-progress", "4"});
@@ -93,7 +95,7 @@ TEST_CASE(
       std::string::npos);
 }
 
-TEST_CASE("progress that cannot be parsed is reported once, with the expected form") {
+TEST_CASE("progress that cannot be parsed causes one warning, which shows the expected form") {
   Run run;
   run.start(1,
             "for i in 1 2 3; do echo step 12 >$DLRUN_PROGRESS; sleep 1.2; done; echo 13 "
@@ -137,8 +139,8 @@ TEST_CASE("TERM ends the run without a restart, although restarts are left") {
 }
 
 TEST_CASE(
-    "a rank that is stopped for less than --hang-after is ignored, and one that is stopped for "
-    "longer is named as hanging, and the run starts again") {
+    "a rank stopped for less than --hang-after is ignored, one stopped for longer is named, and "
+    "the run restarts") {
   Run run;
   run.start(2, kReportPid + "[ $DLRUN_ATTEMPT = 1 ] && exit 0; while :; do echo x; sleep 0.2; done",
             {"--hang-after", "5", "--retry", "1", "--retry-on", "hang"});
@@ -217,8 +219,8 @@ TEST_CASE(
             "0.5}\" >$DLRUN_PROGRESS; "
             "sleep 1; done; while :; do echo noise; sleep 0.5; done",
             {"--hang-after", "3", "--retry", "1", "--retry-on", "hang", "--no-progress", "1"});
-  // Each attempt gets further than the one before until the retries are used up. The printed noise
-  // is no progress.
+  // The second attempt gets further than the first, so --no-progress allows a third; --retry does
+  // not. The printed noise is no progress.
   CHECK(run.wait() == 79);
   CHECK(run.events("started").size() == 2);
   CHECK(run.events("progress").back()["step"] == 14);

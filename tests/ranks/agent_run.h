@@ -56,7 +56,8 @@ inline std::vector<pid_t> processes_of(const fs::path& run) {
   return found;
 }
 
-/// A run whose lead runs in the background.
+/// A run whose lead runs in the background. The destructor ends lead and all processes of the run,
+/// and removes `folder`.
 class Run {
  public:
   /// Holds the run directory, lead's output and other files of the test.
@@ -98,7 +99,8 @@ class Run {
     launch(argv);
   }
 
-  /// Starts a command line of lead.
+  /// Starts this command line of lead in the background, in a process group of its own. Sets
+  /// DLRUN_RUN.
   void launch(const std::vector<std::string>& argv) {
     auto own = env;
     own.set("DLRUN_RUN", directory.string());
@@ -128,7 +130,8 @@ class Run {
   /// Signals lead's process group, as a terminal does.
   void signal_group(int number) const { ::kill(-lead_, number); }
 
-  /// Returns lead's exit code. Fails the test if lead does not end within 60 s.
+  /// Waits until lead ends. Returns lead's exit code, or 128 + the signal that ended lead. If lead
+  /// does not end within 60 s, kills lead and fails the test.
   int wait() {
     int status = 0;
     const bool has_ended =
@@ -181,6 +184,7 @@ class Run {
   pid_t lead_ = -1;
 };
 
+/// Returns the parent's pid; 0 if the process has ended.
 inline pid_t parent_of(pid_t pid) {
   const auto status = read_file("/proc/" + std::to_string(pid) + "/status", 1U << 16U).value_or("");
   const auto at = status.find("PPid:\t");
@@ -190,7 +194,7 @@ inline pid_t parent_of(pid_t pid) {
 }
 
 // Parts of a rank's program.
-// Writes the program's pid to RUN/pid-RANK; printf and mv create this file atomically.
+// Writes the program's pid to RUN/pid-RANK. mv puts the complete file in place atomically.
 inline const std::string kReportPid =
     "printf $$ > $DLRUN_RUN/.pid-$DLRUN_RANK; mv $DLRUN_RUN/.pid-$DLRUN_RANK "
     "$DLRUN_RUN/pid-$DLRUN_RANK; ";

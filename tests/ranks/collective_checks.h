@@ -9,9 +9,9 @@
 
 namespace dlrun {
 
-/// Checks every operation, type and reduction at several counts, blocking and as requests, against
-/// closed forms. Element i of rank r is (r + 1) * (i % 5 + 1), which every type represents exactly.
-/// Returns one sentence per failure.
+/// Checks every operation, type and reduction at several counts against closed forms, and several
+/// sums that run as requests together. Element i of rank r is (r + 1) * (i % 5 + 1), which every
+/// type represents exactly. Returns one sentence per failure.
 [[nodiscard]] std::vector<std::string> check_collectives(Communicator& comm);
 
 /// How the last rank's call differs from the others' call.
@@ -20,8 +20,8 @@ inline constexpr Mismatch kMismatches[] = {Mismatch::kCount, Mismatch::kType, Mi
                                            Mismatch::kRoot, Mismatch::kOperation};
 
 /// Calls a collective in which the last rank differs from the others in `mismatch`. Each rank must
-/// get a kPeer error that shows both calls and names the last rank. Returns the failures. comm must
-/// have at least two ranks, and is unusable afterwards.
+/// get a kPeer error that shows both calls and names the last rank, and check_results() must then
+/// fail. Returns the failures. comm must have at least two ranks, and is unusable afterwards.
 [[nodiscard]] std::vector<std::string> check_mismatch(Communicator& comm, Mismatch mismatch);
 
 }  // namespace dlrun

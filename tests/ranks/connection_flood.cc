@@ -1,7 +1,7 @@
-// connection_flood PORT THREADS RATE: floods 127.0.0.1:PORT with connections that are not ranks, at
-// most RATE a second. Each connection is reset as soon as it is made, so that the ports do not run
-// out. Prints "up" after the first 200,000. Ends on SIGTERM and prints the number of connections
-// begun, in total and per second.
+// connection_flood PORT THREADS RATE: floods 127.0.0.1:PORT with connections that no rank makes, at
+// most RATE a second over all threads. Each connection is reset as soon as it is made, so that the
+// ports do not run out. Prints "up" after the first 200,000. Ends on SIGTERM and prints the number
+// of connections begun, in total and per second.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -26,9 +26,9 @@ std::atomic<std::uint64_t> connections_begun = 0;
 
 /// Begins connections until SIGTERM, at most `rate` a second.
 void flood(std::uint16_t port, double rate) {
-  constexpr std::uint64_t kBetweenLooks = 64;  // connections between two looks at the clock
+  constexpr std::uint64_t kClockInterval = 64;  // connections between two readings of the clock
   const auto began = std::chrono::steady_clock::now();
-  std::uint64_t made = 0;
+  std::uint64_t begun_here = 0;
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
@@ -37,9 +37,9 @@ void flood(std::uint16_t port, double rate) {
   nowhere.sa_family = AF_UNSPEC;
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   while (!should_stop) {
-    if (++made % kBetweenLooks == 0)
+    if (++begun_here % kClockInterval == 0)
       std::this_thread::sleep_until(
-          began + std::chrono::duration<double>(static_cast<double>(made) / rate));
+          began + std::chrono::duration<double>(static_cast<double>(begun_here) / rate));
     std::ignore = ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address);
     // Resets the connection, so that the socket can connect again. A connection thus needs only two
     // system calls.

@@ -5,7 +5,7 @@
 //
 // SIZE is the world size requested from the launcher. The test fails if the launcher starts a world
 // of another size, such as one rank, because the test would then check less. no_launcher runs
-// without a launcher.
+// without a launcher and ignores SIZE.
 
 #include <algorithm>
 #include <chrono>
@@ -61,13 +61,14 @@ int check_late_rank(Communicator& comm) {
   if (auto done = request->wait(); !done) return report({done.error().message});
   const double seconds = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
   if (comm.rank() != 0 && seconds > std::chrono::duration<double>(kLate).count() / 2) {
-    return report({fmt::format("rank {} computed for {:.2f} s while it waited for 0.6 s",
+    return report({fmt::format("rank {} used the processor for {:.2f} s while it waited for 0.6 s",
                                comm.rank(), seconds)});
   }
   return 0;
 }
 
-/// Checks that the backend uses the MPI that the program has started, and does not finalise it.
+/// Checks that the backend uses the MPI that the program has started, does not finalise it, and
+/// fails after the program has finalised it.
 int check_mpi_of_program(const CommunicatorOptions& options) {
   MPI_Init(nullptr, nullptr);
   {
@@ -141,7 +142,7 @@ int main(int argc, char** argv) {
   if (arguments[1] == "mpi_of_program") return check_mpi_of_program(options);
   // The check of a call is itself a blocking all-reduce, which would wait for the late rank in
   // place of the tested call.
-  options.checked_calls = arguments[1] == "late_rank" ? 0 : 100;
+  options.calls_to_check = arguments[1] == "late_rank" ? 0 : 100;
   if (arguments[1] == "one_processor") {
     ::unsetenv("OMPI_MCA_mpi_yield_when_idle");  // mpirun may have set it
     bind_to_first_processor();
@@ -154,11 +155,12 @@ int main(int argc, char** argv) {
   if (arguments[1] == "mismatch" && arguments.size() == 3) {
     const auto which = parse_int(arguments[2]);
     if (!which || *which < 0 || *which >= std::ssize(kMismatches))
-      return report({"no such mismatch"});
+      return report({fmt::format("mismatch {}: expected 0 to {}", arguments[2],
+                                 std::ssize(kMismatches) - 1)});
     return report(check_mismatch(**comm, kMismatches[*which]));
   }
   if (arguments[1] == "one_node") return check_one_node();
   if (arguments[1] == "one_processor") return check_one_processor();
   if (arguments[1] == "late_rank") return check_late_rank(**comm);
-  return report({"unknown test"});
+  return report({"unknown test, or mismatch without N"});
 }

@@ -39,8 +39,8 @@ TEST_CASE("nccl: without a GPU the error names the cause and the remedy") {
 }
 
 TEST_CASE(
-    "nccl: in a world of one on a GPU all collectives are right, from host memory and on the "
-    "compute stream") {
+    "nccl: in a world of one all collectives on host memory and an all-reduce on the compute "
+    "stream are right") {
   if (!has_gpu()) {
     MESSAGE("skipped: this machine has no GPU");
     return;

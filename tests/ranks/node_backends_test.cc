@@ -108,7 +108,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("shm, gloo: an abandoned communicator ends the others' calls at once") {
+TEST_CASE(
+    "shm, gloo: if a rank abandons its communicator, the others' calls fail long before the "
+    "timeout") {
   for (const Backend& backend : kBackends) {
     CAPTURE(backend.name);
     const auto before = steady_clock::now();

@@ -64,8 +64,8 @@ inline std::unique_ptr<Kernels<float>> gpu_kernels(const GpuOptions& options = {
   return nullptr;
 }
 
-/// Checks that the numbers of both arrays differ by at most tolerance * (scale + the number's
-/// absolute value).
+/// Checks that the numbers of both arrays differ by less than tolerance * (scale + the larger
+/// absolute value of the two numbers).
 inline void check_close(const std::vector<float>& got, const std::vector<float>& expected,
                         double tolerance, double scale) {
   REQUIRE(got.size() == expected.size());

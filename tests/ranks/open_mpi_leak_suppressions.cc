@@ -1,6 +1,6 @@
 // Linked into MPI programs built with the address sanitizer. Suppresses reports about memory that
-// Open MPI, its plug-ins and their libraries leave at MPI_Finalize. Leaks in our own code are still
-// reported, except memory that MPI allocates during a call of ours.
+// Open MPI, its plug-ins and their libraries do not free at MPI_Finalize. Leaks in our own code are
+// still reported, except memory that MPI allocates during a call of ours.
 
 /// Unloads nothing. Open MPI unloads its plug-ins at MPI_Finalize; the leak sanitizer could then
 /// not name the code of a leak, and no suppression below would match.
@@ -8,9 +8,9 @@ extern "C" int dlclose(void* /*handle*/) {
   return 0;
 }
 
-/// These libraries have no frame pointers, so the sanitizer unwinds stacks with unwind tables. It
-/// does not scan the thread-local storage of loaded modules, because it crashed during this scan in
-/// one of about forty runs.
+/// Returns the sanitizer's options. The libraries of Open MPI have no frame pointers, so the
+/// sanitizer unwinds stacks with unwind tables. It does not scan the thread-local storage of loaded
+/// modules, because it crashed during this scan in one of about forty runs.
 extern "C" const char* __asan_default_options() {
   return "fast_unwind_on_malloc=0:intercept_tls_get_addr=0";
 }

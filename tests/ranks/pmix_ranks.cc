@@ -62,7 +62,8 @@ int wait_for_all_and_report(Store& store, const World& world, std::vector<std::s
 }
 
 /// Checks the contract of a store: values of any bytes and any size, written once. A key may be put
-/// after other ranks began to wait for it, and after other keys of the same rank were read.
+/// after other ranks began to wait for it, and after other keys of the same rank were read. Other
+/// values for a key, values that are too large, and keys of other ranks are refused.
 std::vector<std::string> check_store(Store& store, const World& world) {
   std::vector<std::string> failures;
   const auto must_be = [&](const std::string& key, const std::string& expected) {
@@ -153,7 +154,7 @@ std::vector<std::string> check_missing(Store& store, const World& world, const E
     if (waited < milliseconds(700)) failures.emplace_back("the wait took less than 700 ms");
     if (waited > milliseconds(10'000)) failures.emplace_back("the wait took more than 10 s");
   }
-  // An abandoned request does not disturb the next one.
+  // A get() that timed out does not disturb later calls.
   if (auto put = store.put(fmt::format("after/{}", world.rank), "x"); !put)
     failures.push_back(put.error().message);
   for (int rank = 0; rank < world.size; ++rank) {
@@ -220,7 +221,7 @@ int main(int argc, char** argv) {
   const Env env = Env::of_process();
   for (const char* name : {"DLRUN_RANK", "DLRUN_STORE", "DLRUN_ADDR"}) {
     if (env.has(name))
-      return report({fmt::format("{} is set: this would not show what PMIx does", name)});
+      return report({fmt::format("{} is set: the store would then not be that over PMIx", name)});
   }
   const auto world = read_world(env, ProcessKind::kProgram);
   if (!world) return report({world.error().message});
@@ -248,7 +249,7 @@ int main(int argc, char** argv) {
   if (arguments[1] == "missing")
     return wait_for_all_and_report(**store, *world, check_missing(**store, *world, env));
   if (arguments[1] == "with_mpi") return report(check_with_mpi(std::move(*store), *world, env));
-  if (!is_collectives) return report({"unknown test"});
+  if (!is_collectives) return report({"unknown test, or collectives without BACKEND"});
   CommunicatorOptions options;
   options.world = *world;
   options.is_under_mpi_launcher = is_under_mpi_launcher(env);

@@ -41,9 +41,11 @@ class LostPeerChecker {
     }
   }
 
-  /// Starts two all-reduces of device memory, and calls after_start() when both have started and
-  /// the wait() for the first has succeeded.
-  void check_device_memory(const StandIn& stand_in, const std::function<void()>& after_start) {
+  /// Starts two all-reduces of device memory. A rank is already lost, so neither sum can end. The
+  /// wait() for the first succeeds all the same: for device memory it returns immediately. Then
+  /// calls after_start(). After it, check_results() and all later calls must fail with the cause.
+  void check_loss_with_device_memory(const StandIn& stand_in,
+                                     const std::function<void()>& after_start) {
     const DeviceMemory memory(stand_in, 2 * sizeof(float));
     auto* const values = static_cast<float*>(memory.data());
     const auto own = static_cast<float>(comm_.rank() + 1);
@@ -70,7 +72,7 @@ class LostPeerChecker {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(StandIn, "rccl: every collective gives the closed form, from host memory") {
+TEST_CASE_FIXTURE(StandIn, "rccl: every collective on host memory gives the closed form") {
   for (const int size : {1, 2, 4, 7}) {
     CAPTURE(size);
     expect_no_failures(on_threads("rccl", size, check_collectives));
@@ -78,14 +80,14 @@ TEST_CASE_FIXTURE(StandIn, "rccl: every collective gives the closed form, from h
 }
 
 TEST_CASE_FIXTURE(StandIn,
-                  "rccl: the error on every rank names the ranks that call another operation") {
+                  "rccl: the error on every rank names the ranks that make a different call") {
   for (const Mismatch mismatch : kMismatches)
     expect_no_failures(
         on_threads("rccl", 2, [&](Communicator& comm) { return check_mismatch(comm, mismatch); }));
 }
 
-TEST_CASE_FIXTURE(StandIn,
-                  "rccl: an all-reduce of device memory changes it in place, as a request") {
+TEST_CASE_FIXTURE(
+    StandIn, "rccl: an all-reduce that is started as a request changes device memory in place") {
   expect_no_failures(on_threads("rccl", 3, [&](Communicator& comm) -> std::vector<std::string> {
     if (comm.name() != "rccl") return {"the communicator is " + std::string(comm.name())};
     const DeviceMemory memory(*this, 4 * sizeof(float));
@@ -129,8 +131,8 @@ TEST_CASE_FIXTURE(StandIn,
 }
 
 TEST_CASE_FIXTURE(StandIn,
-                  "rccl: after a rank has stopped, check_results() fails within the timeout, "
-                  "although the wait() for an all-reduce of device memory has succeeded") {
+                  "rccl: after a rank has stopped, check_results() fails after the timeout, "
+                  "although a wait() has succeeded") {
   const auto before = steady_clock::now();
   expect_no_failures(on_threads(
       "rccl", 3,
@@ -142,7 +144,7 @@ TEST_CASE_FIXTURE(StandIn,
           return {};
         }
         LostPeerChecker checker(comm, lost_or_stuck_message());
-        checker.check_device_memory(*this, [] {});
+        checker.check_loss_with_device_memory(*this, [] {});
         return checker.failures;
       },
       set_options_for_lost_rank));
@@ -170,7 +172,7 @@ TEST_CASE_FIXTURE(StandIn,
             comm,
             "a collective failed on the device: remote process exited or there was "
             "a network error");
-        checker.check_device_memory(*this, [&] { ++started; });
+        checker.check_loss_with_device_memory(*this, [&] { ++started; });
         return checker.failures;
       },
       [&](CommunicatorOptions& options) {
@@ -180,9 +182,8 @@ TEST_CASE_FIXTURE(StandIn,
   CHECK(steady_clock::now() - before < kLong / 3);
 }
 
-TEST_CASE_FIXTURE(StandIn,
-                  "rccl: a collective on host memory fails within the timeout if a rank has "
-                  "stopped") {
+TEST_CASE_FIXTURE(
+    StandIn, "rccl: a collective on host memory fails after the timeout if a rank has stopped") {
   const auto before = steady_clock::now();
   expect_no_failures(on_threads(
       "rccl", 2,

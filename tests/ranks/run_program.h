@@ -17,7 +17,7 @@ namespace dlrun::trainer {
 using Words = std::vector<std::string>;
 
 /// Runs argv in `directory` to its end, for at most 100 s, without variables of a job or a
-/// launcher. Open MPI is configured to use only this machine. It keeps its own files in
+/// launcher. Open MPI is configured to use only this machine, and to keep its own files in
 /// `directory` instead of the folder of /tmp that all its jobs share by default, where a job fails
 /// if another one ends at that moment.
 inline FinishedCommand run(Words argv, const std::filesystem::path& directory) {

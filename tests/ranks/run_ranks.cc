@@ -19,7 +19,7 @@ CommunicatorOptions options_of(int rank, int size, Store& store) {
   options.world = {.rank = rank, .size = size, .local_rank = rank, .local_size = size};
   options.store = &store;
   options.timeout = std::chrono::seconds(30);
-  options.checked_calls = 100;
+  options.calls_to_check = 100;
   return options;
 }
 

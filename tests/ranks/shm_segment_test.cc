@@ -1,5 +1,5 @@
-// Tests how the ranks of the shm backend meet and count their steps; shm_test.cc tests
-// the operations.
+// Tests how the ranks of the shm backend meet, wait and count their steps, and the layout of their
+// memory; shm_test.cc tests the operations.
 
 #include "runtime/comm/shm_segment.h"
 
@@ -134,7 +134,8 @@ TEST_CASE("shm: a lost rank is noticed even at step 2^32, where the low half of 
   CHECK(steady_clock::now() - before < std::chrono::seconds(10));
 }
 
-TEST_CASE("shm: if rank 0 cannot publish its memory, the others get its error at once") {
+TEST_CASE(
+    "shm: if rank 0 cannot publish its memory, the others get its error long before the timeout") {
   for (const int size : {2, 4, 7}) {
     CAPTURE(size);
     MemoryStore store;
@@ -157,7 +158,8 @@ TEST_CASE("shm: if rank 0 cannot publish its memory, the others get its error at
 // The sanitizers need descriptors themselves: without any, they report valid objects as invalid.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE(
-    "shm: if rank 0 has no descriptors left to answer the others, all ranks get an error at once") {
+    "shm: if rank 0 has no descriptors left to answer the others, all fail long before the "
+    "timeout") {
   for (const int size : {2, 4, 7}) {
     CAPTURE(size);
     const TemporaryDirectory folder;

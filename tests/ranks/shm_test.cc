@@ -71,19 +71,20 @@ TEST_CASE("shm: different calls of ranks are an error even if calls are not comp
     if (reduced) return {"ranks with different counts reduced together"};
     const std::string& message = reduced.error().message;
     if (reduced.error().code != Errc::kPeer) return {"not kPeer: " + message};
-    const bool is_named = has(message, deviates ? "ranks 0, 1, 3 call another operation"
-                                                : "rank 2 calls another operation") ||
-                          // The rank that noticed first has left.
-                          has(message, "has stopped after an error on that rank");
-    return is_named ? std::vector<std::string>{} : std::vector<std::string>{message};
+    const bool is_expected = has(message, deviates ? "ranks 0, 1, 3 call another operation"
+                                                   : "rank 2 calls another operation") ||
+                             // The rank that noticed first has left.
+                             has(message, "has stopped after an error on that rank");
+    return is_expected ? std::vector<std::string>{} : std::vector<std::string>{message};
   };
   const auto before = steady_clock::now();
   expect_no_failures(
-      on_shm_threads(4, body, [](CommunicatorOptions& options) { options.checked_calls = 0; }));
+      on_shm_threads(4, body, [](CommunicatorOptions& options) { options.calls_to_check = 0; }));
   CHECK(steady_clock::now() - before < std::chrono::seconds(20));
 }
 
-TEST_CASE("shm: a sum has the same bytes on every rank, and is close to the sum in double") {
+TEST_CASE(
+    "shm: a sum has the same bytes on every rank, and is close to the sum computed in double") {
   constexpr std::size_t kCount = 300'001;
   for (const int size : {2, 4, 7}) {
     CAPTURE(size);
@@ -143,7 +144,7 @@ TEST_CASE("shm: a rank that lives but does not call within the timeout is named"
       },
       [](CommunicatorOptions& options) {
         options.timeout = milliseconds(1000);
-        options.checked_calls = 0;
+        options.calls_to_check = 0;
       }));
   CHECK(steady_clock::now() - before < std::chrono::seconds(10));
 }
@@ -186,9 +187,9 @@ TEST_CASE("shm: shared memory is zeroed, the same for all ranks, and outlives th
   for (const int size : {1, 2, 4, 7}) {
     CAPTURE(size);
     expect_no_failures(on_shm_threads(size, [&](Communicator& comm) -> std::vector<std::string> {
-      const auto n = static_cast<std::size_t>(comm.size());
+      const auto ranks = static_cast<std::size_t>(comm.size());
       const auto rank = static_cast<std::size_t>(comm.rank());
-      for (const std::size_t bytes : {std::size_t{1}, kWords * sizeof(std::uint32_t) * n}) {
+      for (const std::size_t bytes : {std::size_t{1}, kWords * sizeof(std::uint32_t) * ranks}) {
         const auto memory = comm.allocate_shared(bytes);
         if (!memory) return {memory.error().message};
         if (*memory == nullptr) return {"nothing is shared"};
@@ -201,7 +202,7 @@ TEST_CASE("shm: shared memory is zeroed, the same for all ranks, and outlives th
           words[rank * kWords + i] = static_cast<std::uint32_t>(rank * kWords + i);
         }
         if (auto met = comm.barrier(); !met) return {met.error().message};
-        for (std::size_t i = 0; i < kWords * n; ++i) {
+        for (std::size_t i = 0; i < kWords * ranks; ++i) {
           if (words[i] != i) return {"word " + std::to_string(i) + " is not what its rank wrote"};
         }
         if (auto met = comm.barrier(); !met) return {met.error().message};
@@ -220,14 +221,15 @@ TEST_CASE("shm: shared memory is zeroed, the same for all ranks, and outlives th
   CHECK(kept.get()[7] == std::byte{1});
 }
 
-TEST_CASE("shm: if one rank has no room, no rank shares memory, and collectives still work") {
+TEST_CASE(
+    "shm: if one rank has no room, no rank gets shared memory, and later allocations still work") {
   const TemporaryDirectory folder;
   const auto codes = in_processes(3, folder.path(), [](int rank, Store& store) {
     const auto comm = make_communicator("shm", options_of(rank, 3, store));
     if (!comm) return 1;
     ::signal(SIGXFSZ, SIG_IGN);
-    // The limit affects calls that make a file longer. To allocate the last rank's part is always
-    // such a call.
+    // The limit makes only those calls fail that make the file longer. The last rank's part is at
+    // the end of the file, so its allocation always makes the file longer.
     const rlimit little{4096, RLIM_INFINITY};
     const rlimit enough{RLIM_INFINITY, RLIM_INFINITY};
     if (rank == 2) ::setrlimit(RLIMIT_FSIZE, &little);
@@ -244,7 +246,7 @@ TEST_CASE("shm: if one rank has no room, no rank shares memory, and collectives 
 }
 
 TEST_CASE(
-    "shm: if there is no shared memory at the start, every rank at once gets an error with the "
+    "shm: if rank 0 gets no shared memory at the start, every rank soon gets an error with the "
     "needed size") {
   const TemporaryDirectory folder;
   const auto before = steady_clock::now();
@@ -262,7 +264,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "shm: a killed rank is named by all others at once, and none of its shared memory is left") {
+    "shm: all others name a killed rank long before the timeout, and no shared memory is left") {
   constexpr int kSize = 4;
   constexpr int kVictim = 2;
   const TemporaryDirectory folder;
@@ -289,7 +291,8 @@ TEST_CASE(
 TEST_CASE("shm: bytes are copied correctly into shared memory at any alignment, streamed or not") {
   constexpr std::size_t kSpare = 256;
   std::mt19937 random(1);
-  // A small collective, in which the writer uses streaming stores, and a large one without them.
+  // In a small collective the writer streams all writes of at least 8 KiB. In a large collective it
+  // begins with plain stores, and streams only after slow writes.
   for (const std::size_t collective_bytes : {std::size_t{1} << 10U, std::size_t{1} << 20U}) {
     SlotWriter writer;
     writer.begin_collective(collective_bytes);

@@ -1,5 +1,5 @@
-// A program that takes long to die, as on a busy machine. Its main thread exits at once. Its other
-// thread waits for SIGTERM, and kills the process half a second later.
+// A program that takes long to die, as on a busy machine. Its main thread exits immediately. Its
+// other thread waits for SIGTERM, and kills the process half a second later.
 
 #include <signal.h>
 #include <unistd.h>

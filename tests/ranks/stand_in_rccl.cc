@@ -166,6 +166,7 @@ std::size_t bytes_of(int type) {
   }
 }
 
+/// Combines two numbers. Every op other than kMax and kMin is a sum.
 template <typename T>
 T reduced(T a, T b, int op) {
   if (op == kMax) return a < b ? b : a;

@@ -15,7 +15,8 @@
 
 namespace dlrun {
 
-/// Loads the stand-in. The loader then uses it for every request for librccl.so.1.
+/// Loads the stand-in. The loader then uses it for every request for librccl.so.1. The stand-in
+/// reports 8 GPUs, or as many as DLRUN_STAND_IN_GPUS, which the constructor removes.
 struct StandIn {
   static constexpr int kNoError = 0;
   static constexpr int kRemoteError = 6;  ///< ncclRemoteError
@@ -35,10 +36,10 @@ struct StandIn {
     return reinterpret_cast<Function*>(::dlsym(library, name));
   }
 
-  /// Simulates the loss of the rank that the calling thread runs, between two of its collectives.
-  /// The other ranks' collectives then do not end until they are aborted. async_error: the error
-  /// that ncclCommGetAsyncError() then reports: kNoError if the rank is only stopped, kRemoteError
-  /// if the rank's process has ended.
+  /// Simulates the loss of a rank, in every world that exists. The rank that calls this function
+  /// must not call a collective afterwards. The other ranks' collectives then do not end until they
+  /// are aborted. async_error: the error that ncclCommGetAsyncError() reports to a rank with such a
+  /// collective: kNoError if the lost rank is only stopped, kRemoteError if its process has ended.
   void lose_rank(int async_error) const { function<void(int)>("stand_in_lose_rank")(async_error); }
 };
 
@@ -73,7 +74,7 @@ inline std::string lost_or_stuck_message() {
 /// host memory, so it would notice a lost rank before a collective on device memory does.
 inline void set_options_for_lost_rank(CommunicatorOptions& options) {
   options.timeout = kLostRankTimeout;
-  options.checked_calls = 0;
+  options.calls_to_check = 0;
 }
 
 }  // namespace dlrun

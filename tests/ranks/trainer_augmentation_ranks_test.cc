@@ -27,7 +27,7 @@ TEST_CASE(
         1e-3);
 }
 
-TEST_CASE("augmented training resumes to the same bits") {
+TEST_CASE("augmented training that resumes ends with the bits of an uninterrupted training") {
   TrainOptions options = augmented_options();
   options.batch = 14;
   check_that_training_resumes(options);
@@ -41,7 +41,7 @@ TEST_CASE("the samples of micro-batches get the same augmentation as in the whol
   CHECK(largest_difference(whole[0].parameters, parts[0].parameters) < 1e-4);
 }
 
-TEST_CASE("images that are not square cannot be rotated, but can be mirrored") {
+TEST_CASE("images that are not square cannot be rotated, but can be mirrored and shifted") {
   Split data = generated_data(60);
   for (Dataset* part : {&data.train, &data.test}) {
     part->height = 14;

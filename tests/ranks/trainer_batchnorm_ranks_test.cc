@@ -53,7 +53,7 @@ TEST_CASE(
   CHECK(largest_difference(four[0].parameters, one[0].parameters) > 1e-3);
 }
 
-TEST_CASE("running statistics resume to the same bits") {
+TEST_CASE("training with batchnorm resumes to the same parameters and running statistics") {
   for (const char* batchnorm : {"batchnorm", "batchnorm sync"}) {
     TrainOptions options = options_with(batchnorm);
     options.batch = 14;

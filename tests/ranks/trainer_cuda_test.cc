@@ -1,4 +1,5 @@
-// Compares each operation on the GPU with the CPU; without a GPU, checks the refusal.
+// Compares the operations of Kernels on the GPU with the CPU; without a GPU, checks the refusal.
+// trainer_cuda_layers_test.cc compares the operations of LayerKernels.
 
 #include <array>
 #include <cmath>
@@ -17,11 +18,12 @@
 
 namespace dlrun::trainer {
 TEST_CASE(
-    "every operation on the GPU gives the CPU's numbers, or the error names the missing GPU") {
+    "the operations of Kernels give the CPU's numbers on the GPU, or the error names the missing "
+    "GPU") {
   const auto device = gpu_kernels();
   if (device == nullptr) return;
   const auto host = make_cpu_kernels<float>(1);
-  constexpr std::size_t kN = 37;
+  constexpr std::size_t kRows = 37;
   constexpr std::size_t kWidth = 53;
   constexpr std::size_t kClasses = 10;
   const auto compare = [&](const char* what, const std::vector<std::vector<float>>& arrays,
@@ -31,31 +33,32 @@ TEST_CASE(
     const auto got = result_of(*device, arrays, operation);
     check_close(got, expected, 1e-5, 1);  // sums of up to 53 floats in another order
   };
-  const auto x = random_numbers(kN * kWidth, 1);
-  const auto y = random_numbers(kN * kWidth, 2);
+  const auto x = random_numbers(kRows * kWidth, 1);
+  const auto y = random_numbers(kRows * kWidth, 2);
   for (const auto ta : {Transpose::kNo, Transpose::kYes}) {
     for (const auto tb : {Transpose::kNo, Transpose::kYes}) {
       for (const std::size_t k : {std::size_t{0}, kWidth}) {
-        compare("gemm", {random_numbers(kN * kClasses, 3), x, random_numbers(kClasses * kWidth, 4)},
+        compare("gemm",
+                {random_numbers(kRows * kClasses, 3), x, random_numbers(kClasses * kWidth, 4)},
                 [&](auto& kernels, const auto& p) {
-                  kernels.gemm(ta, tb, kN, kClasses, k, p[1], p[2], 0.5F, p[0]);
+                  kernels.gemm(ta, tb, kRows, kClasses, k, p[1], p[2], 0.5F, p[0]);
                 });
       }
     }
   }
   for (const bool with_relu : {false, true}) {
-    for (const std::size_t offset : {0U, 1U}) {  // parameters may begin at any float
+    for (const std::size_t offset : {0U, 1U}) {  // parameters need only a float's alignment
       compare("dense",
-              {random_numbers(kN * kClasses, 5), x, random_numbers(1 + kWidth * kClasses, 16),
+              {random_numbers(kRows * kClasses, 5), x, random_numbers(1 + kWidth * kClasses, 16),
                random_numbers(1 + kClasses, 17)},
               [&](auto& kernels, const auto& p) {
-                kernels.dense(kN, kWidth, kClasses, p[1], p[2] + offset, p[3] + offset, with_relu,
-                              p[0]);
+                kernels.dense(kRows, kWidth, kClasses, p[1], p[2] + offset, p[3] + offset,
+                              with_relu, p[0]);
               });
     }
   }
   compare("sum_columns", {random_numbers(kWidth, 6), x},
-          [](auto& kernels, const auto& p) { kernels.sum_columns(p[1], p[0], kN, kWidth); });
+          [](auto& kernels, const auto& p) { kernels.sum_columns(p[1], p[0], kRows, kWidth); });
   auto sixteenths = random_numbers(3 * 5000, 18);  // values whose sums are exact in float
   for (float& value : sixteenths) value = std::round(value * 16) / 16;
   compare("sum_columns of many", {random_numbers(3, 6), sixteenths},
@@ -63,24 +66,26 @@ TEST_CASE(
   compare("sum_columns of none", {random_numbers(kWidth, 6), x},
           [](auto& kernels, const auto& p) { kernels.sum_columns(p[1], p[0], 0, kWidth); });
   compare("relu", {y, x},
-          [](auto& kernels, const auto& p) { kernels.relu(p[1], p[0], kN * kWidth); });
-  compare(
-      "relu_backward", {random_numbers(kN * kWidth, 7), x, y},
-      [](auto& kernels, const auto& p) { kernels.relu_backward(p[1], p[2], p[0], kN * kWidth); });
+          [](auto& kernels, const auto& p) { kernels.relu(p[1], p[0], kRows * kWidth); });
+  compare("relu_backward", {random_numbers(kRows * kWidth, 7), x, y},
+          [](auto& kernels, const auto& p) {
+            kernels.relu_backward(p[1], p[2], p[0], kRows * kWidth);
+          });
   for (const bool compares_totals : {false, true}) {
-    compare(
-        "softmax_cross_entropy",
-        {random_numbers(kN * kClasses, 8), random_numbers(2, 9), random_numbers(kN * kClasses, 10)},
-        [&](auto& kernels, const auto& p) {
-          std::vector<std::uint8_t> labels(kN);
-          for (std::size_t i = 0; i < kN; ++i) labels[i] = static_cast<std::uint8_t>(i % kClasses);
-          const auto memory = kernels.allocate(kN);
-          kernels.copy_from_host(memory.get(), labels.data(), kN);
-          kernels.softmax_cross_entropy(p[2], static_cast<std::uint8_t*>(memory.get()), kN,
-                                        kClasses, 0.25F, p[0], p[1]);
-          // relu copies the totals (positive numbers) to the array that is compared.
-          if (compares_totals) kernels.relu(p[1], p[0], 2);
-        });
+    compare("softmax_cross_entropy",
+            {random_numbers(kRows * kClasses, 8), random_numbers(2, 9),
+             random_numbers(kRows * kClasses, 10)},
+            [&](auto& kernels, const auto& p) {
+              std::vector<std::uint8_t> labels(kRows);
+              for (std::size_t i = 0; i < kRows; ++i)
+                labels[i] = static_cast<std::uint8_t>(i % kClasses);
+              const auto memory = kernels.allocate(kRows);
+              kernels.copy_from_host(memory.get(), labels.data(), kRows);
+              kernels.softmax_cross_entropy(p[2], static_cast<std::uint8_t*>(memory.get()), kRows,
+                                            kClasses, 0.25F, p[0], p[1]);
+              // relu copies the totals (positive numbers) to the array that is compared.
+              if (compares_totals) kernels.relu(p[1], p[0], 2);
+            });
   }
   Dataset data;
   data.features = 5;
@@ -96,7 +101,7 @@ TEST_CASE(
     kernels.copy_to_host(got.data(), labels.data(), got.size());
     CHECK(got == std::vector<std::uint8_t>{1, 0, 1, 0, 1, 0, 1, 0, 1});
   });
-  const std::vector<float> initial_state(kN * kWidth, 0.3F);
+  const std::vector<float> initial_state(kRows * kWidth, 0.3F);
   for (const std::string_view name : split(optimizer_names(), '|')) {
     for (const double momentum : {0.0, 0.9}) {
       CAPTURE(momentum);
@@ -109,19 +114,21 @@ TEST_CASE(
       compare(options.name.c_str(), {x, y, initial_state, initial_state},
               [&](auto& kernels, const auto& p) {
                 const std::array<TensorRange, 2> tensors{
-                    {{0, kN * kWidth - 7, true}, {kN * kWidth - 7, 7, false}}};
+                    {{0, kRows * kWidth - 7, true}, {kRows * kWidth - 7, 7, false}}};
                 const std::array<float*, 2> states{p[2], p[3]};
                 (*rule)->step(kernels,
                               {p[0], p[1], std::span(states).first((*rule)->states().size()),
-                               kN * kWidth, tensors},
+                               kRows * kWidth, tensors},
                               {0.01, 3, 0.5});
               });
     }
   }
-  compare("add_scaled", {x, y},
-          [](auto& kernels, const auto& p) { kernels.add_scaled(p[0], -0.5F, p[1], kN * kWidth); });
+  compare("add_scaled", {x, y}, [](auto& kernels, const auto& p) {
+    kernels.add_scaled(p[0], -0.5F, p[1], kRows * kWidth);
+  });
   compare("sums_of_squares", {random_numbers(2, 15), x}, [](auto& kernels, const auto& p) {
-    const std::array<TensorRange, 2> parts{{{0, kWidth}, {kWidth + 1, kN * kWidth - kWidth - 1}}};
+    const std::array<TensorRange, 2> parts{
+        {{0, kWidth}, {kWidth + 1, kRows * kWidth - kWidth - 1}}};
     std::array<double, 2> sums{};
     kernels.sums_of_squares(p[1], parts, sums.data());
     const std::array<float, 2> singles{static_cast<float>(sums[0]), static_cast<float>(sums[1])};
@@ -134,16 +141,17 @@ TEST_CASE("in bf16, products are computed from rounded inputs and added up in fl
   if (device == nullptr) return;
   CHECK(device->description().ends_with(", bf16"));
   const auto host = make_cpu_kernels<float>(1);
-  // Widths of whole and of partial tiles; the parameters of a dense layer may begin at any float.
+  // Widths of whole and of partial tiles. The parameters of a dense layer need only a float's
+  // alignment.
   for (const std::size_t width : {std::size_t{64}, std::size_t{53}}) {
-    constexpr std::size_t kN = 37;
+    constexpr std::size_t kRows = 37;
     constexpr std::size_t kOut = 10;
     CAPTURE(width);
-    const auto x = random_numbers(kN * width, 1);
+    const auto x = random_numbers(kRows * width, 1);
     const auto w = random_numbers(width * kOut, 2);
     const auto compare = [&](const char* what, const Operation& operation) {
       CAPTURE(what);
-      const std::vector<std::vector<float>> arrays{random_numbers(kN * kOut, 5), x, w,
+      const std::vector<std::vector<float>> arrays{random_numbers(kRows * kOut, 5), x, w,
                                                    random_numbers(1 + kOut, 6)};
       const std::vector<std::vector<float>> rounded_arrays{arrays[0], rounded_to_bfloat16(x),
                                                            rounded_to_bfloat16(w), arrays[3]};
@@ -154,13 +162,13 @@ TEST_CASE("in bf16, products are computed from rounded inputs and added up in fl
     for (const auto ta : {Transpose::kNo, Transpose::kYes}) {
       for (const auto tb : {Transpose::kNo, Transpose::kYes}) {
         compare("gemm", [&](auto& kernels, const auto& p) {
-          kernels.gemm(ta, tb, kN, kOut, width, p[1], p[2], 0.5F, p[0]);
+          kernels.gemm(ta, tb, kRows, kOut, width, p[1], p[2], 0.5F, p[0]);
         });
       }
     }
     for (const bool with_relu : {false, true}) {
       compare("dense", [&](auto& kernels, const auto& p) {
-        kernels.dense(kN, width, kOut, p[1], p[2], p[3] + 1, with_relu, p[0]);
+        kernels.dense(kRows, width, kOut, p[1], p[2], p[3] + 1, with_relu, p[0]);
       });
     }
   }

@@ -85,7 +85,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("training with partitions of different sizes works, and resumes to the same bits") {
+TEST_CASE("training with partitions of different sizes learns, and resumes to the same bits") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder / "data", 300, 50, 1, 3));  // rank 0 has 200 samples, rank 1 has 100
   TrainOptions options = small_sgd_options();
@@ -150,7 +150,9 @@ TEST_CASE(
   CHECK(resumed[0].outcome->steps == 15 + 8);  // 100 samples per rank in batches of 14
 }
 
-TEST_CASE("samples with several classes train with the sigmoid loss on N ranks as on one") {
+TEST_CASE(
+    "samples with several classes train on N ranks as on one, and each loss refuses the other's "
+    "labels") {
   Split data = generated_data();
   for (Dataset* part : {&data.train, &data.test}) {
     std::vector<std::uint8_t> labels;

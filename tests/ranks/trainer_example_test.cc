@@ -52,7 +52,9 @@ double last_loss(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("the data-parallel example trains on one rank, and gives the same result on N ranks") {
+TEST_CASE(
+    "the data-parallel example learns, gives nearly the same result on N ranks, and names the rank "
+    "of an error") {
   const TemporaryDirectory folder;
   const auto alone = run({kExample, "alone"}, folder.path());
   REQUIRE_MESSAGE(alone.exit_code == 0, alone.err);
@@ -84,8 +86,8 @@ TEST_CASE("the data-parallel example trains on one rank, and gives the same resu
 }
 
 TEST_CASE(
-    "DistributedJob gives GPU and scaled learning rate, and the optimizer refuses wrong names and "
-    "shapes") {
+    "a DistributedJob of one rank has GPU 0 and the given rate, and its optimizer refuses wrong "
+    "names and shapes") {
   Env env;
   auto job = DistributedJob::initialise("auto", env);
   REQUIRE_MESSAGE(job.has_value(), job.error().message);

@@ -46,8 +46,8 @@ struct PlainRank {
   std::vector<double> velocity;
   double samples = 0;  ///< the number of samples since the last average
 
-  /// Sets gradients() to the derivative of the summed loss of the chosen samples, divided by
-  /// `divisor`.
+  /// Sets network->gradients() to the derivative of the summed loss of the chosen samples, divided
+  /// by `divisor`.
   void backward(const Dataset& data, std::span<const std::uint32_t> chosen, std::size_t divisor) {
     std::vector<std::uint8_t> labels(chosen.size());
     double totals[2]{};
@@ -133,7 +133,7 @@ std::vector<float> plain_post_local(int size, const TrainOptions& options, const
 
 }  // namespace
 
-TEST_CASE("ranks that average parameters after each step train like ranks that average gradients") {
+TEST_CASE("ranks that average parameters after each step train like ranks that sum gradients") {
   for (const auto& [size, rule, sharding] : {std::tuple(1, "sgd", Sharding::kSample),
                                              {2, "sgd", Sharding::kEpoch},
                                              {4, "nesterov", Sharding::kSample},
@@ -178,6 +178,8 @@ TEST_CASE(
   }
 }
 
+/// Checks at which steps two ranks with local steps save checkpoints, and that they resume from
+/// three of these checkpoints to the same bits.
 void check_that_local_steps_resume(const char* optimizer) {
   CAPTURE(optimizer);
   const TemporaryDirectory folder;

@@ -33,19 +33,22 @@ struct Trained {
 /// Returns the result of generated_data(), which the first call generates and all calls share.
 [[nodiscard]] const Split& small_data();
 
-/// Trains on `size` ranks and returns every rank's result. change: called for each rank, with its
-/// number; may modify the rank's options and session.
+/// Trains on `size` ranks, whose hosts are host0, host1 and so on, and returns every rank's result.
+/// change: called on each rank's thread with the rank's number; may modify the rank's options and
+/// session. A single rank does not use `backend`.
 [[nodiscard]] std::vector<Trained> train(
     int size, const TrainOptions& options,
     const std::function<void(int, TrainOptions&, Session&)>& change = {},
     std::string_view backend = "gloo", const Split& data = small_data());
 
 /// Checks that two ranks that resume from step 7 end with the bits of an uninterrupted run.
+/// Replaces the options of checkpoints.
 void check_that_training_resumes(TrainOptions options);
 
-/// Trains at 2, 4 and 7 ranks with a global batch of 28. All ranks must end with equal parameters,
-/// which differ from those of a single rank by less than `tolerance`. The single rank must have
-/// learned: its test loss is below `largest_test_loss`.
+/// Trains at 2, 4 and 7 ranks with a global batch of 28, and on a single rank with options.batch,
+/// which must be 28. All ranks must end with equal parameters, which differ from those of the
+/// single rank by less than `tolerance`. The single rank must have learned: its test loss is below
+/// `largest_test_loss`.
 void check_that_ranks_train_as_one(TrainOptions options, double tolerance,
                                    const Split& data = small_data(),
                                    double largest_test_loss = 2.29);  // guessing gives log 10

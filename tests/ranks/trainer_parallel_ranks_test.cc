@@ -87,7 +87,7 @@ TEST_CASE(
           CHECK(rank.outcome->test_loss < 2.25);
         }
         const double difference = largest_difference(many[0].parameters, one[0].parameters);
-        // 22 steps of at most 0.05, each with a relative error of up to 7 roundings
+        // 22 steps, each of at most 0.05 and with a relative error of up to 7 roundings
         CHECK(difference < tolerance);
         CHECK(difference > 1e-6);  // otherwise nothing was compressed
       }
@@ -109,8 +109,8 @@ TEST_CASE("N ranks with sharded optimizer states train like one rank") {
 }
 
 TEST_CASE(
-    "sharded states, and arrays that ranks share, give nearly the numbers of whole states at the "
-    "same world size") {
+    "training with sharded states or with shared arrays ends with nearly the parameters of whole "
+    "states") {
   for (const TrainOptions& whole : {clipped_sgd_options(), adam_options()}) {
     TrainOptions options = whole;
     options.batch = 7;
@@ -257,7 +257,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("options that exclude sharding or compression are refused") {
+TEST_CASE(
+    "options that exclude sharding or compression are refused, and so are different values on the "
+    "ranks") {
   TrainOptions options = small_options();
   options.has_sharded_state = true;
   options.optimizer.name = "lamb";

@@ -44,6 +44,7 @@ Words trainer_under_mpirun(int size) {
 #endif
 
 /// Returns the word after the key in the last line that starts with the key; "" if no line does.
+/// The first line of the text is ignored.
 std::string value_of(const std::string& text, const std::string& key) {
   const std::size_t at = text.rfind("\n" + key + " ");
   if (at == std::string::npos) return "";
@@ -67,7 +68,7 @@ std::vector<float> read_concatenated_arrays(const fs::path& path) {
   return values;
 }
 
-/// Options for two epochs of ten steps, with the default batches of 32.
+/// Options for two epochs. With the default batch of 32, an epoch has ten steps.
 const Words kSmallOptions{"--train-samples", "300", "--test-samples", "100", "--hidden", "32",
                           "--epochs",        "2",   "--optimizer",    "sgd", "--lr",     "0.05"};
 
@@ -170,7 +171,9 @@ TEST_CASE(
         784 * 32 + 32 + 32 * 10 + 10);
 }
 
-TEST_CASE("a resumed process ends with the same bits as one that was never stopped") {
+TEST_CASE(
+    "a process resumes from the newest undamaged checkpoint, and ends with the bits of an "
+    "uninterrupted one") {
   const TemporaryDirectory folder;
   const Words options = concatenated(
       {kProgram, "--checkpoint-every", "3", "--checkpoint-keep", "100"}, kSmallOptions);
@@ -245,7 +248,9 @@ TEST_CASE("USR1 saves a checkpoint after the next step, and training continues t
   CHECK(fs::exists(folder / "ckpt/step-00000020/manifest.json"));
 }
 
-TEST_CASE("wrong arguments end the program with code 64 and the reason") {
+TEST_CASE(
+    "an unknown option ends the program with code 64 and suggests the nearest name, and --help "
+    "lists options") {
   const TemporaryDirectory folder;
   const auto unknown = run({kProgram, "--epoch", "3"}, folder.path());
   CHECK(unknown.exit_code == 64);
@@ -256,7 +261,9 @@ TEST_CASE("wrong arguments end the program with code 64 and the reason") {
   CHECK(has(help.out, "--checkpoint-every"));
 }
 
-TEST_CASE("the digits command writes files that training can read") {
+TEST_CASE(
+    "training on files of the digits command gives the same parameters as training on generated "
+    "digits") {
   const TemporaryDirectory folder;
   const auto written =
       run({kProgram, "digits", "--out", "d", "--train", "300", "--test", "100"}, folder.path());

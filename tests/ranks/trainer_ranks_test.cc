@@ -130,7 +130,7 @@ TEST_CASE(
   options.layers = {"conv2d 32 5", "relu", "maxpool 4", "dropout 0.25", "dense 10"};
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
-  check_that_ranks_train_as_one(options, 1e-5);  // the tolerance is the same as above
+  check_that_ranks_train_as_one(options, 1e-5);  // the tolerance of the test above
   check_that_training_resumes(options);          // two ranks with 28 samples each
 }
 
@@ -232,6 +232,8 @@ TEST_CASE("different options on one rank are an error before training") {
   }
 }
 
+/// Checks that two ranks that resume from step 5 or 10 end with the bits of an uninterrupted run,
+/// with each rule.
 void check_resume_gives_the_same_bits(const Rules& rules) {
   for (const Rule& rule : rules) {
     CAPTURE(rule.optimizer);
@@ -334,7 +336,7 @@ TEST_CASE("a finished run that is resumed reports its result again") {
   CHECK(again[1].outcome->test_accuracy == first[1].outcome->test_accuracy);
 }
 
-TEST_CASE("another run's checkpoints are not overwritten") {
+TEST_CASE("a folder with checkpoints is refused unless the run resumes them with the same seed") {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();
   options.checkpoint_dir = folder.path();
@@ -353,7 +355,8 @@ TEST_CASE("another run's checkpoints are not overwritten") {
     CHECK(has(message_of(rank), "made with --seed 1, this run has 8"));
 }
 
-TEST_CASE("a signal on any rank saves a checkpoint after the next step, and training goes on") {
+TEST_CASE(
+    "a signal on a single rank saves a checkpoint after the next step, and training goes on") {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();
   options.checkpoint_dir = folder.path();
@@ -447,7 +450,8 @@ TEST_CASE("a test loss that is not finite is an error") {
   CHECK_MESSAGE(has(message_of(alone), "drawn: the test loss is "), message_of(alone));
 }
 
-TEST_CASE("an error on one rank becomes the error of all ranks, with rank and host") {
+TEST_CASE(
+    "the error of the first rank that has one becomes the error of all ranks, with rank and host") {
   on_ranks(4, [](Communicator& communicator) {
     const auto without_errors = agree(communicator, "h", Result<>());
     CHECK(without_errors.has_value());
@@ -466,7 +470,7 @@ TEST_CASE("an error on one rank becomes the error of all ranks, with rank and ho
   });
 }
 
-TEST_CASE("ranks with different bytes are named") {
+TEST_CASE("common_hash() names the ranks whose bytes differ from those of rank 0") {
   on_ranks(7, [](Communicator& communicator) {
     std::vector<std::uint8_t> bytes(1000, 7);
     const auto equal = common_hash(communicator, "parameters", bytes);

@@ -97,7 +97,7 @@ TEST_CASE(
     "a timeline has the steps of all ranks with their parts, and each bucket's all-reduce during "
     "backward") {
   const TemporaryDirectory folder;
-  TrainOptions options = small_options();  // their network has two buckets
+  TrainOptions options = small_options();  // with two buckets
   options.batch = 14;
   options.micro_batch = 5;
   options.trace_steps = 4;

@@ -21,7 +21,7 @@ SHAPES = {"mlp": [(512, 784), (512,), (10, 512), (10,)],
 
 
 class Rounded(torch.autograd.Function):
-    """Rounds a number on its way forward; its gradient passes unchanged."""
+    """Rounds a number to bfloat16 on its way forward; its gradient passes unchanged."""
 
     @staticmethod
     def forward(ctx, x):
@@ -33,7 +33,7 @@ class Rounded(torch.autograd.Function):
 
 
 class RoundedGradient(torch.autograd.Function):
-    """Rounds a gradient; the number passes unchanged."""
+    """Rounds a gradient to bfloat16; the number passes unchanged."""
 
     @staticmethod
     def forward(ctx, x):
@@ -58,7 +58,8 @@ def parameters(model):
 
 
 def outputs(model, p, images, masks, is_rounded):
-    """Runs the network. masks: the factors of the two dropouts."""
+    """Returns the network's outputs. p: parameters(model). masks: the factors of cnn's dropouts.
+    is_rounded: computes as --precision bf16 does, otherwise in float32."""
     rounded = Rounded.apply if is_rounded else lambda x: x
     rounded_gradient = RoundedGradient.apply if is_rounded else lambda x: x
 

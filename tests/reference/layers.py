@@ -13,7 +13,7 @@ import math
 
 import torch
 
-N, H, W, C = 5, 3, 2, 4
+N, H, W, C = 5, 3, 2, 4  # images, rows, columns, channels
 BATCHES = 3
 
 
@@ -31,6 +31,7 @@ def nchw_tensor(make):
 
 
 def print_array(name, tensor):
+    """Prints a C++ array. A tensor of four dimensions is printed in dlrun's order."""
     if tensor.dim() == 4:
         tensor = tensor.permute(0, 2, 3, 1)
     print(f"const std::vector<double> k{name}{{{', '.join(repr(x) for x in tensor.flatten().tolist())}}};")

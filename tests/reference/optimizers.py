@@ -40,6 +40,8 @@ def gradients(t, clip):
 
 
 def parameters_by_torch(make, clip):
+    """Returns the parameters after all steps. make: returns an optimizer of PyTorch for a list of
+    parameters."""
     p = torch.nn.Parameter(torch.tensor(INITIAL, dtype=torch.float64))
     optimizer = make([p])
     for t in range(1, STEPS + 1):

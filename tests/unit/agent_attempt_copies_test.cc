@@ -63,12 +63,12 @@ TEST_CASE("data may be copied for longer than the time limit for joining") {
   scene.all_join_with(true);
   scene.pass(seconds(3600));
   CHECK_FALSE(scene.attempt.is_over());
-  CHECK(scene.notes.broadcasts_of("end") == 0);
+  CHECK(scene.notes.broadcast_count("end") == 0);
   SUBCASE("a rank that does not join in time is still a failure") {
     CopyScene other({.join_timeout = seconds(10)});
     other.join(0, true);
     other.pass(seconds(10));
-    CHECK(other.notes.broadcasts_of("end") == 1);
+    CHECK(other.notes.broadcast_count("end") == 1);
     CHECK(other.attempt.end().reason == EndReason::kJoinTimeout);
   }
 }
@@ -163,7 +163,9 @@ TEST_CASE("the step is not stopped while outputs are copied, and is stopped afte
   CHECK(scene.notes.stop_step_calls == std::vector<bool>{false});
 }
 
-TEST_CASE("an attempt stops waiting for the outputs of an agent that is late, silent or gone") {
+TEST_CASE(
+    "an attempt waits for outputs until their time is over, the time limit is near, or agents "
+    "are silent or gone") {
   CopyScene scene;
   scene.all_join_with(false, seconds(60));
   for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {}, scene.now);
@@ -182,10 +184,10 @@ TEST_CASE("an attempt stops waiting for the outputs of an agent that is late, si
     scene.attempt.end_output_copies_by(scene.now + seconds(2));
     hear_all_for(2);
   }
-  SUBCASE("the agent is silent") {
+  SUBCASE("all agents are silent") {
     scene.pass(kLease + seconds(1));
   }
-  SUBCASE("the agent is gone") {
+  SUBCASE("the agents that copy are gone") {
     scene.attempt.on_lost(0, "closed", scene.now);
     scene.attempt.on_lost(2, "closed", scene.now);
     scene.pass(seconds(1));

@@ -36,7 +36,7 @@ TEST_CASE(
   const std::string reason = "gpu: nvidia-smi: No such file or directory";
   Scene scene;
   scene.hello(2, 4, reason);
-  CHECK(scene.notes.broadcasts_of("end") == 0);  // so far only n2 has failed the check
+  CHECK(scene.notes.broadcast_count("end") == 0);  // so far only n2 has failed the check
   SUBCASE("all nodes fail alike") {
     scene.hello(0, 4, reason);
     CHECK(scene.notes.printed.back() ==
@@ -62,7 +62,7 @@ TEST_CASE(
     CHECK(scene.attempt.end().first_failed->rank == 2);
     CHECK(scene.attempt.end().bad_nodes == std::vector<std::string>{"n2", "n1"});
   }
-  SUBCASE("the other node reports nothing for a while") {
+  SUBCASE("the other node reports no problem in time") {
     CHECK(*scene.attempt.next_deadline() == scene.now + NodeFitness::kWaitForOthers);
     scene.hello(0, 4);  // one of the two ranks on n1; the other may still report a problem
     scene.pass(NodeFitness::kWaitForOthers);
@@ -80,7 +80,7 @@ TEST_CASE(
   Scene scene(options);
   scene.all_join(4);
   scene.pass(seconds(50));
-  CHECK(scene.notes.broadcasts_of("end") == 0);
+  CHECK(scene.notes.broadcast_count("end") == 0);
   SUBCASE("all ranks join, and the collective works") {
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_check_opened_device(rank);
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checked(rank, scene.now);
@@ -89,22 +89,22 @@ TEST_CASE(
     CHECK(scene.attempt.next_deadline() == scene.now + seconds(14));
     return;
   }
-  std::vector<std::string> lost;
+  std::vector<std::string> unfit_nodes;
   auto reason = EndReason::kRankFailed;
   SUBCASE("one rank does not join") {
     for (const int rank : {0, 1, 3}) scene.attempt.on_check_opened_device(rank);
     scene.attempt.on_check_failed(0, "gloo: timed out", false, scene.now);
-    lost = {"n2"};
+    unfit_nodes = {"n2"};
     CHECK(scene.notes.printed.back() ==
           "rank 2 on n2: n2 is not fit for the job: its rank did not reach the check of "
-          "collectives (gloo: timed "
-          "out); dlrun ends the other 3 ranks");
+          "collectives (gloo: timed out); dlrun ends the other 3 ranks");
   }
   SUBCASE("one rank has no device") {
     scene.attempt.on_check_failed(3, "nccl: no GPU", true, scene.now);
-    CHECK(scene.notes.broadcasts_of("end") == 0);  // perhaps the other ranks have no device either
+    // Perhaps the other ranks have no device either.
+    CHECK(scene.notes.broadcast_count("end") == 0);
     scene.pass(NodeFitness::kWaitForOthers);
-    lost = {"n2"};
+    unfit_nodes = {"n2"};
   }
   SUBCASE("no rank has a device") {
     for (const int rank : {3, 2, 0})
@@ -121,21 +121,21 @@ TEST_CASE(
   }
   CHECK(scene.attempt.end().code == 80);
   CHECK(scene.attempt.end().reason == reason);
-  CHECK(scene.attempt.end().bad_nodes == lost);
-  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.attempt.end().bad_nodes == unfit_nodes);
+  CHECK(scene.notes.broadcast_count("end") == 1);
 }
 
 TEST_CASE(
-    "a process that is stopped for 3 s does not count as hung, and one that is stopped for the "
-    "limit does, and is named") {
+    "a process that is stopped for 3 s does not count as hung, and one that is stopped for "
+    "hang_after does, and its rank is named") {
   Scene scene({.hang_after = seconds(10)});
   scene.all_join(4);
   scene.attempt.on_stopped_program(2, seconds(3), scene.now);
   scene.attempt.on_output(scene.now);
   scene.pass(seconds(5));
-  CHECK(scene.notes.broadcasts_of("end") == 0);
+  CHECK(scene.notes.broadcast_count("end") == 0);
   scene.attempt.on_stopped_program(2, seconds(10), scene.now);
-  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.broadcast_count("end") == 1);
   CHECK(scene.notes.printed.back() ==
         "rank 2 on n2: its process has been stopped for 10 s; dlrun ends the other 3 ranks");
   end_four_ranks(scene);
@@ -151,13 +151,13 @@ TEST_CASE("a program that reported progress and stopped reporting counts as hung
   scene.all_join(4);
   scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
   scene.pass(milliseconds(9'900));
-  CHECK(scene.notes.broadcasts_of("end") == 0);
+  CHECK(scene.notes.broadcast_count("end") == 0);
   // An empty report differs from the report before it, so it counts as progress.
   scene.attempt.on_progress(0, nlohmann::ordered_json::object(), scene.now);
   scene.pass(milliseconds(9'900));
-  CHECK(scene.notes.broadcasts_of("end") == 0);
+  CHECK(scene.notes.broadcast_count("end") == 0);
   scene.pass(milliseconds(200));
-  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.broadcast_count("end") == 1);
   CHECK(
       scene.notes.printed.back() ==
       "the run hangs: no progress was reported for 10 s (health.hang_after); the last was step 7");
@@ -193,7 +193,7 @@ TEST_CASE("a node that is silent when the run hangs counts as lost, long before 
       if (second % 3 == 0) beat({0, 1});
       scene.pass(seconds(1));
     }
-    CHECK(scene.notes.broadcasts_of("end") == 0);
+    CHECK(scene.notes.broadcast_count("end") == 0);
     beat({0, 1});
     scene.pass(seconds(1));
     CHECK(scene.notes.printed.back() ==
@@ -215,12 +215,13 @@ TEST_CASE("a node that is silent when the run hangs counts as lost, long before 
     scene.pass(milliseconds(4'900));
     beat({0, 1});
     scene.pass(milliseconds(100));
-    CHECK(scene.notes.broadcasts_of("end") == 0);
+    CHECK(scene.notes.broadcast_count("end") == 0);
     CHECK(*scene.attempt.next_deadline() > scene.now);
     scene.pass(milliseconds(2'500));
     CHECK(scene.attempt.end().bad_nodes == std::vector<std::string>{"n2"});
   }
-  SUBCASE("only one of the node's two agents is silent, or all agents are: the run hangs") {
+  SUBCASE(
+      "only one of the node's two agents is silent, or all agents are: no node counts as lost") {
     bool all_are_silent = false;
     SUBCASE("one agent") {}
     SUBCASE("all agents") {
@@ -229,7 +230,7 @@ TEST_CASE("a node that is silent when the run hangs counts as lost, long before 
     scene.pass(seconds(9));
     if (!all_are_silent) beat({0, 1, 3});
     scene.pass(seconds(1));
-    CHECK(scene.notes.broadcasts_of("end") == 1);
+    CHECK(scene.notes.broadcast_count("end") == 1);
     CHECK(scene.attempt.end().bad_nodes.empty());
     CHECK(scene.attempt.end().reason == EndReason::kHang);
     CHECK(scene.attempt.end().first_failed.has_value() == !all_are_silent);
@@ -253,11 +254,11 @@ TEST_CASE("a node that is silent when the run hangs counts as lost, long before 
 TEST_CASE("a point of a sweep that stops early ends all ranks, and its attempt is successful") {
   Scene scene;
   scene.hello(0, 4);
-  scene.attempt.on_stop_early("before the programs run", scene.now);
-  CHECK(scene.notes.broadcasts_of("end") == 0);
+  scene.attempt.on_stop_early("before the programs run", scene.now);  // has no effect
+  CHECK(scene.notes.broadcast_count("end") == 0);
   for (int rank = 1; rank < 4; ++rank) scene.hello(rank, 4);
   scene.attempt.on_stop_early("stopped early: the best loss at epoch 6 is 7", scene.now);
-  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.broadcast_count("end") == 1);
   CHECK(scene.notes.printed.back() == "stopped early: the best loss at epoch 6 is 7");
   end_four_ranks(scene);
   REQUIRE(scene.attempt.is_over());
@@ -301,12 +302,12 @@ TEST_CASE("the time of a rehearsal begins after the check of collectives, with t
   Scene scene(options);
   scene.all_join(4);
   scene.pass(seconds(50));
-  CHECK(scene.notes.broadcasts_of("end") == 0);
+  CHECK(scene.notes.broadcast_count("end") == 0);
   for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checked(rank, scene.now);
   scene.pass(seconds(9));
-  CHECK(scene.notes.broadcasts_of("end") == 0);
+  CHECK(scene.notes.broadcast_count("end") == 0);
   scene.pass(seconds(1));
-  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.broadcast_count("end") == 1);
   CHECK(scene.attempt.end().reason == EndReason::kRehearsed);
 }
 
@@ -314,7 +315,7 @@ TEST_CASE("without hang_after, a program that reports nothing never counts as hu
   Scene scene;
   scene.all_join(4);
   scene.pass(std::chrono::hours(1000));
-  CHECK(scene.notes.broadcasts_of("end") == 0);
+  CHECK(scene.notes.broadcast_count("end") == 0);
 }
 
 TEST_CASE(

@@ -60,10 +60,10 @@ TEST_CASE("Slurm's reason replaces the cause only if Slurm's signal ended the ra
     REQUIRE(judged.lines.size() == 1);
     CHECK(judged.end.message == judged.lines[0] + "; rank 3 failed");
   }
-  auto own = facts_of_failed_rank(1);
-  own.signs.cancel_reason = "TIME LIMIT";
-  CHECK(judge(own).end.cause == Cause::kFailure);
-  CHECK_FALSE(judge(own).end.is_slurms_doing);
+  auto exit_with_1 = facts_of_failed_rank(1);
+  exit_with_1.signs.cancel_reason = "TIME LIMIT";
+  CHECK(judge(exit_with_1).end.cause == Cause::kFailure);
+  CHECK_FALSE(judge(exit_with_1).end.is_slurms_doing);
 }
 
 TEST_CASE("Slurm's reason is the cause if a program is killed by the signal to save a checkpoint") {
@@ -108,9 +108,12 @@ TEST_CASE(
   CHECK(judge(facts).end.cause == Cause::kTimeout);
   CHECK(judge(facts).end.code == 128 + SIGTERM);
   CHECK(judge(facts).lines.size() == 1);
-  facts.signs.has_reported_done = true;
+  facts.signs.has_reported_done = true;  // the warning does not matter then
   CHECK(judge(facts).end.code == 0);
   CHECK(judge(facts).end.cause == Cause::kNone);
+}
+
+TEST_CASE("if all ranks end with 0 in a preemption's grace time, the cause is the preemption") {
   auto preempted = facts_without_failure();
   preempted.signs.is_preemption_near = true;
   CHECK(judge(preempted).end.code == 0);
@@ -152,7 +155,9 @@ TEST_CASE("an end without a failed rank has the cause that belongs to its reason
   }
 }
 
-TEST_CASE("nodes where the step could not be launched are lost, if others could launch it") {
+TEST_CASE(
+    "nodes where the step could not be launched are bad if it was launched on another node or a "
+    "rank has joined") {
   EndFacts facts{.ranks = 4, .job_nodes = "n[1-2]"};
   facts.end.code = 77;
   facts.end.reason = EndReason::kLaunchFailed;

@@ -15,7 +15,7 @@ TEST_CASE("a TERM to lead ends all ranks, and the attempt is cancelled with code
   Scene scene;
   scene.all_join(2);
   scene.attempt.on_own_signal(SIGTERM, scene.now);
-  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.broadcast_count("end") == 1);
   scene.attempt.on_exit(0, {143, SIGTERM, ""}, scene.now);
   scene.attempt.on_exit(1, {137, SIGKILL, ""}, scene.now);
   scene.attempt.on_step_end(143, "", scene.now);
@@ -73,8 +73,8 @@ TEST_CASE(
     scene.attempt.on_own_signal(SIGUSR1, scene.now);
     scene.attempt.on_rank_signal(1, SIGUSR1, scene.now);
     CHECK(scene.notes.last("signal")["word"] == (forwards_usr1 ? "checkpoint" : "none"));
-    CHECK(scene.notes.broadcasts_of("word") == (forwards_usr1 ? 1 : 0));
-    CHECK(scene.notes.broadcasts_of("end") == 0);
+    CHECK(scene.notes.broadcast_count("word") == (forwards_usr1 ? 1 : 0));
+    CHECK(scene.notes.broadcast_count("end") == 0);
   }
 }
 
@@ -90,7 +90,7 @@ TEST_CASE("a long checkpoint after a USR1 is no hang, whether lead or a rank got
       scene.attempt.on_rank_signal(1, SIGUSR1, scene.now);
     }
     scene.pass(seconds(60));
-    CHECK(scene.notes.broadcasts_of("end") == 0);
+    CHECK(scene.notes.broadcast_count("end") == 0);
   }
 }
 
@@ -104,15 +104,15 @@ TEST_CASE(
     scene.all_join(2);
     scene.attempt.on_rank_signal(0, SIGTERM, scene.now);
     scene.attempt.on_rank_signal(1, SIGTERM, scene.now);
-    CHECK(scene.notes.broadcasts_of("word") == 1);
-    CHECK(scene.notes.broadcasts_of("end") == 0);
+    CHECK(scene.notes.broadcast_count("word") == 1);
+    CHECK(scene.notes.broadcast_count("end") == 0);
     CHECK(scene.notes.count("signal") == 1);  // one event, not one for each rank
   }
   SUBCASE("without signal_before") {
     Scene scene;
     scene.all_join(2);
     scene.attempt.on_rank_signal(0, SIGTERM, scene.now);
-    CHECK(scene.notes.broadcasts_of("end") == 1);
+    CHECK(scene.notes.broadcast_count("end") == 1);
     CHECK(scene.attempt.end().code == 143);
   }
 }
@@ -154,7 +154,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "progress of rank 0 is recorded at most once a second, and its first final report at once") {
+    "progress of rank 0 is recorded at most once a second, and its first final report "
+    "immediately") {
   Scene scene;
   scene.all_join(2);
   for (int step = 0; step < 100; ++step) {
@@ -189,23 +190,23 @@ TEST_CASE(
   Scene scene(options);
   scene.all_join(4);
   scene.attempt.on_progress(0, {{"checkpoint", 3}}, scene.now);  // a regular checkpoint
-  CHECK(scene.notes.broadcasts_of("end") == 0);
+  CHECK(scene.notes.broadcast_count("end") == 0);
   scene.attempt.on_own_signal(SIGUSR1, scene.now);
   scene.attempt.on_limit_near();
   scene.attempt.end_before_limit(seconds(40), scene.now);
-  CHECK(scene.notes.broadcasts_of("end") == 0);
+  CHECK(scene.notes.broadcast_count("end") == 0);
   SUBCASE("a checkpoint is saved") {
     scene.attempt.on_progress(0, {{"checkpoint", 5}}, scene.now);
   }
   SUBCASE("the time left is used up") {
     scene.pass(seconds(39));
-    CHECK(scene.notes.broadcasts_of("end") == 0);
+    CHECK(scene.notes.broadcast_count("end") == 0);
     scene.pass(seconds(1));
   }
   SUBCASE("the program exits by itself") {
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {3, 0, {}}, scene.now);
   }
-  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.broadcast_count("end") == 1);
   end_four_ranks(scene);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().cause == Cause::kTimeout);
@@ -299,7 +300,7 @@ TEST_CASE(
     scene.attempt.on_exit(1, {137, SIGKILL, {}}, scene.now);
     expected = Cause::kOom;
   }
-  SUBCASE("preempted") {
+  SUBCASE("Slurm preempts the job") {
     scene.attempt.on_cancel_reason("PREEMPTION");
     scene.attempt.on_own_signal(SIGTERM, scene.now);
     expected = Cause::kPreemption;
@@ -314,9 +315,9 @@ TEST_CASE(
     scene.attempt.on_own_signal(SIGTERM, scene.now);
     expected = Cause::kNodeFailure;
   }
-  SUBCASE("Slurm lost a node of a job that goes on") {
+  SUBCASE("Slurm lost a node and lets the job run") {
     scene.attempt.on_node_failure("n2", scene.now);
-    CHECK(scene.notes.broadcasts_of("end") == 1);
+    CHECK(scene.notes.broadcast_count("end") == 1);
     expected = Cause::kNodeFailure;
   }
   SUBCASE("Slurm lost a node, and ends the job to queue it again") {
@@ -324,11 +325,11 @@ TEST_CASE(
     scene.attempt.on_own_signal(SIGTERM, scene.now);
     expected = Cause::kNodeFailure;
   }
-  SUBCASE("cancelled") {
+  SUBCASE("the job is cancelled") {
     scene.attempt.on_own_signal(SIGTERM, scene.now);
     expected = Cause::kNone;
   }
-  SUBCASE("superseded") {
+  SUBCASE("another attempt supersedes this one") {
     scene.attempt.give_up(75, "another one", scene.now);
     expected = Cause::kNone;
   }

@@ -1,3 +1,4 @@
+// Tests how ranks join and start, and how an attempt ends when ranks or their step end.
 #include <signal.h>
 
 #include <string>
@@ -55,7 +56,7 @@ TEST_CASE("an attempt succeeds only if every rank has an exit record with code 0
 }
 
 TEST_CASE(
-    "the first failed rank is named with host and signal, its code is the attempt's, and the other "
+    "the first failed rank is named with host and signal, the attempt gets its code, and the other "
     "ranks are ended") {
   Scene scene;
   scene.all_join(8);
@@ -63,7 +64,7 @@ TEST_CASE(
   REQUIRE(scene.notes.printed.size() == 1);
   CHECK(scene.notes.printed[0] ==
         "rank 3 on n2 was killed by SIGKILL; dlrun ends the other 7 ranks");
-  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.broadcast_count("end") == 1);
   scene.attempt.on_exit(5, {143, SIGTERM, ""}, scene.now);
   scene.attempt.on_exit(6, {1, 0, ""}, scene.now);
   for (const int rank : {0, 1, 2, 4, 7}) scene.attempt.on_exit(rank, {137, SIGKILL, ""}, scene.now);
@@ -81,12 +82,12 @@ TEST_CASE(
 TEST_CASE("the message says whether a rank exited with a code or its command does not exist") {
   Scene scene;
   scene.all_join(2);
-  SUBCASE("code") {
+  SUBCASE("the rank exits with a code") {
     scene.attempt.on_exit(1, {3, 0, ""}, scene.now);
     scene.pass(Attempt::kCulpritWait);
     CHECK(scene.notes.printed[0] == "rank 1 on n1 exited with code 3; dlrun ends the other rank");
   }
-  SUBCASE("error") {
+  SUBCASE("the command does not exist") {
     scene.attempt.on_exit(0, {127, 0, "python3: command not found (PATH=/bin)"}, scene.now);
     CHECK(scene.notes.printed[0] ==
           "rank 0 on n1: python3: command not found (PATH=/bin); dlrun ends the other rank");
@@ -101,26 +102,26 @@ TEST_CASE(
   const RankEnd peer_gone{68, 0, "rank 2 is gone", true, -1};
   const RankEnd exit_with_1{1, 0, "", true};
   scene.attempt.on_exit(0, peer_gone, scene.now);
-  CHECK(scene.notes.broadcasts_of("end") == 1);  // lead still ends the other ranks
+  CHECK(scene.notes.broadcast_count("end") == 1);  // lead still ends the other ranks
   CHECK(scene.notes.printed.empty());
-  SUBCASE("killed") {
+  SUBCASE("rank 2 was killed") {
     scene.attempt.on_exit(1, exit_with_1, scene.now);
     scene.attempt.on_exit(2, {137, SIGKILL, "", true}, scene.now);
     CHECK(scene.attempt.end().code == 137);
     CHECK(scene.notes.last("rank_failed")["signal"] == "SIGKILL");
   }
-  SUBCASE("killed, and its record comes after a second") {
+  SUBCASE("rank 2 was killed, and its record comes after a second") {
     scene.pass(milliseconds(1000));
     scene.attempt.on_exit(2, {137, SIGKILL, "", true}, scene.now);
     CHECK(scene.attempt.end().code == 137);
   }
-  SUBCASE("exited with a code") {
+  SUBCASE("rank 2 exited with a code") {
     scene.attempt.on_exit(2, exit_with_1, scene.now);
     scene.attempt.on_exit(1, {143, SIGTERM, "", false}, scene.now);
     scene.pass(Attempt::kCulpritWait);
     CHECK(scene.attempt.end().code == 1);
   }
-  SUBCASE("its agent is lost") {
+  SUBCASE("the agent of rank 2 is lost") {
     scene.attempt.on_lost(2, "the connection was closed", scene.now);
     scene.pass(milliseconds(200));
     CHECK(scene.notes.printed.empty());
@@ -194,7 +195,7 @@ TEST_CASE(
   }
   SUBCASE("the report comes after the loss") {
     break_connection();
-    CHECK(scene.notes.broadcasts_of("end") == 1);  // lead still ends the other ranks
+    CHECK(scene.notes.broadcast_count("end") == 1);  // lead still ends the other ranks
     CHECK(scene.notes.printed.empty());
     report_signal();
   }
@@ -246,7 +247,7 @@ TEST_CASE("a second TERM ends the attempt within 5 s, even if neither the step n
 }
 
 TEST_CASE(
-    "a lead with too few file descriptors for its ranks reports this at once, and the run does not "
+    "a lead with too few file descriptors for its ranks reports this once, and the run does not "
     "start again") {
   Scene scene;
   scene.hello(0, 4);
@@ -281,7 +282,7 @@ TEST_CASE("ranks that do not join in time are named by rank and node") {
   CHECK(scene.attempt.end().reason == EndReason::kJoinTimeout);
 }
 
-TEST_CASE("if no rank joins, the step is stopped at once, and its nodes are named") {
+TEST_CASE("if no rank joins in time, the step is stopped immediately, and its nodes are named") {
   Scene scene({.join_timeout = seconds(5), .job_nodes = "n[1-4]"});
   scene.pass(seconds(5));
   CHECK(scene.notes.printed[0] == "no rank connected to lead within 5 s; missing on n[1-4] (all)");

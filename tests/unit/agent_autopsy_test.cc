@@ -47,12 +47,12 @@ TEST_CASE(
     "a hung attempt ends when all agents have reported the stacks of their programs, and names the "
     "rank whose stack differs") {
   Scene scene = hung_scene();
-  CHECK(scene.notes.broadcasts_of("autopsy") == 1);
-  CHECK(scene.notes.broadcasts_of("end") == 0);
+  CHECK(scene.notes.broadcast_count("autopsy") == 1);
+  CHECK(scene.notes.broadcast_count("end") == 0);
   for (const int rank : {0, 1, 3}) scene.attempt.on_autopsy(rank, kReduceFrames, scene.now);
-  CHECK(scene.notes.broadcasts_of("end") == 0);
+  CHECK(scene.notes.broadcast_count("end") == 0);
   scene.attempt.on_autopsy(2, kWaitFrames, scene.now);
-  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.broadcast_count("end") == 1);
   const auto event = scene.notes.last("autopsy");
   CHECK(event["odd"] == 1);  // the number of ranks in the first group, which differs
   REQUIRE(event["groups"].size() == 2);
@@ -84,7 +84,7 @@ TEST_CASE(
     "a rank that dies while stacks are collected, and a later TERM, do not change the verdict of a "
     "hang") {
   Scene scene = hung_scene();
-  REQUIRE(scene.notes.broadcasts_of("autopsy") == 1);
+  REQUIRE(scene.notes.broadcast_count("autopsy") == 1);
   scene.attempt.on_exit(0, {134, SIGABRT, "", true}, scene.now);
   scene.attempt.on_rank_signal(2, SIGTERM, scene.now);
   for (const int rank : {1, 2, 3}) scene.attempt.on_autopsy(rank, kWaitFrames, scene.now);
@@ -101,9 +101,9 @@ TEST_CASE("the wait for agents that do not answer is bounded") {
   Scene scene = hung_scene();
   scene.attempt.on_autopsy(0, kReduceFrames, scene.now);
   scene.pass(AutopsyBoard::kLimit - seconds(1));
-  CHECK(scene.notes.broadcasts_of("end") == 0);
+  CHECK(scene.notes.broadcast_count("end") == 0);
   scene.pass(seconds(1));
-  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.broadcast_count("end") == 1);
   CHECK(scene.notes.last("autopsy")["groups"].size() == 1);
 }
 
@@ -113,18 +113,20 @@ TEST_CASE(
   for (const int rank : {0, 1, 3}) scene.attempt.on_autopsy(rank, kReduceFrames, scene.now);
   scene.attempt.on_exit(2, {128 + SIGKILL, SIGKILL, {}}, scene.now);
   scene.pass(seconds(1));
-  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.broadcast_count("end") == 1);
   CHECK(scene.attempt.end().reason == EndReason::kHang);
 }
 
-TEST_CASE("a cancellation during an autopsy ends the attempt at once") {
+TEST_CASE("a cancellation during an autopsy ends the attempt without a wait for the agents") {
   Scene scene = hung_scene();
   scene.attempt.on_own_signal(SIGTERM, scene.now);
-  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.broadcast_count("end") == 1);
   CHECK(scene.attempt.end().is_cancelled);
 }
 
-TEST_CASE("no rank is an outlier if the ranks are divided evenly, or if all stacks differ") {
+TEST_CASE(
+    "a rank is an outlier if only its stack differs, and none is if the ranks divide evenly or all "
+    "stacks differ") {
   const auto outliers_of = [](const std::vector<Frames>& frames) {
     AutopsyBoard board({0, 1, 2, 3});
     for (std::size_t rank = 0; rank < frames.size(); ++rank)
@@ -162,7 +164,7 @@ TEST_CASE(
   CHECK(frames_of_faulthandler("nonsense\n  File \"x, line in\n").empty());
 }
 
-TEST_CASE("without gdb, the text says whether py-spy is missing, or shows no frames") {
+TEST_CASE("if gdb is missing, the text says whether py-spy is missing, too, or shows no frames") {
   const TemporaryDirectory folder;
   Env env;
   env.set("PATH", folder.path().string());

@@ -35,7 +35,7 @@ TEST_CASE("several failed writes to a full disk are reported once") {
 }
 
 /// While this object exists, a write beyond the first `size_bytes` bytes of a file fails as on a
-/// full disk.
+/// full disk. SIGXFSZ stays ignored afterwards.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t size_bytes) {
@@ -182,7 +182,8 @@ TEST_CASE("once a file has been renewed after a failed try, its original limit a
     REQUIRE((*file)->push(std::string(bytes, 'x')));
     REQUIRE((*file)->drain(milliseconds(5000)));
   };
-  write(150);  // the renewal fails, so the next one comes beyond 162 bytes
+  write(
+      150);  // the renewal fails; the next one comes an eighth of the limit later, beyond 162 bytes
   CHECK(calls == 1);
   write(10);
   CHECK(calls == 1);
@@ -212,7 +213,9 @@ TEST_CASE(
       REQUIRE((*file)->push(std::string(10, 'x')));
       REQUIRE((*file)->drain(milliseconds(5000)));
     }
-    CHECK(calls == (fails ? 8 : 2));  // from 810 bytes on, every 110 bytes or every 410
+    // The first call comes beyond 800 bytes. The next one comes an eighth of the limit later after
+    // a failure, and half of the limit later after a success.
+    CHECK(calls == (fails ? 8 : 2));
   }
 }
 

@@ -18,8 +18,8 @@ using Kind = ComponentCourse::Order::Kind;
 
 constexpr std::size_t kServer = 0, kTrainer = 1, kEvaluator = 2;
 
-/// Returns a server with `retries`, a trainer that waits for it, and an evaluator that waits for
-/// nothing.
+/// Returns a server with `retries`, a trainer that waits for the server, and an evaluator that
+/// waits for nothing.
 std::vector<ComponentOptions> three_components(int retries = 0) {
   std::vector<ComponentOptions> components(3);
   components[kServer].name = "server";
@@ -191,7 +191,9 @@ TEST_CASE("after a signal to the job, a service that is about to start again doe
   CHECK(end.message == "component server: ended by SIGTERM");
 }
 
-TEST_CASE("if the main components get the signal, too, the message names no component") {
+TEST_CASE(
+    "if a signal to the job ends a service and all main components, the message names no "
+    "component") {
   const auto components = three_components(3);
   ComponentCourse course(components);
   start_all(course, components);
@@ -250,20 +252,20 @@ TEST_CASE(
   ComponentCourse course(components);
   start_all(course, components);
   auto end = kBadEnd;
-  SUBCASE("signal") {
+  SUBCASE("a signal ended the service") {
     end = component_end(128 + SIGTERM, EndReason::kSignalled);
     end.is_cancelled = true;
   }
   SUBCASE("a later attempt has taken the run over") {
     end = component_end(75, EndReason::kSignalled);
   }
-  SUBCASE("node") {
+  SUBCASE("a node is lost") {
     end.bad_nodes = {"n2"};
   }
-  SUBCASE("image") {
+  SUBCASE("the image is bad") {
     end.cause = Cause::kImage;
   }
-  SUBCASE("check of the nodes") {
+  SUBCASE("the nodes failed their check") {
     end.reason = EndReason::kNotFit;
   }
   course.on_over(kServer, end);

@@ -31,7 +31,7 @@ TEST_CASE("a stopped component ends with 0 and the reason `stopped`, whatever it
   Scene scene(options);
   scene.all_join(4);
   scene.attempt.stop("not needed any more", scene.now);
-  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.broadcast_count("end") == 1);
   end_four_ranks(scene);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().code == 0);
@@ -328,8 +328,7 @@ TEST_CASE("a component's step inherits no option of the batch step, and knows it
 
 TEST_CASE(
     "a component's program gets the addresses and nodes of the others and its own port, and sees "
-    "no GPU if GPUs are "
-    "hidden") {
+    "no GPU if GPUs are hidden") {
   RankOptions options;
   options.program = {"serve", "--port={port}", "{addr}", "{port}-{port}"};
   TemplateValues fields;
@@ -391,8 +390,9 @@ TEST_CASE(
   CHECK_FALSE(to_rank::Start{}.json().contains("components"));
 }
 
-/// Lets the probe try until it connects to the listener, and then sends `text` to the probe.
-/// Returns the probe's request, or an empty text if `text` is empty.
+/// Lets the probe try until it connects to the listener, sends `text` to the probe, and closes the
+/// connection. Returns the probe's request. If `text` is empty, does not wait for the request, and
+/// may return an empty text.
 std::string answer_probe(EventLoop& loop, ReadyProbe& probe, const BoundPort& listener,
                          const std::string& text) {
   UniqueFd peer;

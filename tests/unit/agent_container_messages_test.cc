@@ -47,8 +47,7 @@ TEST_CASE(
   CHECK(mount->cause == Cause::kContainer);
   CHECK(mount->sentence ==
         "container start failed with error code: 1: enroot-mount: failed to mount: /x at /y: No "
-        "such file or "
-        "directory");
+        "such file or directory");
   const auto full = failure_from(
       {"slurmstepd-n1: error: pyxis: failed to create container filesystem for image: /a.sqsh",
        "slurmstepd-n1: error: pyxis:     FATAL ERROR: write failed: No space left on device"});
@@ -60,8 +59,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "messages of pyxis under Slurm 25.05, of enroot, of apptainer and of Charliecloud are "
-    "recognised") {
+    "messages of pyxis under Slurm 25.05, of enroot, of apptainer, of Charliecloud and of dlrun "
+    "are recognised") {
   CHECK(failure_from(
             {"[2026-11-21T16:15:12.001] error: pyxis: couldn't chdir to /none: No such file or "
              "directory"})
@@ -109,8 +108,7 @@ TEST_CASE(
   CHECK(end.cause == Cause::kImage);
   CHECK(end.message ==
         "the container on n1 could not be started: failed to create container filesystem for "
-        "image: /a/bad.sqsh: "
-        "Invalid image format: /a/bad.sqsh");
+        "image: /a/bad.sqsh: Invalid image format: /a/bad.sqsh");
   CHECK(scene.notes.last("attempt_end")["cause"] == "image");
   const RetryOptions options{.max = 3, .on = {Cause::kFailure}};
   CHECK(decide_retry(options, {}, end.cause).why == "the container would fail again");

@@ -44,7 +44,9 @@ TEST_CASE("a query to a controller that does not answer fails at its time limit"
   CHECK(waited < 2 * SlurmController::kLimit);
 }
 
-TEST_CASE("a query about a job that Slurm does not know fails with kNotFound") {
+TEST_CASE(
+    "a query fails with kNotFound if Slurm does not know the job, and otherwise with "
+    "kUnavailable") {
   const TemporaryDirectory folder;
   Env env;
   env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
@@ -91,7 +93,7 @@ struct RecordingController {
   }
 };
 
-TEST_CASE("a requeue with more memory changes the job while it is pending") {
+TEST_CASE("a requeue with more memory requeues the job first, and then raises its memory") {
   const RecordingController slurm;
   REQUIRE(SlurmController(slurm.env, "7").requeue({}, JobMemory{1500, false}).has_value());
   CHECK(slurm.calls() == "scontrol requeue 7\nscontrol update JobId=7 MinMemoryNode=1500\n");

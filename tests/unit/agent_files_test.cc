@@ -1,5 +1,5 @@
-// Tests the files that lead and rank write into the run directory (events.jsonl, claim, attempt and
-// logs), and the progress file of a program.
+// Tests the files that lead and the rank agents write into the run directory (events.jsonl, claim,
+// attempt and logs), and the progress file of a program.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -164,7 +164,7 @@ TEST_CASE("the first job claims the run, in private files") {
   CHECK(mode_of(directory / "claim") == 0600);
 }
 
-TEST_CASE("the same job claims again after a requeue, and its attempt is the next") {
+TEST_CASE("the same job claims the run again after a requeue, and gets the next attempt number") {
   const Folder folder;
   REQUIRE(claim_run(folder.path, kJob, "x", 0));
   auto claim = Json::parse(content(folder.path / "claim"));
@@ -181,7 +181,7 @@ TEST_CASE("the same job claims again after a requeue, and its attempt is the nex
   CHECK(*read_attempt(folder.path) == 2);
 }
 
-TEST_CASE("a later job of a chain takes the run over, and the earlier one cannot take it back") {
+TEST_CASE("a later job of a chain takes the run over, and no earlier job can take the run back") {
   const Folder folder;
   const JobIdentity first{"alps", "42", "feed"}, second{"alps", "43", "feed"},
       third{"alps", "44", "feed"};
@@ -271,7 +271,9 @@ TEST_CASE("a claim that is a dangling link is not written through") {
   CHECK_FALSE(fs::exists(folder.path / "elsewhere"));
 }
 
-TEST_CASE("a damaged claim or attempt file is refused with its content or path") {
+TEST_CASE(
+    "the error about a damaged claim names the file, and that about an attempt file quotes its "
+    "content") {
   const Folder folder;
   std::ofstream(folder.path / "claim") << "";
   CHECK(claim_run(folder.path, kJob, "x", 0).error().message.find("claim: is damaged") !=
@@ -324,8 +326,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a torn claim is kept if the run's origin is another job, and replaced if the folder has this "
-    "job's id") {
+    "a torn claim is kept if the run's origin is another job, and replaced if the folder's name "
+    "has this job's id") {
   const Folder folder;
   std::ofstream(folder.path / "claim") << "{";
   std::ofstream(folder.path / "origin") << R"({"cluster":"alps","job":"41"})";
@@ -388,8 +390,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the agent waits for the rest of a half-written report, and reports an error once if it stays "
-    "or is in the last report") {
+    "the agent waits for the rest of a half-written report, and reports an error once if the error "
+    "stays or is in the last report") {
   auto file = ProgressFile::create();
   REQUIRE(file);
   const auto write = [&](const char* text) { std::ofstream(file->path()) << text; };
@@ -418,36 +420,37 @@ TEST_CASE(
 TEST_CASE("a number that is not finite is left out of a progress report, and the rest counts") {
   auto file = ProgressFile::create();
   REQUIRE(file);
-  const auto read = [&](const char* text) {
+  const auto write_and_read = [&](const char* text) {
     std::ofstream(file->path()) << text;
     const auto news = file->take_news();
     return news ? news->dump() : "nothing";
   };
-  CHECK(read(R"({"step": 3, "loss": NaN, "steps": 9})") == R"({"step":3,"steps":9})");
-  CHECK(read(R"({"loss":-Infinity,"step":4,"accuracy":+inf,"work_ms":-nan})") == R"({"step":4})");
-  CHECK(read(R"({"final": true, "loss": NaN, "said": "NaN \"-Infinity"})") ==
+  CHECK(write_and_read(R"({"step": 3, "loss": NaN, "steps": 9})") == R"({"step":3,"steps":9})");
+  CHECK(write_and_read(R"({"loss":-Infinity,"step":4,"accuracy":+inf,"work_ms":-nan})") ==
+        R"({"step":4})");
+  CHECK(write_and_read(R"({"final": true, "loss": NaN, "said": "NaN \"-Infinity"})") ==
         R"({"final":true,"said":"NaN \"-Infinity"})");
-  CHECK(read(R"({"loss": null})") == "{}");
+  CHECK(write_and_read(R"({"loss": null})") == "{}");
   CHECK_FALSE(file->take_problem(true));
-  CHECK(read(R"({"step": NaNs})") == "{}");
+  CHECK(write_and_read(R"({"step": NaNs})") == "{}");
   CHECK(file->take_problem(true));
 }
 
 TEST_CASE(
-    "an error in a progress file that changes at every look is reported while the program "
-    "runs") {
+    "if five looks in a row find new but bad progress reports, an error is reported once while the "
+    "program runs") {
   auto file = ProgressFile::create();
   REQUIRE(file);
-  const auto look = [&](const std::string& text) {
+  const auto write_and_look = [&](const std::string& text) {
     std::ofstream(file->path()) << text;
     CHECK(file->take_news());
     return file->take_problem(false);
   };
-  for (int step = 1; step < 5; ++step) CHECK_FALSE(look("step " + std::to_string(step)));
-  CHECK_FALSE(look(R"({"step": 5})"));
-  for (int step = 6; step < 10; ++step) CHECK_FALSE(look("step " + std::to_string(step)));
-  CHECK(look("step 10") == "'step 10' is not a JSON object");
-  CHECK_FALSE(look("step 11"));
+  for (int step = 1; step < 5; ++step) CHECK_FALSE(write_and_look("step " + std::to_string(step)));
+  CHECK_FALSE(write_and_look(R"({"step": 5})"));
+  for (int step = 6; step < 10; ++step) CHECK_FALSE(write_and_look("step " + std::to_string(step)));
+  CHECK(write_and_look("step 10") == "'step 10' is not a JSON object");
+  CHECK_FALSE(write_and_look("step 11"));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// Tests which GPUs lead reports as idle (health.idle_gpu_after), and when.
 #include <doctest/doctest.h>
 
 #include "runtime/agent/idle_gpus.h"
@@ -56,8 +57,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "no idle GPU is reported without a limit, before the start, without readings, or for time in "
-    "which the job was suspended") {
+    "no idle GPU is reported without a limit, before the start, without new readings, or for time "
+    "in which the job was suspended") {
   IdleGpus off(std::nullopt);
   off.on_start(kStartTime);
   off.add_beat(0, "n1", beat("gpus", {0}), kStartTime);

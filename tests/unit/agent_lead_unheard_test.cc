@@ -1,4 +1,5 @@
-// Tests that no rank is blamed if agents end their ranks because they no longer hear lead.
+// Tests which rank or node is blamed, if any, when lead was stopped, or when agents end their ranks
+// because the agents no longer hear lead.
 
 #include <signal.h>
 
@@ -16,7 +17,7 @@ RankEnd end_by_agent() {
   return end;
 }
 
-/// Suspends lead for this time. Lead then goes on.
+/// Moves the clock, and reports that lead was suspended for this time and has just gone on.
 void suspend_lead(Scene& scene, seconds time) {
   scene.now += time;
   scene.attempt.on_lead_stopped(time, scene.now);
@@ -41,7 +42,7 @@ TEST_CASE(
   Scene scene;
   scene.all_join(4);
   suspend_lead(scene, seconds(14));
-  SUBCASE("the records of the agents arrive first") {}
+  SUBCASE("the exit records of the ranks that their agents ended arrive first") {}
   SUBCASE("the exit of a rank whose peer was ended arrives first") {
     scene.attempt.on_exit(0, {68, 0, "rank 1 is gone", true, 1}, scene.now);
     CHECK(scene.notes.printed.empty());
@@ -51,7 +52,7 @@ TEST_CASE(
     CHECK(scene.notes.printed.empty());
   }
   for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, end_by_agent(), scene.now);
-  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.broadcast_count("end") == 1);
   scene.attempt.on_step_end(0, "", scene.now);
   scene.pass(seconds(1));
   REQUIRE(scene.attempt.is_over());
@@ -71,7 +72,7 @@ TEST_CASE("if agents do not hear lead although lead was running, the cause is a 
   scene.pass(seconds(10));
   scene.attempt.on_exit(2, end_by_agent(), scene.now);
   scene.attempt.on_exit(3, end_by_agent(), scene.now);
-  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.broadcast_count("end") == 1);
   for (const int rank : {0, 1}) scene.attempt.on_exit(rank, {143, SIGTERM, ""}, scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
   REQUIRE(scene.attempt.is_over());

@@ -70,7 +70,9 @@ using Steps = std::vector<std::int64_t>;
 
 }  // namespace
 
-TEST_CASE("a line of metrics has its own time and step, and the numbers of training") {
+TEST_CASE(
+    "a line of metrics gives its time, its step, and its other numbers except that of the "
+    "attempt") {
   const auto line = metrics_line_of(
       R"({"time":"2026-11-21T12:30:00.250Z","attempt":2,"epoch":3,"step":30,"loss":0.5,)"
       R"("lr":null,"precision":"bf16","test_classes":[{"f1":1}]})",
@@ -258,7 +260,7 @@ TEST_CASE_FIXTURE(MetricsRun, "a file that cannot be read at the end is a failur
 
 TEST_CASE_FIXTURE(
     MetricsRun,
-    "an MLflow server gets all values of the trainer, even many that it writes in one second") {
+    "all values of the trainer are recorded for an MLflow server, even many of the same second") {
   const MlflowRecord record(run.path());
   REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
   MetricsCopier copier(run.path());
@@ -297,8 +299,9 @@ TEST_CASE_FIXTURE(MetricsRun, "lines that the record does not take are copied la
   CHECK(copier.last_step() == 4);
 }
 
-TEST_CASE_FIXTURE(MetricsRun,
-                  "values of lead are recorded even if the file of metrics cannot be read") {
+TEST_CASE_FIXTURE(
+    MetricsRun,
+    "the values that lead reports are recorded even if the file of metrics cannot be read") {
   const MlflowRecord record(run.path());
   REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
   std::filesystem::create_symlink(run / "target", file);
@@ -396,7 +399,8 @@ TEST_CASE_FIXTURE(MetricsRun, "without a file of metrics an MLflow server gets e
   CHECK(read_file(run / "track/mlflow.jsonl", 1U << 20U).value_or("") == report.dump() + "\n");
 }
 
-TEST_CASE("the trainer writes metrics.jsonl, unless its command line names another file") {
+TEST_CASE(
+    "only the trainer writes metrics.jsonl, and only if its command line names no other file") {
   CHECK(writes_metrics(true, {"srun", "dlrun-agent", "rank", "--bundled"}));
   CHECK_FALSE(writes_metrics(false, {"srun", "dlrun-agent", "rank"}));
   CHECK_FALSE(writes_metrics(true, {"srun", "--metrics", "x"}));

@@ -1,3 +1,4 @@
+// Tests the checks of nodes before the programs start (health.preflight).
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>

@@ -31,7 +31,8 @@ events::RankFailed crashed_rank() {
 
 }  // namespace
 
-TEST_CASE("the end of a run is a notice with the failed rank, its node and the progress") {
+TEST_CASE(
+    "the notice of a failed run has the first failed rank, its node and the progress of the run") {
   auto notices = notice_maker({"failed", "completed"});
   CHECK_FALSE(notices.on_event(events::Started{.ranks = 4}, 0));
   CHECK_FALSE(notices.on_event(events::Joined{.ranks = 4, .hosts = "n[1-2]"}, 0));
@@ -62,7 +63,9 @@ TEST_CASE("only the occasions that notify.on lists become notices") {
   CHECK(notice_maker({"completed"}).on_event(completed, 0)->occasion == "completed");
 }
 
-TEST_CASE("with components, the start and the progress are those of the first main component") {
+TEST_CASE(
+    "with components, notices have the start and progress of the first main one, and the rank that "
+    "ended the job") {
   NoticeMaker notices({"started", "failed"},
                       JobIdentity{.cluster = "alpha", .job = "7", .token = ""}, "mnist-7",
                       "trainer");
@@ -140,7 +143,9 @@ TEST_CASE("the last lines of a rank of a component come from the log of that com
   CHECK(last_lines_of_rank(run.path(), 0, "", 0).empty());
 }
 
-TEST_CASE("lead parses the options of notify, and refuses a webhook's address without quoting it") {
+TEST_CASE(
+    "lead parses the options of notify, and an address in place of a webhook's variable is refused "
+    "and not shown") {
   const auto parsed = parse_arguments({"lead", "--notify", "failed,hang", "--webhook", "SLACK_URL",
                                        "--notify-word", "mail", "--notify-word", "", "--", "srun"});
   REQUIRE(parsed);
@@ -166,8 +171,8 @@ struct PipedNotifier {
   explicit PipedNotifier(std::array<int, 2> ends = new_pipe())
       : read_end(ends[0]), notifier(notice_maker({}), true, UniqueFd(ends[1]), -1) {}
 
-  /// Takes the lines that were sent to the helper out of the pipe. Each line must be short enough
-  /// to be written to a pipe whole.
+  /// Takes the lines that were sent to the helper out of the pipe. Checks that each line is short
+  /// enough to be written to a pipe whole.
   [[nodiscard]] std::vector<Json> take_sent_lines() const {
     std::string text(1U << 16U, ' ');
     text.resize(static_cast<std::size_t>(::read(read_end.get(), text.data(), text.size())));
@@ -219,7 +224,9 @@ TEST_CASE_FIXTURE(PipedNotifier,
   CHECK(lines[1]["m"]["score"] == 0.5);
 }
 
-TEST_CASE("lead starts no helper without notices, and none with a wrong address") {
+TEST_CASE(
+    "lead starts no helper without notices and MLflow, or if the webhook's variable is unset or "
+    "has no address") {
   LeadOptions options;
   ClaimedRun run;
   const TemporaryDirectory folder;

@@ -24,7 +24,8 @@ TEST_CASE("lead's options end at the first --, and the command has all words aft
   CHECK(lead.command == Words{"srun", "-n2", "dlrun-agent", "rank", "--", "python"});
 }
 
-TEST_CASE("lead parses the options for hangs, restarts and bad nodes, and names a wrong value") {
+TEST_CASE(
+    "lead parses the options for hangs, restarts, chains and bad nodes, and quotes a wrong value") {
   const auto parsed = parse_arguments({"lead",
                                        "--hang-after",
                                        "900",
@@ -94,7 +95,9 @@ TEST_CASE("lead parses the rule by which a point of a sweep ends early") {
   CHECK(std::get<LeadOptions>(*parse_arguments({"lead", "--", "srun"})).stop_early.metric.empty());
 }
 
-TEST_CASE("lead finds --bundled and --preflight among the options of rank, not of the program") {
+TEST_CASE(
+    "lead finds --bundled and --preflight among rank's options, but not among the program's "
+    "arguments") {
   const auto is_bundled = [](Words command) {
     command.insert(command.begin(), {"lead", "--"});
     return std::get<LeadOptions>(*parse_arguments(command)).program_is_bundled;
@@ -133,7 +136,9 @@ TEST_CASE("rank parses a preset's words, the processes per node, and roles") {
   CHECK(rank.roles.ps == 2);
 }
 
-TEST_CASE("the error for wrong usage quotes the wrong word") {
+TEST_CASE(
+    "the error for a wrong command line quotes the wrong word, or says what is missing or "
+    "unexpected") {
   struct Case {
     Words arguments;
     const char* says;
@@ -171,7 +176,8 @@ TEST_CASE("the error for wrong usage quotes the wrong word") {
 }
 
 TEST_CASE(
-    "--never-started takes the script's exit code and the command at which the script ended") {
+    "lead --never-started takes an exit code from 0 to 255, and the command at which the job "
+    "script ended") {
   const auto parsed =
       parse_arguments({"lead", "--name", "n", "--never-started", "9", "--", "exit 9"});
   REQUIRE(parsed.has_value());
@@ -183,8 +189,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the items of stage and outputs are JSON objects, and lead finds those of stage among the "
-    "options of rank") {
+    "rank, stage and collect take items as JSON, and lead finds those of --stage among the options "
+    "of rank") {
   const std::string stage = R"({"from":"/d/a.tar","to":"$TMPDIR/a","unpack":true})";
   const std::string output = R"({"from":"$TMPDIR/c","to":"out","limit_s":60})";
   const auto parsed = parse_arguments({"rank", "--stage", stage, "--output", output, "--", "x"});

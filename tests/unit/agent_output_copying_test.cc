@@ -158,7 +158,7 @@ TEST_CASE("a link in the place of the source folder on the node is not followed"
 }
 
 TEST_CASE(
-    "the last copy of outputs removes the temporary files of killed copies, and nothing else") {
+    "the last copy of outputs removes the old temporary files of killed copies, and nothing else") {
   const NodeScene scene;
   scene.write(scene.node / "ckpt/a", "a");
   const auto part = scene.run / "out/.0123456789abcdef.old-host.dlrun-part";

@@ -26,7 +26,8 @@ Env env_with_stand_ins() {
   return env;
 }
 
-TEST_CASE("only the chosen ranks are profiled") {
+TEST_CASE(
+    "rank 0 is profiled unless other ranks are chosen, and a wrong list of ranks is refused") {
   ProfileOptions options;
   CHECK_FALSE(options.includes(0));
   options.tool = "nsys";
@@ -49,7 +50,9 @@ TEST_CASE("the agent knows every tool that profile.tool offers") {
   CHECK_FALSE(parse_arguments({"rank", "--profile", "gdb", "--", "x"}).has_value());
 }
 
-TEST_CASE("nsys gets the times, and does not end the program after the profile") {
+TEST_CASE(
+    "nsys gets the delay and the length of the profile, and does not end the program after the "
+    "profile") {
   ProfileOptions options{.tool = "nsys", .delay_s = 120, .length_s = 30};
   CHECK(argv_under_profiler(options, "/opt/nsys", "/run/p/rank-0000", {"python", "train.py"}) ==
         Strings{"/opt/nsys", "profile", "--output=/run/p/rank-0000", "--force-overwrite=true",
@@ -72,7 +75,9 @@ TEST_CASE("py-spy and perf attach to the process that becomes the program") {
             "sleep 1; exec /usr/bin/perf record -g --output /o.perf.data --pid \"$$\"; }"));
 }
 
-TEST_CASE("a program under a profiler keeps its arguments and its exit code") {
+TEST_CASE(
+    "a program under a profiler keeps its arguments and exit code, and the profiler writes its "
+    "files") {
   TemporaryDirectory folder;
   Command command;
   command.env = env_with_stand_ins();

@@ -141,14 +141,16 @@ TEST_CASE("a frame that is changed, repeated, left out or reordered is refused")
     return false;
   };
   using Text = const std::string&;
-  CHECK_FALSE(refuses([](Text a, Text b) { return a + b; }));
-  CHECK(refuses([](Text a, Text b) { return a.substr(0, a.size() - 1) + "T" + b; }));
-  CHECK(refuses([](Text a, Text) { return a + a; }));
-  CHECK(refuses([](Text, Text b) { return b; }));
-  CHECK(refuses([](Text a, Text b) { return b + a; }));
+  CHECK_FALSE(refuses([](Text first, Text second) { return first + second; }));
+  CHECK(refuses(
+      [](Text first, Text second) { return first.substr(0, first.size() - 1) + "T" + second; }));
+  CHECK(refuses([](Text first, Text) { return first + first; }));
+  CHECK(refuses([](Text, Text second) { return second; }));
+  CHECK(refuses([](Text first, Text second) { return second + first; }));
 }
 
-TEST_CASE("a frame of another connection, or sent back to its sender, is refused") {
+TEST_CASE(
+    "a frame of another connection, and a frame that is sent back to its sender, are refused") {
   const auto secret = random_key();
   auto one = shake_hands(secret);
   auto other = shake_hands(secret);
@@ -158,7 +160,7 @@ TEST_CASE("a frame of another connection, or sent back to its sender, is refused
   CHECK_FALSE(one.lead.unseal(bytes));
 }
 
-TEST_CASE("a frame length above the limit is refused at once") {
+TEST_CASE("a frame length above the limit is refused before the rest of the frame has arrived") {
   auto [lead, rank, rank_proof] = shake_hands(random_key());
   std::string bytes("\x01\x00\x10\x00", 4);  // 1 MiB + 1
   CHECK_FALSE(lead.unseal(bytes));

@@ -77,7 +77,7 @@ Result<Link> connect_rank(std::uint16_t port, const Key& secret, const std::stri
                        [] { return false; });
 }
 
-/// Sends a message and returns true if its echo arrives.
+/// Sends a message and returns true if its echo arrives within 10 s.
 bool echoes(Link& link, const std::string& text) {
   link.send(text);
   bool has_arrived = false;
@@ -152,7 +152,7 @@ TEST_CASE("a large message leaves no large buffers behind at lead") {
   CHECK(echoes(*joined.rank, "hello"));
 }
 
-/// Waits for the result of a try to reach lead.
+/// Advances a try to reach lead until it succeeds, fails or reaches its time limit.
 Result<Link> finish_try(LinkTry link_try) {
   for (;;) {
     pollfd ready{.fd = link_try.socket(),
@@ -374,7 +374,7 @@ TEST_CASE(
   rank.join();
 }
 
-TEST_CASE("the error for a lead that cannot be reached has its address and the reason") {
+TEST_CASE("the error for a lead that cannot be reached has lead's address and the reason") {
   REQUIRE(init_crypto());
   std::uint16_t port = 0;
   {

@@ -28,7 +28,7 @@ TEST_CASE("a program that ends by itself is recorded with its own code") {
   CHECK(scene.exit_record() ==
         Json{{"type", "exit"}, {"code", 3}, {"signal", 0}, {"error", ""}, {"own", true}});
   CHECK(scene.orders.empty());
-  SUBCASE("processes that the program left behind are killed at once") {
+  SUBCASE("processes that the program left behind are killed immediately") {
     scene.pass(milliseconds(20));
     CHECK(scene.orders == Texts{"kill"});
   }
@@ -78,7 +78,7 @@ TEST_CASE("lead hears of a TERM to the whole step before it hears of the program
   for (const auto& order : scene.orders) CHECK(order == "kill");
 }
 
-TEST_CASE("an order to end sends TERM at once and KILL a second later") {
+TEST_CASE("after an order to end, the agent sends TERM immediately and KILL a second later") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_end(false, false, scene.now);
@@ -118,7 +118,7 @@ void end_with_term_under_way(RankScene& scene, bool lead_reports_term) {
   CHECK(scene.orders.empty());
 }
 
-TEST_CASE("a TERM to the whole step that reached the program is not sent twice") {
+TEST_CASE("if a TERM to the whole step reaches the program, the agent sends no TERM of its own") {
   for (const bool lead_reports_term : {true, false}) {
     CAPTURE(lead_reports_term);
     RankScene scene;
@@ -158,7 +158,7 @@ TEST_CASE("a program that was already exiting at the order to end has ended by i
   CHECK(scene.exit_record()["own"] == is_exiting);
 }
 
-TEST_CASE("an order to end before the program has started ends the rank at once") {
+TEST_CASE("an order to end before the program has started ends the rank immediately") {
   RankScene scene;
   scene.state.on_connected();
   scene.pass_with_lead(seconds(1));
@@ -168,7 +168,7 @@ TEST_CASE("an order to end before the program has started ends the rank at once"
   CHECK_FALSE(scene.state.awaits_start());
 }
 
-TEST_CASE("a rank whose lead is silent for the lease ends its program") {
+TEST_CASE("a rank whose lead is silent for longer than the lease ends its program") {
   RankScene scene;
   scene.run_with_lead();
   scene.pass_with_lead(seconds(30));
@@ -336,7 +336,7 @@ TEST_CASE("INT ends the rank while it waits to connect to lead, and USR1 does no
   CHECK_FALSE(scene.state.awaits_start());
 }
 
-TEST_CASE("a rank whose guard was killed kills everything at once") {
+TEST_CASE("a rank whose guard was killed kills all its processes immediately") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_guard_gone(scene.now);
@@ -457,7 +457,9 @@ TEST_CASE(
 }
 
 // "of" is the field of the exit record with the blamed rank.
-TEST_CASE("the rank that the bundled trainer blames is in the exit record") {
+TEST_CASE(
+    "the rank that the bundled trainer blames is in the exit record only if the trainer fails by "
+    "itself") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_blame(5, "rank 5 is gone");
@@ -466,16 +468,16 @@ TEST_CASE("the rank that the bundled trainer blames is in the exit record") {
     CHECK(scene.exit_record()["of"] == 5);
     CHECK(scene.exit_record()["error"] == "rank 5 is gone");
   }
-  SUBCASE("a signal ended it") {
+  SUBCASE("a signal ended the program") {
     scene.state.on_program_end(128 + SIGSEGV, SIGSEGV, scene.now);
     CHECK_FALSE(scene.exit_record().contains("of"));
   }
-  SUBCASE("it was ordered to end first") {
+  SUBCASE("lead ordered the rank to end first") {
     scene.state.on_end(false, false, scene.now);
     scene.state.on_program_end(1, 0, scene.now);
     CHECK_FALSE(scene.exit_record().contains("of"));
   }
-  SUBCASE("it recovered") {
+  SUBCASE("the program ended without an error") {
     scene.state.on_program_end(0, 0, scene.now);
     CHECK_FALSE(scene.exit_record().contains("of"));
   }
@@ -491,7 +493,7 @@ struct EndedRank : RankScene {
     is_any_alive = false;
     pass(milliseconds(100));
   }
-  /// Moves the clock to this time after the program's end.
+  /// Moves the clock so that this time has passed since the program's end.
   void pass_until(milliseconds time) {
     pass(std::chrono::duration_cast<milliseconds>(ended_at + time - now));
   }
@@ -500,7 +502,8 @@ struct EndedRank : RankScene {
 };
 
 TEST_CASE(
-    "a rank is done when its processes and output have ended and lead has confirmed its record") {
+    "a rank is done when its output is complete and lead has its exit record, or when a wait for "
+    "these is over") {
   EndedRank rank;
   SUBCASE("lead has the record") {
     CHECK_FALSE(rank.is_done());

@@ -61,14 +61,13 @@ TEST_CASE(
   }
 }
 
-/// Counts the texts that an attempt sends, and keeps the last one.
+/// Counts the texts that an attempt sends, and keeps the last text and the length of the longest.
 struct TextCounter final : AttemptOutlet {
-  std::size_t texts = 0, text_bytes = 0, longest_bytes = 0;
+  std::size_t text_count = 0, longest_bytes = 0;
   std::string last_text;
   void send(int, const MessageToRank&) override {}
   void send_text(int, std::string_view payload) override {
-    ++texts;
-    text_bytes += payload.size();
+    ++text_count;
     longest_bytes = std::max(longest_bytes, payload.size());
     last_text = payload;
   }
@@ -93,18 +92,18 @@ TEST_CASE(
     hello.port = 40000 + rank % 8;
     attempt.on_hello(rank, hello, now);
   }
-  CHECK(counter.texts == 0);
+  CHECK(counter.text_count == 0);
   TableReader reader(kRanks);
   while (!reader.is_whole()) {
     attempt.on_table_request(7, static_cast<std::int64_t>(reader.next_rank()));
     REQUIRE(reader.add(Json::parse(counter.last_text)));
   }
-  CHECK(counter.texts == 40);
+  CHECK(counter.text_count == 40);
   CHECK(counter.longest_bytes < kPayloadLimitBytes / 64);
   CHECK(reader.table()[9'999].text() == "10.4.249.1:40007");
   for (const std::int64_t wrong_from : {-1L, 1L, 10'240L, 1L << 40})
     attempt.on_table_request(7, wrong_from);
-  CHECK(counter.texts == 40);
+  CHECK(counter.text_count == 40);
 }
 
 }  // namespace

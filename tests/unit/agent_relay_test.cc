@@ -75,8 +75,9 @@ TEST_CASE("a dialer finds a program that listens only on IPv6") {
 }
 
 TEST_CASE(
-    "a dialer connects to no program of another user except root, unless it accepts any user or "
-    "the owner is unknown") {
+    "a dialer connects only to programs of the caller and of root, unless it accepts any user or "
+    "the "
+    "owner is unknown") {
   auto held = hold_free_port();
   REQUIRE(held);
   REQUIRE(::listen(held->socket.get(), 8) == 0);
@@ -91,8 +92,8 @@ TEST_CASE(
   const auto owned_by_root = [](int) { return std::optional<uid_t>(0); };
   RelayDialer root(held->port, {"127.0.0.1"}, now, owned_by_root);
   CHECK(answered_state(root, now) == State::kConnected);
-  const auto owned_by_unknown_user = [](int) { return std::optional<uid_t>(); };
-  RelayDialer unknown(held->port, {"127.0.0.1"}, now, owned_by_unknown_user);
+  const auto unknown_owner = [](int) { return std::optional<uid_t>(); };
+  RelayDialer unknown(held->port, {"127.0.0.1"}, now, unknown_owner);
   CHECK(answered_state(unknown, now) == State::kConnected);
 }
 

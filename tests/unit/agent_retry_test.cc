@@ -25,7 +25,8 @@ RetryOptions options_for_any_cause(int max, int no_progress = 3) {
   return options;
 }
 
-/// Adds attempts until decide_retry() refuses a restart. Returns the number of attempts.
+/// Adds attempts until decide_retry() refuses a restart or `steps` ends. Returns their number.
+/// steps: the last step that each attempt reported; std::nullopt if it reported none.
 int count_attempts(const RetryOptions& options,
                    const std::vector<std::optional<std::int64_t>>& steps, Cause cause,
                    bool no_step_means_no_progress = false) {

@@ -46,7 +46,7 @@ struct ChainFixture {
     REQUIRE(write_file_atomic(folder.path() / "events.jsonl", text));
   }
   /// Returns why job 43, the second job of the chain, is not needed; std::nullopt if it is
-  /// needed.
+  /// needed. Fails if the first job may still run.
   [[nodiscard]] Result<std::optional<UnneededJob>> why_second_is_unneeded() const {
     return why_unneeded(folder.path(), options_of_chain(3), env, "43");
   }
@@ -56,7 +56,7 @@ struct ChainFixture {
     REQUIRE(make_private_directories(path));
     REQUIRE(write_file_atomic(path / "submission.json", text));
   }
-  /// Makes a program scontrol that prints `state` for every job.
+  /// Makes a program scontrol that prints job 42 with this state, whatever its arguments are.
   void let_scontrol_print(const std::string& state) {
     const auto program = folder.path() / "scontrol";
     const std::string job = "JobId=42 JobName=x\\n   UserId=me(1)\\n   JobState=" + state + "\\n";
@@ -132,7 +132,9 @@ TEST_CASE_FIXTURE(ChainFixture, "a later job does not precede a first job that s
   CHECK_FALSE(*why_second_is_unneeded());
 }
 
-TEST_CASE_FIXTURE(ChainFixture, "a later job of a deleted run ends and creates nothing") {
+TEST_CASE_FIXTURE(ChainFixture,
+                  "a later job of a deleted run ends with 1 and creates nothing, and a run that "
+                  "cannot be read is an error") {
   std::filesystem::remove_all(folder.path());
   const auto unneeded = why_second_is_unneeded();
   REQUIRE(unneeded);

@@ -55,7 +55,7 @@ void add_beat(SampleBoard& board, int rank, const Json& fields, Clock::time_poin
   board.add_beat(rank, to_lead::Beat::of(message), now);
 }
 
-/// Returns one cell of ranks.json.
+/// Returns one cell of ranks.json; a text that says so if the column does not exist.
 Json cell(const Json& snapshot, std::size_t row, std::string_view column) {
   const auto& columns = snapshot["columns"];
   for (std::size_t at = 0; at < columns.size(); ++at) {
@@ -68,7 +68,8 @@ Json snapshot_of(SampleBoard& board, Clock::time_point now) {
   return Json::parse(board.take_ranks_json(0, "2026-01-01T00:00:00.000Z", now));
 }
 
-/// Returns an environment in which PATH finds a script nvidia-smi with this body.
+/// Writes a script nvidia-smi with this body into the folder. Returns an environment whose PATH has
+/// the folder.
 Env env_with_nvidia_smi(const TemporaryDirectory& folder, const std::string& body) {
   const auto path = folder / "nvidia-smi";
   std::ofstream(path) << "#!/bin/sh\n" << body << '\n';
@@ -162,8 +163,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a node's GPUs are divided among its ranks in order, and a rank's report on its own GPUs takes "
-    "precedence") {
+    "a node's GPUs are divided among its ranks in order, and a rank can also report its own GPUs") {
   auto board = board_of(4, 2);
   add_beat(
       board, 0,

@@ -45,7 +45,8 @@ TEST_CASE("other lines of srun, and malformed lines, are not parsed as messages 
 }
 
 TEST_CASE(
-    "the reason for which Slurm ends a step is read from slurmstepd's message in any version") {
+    "the reason for which Slurm ends a step or a job is read from slurmstepd's message in any "
+    "version") {
   for (const auto& prefix : kStepdPrefixes) {
     CAPTURE(prefix);
     const auto step_prefix = prefix + "*** STEP 73.0 ON n1 CANCELLED AT 2026-11-21T16:15:12";

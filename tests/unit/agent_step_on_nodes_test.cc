@@ -22,7 +22,9 @@ TEST_CASE(
               "/a/dlrun-agent", "rank"});
 }
 
-TEST_CASE("the user's srun options about nodes and tasks are replaced, and all others are kept") {
+TEST_CASE(
+    "the user's arguments to srun that choose nodes or tasks are replaced, and all other arguments "
+    "are kept") {
   for (const auto& users_options :
        {Words{"--nodes=4"}, Words{"--nodes", "4"}, Words{"-N4"}, Words{"-N", "4"},
         Words{"-n", "7", "--nodelist", "n[1-4]"}, Words{"-lw", "n2"}, Words{"--relative=1"}}) {

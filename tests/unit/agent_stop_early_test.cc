@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 const StopRule kLossRule{"loss", true, 5};
 
-/// Returns the trajectory of a point that reports `value` after each epoch.
+/// Returns the trajectory of a point that reports `value` after each epoch from 1 to last_epoch.
 Trajectory flat(std::int64_t last_epoch, double value) {
   Trajectory trajectory;
   for (std::int64_t at = 1; at <= last_epoch; ++at) add_report(kLossRule, trajectory, {at, value});
@@ -53,7 +53,8 @@ TEST_CASE("no point ends before `after`, or if fewer than three others have reac
   CHECK_FALSE(why_stop(kLossRule, {}, others).has_value());
 }
 
-TEST_CASE("later values of the other points do not count") {
+TEST_CASE(
+    "values that the other points reported after the epoch of the compared point do not count") {
   Trajectory late = flat(6, 1.0);
   add_report(kLossRule, late, {20, 0.01});
   CHECK_FALSE(why_stop(kLossRule, flat(6, 0.5), {late, late, late}).has_value());

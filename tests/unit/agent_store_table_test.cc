@@ -13,7 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 const StoreTable::Clock::time_point kNow{std::chrono::hours(1)};
 
-TEST_CASE("a value that exists is answered at once") {
+TEST_CASE("the request for a key that has a value is answered immediately") {
   StoreTable store;
   REQUIRE(store.put(0, 1, "address", "beef").size() == 1);
   const auto answers = store.get(3, 9, "address", milliseconds(0), kNow);
@@ -71,7 +71,7 @@ TEST_CASE("the waits of a lost rank are dropped") {
   CHECK(store.put(0, 1, "k", "00").size() == 2);
 }
 
-TEST_CASE("a key that is empty or too long is invalid at once, for put and for get") {
+TEST_CASE("put and get immediately refuse a key that is empty or too long") {
   StoreTable store;
   for (const std::string& key : {std::string(), std::string(StoreTable::kKeyLimitBytes + 1, 'k')}) {
     for (const auto& answers :

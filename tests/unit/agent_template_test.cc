@@ -27,7 +27,7 @@ std::string expanded(std::string_view argument) {
   return parsed->name + "|" + parsed->value.expand(kTemplateValues);
 }
 
-TEST_CASE("every template field is replaced") {
+TEST_CASE("the template fields for the world, the addresses, the run and the job are replaced") {
   CHECK(expanded("A={rank} {world_size} {local_rank} {local_world_size} {node_rank} {nnodes}") ==
         "A|5 8 1 2 2 4");
   CHECK(expanded("B={master_addr}:{master_port}@{addr}") == "B|10.0.0.1:29501@10.0.0.3");

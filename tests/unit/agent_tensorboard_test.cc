@@ -142,7 +142,9 @@ TEST_CASE("the decoder refuses a file with a changed byte or without its last by
   CHECK(decoder_exit_code(good.substr(0, good.size() - 1)) == 1);
 }
 
-TEST_CASE_FIXTURE(EventFileFixture, "a later attempt replaces the steps after its checkpoint") {
+TEST_CASE_FIXTURE(
+    EventFileFixture,
+    "a later attempt replaces the earlier values from the first step that it reports on") {
   open(1);
   report(R"({"step": 200, "loss": 1})");
   pass(5s);
@@ -217,7 +219,9 @@ TEST_CASE_FIXTURE(
   CHECK(events[3]["scalars"] == Json{{"epoch", 1.0}, {"loss", 0.5}});
 }
 
-TEST_CASE_FIXTURE(EventFileFixture, "three thousand lines are all written, in their order") {
+TEST_CASE_FIXTURE(
+    EventFileFixture,
+    "three thousand lines of metrics.jsonl are all written to the event file, in their order") {
   open(0, ValueSource::kMetricsFile);
   constexpr int kLines = 3000;
   for (int step = 1; step <= kLines; ++step) append_metrics_line(0, step / 60, step, step);

@@ -102,7 +102,7 @@ TEST_CASE(
 
 TEST_CASE("every byte arrives, in pieces of any length and with lines of any length") {
   std::string all;
-  for (int c = 0; c < 256; ++c) all += static_cast<char>(c);
+  for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
   all += std::string(5000, 'x') + "\n" + std::string(3000, '\x10') + "\n\n\r\r\n" + all;
   for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{1024}, all.size()}) {
     CAPTURE(piece);
@@ -175,7 +175,9 @@ TEST_CASE("text without marks is passed on, and a long line is passed on before 
   CHECK(lead.reader.take_rest() == "rest");
 }
 
-TEST_CASE("a line above the limit is no line of Slurm, in one piece or in several") {
+TEST_CASE(
+    "a line longer than the limit is not taken for Slurm's, whether it arrives in one piece or in "
+    "several") {
   const auto limit = MarkedTextReader::kLineLimitBytes;
   for (const std::size_t length : {limit, limit + 1}) {
     const auto line = std::string(length, 'x');

@@ -1,5 +1,5 @@
-// Checks the sources against the rules of ARCHITECTURE.md, and that the tests that PAINS.md names
-// exist.
+// Checks the sources against the rules of ARCHITECTURE.md, the tests against some rules of their
+// own, and that the tests that PAINS.md names exist.
 
 #include <algorithm>
 #include <filesystem>
@@ -52,13 +52,16 @@ std::string text_of(const fs::path& path) {
 const std::vector<std::string_view> kTopFolders{"cli", "launcher", "container", "runtime",
                                                 "common"};
 
+/// Returns the folder of kTopFolders in which an include path begins; "" if there is none.
 std::string_view top_folder_of(std::string_view include) {
   const std::string_view top = include.substr(0, include.find('/'));
   const auto found = std::find(kTopFolders.begin(), kTopFolders.end(), top);
   return found == kTopFolders.end() ? std::string_view() : *found;
 }
 
-void check_includes(std::string_view folder, const std::vector<std::string_view>& may_include) {
+/// Checks that of the headers in kTopFolders, the sources of the folder include only those of this
+/// folder and of the allowed folders.
+void check_includes(std::string_view folder, const std::vector<std::string_view>& allowed_folders) {
   const auto includes = includes_of(folder);
   CHECK_FALSE(includes.empty());
   for (const Include& include : includes) {
@@ -66,7 +69,8 @@ void check_includes(std::string_view folder, const std::vector<std::string_view>
     if (target_folder.empty() || target_folder == folder) continue;
     CAPTURE(include.file);
     CAPTURE(include.target);
-    CHECK(std::find(may_include.begin(), may_include.end(), target_folder) != may_include.end());
+    CHECK(std::find(allowed_folders.begin(), allowed_folders.end(), target_folder) !=
+          allowed_folders.end());
   }
 }
 
@@ -93,8 +97,8 @@ void check_users_of_headers(const std::vector<std::string_view>& headers,
 }  // namespace
 
 TEST_CASE(
-    "cli includes only launcher, container and common, launcher only container and common, and "
-    "runtime only common") {
+    "cli, launcher, container, runtime and common include only the folders that ARCHITECTURE.md "
+    "allows") {
   check_includes("cli", {"launcher", "container", "common"});
   check_includes("launcher", {"container", "common"});
   check_includes("container", {"common"});
@@ -173,7 +177,7 @@ std::vector<std::string> types_of(const fs::path& header) {
   return types;
 }
 
-// Two types of one name make one program ill-formed, even if no file includes both headers: the
+// Two types of one name make a program ill-formed, even if no file includes both headers: the
 // linker then keeps a single copy of functions such as a destructor, for both types.
 TEST_CASE("no two headers define a type of the same name in the same namespace") {
   std::map<std::string, std::string> headers;
@@ -215,8 +219,8 @@ TEST_CASE("SVG elements are written only in launcher/drawing/svg.cc") {
 }
 
 TEST_CASE(
-    "MPI, Gloo, NCCL and CUDA headers are included only in runtime/comm, runtime/bootstrap and the "
-    "code for CUDA") {
+    "only runtime/comm and runtime/bootstrap include MPI or Gloo, only runtime/comm and CUDA code "
+    "NCCL or CUDA") {
   check_users_of_headers({"mpi.h", "gloo/"}, {"runtime/comm/", "runtime/bootstrap/"});
   check_users_of_headers({"nccl.h", "cuda", "cublas"},
                          {"runtime/comm/", "runtime/trainer/cuda", "runtime/cuda"});
@@ -361,7 +365,7 @@ TEST_CASE("only launcher/cleanup deletes runs") {
 }
 
 TEST_CASE(
-    "launcher/submit prints nothing itself, and only launcher/submit includes the steps of a "
+    "launcher/submit includes no headers for printing, and no other folder includes the steps of a "
     "submission") {
   for (const Include& include : includes_of("launcher/submit")) {
     CAPTURE(include.file);
@@ -378,17 +382,17 @@ TEST_CASE(
       "launcher/submit/log_folders.h",        "launcher/submit/recording.h",
       "launcher/submit/slurm_options.h",      "launcher/submit/submit_once.h",
       "launcher/submit/sbatch_settings.h"};
-  std::size_t used = 0;
+  std::size_t use_count = 0;
   for (const std::string_view folder : {"cli", "launcher"}) {
     for (const Include& include : includes_of(folder)) {
       if (std::find(steps.begin(), steps.end(), include.target) == steps.end()) continue;
-      used += include.file.starts_with("launcher/submit/") ? 1 : 0;
+      use_count += include.file.starts_with("launcher/submit/") ? 1 : 0;
       CAPTURE(include.file);
       CAPTURE(include.target);
       CHECK(include.file.starts_with("launcher/submit/"));
     }
   }
-  CHECK(used >= steps.size());
+  CHECK(use_count >= steps.size());
 }
 
 TEST_CASE(
@@ -410,8 +414,8 @@ TEST_CASE(
       {"runtime/agent/descendants.cc", "reads hundreds of files of the kernel a second"},
       {"runtime/agent/secrets.cc", "checks owner and mode before it reads"},
   };
-  // A folder is opened to sync it, not to read it. Other users cannot write /dev/null or the files
-  // below /proc.
+  // A folder is opened to sync it, not to read it. Other users cannot choose what is read from
+  // /dev/null or from the files below /proc.
   const std::vector<std::string_view> harmless{"O_DIRECTORY", "\"/dev/null\"", "\"/proc/"};
   // "son::" finds the calls of both Json and nlohmann::json.
   const std::vector<std::string_view> calls{"O_RDONLY",     "ifstream",     "std::fstream",
@@ -446,7 +450,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("only launcher/remote starts ssh and rsync, and it prints nothing") {
+TEST_CASE(
+    "only launcher/remote starts ssh and rsync, and launcher/remote includes no headers for "
+    "printing") {
   bool is_used = false;
   for (const std::string_view folder : {"cli", "launcher", "container"}) {
     for (const SourceLine& line : lines_of(folder)) {

@@ -51,7 +51,7 @@ struct Notes final : AttemptOutlet {
     return Json::object();
   }
   /// Returns the number of broadcasts of this type.
-  [[nodiscard]] int broadcasts_of(std::string_view type) const {
+  [[nodiscard]] int broadcast_count(std::string_view type) const {
     int found = 0;
     for (const auto& message : broadcasts) found += message["type"] == type ? 1 : 0;
     return found;

@@ -1,5 +1,5 @@
 // Tests which backend a name or "auto" selects, and the message if there is none. tests/ranks tests
-// the collectives themselves.
+// the collectives of several ranks.
 
 #include <algorithm>
 

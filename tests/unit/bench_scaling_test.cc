@@ -13,12 +13,12 @@ namespace {
 
 constexpr double kBatchPerRank = 32;
 
-/// Returns measurements that match the model exactly.
+/// Returns measurements that match the model exactly, with one rank on each node.
 std::vector<ScalingMeasurement> measurements_of(const ScalingModel& model,
-                                                std::initializer_list<int> ranks) {
+                                                std::initializer_list<int> rank_counts) {
   std::vector<ScalingMeasurement> measurements;
-  for (const int n : ranks)
-    measurements.push_back({n, n, model.samples_per_s(n, kBatchPerRank), "r"});
+  for (const int ranks : rank_counts)
+    measurements.push_back({ranks, ranks, model.samples_per_s(ranks, kBatchPerRank), "r"});
   return measurements;
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("the table marks modelled numbers, and gives the reason for their rang
   const std::string measured = table(tables.measured).plain();
   CHECK(measured.find("    1      2        20k      1.00       100 %  one\n") != std::string::npos);
   CHECK(measured.find("    2      4        30k      1.50        75 %  two\n") != std::string::npos);
-  CHECK(tables.models_text.find("modelled, not measured: n ranks take for a step ") !=
+  CHECK(tables.models_text.find("modelled, not measured: the time of a step on n ranks is ") !=
         std::string::npos);
   CHECK(tables.models_text.find("latency and transfer time cannot be told apart") !=
         std::string::npos);

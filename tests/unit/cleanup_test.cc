@@ -51,6 +51,8 @@ struct CleanupFixture {
     fs::create_directories(path.parent_path());
     REQUIRE(write_file_atomic(path, text).has_value());
   }
+  /// Makes a program that prints this line, whatever its arguments are, in place of a command of
+  /// Slurm.
   void set_answer(const std::string& command, const std::string& line) const {
     put(folder.path() / "bin" / command, "#!/bin/sh\necho '" + line + "'\n");
     fs::permissions(folder.path() / "bin" / command, fs::perms::owner_all);
@@ -170,8 +172,9 @@ TEST_CASE_FIXTURE(CleanupFixture, "a run stays if it starts after the plan was m
   CHECK_FALSE(fs::exists(run.path));
 }
 
-TEST_CASE_FIXTURE(CleanupFixture,
-                  "an ended run stays if Slurm has put its job into the queue again") {
+TEST_CASE_FIXTURE(
+    CleanupFixture,
+    "an ended run stays if Slurm has queued its job again or has not finished the job") {
   const auto run = make_ended_run("a-20261121-120000-00aa", 50, 40);
   const std::string comment = "dlrun:" + std::string(32, 'a');
   set_answer_of_squeue("42|PENDING|BeginTime|||N/A|" + comment);
@@ -214,8 +217,9 @@ TEST_CASE_FIXTURE(CleanupFixture,
   CHECK(has(why_kept(outer), "the run b-20261121-120000-00bb is inside its directory"));
 }
 
-TEST_CASE_FIXTURE(CleanupFixture,
-                  "a run that another process deletes is a failure of rm, and not of prune") {
+TEST_CASE_FIXTURE(
+    CleanupFixture,
+    "if another process has deleted a run since the plan was made, rm fails and prune does not") {
   const auto run = make_ended_run("a-20261121-120000-00aa", 50, 40);
   RunInspector inspector(env);
   PruneRequest request;
@@ -323,15 +327,15 @@ TEST_CASE_FIXTURE(CleanupFixture,
   PruneRequest request;
   request.older_than = std::chrono::hours(24);
   request.parts = RunParts::kDiagnostics;
-  const auto plan = plan_pruning(env, inspector, request);
-  REQUIRE(plan.has_value());
-  CHECK(cleanup_question(*plan).starts_with(
+  const auto pruning = plan_pruning(env, inspector, request);
+  REQUIRE(pruning.has_value());
+  CHECK(cleanup_question(*pruning).starts_with(
       "Delete the diagnostic files (logs, traces, profiles and stacks of hung ranks) of 1 run (1 "
       "file, "));
   std::vector<std::string> lines;
   const CleanupListener listener{[&](const std::string& line) { lines.push_back(line); },
                                  [](const std::string&) {}, [](const Error&) {}};
-  CHECK_FALSE(clean_up(env, inspector, *plan, listener).failure);
+  CHECK_FALSE(clean_up(env, inspector, *pruning, listener).failure);
   REQUIRE(lines.size() == 1);
   CHECK(lines[0].starts_with("deleted the diagnostic files of " + run.id + " (1 file, "));
 }
@@ -406,8 +410,8 @@ struct TrackedRunFixture : CleanupFixture {
     RunInspector inspector(env);
     return sync_records(env, inspector, run);
   }
-  /// Returns the values of the MLflow record after `track sync`, or the error of `track sync`.
-  [[nodiscard]] std::string values_after_sync() const {
+  /// Calls sync(). Returns the values of the MLflow record after it, or the error of sync().
+  [[nodiscard]] std::string sync_and_read_values() const {
     const auto tracked = sync();
     return tracked ? read_file(values_file, 1U << 20U).value_or("") : tracked.error().message;
   }
@@ -415,22 +419,22 @@ struct TrackedRunFixture : CleanupFixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(
-    TrackedRunFixture,
-    "the MLflow record of a run whose lead was killed gets the run's end before it is sent") {
+TEST_CASE_FIXTURE(TrackedRunFixture,
+                  "the MLflow record of a run whose lead was killed gets the run's end before the "
+                  "record is sent") {
   SUBCASE("it still runs") {
     set_answer_of_squeue("42|RUNNING|None|n1|N/A||");
-    CHECK(has(values_after_sync(), "has not ended"));
+    CHECK(has(sync_and_read_values(), "has not ended"));
     CHECK_FALSE(fs::exists(values_file));
   }
   SUBCASE("its job was cancelled") {
     set_answer_of_squeue("42|CANCELLED|None|n1|N/A||");
-    CHECK(values_after_sync() == "{\"t\":1795264200123,\"status\":\"KILLED\"}\n");
+    CHECK(sync_and_read_values() == "{\"t\":1795264200123,\"status\":\"KILLED\"}\n");
   }
   SUBCASE("its node failed") {
     set_answer_of_squeue("42|NODE_FAIL|None|n1|N/A||");
-    CHECK(values_after_sync() == "{\"t\":1795264200123,\"status\":\"FAILED\"}\n");
-    CHECK(values_after_sync() == "{\"t\":1795264200123,\"status\":\"FAILED\"}\n");
+    CHECK(sync_and_read_values() == "{\"t\":1795264200123,\"status\":\"FAILED\"}\n");
+    CHECK(sync_and_read_values() == "{\"t\":1795264200123,\"status\":\"FAILED\"}\n");
   }
 }
 
@@ -441,7 +445,7 @@ TEST_CASE_FIXTURE(
   record_claim_at(days_ago(1));
   set_answer("scontrol", "ClusterName             = alpha");
   SUBCASE("its job belongs to this cluster, and its last event is old") {
-    CHECK(has(values_after_sync(), R"("status":"FAILED"})"));
+    CHECK(has(sync_and_read_values(), R"("status":"FAILED"})"));
     return;
   }
   std::string reason;
@@ -479,7 +483,7 @@ TEST_CASE_FIXTURE(
   submission.state = Submission::State::kSubmitted;
   submission.job = {"alpha", "42"};
   REQUIRE(write_submission(run.path, submission).has_value());
-  CHECK(has(values_after_sync(), R"("status":"FAILED"})"));
+  CHECK(has(sync_and_read_values(), R"("status":"FAILED"})"));
 }
 
 TEST_CASE_FIXTURE(TrackedRunFixture,
@@ -501,7 +505,7 @@ TEST_CASE_FIXTURE(TrackedRunFixture,
   const auto late = sync();
   REQUIRE(late.has_value());
   CHECK(late->front().report.problem == "");
-  CHECK(has(values_after_sync(), R"("status":"FINISHED"})"));
+  CHECK(has(sync_and_read_values(), R"("status":"FINISHED"})"));
 }
 
 TEST_CASE_FIXTURE(TrackedRunFixture, "track sync says so if Slurm does not answer about a run") {

@@ -140,7 +140,7 @@ TEST_CASE_FIXTURE(CliFixture, "commands that need a spec say what to do with a j
   }
 }
 
-TEST_CASE_FIXTURE(CliFixture, "help and an empty list end with exit code 0") {
+TEST_CASE_FIXTURE(CliFixture, "the version, help and an empty list of runs end with exit code 0") {
   CHECK(call({"--version"}) == 0);
   CHECK(call({"submit", "--help"}) == 0);
   CHECK(call({"ls"}) == 0);
@@ -261,7 +261,7 @@ TEST_CASE_FIXTURE(CliFixture,
 }
 
 TEST_CASE_FIXTURE(CliFixture,
-                  "a script that starts several jobs, or whose spec cannot be read, is refused "
+                  "a script with an option that dlrun refuses, or with a damaged spec, is refused "
                   "with the line number") {
   REQUIRE(write_file_atomic(folder.path() / "x.yaml",
                             "launch: {command: [echo]}\nresources: {time: 1h}\n"));
@@ -439,7 +439,8 @@ TEST_CASE_FIXTURE(CliFixture, "container list accepts images whose names have no
   CHECK(code_and_stderr({"container", "list"}, out.c_str()) == "0\n");
 }
 
-TEST_CASE_FIXTURE(CliFixture, "bench scaling ends with 130 after each signal that ends it") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "bench scaling ends with 130 after each of SIGINT, SIGTERM and SIGHUP") {
   REQUIRE(write_file_atomic(folder / "x.yaml",
                             "resources: {time: 1m}\nlaunch: {command: [\"true\"]}\n"));
   std::filesystem::create_directory(cli.bin_dir);
@@ -549,7 +550,7 @@ TEST_CASE_FIXTURE(CliFixture, "a command line without options is checked like an
   CHECK(call({"render"}) == 2);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "a second spec is refused by the commands that take one") {
+TEST_CASE_FIXTURE(CliFixture, "a second spec is refused by the commands that take one spec") {
   for (const char* command : {"run", "check", "render"}) {
     const std::string name = command;
     CHECK(code_and_stderr({command, "a.yaml", "b.yaml"}) ==

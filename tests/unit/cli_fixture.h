@@ -47,19 +47,22 @@ struct CliFixture {
     return code_and_stderr(std::move(words), nullptr);
   }
   /// Like code_and_stderr(words), with standard output redirected to a file such as /dev/full.
+  /// nullptr: standard output is not redirected.
   std::string code_and_stderr(std::vector<const char*> words, const char* standard_output) {
-    if (standard_output == nullptr) return code_and_stderr_of(std::move(words));
+    if (standard_output == nullptr) return call_with_stderr_in_file(std::move(words));
     std::fflush(stdout);
     const UniqueFd before(::dup(STDOUT_FILENO)), to(::open(standard_output, O_WRONLY | O_CLOEXEC));
     ::dup2(to.get(), STDOUT_FILENO);
-    auto result = code_and_stderr_of(std::move(words));
+    auto result = call_with_stderr_in_file(std::move(words));
     ::__fpurge(stdout);
     std::clearerr(stdout);
     std::cout.clear();
     ::dup2(before.get(), STDOUT_FILENO);
     return result;
   }
-  std::string code_and_stderr_of(std::vector<const char*> words) {
+  /// Makes the call with standard error redirected to the file .stderr of the folder. Returns the
+  /// exit code and the content of this file.
+  std::string call_with_stderr_in_file(std::vector<const char*> words) {
     const auto file = folder.path() / ".stderr";
     std::fflush(stderr);
     const UniqueFd before(::dup(STDERR_FILENO)),

@@ -25,9 +25,9 @@ TEST_CASE_FIXTURE(CliFixture,
   CHECK(read("exp.yaml").find("name: other\n") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(
-    CliFixture,
-    "init writes nothing if the answers do not form a valid spec, or if the site is unknown") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "init writes nothing if the values of its flags do not form a valid spec, or if "
+                  "the site is unknown") {
   CHECK(call({"init", "--yes", "--site", "juwels", "--gpus", "16", "-o", "exp.yaml"}) == 2);
   CHECK(call({"init", "--yes", "--gpus", "many", "-o", "exp.yaml"}) == 2);
   CHECK(call({"init", "--yes", "--time", "soon", "-o", "exp.yaml"}) == 2);
@@ -35,8 +35,9 @@ TEST_CASE_FIXTURE(
   CHECK(read("exp.yaml").empty());
 }
 
-TEST_CASE_FIXTURE(CliFixture,
-                  "init --image needs a container runtime, from the site or from --runtime") {
+TEST_CASE_FIXTURE(
+    CliFixture,
+    "init --image needs a container runtime that dlrun knows, from the site or from --runtime") {
   CHECK(call({"init", "--yes", "--site", "generic", "--image", "./x.sqsh", "-o", "exp.yaml"}) == 2);
   CHECK(read("exp.yaml").empty());
   CHECK(call({"init", "--yes", "--image", "./x.sqsh", "--runtime", "dockr", "-o", "exp.yaml"}) ==
@@ -72,7 +73,8 @@ TEST_CASE_FIXTURE(CliFixture, "init takes the words after -- as the command") {
 }
 
 TEST_CASE_FIXTURE(CliFixture,
-                  "init refuses a job script as the command, and takes a program that writes one") {
+                  "init refuses a job script as the command, and accepts a program that contains "
+                  "the text of one") {
   std::ofstream(folder / "job.sh") << "#!/bin/bash\n#SBATCH -N 2\nsrun ./x\n";
   const auto refused = code_and_stderr({"init", "--yes", "-o", "exp.yaml", "--", "./job.sh"});
   CHECK(refused.find("is a job script with #SBATCH lines") != std::string::npos);
@@ -82,9 +84,9 @@ TEST_CASE_FIXTURE(CliFixture,
   CHECK(call({"init", "--yes", "-o", "exp.yaml", "--", "./start.py"}) == 0);
 }
 
-TEST_CASE_FIXTURE(
-    CliFixture,
-    "init --from writes a spec that passes check, and names the lines that it leaves out") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "init --from writes a spec that passes check, warns about lines that it leaves "
+                  "out, and runs no line") {
   std::ofstream(folder / "job.sh") << "#!/bin/bash\n#SBATCH -N 2\n#SBATCH -t 10\nmkdir out\n"
                                       "srun python t.py\ntouch ran\n";
   const std::string result = code_and_stderr({"init", "--from", "job.sh", "-o", "exp.yaml"});
@@ -95,7 +97,15 @@ TEST_CASE_FIXTURE(
   CHECK(read("exp.yaml").find("command: [python, t.py]") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(folder / "out"));
   CHECK_FALSE(std::filesystem::exists(folder / "ran"));
-  CHECK(call({"init", "--from", "job.sh", "-o", "exp.yaml"}) == 2);  // the file exists
+}
+
+TEST_CASE_FIXTURE(
+    CliFixture,
+    "init --from accepts --force, --site and a command, and refuses --nodes and a missing script") {
+  std::ofstream(folder / "job.sh")
+      << "#!/bin/bash\n#SBATCH -N 2\n#SBATCH -t 10\nsrun python t.py\n";
+  std::ofstream(folder / "exp.yaml") << "name: exp\n";
+  CHECK(call({"init", "--from", "job.sh", "-o", "exp.yaml"}) == 2);  // exp.yaml exists
   CHECK(call({"init", "--from", "job.sh", "-o", "exp.yaml", "--force", "--site", "testbed", "--",
               "./other", "--flag"}) == 0);
   CHECK(read("exp.yaml").find("command: [\"./other\", \"--flag\"]") != std::string::npos);
@@ -104,9 +114,9 @@ TEST_CASE_FIXTURE(
   CHECK(call({"init", "--from", "nowhere.sh"}) == 6);
 }
 
-TEST_CASE_FIXTURE(
-    CliFixture,
-    "doctor without Slurm is exit code 6, and --json together with --site-file is wrong usage") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "doctor ends with exit code 6 if there is no Slurm, and with 2 if it gets --json "
+                  "and --site-file") {
   CHECK(call({"doctor"}) == 6);
   CHECK(call({"doctor", "--site-file"}) == 6);
   CHECK(call({"doctor", "--json", "--site-file"}) == 2);
@@ -140,12 +150,12 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "init asks again for a partition that is not in the list, but accepts any if no partition is "
-    "known") {
+    "init asks again for a partition that is not in the site's list, but accepts any name without "
+    "a list") {
   InitAnswers answers;
   std::istringstream in("lab\n2\nbatch\n");
   std::ostringstream out;
-  // The input ends too early.
+  // The input ends before the last answer.
   CHECK_FALSE(
       ask_questions(answers, find_site("testbed", {})->profile, in, printer_to(out)).has_value());
   CHECK(answers.partition == "batch");

@@ -55,8 +55,9 @@ TEST_CASE_FIXTURE(NodesFixture, "nodes refuses a --runs that is not a folder") {
   CHECK(has(result, "file: is not a folder"));
 }
 
-TEST_CASE_FIXTURE(NodesFixture,
-                  "nodes reads the list in the site's runs folder, or in that of --runs") {
+TEST_CASE_FIXTURE(
+    NodesFixture,
+    "nodes reads the list in the site's runs folder, or in the folder that --runs gives") {
   create_and_select_site();
   CHECK(has(code_and_stderr({"nodes"}), "/of-the-site/known-bad.jsonl"));
   CHECK(has(code_and_stderr({"nodes", "--runs", "mine"}), "/mine/known-bad.jsonl"));

@@ -57,7 +57,9 @@ TEST_CASE("status names the error file of a job, unless it is the file with the 
   CHECK(shown(run, status).find("error log") == std::string::npos);
 }
 
-TEST_CASE("between two attempts status shows the number of the next attempt") {
+TEST_CASE(
+    "status shows the next attempt between two attempts, and the restarts left until the run has "
+    "ended") {
   RunStatus status;
   status.state = RunState::kPending;
   RunRecord& record = status.facts.record;
@@ -74,7 +76,9 @@ TEST_CASE("between two attempts status shows the number of the next attempt") {
   CHECK(shown(run, status).find("left") == std::string::npos);
 }
 
-TEST_CASE("status of a run at its time limit names the keys that let a run continue") {
+TEST_CASE(
+    "status names the keys that let a run continue if a run timed out without a warning or a "
+    "restart") {
   RunStatus status;
   status.state = RunState::kTimeout;
   RunRecord& record = status.facts.record;

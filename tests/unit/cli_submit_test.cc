@@ -1,4 +1,4 @@
-// Tests submit, check, resubmit, logs and diff with a simulated cluster.
+// Tests submit, check, interactive, resubmit, logs and diff with a simulated cluster.
 
 #include <pwd.h>
 #include <sys/stat.h>
@@ -81,9 +81,15 @@ TEST_CASE_FIXTURE(
   CHECK(has(result, "nothing was submitted: "));
   CHECK(has(result, "Requested node configuration is not available"));
   CHECK_FALSE(has_path("runs"));
-  const auto session = code_and_stderr({"interactive", "x.yaml", "--dry-run"});
-  CHECK(session.starts_with("2\n"));
-  CHECK(has(session, "x.yaml: the components make a heterogeneous job"));
+}
+
+TEST_CASE_FIXTURE(ClusterFixture, "interactive refuses components that make a heterogeneous job") {
+  std::ofstream(folder / "x.yaml")
+      << "resources: {time: 1m, cpus_per_task: 1}\nlaunch: {command: [\"true\"]}\n"
+         "components: [{name: a, partition: p}, {name: b, partition: q}]\n";
+  const auto result = code_and_stderr({"interactive", "x.yaml", "--dry-run"});
+  CHECK(result.starts_with("2\n"));
+  CHECK(has(result, "x.yaml: the components make a heterogeneous job"));
 }
 
 TEST_CASE_FIXTURE(ClusterFixture,
@@ -151,9 +157,9 @@ TEST_CASE_FIXTURE(
   }
 }
 
-TEST_CASE_FIXTURE(
-    ClusterFixture,
-    "an MPI plugin that srun does not have causes a warning before the job is queued") {
+TEST_CASE_FIXTURE(ClusterFixture,
+                  "check warns about an MPI plugin that srun does not have, unless the job goes to "
+                  "another cluster") {
   write_program(
       "srun",
       "case $1 in --mpi=list) printf 'MPI plugin types are...\\n\\tpmix\\n\\tnone\\nspecific "
@@ -278,7 +284,7 @@ TEST_CASE_FIXTURE(ClusterFixture,
   CHECK_FALSE(has_path("sent"));
 }
 
-TEST_CASE_FIXTURE(CliFixture, "--dry-run names the site's runs folder for a script, too") {
+TEST_CASE_FIXTURE(CliFixture, "submit --dry-run of a job script names the site's runs folder") {
   create_and_select_site();
   REQUIRE(write_file_atomic(folder / "job.sh", "#!/bin/sh\n#SBATCH -J own\ntrue\n"));
   CHECK(has(code_and_stderr({"submit", "job.sh", "--dry-run"}), "/of-the-site/"));
@@ -287,6 +293,13 @@ TEST_CASE_FIXTURE(CliFixture, "--dry-run names the site's runs folder for a scri
 TEST_CASE_FIXTURE(ClusterFixture,
                   "a warning names a file of a secret that all users can read, and no other file") {
   fs::permissions(folder.path(), fs::perms::others_exec, fs::perm_options::add);
+  for (auto above = folder.path().parent_path(); above != above.root_path();
+       above = above.parent_path()) {
+    if ((fs::status(above).permissions() & fs::perms::others_exec) == fs::perms::none) {
+      MESSAGE("skipped: other users cannot enter ", above.string());
+      return;
+    }
+  }
   fs::create_directory(folder / "private");
   fs::permissions(folder / "private", fs::perms::owner_all);
   for (const char* name : {"open", "closed", "private/open"}) {

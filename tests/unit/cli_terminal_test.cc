@@ -22,7 +22,7 @@ namespace dlrun {
 namespace {
 
 // Contains OSC 52 (sets the clipboard), C1's CSI in UTF-8 and as a single byte, a direction
-// override, a hidden character, a tag character and a forged line.
+// override, a hidden character, a tag character, a forged line and a null byte.
 const std::string kNasty = std::string(
                                "a\033]52;c;eA==\a\xc2\x9b"
                                "2J\x9b"
@@ -171,7 +171,7 @@ TEST_CASE("a log filter does not wait for more bytes after a byte that starts no
   CHECK(filter.pass("c\xc1") == "c\\xc1");
 }
 
-TEST_CASE("a log that arrives byte by byte is shown like one that arrives at once") {
+TEST_CASE("a log that arrives byte by byte is shown like one that arrives in one piece") {
   const std::string log =
       "\033[1;31mred\033[0m ä\u202e\xff\r\n10 %\r20 %\033[K\n\033[2J\x9b\033\033[32mgreen\n" +
       kNasty;

@@ -108,7 +108,9 @@ TEST_CASE("the JSON of top has N ranks with -n N, conspicuous ones first, and al
   CHECK(picture_json(picture, 0)["rank_samples"].size() == 8);  // -n 0: no limit
 }
 
-TEST_CASE("the head and the table of top show the same step of rank 0") {
+TEST_CASE(
+    "the head and the table of top show the same step of rank 0, the newest of the record's "
+    "attempt") {
   RunPicture picture = picture_of_running_run(2);
   picture.ranks->rows[0].step = 31;  // the samples are newer than the last progress report
   std::string text = text_of(picture);

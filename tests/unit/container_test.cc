@@ -56,7 +56,9 @@ TEST_CASE("pyxis: an image in a registry is passed in enroot's form, whichever f
   CHECK(image_option("/images/a b.sqsh") == "/images/a b.sqsh");
 }
 
-TEST_CASE("enroot: mounts are fstab lines, with the options that create their target") {
+TEST_CASE(
+    "enroot: mounts are fstab lines, and a mount of the user replaces dlrun's mount with the same "
+    "target") {
   ContainerStep step = step_of("/a.sqsh");
   step.spec.mounts.push_back({"/my data", "/in side", {"ro", "rprivate"}});
   step.dlrun_mounts.push_back({"/runs", "/runs", {}, true});
@@ -118,8 +120,8 @@ TEST_CASE("enroot: the image's entry point runs only if container.entrypoint is 
 }
 
 TEST_CASE(
-    "enroot: the name of an image in a registry, an apptainer image and container.save are refused "
-    "with a remedy") {
+    "enroot: only the path of a squashfs file is accepted as an image, and container.save is "
+    "refused") {
   ContainerSpec spec;
   for (const char* image : {"nvcr.io#nvidia/pytorch:24.05-py3", "images/a.sqsh", "/a.sif"}) {
     CAPTURE(image);
@@ -161,7 +163,7 @@ TEST_CASE("pyxis: an image that is neither a path nor a name in a registry is re
 }
 
 TEST_CASE(
-    "apptainer: each key becomes its option, and mount flags that apptainer does not know are "
+    "apptainer: each key becomes its option, and keys and mount flags that it cannot express are "
     "refused") {
   ContainerStep step = step_of("/a.sif");
   step.may_have_gpus = true;
@@ -190,7 +192,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "apptainer: an image in a registry causes a warning, and a name without a scheme is refused") {
+    "apptainer: an image in a registry causes a warning, and must be written as "
+    "docker://REGISTRY/IMAGE") {
   ContainerSpec spec;
   spec.image = "docker://ubuntu";
   REQUIRE(apptainer_backend().problems(spec).size() == 1);

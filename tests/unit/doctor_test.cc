@@ -61,11 +61,12 @@ ClusterFacts alpine() {
   return facts;
 }
 
-/// Returns the draft, read as a site file.
+/// Returns the site that the draft for a cluster describes.
 Site read_draft(const ClusterFacts& facts) {
   return parse_site_file("sites/" + site_draft_name(facts) + ".yaml", site_draft(facts));
 }
 
+/// Returns the kind of the first finding about `what`; empty if there is no such finding.
 std::string kind_of(const ClusterFacts& facts, std::string_view what) {
   for (const Finding& finding : findings(facts)) {
     if (finding.what == what)
@@ -138,7 +139,8 @@ TEST_CASE("a draft is a valid site file with the cluster's values, and matches o
   CHECK(profile.partitions.at("old").max_time_seconds == 1800);
 }
 
-TEST_CASE("a draft depends on what the cluster has: pyxis, apptainer, gres, PMI, scratch") {
+TEST_CASE(
+    "a draft follows the cluster's container tools, SelectType, MPI plugins and scratch folder") {
   auto facts = alpine();
   facts.config["SelectType"] = "select/linear";
   facts.mpi_plugins = {"none", "pmi2"};
@@ -249,7 +251,8 @@ TEST_CASE("each finding is rated as fine, as a note or as missing") {
 }
 
 TEST_CASE(
-    "doctor refuses a host without Slurm or with a silent controller, and names a failed query") {
+    "doctor refuses a host without Slurm or with an unreachable controller, and names a failed "
+    "query") {
   Env env;
   env.set("PATH", "/nowhere");
   const auto none = ask_cluster(env);
@@ -266,10 +269,10 @@ TEST_CASE(
           ">&2; exit 1");
   program("sinfo", "exit 1");
   env.set("PATH", bin.path().string() + ":/usr/bin:/bin");
-  const auto silent = ask_cluster(env);
-  REQUIRE_FALSE(silent.has_value());
-  CHECK(silent.error().code == Errc::kUnavailable);
-  CHECK(has(silent.error().message, "Unable to contact slurm controller"));
+  const auto unreachable = ask_cluster(env);
+  REQUIRE_FALSE(unreachable.has_value());
+  CHECK(unreachable.error().code == Errc::kUnavailable);
+  CHECK(has(unreachable.error().message, "Unable to contact slurm controller"));
 
   // Once the controller has answered, a failed query leaves its question open and is named.
   program("scontrol",

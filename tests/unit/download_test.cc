@@ -64,9 +64,9 @@ struct DownloaderScene {
     return downloader->fetch(download);
   }
 
-  /// Returns the message of the error with which the download fails. Checks the error's code, and
-  /// that no part of the file is left.
-  [[nodiscard]] std::string error_message(const Download& download, Errc code) const {
+  /// Fetches the file. Fails the test if this succeeds. Returns the message of the error, and
+  /// checks the error's code, and that the folder has only the record.
+  [[nodiscard]] std::string fetch_error(const Download& download, Errc code) const {
     const auto fetched = fetch(download);
     REQUIRE_FALSE(fetched.has_value());
     CAPTURE(fetched.error().message);
@@ -92,7 +92,7 @@ TEST_CASE("a file is downloaded once, and later recognised without reading it") 
   REQUIRE(::stat((folder / "f").c_str(), &status) == 0);
   const mode_t mask = ::umask(0);
   ::umask(mask);
-  // Other users of the group may train on the file.
+  // Other users may train on the file, so that the umask decides who can read it.
   CHECK((status.st_mode & 0777U) == (0666U & ~mask));
   const std::vector<Download> all{f};
   CHECK(are_verified(folder, all));
@@ -136,7 +136,7 @@ TEST_CASE("a .dlrun-downloads that other users could have written is not trusted
   CHECK_FALSE(are_verified(scene.folder.path(), std::vector{other}));
 }
 
-TEST_CASE("if others can write .dlrun-downloads, the next download takes this permission away") {
+TEST_CASE("if others can write .dlrun-downloads, the next Downloader takes this permission away") {
   const DownloaderScene scene;
   const Download f = scene.download_of("f");
   REQUIRE(scene.fetch(f).has_value());
@@ -214,64 +214,65 @@ TEST_CASE("a download with another checksum or size is refused, and nothing of i
   const DownloaderScene scene;
   Download f = scene.download_of("f");
   f.sha256 = std::string(64, 'a');
-  CHECK(scene.error_message(f, Errc::kInvalid) ==
-        f.url + ": its 38 bytes have the sha256 " + sha256_of_text(kText) + ", but the spec says " +
-            f.sha256 + "; dlrun keeps no part of the file");
+  CHECK(scene.fetch_error(f, Errc::kInvalid) == f.url + ": its 38 bytes have the sha256 " +
+                                                    sha256_of_text(kText) + ", but the spec says " +
+                                                    f.sha256 + "; dlrun keeps no part of the file");
   f = scene.download_of("f");
   f.bytes = 37;
-  CHECK(scene.error_message(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 37");
+  CHECK(scene.fetch_error(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 37");
   f.bytes = 39;
-  CHECK(scene.error_message(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
-  f = scene.download_of("stall/f");  // fails at once, although the body never ends
+  CHECK(scene.fetch_error(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
+  // Fails immediately, although the rest of the body never arrives.
+  f = scene.download_of("stall/f");
   f.bytes = 39;
-  CHECK(scene.error_message(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
+  CHECK(scene.fetch_error(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
   f = scene.download_of("long/f");  // the server announces no length
   f.bytes = 38;
-  CHECK(scene.error_message(f, Errc::kInvalid) ==
+  CHECK(scene.fetch_error(f, Errc::kInvalid) ==
         f.url + ": has more than 38 bytes, but the spec says 38");
 }
 
-TEST_CASE("the error for another checksum or size shows an invisible character of the URL") {
+TEST_CASE("the error for another checksum or size escapes an invisible character of the URL") {
   const DownloaderScene scene;
   Download f = scene.download_of("f#\u202e");
   f.sha256 = std::string(64, 'a');
-  CHECK(has(scene.error_message(f, Errc::kInvalid), "/f#\\xe2\\x80\\xae: its 38 bytes have"));
+  CHECK(has(scene.fetch_error(f, Errc::kInvalid), "/f#\\xe2\\x80\\xae: its 38 bytes have"));
   f = scene.download_of("long/f#\u202e");  // the server announces no length
   f.bytes = 50;
-  CHECK(has(scene.error_message(f, Errc::kInvalid), "/f#\\xe2\\x80\\xae: has 39 bytes, but"));
+  CHECK(has(scene.fetch_error(f, Errc::kInvalid), "/f#\\xe2\\x80\\xae: has 39 bytes, but"));
 }
 
 TEST_CASE("the error for an answer without the file has the URL and the answer") {
   const DownloaderScene scene;
   const auto url = [&](const std::string& path) { return scene.server.url(path); };
-  CHECK(scene.error_message(scene.download_of("nothing"), Errc::kNotFound) ==
+  CHECK(scene.fetch_error(scene.download_of("nothing"), Errc::kNotFound) ==
         url("nothing") + ": the server answers 404 (not found)");
-  CHECK(scene.error_message(scene.download_of("status-403/f"), Errc::kIo) ==
+  CHECK(scene.fetch_error(scene.download_of("status-403/f"), Errc::kIo) ==
         url("status-403/f") + ": the server answers 403 (forbidden)");
-  CHECK(scene.error_message(scene.download_of("status-500/f"), Errc::kIo) ==
+  CHECK(scene.fetch_error(scene.download_of("status-500/f"), Errc::kIo) ==
         url("status-500/f") + ": the server answers 500");
-  CHECK(scene.error_message(scene.download_of("status-203/f"), Errc::kIo) ==
+  CHECK(scene.fetch_error(scene.download_of("status-203/f"), Errc::kIo) ==
         url("status-203/f") + ": the server answers 203 instead of the file");
-  CHECK(has(scene.error_message(scene.download_of("loop/f"), Errc::kIo),
+  CHECK(has(scene.fetch_error(scene.download_of("loop/f"), Errc::kIo),
             url("loop/f") + ": Maximum (10) redirects followed"));
   // This response is not HTTP. The message must not call it a redirection.
-  CHECK_FALSE(has(scene.error_message(scene.download_of("bare/f"), Errc::kIo), "leads to"));
+  CHECK_FALSE(has(scene.fetch_error(scene.download_of("bare/f"), Errc::kIo), "leads to"));
   Download nobody = scene.download_of("f");
   nobody.url = "http://127.0.0.1:1/f";
-  CHECK(has(scene.error_message(nobody, Errc::kIo), "http://127.0.0.1:1/f: "));
+  CHECK(has(scene.fetch_error(nobody, Errc::kIo), "http://127.0.0.1:1/f: "));
 }
 
 TEST_CASE("a download follows redirections only to http and https") {
   const DownloaderScene scene;
   for (const std::string path : {"to-ftp/f", "to-file/f"})
-    CHECK(scene.error_message(scene.download_of(path), Errc::kIo) ==
+    CHECK(scene.fetch_error(scene.download_of(path), Errc::kIo) ==
           scene.server.url(path) +
               ": leads to an address that does not start with http:// or https://; dlrun does not "
               "follow it");
   Download local = scene.download_of("f");
   local.url = "file:///etc/hostname";
   CHECK(has(
-      scene.error_message(local, Errc::kIo),
+      scene.fetch_error(local, Errc::kIo),
       "file:///etc/hostname: leads to an address that does not start with http:// or https://"));
   CHECK(scene.fetch(scene.download_of("here/f")).has_value());
   CHECK(content_of(scene.folder / "f") == kText);
@@ -297,7 +298,7 @@ TEST_CASE(
     far.url = url;
     ::setenv("http_proxy", proxy.c_str(), 1);
     ::setenv("https_proxy", proxy.c_str(), 1);
-    std::string message = scene.error_message(far, Errc::kIo);
+    std::string message = scene.fetch_error(far, Errc::kIo);
     ::unsetenv("http_proxy");
     ::unsetenv("https_proxy");
     CHECK_FALSE(has(message, "canary"));
@@ -334,11 +335,13 @@ TEST_CASE(
   CHECK(value_or_fail(scene.fetch(scene.download_of("cut-other/f"))) == 38);
   CHECK(content_of(scene.folder / "f") == kText);
   fs::remove(scene.folder / "f");
-  CHECK(has(scene.error_message(scene.download_of("cut-ever/f"), Errc::kIo),
-            ", after 12 of 38 bytes"));
+  CHECK(
+      has(scene.fetch_error(scene.download_of("cut-ever/f"), Errc::kIo), ", after 12 of 38 bytes"));
 }
 
-TEST_CASE("if the pieces do not form the file, the whole file is downloaded again") {
+TEST_CASE(
+    "if the pieces do not form the file, or the server has no rest, the whole file is downloaded "
+    "again") {
   const DownloaderScene scene;
   Download f = scene.download_of("cut-wrong/f");
   CHECK(value_or_fail(scene.fetch(f)) == 38);
@@ -346,7 +349,8 @@ TEST_CASE("if the pieces do not form the file, the whole file is downloaded agai
   CHECK(scene.server.requests() == std::vector<std::string>{"/cut-wrong/f from 0",
                                                             "/cut-wrong/f from 19",
                                                             "/cut-wrong/f from 0"});
-  // All bytes but the last have arrived, and the server has no more to send.
+  // All bytes of the file have arrived, but not the end of the response, and the server answers the
+  // request for the rest with 416.
   fs::remove(scene.folder / "f");
   CHECK(value_or_fail(scene.fetch(scene.download_of("cut-end/f"))) == 38);
   CHECK(content_of(scene.folder / "f") == kText);
@@ -356,7 +360,7 @@ TEST_CASE(
     "a server that ignores ranges gets four requests for the whole file before the download "
     "fails") {
   const DownloaderScene scene;
-  const std::string message = scene.error_message(scene.download_of("short/f"), Errc::kIo);
+  const std::string message = scene.fetch_error(scene.download_of("short/f"), Errc::kIo);
   CAPTURE(message);
   CHECK_FALSE(has(message, "ranges"));
   CHECK(has(message, ", after 38 of 39 bytes"));
@@ -396,18 +400,18 @@ TEST_CASE("a download from a server that stalls is an error after the time limit
   DownloaderScene scene;
   scene.options.stall_timeout = std::chrono::seconds(1);
   CHECK(
-      scene.error_message(scene.download_of("stall/f"), Errc::kIo) ==
+      scene.fetch_error(scene.download_of("stall/f"), Errc::kIo) ==
       scene.server.url("stall/f") +
           ": after 19 of 38 bytes the server sent nothing, or less than 100 bytes a second, for 1 "
           "s");
-  CHECK(has(scene.error_message(scene.download_of("silent/f"), Errc::kIo),
+  CHECK(has(scene.fetch_error(scene.download_of("silent/f"), Errc::kIo),
             scene.server.url("silent/f") + ": no answer: "));
 }
 
 TEST_CASE("an interrupted download stops and leaves no file") {
   DownloaderScene scene;
   scene.options.on_progress = [](const DownloadProgress& progress) { return progress.bytes < 19; };
-  CHECK(scene.error_message(scene.download_of("stall/f"), Errc::kInterrupted) ==
+  CHECK(scene.fetch_error(scene.download_of("stall/f"), Errc::kInterrupted) ==
         "interrupted; nothing of " + scene.server.url("stall/f") + " is kept");
   // Reading an existing file is interrupted as well.
   std::ofstream(scene.folder / "f") << kText;
@@ -430,7 +434,7 @@ TEST_CASE(
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{200'000, before.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
-  const std::string message = scene.error_message(large, Errc::kIo);
+  const std::string message = scene.fetch_error(large, Errc::kIo);
   auto downloader = Downloader::in(scene.folder / "two\nlines", {});
   REQUIRE(downloader.has_value());
   const auto elsewhere = downloader->fetch(large);
@@ -517,7 +521,7 @@ TEST_CASE(
   const fs::path lock = scene.folder / ".dlrun-downloads";
   auto first = Downloader::in(scene.folder.path(), {});
   REQUIRE(first.has_value());
-  // Creates a second folder with a lock file, which others can only read.
+  // Creates a second folder. Others can only read its lock file.
   REQUIRE(Downloader::in(scene.folder / "read", {}).has_value());
   fs::permissions(scene.folder / "read/.dlrun-downloads",
                   fs::perms::owner_read | fs::perms::others_read);

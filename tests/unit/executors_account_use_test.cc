@@ -5,9 +5,7 @@
 namespace dlrun {
 namespace {
 
-TEST_CASE(
-    "an account is found in sshare's lines whether its letters are capital or small, as sbatch "
-    "finds it") {
+TEST_CASE("an account is found in sshare's lines by its whole name, in capital or small letters") {
   const auto use = parse_sshare(
       "root||||\n proj1||gres/gpu=6000|gres/gpu=600|gres/gpu=60\n proj10||cpu=5||\n", "PROJ1");
   REQUIRE(use);

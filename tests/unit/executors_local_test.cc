@@ -102,13 +102,10 @@ TEST_CASE(
   CHECK(::waitpid(pid, &status, 0) == pid);
   CHECK(WEXITSTATUS(status) == 143);
   CHECK_FALSE(std::filesystem::exists(folder / "ran"));
-  CHECK_FALSE(
-      DetachedProcess::start({"/no/such/program"}, Env::of_process(), folder.path(), folder / "log")
-          .has_value());
 }
 
 TEST_CASE(
-    "if a detached program cannot be started, the error names the file that cannot be opened") {
+    "if a detached program cannot be started, the error names the file that could not be opened") {
   const TemporaryDirectory folder;
   const auto start = [&] {
     return DetachedProcess::start({"sh", "-c", "true"}, Env::of_process(), folder.path(),
@@ -146,11 +143,16 @@ TEST_CASE("a missing program is an error before anything is started") {
       ForegroundProcess::start({"no-such-program"}, Env::of_process(), "", OnSignal::kTermOnly);
   REQUIRE_FALSE(child.has_value());
   CHECK(child.error().code == Errc::kNotFound);
+  const TemporaryDirectory folder;
+  CHECK_FALSE(
+      DetachedProcess::start({"/no/such/program"}, Env::of_process(), folder.path(), folder / "log")
+          .has_value());
 }
 
 namespace {
 
-/// Returns the environment of lead as `dlrun run` starts it, with the run's token.
+/// Returns the environment of this process with the token of a run, which `dlrun run` gives to
+/// lead.
 Env environment_with(const char* token) {
   Env env = Env::of_process();
   env.set("DLRUN_TOKEN", token);
@@ -162,7 +164,8 @@ JobId local_job(const ForegroundProcess& child) {
 }
 
 /// Waits until the child has called exec(). Before that, /proc shows this process's environment as
-/// the child's.
+/// the child's. The child's environment must have DLRUN_TOKEN, and this process's must not. Fails
+/// the test if the child has ended.
 void wait_for_program(const ForegroundProcess& child) {
   const auto file = "/proc/" + std::to_string(child.pid()) + "/environ";
   std::string text;

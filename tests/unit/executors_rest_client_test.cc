@@ -40,7 +40,8 @@ struct FakeSlurmrestd {
 };
 
 TEST_CASE(
-    "the client of slurmrestd uses the newest API version that both have, or the configured one") {
+    "the client uses the newest API version that dlrun and slurmrestd share, or the configured "
+    "one") {
   const FakeSlurmrestd fake;
   CHECK(fake.client().version().value() == RestVersion::k45);
   CHECK(fake.client("v0.0.42").version().value() == RestVersion::k42);
@@ -55,8 +56,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a slurmrestd on this machine that another user runs is refused, unless the configuration "
-    "names that user") {
+    "a slurmrestd of root or the caller is accepted, but a stranger's only if the site file names "
+    "the stranger") {
   const RestServer server{"http://127.0.0.1:6820", "/token"};
   CHECK(check_server_owner(server, std::nullopt));
   CHECK(check_server_owner(server, 0));

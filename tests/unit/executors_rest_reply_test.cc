@@ -84,7 +84,8 @@ TEST_CASE(
   CHECK_FALSE(rest_jobs("[]", 1000));
 }
 
-// The next tests read responses of slurmrestd 26.05.5 in v0.0.42 and, where it differs, v0.0.45.
+// The tests whose names begin with 26.05 read responses of slurmrestd 26.05.5 in v0.0.42 and, where
+// it differs, v0.0.45.
 
 TEST_CASE("26.05: states are lists, numbers and exit codes are objects") {
   constexpr std::string_view kJobsOf26 = R"({"jobs": [
@@ -155,7 +156,9 @@ TEST_CASE("26.05: only a warning with the path of a field says that slurmrestd i
   CHECK(rest_field_warnings("half").empty());
 }
 
-TEST_CASE("26.05: the failure of a cancellation is read from the error of its job") {
+TEST_CASE(
+    "26.05: the failure of a cancellation is read from its job's error, and an ended job is no "
+    "failure") {
   const auto answer = [](std::string_view text, int code) {
     return fmt::format(R"({{"status": [{{"error": {{"string": "{}", "code": {}, "message": ""}},
         "step_id": "9", "job_id": {{"set": true, "infinite": false, "number": 9}}}}],
@@ -171,7 +174,9 @@ TEST_CASE("26.05: the failure of a cancellation is read from the error of its jo
   CHECK(rest_cancel_failure(R"({"errors": []})").empty());
 }
 
-TEST_CASE("the number of an error decides whether the controller was reached, else its words") {
+TEST_CASE(
+    "the number of an error tells whether the controller was reached, and its words do if the "
+    "number is unknown") {
   const auto errors = [](std::string_view number, std::string_view words) {
     return fmt::format(R"({{"errors": [{{{}"error": "{}"}}]}})", number, words);
   };
@@ -188,7 +193,8 @@ TEST_CASE("the number of an error decides whether the controller was reached, el
   CHECK_FALSE(rest_says_unreachable("Connection refused"));
 }
 
-TEST_CASE("the number of an error decides about the reason for a refusal, else its words") {
+TEST_CASE(
+    "the number of an error gives the reason for a refusal, and without a number its words do") {
   const auto reason = [](std::string_view number, std::string_view words) {
     return rest_refusal(fmt::format(
         R"({{"errors": [{{"error": "x"}}, {{{}"description": "{}"}}]}})", number, words));
@@ -231,7 +237,7 @@ TEST_CASE(
   CHECK(rest_versions(R"({"paths": []})").empty());
 }
 
-TEST_CASE("a submission's job id and a controller's ping are read") {
+TEST_CASE("a submission's job id, a controller's ping and the release of Slurm are read") {
   CHECK(rest_job_id(R"({"errors": [], "job_id": 42})") == "42");
   CHECK_FALSE(rest_job_id(R"({"job_id": 0})"));
   CHECK_FALSE(rest_job_id("{}"));

@@ -195,7 +195,9 @@ TEST_CASE("a daemon that does not answer is named if Slurm names it") {
   }
 }
 
-TEST_CASE("Slurm's messages become one line of printable text without repetitions") {
+TEST_CASE(
+    "Slurm's messages become one printable line without repetitions, or the exit code if there are "
+    "none") {
   CHECK(slurm_message("sbatch: error: a\nsbatch: error: a\nsbatch: fatal: b\x1b[31m\n") ==
         "a; b\\x1b[31m");
   CHECK(slurm_error("sbatch", "", 7).message.find("code 7") != std::string::npos);

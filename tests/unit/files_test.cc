@@ -45,7 +45,7 @@ TEST_CASE("an atomic write replaces the file, keeps it private and leaves no tem
   CHECK(entry_count(scratch.path) == 1);
 }
 
-TEST_CASE("a failed atomic write leaves no temporary file") {
+TEST_CASE("a failed atomic write leaves no temporary file, and its error names the file") {
   const ScratchFolder scratch;
   fs::create_directory(scratch.path / "a");
   fs::create_directory(scratch.path / "a" / "full");
@@ -58,7 +58,7 @@ TEST_CASE("a failed atomic write leaves no temporary file") {
         (scratch.path / "none" / "page.html").string() + ": No such file or directory (ENOENT)");
 }
 
-TEST_CASE("a full device is an error, not a short file") {
+TEST_CASE("write_all() fails if the device is full") {
   const UniqueFd full(open("/dev/full", O_WRONLY | O_CLOEXEC));
   const auto written = write_all(full.get(), "x");
   REQUIRE_FALSE(written.has_value());

@@ -57,8 +57,8 @@ TEST_CASE("a port that is given twice is refused") {
 }
 
 TEST_CASE(
-    "over ssh a user gets sockets, and a port with LOCAL gives a warning, or an error if only "
-    "sockets are wanted") {
+    "over ssh listen_for() makes sockets, warns about LOCAL, and refuses LOCAL if all ports need "
+    "sockets") {
   const TemporaryDirectory folder;
   Env env;
   env.set("XDG_RUNTIME_DIR", folder.path().string());
@@ -176,7 +176,9 @@ TEST_CASE(
   CHECK_FALSE(forward_ports({"no-such-program"}, env, {}, events));
 }
 
-TEST_CASE("the forwarding ends if the relay no longer reads, and SIGPIPE keeps its disposition") {
+TEST_CASE(
+    "the forwarding ends if the relay no longer reads, and restores SIGPIPE's handler and the "
+    "signal mask") {
   struct sigaction before {};
   REQUIRE(::sigaction(SIGPIPE, nullptr, &before) == 0);
   RecordingEvents events;
@@ -223,7 +225,9 @@ class NoFreeDescriptors final : public ForwardEvents {
   rlimit before_{};
 };
 
-TEST_CASE("without free descriptors a forwarding accepts clients later, and says so once") {
+TEST_CASE(
+    "without free descriptors a forwarding reports the shortage once, and accepts the client "
+    "later") {
   TemporaryDirectory place;
   Env env;
   env.set("XDG_RUNTIME_DIR", place.path().string());
@@ -284,7 +288,9 @@ TEST_CASE("a path that ssh's configuration cannot express is refused") {
   CHECK_FALSE(ssh_config_text(with_newline, SshKeys{"/a"}));
 }
 
-TEST_CASE("a run's ssh keys are made once, and only their owner can read them") {
+TEST_CASE(
+    "a run's ssh keys are made once and private, and a key folder that others can write is "
+    "refused") {
   TemporaryDirectory run;
   const auto env = Env::of_process();
   const auto made = ensure_ssh_keys(env, run.path(), "dlrun-a");

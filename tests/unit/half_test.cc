@@ -33,6 +33,8 @@ double meaning(unsigned bits, int exponent_bits, int fraction_bits) {
   return sign * magnitude;
 }
 
+/// Checks the conversion of every value of T to float and back, and the rounding of floats between
+/// two values.
 template <typename T>
 void check_type(int exponent_bits, int fraction_bits) {
   for (unsigned bits = 0; bits < 0x10000U; ++bits) {

@@ -9,7 +9,7 @@ using Hosts = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("node lists expand in Slurm's order") {
+TEST_CASE("node lists expand in Slurm's order, with at most eight pairs of brackets in a name") {
   CHECK(*expand_hostlist("") == Hosts{});
   CHECK(*expand_hostlist("n1") == Hosts{"n1"});
   CHECK(*expand_hostlist("n[1-3,7],login") == Hosts{"n1", "n2", "n3", "n7", "login"});
@@ -29,7 +29,7 @@ TEST_CASE("a huge node list is refused before it is built") {
   }
 }
 
-TEST_CASE("malformed node lists are refused with their text") {
+TEST_CASE("malformed node lists are refused, and the error quotes the list") {
   for (const char* list : {"n[1-", "n]1", "n[3-1]", "n[a]", "n[]", "n[1,]", ",", "n1,",
                            "n[12345678901234567890]", "n[-1]"}) {
     CAPTURE(list);

@@ -16,6 +16,7 @@ struct FolderWithStore {
   fs::path path = fs::temp_directory_path() / ("dlrun-images-" + random_hex(8));
   ImageStore store{path};
   ~FolderWithStore() { fs::remove_all(path); }
+  /// Writes a file to an unused path in the store's folder, which must exist.
   [[nodiscard]] fs::path new_file(std::string_view content) const {
     const fs::path made = store.new_path();
     std::ofstream(made) << content;

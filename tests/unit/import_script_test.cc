@@ -103,19 +103,19 @@ TEST_CASE("modules, conda, venv and variables become keys of environment") {
                                  "ml C\nsource ~/e/bin/activate\nexport X='a b' Y=\"$HOME/d\"\n"
                                  "Z=5\nexport Z\nexport N=$SLURM_CPUS_PER_TASK\nexport K=$UNKNOWN\n"
                                  "srun ./x\n");
-  const Environment& e = spec.environment;
-  CHECK(e.modules_purge == true);
-  CHECK(e.modules_use == std::vector<std::string>{"/m"});
-  CHECK(e.modules_load == std::vector<std::string>{"A/1", "B", "C"});
-  CHECK(e.venv == "/home/u/e");
-  CHECK(e.vars == NamedValues{{"X", "a b"}, {"Y", "/home/u/d"}, {"Z", "5"}, {"N", "6"}});
+  const Environment& environment = spec.environment;
+  CHECK(environment.modules_purge == true);
+  CHECK(environment.modules_use == std::vector<std::string>{"/m"});
+  CHECK(environment.modules_load == std::vector<std::string>{"A/1", "B", "C"});
+  CHECK(environment.venv == "/home/u/e");
+  CHECK(environment.vars == NamedValues{{"X", "a b"}, {"Y", "/home/u/d"}, {"Z", "5"}, {"N", "6"}});
   const JobSpec conda = spec_from(std::string(kHead) +
                                   "eval \"$(conda shell.bash hook)\"\nconda activate my-env\n"
                                   "srun ./x\n");
   CHECK(conda.environment.conda_name == "my-env");
 }
 
-TEST_CASE("the value of a secret in a job script is in no text that an import makes") {
+TEST_CASE("the value of a secret variable of a job script is in no text that an import makes") {
   const std::string text =
       spec_and_remarks(std::string(kHead) +
                        "export WANDB_API_KEY=s3cret\nHF_TOKEN='s3cret' python prep.py\n"
@@ -183,8 +183,9 @@ TEST_CASE("a variable with a secret in its value becomes a name in environment.s
 }
 
 TEST_CASE(
-    "an import's remark masks the whole value of a variable or an option with the name of a "
-    "secret") {
+    "if the name of a variable or an option is that of a secret, an import's remark masks the "
+    "whole "
+    "value") {
   for (const char* line : {"export MY_PASS=$(echo SEKRIT-7)", "export MY_PASS=`echo SEKRIT-7`",
                            "export MY_PASS=a,SEKRIT", "export MY_PASS=\"$(echo 'a) SEKRIT')\"",
                            "export \"MY_PASS=a SEKRIT\"", "export \"MY_PASS=a\\\"b SEKRIT\"",
@@ -247,13 +248,15 @@ TEST_CASE("ordinary values of variables and options become keys as they are") {
     CHECK(has(text, "bogus: "));
     CHECK_FALSE(has(text, "warning"));
   }
-  // A variable is no password.
+  // $PW is a variable, not a password.
   const std::string text =
       spec_and_remarks(std::string(kHead) + "export X=postgres://user:$PW@host/db\nsrun ./x\n");
   CHECK(has(text, "export X=postgres://user:$PW@host/db: only the job knows the value"));
 }
 
-TEST_CASE("variables and options whose names only resemble those of secrets become keys") {
+TEST_CASE(
+    "names that only resemble those of secrets become keys, and names whose values the log hides "
+    "are secrets") {
   const std::string script =
       std::string(kHead) +
       "#SBATCH --wckey=project-name\nexport NCCL_IB_PKEY=0x8001\n"
@@ -264,7 +267,7 @@ TEST_CASE("variables and options whose names only resemble those of secrets beco
   REQUIRE(spec.slurm.size() == 1);
   CHECK(spec.slurm[0].name == "wckey");
   CHECK_FALSE(has(spec_and_remarks(script), "warning"));
-  // Names that the log hides are secrets here, too.
+  // If the log hides the values of a name, the name is a secret here, too.
   for (const char* line : {"export HUB_JWT=SEKRIT-9", "export SSHKEY=SEKRIT-9",
                            "./prepare --auth SEKRIT-9 --access-creds=SEKRIT-9"}) {
     CAPTURE(line);
@@ -370,7 +373,8 @@ TEST_CASE(
   CHECK(two->remarks.size() == 2);
 }
 
-TEST_CASE("an import's remark shows ordinary words of a command that has no key as they are") {
+TEST_CASE(
+    "an import's remark about a command that became no key shows its ordinary words unchanged") {
   for (const char* command :
        {"wandb login $KEY >/dev/null 2>/tmp/wandb-errors",
         "wandb login && wandb sync ./wandb-runs",
@@ -450,7 +454,9 @@ TEST_CASE("an option of srun becomes a key of the job only if it requests what t
   CHECK(tested >= 30);
 }
 
-TEST_CASE("torchrun, mpirun and horovodrun become presets, and their counts become resources") {
+TEST_CASE(
+    "torchrun, mpirun, horovodrun and MASTER_ADDR become presets, and the launchers' counts become "
+    "keys") {
   const JobSpec torchrun = spec_from(std::string(kHead) +
                                      "python -m torch.distributed.run --standalone "
                                      "--nproc-per-node=4 -m pkg.train --lr 1\n");
@@ -498,7 +504,8 @@ TEST_CASE("a variable made of variables that only the job knows becomes part of 
         std::vector<std::string>{"bash", "-c",
                                  "exec python t.py --data /scratch/${USER}/data --out "
                                  "out_${SLURM_JOB_ID} --log out_\"${SLURM_JOB_ID}\"'/a b'"});
-  // The value would differ between the ranks, or between the assignment and the start.
+  // The value would differ between the ranks, or between the assignment and the start, or the shell
+  // would make several words of it.
   for (const char* lines :
        {"OUT=o_$RANDOM\n", "OUT=o_$HOSTNAME\n", "OUT=o_$A\nA=5\n", "OUT=$OUT/x\n",
         "OUT=o_$A\nif true; then OUT=b; fi\n", "OUT=\"a b $A\"\n"}) {
@@ -524,7 +531,8 @@ TEST_CASE("a refusal because of a variable names the line that sets it") {
             "OUT); give the program"));
 }
 
-/// Returns the spec and the remarks of a script for the program `python t.py` after --.
+/// Returns the spec and the remarks of a script for a program after --. Fails the test if the
+/// import fails.
 std::string imported_with_program(const std::string& script,
                                   std::vector<std::string> program = {"python", "t.py"}) {
   ImportRequest import = request_of(script);
@@ -562,10 +570,10 @@ TEST_CASE("a launch line that a program after -- replaces is not offered for env
   const std::string preparation = imported_with_program(
       std::string(kHead) + "./prepare_data.sh\nmodule load cuda\n$LAUNCH t.py\n");
   CHECK(has(preparation, "load: [cuda]"));
-  const std::string own = imported_with_program(
+  const std::string with_own_launcher = imported_with_program(
       std::string(kHead) + "srun torchrun --nproc_per_node=2 a.py\n", {"torchrun", "b.py"});
-  CHECK(has(own, "that program has a launcher of its own"));
-  CHECK(has(own, "preset: plain"));
+  CHECK(has(with_own_launcher, "that program has a launcher of its own"));
+  CHECK(has(with_own_launcher, "preset: plain"));
 }
 
 TEST_CASE("the line that starts conda is named, with the places in which the job finds conda") {
@@ -616,7 +624,9 @@ TEST_CASE("a program whose output is only copied to files by tee is imported") {
             "warning: 2>&1 | tee log: "));
 }
 
-TEST_CASE("a text that sbatch or a spec cannot take is refused") {
+TEST_CASE(
+    "a text that is no job script, has control characters, is heterogeneous or is dlrun's own is "
+    "refused") {
   CHECK(has(spec_and_remarks("name: exp\n"), "is not a job script"));
   CHECK(has(spec_and_remarks(std::string(kHead) + "srun ./x\r\n"),
             "job.sh:3: has the control character"));

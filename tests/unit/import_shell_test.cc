@@ -29,7 +29,8 @@ TEST_CASE("words lose their quotes as in a shell, and keep their bytes") {
 }
 
 TEST_CASE(
-    "a variable, the home directory and $(pwd) are parts of a word, other forms are complex") {
+    "a variable, the home directory and $(pwd) are parts of a word, and a word with other forms is "
+    "complex") {
   const auto commands = read_shell("x $A/b \"${C}d\" '$E' ~/f $(pwd)/g V=~/h\n");
   REQUIRE(commands.size() == 1);
   const auto& words = commands[0].words;
@@ -67,7 +68,9 @@ TEST_CASE("redirections and pipes are the tail of a command and give it no words
   CHECK(commands[2].tail.empty());
 }
 
-TEST_CASE("commands in conditions, loops, functions and subshells are nested, later ones are not") {
+TEST_CASE(
+    "commands in conditions, loops, functions and subshells are nested, and a command after them "
+    "is not") {
   const auto commands = read_shell(
       "if [ -d x ]; then\n  a1\nelse b1; fi\n"
       "for i in 1 2; do a2; done\n"
@@ -110,7 +113,8 @@ TEST_CASE("the rest of a script after an open quote or a stray end of a block is
   }
 }
 
-TEST_CASE("three thousand random texts are read to their ends") {
+TEST_CASE(
+    "three thousand random texts are read without a fault, and each of their words has a part") {
   const std::string pieces = "a'\"$(){}`\\\n;&|<>#=~*[ \t1";
   std::uint32_t state = 1;
   for (int round = 0; round < 3000; ++round) {

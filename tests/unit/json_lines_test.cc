@@ -31,7 +31,7 @@ TEST_CASE("checked lines can be parsed back") {
   CHECK_FALSE(lines.has_torn_tail);
 }
 
-TEST_CASE("a text that is cut at any byte loses only its last line") {
+TEST_CASE("a text that is cut anywhere in its last line loses only this line") {
   const std::string text = two_lines();
   const std::size_t second_start = text.find('\n') + 1;
   for (std::size_t cut = second_start + 1; cut < text.size(); ++cut) {
@@ -81,7 +81,7 @@ TEST_CASE("a reader skips lines longer than the limit, wherever they begin in it
   }
 }
 
-TEST_CASE("bytes that are not UTF-8 are replaced and cause no exception") {
+TEST_CASE("a line with bytes that are not UTF-8 can be written and read") {
   const CheckedLines lines = parse_checked_lines(to_checked_line({{"text", "a\xff"}}));
   REQUIRE(lines.objects.size() == 1);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Loads that must succeed, and loads that must be refused.
+// Loads specs that must be accepted, and specs that must be refused.
 
 #include <string>
 #include <utility>
@@ -10,14 +10,15 @@
 
 namespace dlrun {
 
-/// Returns the loaded spec. Fails the test if the spec is refused.
+/// Loads a spec. Fails the test if the spec is refused.
 inline LoadedSpec loaded(const LoadRequest& request) {
   auto result = load_spec(request);
   if (!result) FAIL(format_diagnostics(result.error()));
   return std::move(*result);
 }
 
-/// Returns the diagnostics. Fails the test if the spec is accepted.
+/// Loads a spec that must be refused, and returns the diagnostics. Fails the test if the spec is
+/// accepted.
 inline std::string refused(const LoadRequest& request) {
   const auto result = load_spec(request);
   REQUIRE_FALSE(result.has_value());

@@ -29,7 +29,8 @@ struct CapturedLog {
   CapturedLog(const CapturedLog&) = delete;
   CapturedLog& operator=(const CapturedLog&) = delete;
   ~CapturedLog() { close_log(); }
-  /// Returns the only line, from its message on: "MESSAGE name=value".
+  /// Returns the only line, from its message on: "MESSAGE name=value". Fails the test if there are
+  /// several lines or none.
   [[nodiscard]] std::string only_line() const {
     REQUIRE(lines.size() == 1);
     const auto start = lines[0].find("]: ");
@@ -196,7 +197,7 @@ TEST_CASE("a logged command line shows no value that may be a secret") {
   CHECK(masked({}).empty());
 }
 
-TEST_CASE("a logged URL shows neither its user nor its query, also with a password that has '/'") {
+TEST_CASE("a logged URL shows neither its user nor its query, even if its password has a '/'") {
   CHECK(mask_urls("https://u:p@host/a?sig=x#f and http://host/b") ==
         "https://***@host/a?*** and http://host/b");
   CHECK(mask_urls("ssh://u:p@ss@host:22/a") == "ssh://***@host:22/a");

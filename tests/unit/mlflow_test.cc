@@ -163,7 +163,8 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
   CHECK(only_run()["name"] == "mnist-1");
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer, "values are sent in batches that the MLflow server takes") {
+TEST_CASE_FIXTURE(TrackedRunOnServer,
+                  "values and parameters are sent in batches that the MLflow server takes") {
   for (int step = 1; step <= 30; ++step) {
     TrackJson values = TrackJson::object();
     for (int i = 0; i < 64; ++i) values["m" + std::to_string(i)] = i + step;
@@ -195,7 +196,9 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "requests with many names can be repeated"
   CHECK(only_run()["status"] == "FINISHED");
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer, "the MLflow server gets names that it takes") {
+TEST_CASE_FIXTURE(TrackedRunOnServer,
+                  "names of values that MLflow does not take are changed, and a parameter with a "
+                  "too long name is left out") {
   TrackJson values = TrackJson::object();
   for (const char* name : {"/loss", "a//b", "acc/", ".", "../x", "c/./d", "train/loss"})
     values[name] = 1;
@@ -259,7 +262,8 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
   CHECK(only_run()["metrics"].size() == 1);
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer, "a slow server gets the values within the caller's limit") {
+TEST_CASE_FIXTURE(TrackedRunOnServer,
+                  "a slow server gets the values only if the caller's limit is long enough") {
   REQUIRE(sync().is_complete);
   add_loss(1, 0.5);
   std::ofstream(server.folder() / "slow") << "";
@@ -392,7 +396,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "a later attempt keeps the MLflow run of t
   CHECK(only_run()["metrics"].size() == 2);
 }
 
-TEST_CASE("a server that cannot be reached, and a record that does not exist, are problems") {
+TEST_CASE("sync() fails without a record, without a server that can be reached, and without time") {
   const TemporaryDirectory run;
   const MlflowRecord record(run.path());
   CHECK_FALSE(record.exists());

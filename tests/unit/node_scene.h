@@ -38,12 +38,14 @@ struct NodeScene {
   static void backdate(const std::filesystem::path& path, std::chrono::seconds by) {
     std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - by);
   }
-  /// Stages the file or folder `from` of `shared` as $NODE/data.
+  /// Stages the file or folder `from` of `shared` as $NODE/data. unpacks: `from` is an archive,
+  /// which is unpacked. nnodes: see StageOptions.
   [[nodiscard]] CopyReport stage(const std::string& from, bool unpacks = false,
                                  int nnodes = 1) const {
     return stage_data({{{(shared / from).string(), "$NODE/data", unpacks}}, nnodes}, env);
   }
-  /// Collects $NODE/ckpt to `out` of the run. torn_after: a Unix time; see CollectOptions.
+  /// Collects $NODE/ckpt to `out` of the run. torn_after: a Unix time in milliseconds; see
+  /// CollectOptions. limit: the longest time of the copy.
   [[nodiscard]] CopyReport collect(bool is_last,
                                    std::optional<std::chrono::milliseconds> torn_after = {},
                                    std::chrono::seconds limit = std::chrono::seconds(60)) const {

@@ -52,7 +52,7 @@ nlohmann::ordered_json body_for(std::string_view url, const Notice& notice = not
 }
 
 /// A run, and a folder of programs with a stand-in for curl. The stand-in adds its input to
-/// `requests` and prints the reply in `reply`.
+/// `requests` and a line to `calls`, and prints the reply in `reply`.
 struct QueueOfRun {
   TemporaryDirectory folder;
   fs::path run = folder / "run";
@@ -108,7 +108,7 @@ TEST_CASE("a notice names run, job, cause, rank, node, last words, progress and 
         "More: dlrun status mnist-4711\n");
 }
 
-TEST_CASE("a notice names the component of the failed rank, and only in a job with components") {
+TEST_CASE("a notice names the component of the failed rank if the job has components") {
   CHECK_FALSE(notice_of_failure().to_json().contains("component"));
   auto notice = notice_of_failure();
   notice.component = "trainer";
@@ -233,7 +233,8 @@ TEST_CASE("an address to which dlrun sends nothing is refused, and the reason do
   CHECK_FALSE(address_problem("https://h/" + std::string(3000, 'x')).empty());
 }
 
-TEST_CASE("the reason why an address is refused names the characters that it may not have") {
+TEST_CASE(
+    "the reason why an address is refused names the characters that an address must not have") {
   for (const char* url : {"https://h/\"", "https://h/\\", "https://h/<", "https://h/>"}) {
     CAPTURE(url);
     CHECK(has(address_problem(url), R"(one of " \ < >)"));
@@ -329,7 +330,7 @@ TEST_CASE_FIXTURE(QueueOfRun,
   CHECK(queue.list()[1].state == "refused");
 }
 
-TEST_CASE_FIXTURE(QueueOfRun, "many senders at once send each notice once") {
+TEST_CASE_FIXTURE(QueueOfRun, "many senders at the same time send each notice once") {
   constexpr std::size_t kNotices = 20, kSenders = 6;
   for (std::size_t i = 0; i < kNotices; ++i) put();
   std::vector<std::thread> senders;
@@ -355,7 +356,9 @@ TEST_CASE_FIXTURE(QueueOfRun, "the address stays while another sender has claime
   CHECK(fs::exists(queue_folder / "address"));
 }
 
-TEST_CASE_FIXTURE(QueueOfRun, "the address file is not removed while a new notice is being put") {
+TEST_CASE_FIXTURE(
+    QueueOfRun,
+    "a notice that is put while another is sent does not lose the address of the webhook") {
   put();
   fs::remove(run / "notify" / "address");
   // The address arrives after the call has begun.

@@ -12,7 +12,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns the findings of check_files() for a spec in `folder`.
+/// Returns the findings of check_files() for a spec in `folder`. Fails the test if the spec is
+/// refused.
 std::string file_findings(const TemporaryDirectory& folder, std::string_view spec) {
   LoadRequest request;
   request.file = "exp.yaml";
@@ -23,7 +24,9 @@ std::string file_findings(const TemporaryDirectory& folder, std::string_view spe
   return format_diagnostics(check_files(*loaded));
 }
 
-TEST_CASE("a missing script is reported before the job is queued") {
+TEST_CASE(
+    "a missing script that python or bash would run is reported, and other missing arguments are "
+    "not") {
   TemporaryDirectory folder;
   const auto findings = [&](std::string_view command, std::string_view more = "") {
     return file_findings(folder, "resources: {time: 1m}\nlaunch: {command: [" +

@@ -25,6 +25,7 @@ constexpr std::string_view kThreeComponents =
     "  - {name: trainer, nodes: 2, gpus_per_node: 4, after: server}\n"
     "  - {name: eval-1, shares: server, mem: 1G, after: [server, trainer]}\n";
 
+/// Returns the plan of a spec. Fails the test if the spec or the plan is refused.
 LaunchPlan components_plan(std::string_view text, Target target = Target::kSlurm) {
   LoadRequest request;
   request.file = "exp.yaml";
@@ -36,6 +37,7 @@ LaunchPlan components_plan(std::string_view text, Target target = Target::kSlurm
   return std::move(*plan);
 }
 
+/// Returns the diagnostics of a plan that must be refused. Fails the test if the plan is accepted.
 std::string plan_refusal(std::string_view text, Target target = Target::kSlurm,
                          bool uses_existing_allocation = false) {
   LoadRequest request;
@@ -66,7 +68,7 @@ TEST_CASE("a job with components uses the trainer if one component does") {
             .uses_trainer());
 }
 
-TEST_CASE("one allocation requests for every node what its most demanding node needs") {
+TEST_CASE("the allocation requests for every node what the most demanding node needs") {
   const LaunchPlan plan = components_plan(kThreeComponents);
   const std::string all = words(plan.directives);
   INFO(all);

@@ -11,19 +11,17 @@
 namespace dlrun {
 namespace {
 
-tl::expected<LaunchPlan, std::vector<Diagnostic>> plan_of(const std::string& text) {
+/// Returns the plan of a spec with this text after its resources. Fails the test if the spec or the
+/// plan is refused.
+LaunchPlan container_plan(const std::string& text) {
   LoadRequest request;
   request.file = "exp.yaml";
   request.text = "resources: {time: 1m}\n" + text;
   request.current_dir = "/exp";
   auto loaded = load_spec(request);
   if (!loaded) FAIL(format_diagnostics(loaded.error()));
-  return make_plan(*loaded,
-                   {"/runs", "/runs/.agents/h/dlrun-agent", "/runs/.agents/h/dlrun-trainer"});
-}
-
-LaunchPlan container_plan(const std::string& text) {
-  auto plan = plan_of(text);
+  auto plan =
+      make_plan(*loaded, {"/runs", "/runs/.agents/h/dlrun-agent", "/runs/.agents/h/dlrun-trainer"});
   if (!plan) FAIL(format_diagnostics(plan.error()));
   return std::move(*plan);
 }
@@ -73,8 +71,8 @@ TEST_CASE("a shell beside the ranks does not save its container over the job's s
 }
 
 TEST_CASE(
-    "the folder of a saved container is created, and a job on several nodes cannot save into one "
-    "file") {
+    "the folder of a saved container is created, and a job that may get several nodes cannot save "
+    "one") {
   const std::string save =
       "launch: {command: [x]}\ncontainer: {runtime: pyxis, image: /a.sqsh, save: /b/c d/e.sqsh}\n";
   CHECK(has(script(container_plan(save)), "mkdir -p -- '/b/c d'"));

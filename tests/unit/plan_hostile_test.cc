@@ -36,8 +36,8 @@ struct Folder {
   ~Folder() { fs::remove_all(path); }
 };
 
-/// Returns strings with a meaning in YAML, bash or sbatch. Those with a command create the file
-/// `canary` if it is executed.
+/// Returns strings with a meaning in YAML, bash or sbatch. Those with a command create the
+/// file `canary` if the command is executed.
 std::vector<std::string> hostile_strings(const std::string& canary) {
   const std::string touch = "touch " + canary;
   std::vector<std::string> strings{"'",
@@ -407,7 +407,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "tests/e2e/hostile_strings.py has a valid value for each option of sbatch that is parsed") {
+    "tests/e2e/hostile_strings.py has a valid value for each key of an sbatch option that dlrun "
+    "parses") {
   const std::string script = slurp(DLRUN_SOURCE_DIR "/tests/e2e/hostile_strings.py");
   const auto begin = script.find("\nPARSED_BY_DLRUN = {");
   REQUIRE(begin != std::string::npos);
@@ -415,11 +416,10 @@ TEST_CASE(
   std::size_t checked = 0;
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target != KeyTarget::kSbatch || !is_parsed(row)) continue;
-    CHECK_MESSAGE(
-        parsed.find(fmt::format("\"{}\": ", row.path)) != std::string::npos,
-        "add a valid value of ", row.path,
-        " to PARSED_BY_DLRUN of tests/e2e/hostile_strings.py, which shows that the key does not "
-        "refuse everything");
+    CHECK_MESSAGE(parsed.find(fmt::format("\"{}\": ", row.path)) != std::string::npos,
+                  "add a valid value of ", row.path,
+                  " to PARSED_BY_DLRUN of tests/e2e/hostile_strings.py, so that the test can show "
+                  "that the key does not refuse everything");
     ++checked;
   }
   CHECK(checked >= 9);

@@ -111,7 +111,8 @@ TEST_CASE(
         "module load anaconda3\nconda activate my-env\nlead prefix=my-env venv= x= y=\n");
 }
 
-TEST_CASE("without conda the job ends and says so") {
+TEST_CASE(
+    "without conda the job ends, and the advice depends on whether the spec names its module") {
   const FakeMachine machine;
   fs::remove(machine.path("bin/conda"));
   const auto ran = machine.run("  conda: my-env\n");
@@ -119,7 +120,7 @@ TEST_CASE("without conda the job ends and says so") {
   CHECK_FALSE(has(ran.out, "lead"));
   CHECK(has(ran.err, "has no conda on the PATH, in $CONDA_EXE or in a usual folder"));
   CHECK(has(ran.err, "name its module in environment.conda.module"));
-  CHECK_FALSE(has(ran.err, "/opt/conda"));  // the spec does not name this path
+  CHECK_FALSE(has(ran.err, "/opt/conda"));  // the place that the script tried last
   const auto with_module = machine.run("  conda: {module: anaconda3, name: my-env}\n");
   CHECK(has(with_module.err, "the module of environment.conda.module does not bring it"));
 }
@@ -198,7 +199,7 @@ TEST_CASE(
   CHECK(has(ran.err, "never started: 0 at exit 0"));
 }
 
-TEST_CASE("a script that starts the ranks prints no messages") {
+TEST_CASE("a script that starts the ranks writes nothing to standard error") {
   const FakeMachine machine;
   CHECK(machine.run("  setup: 'true'\n").err.empty());
 }

@@ -109,7 +109,9 @@ TEST_CASE(
   CHECK(rest_refusal("--nodes", std::nullopt, std::nullopt));
 }
 
-TEST_CASE("every option of sbatch in the key table has a row in the table of slurmrestd's fields") {
+TEST_CASE(
+    "every option of sbatch in the key table has a row for slurmrestd, except those of the uenv "
+    "plugin") {
   std::size_t options = 0;
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target != KeyTarget::kSbatch || row.option.name.empty()) continue;
@@ -124,7 +126,9 @@ TEST_CASE("every option of sbatch in the key table has a row in the table of slu
   CHECK(options >= 30);
 }
 
-TEST_CASE("before the server is asked, only options that no version can express are refused") {
+TEST_CASE(
+    "an option is refused for a version that cannot express it, and for an unknown version only if "
+    "no version can") {
   CHECK(rest_refusal("--distribution", "cyclic", RestVersion::k38));
   CHECK(rest_refusal("--distribution", "cyclic", RestVersion::k40));
   CHECK_FALSE(rest_refusal("--distribution", "cyclic", RestVersion::k45));
@@ -252,8 +256,8 @@ TEST_CASE("a malformed value is refused, and the expected form is named") {
 }
 
 TEST_CASE(
-    "dlrun chooses the newest version that it shares with the server, and each release of Slurm "
-    "has its versions") {
+    "dlrun chooses the newest version that both it and the server know, and knows the versions of "
+    "each Slurm release") {
   CHECK(newest_rest_version(std::vector<std::string>{"v0.0.45", "v0.0.42", "v0.0.46"}) ==
         RestVersion::k45);
   CHECK(newest_rest_version(std::vector<std::string>{"v0.0.38", "v0.0.39"}) == RestVersion::k38);

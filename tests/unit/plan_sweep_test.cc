@@ -35,6 +35,7 @@ SweepPlan planned(std::string_view text, std::size_t max_array_size = 1001) {
   return std::move(*sweep);
 }
 
+/// Returns the YAML list of the numbers from 1 to `count`.
 std::string list_of(int count) {
   std::string text;
   for (int i = 1; i <= count; ++i) text += fmt::format("{}{}", i == 1 ? "" : ", ", i);
@@ -107,7 +108,7 @@ TEST_CASE("a sweep uses the trainer if one of its points does") {
   CHECK_FALSE(sweep.points[0].uses_trainer);
 }
 
-TEST_CASE("a sweep above MaxArraySize is several arrays") {
+TEST_CASE("a sweep with more points than MaxArraySize is several arrays") {
   const SweepPlan sweep =
       planned(kJob + "sweep: {parameters: {train.seed: " + list_of(25) + "}}", 10);
   REQUIRE(sweep.arrays.size() == 3);

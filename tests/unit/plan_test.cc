@@ -44,6 +44,7 @@ std::string refused(std::string_view text, const PlanInputs& with) {
   return format_diagnostics(plan.error());
 }
 
+/// Returns the option of this name as a word such as "--nodes=2"; "" if the option is not there.
 std::string word_of(const std::vector<PlannedOption>& options, std::string_view name) {
   for (const PlannedOption& option : options) {
     if (option.option == name) return option.word();
@@ -51,6 +52,8 @@ std::string word_of(const std::vector<PlannedOption>& options, std::string_view 
   return "";
 }
 
+/// Returns the value of a flag in the command line of the ranks' program; "" if it has no such
+/// flag.
 std::string program_flag_value(const LaunchPlan& plan, std::string_view flag) {
   const auto argv = plan.program_argv();
   const auto found = std::find(argv.begin(), argv.end(), flag);
@@ -108,7 +111,7 @@ TEST_CASE("no GPUs means no GPU directive") {
   CHECK(word_of(plan.directives, "--gres").empty());
 }
 
-TEST_CASE("a site that wants gres rewrites gpus_per_node") {
+TEST_CASE("at a site with the GPU style gres, gpus_per_node becomes --gres") {
   LoadedSpec spec =
       loaded("resources: {gpus_per_node: 'a100:2', time: 1m}\nlaunch: {command: [x]}");
   spec.site.gpu_style = "gres";
@@ -119,7 +122,8 @@ TEST_CASE("a site that wants gres rewrites gpus_per_node") {
 }
 
 TEST_CASE(
-    "a site whose srun has its own MPI default gets no --mpi, unless the spec sets launch.mpi") {
+    "a site's MPI replaces pmix, `default` means no --mpi, and launch.mpi of the spec takes "
+    "precedence") {
   LoadedSpec spec = loaded("resources: {time: 1m}\nlaunch: {preset: mpi, command: [x]}");
   for (const auto& [site_mpi, option] :
        {std::pair("", "--mpi=pmix"), {"pmi2", "--mpi=pmi2"}, {"default", ""}}) {
@@ -180,23 +184,25 @@ TEST_CASE(
             .empty());
 }
 
-TEST_CASE("only the trainer may use the store") {
+TEST_CASE("only the trainer counts as a bundled program, which may use the store") {
   CHECK(planned(kTrainer).program_is_bundled);
   CHECK_FALSE(
       planned("resources: {time: 1m}\nlaunch: {preset: torch, command: [x]}").program_is_bundled);
 }
 
-TEST_CASE("a local run has the ranks of one node, and refuses containers and MPI programs") {
+TEST_CASE(
+    "a local run has the ranks of one node, and refuses containers and MPI programs of several "
+    "ranks") {
   CHECK(planned(kTrainer, inputs(Target::kLocal)).local_ranks == 2);
   CHECK(has(
       refused(
           "resources: {time: 1m}\nlaunch: {command: [x]}\ncontainer: {runtime: pyxis, image: i}",
           inputs(Target::kLocal)),
       "give --set container=null to run without a container"));
-  auto without = request(
+  auto without_container = request(
       "resources: {time: 1m}\nlaunch: {command: [x]}\ncontainer: {runtime: pyxis, image: i}");
-  without.set_arguments = {"container=null"};
-  const auto spec = load_spec(without);
+  without_container.set_arguments = {"container=null"};
+  const auto spec = load_spec(without_container);
   REQUIRE(spec.has_value());
   CHECK(make_plan(*spec, inputs(Target::kLocal)).has_value());
   CHECK(has(refused("resources: {time: 1m, ntasks: 4}\nlaunch: {command: [x], preset: mpi}",
@@ -224,11 +230,12 @@ TEST_CASE("a percent sign in the runs folder does not start a pattern") {
 }
 
 TEST_CASE("a folder for data or checkpoints that pyxis cannot mount is refused at its key") {
-  CHECK(
-      has(refused("resources: {time: 1m}\ncontainer: {runtime: pyxis, image: i}\n"
-                  "train: {data: {dataset: mnist, path: '/my data'}}\ncheckpoint: {dir: '/c,d'}\n",
-                  inputs()),
-          "train.data.path: the folder '/my data' holds ' ' and cannot be mounted"));
+  const std::string text = refused(
+      "resources: {time: 1m}\ncontainer: {runtime: pyxis, image: i}\n"
+      "train: {data: {dataset: mnist, path: '/my data'}}\ncheckpoint: {dir: '/c,d'}\n",
+      inputs());
+  CHECK(has(text, "train.data.path: the folder '/my data' holds ' ' and cannot be mounted"));
+  CHECK(has(text, "checkpoint.dir: the folder '/c,d' holds ',' and cannot be mounted"));
 }
 
 TEST_CASE(
@@ -275,7 +282,8 @@ TEST_CASE("a user's mount over the runs folder is kept, and dlrun adds none") {
   CHECK(word_of(plan.step, "--container-mounts") == "--container-mounts=/fast/runs:/runs");
 }
 
-TEST_CASE("the options for home, root, entry point and writability are always rendered") {
+TEST_CASE(
+    "with pyxis, the options for home, root, entry point and writability are always rendered") {
   const auto plan = planned(
       "resources: {time: 1m}\ncontainer: {runtime: pyxis, image: i}\nlaunch: {command: [x]}");
   for (const char* option : {"--no-container-mount-home", "--no-container-remap-root",
@@ -383,7 +391,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "remembered bad nodes are added to the script's --exclude, except those in its --nodelist") {
+    "bad nodes that may be of this cluster are added to the script's --exclude, unless its "
+    "--nodelist names them") {
   const auto bad = [](std::string node, std::string cluster) {
     return BadNode{std::move(node), std::move(cluster), "lost", "run", "1", {}, {}};
   };

@@ -1,5 +1,6 @@
 #pragma once
-// A test environment for a RankState: its actions are recorded, and the test moves the clock.
+// A test environment for a RankState: it records the actions of the state, and the test moves the
+// clock.
 
 #include <signal.h>
 

@@ -1,5 +1,5 @@
 // Tests how the user's code goes to a host with -H: the list of its files, the checks of paths, and
-// its mirror.
+// the mirror, which is the copy on the host.
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -193,7 +193,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a command starts in the copy of the current folder, if this folder belongs to the code") {
+    "a command starts in the copy of the current folder, or outside the code in that of the spec's "
+    "folder") {
   Repository code;
   write(code.top / "runs/deep/b.yaml", "name: b\n");
   const auto from_top = prepare_code(code.host, code.top, "runs/deep/b.yaml", code.env);
@@ -224,11 +225,12 @@ TEST_CASE("code larger than sync.max is refused with its largest files") {
   CHECK(text.find("into .gitignore, if git does not track them") != std::string::npos);
 }
 
-TEST_CASE("the error of a failed copy fits `render` and `check`, which submit nothing") {
-  const auto error_of_rsync = [](const char* last_line, int exit_code) {
+TEST_CASE(
+    "the error of a failed copy says that the command did not start, and has what rsync printed") {
+  const auto error_of_rsync = [](const char* stderr_format, int exit_code) {
     Repository code;
     const auto rsync = code.folder.path() / "bin/rsync";
-    write(rsync, fmt::format("#!/bin/sh\ncat >/dev/null\nprintf '{}' >&2\nexit {}\n", last_line,
+    write(rsync, fmt::format("#!/bin/sh\ncat >/dev/null\nprintf '{}' >&2\nexit {}\n", stderr_format,
                              exit_code));
     std::filesystem::permissions(rsync, std::filesystem::perms::owner_all);
     code.env.set("PATH", (code.folder.path() / "bin").string() + ":/usr/bin:/bin");
@@ -280,7 +282,7 @@ TEST_CASE("paths are checked in the spec and in all of its bases, up to the limi
   CHECK(error_text(code.prepare()).find("[1:20] container.image") != std::string::npos);
 }
 
-TEST_CASE("absolute paths that are missing on the host are refused") {
+TEST_CASE("an absolute path that exists on this machine is refused if the host lacks it") {
   Repository code;
   const auto venv = code.folder.path() / "venv";
   std::filesystem::create_directories(venv);

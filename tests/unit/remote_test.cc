@@ -1,4 +1,5 @@
-// Tests the requests and frames of -H, the file of a host, and the tokens of submissions.
+// Tests the requests and frames of -H, the file of a host, the calls of ssh, the arguments that the
+// host gets, and the tokens of submissions.
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -97,7 +98,7 @@ TEST_CASE(
   CHECK(word_of(*back) == word);
 }
 
-TEST_CASE("a word that is no request is refused") {
+TEST_CASE("a word that cannot be read back as a request is refused") {
   for (const std::string_view word : {"", "-", "a", "####", "YWJj", "dmVyc2lvbj05"}) {
     CAPTURE(word);
     CHECK_FALSE(parse_request(word));
@@ -302,7 +303,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a submission whose job cannot be followed says so if ssh could not connect again") {
+TEST_CASE(
+    "if ssh cannot connect again after a submission, the error says that the job is submitted") {
   TemporaryDirectory home;
   Env env;
   env.set("HOME", home.path().string());
@@ -320,7 +322,9 @@ TEST_CASE("a submission whose job cannot be followed says so if ssh could not co
   CHECK(error_text(check_end(call, *ssh, end)).find("The job is submitted") != std::string::npos);
 }
 
-TEST_CASE("a dlrun that does not start on the host is named by the key that must be corrected") {
+TEST_CASE(
+    "the error for a dlrun that does not start on the host names ~/.cache/dlrun or the key "
+    "`dlrun`") {
   TemporaryDirectory home;
   Env env;
   env.set("HOME", home.path().string());
@@ -339,7 +343,7 @@ TEST_CASE("a dlrun that does not start on the host is named by the key that must
         std::string::npos);
 }
 
-TEST_CASE("ssh: the socket's path is short, and differs between aliases that begin alike") {
+TEST_CASE("ssh: the socket's path is short, and differs between destinations that begin alike") {
   Env env;
   env.set("HOME", "/home/me");
   HostFile one, other;
@@ -418,7 +422,7 @@ TEST_CASE("ssh never stops at a question if nobody can answer it") {
   CHECK(std::find(argv.begin(), argv.end(), "ProxyCommand=false") != argv.end());
 }
 
-TEST_CASE("a connection has six sessions for commands, and keeps others for rsync") {
+TEST_CASE("a connection has six sessions for commands and two for rsync") {
   TemporaryDirectory folder;
   Env env;
   env.set("HOME", folder.path().string());
@@ -593,7 +597,8 @@ TEST_CASE("a command runs on the host unless it only concerns this machine or ex
 }
 
 TEST_CASE(
-    "a command on a host writes to standard output, and gets the path that the spec has there") {
+    "on a host, a command with --output writes to standard output, and gets the spec's path "
+    "there") {
   HostCall call;
   call.arguments = {"render", "-vo", "job.sh", "exp.yaml", "--", "exp.yaml"};
   call.spec = "exp.yaml";

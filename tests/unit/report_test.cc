@@ -44,7 +44,7 @@ constexpr char kHostile[] =
     "<script>alert(1)</script>\" onload='x' &amp; </style></pre><img src=x>";
 
 /// Checks that every < of the page begins a tag that the page generator uses, and that the page has
-/// no script and no address.
+/// no script, no event handler of kHostile and no web address.
 void check_is_safe_page(const std::string& page) {
   static const std::vector<std::string> known{
       "!DOCTYPE", "html",    "head",   "meta",       "title", "style", "body", "main",
@@ -236,7 +236,8 @@ TEST_CASE("a failed run without metrics and with a torn record still gives a pag
 }
 
 TEST_CASE(
-    "the page of several runs has a table of the differences, and their curves in one drawing") {
+    "the page of several runs has a table of the runs' differences, and one drawing with all "
+    "curves") {
   const TemporaryDirectory first, second;
   for (const auto* folder : {&first, &second}) {
     write(*folder / "events.jsonl",

@@ -117,6 +117,8 @@ std::vector<Line> lines() {
   };
 }
 
+/// Checks that `count` values of the enumeration have a word, and that each word gives its value
+/// back.
 template <typename Enum>
 void check_words(int count) {
   int named = 0;

@@ -50,8 +50,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the error for an unreadable spec in a script has the line number, and similar comments are no "
-    "spec") {
+    "the error for an unreadable spec in a script has the line number, and similar comments in a "
+    "script without a spec are no fault") {
   const std::string text = with_carried_spec("#!/bin/bash\nexec agent\n", example());
   const auto fault_after_edit = [&](std::string_view from, std::string_view to) {
     std::string changed = text;
@@ -80,17 +80,20 @@ TEST_CASE(
     CHECK_FALSE(fault_of_carried_spec(script_without_spec));
 }
 
+TEST_CASE("an unedited script whose own lines begin with '#: ' counts as edited") {
+  // The line '#: mine' looks like the line with the facts, so dlrun finds no spec in the script.
+  const std::string text =
+      with_carried_spec("#!/bin/bash\n#: mine\nexec agent\n", {"a: 1\n", "1", "/f", "/r", "", ""});
+  CHECK(is_unedited(text) == false);
+}
+
 TEST_CASE(
     "an edited script and a hand-written script are distinguished from an unchanged rendered "
     "script") {
-  const std::string text =
-      with_carried_spec("#!/bin/bash\n#: mine\nexec agent\n", {"a: 1\n", "1", "/f", "/r", "", ""});
-  // The line '#: mine' looks like a carried spec, so carried_spec() refuses it.
-  CHECK(is_unedited(text) == false);
-  const std::string fine = with_carried_spec("#!/bin/bash\nexec agent\n", example());
-  CHECK(is_unedited(fine));
-  CHECK_FALSE(is_unedited(fine + "echo more\n"));
-  CHECK_FALSE(is_unedited("#!/bin/bash\n# mine\n" + fine.substr(12)));
+  const std::string rendered = with_carried_spec("#!/bin/bash\nexec agent\n", example());
+  CHECK(is_unedited(rendered));
+  CHECK_FALSE(is_unedited(rendered + "echo more\n"));
+  CHECK_FALSE(is_unedited("#!/bin/bash\n# mine\n" + rendered.substr(12)));
   CHECK_FALSE(is_unedited("#!/bin/bash\nexec agent\n"));
   CHECK_FALSE(is_unedited(""));
 }

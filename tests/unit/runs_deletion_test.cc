@@ -1,7 +1,7 @@
 // Tests the deletion of runs with real files, also while another thread changes them.
+// runs_deletion_mark_test.cc tests deletions that were interrupted.
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -14,11 +14,13 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
-#include <cstdio>
-#include <fstream>
+#include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <linux/filter.h>
@@ -26,67 +28,18 @@
 #include <sched.h>
 
 #include "common/files.h"
-#include "common/sha256.h"
 #include "launcher/runs/deleted_runs.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/resolve.h"
 #include "launcher/runs/run_deletion.h"
 #include "launcher/runs/run_directory.h"
 #include "tests/contains.h"
-#include "tests/temporary_directory.h"
+#include "tests/unit/deletion_fixture.h"
 
 namespace dlrun {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kOlder = "mnist-20261121-120000-00aa";
-constexpr const char* kNewer = "mnist-20261121-130000-00bb";
-
-struct DeletionFixture {
-  TemporaryDirectory folder;
-  fs::path runs = folder.path() / "runs", outside = folder.path() / "outside";
-  RunIndex index{folder.path() / "state" / "runs"};
-
-  DeletionFixture() {
-    fs::create_directories(runs);
-    put(outside / "kept", "kept");
-  }
-  static void put(const fs::path& path, std::string_view text) {
-    fs::create_directories(path.parent_path());
-    REQUIRE(write_file_atomic(path, text).has_value());
-  }
-  /// Writes the journal of a refused submission.
-  static void put_journal(const fs::path& run) {
-    put(run / "submission.json",
-        fmt::format(R"({{"state":"refused","argv":["sbatch","{}/job.sh"]}})", run.string()));
-  }
-  /// Creates a run with a journal and adds it to the index.
-  IndexEntry make_run(const std::string& id, const std::string& created = "2026-11-21T12:00:00") {
-    const IndexEntry entry{id, name_of_id(id), runs / id, created};
-    put_journal(entry.path);
-    REQUIRE(index.add(entry).has_value());
-    return entry;
-  }
-  [[nodiscard]] Result<TreeDeletion> remove(const IndexEntry& run, const DeletionCheck& check,
-                                            RunParts parts = RunParts::kAll) const {
-    const auto examined = examine_run(run, parts);
-    if (!examined) return tl::unexpected(examined.error());
-    return delete_run(index, run, examined->identity, parts, check);
-  }
-  [[nodiscard]] Result<TreeDeletion> remove(const IndexEntry& run,
-                                            RunParts parts = RunParts::kAll) const {
-    return remove(
-        run, [] { return Result<RunState>(RunState::kCompleted); }, parts);
-  }
-  [[nodiscard]] Result<IndexEntry> resolve(std::string_view text) const {
-    return resolve_run(text, index, folder.path());
-  }
-  /// Returns the number of entries in the runs folder, including hidden ones.
-  [[nodiscard]] std::ptrdiff_t entry_count() const {
-    return std::distance(fs::directory_iterator(runs), fs::directory_iterator());
-  }
-};
 
 }  // namespace
 
@@ -136,8 +89,9 @@ TEST_CASE_FIXTURE(DeletionFixture, "the name of a deleted run does not refer to 
   CHECK(resolve("mnist")->id == "mnist-20261121-140000-00cc");
 }
 
-TEST_CASE_FIXTURE(DeletionFixture,
-                  "the name or the id of a deleted run is not the start of another run's id") {
+TEST_CASE_FIXTURE(
+    DeletionFixture,
+    "the name or the id of a deleted run does not refer to a run whose id starts alike") {
   const auto run = make_run(kOlder);
   const auto large = make_run("mnist-large-20261121-130000-00bb");
   REQUIRE(remove(run).has_value());
@@ -188,7 +142,9 @@ TEST_CASE_FIXTURE(DeletionFixture, "links in a run are deleted, and the files be
   CHECK(read_file(outside / "kept", 100).value() == "kept");
 }
 
-TEST_CASE_FIXTURE(DeletionFixture, "a file with a hard link outside frees no space") {
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "a file with a hard link outside frees no space, and one with two links in the "
+                  "run counts once") {
   const auto run = make_run(kOlder);
   put(outside / "large", std::string(1'000'000, 'x'));
   fs::create_hard_link(outside / "large", run.path / "large");
@@ -209,7 +165,7 @@ TEST_CASE_FIXTURE(DeletionFixture, "a file with a hard link outside frees no spa
 TEST_CASE_FIXTURE(DeletionFixture, "directories that are deep or not writable are deleted") {
   const auto run = make_run(kOlder);
   UniqueFd at(::open(run.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  constexpr int kLevels = 2000;  // more than a process may open, and longer than a path may be
+  constexpr int kLevels = 2000;  // more than a process may open, and too deep for a path
   for (int i = 0; i < kLevels; ++i) {
     REQUIRE(::mkdirat(at.get(), "deep", 0700) == 0);
     at.reset(::openat(at.get(), "deep", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -252,8 +208,9 @@ TEST_CASE_FIXTURE(DeletionFixture,
   CHECK(fs::exists(runs / "elsewhere" / "submission.json"));
 }
 
-TEST_CASE_FIXTURE(DeletionFixture,
-                  "the state is checked again until the run's files stay the same") {
+TEST_CASE_FIXTURE(
+    DeletionFixture,
+    "the state is checked again if the run's files change, and a run that keeps changing stays") {
   const auto run = make_run(kOlder);
   int calls = 0;
   REQUIRE(remove(run, [&] {
@@ -336,8 +293,9 @@ TEST_CASE_FIXTURE(
   }
 }
 
-TEST_CASE_FIXTURE(DeletionFixture,
-                  "a run that is being submitted, or whose search has not ended, stays") {
+TEST_CASE_FIXTURE(
+    DeletionFixture,
+    "a run that is being submitted or deleted, or whose search has not ended, stays") {
   const auto run = make_run(kOlder);
   {
     const auto lock = SubmissionLock::take(run.path);
@@ -345,8 +303,8 @@ TEST_CASE_FIXTURE(DeletionFixture,
     CHECK(has(remove(run).error().message, "another dlrun is submitting it"));
   }
   {
-    const UniqueFd search(::open(run.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    REQUIRE(::flock(search.get(), LOCK_EX | LOCK_NB) == 0);
+    const UniqueFd locked(::open(run.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    REQUIRE(::flock(locked.get(), LOCK_EX | LOCK_NB) == 0);
     CHECK(has(remove(run).error().message, "another dlrun is deleting it"));
     put(run.path / "sweep.json", "{}");
     CHECK(has(remove(run).error().message, "its search still runs"));
@@ -356,8 +314,9 @@ TEST_CASE_FIXTURE(DeletionFixture,
   CHECK(remove(run).has_value());
 }
 
-TEST_CASE_FIXTURE(DeletionFixture,
-                  "a sweep is not deleted while one of its points is being resubmitted") {
+TEST_CASE_FIXTURE(
+    DeletionFixture,
+    "a sweep stays while a point is resubmitted, and is checked again if a point is claimed") {
   const auto sweep = make_run("lr-20261121-120000-00aa");
   put(sweep.path / "sweep.json", "{}");
   const auto point = sweep.path / "array-0" / "1";
@@ -408,7 +367,9 @@ TEST_CASE_FIXTURE(DeletionFixture,
   CHECK(resolve("mnist")->path == run.path);
 }
 
-TEST_CASE_FIXTURE(DeletionFixture, "a run with a file of another user is not deleted") {
+TEST_CASE_FIXTURE(
+    DeletionFixture,
+    "a run whose journal is another user's stays, and so does another user's renamed directory") {
   if (::geteuid() != 0) {
     MESSAGE("skipped: only root can give a file to another user");
     return;
@@ -424,149 +385,6 @@ TEST_CASE_FIXTURE(DeletionFixture, "a run with a file of another user is not del
   REQUIRE(::chown(renamed.c_str(), kOtherUser, kOtherUser) == 0);
   static_cast<void>(finish_deletions(runs).done);
   CHECK(fs::exists(renamed));
-}
-
-namespace {
-
-/// A run whose deletion was interrupted after its directory was renamed.
-struct InterruptedFixture : DeletionFixture {
-  IndexEntry run{kOlder, "mnist", runs / kOlder, "2026-11-21T12:00:00.000Z"};
-  fs::path renamed = runs / fmt::format(".deleted-{}-0123456789abcdef", kOlder);
-
-  InterruptedFixture() {
-    put(renamed / "ckpt" / "model.bin", "x");
-    REQUIRE(index.add(run).has_value());
-  }
-  /// Writes a mark into a directory that has none of the files whose times the mark contains.
-  void write_mark(const char* name, const fs::path& directory, const std::string& run_id,
-                  const std::string& new_name) const {
-    struct stat info {};
-    REQUIRE(::stat(directory.c_str(), &info) == 0);
-    std::string stamps;
-    for (int i = 0; i < 9; ++i) stamps += "-\n";
-    put(directory / name, fmt::format(R"({{"run":"{}","renamed":"{}","inode":"{}","stamps":"{}"}})",
-                                      run_id, new_name, info.st_ino, sha256_of_text(stamps)));
-  }
-  void write_mark(const char* name) const {
-    write_mark(name, renamed, kOlder, renamed.filename().string());
-  }
-};
-
-}  // namespace
-
-TEST_CASE_FIXTURE(InterruptedFixture, "an interrupted deletion is finished") {
-  SUBCASE("it was final") {
-    write_mark(".deleted");
-  }
-  SUBCASE("it was not final, and the run was not used since") {
-    write_mark(".deletion-planned");
-  }
-  const auto effect = finish_deletions(runs);
-  CHECK(effect.done.freed.files == 2);
-  CHECK_FALSE(effect.is_another_at_work);
-  CHECK(entry_count() == 0);
-}
-
-TEST_CASE_FIXTURE(InterruptedFixture,
-                  "the empty directory of a deletion that has deleted all files is removed") {
-  fs::remove_all(renamed / "ckpt");
-  CHECK(finish_deletions(runs).done.left == 0);
-  CHECK(entry_count() == 0);
-}
-
-TEST_CASE_FIXTURE(InterruptedFixture,
-                  "a run that was used before its deletion was final gets its directory back") {
-  write_mark(".deletion-planned");
-  put(renamed / "claim", "{}");
-  CHECK(finish_deletions(runs).done.freed.files == 0);
-  CHECK(fs::exists(run.path / "ckpt" / "model.bin"));
-  CHECK_FALSE(fs::exists(run.path / ".deletion-planned"));
-  CHECK(entry_count() == 1);
-}
-
-TEST_CASE_FIXTURE(InterruptedFixture,
-                  "rm of a run whose deletion was interrupted deletes its files, too") {
-  write_mark(".deletion-planned");
-  const auto done = remove_run_without_directory(index, run);
-  REQUIRE(done.has_value());
-  CHECK(done->freed.files == 2);
-  CHECK(entry_count() == 0);
-  CHECK(index.list()->entries.empty());
-}
-
-TEST_CASE_FIXTURE(InterruptedFixture,
-                  "a run that another dlrun is deleting stays in the list, and so do its files") {
-  write_mark(".deletion-planned");
-  const UniqueFd other(::open(renamed.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  REQUIRE(::flock(other.get(), LOCK_EX | LOCK_NB) == 0);
-  CHECK(has(remove_run_without_directory(index, run).error().message,
-            "another dlrun is deleting it"));
-  CHECK(index.find(kOlder).has_value());
-  CHECK(fs::exists(renamed / "ckpt" / "model.bin"));
-}
-
-TEST_CASE_FIXTURE(InterruptedFixture,
-                  "a directory is deleted only if it has the mark of its own deletion") {
-  const std::string name = renamed.filename().string();
-  SUBCASE("it has no mark") {}
-  SUBCASE("its mark is empty") {
-    put(renamed / ".deleted", "");
-  }
-  SUBCASE("its mark names another run") {
-    write_mark(".deleted", renamed, kNewer, name);
-  }
-  SUBCASE("its mark has another new name") {
-    write_mark(".deleted", renamed, kOlder, name + "0");
-  }
-  SUBCASE("its mark is that of another directory") {
-    write_mark(".deleted", outside, kOlder, name);
-    fs::rename(outside / ".deleted", renamed / ".deleted");
-  }
-  put(runs / ".deleted-notes-about-experiments" / ".deleted", "");  // not the name of a deletion
-  fs::create_directory_symlink(outside, runs / ".deleted-link-20261121-120000-0123456789abcdef");
-  CHECK(finish_deletions(runs).done.freed.files == 0);
-  CHECK(fs::exists(renamed / "ckpt" / "model.bin"));
-  CHECK(fs::exists(runs / ".deleted-notes-about-experiments" / ".deleted"));
-  CHECK(fs::exists(outside / "kept"));
-}
-
-TEST_CASE_FIXTURE(DeletionFixture,
-                  "a deletion that is killed at any time leaves the whole run, or is finished") {
-  int whole = 0, finished = 0;
-  std::chrono::microseconds duration{0};  // of the deletion that is not killed
-  constexpr int kKills = 60;
-  for (int i = -1; i < kKills; ++i) {
-    const auto run = make_run(fmt::format("mnist-20261121-120000-{:04x}", i + 1));
-    for (int file = 0; file < 20; ++file) put(run.path / "ckpt" / std::to_string(file), "x");
-    const auto start = std::chrono::steady_clock::now();
-    const pid_t child = ::fork();
-    if (child == 0) {
-      static_cast<void>(remove(run));
-      ::_exit(0);
-    }
-    if (i < 0) {
-      REQUIRE(::waitpid(child, nullptr, 0) == child);
-      duration = std::chrono::duration_cast<std::chrono::microseconds>(
-          std::chrono::steady_clock::now() - start);
-      continue;
-    }
-    std::this_thread::sleep_for(duration * i / kKills);
-    ::kill(child, SIGKILL);
-    REQUIRE(::waitpid(child, nullptr, 0) == child);
-    CAPTURE(i);
-    static_cast<void>(finish_deletions(runs).done);
-    if (fs::exists(run.path)) {
-      ++whole;
-      CHECK(fs::exists(run.path / "ckpt" / "19"));
-      CHECK(index.find(run.id).has_value());
-      CHECK(remove(run).has_value());
-    } else {
-      ++finished;
-      CHECK(entry_count() == 0);
-    }
-    CHECK(entry_count() == 0);
-  }
-  MESSAGE("whole: ", whole, ", finished: ", finished);
 }
 
 TEST_CASE_FIXTURE(DeletionFixture,
@@ -591,7 +409,8 @@ TEST_CASE_FIXTURE(DeletionFixture,
   CHECK(fs::exists(run.path));
 }
 
-TEST_CASE_FIXTURE(DeletionFixture, "a run that was never submitted is deleted by its plan") {
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "a run that was never submitted is deleted if its plan names it") {
   const IndexEntry run{kOlder, "mnist", runs / kOlder, ""};
   put(run.path / "spec.yaml", "name: mnist");
   put(run.path / "plan.json", R"({"name":"mnist"})");
@@ -599,8 +418,9 @@ TEST_CASE_FIXTURE(DeletionFixture, "a run that was never submitted is deleted by
   CHECK(entry_count() == 0);
 }
 
-TEST_CASE_FIXTURE(DeletionFixture,
-                  "the lock of a submission is removed from the directory in which it was made") {
+TEST_CASE_FIXTURE(
+    DeletionFixture,
+    "the lock of a submission is removed from its own directory, also after a renaming") {
   const auto run = make_run(kOlder);
   put(outside / "submission.lock", "kept");
   {
@@ -613,7 +433,9 @@ TEST_CASE_FIXTURE(DeletionFixture,
   CHECK_FALSE(fs::exists(runs / "renamed" / "submission.lock"));
 }
 
-TEST_CASE_FIXTURE(DeletionFixture, "a run stays if another run is inside its directory") {
+TEST_CASE_FIXTURE(
+    DeletionFixture,
+    "a run stays if another run is inside its directory, but its diagnostics can be deleted") {
   const auto run = make_run(kOlder);
   put(run.path / "code" / "events.jsonl", "{}");  // a file of the user
   put(run.path / "code" / "claim", "text");
@@ -687,7 +509,7 @@ TEST_CASE_FIXTURE(DeletionFixture,
 }
 
 TEST_CASE_FIXTURE(DeletionFixture,
-                  "the logs in the checkpoint folder of a run are not deleted with its logs") {
+                  "logs in the checkpoint folder of a run stay when its other logs are deleted") {
   const auto run = make_run(kOlder);
   put(run.path / "plan.json",
       R"({"program":[{"words":["--checkpoint-dir","logs/attempt-0"],"key":"checkpoint.dir"}]})");
@@ -699,8 +521,8 @@ TEST_CASE_FIXTURE(DeletionFixture,
 
 namespace {
 
-/// Runs the function in a process with mounts of its own. Returns the function's text, or nullopt
-/// if this user cannot mount.
+/// Runs the function in a process with mounts of its own. Returns the function's text. Returns
+/// nullopt, and reports that the test is skipped, if this user cannot mount.
 std::optional<std::string> with_own_mounts(const std::function<std::string()>& function) {
   int ends[2];
   REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
@@ -728,7 +550,7 @@ std::optional<std::string> with_own_mounts(const std::function<std::string()>& f
   return text;
 }
 
-/// Lets statx() fail with ENOSYS in this process, as on an old kernel. Returns false if the kernel
+/// Makes statx() fail with ENOSYS in this process, as on an old kernel. Returns false if the kernel
 /// does not allow it.
 bool forbid_statx() {
   sock_filter rules[] = {
@@ -744,7 +566,7 @@ bool forbid_statx() {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(DeletionFixture, "a mount inside a run is not deleted, and rm says so") {
+TEST_CASE_FIXTURE(DeletionFixture, "a mount inside a run is not deleted, and the result says so") {
   const auto run = make_run(kOlder);
   RunParts parts = RunParts::kAll;
   std::string mounted = "a b";
@@ -794,7 +616,9 @@ TEST_CASE_FIXTURE(DeletionFixture, "directories that their owner may not read ar
   CHECK(fs::is_empty(top));
 }
 
-TEST_CASE_FIXTURE(DeletionFixture, "a run that was deleted by hand can be removed from the index") {
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "a run that was deleted by hand can be removed from the index, unless its folder "
+                  "is missing, too") {
   const auto run = make_run(kOlder);
   CHECK_FALSE(remove_run_without_directory(index, run).has_value());
   fs::remove_all(run.path);

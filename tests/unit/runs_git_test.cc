@@ -150,8 +150,9 @@ TEST_CASE_FIXTURE(RepositoryFixture,
   CHECK(canaries() == std::vector<std::string>{});
 }
 
-TEST_CASE_FIXTURE(RepositoryFixture,
-                  "git is not called if a filter's name cannot be passed with `-c`") {
+TEST_CASE_FIXTURE(
+    RepositoryFixture,
+    "run_git() fails and starts no program if a filter's name cannot be passed with `-c`") {
   Command add_filter;
   add_filter.argv = {"git",
                      "-C",

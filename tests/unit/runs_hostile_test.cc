@@ -151,14 +151,14 @@ TEST_CASE("a link in place of any file of a run is not followed") {
   });
 }
 
-TEST_CASE("a sparse file of 2 GiB in place of any file of a run costs no time") {
+TEST_CASE("a sparse file of 2 GiB in place of any file of a run costs little time and memory") {
   check_with_each_file_replaced([](const fs::path& file) {
     REQUIRE(write_file_atomic(file, "{").has_value());
     REQUIRE(::truncate(file.c_str(), off_t{2} << 30) == 0);
   });
 }
 
-TEST_CASE("a sweep that claims 2^63-1 arrays counts as damaged, and its arrays are not searched") {
+TEST_CASE("a sweep record with 2^63-1 arrays counts as damaged, and the arrays are not searched") {
   const TemporaryDirectory run;
   REQUIRE(
       write_file_atomic(

@@ -34,6 +34,7 @@ struct LocalRun {
     REQUIRE(
         write_file_atomic(events, read_file(events, 1U << 20U).value_or("") + text).has_value());
   }
+  /// Returns the status as a command gets it: if lead is gone, this may write an end.
   [[nodiscard]] RunStatus status() const {
     Env env;
     env.set("PATH", "/nowhere");
@@ -41,6 +42,7 @@ struct LocalRun {
     REQUIRE(status.has_value());
     return std::move(*status);
   }
+  /// Returns the content of the record.
   [[nodiscard]] std::string text() const { return read_file(events, 1U << 20U).value_or(""); }
 };
 

@@ -124,10 +124,9 @@ struct OwnershipFixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(
-    OwnershipFixture,
-    "a run is foreign if its folder, a file that determines what dlrun does, or the link to it "
-    "belongs to another user") {
+TEST_CASE_FIXTURE(OwnershipFixture,
+                  "a run is foreign if another user owns its folder, a link to it, or a file that "
+                  "determines what dlrun does") {
   NEEDS_ROOT();
   const auto run = make_run("mnist-20261121-120000-00aa");
   CHECK_FALSE(foreign_owner(run).has_value());
@@ -257,10 +256,9 @@ TEST_CASE_FIXTURE(
   CHECK(calls().empty());
 }
 
-TEST_CASE_FIXTURE(
-    OwnershipFixture,
-    "a server is known from the key slurmrestd or the defaults of a site, and its token file "
-    "comes only from the configuration") {
+TEST_CASE_FIXTURE(OwnershipFixture,
+                  "a site's key slurmrestd or defaults make a server known, and only the "
+                  "configuration names its token file") {
   configure_server("unix:/run/one");
   put(config / "sites" / "two.yaml", "defaults: {submit: {url: \"unix:/run/two\"}}\n");
   put(config / "sites" / "three.yaml",

@@ -4,6 +4,7 @@
 
 #include "launcher/executors/squeue_query.h"
 #include "launcher/runs/pending_reason.h"
+#include "tests/contains.h"
 
 namespace dlrun {
 namespace {
@@ -12,10 +13,6 @@ JobReport pending(const char* reason) {
   JobReport report;
   report.reason = reason;
   return report;
-}
-
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST_CASE("a pending reason is a sentence that begins with Slurm's own word") {
@@ -44,7 +41,8 @@ TEST_CASE(
   CHECK_FALSE(has(pending_sentence(pending("Odd\x1b[2J"), ""), "\x1b"));
 }
 
-TEST_CASE("the limits of accounts and QOSs are read from the parts of the reason's name") {
+TEST_CASE(
+    "the meaning of a limit of an account or a QOS follows from the parts of the reason's name") {
   CHECK(has(meaning_of_reason("AssocGrpCPUMinutesLimit"), "hours of your account are used up"));
   CHECK(has(meaning_of_reason("AssocGrpGRESMinutes"), "resources.account"));
   CHECK(has(meaning_of_reason("QOSGrpGRESMinutes"), "resources.qos"));

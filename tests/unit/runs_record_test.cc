@@ -66,16 +66,16 @@ TEST_CASE("the first failed rank of a record is the rank that the end of its att
       sum_up_events(start_lines() +
                     line({{"event", "rank_failed"},
                           {"attempt", 0},
-                          {"rank", 3},
-                          {"host", "n2"},
-                          {"code", 137},
-                          {"signal", "SIGKILL"}}) +
-                    line({{"event", "rank_failed"},
-                          {"attempt", 0},
                           {"rank", 1},
                           {"host", "n1"},
                           {"code", 143},
                           {"signal", "SIGTERM"}}) +
+                    line({{"event", "rank_failed"},
+                          {"attempt", 0},
+                          {"rank", 3},
+                          {"host", "n2"},
+                          {"code", 137},
+                          {"signal", "SIGKILL"}}) +
                     line({{"event", "attempt_end"},
                           {"attempt", 0},
                           {"code", 137},
@@ -185,7 +185,7 @@ TEST_CASE("the failed rank of a record is named with its component") {
   CHECK(record.components[1].code == 7);
 }
 
-TEST_CASE("a component that starts again is not the failure of the run") {
+TEST_CASE("a failed rank of a component that restarts alone is not the failure of the run") {
   const auto record = sum_up_events(
       component_start_lines() +
       component_line("rank_failed", "server", {{"rank", 0}, {"code", 137}}) +
@@ -196,7 +196,7 @@ TEST_CASE("a component that starts again is not the failure of the run") {
   CHECK(record.components[0].restarts == 1);
 }
 
-TEST_CASE("late events of an earlier attempt change nothing") {
+TEST_CASE("a rank failure of an earlier attempt that is recorded after the next claim is ignored") {
   const auto record =
       sum_up_events(start_lines() + line({{"event", "claimed"}, {"attempt", 1}, {"job", "42"}}) +
                     line({{"event", "rank_failed"}, {"attempt", 0}, {"rank", 3}, {"code", 1}}));
@@ -228,7 +228,7 @@ TEST_CASE(
   CHECK_FALSE(record.ended);
 }
 
-TEST_CASE("has_end() is true only if no claim follows the end in the record") {
+TEST_CASE("has_end() is true if the record has an end and no later claim") {
   const TemporaryDirectory run;
   CHECK_FALSE(has_end(run.path()));
   std::string text = start_lines();

@@ -1,5 +1,5 @@
-// Tests the figures that are computed from the record of a rehearsal, and the note in a run that
-// names its rehearsal.
+// Tests the figures that are computed from the record of a rehearsal, and rehearsal.json, the note
+// in which a run names its rehearsal.
 
 #include <filesystem>
 #include <string>
@@ -50,7 +50,9 @@ RehearsalFigures figures_in(const std::string& record) {
 
 }  // namespace
 
-TEST_CASE("the time of a step leaves out the first steps of a rehearsal") {
+TEST_CASE(
+    "a passed rehearsal has the time of a step without the first ones, the total of steps, and the "
+    "memory") {
   const auto figures = figures_in(rehearsed_record("rehearsed", "completed"));
   CHECK(figures.state == RehearsalState::kPassed);
   REQUIRE(figures.seconds_per_step);
@@ -88,7 +90,9 @@ TEST_CASE("a run has the figures of the rehearsal that it names") {
   CHECK((*found)->figures.steps == 10'000);
 }
 
-TEST_CASE("the note about a rehearsal may name only a run of the same folder") {
+TEST_CASE(
+    "the note about a rehearsal is read back, and refused if it is damaged or names a run of "
+    "another folder") {
   const TemporaryDirectory run;
   CHECK_FALSE(*read_rehearsal_note(run.path()));
   REQUIRE(write_rehearsal_note(run.path(), {"x-rehearsal-1", 8, {}, 60}));

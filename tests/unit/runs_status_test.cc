@@ -77,7 +77,9 @@ TEST_CASE("without an end in the record the run's state is Slurm's") {
   CHECK(assess(facts).state == RunState::kCancelled);
 }
 
-TEST_CASE("the status of a run that `dlrun cancel` has cancelled says so, whether it ran or not") {
+TEST_CASE(
+    "the status says that `dlrun cancel` cancelled a run, waiting or running, unless a rank failed "
+    "first") {
   const std::string by_user = "it was cancelled with `dlrun cancel`";
   RunFacts facts = facts_of_submitted_run();
   facts.has_cancel_mark = true;
@@ -145,7 +147,8 @@ TEST_CASE("while nodes copy their data, status says so") {
   CHECK(assess(facts).detail.empty());
 }
 
-TEST_CASE("the state of a job that Slurm no longer knows is unknown") {
+TEST_CASE(
+    "the state of a run without an end in its record is unknown if Slurm no longer knows its job") {
   RunFacts facts = facts_of_submitted_run();
   facts.why_no_accounting = "Slurm accounting storage is disabled";
   facts.record = record({kClaimed, {{"event", "joined"}, {"attempt", 0}, {"ranks", 8}}});
@@ -167,8 +170,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a run without a job id in its journal is not_submitted, or unknown while Slurm does not "
-    "answer") {
+    "a run without a job id is not_submitted, pending during its submission, or unknown without "
+    "Slurm's answer") {
   RunFacts facts;
   facts.submission.emplace();
   CHECK(assess(facts).state == RunState::kNotSubmitted);
@@ -201,8 +204,7 @@ TEST_CASE("the status of a refused submission quotes Slurm") {
 }
 
 TEST_CASE(
-    "the job id of the run of a script that was submitted by hand is read from its claim, and the "
-    "cluster is left out") {
+    "a run whose script was submitted by hand has the job id of its claim, without the cluster") {
   RunFacts facts;
   facts.claim = Claim{{"testbed", "42"}, "", ""};
   const auto job = job_of(facts);
@@ -212,8 +214,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the name and log of the run of a script that was submitted by hand are read from lead's "
-    "files") {
+    "a run whose script was submitted by hand has the name and the log that lead's files give") {
   TemporaryDirectory folder;
   const auto run = folder.path() / "hello-4";
   REQUIRE(make_private_directories(run).has_value());

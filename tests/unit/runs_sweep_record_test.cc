@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A sweep in an index: three points in two arrays. The first array is job 70; the second was
-/// never submitted.
+/// A sweep in an index: three points in two arrays. Points 0 and 2 are in the first array, job 70.
+/// Point 1 is in the second array, which was never submitted.
 struct SweepRecordFixture {
   TemporaryDirectory folder;
   RunIndex index{folder.path() / "state"};
@@ -106,7 +106,7 @@ TEST_CASE("a sweep's record can be read back, and a damaged record is refused") 
   }
 }
 
-TEST_CASE("the journal of a point is its array's, with the job id of the task") {
+TEST_CASE("the journal of a point is that of its array, with the job id of the point's task") {
   const SweepRecordFixture f;
   const auto sent = read_submission(f.path_of_point(2));
   REQUIRE(sent.has_value());
@@ -176,7 +176,9 @@ TEST_CASE(
   CHECK(found->created == f.sweep.created);
 }
 
-TEST_CASE("the current run of a point is that of its last resubmission") {
+TEST_CASE(
+    "the current run of a point is that of its last resubmission, or its own if that run is "
+    "removed") {
   const SweepRecordFixture f;
   CHECK(current_run_of(f.path_of_point(0)) == f.path_of_point(0));
   const fs::path second = f.runs / "second", third = f.runs / "third";
@@ -239,7 +241,7 @@ TEST_CASE("the error about a missing point advises no `dlrun rm`, which could fi
   CHECK(sweep.error().message.find("`dlrun rm " + f.sweep.id + "`") != std::string::npos);
 }
 
-TEST_CASE("if two processes submit the missing points of a sweep, one is refused") {
+TEST_CASE("a submission of a sweep is refused while another one holds the lock of the sweep") {
   const SweepRecordFixture f;
   {
     const auto first = SubmissionLock::take(f.sweep.path);
@@ -256,8 +258,8 @@ TEST_CASE("if two processes submit the missing points of a sweep, one is refused
 }
 
 TEST_CASE(
-    "a sweep is pending while all its points are, running until all have ended, and then has the "
-    "worst state of its points") {
+    "a sweep is pending while all points are pending, running until all end, and then has their "
+    "worst state") {
   using S = RunState;
   CHECK(sweep_state({S::kPending, S::kPending}) == S::kPending);
   CHECK(sweep_state({S::kCompleted, S::kPending}) == S::kRunning);
@@ -305,8 +307,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a task's valid claim settles the open submission of its array and points, and otherwise Slurm "
-    "is asked") {
+    "a task's claim with the array's token settles the array's submission, otherwise Slurm is "
+    "asked") {
   const SweepRecordFixture f;
   const fs::path array = array_path(f.sweep.path, 0);
   Submission intent;

@@ -48,9 +48,9 @@ TEST_CASE_FIXTURE(ToolsFixture,
   REQUIRE(copy_missing_tools(root, runs, tools).has_value());
   const auto agent = tools_directory(runs, tools) / "dlrun-agent";
   CHECK(*sha256_of_file(agent) == tools.files[0].sha256);
-  struct stat before {};
-  REQUIRE(::stat(agent.c_str(), &before) == 0);
-  CHECK((before.st_mode & 0777) == 0755);
+  struct stat info {};
+  REQUIRE(::stat(agent.c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777) == 0755);
   CHECK(std::filesystem::exists(tools_directory(runs, tools) / "dlrun-comm-x.so"));
   std::filesystem::remove_all(root);
   CHECK(copy_missing_tools(root, runs, tools).has_value());

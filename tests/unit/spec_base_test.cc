@@ -10,7 +10,7 @@
 namespace dlrun {
 namespace {
 
-struct Folder {
+struct SpecFolder {
   TemporaryDirectory folder;
 
   void write(const std::string& name, std::string_view text) {
@@ -55,7 +55,7 @@ launch: {preset: torch, command: [python, base.py]}
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Folder,
+TEST_CASE_FIXTURE(SpecFolder,
                   "maps of a base are merged, lists and values are replaced, and each value's "
                   "origin is the right file") {
   write("common.yaml", kCommon);
@@ -80,7 +80,7 @@ environment:
   CHECK_FALSE(has(resolved_yaml(got), "base:"));
 }
 
-TEST_CASE_FIXTURE(Folder, "null removes an inherited value, map entry, map or section") {
+TEST_CASE_FIXTURE(SpecFolder, "null removes an inherited value, map entry, map or section") {
   write("common.yaml", kCommon);
   write("exp.yaml",
         "base: common.yaml\nresources: {mem: null, mem_per_cpu: 1G}\nenvironment: {vars: {A: "
@@ -104,7 +104,7 @@ TEST_CASE_FIXTURE(Folder, "null removes an inherited value, map entry, map or se
 }
 
 TEST_CASE_FIXTURE(
-    Folder,
+    SpecFolder,
     "a chain of bases works, and paths are relative to the folder of the file that contains them") {
   write("site/root.yaml", "resources: {time: 2h, partition: root}\nenvironment: {venv: ./venv}\n");
   write("team/common.yaml",
@@ -120,7 +120,7 @@ TEST_CASE_FIXTURE(
   CHECK(got.bases[1].name == "site/root.yaml");
 }
 
-TEST_CASE_FIXTURE(Folder, "--set can change or remove the base") {
+TEST_CASE_FIXTURE(SpecFolder, "--set can change or remove the base") {
   write("common.yaml", kCommon);
   write("other.yaml", "resources: {partition: other, time: 1m}\nlaunch: {command: [x]}\n");
   write("exp.yaml", "base: common.yaml\n");
@@ -128,7 +128,7 @@ TEST_CASE_FIXTURE(Folder, "--set can change or remove the base") {
   CHECK_FALSE(loaded("exp.yaml", {"base=null"}).spec.resources.partition.has_value());
 }
 
-TEST_CASE_FIXTURE(Folder, "a cycle of bases is refused at the line that closes it") {
+TEST_CASE_FIXTURE(SpecFolder, "a cycle of bases is refused at the line that closes it") {
   write("a.yaml", "name: a\nbase: b.yaml\n");
   write("b.yaml", "base: a.yaml\n");
   CHECK(has(refused("a.yaml"),
@@ -142,7 +142,7 @@ TEST_CASE_FIXTURE(Folder, "a cycle of bases is refused at the line that closes i
 }
 
 TEST_CASE_FIXTURE(
-    Folder,
+    SpecFolder,
     "errors in a base are reported at their place in the base, together with errors in the spec") {
   write("common.yaml", "resources:\n  nodez: 2\nlaunch: {command: [x]}\n");
   write("exp.yaml", "base: common.yaml\nresources: {tasks_per_node: 0}\n");
@@ -161,7 +161,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(
-    Folder,
+    SpecFolder,
     "a base that is missing, not a map or not YAML is refused, and the error names the line") {
   write("exp.yaml", "name: x\nbase: none.yaml\n");
   CHECK(has(refused("exp.yaml"),
@@ -178,7 +178,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(
-    Folder,
+    SpecFolder,
     "an error shows no text of a base that is not a spec, because `base` may name any file") {
   write("exp.yaml", "base: private\n");
   for (const char* text :
@@ -196,7 +196,8 @@ TEST_CASE_FIXTURE(
   }
 }
 
-TEST_CASE_FIXTURE(Folder, "keys that an unreadable base may contain are not reported as missing") {
+TEST_CASE_FIXTURE(SpecFolder,
+                  "keys that an unreadable base may contain are not reported as missing") {
   write("exp.yaml", "base: nowhere.yaml\nresources: {nodez: 1}\n");
   const auto errors = refused("exp.yaml");
   CHECK(has(errors, "exp.yaml:1:7: error: base: "));
@@ -205,7 +206,9 @@ TEST_CASE_FIXTURE(Folder, "keys that an unreadable base may contain are not repo
   CHECK_FALSE(has(errors, "launch.command"));
 }
 
-TEST_CASE_FIXTURE(Folder, "the limits on size apply to all files of a spec together") {
+TEST_CASE_FIXTURE(SpecFolder,
+                  "the limits on bytes and YAML nodes apply to all files of a spec together, and a "
+                  "spec has at most 32 files") {
   const std::string filler(600'000, '#');
   write("common.yaml", filler + "\n" + std::string(kCommon));
   write("exp.yaml", "base: common.yaml\n");

@@ -1,4 +1,4 @@
-// Tests components as a part of a spec: inheritance, the nodes that they get, mistakes.
+// Tests the components of a spec: inheritance, the nodes of each component, and mistakes.
 #include <filesystem>
 #include <string>
 
@@ -99,7 +99,9 @@ TEST_CASE("a resolved spec keeps every key of a component") {
   CHECK(second.spec.components[0].own.launch.command[2] == "it's\n$x");
 }
 
-TEST_CASE("a service has one task per node, and a main component one for each GPU") {
+TEST_CASE(
+    "a service has one task per node by default, and a main component without torchrun one for "
+    "each GPU") {
   const LoadedSpec spec = loaded(components_request(
       "{name: s, role: service, gpus_per_node: 4}, {name: m, gpus_per_node: 4}, {name: t, "
       "gpus_per_node: 4, launch: {preset: torchrun}}, {name: two, role: service, tasks_per_node: "
@@ -200,7 +202,9 @@ TEST_CASE("mistakes in components are reported with their places, and say what t
       "resources: {time: 1m}\nlaunch: {preset: trainer}\ntrain: {data: {dataset: digits}}\n");
 }
 
-TEST_CASE("data, profiles and environments of the spec apply to every component") {
+TEST_CASE(
+    "outputs, node checks, profiles and environments of the spec apply to each component that can "
+    "use them") {
   const auto top = [](std::string_view more) { return fmt::format("{}{}", kTop, more); };
   const LoadedSpec spec = loaded(components_request(
       "{name: a}, {name: b, nodes: 2, gpus_per_node: 1}",
@@ -251,7 +255,7 @@ TEST_CASE("a heterogeneous job refuses what its parts cannot have") {
   CHECK(has(refused(alone), "hetjob: components is missing"));
 }
 
-TEST_CASE("components that share a node and need more than it has are refused") {
+TEST_CASE("components that share a node and need more GPUs than the node has are refused") {
   TemporaryDirectory folder;
   std::filesystem::create_directories(folder.path() / "sites");
   const auto refused_at = [&](std::string_view site) {

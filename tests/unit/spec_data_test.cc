@@ -31,7 +31,8 @@ LoadedSpec data_loaded(const std::string& more) {
 
 const std::string kFiles = "[{url: \"https://h.org/a.bin\", sha256: " + std::string(64, 'a') + "}]";
 
-TEST_CASE("a source of stage becomes absolute, and a path of the node keeps its variable") {
+TEST_CASE(
+    "a relative source of stage becomes absolute, and a path on the node keeps its variable") {
   const auto spec = data_loaded(
       "stage: [{from: ./a.tar.gz, to: $TMPDIR/a/, unpack: true}, {from: /d, to: $LOCAL/d}]\n"
       "outputs: [{from: $TMPDIR/ckpt, to: out/, every: 10m}]\n");
@@ -118,7 +119,8 @@ TEST_CASE("overlapping, incomplete and invalid items of stage and outputs are re
   CHECK(has(format_diagnostics(result.error()), "only the agent can copy data to nodes (stage)"));
 }
 
-TEST_CASE("download works for any program, and DLRUN_DOWNLOADS names the folder") {
+TEST_CASE(
+    "download needs path and files, works for any program, and DLRUN_DOWNLOADS names the folder") {
   const auto spec = data_loaded("download: {path: ./data, files: " + kFiles + "}\n");
   REQUIRE(spec.spec.download.files.size() == 1);
   CHECK(spec.spec.download.files[0].file == "a.bin");

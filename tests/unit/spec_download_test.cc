@@ -142,26 +142,26 @@ TEST_CASE("a malformed download is refused, and the error names the line") {
 }
 
 TEST_CASE(
-    "downloads need a data folder and a dataset other than digits, and all points of a sweep have "
-    "the same ones") {
-  const std::string f = list_with("https://h/f");
-  CHECK(has(refused(download_request(f, "dataset: mnist")),
+    "downloads need a data folder and a dataset other than digits, and a sweep cannot change "
+    "them") {
+  const std::string downloads = list_with("https://h/f");
+  CHECK(has(refused(download_request(downloads, "dataset: mnist")),
             "train.data.download: train.data.path is missing"));
-  CHECK(has(refused(download_request(f, "path: ./d")),
+  CHECK(has(refused(download_request(downloads, "path: ./d")),
             "train.data.download does not support the dataset digits"));
-  CHECK(has(refused(download_request(f, "dataset: digits, path: ./d")),
+  CHECK(has(refused(download_request(downloads, "dataset: digits, path: ./d")),
             "does not support the dataset"));
-  CHECK(has(refused(download_request(f, "dataset: mnist, path: ./d",
+  CHECK(has(refused(download_request(downloads, "dataset: mnist, path: ./d",
                                      "sweep: {parameters: {train.data.path: [a, b]}}\n")),
             "the sweep sets several values of train.data.path"));
-  CHECK(has(refused(download_request(f, "dataset: mnist, path: ./d",
+  CHECK(has(refused(download_request(downloads, "dataset: mnist, path: ./d",
                                      "sweep: {points: [{train.data.path: a}]}\n")),
             "the sweep sets several values of train.data.path"));
-  CHECK(has(refused(download_request(f, "dataset: mnist, path: ./d",
+  CHECK(has(refused(download_request(downloads, "dataset: mnist, path: ./d",
                                      "sweep: {points: [{train.data.download: []}]}\n")),
             "'train.data.download' cannot be swept: all points of a sweep have the same files"));
-  const auto other =
-      load_spec(download_request(f, "dataset: mnist, path: ./d", "launch: {command: [x]}\n"));
+  const auto other = load_spec(
+      download_request(downloads, "dataset: mnist, path: ./d", "launch: {command: [x]}\n"));
   REQUIRE(other.has_value());
   CHECK(has(format_diagnostics(other->warnings),
             "train.data.download has no effect: the key is for the preset 'trainer'"));

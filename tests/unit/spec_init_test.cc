@@ -77,7 +77,8 @@ TEST_CASE("the commented keys in the spec of init give a valid spec when they ar
 }
 
 TEST_CASE(
-    "for a job with some of a node's GPUs, init suggests the same fraction of the node's CPUs") {
+    "init suggests one GPU's share of the node's CPUs for each task, or all CPUs for a job without "
+    "GPUs") {
   SiteProfile site;
   site.default_partition = "gpu";
   site.partitions["gpu"].cpus_per_node = 64;

@@ -375,7 +375,9 @@ TEST_CASE("the site is the spec's, else $DLRUN_SITE, else the cluster's, else ge
   CHECK(has(refused(request), "there is no site"));
 }
 
-TEST_CASE("a key that needs restarts names retry.max if it is 0, and otherwise the missing cause") {
+TEST_CASE(
+    "the error for a key that needs restarts names retry.max if it is 0, and otherwise the missing "
+    "cause") {
   CHECK(has(refused_with("retry: {max: 0, chain: 4}\n"),
             "retry.chain: another job continues the run only after timeout or preemption, but "
             "retry.max is 0, so the run never restarts; raise retry.max"));
@@ -406,7 +408,8 @@ TEST_CASE("with the trainer, retries without checkpoints cause a warning") {
   CHECK(warned[0].where.line == 3);
 }
 
-TEST_CASE("with retry.max: 0, a key that only a restart uses names retry.max in its error") {
+TEST_CASE(
+    "with retry.max: 0, the error for a key that only a restart uses advises to raise retry.max") {
   const std::string advice = ", but retry.max is 0, so the run never restarts; raise retry.max";
   const auto message = [](const std::string& resources, const std::string& retry) {
     return refused(spec_request("resources: {time: 1m, " + resources + "}\nretry: {max: 0" + retry +
@@ -437,12 +440,12 @@ TEST_CASE(
                    {"resources.nodez=2"}));
   REQUIRE_FALSE(result.has_value());
   auto all = result.error();
-  const auto is_missing = [](const Diagnostic& d) { return d.where.line == 0; };
-  const auto missing = std::find_if(all.begin(), all.end(), is_missing);
-  REQUIRE(missing != all.end());
-  CHECK(std::all_of(missing, all.end(), is_missing));
+  const auto has_no_line = [](const Diagnostic& d) { return d.where.line == 0; };
+  const auto first_without_line = std::find_if(all.begin(), all.end(), has_no_line);
+  REQUIRE(first_without_line != all.end());
+  CHECK(std::all_of(first_without_line, all.end(), has_no_line));
   std::erase_if(all, [](const Diagnostic& d) { return d.where.kind != Origin::Kind::kFile; });
-  CHECK(std::is_sorted(all.begin(), std::find_if(all.begin(), all.end(), is_missing),
+  CHECK(std::is_sorted(all.begin(), std::find_if(all.begin(), all.end(), has_no_line),
                        [](const Diagnostic& a, const Diagnostic& b) {
                          return std::pair(a.where.line, a.where.column) <
                                 std::pair(b.where.line, b.where.column);
@@ -508,8 +511,9 @@ TEST_CASE("the caret is under its character, also after tabs and letters of seve
         "x.yaml:1:8: error: here\n    1 | \tn\xc3\xa4me: x\n      | \t      ^\n");
 }
 
-TEST_CASE("a warning before the time limit that may come at the start of the job is reported") {
-  const auto warning = [](const char* time) {
+TEST_CASE(
+    "checkpoint.signal_before causes a warning if the signal may come at the start of the job") {
+  const auto is_warned = [](const char* time) {
     std::string messages;
     for (const Diagnostic& one :
          loaded_with("checkpoint: {signal_before: 50s}\n", {fmt::format("resources.time={}", time)})
@@ -517,8 +521,8 @@ TEST_CASE("a warning before the time limit that may come at the start of the job
       messages += one.message + "\n";
     return has(messages, "Slurm may send the signal up to 60 s earlier");
   };
-  CHECK(warning("1m"));
-  CHECK_FALSE(warning("2m"));
+  CHECK(is_warned("1m"));
+  CHECK_FALSE(is_warned("2m"));
 }
 
 }  // namespace

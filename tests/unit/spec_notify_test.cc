@@ -92,7 +92,7 @@ TEST_CASE("notices that cannot work are refused, and the error names the line") 
 }
 
 TEST_CASE(
-    "the address may not be in an argument, and the variable that holds it may not be in "
+    "the address must not be in an argument, and the variable that holds it must not be in "
     "environment.vars") {
   auto request = with_notify("{on: [failed]}");
   request.set_arguments = {std::string("notify.webhook.url=") + kAddress};

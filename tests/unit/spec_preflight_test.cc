@@ -57,7 +57,7 @@ TEST_CASE("a wrong check is refused with its place, and the message shows the ri
             "health.preflight: binding needs GPUs"));
 }
 
-TEST_CASE("fabric without figures of the site gives a warning") {
+TEST_CASE("the check `fabric` causes a warning at a site that gives no figures for its network") {
   CHECK(has(format_diagnostics(loaded(with_checks("[fabric]")).warnings),
             "site 'generic' gives no figures for its network"));
 }

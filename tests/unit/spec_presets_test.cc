@@ -130,10 +130,10 @@ TEST_CASE("the launcher, the agent and ENVIRONMENT.md have the same template fie
   REQUIRE(page);
   const auto agent = read_file(DLRUN_SOURCE_DIR "/runtime/agent/template.cc", 1U << 20U);
   REQUIRE(agent);
-  std::size_t fields_of_agent = 0;
+  std::size_t agent_field_count = 0;
   for (std::size_t at = 0; (at = agent->find("Field{\"", at)) != std::string::npos; ++at)
-    ++fields_of_agent;
-  CHECK(fields_of_agent == template_fields().size());
+    ++agent_field_count;
+  CHECK(agent_field_count == template_fields().size());
   for (const auto& field : template_fields()) {
     INFO(field.name);
     CHECK(has(*page, fmt::format("| `{{{}}}` |", field.name)));
@@ -168,8 +168,8 @@ TEST_CASE("torchrun: a node has one task, with launch.nproc_per_node ranks or on
 }
 
 TEST_CASE(
-    "launch.agent: true is the default, and false works only under Slurm with presets that need no "
-    "agent") {
+    "launch.agent is true by default, and false is ignored in local runs and refused if the agent "
+    "is needed") {
   CHECK(planned(launch_request("preset: torch, agent: true")).agent ==
         planned(launch_request("preset: torch")).agent);
   CHECK(planned(launch_request("preset: torch, agent: false")).agent.empty());
@@ -187,7 +187,9 @@ TEST_CASE(
             "exp.yaml:3:17: error: launch.agent: false: the preset 'trainer' needs the agent"));
 }
 
-TEST_CASE("the help of launch.agent lists the keys that need the agent, and each one is refused") {
+TEST_CASE(
+    "the help of launch.agent lists the keys that need the agent, and each is refused without the "
+    "agent") {
   struct Case {
     const char* key;
     const char* lines;
@@ -218,8 +220,8 @@ TEST_CASE("the help of launch.agent lists the keys that need the agent, and each
 }
 
 TEST_CASE(
-    "launch.roles are passed to the agent, checked against the tasks, and warned about if the "
-    "preset uses none") {
+    "launch.roles are passed to the agent and checked, and launch keys that the preset ignores "
+    "cause warnings") {
   const auto plan =
       planned(launch_request("preset: tensorflow, roles: {ps: 1, chief: 1}", "time: 1m, nodes: 3"));
   CHECK(value_of_option(plan.rank_options, "--roles") == "chief=1,ps=1");

@@ -97,7 +97,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a token of a known service is masked in a message") {
+TEST_CASE("a token of a known service and the password in an address are masked in a message") {
   Diagnostic diagnostic;
   diagnostic.message = "secret hf_abcdefghijklmnopqrstuvwx is not set; write 'https://u:SEKRIT@h'";
   const std::string text = format_diagnostic(diagnostic);
@@ -105,7 +105,8 @@ TEST_CASE("a token of a known service is masked in a message") {
   CHECK_FALSE(has(text, "SEKRIT"));
 }
 
-TEST_CASE("the address of a slurmrestd with a user is refused, and the user is not shown") {
+TEST_CASE(
+    "an address of slurmrestd that has a user name is refused, and the user name is not shown") {
   const auto message = refused(
       request_with("submit: {via: slurmrestd, url: 'https://SEKRIT-1@h', token_file: t}\n"));
   CHECK(has(message,

@@ -1,4 +1,4 @@
-// Tests environment.secrets in a spec, which holds names and files, never values.
+// Tests environment.secrets, a key that holds names and files, never values.
 
 #include <doctest/doctest.h>
 
@@ -41,7 +41,9 @@ TEST_CASE("secrets are names, or names with a file, and the script has only the 
   CHECK(has(*render_script(*plan), "  --secret TOKEN  "));
 }
 
-TEST_CASE("a secret that is not a variable's name is refused, and its text is not shown") {
+TEST_CASE(
+    "wrong items of environment.secrets are refused, and text that may be a secret's value is not "
+    "shown") {
   const std::string errors = refused(secrets_request("[\"sk-12345\"]"));
   CHECK(
       has(errors, "exp.yaml:4:13: error: environment.secrets: this is not the name of a variable"));
@@ -55,7 +57,7 @@ TEST_CASE("a secret that is not a variable's name is refused, and its text is no
             "expected a list of variables' names, not a single value"));
 }
 
-TEST_CASE("a misspelt name of a secret is shown, unless it may be the value of one") {
+TEST_CASE("a misspelt name of a secret is shown, unless it may be the value of a secret") {
   for (const auto& [list, name] :
        {std::pair("[HF-TOKEN]", "HF-TOKEN"), std::pair("[$HF_TOKEN]", "$HF_TOKEN"),
         std::pair("[OTHER_KEY, 'HF TOKEN']", "HF TOKEN"), std::pair("[MY.API.KEY]", "MY.API.KEY"),
@@ -98,7 +100,8 @@ TEST_CASE(
   CHECK(has(refused(secrets_request("[TOKEN]", {"launch.command=[a, \"--key=${TOKEN}\"]"})),
             "--set launch.command="));
   CHECK(has(errors, "let the program read $TOKEN"));
-  // The program does not get the secret of a webhook.
+  // The message does not say "let the program read $HOOK": the program does not get the secret of a
+  // webhook.
   CHECK(has(refused(secrets_request(
                 "[TOKEN]", {"notify.webhook.secret=HOOK", "launch.command=[a, \"${HOOK}\"]"})),
             "HOOK is a secret: its value must not reach the script; remove ${HOOK} here"));

@@ -51,8 +51,8 @@ std::string warnings(const LoadRequest& request) {
 }
 
 TEST_CASE(
-    "every shipped site is read without problems, has a help text and a line in docs/sites.md, and "
-    "is matched by its cluster's name") {
+    "every shipped site is valid, has a help text and a line in docs/sites.md, and matches a "
+    "cluster of its name") {
   const auto names = site_names({});
   CHECK(names.size() > 20);
   const std::string page = read_file(DLRUN_SOURCE_DIR "/docs/sites.md", 1U << 20U).value();
@@ -106,11 +106,11 @@ TEST_CASE("a site whose users choose a QOS has no partitions and no partition li
     const auto site = find_site(name, {})->profile;
     CHECK(site.partitions.empty());
     CHECK(site.default_partition.empty());
-    const std::string spec = "site: " + std::string(name) + "\n";
-    CHECK(warnings(site_request("qos: debug, constraint: gpu, gpus_per_node: 4", sites, spec)) ==
-          "");
-    CHECK(
-        has(refused(site_request("gpus_per_node: 5", sites, spec)), "has at most 4 GPUs per node"));
+    const std::string site_line = "site: " + std::string(name) + "\n";
+    CHECK(warnings(site_request("qos: debug, constraint: gpu, gpus_per_node: 4", sites,
+                                site_line)) == "");
+    CHECK(has(refused(site_request("gpus_per_node: 5", sites, site_line)),
+              "has at most 4 GPUs per node"));
   }
 }
 
@@ -121,8 +121,8 @@ TEST_CASE("a job that does not fit its site's default partition causes a warning
             "no GPUs per node"));
   CHECK(warnings(site_request("partition: boost_usr_prod, gpus_per_node: 4", sites,
                               "site: leonardo\n")) == "");
-  // Fritz has no default: Slurm sends jobs on one node and jobs on several nodes to different
-  // partitions.
+  // Fritz has no default partition: Slurm sends jobs on one node and jobs on several nodes to
+  // different partitions.
   CHECK(warnings(site_request("nodes: 4", sites, "site: fritz\n")) == "");
 }
 
@@ -257,18 +257,19 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a folder of sites that cannot be read causes one warning, and the installed sites are used") {
+    "a folder of sites or presets that cannot be read causes one warning, and the built-in sites "
+    "are used") {
   TemporaryDirectory folder;
   std::ofstream(folder / "sites") << "no folder\n";
   std::ofstream(folder / "presets") << "no folder\n";
-  for (const char* spec : {"", "site: juwels\n"}) {
-    CAPTURE(spec);
+  for (const char* site_line : {"", "site: juwels\n"}) {
+    CAPTURE(site_line);
     Sites sites;
-    auto request = site_request("", sites, spec);
+    auto request = site_request("", sites, site_line);
     request.cluster_name = "testbed";
     request.config_dirs.insert(request.config_dirs.begin(), folder.path());
     const auto result = loaded(request);
-    CHECK(result.site.name == (*spec == 0 ? "testbed" : "juwels"));
+    CHECK(result.site.name == (*site_line == 0 ? "testbed" : "juwels"));
     const auto shown = format_diagnostics(result.warnings);
     const std::string skipped = (folder / "sites").string();
     REQUIRE(has(shown, skipped));
@@ -278,7 +279,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an unknown site is refused with the nearest name, or with all of them") {
+TEST_CASE("the error for an unknown site suggests the nearest name, or lists all names") {
   Sites sites;
   CHECK(has(refused(site_request("", sites, "site: juwel\n")),
             "exp.yaml:3:7: error: there is no site 'juwel'; did you mean 'juwels'?"));
@@ -322,7 +323,7 @@ TEST_CASE("the partition may come from the site's defaults, and its own defaults
   CHECK(spec.resources.cpus_per_task == 8);
 }
 
-TEST_CASE("a site's default is dropped if the spec requests the same resource with another key") {
+TEST_CASE("a site's default is dropped if the spec sets another key that takes its place") {
   Sites sites;
   sites.write("x",
               "defaults: {resources: {gpus_per_node: 2, mem: 8G, cpus_per_task: 4}, environment: "

@@ -105,7 +105,7 @@ TEST_CASE("random numbers are within their range, and whole numbers if the key n
   }
 }
 
-TEST_CASE("all errors in swept values are reported at once, each at its place") {
+TEST_CASE("all errors in swept values are reported together, each at its place") {
   const std::string text = errors_of(
       "sweep:\n  parameters:\n    train.lr: [0.1, fast]\n    train.lrr: [1]\n    train.batch: []\n "
       "   train.epochs: "
@@ -247,7 +247,7 @@ TEST_CASE("sweep.ask excludes random and seed, and needs parameters") {
 }
 
 TEST_CASE(
-    "an unused lr suggests train.lr for the trainer, and train.lr suggests {lr} for other "
+    "the error for a sweep over an unused lr suggests train.lr for the trainer, and {lr} for other "
     "programs") {
   CHECK(
       has(errors_of("sweep: {parameters: {lr: [1, 2]}}"),

@@ -35,7 +35,9 @@ std::string lead_options_of(const LaunchPlan& plan) {
   return text;
 }
 
-TEST_CASE("lead gets the MLflow server, its experiment and the name of the token's variable") {
+TEST_CASE(
+    "lead gets --tensorboard, or the MLflow server, its experiment and the name of the token's "
+    "variable") {
   CHECK(lead_options_of(tracked_plan(with_track("{tensorboard: true}"))) == "--tensorboard ;");
   CHECK(lead_options_of(tracked_plan(with_track("{tensorboard: false}"))).empty());
   const auto plan =
@@ -65,7 +67,8 @@ TEST_CASE("wandb's run has one id for all attempts, and the user's own variables
   CHECK(has(script, "WANDB_PROJECT={{p}}"));  // doubled, so that the agent keeps {p}
   CHECK(has(script, "WANDB_ENTITY=e"));
   CHECK(has(script, "WANDB_MODE=offline"));
-  // A session has them, too: as a shell, with a command, and in a container.
+  // An interactive session has these variables, too: as a shell, with a command, and in a
+  // container.
   CHECK(has(render_interactive(plan, {}, "s").script, "export WANDB_PROJECT='{p}'\n"));
   CHECK(has(render_interactive(plan, {"x"}, "s").script, "env 'WANDB_PROJECT={p}'"));
   const auto contained = tracked_plan(

@@ -6,7 +6,7 @@
 namespace dlrun {
 namespace {
 
-TEST_CASE("the age of a run has a unit, which may be weeks") {
+TEST_CASE("the age of a run needs a unit, which may be weeks, and has an upper limit") {
   CHECK(parse_age("30d").value() == 30 * 24 * 3600);
   CHECK(parse_age("12h").value() == 12 * 3600);
   CHECK(parse_age("2w").value() == 14 * 24 * 3600);
@@ -31,22 +31,22 @@ TEST_CASE("time limits in Slurm's forms and in dlrun's forms are parsed to secon
     const char* text;
     std::int64_t seconds;
   };
-  for (const Case& c : {Case{"10", 600},
-                        {"90:30", 5430},
-                        {"00:10:00", 600},
-                        {"1-12", 129600},
-                        {"1-12:30", 131400},
-                        {"2-00:00:01", 172801},
-                        {"90s", 90},
-                        {"10m", 600},
-                        {"1h30m", 5400},
-                        {"2d", 172800},
-                        {"1d2h3m4s", 93784}}) {
-    INFO(c.text);
-    const auto parsed = parse_time_limit(c.text);
+  for (const Case& one : {Case{"10", 600},
+                          {"90:30", 5430},
+                          {"00:10:00", 600},
+                          {"1-12", 129600},
+                          {"1-12:30", 131400},
+                          {"2-00:00:01", 172801},
+                          {"90s", 90},
+                          {"10m", 600},
+                          {"1h30m", 5400},
+                          {"2d", 172800},
+                          {"1d2h3m4s", 93784}}) {
+    INFO(one.text);
+    const auto parsed = parse_time_limit(one.text);
     REQUIRE(parsed.has_value());
-    CHECK(**parsed == c.seconds);
-    CHECK(**parse_time_limit(format_time_limit(c.seconds)) == c.seconds);
+    CHECK(**parsed == one.seconds);
+    CHECK(**parse_time_limit(format_time_limit(one.seconds)) == one.seconds);
   }
   CHECK_FALSE(parse_time_limit("unlimited")->has_value());
   CHECK_FALSE(parse_time_limit("INFINITE")->has_value());

@@ -35,7 +35,7 @@ std::string numbered(std::string_view before, std::string_view after) {
   return text;
 }
 
-/// Returns ten levels of ten aliases each: 10^10 nodes in 570 bytes.
+/// Returns ten levels of ten items each: 10^10 nodes in 570 bytes.
 std::string alias_bomb() {
   std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int level = 1; level < 10; ++level) {
@@ -61,8 +61,8 @@ struct HostileText {
 
 /// Returns texts that are large in different ways. Without a sanitizer, all but two are within
 /// 1 MiB.
-const std::vector<HostileText>& hostile_documents() {
-  static const std::vector<HostileText> documents{
+const std::vector<HostileText>& hostile_yaml_texts() {
+  static const std::vector<HostileText> texts{
       {"10 MiB", [] { return std::string(10U << 20U, 'x'); }},
       {"alias bomb", alias_bomb},
       {"open lists", [] { return std::string(kSize, '['); }},
@@ -122,7 +122,7 @@ const std::vector<HostileText>& hostile_documents() {
       {"different directives", [] { return numbered("%TAG !", "! x\n"); }},
       {"words of a directive", [] { return filled("%", "a "); }},
   };
-  return documents;
+  return texts;
 }
 
 struct Cost {
@@ -150,7 +150,7 @@ Cost cost_of_loading(const LoadRequest& request) {
 TEST_CASE("every hostile YAML text is read or refused within a second and 128 MiB") {
   constexpr double kMostMs = 1000 * cpu_limit_s(1);
   constexpr long kMostKiB = 128 * 1024;
-  for (const HostileText& hostile : hostile_documents()) {
+  for (const HostileText& hostile : hostile_yaml_texts()) {
     INFO(std::string(hostile.what));
     LoadRequest request;
     request.file = "exp.yaml";

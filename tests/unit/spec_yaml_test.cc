@@ -21,24 +21,25 @@ YamlDocument parsed(std::string_view text) {
   return std::move(*document);
 }
 
+/// Returns the error; empty if the text is accepted.
 std::string refusal(std::string_view text, const YamlLimits& limits = {}) {
   const auto document = parse_yaml(text, limits);
   return document ? "" : document.error().message;
 }
 
 /// Appends a node and all nodes below it, depth first, each as "line:column kind text".
-void describe(const YamlDocument& document, YamlId id, std::vector<std::string>& nodes) {
+void append_nodes(const YamlDocument& document, YamlId id, std::vector<std::string>& nodes) {
   const YamlNode& node = document.at(id);
   constexpr std::array<std::string_view, 4> kKinds{"null", "scalar", "list", "map"};
   nodes.push_back(fmt::format("{}:{} {} {}", node.line, node.column,
                               kKinds[static_cast<std::size_t>(node.kind)], node.text));
-  for (const YamlId item : node.items) describe(document, item, nodes);
+  for (const YamlId item : node.items) append_nodes(document, item, nodes);
 }
 
 std::vector<std::string> described(std::string_view text) {
   const auto document = parsed(text);
   std::vector<std::string> nodes;
-  for (const YamlId item : document.at(document.root).items) describe(document, item, nodes);
+  for (const YamlId item : document.at(document.root).items) append_nodes(document, item, nodes);
   return nodes;
 }
 
@@ -104,7 +105,7 @@ TEST_CASE("an alias has the value of the last anchor of its name before it") {
   CHECK(document.at(document.at(root.items[4]).items[1]).text == "x");
 }
 
-TEST_CASE("a quoted null is text") {
+TEST_CASE("a null in quotes or with the tag !!str is text") {
   const auto document = parsed("['', \"null\", !!str null, null]");
   const YamlNode& root = document.at(document.root);
   for (std::size_t i = 0; i < 3; ++i) CHECK(document.at(root.items[i]).kind == Kind::kScalar);
@@ -125,7 +126,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("cycles, unknown anchors, tags and second documents are refused") {
+TEST_CASE("cycles, unknown anchors, unknown tags and second documents are refused") {
   CHECK(refusal("a: &x {b: *x}").find("endless cycle") != std::string::npos);
   CHECK(refusal("&x [*x]").find("endless cycle") != std::string::npos);
   CHECK(refusal("[*x]").find("has no anchor") != std::string::npos);
@@ -171,7 +172,7 @@ TEST_CASE("a text of 1 MiB is read, and one byte more is refused") {
   CHECK(refusal(text + "x").find("the limit is 1048576") != std::string::npos);
 }
 
-TEST_CASE("control characters in the text are refused with their line") {
+TEST_CASE("control characters in the text are refused with their line and column") {
   const auto document = parse_yaml("a: 1\nb: \x01\n");
   REQUIRE_FALSE(document.has_value());
   CHECK(document.error().line == 2);
@@ -255,7 +256,7 @@ TEST_CASE("lines end with \\n, \\r\\n, \\r or U+0085") {
   }
 }
 
-TEST_CASE("the error for a key that is indented too far names the line before it") {
+TEST_CASE("the error for a key that is indented too far names the line of the key before it") {
   const char* further = "this line is indented further than line 2; the keys of a map start in";
   check_refused({
       {"r:\n  a: 2\n   b: 5m\n", 3, 4, further},

@@ -46,7 +46,8 @@ class ScriptedAgent {
   ScriptedAgent(const ScriptedAgent&) = delete;
   ScriptedAgent& operator=(const ScriptedAgent&) = delete;
 
-  /// Closes the store. Afterwards `requests` holds everything that it sent.
+  /// Closes the store, and waits until the agent has read everything that the store sent.
+  /// Afterwards `requests` holds these requests.
   void finish() {
     store.reset();
     if (thread_.joinable()) thread_.join();
@@ -145,13 +146,15 @@ TEST_CASE(
   CHECK((*store)->put("key", "value").error().code == Errc::kUnavailable);
 }
 
-TEST_CASE("memory store: keys are written once, bytes arrive unchanged, a wait ends") {
+TEST_CASE(
+    "memory store: a key keeps its first value, bytes arrive unchanged, and a wait ends in time") {
   MemoryStore store;
   check_is_a_store(store);
   check_put_wakes_get(store, store);
 }
 
-TEST_CASE("file store: keys are written once, bytes arrive unchanged, a wait ends") {
+TEST_CASE(
+    "file store: a key keeps its first value, bytes arrive unchanged, and a wait ends in time") {
   const TemporaryDirectory folder;
   auto store = FileStore::open(folder.path() / "store");
   REQUIRE(store);
@@ -263,8 +266,8 @@ TEST_CASE("agent store: a malformed reply is an error") {
 }
 
 TEST_CASE(
-    "open_store() accepts file:DIR, and refuses a text of another form and a descriptor that is no "
-    "socket") {
+    "open_store() accepts file:DIR, and refuses malformed texts, relative folders and non-socket "
+    "descriptors") {
   for (const std::string where :
        {"", "fd", "fd:", "fd:-1", "fd:99999", "fd:x", "tcp://host", "file:relative"}) {
     CAPTURE(where);

@@ -16,8 +16,8 @@
 #include "launcher/runs/log_file.h"
 #include "launcher/submit/cancellation.h"
 #include "launcher/submit/follow_up_jobs.h"
-#include "launcher/submit/places.h"
 #include "launcher/submit/submitting.h"
+#include "launcher/submit/user_settings.h"
 #include "launcher/view/account_text.h"
 #include "launcher/view/waiting_lines.h"
 #include "tests/contains.h"
@@ -178,7 +178,8 @@ TEST_CASE_FIXTURE(ChainCluster,
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
-                  "a run with a chain is not over while Slurm does not answer about a later job") {
+                  "a run with a chain is not over, and keeps its secrets, while Slurm does not "
+                  "answer about a later job") {
   submit_chain();
   std::ofstream(submitted->run.path / "secrets") << "TOKEN=s3cret";
   write_program("squeue",

@@ -10,13 +10,13 @@
 
 #include "common/files.h"
 #include "launcher/submit/check_report.h"
-#include "launcher/submit/places.h"
 #include "launcher/submit/submitting.h"
+#include "launcher/submit/user_settings.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun {
 
-/// A reporter that stores the messages that it receives.
+/// A reporter that stores the texts of the diagnostics, warnings and notes that it receives.
 class RecordingReporter final : public Reporter {
  public:
   std::vector<std::string> messages;
@@ -31,7 +31,8 @@ class RecordingReporter final : public Reporter {
   void downloaded(const std::filesystem::path&, std::size_t, std::int64_t) override {}
 };
 
-/// A simulated cluster that accepts every job, but lists no jobs.
+/// A simulated cluster that accepts every job under the id 7, but lists no jobs. Its sbatch appends
+/// the arguments of each submission to the file `called`.
 struct Cluster {
   TemporaryDirectory folder;
   Context context;
@@ -61,6 +62,7 @@ struct Cluster {
                                      << "launch: {agent: false, command: [\"true\"]}\n"
                                      << more;
   }
+  /// Checks the job, or the sweep, of a spec or a script, and submits it.
   Result<Submitted> submit(const std::string& file) {
     Provenance provenance(folder.path(), context.env, {"test"}, "hash");
     auto job = job_of_file(context, reporter, {file, {}, {}});
@@ -81,6 +83,7 @@ struct Cluster {
     RunInspector inspector(context.env, known_servers(context));
     return resubmit(context, reporter, inspector, run, true);
   }
+  /// Returns the text of the file; empty if the file cannot be read.
   [[nodiscard]] std::string text(const std::filesystem::path& file) const {
     return read_file(file, 1U << 20U).value_or("");
   }

@@ -77,6 +77,7 @@ struct Project {
       count += entry.is_directory() && !entry.is_symlink() ? 1 : 0;
     return count;
   }
+  /// Returns the diagnostics of the error, or its message if it has none; empty after a success.
   static std::string message(const Result<>& result) {
     if (result) return "";
     const auto all = result.error().diagnostics.all();
@@ -139,7 +140,9 @@ TEST_CASE_FIXTURE(Project, "an environment that a killed dlrun left unfinished i
   CHECK(version_count() == 1);
 }
 
-TEST_CASE_FIXTURE(Project, "pixi and spack install their environments before the job is queued") {
+TEST_CASE_FIXTURE(Project,
+                  "build_environments() makes the lock files of pixi and spack, and installs their "
+                  "environments") {
   REQUIRE(message(build("pixi: {project: ., environment: cuda}")).empty());
   CHECK(fs::exists(folder / "pixi.lock"));
   CHECK(fs::exists(folder / ".pixi/envs/cuda/bin"));
@@ -259,7 +262,9 @@ TEST_CASE_FIXTURE(Project, "a command that starts no job loads no module of the 
   CHECK(fs::exists(folder / "was-loaded"));
 }
 
-TEST_CASE("a second build of an environment waits for the lock of the first, and says so once") {
+TEST_CASE(
+    "BuildLock::take() waits for another holder, calls on_wait once, and fails after an "
+    "interruption") {
   const TemporaryDirectory folder;
   std::atomic<int> waits = 0;
   const auto take = [&](const std::function<bool()>& is_unwanted) {

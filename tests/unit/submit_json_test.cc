@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-/// A cluster with the spec x.yaml, whose jobs ask for one GPU for one hour.
+/// A cluster, and the spec x.yaml that write_spec() writes. Its jobs request one GPU for one hour.
 struct JsonScene : Cluster {
   void write_spec(const std::string& more) const {
     std::ofstream(folder / "x.yaml") << "name: x\n"
@@ -47,7 +47,8 @@ const std::string kThreePoints = "sweep: {parameters: {lr: [1, 2, 3]}}\n";
 
 }  // namespace
 
-TEST_CASE_FIXTURE(JsonScene, "--test-only and --dry-run have the hours of all points of a sweep") {
+TEST_CASE_FIXTURE(JsonScene,
+                  "the JSON of --test-only and --dry-run has the hours of all points of a sweep") {
   write_spec(kNoSweep);
   CHECK(json_of(SubmitMode::kTestOnly)["gpu_hours"] == 1);
   write_spec(kThreePoints);
@@ -57,7 +58,9 @@ TEST_CASE_FIXTURE(JsonScene, "--test-only and --dry-run have the hours of all po
   CHECK(json_of(SubmitMode::kDryRun)["gpu_hours"] == 3);
 }
 
-TEST_CASE_FIXTURE(JsonScene, "the numbers of points and arrays are null for a job and a search") {
+TEST_CASE_FIXTURE(JsonScene,
+                  "points and arrays are null in the JSON of a job and a search, and hours are "
+                  "null in that of a search") {
   for (const std::string& more : {kNoSweep, kSearch}) {
     write_spec(more);
     for (const Json& json : {check(), json_of(SubmitMode::kDryRun)}) {
@@ -94,7 +97,8 @@ TEST_CASE_FIXTURE(JsonScene,
         "the program chooses the points; at most 1.0 GPU-hours, 2.0 core-hours each");
 }
 
-TEST_CASE_FIXTURE(JsonScene, "a check counts the warnings and describes components as texts") {
+TEST_CASE_FIXTURE(JsonScene,
+                  "the JSON of a check counts the warnings and describes the components in texts") {
   write_spec(kNoSweep);
   Json json = check();
   CHECK(json["warning_count"].is_number_unsigned());

@@ -55,7 +55,9 @@ TEST_CASE("the note about fewer ranks names settings with which all ranks of the
             .empty());
 }
 
-TEST_CASE("a note says that the machine has no GPU if the spec requests GPUs and that is certain") {
+TEST_CASE(
+    "a note says that the machine has no GPU if dlrun is certain of it and the spec requests "
+    "GPUs") {
   const TemporaryDirectory devices;
   Env env;
   env.set("PATH", (devices / "bin").string());

@@ -11,8 +11,8 @@
 
 #include "common/files.h"
 #include "launcher/runs/rehearsal.h"
-#include "launcher/submit/places.h"
 #include "launcher/submit/rehearsal_submission.h"
+#include "launcher/submit/user_settings.h"
 #include "tests/contains.h"
 #include "tests/unit/submit_cluster.h"
 
@@ -79,7 +79,9 @@ TEST_CASE("the value of --rehearse has a time and may have a partition") {
   }
 }
 
-TEST_CASE("a rehearsal uses the shortest partition that has GPUs like those of the job") {
+TEST_CASE(
+    "among partitions with GPUs like the job's, a rehearsal uses the one with the shortest time "
+    "limit") {
   const SiteProfile site = site_with_partitions();
   JobSpec spec;
   spec.resources.gpus_per_node = Gpus{"", 4};

@@ -65,7 +65,7 @@ TEST_CASE(
     CAPTURE(found.front());
     CHECK(found.front().starts_with(beginning));
   };
-  // A script without dlrun's agent.
+  // These scripts do not start dlrun's agent.
   check_refusal("#SBATCH -a 0-1\ntrue\n",
                 "2: --array=0-1 makes several jobs, and a run is the record of one");
   check_refusal("#PBS -J 0-1\ntrue\n", "2: #PBS -J 0-1 makes several jobs");
@@ -83,12 +83,12 @@ TEST_CASE(
   check_refusal("#SBATCH --export A=1,B\n" + agent, "2: --export=A=1,B cannot be given: ");
   check_refusal("#SBATCH --export-f=env\n" + agent, "2: --export-file cannot be given: ");
   CHECK(refusals("#SBATCH --export=ALL\n" + agent).empty());
+  CHECK(refusals("#SBATCH --export=A=1,all\n" + agent).empty());
   // The parts of a heterogeneous job that dlrun rendered are the components of one run.
   const std::string parts = "#SBATCH -N1\n#SBATCH hetjob\n#SBATCH -N2\n";
   CHECK(refusals(parts + "exec \"$dlrun_agent\" lead --name x \"${dlrun_component_a[@]}\" -- x\n")
             .empty());
   check_refusal(parts + agent, "3: a heterogeneous job is several jobs");
-  CHECK(refusals("#SBATCH --export=A=1,all\n" + agent).empty());
   // Only the last --export counts.
   CHECK(refusals("#SBATCH --export=NONE\n#SBATCH --export=ALL,A=1\n" + agent).empty());
   const auto all = refusals("#SBATCH --export=NONE\n#SBATCH -W\n#SBATCH --array=1\n" + agent);

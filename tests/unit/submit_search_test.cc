@@ -151,16 +151,18 @@ TEST_CASE("a search program runs in the folder of the spec, to which its path ma
   CHECK(*(*program)->ask(Json{{"ask", 0}}) == folder.path().string());
 }
 
-TEST_CASE("a search program that is silent, has ended or writes too long a line is an error") {
+TEST_CASE(
+    "a search program that does not exist, is silent, has ended or writes too long a line is an "
+    "error") {
   const auto silent = start_shell("sleep 60", 1);
-  const auto none = silent->ask(Json{{"ask", 0}});
-  REQUIRE_FALSE(none.has_value());
-  CHECK(none.error().code == Errc::kTimeout);
-  CHECK(has(none.error().message, "bash has not answered for 1 s (sweep.ask_timeout)"));
+  const auto no_answer = silent->ask(Json{{"ask", 0}});
+  REQUIRE_FALSE(no_answer.has_value());
+  CHECK(no_answer.error().code == Errc::kTimeout);
+  CHECK(has(no_answer.error().message, "bash has not answered for 1 s (sweep.ask_timeout)"));
 
-  const auto half = start_shell("printf '{\"wait\": true}'");
+  const auto ended_without_newline = start_shell("printf '{\"wait\": true}'");
   CHECK(
-      has(half->ask(Json{{"ask", 0}}).error().message,
+      has(ended_without_newline->ask(Json{{"ask", 0}}).error().message,
           "bash ended with code 0 before the search was over; its messages, if any, are above. Its "
           "last output has no newline at its end, and is therefore no answer: '{\"wait\": true}'"));
 
@@ -172,9 +174,9 @@ TEST_CASE("a search program that is silent, has ended or writes too long a line 
   CHECK_FALSE(has(ended_with_newline->ask(Json{{"ask", 0}}).error().message, "no answer"));
 
   const auto gone = start_shell("exit 7");
-  const auto ended = gone->ask(Json{{"ask", 0}});
-  REQUIRE_FALSE(ended.has_value());
-  CHECK(has(ended.error().message, "bash ended with code 7 before the search was over"));
+  const auto answer_of_gone = gone->ask(Json{{"ask", 0}});
+  REQUIRE_FALSE(answer_of_gone.has_value());
+  CHECK(has(answer_of_gone.error().message, "bash ended with code 7 before the search was over"));
 
   const auto killed = start_shell("kill -KILL $$");
   CHECK(has(killed->ask(Json{{"ask", 0}}).error().message, "bash was ended by SIGKILL"));

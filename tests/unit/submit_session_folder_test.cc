@@ -23,21 +23,21 @@ TEST_CASE(
   const auto leftover = sessions_in(runs.path()) / "0011223344556677";
   std::filesystem::create_directories(leftover);
   REQUIRE(write_file_atomic(leftover / "session.sh", "#!/bin/bash\n").has_value());
-  std::filesystem::path path;
+  std::filesystem::path first_path;
   {
     const auto first = SessionFolder::make(runs.path());
     REQUIRE(first.has_value());
-    path = first->path();
+    first_path = first->path();
     CHECK_FALSE(std::filesystem::exists(leftover));
     const auto second = SessionFolder::make(runs.path());
     REQUIRE(second.has_value());
-    CHECK(std::filesystem::exists(path));
-    CHECK(second->path() != path);
+    CHECK(std::filesystem::exists(first_path));
+    CHECK(second->path() != first_path);
     CHECK_FALSE(has_begun(*first));
     CHECK(with_begun_mark("#!/bin/bash\nls\n", *first) ==
-          "#!/bin/bash\n: > " + path.string() + "/begun\nls\n");
+          "#!/bin/bash\n: > " + first_path.string() + "/begun\nls\n");
   }
-  CHECK_FALSE(std::filesystem::exists(path));
+  CHECK_FALSE(std::filesystem::exists(first_path));
 }
 
 TEST_CASE(

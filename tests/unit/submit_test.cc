@@ -15,10 +15,10 @@
 #include "launcher/submit/attach.h"
 #include "launcher/submit/cancellation.h"
 #include "launcher/submit/check_report.h"
-#include "launcher/submit/places.h"
 #include "launcher/submit/refusal.h"
 #include "launcher/submit/rendered_script.h"
 #include "launcher/submit/submitting.h"
+#include "launcher/submit/user_settings.h"
 #include "launcher/view/account_text.h"
 #include "launcher/view/run_text.h"
 #include "tests/contains.h"
@@ -96,14 +96,14 @@ TEST_CASE_FIXTURE(Cluster,
 }
 
 TEST_CASE_FIXTURE(Cluster,
-                  "if the run in after.ok has failed, the message says how to submit the job after "
-                  "a new run") {
+                  "a dependency that cannot be met is refused, and for after.ok the message says "
+                  "how to wait for a new run") {
   write_x_yaml("");
   const auto first = submit("x.yaml");
   REQUIRE(first.has_value());
   const std::string id = first->run.id;
   write_program("squeue", "echo '7|FAILED|None|n1|||'");
-  const auto message_with = [&](const std::string& after) {
+  const auto error_of_submission_with = [&](const std::string& after) {
     write_x_yaml("after: {" + after + "}\n");
     const auto second = submit("x.yaml");
     REQUIRE_FALSE(second.has_value());
@@ -111,16 +111,18 @@ TEST_CASE_FIXTURE(Cluster,
     REQUIRE(problems.size() == 1);
     return problems.front().message;
   };
-  CHECK(message_with("ok: [" + id + "]") ==
+  CHECK(error_of_submission_with("ok: [" + id + "]") ==
         "after.ok: " + id + " is failed: this job would never start. Submit the spec of " + id +
             " again; then `dlrun submit x.yaml --set after.ok=RUN` submits this job after the new "
             "run RUN");
   write_program("squeue", "echo '7|COMPLETED|None|n1|||'");
-  CHECK(message_with("notok: [" + id + "]") ==
+  CHECK(error_of_submission_with("notok: [" + id + "]") ==
         "after.notok: " + id + " is completed: this job would never start");
 }
 
-TEST_CASE_FIXTURE(Cluster, "the journal has the absolute path of the job's error file") {
+TEST_CASE_FIXTURE(Cluster,
+                  "the journal of a submission has the absolute path of the job's error file, and "
+                  "/dev/null for --error=none") {
   const std::string start_folder = (folder / "sub").string();
   fs::create_directory(start_folder);
   std::ofstream(folder / "x.sh") << "#!/bin/bash\n#SBATCH --time=1 -J some --chdir=" << start_folder
@@ -146,8 +148,9 @@ TEST_CASE_FIXTURE(Cluster, "the journal has the absolute path of the job's error
   CHECK(discarded->submissions.front().error_pattern == "/dev/null");
 }
 
-TEST_CASE_FIXTURE(
-    Cluster, "the error for a refused job has the key's place in the spec, and no files are left") {
+TEST_CASE_FIXTURE(Cluster,
+                  "the error for a key of `slurm` that sbatch does not know has the key's place, "
+                  "and no files are left") {
   write_program(
       "sbatch",
       "case \"$*\" in *--acount*) echo \"sbatch: unrecognized option '--acount'\" >&2; exit 1;;"
@@ -168,26 +171,30 @@ TEST_CASE_FIXTURE(
     Cluster,
     "a recorded spec is planned again only if it has dependencies, downloads, secrets or an "
     "environment that dlrun builds or checks") {
-  const auto is_planned = [&](const std::string& yaml, bool has_secrets) {
+  const auto is_planned_again = [&](const std::string& yaml, bool has_secrets) {
     std::ofstream(folder / "resolved.yaml") << yaml;
     const auto experiment = recorded_experiment_if_needed(context, folder.path(), has_secrets);
     REQUIRE(experiment.has_value());
     return experiment->has_value();
   };
   const std::string plain = "name: x\nlaunch:\n  command: [\"true\"]\n";
-  CHECK_FALSE(is_planned(plain, false));
-  CHECK(is_planned(plain, true));
-  CHECK(is_planned(plain + "after:\n  ok: [\"12\"]\n", false));
-  CHECK(is_planned(plain + "after: {ok: [\"12\"]}\n", false));
-  CHECK(is_planned("after: {ok: [\"12\"]}\n" + plain, false));
-  CHECK(is_planned(plain + "environment:\n  uv:\n    project: /p\n", false));
-  CHECK(is_planned(plain + "environment:\n  eessi: \"2023.06\"\n", false));
-  CHECK_FALSE(is_planned(plain + "environment:\n  venv: /p\n", false));
+  CHECK_FALSE(is_planned_again(plain, false));
+  CHECK(is_planned_again(plain, true));
+  CHECK(is_planned_again(plain + "after:\n  ok: [\"12\"]\n", false));
+  CHECK(is_planned_again(plain + "after: {ok: [\"12\"]}\n", false));
+  CHECK(is_planned_again("after: {ok: [\"12\"]}\n" + plain, false));
+  CHECK(is_planned_again(plain +
+                             "download: {path: /d, files: [{url: \"https://h.org/a\", sha256: " +
+                             std::string(64, 'a') + "}]}\n",
+                         false));
+  CHECK(is_planned_again(plain + "environment:\n  uv:\n    project: /p\n", false));
+  CHECK(is_planned_again(plain + "environment:\n  eessi: \"2023.06\"\n", false));
+  CHECK_FALSE(is_planned_again(plain + "environment:\n  venv: /p\n", false));
   // This text only looks like the keys `download` and `after`.
   CHECK_FALSE(
-      is_planned("name: x\nlaunch:\n  command: [\"true\"]\nenvironment:\n  setup: |\n"
-                 "    download: nothing\n    after: nothing\n",
-                 false));
+      is_planned_again("name: x\nlaunch:\n  command: [\"true\"]\nenvironment:\n  setup: |\n"
+                       "    download: nothing\n    after: nothing\n",
+                       false));
   CHECK(reporter.messages.empty());
   fs::remove(folder / "resolved.yaml");
   const auto none = recorded_experiment_if_needed(context, folder.path(), true);
@@ -207,9 +214,9 @@ TEST_CASE_FIXTURE(Cluster, "a check reports on the job that a submission would q
   CHECK_FALSE(fs::exists(folder / "runs"));
 }
 
-TEST_CASE_FIXTURE(
-    Cluster,
-    "the error for a refused partition has its place, and lists the partitions that exist") {
+TEST_CASE_FIXTURE(Cluster,
+                  "the error for a partition that Slurm refuses has its place in the spec, and "
+                  "lists the existing partitions") {
   std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m, partition: gpo}\n"
                                    << "launch: {agent: false, command: [\"true\"]}\n";
   write_program("sbatch",
@@ -232,9 +239,9 @@ TEST_CASE_FIXTURE(
   CHECK(refused.error().diagnostics.all().size() == 1);
 }
 
-TEST_CASE_FIXTURE(
-    Cluster,
-    "the kind of Slurm's refusal, and not its message, chooses the key that the error names") {
+TEST_CASE_FIXTURE(Cluster,
+                  "the kind of Slurm's refusal, and not Slurm's message, determines the key that "
+                  "the error names") {
   std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m, partition: gpu}\n"
                                    << "launch: {agent: false, command: [\"true\"]}\n";
   write_program("sinfo", "exit 0");
@@ -257,8 +264,9 @@ TEST_CASE_FIXTURE(
   CHECK(key_for(SlurmRefusal::kQos) == "resources.qos");
 }
 
-TEST_CASE_FIXTURE(Cluster,
-                  "a check says what is left of the account, and warns if it is too little") {
+TEST_CASE_FIXTURE(
+    Cluster,
+    "a check says how many hours of the account are left, and warns if the job may use more") {
   std::ofstream(folder / "x.yaml")
       << "name: x\nresources: {nodes: 2, gpus_per_node: 4, time: 10h, account: proj1}\n"
       << "launch: {agent: false, command: [\"true\"]}\n";
@@ -280,7 +288,9 @@ TEST_CASE_FIXTURE(Cluster,
   CHECK(check_json(*report)["account"]["limits"].size() == 2);
 }
 
-TEST_CASE_FIXTURE(Cluster, "without an answer about the account a check says nothing about it") {
+TEST_CASE_FIXTURE(Cluster,
+                  "if sshare fails, a check reports no account, and the text for an account "
+                  "without limits says so") {
   write_x_yaml("");
   write_program("sshare", "echo 'sshare: error: not a supported priority plugin' >&2; exit 1");
   RunInspector inspector(context.env, known_servers(context));
@@ -374,8 +384,8 @@ TEST_CASE_FIXTURE(Cluster,
 }
 
 TEST_CASE_FIXTURE(Cluster,
-                  "if the trainer is not installed, a script with a missing copy of it is refused, "
-                  "and so is its resubmission") {
+                  "without an installed trainer, submit and resubmit refuse a script whose copy of "
+                  "the trainer is missing") {
   fs::create_directory(folder / "bin");
   REQUIRE(write_file_atomic(folder / "bin" / "dlrun-agent", "agent", 0755).has_value());
   context.tools.files = {{"bin/dlrun-agent", sha256_of_text("agent")},
@@ -388,11 +398,11 @@ TEST_CASE_FIXTURE(Cluster,
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == Errc::kNotFound);
   CHECK(has(refused.error().message, refusal));
-  // Comments start nothing, and only the job knows its variables.
+  // A comment starts nothing, and only the job knows the value of $D.
   std::ofstream(folder / "y.sh")
       << "#!/bin/bash\n#SBATCH --time=1\n# /x/dlrun-trainer\n$D/dlrun-trainer\n";
   CHECK(submit("y.sh").has_value());
-  // The copy that an earlier version made is enough.
+  // A copy that an earlier version has made is enough.
   fs::create_directory(earlier.parent_path());
   REQUIRE(write_file_atomic(earlier, "earlier trainer", 0755).has_value());
   const auto submitted = submit("x.sh");
@@ -420,7 +430,8 @@ TEST_CASE_FIXTURE(Cluster, "the plan of a run and of a sweep's point names the f
 }
 
 TEST_CASE_FIXTURE(Cluster,
-                  "an unedited script needs the trainer only if the spec that it carries does") {
+                  "an unedited script needs the trainer only if its carried spec does, an edited "
+                  "script if its lines do") {
   fs::create_directory(folder / "bin");
   REQUIRE(write_file_atomic(folder / "bin" / "dlrun-agent", "agent", 0755).has_value());
   context.tools.files = {{"bin/dlrun-agent", sha256_of_text("agent")},

@@ -77,7 +77,7 @@ TEST_CASE("a command that is no longer wanted gets one SIGTERM, and is waited fo
   Command command =
       shell("trap 'echo told; exit 7' TERM; echo started; while :; do sleep 0.05; done");
   int calls = 0;
-  // At the second call, the program's first line has arrived.
+  // The first call is before the program's first line has arrived, the second call after it.
   command.is_unwanted = [&calls] { return ++calls > 1; };
   const auto finished = run_command(command);
   REQUIRE(finished.has_value());
@@ -138,14 +138,14 @@ TEST_CASE(
     CHECK(run_command(command).has_value());
     is_done = true;
   });
-  // The disposition belongs to the whole process, so a change would be seen here.
-  int changes = 0;
-  while (!is_done) changes += handler() == before ? 0 : 1;
+  // The handler belongs to the whole process, so this thread would see a change.
+  int change_count = 0;
+  while (!is_done) change_count += handler() == before ? 0 : 1;
   runner.join();
-  CHECK(changes == 0);
+  CHECK(change_count == 0);
 }
 
-TEST_CASE("signals have names") {
+TEST_CASE("signal_name() returns the name of a signal, or its number if it has no name") {
   CHECK(signal_name(SIGKILL) == "SIGKILL");
   CHECK(signal_name(SIGRTMIN + 2) == "SIGRTMIN+2");
   CHECK(signal_name(99) == "signal 99");

@@ -76,8 +76,8 @@ const std::string kNoPeer = "00000000:0000";
 }  // namespace
 
 TEST_CASE(
-    "the owner of a connection is the user of the program that has accepted it, and of the "
-    "listener until then") {
+    "a connection belongs to the listener's user, and after it is accepted, to the accepting "
+    "program's user") {
   const auto own = address_of("127.0.0.1", 40000), peer = address_of("127.0.0.1", 8080);
   const std::string listener = row("0100007F:1F90", kNoPeer, "0A", 7, 1);
   CHECK(owner_of_tcp_peer_in(own, peer, kTitles + listener, "") == 7U);

@@ -30,7 +30,8 @@ TEST_CASE("parse_int() accepts only whole decimal numbers") {
   }
 }
 
-TEST_CASE("parse_double() refuses numbers that are not finite") {
+TEST_CASE(
+    "parse_double() refuses numbers that are not finite, and text that is not only a number") {
   CHECK(parse_double("1e-3") == doctest::Approx(0.001));
   for (const char* bad : {"", "nan", "inf", "1e999", "1,5", "1.0f"}) {
     CAPTURE(bad);
@@ -66,7 +67,8 @@ TEST_CASE("UTF-8 is checked as RFC 3629 defines it") {
 }
 
 TEST_CASE(
-    "printable() escapes characters that reverse or hide others, and keeps text in any script") {
+    "printable() escapes characters that are invisible or reverse text, and keeps text in any "
+    "script") {
   CHECK(printable("exit 0 \u202e 1 tixe") == "exit 0 \\xe2\\x80\\xae 1 tixe");
   for (const char* hidden :
        {"\u200b", "\u200e", "\u200f", "\u061c", "\u2028", "\u202a", "\u2060",     "\u2066",
@@ -103,7 +105,7 @@ TEST_CASE("timestamps are UTC with milliseconds") {
         "1970-01-01T00:00:01.000Z");
 }
 
-TEST_CASE("timestamps are parsed to the millisecond") {
+TEST_CASE("timestamps are parsed to the millisecond, and other text is refused") {
   CHECK(seconds_of_utc("1970-01-01T00:01:00.250Z") == 60.25);
   CHECK(seconds_of_utc("2026-11-21T12:30:00Z") == 1795264200);
   CHECK_FALSE(seconds_of_utc("yesterday"));

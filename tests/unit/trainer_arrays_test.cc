@@ -25,12 +25,12 @@ using Shape = std::vector<std::size_t>;
 
 constexpr std::size_t kRecordBytes = 3073;
 
-/// Returns `records` records of the classes first, first + 1, ... modulo 10. Red is 1 times, green
-/// 2 times and blue 3 times the pixel's index modulo 80.
-Bytes cifar(std::size_t records, std::size_t first = 0) {
-  Bytes bytes(records * kRecordBytes);
-  for (std::size_t i = 0; i < records; ++i) {
-    bytes[i * kRecordBytes] = static_cast<std::uint8_t>((first + i) % 10);
+/// Returns `count` records of the classes first_class, first_class + 1, ... modulo 10. A pixel with
+/// index i has red i % 80, green 2 * (i % 80) and blue 3 * (i % 80).
+Bytes cifar_records(std::size_t count, std::size_t first_class = 0) {
+  Bytes bytes(count * kRecordBytes);
+  for (std::size_t i = 0; i < count; ++i) {
+    bytes[i * kRecordBytes] = static_cast<std::uint8_t>((first_class + i) % 10);
     for (std::size_t at = 0; at < 3072; ++at)
       bytes[i * kRecordBytes + 1 + at] =
           static_cast<std::uint8_t>((at / 1024 + 1) * (at % 1024 % 80));
@@ -43,13 +43,14 @@ void write(const fs::path& path, const Bytes& bytes) {
       .write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
 }
 
-/// Parses a file with images and labels of the given types and shapes.
+/// Makes a safetensors file of two arrays and parses it as a dataset.
 Result<Dataset> parsed(const NamedBytes& images, const NamedBytes& labels) {
   const std::vector<NamedBytes> arrays{images, labels};
   const std::string file = to_safetensors(arrays, {});
   return parse_arrays("f", {reinterpret_cast<const std::uint8_t*>(file.data()), file.size()});
 }
 
+/// Returns the error of parsed(), or an empty text.
 std::string refusal(const NamedBytes& images, const NamedBytes& labels) {
   const auto data = parsed(images, labels);
   return data ? "" : data.error().message;
@@ -65,8 +66,9 @@ DataOptions arrays_in(const fs::path& folder) {
 }  // namespace
 
 TEST_CASE(
-    "CIFAR-10's colour planes become pixels, and its folder becomes a training and a test set") {
-  const auto data = parse_cifar("f", cifar(12, 3));
+    "CIFAR-10's planes become pixels, its folder becomes two sets, and wrong or missing files are "
+    "refused") {
+  const auto data = parse_cifar("f", cifar_records(12, 3));
   REQUIRE(data.has_value());
   CHECK(data->size() == 12);
   CHECK(data->labels[8] == 1);
@@ -79,16 +81,16 @@ TEST_CASE(
   CHECK(has(parse_cifar("f", Bytes(kRecordBytes + 1)).error().message,
             "f: 3074 bytes are no whole number"));
   CHECK(has(parse_cifar("f", {}).error().message, "f: 0 bytes"));
-  Bytes wrong = cifar(3);
+  Bytes wrong = cifar_records(3);
   wrong[2 * kRecordBytes] = 10;
   CHECK(has(parse_cifar("f", wrong).error().message, "f: record 2 is of class 10"));
 
   const TemporaryDirectory folder;
   for (const char* name : {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
                            "data_batch_4.bin", "test_batch.bin"})
-    write(folder / name, cifar(4));
+    write(folder / name, cifar_records(4));
   CHECK(has(load_cifar_folder(folder.path()).error().message, "data_batch_5.bin"));
-  write(folder / "data_batch_5.bin", cifar(7, 5));
+  write(folder / "data_batch_5.bin", cifar_records(7, 5));
   DataOptions options;
   options.dataset = "cifar10";
   options.path = folder.path();
@@ -141,6 +143,8 @@ TEST_CASE(
             "images are F32 [3], expected U8"));
   CHECK(has(refusal({"images", "U8", {0, 4}, {}}, {"labels", "U8", {0}, {}}),
             "holds no images (0 x 4)"));
+  CHECK(has(refusal({"images", "U8", {3, 0, 2}, {}}, {"labels", "U8", {3}, part(3)}),
+            "its images have no pixels (3 x 0 x 2)"));
   CHECK(has(refusal(images, {"labels", "U8", {4}, part(4)}), "f: 4 labels, but 3 images"));
   CHECK(has(refusal(images, {"labels", "F32", {3}, part(12)}), "labels are F32 [3], expected"));
   CHECK(has(refusal(images, {"labels", "BOOL", {3}, part(3)}), "labels are BOOL [3], expected"));
@@ -153,8 +157,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "partitions of the training data are distributed over the ranks, and together contain all "
-    "samples") {
+    "partitions of the training data are divided among the ranks, and too few or missing ones are "
+    "refused") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder.path(), 100, 20, 3, 7));
   const Dataset want = generate_digits(100, 3, false);
@@ -196,7 +200,7 @@ TEST_CASE(
   CHECK(has(load_data(options).error().message, "partitions of several sets (-of-7, -of-9)"));
 }
 
-TEST_CASE("files of a dataset that do not fit each other are refused") {
+TEST_CASE("a folder without training data, or with files that do not fit each other, is refused") {
   const TemporaryDirectory folder;
   CHECK(has(
       load_data(arrays_in(folder.path())).error().message,

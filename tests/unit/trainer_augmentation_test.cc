@@ -71,7 +71,7 @@ TEST_CASE(
     CHECK(count == doctest::Approx(1750).epsilon(0.11));
   for (const auto& [moved, count] : down) CHECK(count == doctest::Approx(1000).epsilon(0.15));
   CHECK(flipped_count == doctest::Approx(3500).epsilon(0.06));
-  CHECK(repeated_count < 100);  // by chance one of 2 x 4 x 7 x 7 = 392 samples
+  CHECK(repeated_count < 100);  // by chance, one sample of 2 x 4 x 7 x 7 = 392 has the same change
   CHECK(key_of(draw_image_change(kAll, 1, 2, 5)) != key_of(draw_image_change(kAll, 4, 2, 5)));
   // A change does not depend on which other changes are enabled.
   const ImageChange turned = draw_image_change({false, true, 0}, 1, 2, 5);
@@ -89,6 +89,8 @@ TEST_CASE("the text of an augmentation is parsed and printed back, and wrong tex
   CHECK(*parse_augmentation(" flip , shift 2 ") == Augmentation{true, false, 2});
   CHECK(parse_augmentation("flop").error().message ==
         "expected none, or flip, rotate and shift [PIXELS], got 'flop'");
+  CHECK(parse_augmentation("none,flip").error().message ==
+        "expected 'none' without other words or spaces, got 'none,flip'");
   CHECK(parse_augmentation("shift 0").error().message ==
         "expected 'shift', or 'shift N' with N from 1 to 1024, got 'shift 0'");
   CHECK_FALSE(parse_augmentation("").has_value());

@@ -43,7 +43,8 @@ void check_near(std::span<const T> got, const std::vector<double>& want, double 
 /// double tensors, and a channel's variance may be only five times that epsilon.
 constexpr double kNormTolerance = 1e-7;
 
-/// Trains a network of a single batchnorm layer on the batches and compares it with the reference.
+/// Runs forward and backward through a network of a single batchnorm layer on each batch, and
+/// compares the results of the last batch and the running statistics with the reference.
 template <typename T>
 void check_against_reference(double tolerance, int threads) {
   auto kernels = make_cpu_kernels<T>(threads);
@@ -102,8 +103,8 @@ TEST_CASE("batchnorm gives PyTorch's gradient of its input") {
 }
 
 TEST_CASE(
-    "synchronised batchnorm uses the mean and variance over all ranks, and a rank without a "
-    "sample takes part in the sums, too") {
+    "synchronised batchnorm uses the statistics of all ranks, and a rank without samples joins in "
+    "the sums") {
   auto kernels = make_cpu_kernels<double>(1);
   constexpr std::size_t kWidth = 3;
   const auto layer = make_batchnorm<double>(1, kWidth, true);
@@ -112,17 +113,17 @@ TEST_CASE(
   const std::vector<double> x{1, 2, 3, 4, 5, 9};
   std::vector<double> workspace(2 * layer->workspace_size()), y(2 * kWidth), observed(2 * kWidth),
       gradients(2 * kWidth);
-  int calls = 0;
+  int sum_count = 0;
   // The other rank has two samples, all zero.
   const SumOverRanks sum = [&](std::span<double> sums) {
-    ++calls;
+    ++sum_count;
     sums.back() += 2;
   };
   const BatchInfo batch{.is_training = true, .step_samples = 4, .sum_over_ranks = &sum};
   layer->forward(
       {*kernels, parameters.data(), workspace.data(), 2, batch, running.data(), observed.data()},
       x.data(), y.data());
-  CHECK(calls == 1);
+  CHECK(sum_count == 1);
   CHECK(y[0] == doctest::Approx((1 - 1.25) / std::sqrt(17.0 / 4 - 1.25 * 1.25 + 1e-5)));
   CHECK(observed[0] == doctest::Approx(1.25 * 2 / 4));  // this rank's half
   CHECK(observed[kWidth] == doctest::Approx((17.0 / 4 - 1.25 * 1.25) * 4 / 3 * 2 / 4));
@@ -131,7 +132,7 @@ TEST_CASE(
                                 batch,    running.data(),    observed.data()};
   layer->forward(empty, x.data(), y.data());
   layer->backward(empty, x.data(), y.data(), y.data(), gradients.data(), nullptr);
-  CHECK(calls == 3);
+  CHECK(sum_count == 3);
   CHECK(observed[0] == doctest::Approx(1.25 * 2 / 4));
   CHECK(gradients == std::vector<double>(2 * kWidth, 0));
 }

@@ -52,25 +52,26 @@ TEST_CASE_TEMPLATE("silu is x times the logistic of x, and finite for huge numbe
   for (std::size_t i = 0; i < x.size(); ++i) {
     CAPTURE(x[i]);
     const auto value = static_cast<double>(x[i]);
-    const double s = value < -700 ? 0 : logistic(value);
-    CHECK(static_cast<double>(y[i]) == doctest::Approx(value * s).epsilon(1e-6));
+    const double factor = value < -700 ? 0 : logistic(value);
+    CHECK(static_cast<double>(y[i]) == doctest::Approx(value * factor).epsilon(1e-6));
     CHECK(static_cast<double>(dx[i]) ==
-          doctest::Approx(2 * (s + value * s * (1 - s))).epsilon(1e-6));
+          doctest::Approx(2 * (factor + value * factor * (1 - factor))).epsilon(1e-6));
   }
 }
 
 TEST_CASE(
-    "squeeze-excite scales each channel like plain loops, and its parameters have the names that "
+    "squeeze-excite gives the outputs of plain loops, and its parameters have the names that "
     "checkpoints use") {
   const auto kernels = make_cpu_kernels<double>(1);
   const auto layer = make_squeeze_excite<double>(kPixels, kChannels, kSqueezed);
   const auto x = drawn(kSamples * kPixels * kChannels, 1);
-  const auto p = drawn(2 * kChannels * kSqueezed + kChannels + kSqueezed, 2);
+  const auto parameters = drawn(2 * kChannels * kSqueezed + kChannels + kSqueezed, 2);
   std::vector<double> y(x.size());
   std::vector<double> workspace(kSamples * layer->workspace_size());
   const BatchInfo batch;
-  layer->forward({*kernels, p.data(), workspace.data(), kSamples, batch}, x.data(), y.data());
-  const double* const w1 = p.data();
+  layer->forward({*kernels, parameters.data(), workspace.data(), kSamples, batch}, x.data(),
+                 y.data());
+  const double* const w1 = parameters.data();
   const double* const b1 = w1 + kChannels * kSqueezed;
   const double* const w2 = b1 + kSqueezed;
   const double* const b2 = w2 + kSqueezed * kChannels;
@@ -98,8 +99,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the layer `avgpool all` gives each channel's mean, and distributes the mean's gradient "
-    "evenly, with one thread and with two") {
+    "`avgpool all` gives each channel's mean, and distributes the mean's gradient evenly, with 1 "
+    "and 2 threads") {
   for (const int threads : {1, 2}) {
     const auto kernels = make_cpu_kernels<double>(threads);
     const auto layer = make_global_average_pool<double>({2, 3, kChannels});

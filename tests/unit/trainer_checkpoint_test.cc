@@ -45,7 +45,8 @@ TrainingState state_at(std::uint64_t step) {
   return state;
 }
 
-/// Returns the step of the loaded checkpoint, or -1.
+/// Loads the newest undamaged checkpoint and returns its step, or -1 if there is none. Adds a
+/// message to `skipped` for each newer checkpoint.
 std::int64_t loaded_step(const CheckpointFolder& folder, std::vector<std::string>& skipped) {
   const auto loaded = folder.load_newest(kTensorLayout, "adam", kStateNames, skipped);
   REQUIRE(loaded.has_value());
@@ -84,8 +85,8 @@ TEST_CASE("a checkpoint loads as it was saved") {
 }
 
 TEST_CASE(
-    "a state array with one number per tensor loads as it was saved, and is refused if the model "
-    "needs a full array") {
+    "a state array of one number per tensor loads as saved, and is refused where a full array is "
+    "needed") {
   const TemporaryDirectory folder;
   CheckpointLayout layout = kTensorLayout;
   layout.per_tensor_arrays = {"v"};

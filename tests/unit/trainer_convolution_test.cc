@@ -1,5 +1,5 @@
 // Tests convolutions of many window sizes and channel counts, because oneDNN chooses its
-// implementation by these and by the processor.
+// implementation by these sizes and counts, and by the processor.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -44,15 +44,16 @@ class GuardedArray {
   [[nodiscard]] float* data() { return begin_; }
 
   /// Returns the largest difference from `values`, relative to their largest absolute value (at
-  /// least 1).
+  /// least 1). Returns infinity if an element of the array is not finite.
   [[nodiscard]] double distance(const std::vector<double>& values) const {
-    double most = 0;
+    double largest = 0;
     double scale = 1;
     for (std::size_t i = 0; i < count_; ++i) {
-      most = std::max(most, std::isfinite(begin_[i]) ? std::abs(begin_[i] - values[i]) : INFINITY);
+      largest =
+          std::max(largest, std::isfinite(begin_[i]) ? std::abs(begin_[i] - values[i]) : INFINITY);
       scale = std::max(scale, std::abs(values[i]));
     }
-    return most / scale;
+    return largest / scale;
   }
 
  private:
@@ -62,18 +63,21 @@ class GuardedArray {
   float* begin_ = nullptr;
 };
 
-std::vector<double> drawn_for(std::size_t count, std::uint64_t stream) {
+/// Returns numbers from -1 to 1 that are exact in float.
+std::vector<double> drawn_float_values(std::size_t count, std::uint64_t stream) {
   Random random(1, Purpose::kInit, stream);
   std::vector<double> values(count);
   for (double& value : values) value = static_cast<float>(random.uniform(-1, 1));
   return values;
 }
 
+/// The kernels that are tested, and those in double, which use plain loops.
 struct KernelPair {
   std::unique_ptr<Kernels<float>> kernels = make_cpu_kernels<float>(1);
   std::unique_ptr<Kernels<double>> reference = make_cpu_kernels<double>(1);
 };
 
+/// Compares the convolution of n images and its gradients in float with those in double.
 void check_convolution(KernelPair& pair, const Window& window, std::size_t n) {
   CAPTURE(window.size);
   CAPTURE(window.stride);
@@ -85,10 +89,10 @@ void check_convolution(KernelPair& pair, const Window& window, std::size_t n) {
   const std::size_t inputs = n * window.input.size();
   const std::size_t outputs = n * window.output.size();
   const std::size_t weights = window.weight_count();
-  const auto x = drawn_for(inputs, 1);
-  const auto w = drawn_for(weights, 2);
-  const auto bias = drawn_for(window.output.channels, 3);
-  const auto dy = drawn_for(outputs, 4);
+  const auto x = drawn_float_values(inputs, 1);
+  const auto w = drawn_float_values(weights, 2);
+  const auto bias = drawn_float_values(window.output.channels, 3);
+  const auto dy = drawn_float_values(outputs, 4);
   std::vector<double> y(outputs);
   std::vector<double> dx(inputs);
   std::vector<double> dw(weights);
@@ -155,7 +159,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("depthwise convolutions match plain loops, and use a fast implementation") {
+TEST_CASE("depthwise convolutions match plain loops, and none uses oneDNN's slow reference") {
   KernelPair pair;
   for (const std::size_t size : {1U, 3U, 5U}) {
     for (const std::size_t stride : {1U, 2U}) {
@@ -175,7 +179,7 @@ TEST_CASE("convolutions of many channels match plain loops, and use a matrix pro
     std::size_t edge, in_channels, out_channels, size, stride, padding;
     const char* implementation;
   };
-  // Tiles of 4 x 4 that end with the image, and tiles that reach beyond it; with and without zeros
+  // The tiles of 4 x 4 of "winograd" end with the image or reach beyond it, with and without zeros
   // around the image.
   for (const Case& c : {Case{8, 64, 64, 3, 1, 1, "winograd"},
                         {11, 64, 80, 3, 1, 1, "winograd"},
@@ -205,9 +209,10 @@ TEST_CASE("convolutions of many channels match plain loops, and use a matrix pro
   }
 }
 
-TEST_CASE("convolutions of a batch in several groups of images match plain loops") {
+TEST_CASE("convolutions that compute a batch in several groups of images match plain loops") {
   KernelPair pair;
-  // 9 tiles per image make groups of 28 images. Matrices of 576 KiB make groups of 13 images.
+  // With 9 tiles per image, a group has 28 images. With a matrix of 576 KiB per image, a group has
+  // at most 14 images; the 15 images make groups of 8 and 7.
   check_convolution(pair, {{12, 12, 64}, {12, 12, 64}, 3, 1, 1}, 30);
   check_convolution(pair, {{31, 31, 64}, {16, 16, 64}, 3, 2, 1}, 15);
 }

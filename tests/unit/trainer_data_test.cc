@@ -15,22 +15,24 @@ namespace {
 
 using Samples = std::vector<std::uint32_t>;
 
-/// Returns the samples of every step of an epoch, over all ranks in rank order.
-std::vector<Samples> steps_of_epoch(std::size_t samples, std::size_t batch, int size,
+/// Returns the samples of every step of an epoch, over all ranks in rank order. `batch` is the
+/// batch of one rank. Checks the size of each rank's part.
+std::vector<Samples> steps_of_epoch(std::size_t sample_count, std::size_t batch, int rank_count,
                                     std::size_t epoch) {
   std::vector<Samples> steps;
-  std::vector<Sampler> ranks;
-  for (int rank = 0; rank < size; ++rank)
-    ranks.emplace_back(Sampler::Options{samples, batch, rank, size, Sharding::kSample, 5});
-  for (std::size_t offset = 0; offset < samples;) {
+  std::vector<Sampler> samplers;
+  for (int rank = 0; rank < rank_count; ++rank)
+    samplers.emplace_back(
+        Sampler::Options{sample_count, batch, rank, rank_count, Sharding::kSample, 5});
+  for (std::size_t offset = 0; offset < sample_count;) {
     Samples step;
     std::size_t advance = 0;
-    for (Sampler& rank : ranks) {
-      const Batch part = rank.batch(epoch, offset);
+    for (Sampler& sampler : samplers) {
+      const Batch part = sampler.batch(epoch, offset);
       step.insert(step.end(), part.samples.begin(), part.samples.end());
       CHECK(part.samples.size() <= batch);
       CHECK(part.global_samples ==
-            std::min(batch * static_cast<std::size_t>(size), samples - offset));
+            std::min(batch * static_cast<std::size_t>(rank_count), sample_count - offset));
       advance = part.advance;
     }
     CHECK(step.size() == advance);
@@ -68,7 +70,9 @@ TEST_CASE("an epoch holds every sample once, in an order that changes with epoch
   CHECK(epoch_order(0, 1) != epoch_order(0, 2));
 }
 
-TEST_CASE("with --shard epoch, every rank gets all samples in its own order") {
+TEST_CASE(
+    "with --shard epoch, every rank gets all samples in its own order, and the ranks divide the "
+    "epochs") {
   Sampler a({20, 8, 0, 2, Sharding::kEpoch, 1});
   Sampler b({20, 8, 1, 2, Sharding::kEpoch, 1});
   Samples all_a;
@@ -90,19 +94,19 @@ TEST_CASE("with --shard epoch, every rank gets all samples in its own order") {
 }
 
 TEST_CASE(
-    "with sharding by file, an epoch has each rank's samples once, and lasts until the rank with "
-    "the most samples is done") {
+    "with --shard file, an epoch has each rank's samples once, and lasts until the rank with the "
+    "most is done") {
   const std::vector<std::size_t> sizes{20, 33, 9};
-  std::vector<Sampler> ranks;
+  std::vector<Sampler> samplers;
   for (int rank = 0; rank < 3; ++rank)
-    ranks.emplace_back(Sampler::Options{0, 8, rank, 3, Sharding::kFile, 1, sizes});
+    samplers.emplace_back(Sampler::Options{0, 8, rank, 3, Sharding::kFile, 1, sizes});
   std::vector<Samples> taken(3);
   std::vector<std::size_t> global;
-  for (std::size_t offset = 0; offset < ranks[0].epoch_length();) {
+  for (std::size_t offset = 0; offset < samplers[0].epoch_length();) {
     std::size_t sum = 0;
     std::size_t advance = 0;
     for (std::size_t rank = 0; rank < 3; ++rank) {
-      const Batch part = ranks[rank].batch(0, offset);
+      const Batch part = samplers[rank].batch(0, offset);
       taken[rank].insert(taken[rank].end(), part.samples.begin(), part.samples.end());
       sum += part.samples.size();
       advance = part.advance;
@@ -136,8 +140,8 @@ TEST_CASE("steps_left() equals the number of steps that follow") {
 }
 
 TEST_CASE(
-    "with --shard epoch, another number of ranks continues with the same total of samples, and no "
-    "unused sample counts as used") {
+    "with --shard epoch, another number of ranks continues after as many samples in total, rounded "
+    "down") {
   CHECK(redistributed({3, 17}, 100, 4, 4) == EpochPosition{3, 17});
   CHECK(redistributed({1, 40}, 100, 2, 4) == EpochPosition{0, 70});
   CHECK(redistributed({1, 40}, 100, 2, 1) == EpochPosition{2, 80});
@@ -165,8 +169,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "generated digits depend only on seed, index and whether they are for training or for testing, "
-    "and every class occurs") {
+    "generated digits depend only on seed, index and set (training or test), and every class "
+    "occurs") {
   const Dataset digits = generate_digits(300, 3, false);
   const Dataset fewer = generate_digits(100, 3, false);
   CHECK(std::equal(fewer.images.begin(), fewer.images.end(), digits.images.begin()));
@@ -187,7 +191,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("random numbers match the published generator on every machine") {
+TEST_CASE(
+    "mix() gives SplitMix64's published numbers, and uniform() gives numbers from 0 to below 1") {
   // SplitMix64's first outputs for seed 1234567, as the Rosetta Code task "Pseudo-random
   // numbers/Splitmix64" lists them.
   std::uint64_t state = 1234567;
@@ -207,7 +212,7 @@ TEST_CASE("random numbers match the published generator on every machine") {
     CHECK((u >= 0 && u < 1));
     sum += u;
   }
-  CHECK(sum / 10'000 == doctest::Approx(0.5).epsilon(0.03));  // 10 standard deviations of the mean
+  CHECK(sum / 10'000 == doctest::Approx(0.5).epsilon(0.03));  // 15 standard deviations of the mean
 }
 
 }  // namespace dlrun::trainer

@@ -89,8 +89,8 @@ TEST_CASE("the windows over a pixel are exactly those that contain it") {
         for (std::size_t place = 0; place < inputs; ++place) {
           const Positions found = windows_over(place, window, outputs);
           for (std::size_t i = 0; i < outputs; ++i) {
-            const bool holds = i * stride <= place && place < i * stride + size;
-            CHECK((found.first <= i && i < found.end) == holds);
+            const bool contains_place = i * stride <= place && place < i * stride + size;
+            CHECK((found.first <= i && i < found.end) == contains_place);
           }
         }
       }
@@ -98,107 +98,118 @@ TEST_CASE("the windows over a pixel are exactly those that contain it") {
   }
 }
 
-TEST_CASE("pooling element by element gives the CPU's bits, also with equal numbers in a window") {
+TEST_CASE(
+    "pooling element by element gives the bits of the CPU's loops, also with equal numbers in a "
+    "window") {
   const auto kernels = make_cpu_kernels<float>(1);
   LayerKernels<float>& layers = kernels->layer_kernels();
-  for (const Window& w : windows()) {
-    CAPTURE(w.size);
-    CAPTURE(w.stride);
-    const std::vector<float> x = coarse_values(kImages * w.input.size(), w.size);
-    const std::vector<float> dy = coarse_values(kImages * w.output.size(), 100 + w.stride);
+  for (const Window& window : windows()) {
+    CAPTURE(window.size);
+    CAPTURE(window.stride);
+    const std::vector<float> x = coarse_values(kImages * window.input.size(), window.size);
+    const std::vector<float> dy =
+        coarse_values(kImages * window.output.size(), 100 + window.stride);
     std::vector<float> y(dy.size());
     std::vector<float> dx(x.size(), -1);
-    layers.max_pool(w, kImages, x.data(), y.data());
-    CHECK(y == element_values(w.output,
-                              [&](auto... at) { return max_pool_element(w, x.data(), at...); }));
-    layers.max_pool_backward(w, kImages, x.data(), y.data(), dy.data(), dx.data());
-    CHECK(dx == element_values(w.input, [&](auto... at) {
-            return max_pool_backward_element(w, x.data(), y.data(), dy.data(), at...);
+    layers.max_pool(window, kImages, x.data(), y.data());
+    CHECK(y == element_values(window.output, [&](auto... at) {
+            return max_pool_element(window, x.data(), at...);
           }));
-    layers.average_pool(w, kImages, x.data(), y.data());
-    CHECK(y == element_values(
-                   w.output, [&](auto... at) { return average_pool_element(w, x.data(), at...); }));
-    layers.average_pool_backward(w, kImages, dy.data(), dx.data());
-    CHECK(dx == element_values(w.input, [&](auto... at) {
-            return average_pool_backward_element(w, dy.data(), at...);
+    layers.max_pool_backward(window, kImages, x.data(), y.data(), dy.data(), dx.data());
+    CHECK(dx == element_values(window.input, [&](auto... at) {
+            return max_pool_backward_element(window, x.data(), y.data(), dy.data(), at...);
+          }));
+    layers.average_pool(window, kImages, x.data(), y.data());
+    CHECK(y == element_values(window.output, [&](auto... at) {
+            return average_pool_element(window, x.data(), at...);
+          }));
+    layers.average_pool_backward(window, kImages, dy.data(), dx.data());
+    CHECK(dx == element_values(window.input, [&](auto... at) {
+            return average_pool_backward_element(window, dy.data(), at...);
           }));
   }
 }
 
 TEST_CASE(
-    "maxima of padded windows, element by element, match the CPU's and never come from the "
+    "maxima of padded windows, element by element, match the CPU's loops and never come from the "
     "padding") {
   const auto kernels = make_cpu_kernels<float>(1);
   LayerKernels<float>& layers = kernels->layer_kernels();
-  for (const Window& w : padded_windows()) {
-    CAPTURE(w.size);
-    CAPTURE(w.stride);
-    std::vector<float> x = coarse_values(kImages * w.input.size(), w.size);
+  for (const Window& window : padded_windows()) {
+    CAPTURE(window.size);
+    CAPTURE(window.stride);
+    std::vector<float> x = coarse_values(kImages * window.input.size(), window.size);
     for (float& value : x) value -= 3;  // all below zero
-    const std::vector<float> dy = coarse_values(kImages * w.output.size(), 100 + w.stride);
+    const std::vector<float> dy =
+        coarse_values(kImages * window.output.size(), 100 + window.stride);
     std::vector<float> y(dy.size());
     std::vector<float> dx(x.size(), -1);
-    layers.max_pool(w, kImages, x.data(), y.data());
-    CHECK(y == element_values(w.output,
-                              [&](auto... at) { return max_pool_element(w, x.data(), at...); }));
+    layers.max_pool(window, kImages, x.data(), y.data());
+    CHECK(y == element_values(window.output, [&](auto... at) {
+            return max_pool_element(window, x.data(), at...);
+          }));
     for (const float value : y) CHECK(value < 0);
-    layers.max_pool_backward(w, kImages, x.data(), y.data(), dy.data(), dx.data());
-    CHECK(dx == element_values(w.input, [&](auto... at) {
-            return max_pool_backward_element(w, x.data(), y.data(), dy.data(), at...);
+    layers.max_pool_backward(window, kImages, x.data(), y.data(), dy.data(), dx.data());
+    CHECK(dx == element_values(window.input, [&](auto... at) {
+            return max_pool_backward_element(window, x.data(), y.data(), dy.data(), at...);
           }));
   }
 }
 
-TEST_CASE("depthwise convolutions element by element match the CPU's plain loops") {
+TEST_CASE(
+    "depthwise convolutions and their gradients, element by element, match the CPU's plain loops") {
   const auto kernels = make_cpu_kernels<double>(1);
   LayerKernels<double>& layers = kernels->layer_kernels();
-  for (Window w : padded_windows()) {
-    w.is_depthwise = true;
-    CAPTURE(w.size);
-    CAPTURE(w.stride);
+  for (Window window : padded_windows()) {
+    window.is_depthwise = true;
+    CAPTURE(window.size);
+    CAPTURE(window.stride);
     const auto drawn = [](std::size_t count, std::uint64_t seed) {
       const std::vector<float> values = coarse_values(count, seed);
       return std::vector<double>(values.begin(), values.end());
     };
     // The products are multiples of 1/4, so that sums in any order are exact.
-    const auto x = drawn(kImages * w.input.size(), 1);
-    const auto weights = drawn(w.weight_count(), 2);
-    const auto dy = drawn(kImages * w.output.size(), 3);
-    const auto same = [](const std::vector<float>& a, const std::vector<double>& b) {
+    const auto x = drawn(kImages * window.input.size(), 1);
+    const auto weights = drawn(window.weight_count(), 2);
+    const auto dy = drawn(kImages * window.output.size(), 3);
+    const auto are_equal = [](const std::vector<float>& a, const std::vector<double>& b) {
       return std::vector<double>(a.begin(), a.end()) == b;
     };
     std::vector<double> y(dy.size());
     std::vector<double> dx(x.size());
     std::vector<double> dw(weights.size());
-    layers.convolve(w, kImages, x.data(), weights.data(), nullptr, false, y.data());
-    CHECK(same(element_values(w.output,
-                              [&](auto... at) {
-                                return static_cast<float>(
-                                    depthwise_element(w, x.data(), weights.data(), at...));
-                              }),
-               y));
-    layers.convolve_backward_input(w, kImages, weights.data(), dy.data(), dx.data());
-    CHECK(same(element_values(w.input,
-                              [&](auto... at) {
-                                return static_cast<float>(depthwise_backward_element(
-                                    w, weights.data(), dy.data(), at...));
-                              }),
-               dx));
-    layers.convolve_backward_weights(w, kImages, x.data(), dy.data(), dw.data(), nullptr);
-    for (std::size_t a = 0; a < w.size; ++a) {
-      for (std::size_t b = 0; b < w.size; ++b) {
-        for (std::size_t k = 0; k < w.input.channels; ++k) {
+    layers.convolve(window, kImages, x.data(), weights.data(), nullptr, false, y.data());
+    CHECK(are_equal(element_values(window.output,
+                                   [&](auto... at) {
+                                     return static_cast<float>(depthwise_element(
+                                         window, x.data(), weights.data(), at...));
+                                   }),
+                    y));
+    layers.convolve_backward_input(window, kImages, weights.data(), dy.data(), dx.data());
+    CHECK(are_equal(element_values(window.input,
+                                   [&](auto... at) {
+                                     return static_cast<float>(depthwise_backward_element(
+                                         window, weights.data(), dy.data(), at...));
+                                   }),
+                    dx));
+    layers.convolve_backward_weights(window, kImages, x.data(), dy.data(), dw.data(), nullptr);
+    for (std::size_t row = 0; row < window.size; ++row) {
+      for (std::size_t column = 0; column < window.size; ++column) {
+        for (std::size_t k = 0; k < window.input.channels; ++k) {
           double sum = 0;
-          for (std::size_t at = 0; at * w.output.channels < dy.size(); ++at)
-            sum += depthwise_input(w, x.data(), at, k, a, b) * dy[at * w.output.channels + k];
-          CHECK(sum == dw[(a * w.size + b) * w.input.channels + k]);
+          for (std::size_t at = 0; at * window.output.channels < dy.size(); ++at)
+            sum += depthwise_input(window, x.data(), at, k, row, column) *
+                   dy[at * window.output.channels + k];
+          CHECK(sum == dw[(row * window.size + column) * window.input.channels + k]);
         }
       }
     }
   }
 }
 
-TEST_CASE("the numbers of a random stream can be computed in any order") {
+TEST_CASE(
+    "the numbers of a random stream can be computed in any order, and compared exactly with a "
+    "bound") {
   Random random(7, Purpose::kDropout, 3);
   const Random start = random;
   for (std::uint64_t i = 0; i < 1000; ++i) CHECK(start.uniform_at(i) == random.uniform());

@@ -42,13 +42,13 @@ void check_close(const std::vector<T>& got, const std::vector<T>& expected, doub
   }
 }
 
-/// Fills arrays before a loop: an element that the loop does not write makes a comparison fail.
-const std::vector<float> kUnwritten{NAN};
+/// Returns an array of NaN. If the tested loop does not write an element of it, comparisons fail,
+/// because NaN equals nothing.
 std::vector<float> unwritten(std::size_t count) {
-  return std::vector<float>(count, kUnwritten.front());
+  return std::vector<float>(count, NAN);
 }
 
-/// Compares the GPU's update with the CPU's, to the bit, for each number of state arrays.
+/// Compares the GPU's update with the CPU's, to the bit, with 0, 1 and 2 state arrays.
 template <typename Formula>
 void check_update() {
   std::array<float, sizeof(Formula) / sizeof(float)> coefficients{};
@@ -63,12 +63,13 @@ void check_update() {
     for (float& value : got[2]) value = std::abs(value);
     for (float& value : got[3]) value = std::abs(value);
     auto expected = got;
-    const auto arrays = [&](std::array<std::vector<float>, 4>& of) {
-      return UpdateArrays<float>{of[0].data(), of[1].data(), states > 0 ? of[2].data() : nullptr,
-                                 states > 1 ? of[3].data() : nullptr, kCount};
+    const auto views_of = [&](std::array<std::vector<float>, 4>& arrays) {
+      return UpdateArrays<float>{arrays[0].data(), arrays[1].data(),
+                                 states > 0 ? arrays[2].data() : nullptr,
+                                 states > 1 ? arrays[3].data() : nullptr, kCount};
     };
-    cuda::update(formula, arrays(got), nullptr);
-    make_cpu_kernels<float>(1)->update(formula, arrays(expected));
+    cuda::update(formula, views_of(got), nullptr);
+    make_cpu_kernels<float>(1)->update(formula, views_of(expected));
     CHECK(got == expected);
   }
 }
@@ -84,7 +85,9 @@ TEST_CASE("the GPU's updates give the CPU's bits for every formula of the optimi
   check_updates(AnyFormula<float>());
 }
 
-TEST_CASE("the GPU's transpose works for matrices whose sizes are no multiple of a tile") {
+TEST_CASE(
+    "the GPU's transpose is right for matrices whose sizes are multiples of a tile, and for "
+    "others") {
   for (const auto& pair : std::array<std::array<std::size_t, 2>, 5>{
            {{1, 1}, {32, 32}, {33, 70}, {9, 131}, {288, 5}}}) {
     const std::size_t rows = pair[0];
@@ -239,8 +242,8 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
 TEST_CASE("the GPU's sums over rows, and batch normalisation from them, match the CPU's") {
   const auto kernels = make_cpu_kernels<float>(1);
   LayerKernels<float>& layers = kernels->layer_kernels();
-  // One row; no row; rows of one block and of several; channels of part of a warp and of
-  // several warps.
+  // The cases are one row, no row, and the rows of one block and of several, with channels for a
+  // part of a warp and for several warps.
   for (const auto& pair :
        std::array<std::array<std::size_t, 2>, 5>{{{1, 3}, {0, 4}, {50, 1}, {700, 70}, {3000, 5}}}) {
     const std::size_t rows = pair[0];
@@ -322,7 +325,7 @@ TEST_CASE("the GPU's sums over rows, and batch normalisation from them, match th
   }
 }
 
-TEST_CASE("the GPU's element-wise functions, gather and norms match the CPU's") {
+TEST_CASE("the GPU's element-wise functions, gather and sums of squares match the CPU's") {
   const auto kernels = make_cpu_kernels<float>(1);
   LayerKernels<float>& layers = kernels->layer_kernels();
   constexpr std::size_t kCount = 700;
@@ -449,7 +452,8 @@ TEST_CASE("a captured step runs once, when it is launched, with its own argument
     REQUIRE(uploads.copy(received.back().data(), from.data(), bytes).has_value());
     std::fill(from.begin(), from.end(), std::uint8_t{0xee});
   };
-  /// Runs a step of one kind, which sends `bytes` bytes `times` times.
+  // Runs a step of one kind, which sends `bytes` bytes `times` times. The first step of a kind is
+  // not captured; later steps are captured and then launched.
   const auto step = [&](std::size_t kind, std::size_t bytes, int times, bool is_first) {
     CAPTURE(kind);
     REQUIRE(graphs.begin_step(kind, nullptr).has_value());

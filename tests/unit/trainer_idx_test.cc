@@ -47,10 +47,10 @@ void write_gz(const fs::path& path, const Bytes& bytes) {
   REQUIRE(gzclose(file) == Z_OK);
 }
 
-/// Runs `work` in a separate process, because it may abort or hang. Returns its exit code; -1 if
-/// it was killed.
+/// Runs `work` in a child process, because `work` may abort or hang. Returns the child's exit code;
+/// -1 if a signal ended the child.
 int exit_code_in_child_process(const std::function<int()>& work) {
-  constexpr unsigned kLimitSeconds = 60;  // then SIGALRM ends a hanging process
+  constexpr unsigned kLimitSeconds = 60;  // then SIGALRM ends the child
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
@@ -66,7 +66,7 @@ int exit_code_in_child_process(const std::function<int()>& work) {
 
 }  // namespace
 
-TEST_CASE("a FIFO in place of a data file is refused without waiting for its writer") {
+TEST_CASE("a FIFO in place of a data file is refused without waiting for a writer") {
   const TemporaryDirectory folder;
   REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
   CHECK(exit_code_in_child_process([&] {
@@ -79,7 +79,9 @@ TEST_CASE("a FIFO in place of a data file is refused without waiting for its wri
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-TEST_CASE("data that do not fit into memory are an error that names the file, not an abort") {
+TEST_CASE(
+    "data that do not fit into memory are an error that names the file or the folder, not an "
+    "abort") {
   const TemporaryDirectory folder;
   write(folder / "large", {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3});
   // A sparse file, which takes no disk space.
@@ -159,7 +161,9 @@ TEST_CASE(
   CHECK(has(parse_idx("f", {'P', 'K', 3, 4}, 3).error().message, "begins with 50 4b 03 04"));
 }
 
-TEST_CASE("IDX sizes whose product exceeds all memory are refused before anything is allocated") {
+TEST_CASE(
+    "IDX sizes whose product exceeds the file or any memory are refused before anything is "
+    "allocated") {
   const Bytes hostile{0,    0,    8,    3,    0xff, 0xff, 0xff, 0xff,
                       0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
   CHECK(has(parse_idx("f", hostile, 3).error().message, "more than any file holds"));
@@ -168,8 +172,8 @@ TEST_CASE("IDX sizes whose product exceeds all memory are refused before anythin
 }
 
 TEST_CASE(
-    "a gzip stream that is cut, damaged or unreasonably large is refused, and the error names the "
-    "file") {
+    "a gzip stream that is cut, damaged or larger than the limit is refused, and the error names "
+    "the file") {
   const TemporaryDirectory folder;
   Bytes labels{0, 0, 8, 1, 0, 1, 0x86, 0xa0};
   for (std::uint32_t i = 0; i < 100'000; ++i)
@@ -227,7 +231,7 @@ TEST_CASE("the error for a data folder names the file that is missing or wrong")
   CHECK(has(load_idx_folder(folder.path()).error().message, "is this a file of images?"));
 }
 
-TEST_CASE("a folder without MNIST is refused as mnist and accepted as idx") {
+TEST_CASE("a folder of IDX files that are not MNIST's is refused as mnist and accepted as idx") {
   const TemporaryDirectory folder;
   for (const char* prefix : {"train", "t10k"}) {
     write(folder / (std::string(prefix) + "-images-idx3-ubyte"), two_images());

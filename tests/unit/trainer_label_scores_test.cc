@@ -32,11 +32,15 @@ std::vector<double> counts_of(std::size_t from, std::size_t n) {
 
 }  // namespace
 
-TEST_CASE("answers are counted per class as right, wrong or missed, and a logit of 0 means no") {
+TEST_CASE(
+    "true positives, false positives and false negatives are counted per class, and a logit of 0 "
+    "means no") {
   CHECK(counts_of(0, 6) == std::vector<double>{2, 1, 2, 0, 1, 1, 1, 0, 1, 1, 1, 0});
 }
 
-TEST_CASE("scores equal those of sklearn.metrics.precision_recall_fscore_support") {
+TEST_CASE(
+    "scores equal those of sklearn's precision_recall_fscore_support, and text that is too long is "
+    "left out") {
   const LabelScores scores = scores_of(counts_of(0, 6));
   REQUIRE(scores.classes.size() == kLabelClasses);
   CHECK(scores.classes[0].precision == doctest::Approx(2.0 / 3));
@@ -50,7 +54,7 @@ TEST_CASE("scores equal those of sklearn.metrics.precision_recall_fscore_support
   CHECK(scores.micro_f1 == doctest::Approx(10.0 / 16));
   CHECK(scores.macro_f1 == doctest::Approx((2.0 / 3 + 0.5 + 2.0 / 3 + 0) / 4));
   CHECK(per_class_text(scores, &ClassScore::f1, 256) == "0.667 0.500 0.667 0.000");
-  CHECK(per_class_text(scores, &ClassScore::f1, 22).empty());
+  CHECK(per_class_text(scores, &ClassScore::f1, 22).empty());  // one byte too few
 }
 
 TEST_CASE("the counts of parts of the samples add up to the counts of all samples") {

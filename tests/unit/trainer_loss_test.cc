@@ -31,6 +31,7 @@ void check_against_reference(double epsilon) {
                                                  totals);
   CHECK(static_cast<double>(totals[0]) / kLossSamples ==
         doctest::Approx(loss_reference::kSigmoidLoss[0]).epsilon(epsilon));
+  // Each sample counts with its fraction of right answers.
   CHECK(static_cast<double>(totals[1]) == doctest::Approx(0 + 2.0 / 4 + 2.0 / 4));
   for (std::size_t i = 0; i < gradient.size(); ++i) {
     CAPTURE(i);
@@ -41,7 +42,9 @@ void check_against_reference(double epsilon) {
 
 }  // namespace
 
-TEST_CASE("the sigmoid loss and its gradient match PyTorch's, for small and huge logits") {
+TEST_CASE(
+    "the sigmoid loss and its gradient match PyTorch's for small and huge logits, and right "
+    "answers are counted") {
   check_against_reference<double>(1e-14);
   check_against_reference<float>(1e-6);
 }

@@ -61,7 +61,7 @@ std::vector<T> trained_parameters(const Case& reference, std::size_t copies, int
   for (int t = 1; t <= 10; ++t) {
     for (std::size_t i = 0; i < count; ++i) gradients[i] = static_cast<T>(gradient(i % 8, t));
     StepInfo info{0.01, static_cast<std::uint64_t>(t), 1};
-    // The norm of one copy, so that every copy is scaled equally.
+    // Uses the norm of a single copy, so that the scale does not depend on the number of copies.
     if (reference.clip_norm > 0)
       info.gradient_scale = clipping_scale(*kernels, gradients.data(), 8, reference.clip_norm);
     (*optimizer)
@@ -139,8 +139,8 @@ TEST_CASE("every optimizer has reference cases, also with weight decay and with 
 }
 
 TEST_CASE(
-    "sums of squares have the same bits for any number of threads, and are exact if every partial "
-    "sum is a representable number") {
+    "sums of squares have the same bits for any number of threads, and are exact if all partial "
+    "sums are") {
   std::vector<float> x(100'003);
   for (std::size_t i = 0; i < x.size(); ++i)
     x[i] = static_cast<float>(std::sin(static_cast<double>(i)));

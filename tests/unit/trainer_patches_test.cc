@@ -13,8 +13,7 @@
 namespace dlrun::trainer {
 
 TEST_CASE(
-    "patches have BigEarthNet's shape, and depend on seed, index and whether they are for training "
-    "or for testing") {
+    "patches have BigEarthNet's shape, and depend on seed, index and set (training or test)") {
   const Dataset three = generate_patches(3, 120, 7, false);
   CHECK(three.features == 120 * 120 * 12);
   CHECK(three.images.size() == 3 * three.features);
@@ -45,9 +44,10 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the spectra distinguish the classes: among patches of another seed, the one with the nearest "
-    "means of its bands has the same class") {
-  // Uses only patches that have exactly one label. The sum over a band's pixels removes noise.
+    "the sums of a patch's bands tell its class: the nearest of one example per class has the same "
+    "class") {
+  // Uses only patches that have exactly one label, and examples of another seed. The sum over a
+  // band's pixels removes noise. At least 95 % of the patches must be nearest to their class.
   const auto band_sums = [](const Dataset& data, std::size_t i) {
     std::vector<double> sums(12);
     for (std::size_t at = 0; at < data.features; ++at)
@@ -86,7 +86,8 @@ TEST_CASE(
   CHECK(right > 0.95 * all);
 }
 
-TEST_CASE("patches need no files, and have the number and the size that the options give") {
+TEST_CASE(
+    "patches have the number and the size that the options give, and a folder of data is refused") {
   DataOptions options;
   options.dataset = "patches";
   options.patch_size = 8;

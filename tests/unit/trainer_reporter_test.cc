@@ -47,8 +47,7 @@ TrainingReporter::Options options_of(const TemporaryDirectory& folder, Store& st
 
 }  // namespace
 
-TEST_CASE(
-    "each epoch writes a line of metrics, and the end sends a final report to the run's record") {
+TEST_CASE("each epoch writes a line of metrics, and the end sends a final report to the store") {
   const TemporaryDirectory folder;
   RecordingStore store;
   auto reporter = TrainingReporter::open(options_of(folder, store));
@@ -146,13 +145,13 @@ TEST_CASE("a rank other than 0 reports its step and its work time, and nothing e
   auto options = options_of(folder, store);
   options.is_main = false;
   auto reporter = TrainingReporter::open(options);
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   StepReport report;
   report.work = std::chrono::milliseconds(7);
   do {
     ++report.step;
     reporter->report_step(report);
-  } while (store.reports.empty() && std::chrono::steady_clock::now() < until);
+  } while (store.reports.empty() && std::chrono::steady_clock::now() < deadline);
   REQUIRE(store.reports.size() == 1);
   const auto sent = nlohmann::json::parse(store.reports.front());
   CHECK(sent.size() == 2);

@@ -44,10 +44,10 @@ TEST_CASE("JSON nested deeper than 64 levels is refused") {
   CHECK(parse_json(nested(65)).is_discarded());
   CHECK(parse_json(nested(100'000)).is_discarded());
   CHECK(parse_json(std::string(100'000, '[')).is_discarded());
-  std::string objects;
-  for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
-  CHECK(parse_json(objects).is_discarded());
-  CHECK(parse_json<nlohmann::json>(objects, limits_for_sorted_json()).is_discarded());
+  std::string nested_objects;
+  for (int i = 0; i < 100'000; ++i) nested_objects += "{\"a\":";
+  CHECK(parse_json(nested_objects).is_discarded());
+  CHECK(parse_json<nlohmann::json>(nested_objects, limits_for_sorted_json()).is_discarded());
 }
 
 TEST_CASE("brackets and commas inside JSON strings do not count as nesting or values") {
@@ -59,8 +59,8 @@ TEST_CASE("brackets and commas inside JSON strings do not count as nesting or va
 }
 
 TEST_CASE(
-    "an object has at most 256 members, and a JSON text at most as many values as its reader "
-    "allows") {
+    "an object has at most 256 members by default, and a JSON text at most as many values as the "
+    "reader allows") {
   CHECK(parse_json(object_of_members(256)).size() == 256);
   CHECK(parse_json(object_of_members(257)).is_discarded());
   CHECK(parse_json<nlohmann::json>(object_of_members(5000), limits_for_sorted_json()).size() ==
@@ -75,9 +75,11 @@ TEST_CASE("incomplete or malformed JSON is refused without a crash") {
     CHECK(parse_json(text).is_discarded());
 }
 
-TEST_CASE("a line of a record that is nested too deep counts as damaged") {
+TEST_CASE(
+    "a line of a record that is nested too deep counts as damaged, although its checksum is "
+    "right") {
   const std::string body = "{\"event\":\"result\",\"a\":" + nested(100'000);
-  // All these lines have a valid checksum, because anybody can compute one.
+  // The lines below all have a valid checksum, because anybody can compute one.
   const std::string honest = to_checked_line({{"event", "ended"}});
   nlohmann::ordered_json small{{"event", "result"}, {"a", 0}};
   std::string line = to_checked_line(small);
@@ -125,14 +127,14 @@ TEST_CASE("a link that alternates between a file and a FIFO never makes the read
       std::filesystem::rename(next, link);
     }
   });
-  int opened_files = 0;
+  int opened_file_count = 0;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
   while (!is_fifo_opened && std::chrono::steady_clock::now() < deadline)
-    opened_files += open_untrusted(link, Links::kFollow).has_value() ? 1 : 0;
+    opened_file_count += open_untrusted(link, Links::kFollow).has_value() ? 1 : 0;
   is_over = true;
   flipper.join();
   CHECK_FALSE(is_fifo_opened);
-  CHECK(opened_files > 0);
+  CHECK(opened_file_count > 0);
   // Lets the writer end; it may not have opened the FIFO yet.
   const UniqueFd reader(::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   writer.join();

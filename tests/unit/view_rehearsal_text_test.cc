@@ -55,14 +55,17 @@ TEST_CASE("a rehearsal's prediction compares memory and time with the requests o
   CHECK(none.time.empty());
 }
 
-TEST_CASE("a failed rehearsal is named with its reason, and one without a record has not started") {
+TEST_CASE(
+    "a rehearsal's text says that it has failed and why, has not started, runs, or has passed") {
   CHECK(text_in_state(RehearsalState::kFailed, "out of memory") == "x: failed: out of memory");
   CHECK(text_in_state(RehearsalState::kNotStarted) == "x: it has not started");
   CHECK(text_in_state(RehearsalState::kRunning) == "x: it runs");
   CHECK(text_in_state(RehearsalState::kEndedByItself) == "x: passed; the program ended by itself");
 }
 
-TEST_CASE("if rehearsal.json is damaged, the prediction says so") {
+TEST_CASE(
+    "there is no prediction without rehearsal.json, and if the file is damaged, the prediction "
+    "says so") {
   const TemporaryDirectory run;
   CHECK_FALSE(predictions_for(run.path()));
   REQUIRE(write_file_atomic(run.path() / "rehearsal.json", "{"));

@@ -31,13 +31,20 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the expected start is called an estimate, and without one, the reason for waiting is shown") {
+    "a pending job shows the estimate of its start or the reason for waiting, and a running job "
+    "shows its nodes") {
   JobReport report;
   report.reason = "Priority";
   CHECK(start_text(report) ==
         "when Slurm finds room for the job; it has no estimate yet; pending: Priority");
   report.reason = "Dependency";
   CHECK(start_text(report) == "after the jobs that it waits for");
+  report.reason.clear();
+  CHECK(start_text(report, "afterok:12") == "after the jobs that it waits for");
+  CHECK(start_text(report) == "when Slurm finds room for the job; it has no estimate yet");
+  report.reason = "Priority";
+  CHECK(start_text(report, "afterok:12") ==
+        "when Slurm finds room for the job; it has no estimate yet; pending: Priority");
   report.start = "2026-11-22T03:00:00";
   CHECK(start_text(report) == "about 2026-11-22T03:00:00, as Slurm estimates it now");
   report.phase = JobPhase::kRunning;
@@ -46,7 +53,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a job that can never start in its partition is reported, and one that waits its turn is not") {
+    "a pending job that cannot start in its partition is reported, and a job that waits its turn "
+    "is not") {
   JobReport report;
   for (const char* reason : {"PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit"}) {
     report.reason = reason;

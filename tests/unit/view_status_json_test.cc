@@ -48,7 +48,9 @@ TEST_CASE("the code of a job that a signal ended is 128 plus the signal's number
   CHECK(code_of("COMPLETED", 0, 0) == 0);
 }
 
-TEST_CASE("the code of a job is null if the 0 that Slurm reports is no exit code") {
+TEST_CASE(
+    "the code of a failed job is null if Slurm reports neither an exit code other than 0 nor a "
+    "signal") {
   CHECK(code_of("NODE_FAIL", 0, 0).is_null());
   CHECK(code_of("TIMEOUT", 0, 0).is_null());
   CHECK(code_of("CANCELLED", std::nullopt, 0).is_null());
@@ -77,8 +79,8 @@ TEST_CASE("a run that has not ended has no code, also if an earlier start of its
 }
 
 TEST_CASE(
-    "`point_counts` has a number for each state: its `failed` excludes timeouts and refusals, "
-    "which the detail counts as failed") {
+    "`point_counts` counts each state, and its `failed` excludes timeouts and refusals, unlike the "
+    "detail") {
   std::vector<Result<RunStatus>> points;
   for (const RunState state : {RunState::kFailed, RunState::kTimeout, RunState::kRefused,
                                RunState::kTimeout, RunState::kCompleted}) {

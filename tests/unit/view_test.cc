@@ -33,7 +33,7 @@ struct User {
     env.set("HOME", home.path().string());
     env.set("PATH", "/nowhere");
   }
-  /// Adds a run that has ended, with a log of the job.
+  /// Adds a run that has ended, with `log` as the log of its job; an empty `log` is no log.
   IndexEntry add_ended_run(const std::string& id, const std::string& state,
                            const std::string& log) {
     const auto folder = home / id;
@@ -57,7 +57,8 @@ struct User {
   }
 };
 
-/// Records the log and the number of its batches.
+/// Records the log and the number of its batches. If `accepts` is false, on_log() records the bytes
+/// but answers that the listener accepts no more.
 struct RecordingListener final : WatchListener {
   std::string log;
   int batches = 0;
@@ -91,11 +92,12 @@ TEST_CASE("each line of a labelled log has the label, however the log is cut int
   }
   LineLabeler none("");
   CHECK(none.label_lines(log) == log);
+  // A line that is longer than 64 KiB is cut, so that it does not fill the memory.
   LineLabeler endless("x ");
   CHECK(endless.label_lines(std::string(200'000, '.')).size() > 100'000);
 }
 
-TEST_CASE("a list of ranks has numbers and ranges") {
+TEST_CASE("a list of ranks is `all` or has numbers and ranges, and other text is refused") {
   using Ranks = std::vector<std::int64_t>;
   CHECK(parse_rank_list("2").value() == Ranks{2});
   CHECK(parse_rank_list("5,0-2,1").value() == Ranks{0, 1, 2, 5});
@@ -230,7 +232,9 @@ TEST_CASE_FIXTURE(User, "the list of a folder has only the runs in that folder")
   CHECK(list->hidden == 0);
 }
 
-TEST_CASE_FIXTURE(User, "an ended run is followed until its whole log was passed to the listener") {
+TEST_CASE_FIXTURE(User,
+                  "an ended run is followed until its whole log, or the requested tail, was passed "
+                  "to the listener") {
   const auto run = add_ended_run("a-1", "completed", "one\ntwo\nthree\n");
   RunInspector inspector(env);
   RecordingListener listener;
@@ -240,10 +244,10 @@ TEST_CASE_FIXTURE(User, "an ended run is followed until its whole log was passed
   CHECK(status->state == RunState::kCompleted);
   CHECK(listener.log == "one\ntwo\nthree\n");
   CHECK(listener.batches == 1);
-  WatchOptions tail;
-  tail.tail = 1;
+  WatchOptions last_line;
+  last_line.tail = 1;
   RecordingListener last;
-  REQUIRE(watch_run(inspector, run, tail, last, interrupt).has_value());
+  REQUIRE(watch_run(inspector, run, last_line, last, interrupt).has_value());
   CHECK(last.log == "three\n");
 }
 
@@ -301,7 +305,9 @@ TEST_CASE_FIXTURE(User, "following a run stops when the listener accepts no more
   CHECK(status.error().message.empty());
 }
 
-TEST_CASE_FIXTURE(User, "the error about a missing log has the run's state") {
+TEST_CASE_FIXTURE(User,
+                  "the error about a missing log has the run's state, and says if the log may have "
+                  "been deleted") {
   const auto run = add_ended_run("a-1", "failed", "");
   RunInspector inspector(env);
   const auto log = open_run_log(inspector, run, LogChoice{});
@@ -333,7 +339,8 @@ TEST_CASE_FIXTURE(User, "the error about a missing log has the run's state") {
 }
 
 TEST_CASE_FIXTURE(User,
-                  "the error about the log of a rank that a run does not have names its ranks") {
+                  "the error about the log of a rank that does not exist names the ranks of the "
+                  "run or the component") {
   const auto run = add_ended_run("a-1", "completed", "");
   RunInspector inspector(env);
   const auto error_of = [&](const LogChoice& choice) {
@@ -383,7 +390,8 @@ TEST_CASE("a list shows why a container could not be started, not the exit code 
   CHECK(summary_of("failure") == "rank 0 on n1 ended with code 127");
 }
 
-TEST_CASE("the cost of a job is shown if the spec determines it") {
+TEST_CASE(
+    "the cost of a job is shown as GPU-hours and core-hours, as far as the spec determines it") {
   Requested requested;
   CHECK(cost_text(requested).empty());
   requested.gpus = 8;
@@ -394,7 +402,9 @@ TEST_CASE("the cost of a job is shown if the spec determines it") {
   CHECK(cost_text(requested) == "at most 26.7 core-hours");
 }
 
-TEST_CASE("the cost of a search is that of each point, and is not shown if points set resources") {
+TEST_CASE(
+    "a sweep shows its total cost, and a search shows the cost of a point unless the points set "
+    "resources") {
   SweepPlan sweep;
   sweep.points.resize(2);
   for (PlannedPoint& point : sweep.points) {
@@ -405,7 +415,7 @@ TEST_CASE("the cost of a search is that of each point, and is not shown if point
   CHECK(points_and_cost_text(sweep) ==
         "2 points; at most 5.3 GPU-hours, 53.3 core-hours altogether");
   sweep.points.resize(1);
-  sweep.is_search = true;
+  sweep.chooses_points_later = true;
   sweep.max_parallel = 4;
   CHECK(points_and_cost_text(sweep) ==
         "the program chooses the points, 4 at once; at most 2.7 GPU-hours, 26.7 core-hours each");
@@ -436,8 +446,8 @@ TEST_CASE("--attempt and --component need ranks, and a list of ranks or `all` is
 }
 
 TEST_CASE(
-    "if the screen is too small for all points, running and failed ones are chosen before pending "
-    "and completed") {
+    "on a small screen, running and failed points are shown before pending points, and completed "
+    "points last") {
   std::vector<PointPicture> points(6);
   for (std::size_t at = 0; at < points.size(); ++at) {
     points[at].number = at;
@@ -457,8 +467,8 @@ TEST_CASE(
 }
 
 TEST_CASE_FIXTURE(User,
-                  "if the job script failed before its ranks started, the last words are its own "
-                  "messages, also those in the error file") {
+                  "if the job script failed before its ranks started, the last words are lines of "
+                  "its error file or log") {
   using Lines = std::vector<std::string>;
   const auto run = add_ended_run("mnist-20260101-000000-00aa", "failed",
                                  "dlrun: n1 has no conda\ndlrun: done\n");

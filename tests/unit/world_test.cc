@@ -18,7 +18,7 @@ Env env_of_task() {
               {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"}});
 }
 
-TEST_CASE("an empty environment is a world of one") {
+TEST_CASE("an empty environment is a world of one rank") {
   const auto world = read_world(Env{}, ProcessKind::kProgram);
   REQUIRE(world);
   CHECK(*world == World{});
@@ -78,7 +78,9 @@ TEST_CASE("a batch script does not count as a task of a step, although it has SL
   CHECK(*read_world(batch, ProcessKind::kRankAgent) == World{});
 }
 
-TEST_CASE("Open MPI's and PMI's variables are read if there are no DLRUN_* or SLURM_* variables") {
+TEST_CASE(
+    "Open MPI's and PMI's variables are read if neither DLRUN_* nor SLURM_* variables describe a "
+    "rank") {
   const Env open_mpi({{"OMPI_COMM_WORLD_RANK", "5"},
                       {"OMPI_COMM_WORLD_SIZE", "6"},
                       {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
@@ -90,7 +92,7 @@ TEST_CASE("Open MPI's and PMI's variables are read if there are no DLRUN_* or SL
 }
 
 TEST_CASE(
-    "incomplete and contradicting variables are refused, and the error shows which value is "
+    "incomplete, wrong or contradictory variables are refused, and the error shows which value is "
     "wrong") {
   struct Case {
     const char* name;

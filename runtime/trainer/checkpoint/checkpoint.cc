@@ -36,8 +36,8 @@ constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kManifestFile = "manifest.json";
 constexpr std::size_t kMaxManifestBytes = 1U << 20U;
-/// Smallest limit for reading a file of arrays, in bytes. The limit is higher than the size in the
-/// manifest, so that a file that is too long is read, and the message about the damage has both
+/// Smallest limit for reading a file of arrays, in bytes. A file that is longer than its manifest
+/// says, but not longer than this limit, is read, so that the message about the damage has both
 /// sizes.
 constexpr std::size_t kMinArraysLimit = std::size_t{64} << 30U;
 
@@ -134,7 +134,8 @@ Result<ordered_json> parse_manifest(const fs::path& folder, std::string_view tex
   return manifest;
 }
 
-/// Reads a checkpoint. Fails if any part of it is missing, truncated or changed.
+/// Reads a checkpoint's three files. Fails with kIo if a file cannot be read, and with kNotFound or
+/// kInvalid if a file is missing or damaged.
 Result<StoredCheckpoint> read_stored(const fs::path& folder) {
   DLRUN_TRY_ASSIGN(const auto text,
                    read_untrusted(folder / kManifestFile, kMaxManifestBytes, Links::kFollow));
@@ -186,7 +187,7 @@ Result<> check_attempt_owns_run(const Env& env) {
   if (trim(*text) == *attempt) return {};
   return fail(Errc::kRefused,
               "{}: names attempt {}, this is attempt {}: another start of this run has taken over; "
-              "nothing was written",
+              "this attempt saves no checkpoint any more",
               path.string(), printable(trim(*text)), *attempt);
 }
 
@@ -224,7 +225,11 @@ Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayo
   }
 
   const auto all = names();
-  if (!all) return within("cannot remove older checkpoints", all.error());
+  if (!all) {
+    return within(
+        fmt::format("{} is saved, but older checkpoints could not be removed", folder.string()),
+        all.error());
+  }
   // Count the new checkpoint first: it need not be the newest in the list, because an earlier
   // attempt may have left checkpoints of later steps.
   std::size_t kept = 1;
@@ -320,9 +325,10 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest_or_throw(
         !parsed && parsed.error().code == Errc::kIo) {
       // The checkpoint may be undamaged. Do not resume from an older one, because that would lose
       // work.
-      return fail(Errc::kIo,
-                  "cannot read a checkpoint: {}; start the run again when the file system works",
-                  parsed.error().message);
+      return fail(
+          Errc::kIo,
+          "cannot read a checkpoint: {}; start the run again when the checkpoint can be read",
+          parsed.error().message);
     }
     if (!model || !parsed_optimizer) {
       skipped.push_back(fmt::format("damaged checkpoint: {}; {}",

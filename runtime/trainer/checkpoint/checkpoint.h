@@ -28,7 +28,8 @@
 
 namespace dlrun::trainer {
 
-/// The position of a checkpoint in training. Sampler and schedule keep no other state.
+/// The position of a checkpoint in training. It determines the next samples and the learning rate:
+/// sampler and schedule have no other state that a checkpoint must keep.
 struct Position {
   std::uint64_t step = 0;    ///< optimizer steps done
   std::uint64_t epoch = 0;   ///< current epoch, from 0
@@ -74,9 +75,9 @@ struct TrainingState {
 
 class CheckpointFolder {
  public:
-  /// `keep` (> 0) is the number of checkpoints to keep: the new checkpoint and the newest others.
-  /// `check_may_commit` is called before files are removed, and directly before a checkpoint
-  /// becomes valid; if it fails, save() fails.
+  /// `keep` is the number of checkpoints to keep: the new checkpoint and the newest others; 0
+  /// counts as 1. `check_may_commit` is called before files are removed, and directly before a
+  /// checkpoint becomes valid; if it fails, save() fails.
   CheckpointFolder(std::filesystem::path path, std::size_t keep,
                    std::function<Result<>()> check_may_commit);
 
@@ -85,8 +86,9 @@ class CheckpointFolder {
   /// the file and the reason), with the error of check_may_commit, or with kInvalid if
   /// load_newest() would not accept the checkpoint, for example because the model has too many
   /// tensors; earlier checkpoints then do not change. The new checkpoint is removed after a
-  /// failure, unless another attempt owns the directory. If only writing `latest` or listing the
-  /// older checkpoints failed, the new checkpoint remains, and the message says so.
+  /// failure, unless check_may_commit fails: the directory may then belong to another attempt. If
+  /// only writing `latest` or listing the older checkpoints failed, the new checkpoint remains, and
+  /// the message says so.
   [[nodiscard]] Result<> save(const TrainingState& state, const CheckpointLayout& layout) const;
 
   /// Returns the newest undamaged checkpoint, or nothing. Adds a message to `skipped` for each

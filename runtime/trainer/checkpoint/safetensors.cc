@@ -56,7 +56,7 @@ Result<ParsedTensors::Tensor> parse_entry(std::string_view file, std::string_vie
   }
   if (!entry["dtype"].is_string() || !entry["shape"].is_array() ||
       !entry["data_offsets"].is_array() || entry["data_offsets"].size() != 2) {
-    return wrong("dtype, shape or data_offsets has the wrong type");
+    return wrong("dtype, shape or data_offsets has the wrong type or length");
   }
   ParsedTensors::Tensor tensor;
   tensor.dtype = entry["dtype"].get<std::string>();
@@ -73,7 +73,7 @@ Result<ParsedTensors::Tensor> parse_entry(std::string_view file, std::string_vie
   const auto first = as_size(entry["data_offsets"][0]);
   const auto end = as_size(entry["data_offsets"][1]);
   if (!first || !end || *first > *end || *end > data.size())
-    return wrong("its data_offsets lie outside the file");
+    return wrong("its data_offsets are not two numbers in order, or lie outside the file");
   if (*end - *first != bytes) return wrong("its data_offsets do not fit its shape");
   tensor.bytes = data.subspan(*first, bytes);
   begin = *first;
@@ -165,12 +165,14 @@ Result<ParsedTensors> parse_safetensors(std::string_view file,
   std::size_t end = 0;
   for (const auto& [begin, count] : covered) {
     if (begin != end)
-      return fail(Errc::kInvalid, "{}: its arrays overlap or leave a hole at byte {}", file,
+      return fail(Errc::kInvalid,
+                  "{}: its arrays overlap or leave a hole at byte {} after the header", file,
                   std::min(begin, end));
     end = begin + count;
   }
   if (end != data.size()) {
-    return fail(Errc::kInvalid, "{}: its arrays end at byte {}, the file has {}", file, end,
+    return fail(Errc::kInvalid,
+                "{}: its arrays end at byte {}, the file has {} bytes after the header", file, end,
                 data.size());
   }
   return parsed;

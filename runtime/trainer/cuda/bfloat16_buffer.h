@@ -16,14 +16,15 @@ class Bfloat16Buffer {
   /// `device` must outlive this object.
   explicit Bfloat16Buffer(Kernels<float>& device) : device_(device) {}
 
-  /// Returns memory for `count` numbers; nullptr if out of memory (`device` then holds the error).
+  /// Returns memory for `count` numbers, count > 0; nullptr if out of memory (`device` then holds
+  /// the error).
   [[nodiscard]] std::uint16_t* reserve(std::size_t count) {
     if (count > memory_.size()) memory_ = Array<std::uint16_t>(device_, count);
     return memory_.data();
   }
 
   /// Rounds x, [count] in device memory, on device's stream and returns the result; nullptr if out
-  /// of memory, like reserve().
+  /// of memory, like reserve(). The caller checks the launch of the kernel.
   [[nodiscard]] const std::uint16_t* rounded(const float* x, std::size_t count) {
     std::uint16_t* const numbers = reserve(count);
     if (numbers != nullptr)

@@ -128,15 +128,15 @@ class CudaKernels final : public Kernels<float> {
       samples_ = std::static_pointer_cast<std::uint32_t>(allocate(samples.size_bytes()));
       samples_size_ = samples.size();
     }
-    if (samples_ == nullptr) return;  // status_ holds the error
+    if (samples_ == nullptr) return;  // no samples, or status_ holds the error
     copy_from_host(samples_.get(), samples.data(), samples.size_bytes());
     cuda::gather(data.images.get(), data.labels.get(), samples_.get(), samples.size(),
                  data.features, data.label_width, scale, x, labels, stream_);
     remember_launch_error("gather");
   }
 
-  void gemm(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k, const float* a,
-            const float* b, float beta, float* c) override {
+  void gemm(Transpose transpose_a, Transpose transpose_b, std::size_t m, std::size_t n,
+            std::size_t k, const float* a, const float* b, float beta, float* c) override {
     if (k == 0) {
       // An empty product: cuBLAS requires leading dimensions above 0 even for
       // arrays it does not read.
@@ -148,7 +148,7 @@ class CudaKernels final : public Kernels<float> {
       return;
     }
     const Operands ab = operands(a, m * k, b, k * n);
-    if (ab.a != nullptr && ab.b != nullptr) product(ta, tb, m, n, k, ab, beta, c);
+    if (ab.a != nullptr && ab.b != nullptr) product(transpose_a, transpose_b, m, n, k, ab, beta, c);
   }
 
   void dense(std::size_t n, std::size_t inputs, std::size_t outputs, const float* x, const float* w,
@@ -244,11 +244,12 @@ class CudaKernels final : public Kernels<float> {
     std::size_t total = 0;
     static_cast<void>(cudaMemGetInfo(&free, &total));
     constexpr double kMiB = 1 << 20;
-    return fail(Errc::kIo,
-                "an array of {:.0f} MiB does not fit into the GPU's memory, of which {:.0f} of "
-                "{:.0f} MiB are free; choose a smaller --batch or --micro-batch",
-                static_cast<double>(bytes) / kMiB, static_cast<double>(free) / kMiB,
-                static_cast<double>(total) / kMiB);
+    return fail(
+        Errc::kIo,
+        "an array of {:.0f} MiB does not fit into the GPU's memory, of which {:.0f} of "
+        "{:.0f} MiB are free; in training, a smaller --batch or --micro-batch needs less memory",
+        static_cast<double>(bytes) / kMiB, static_cast<double>(free) / kMiB,
+        static_cast<double>(total) / kMiB);
   }
 
   /// Ends the stream capture, if there is one, and sends the captured operations to the GPU.
@@ -275,25 +276,26 @@ class CudaKernels final : public Kernels<float> {
   }
 
   /// Computes gemm() for converted inputs; k > 0.
-  void product(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k,
-               const Operands& ab, float beta, float* c) {
+  void product(Transpose transpose_a, Transpose transpose_b, std::size_t m, std::size_t n,
+               std::size_t k, const Operands& ab, float beta, float* c) {
     // cuBLAS is column-major, so a row-major array is read as its transpose: c^T = op(b)^T op(a)^T.
     const auto op = [](Transpose transpose) {
       return transpose == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N;
     };
     const auto size = [](std::size_t value) { return static_cast<int>(value); };
-    const int row_length_a = size(ta == Transpose::kYes ? m : k);
-    const int row_length_b = size(tb == Transpose::kYes ? k : n);
+    const int row_length_a = size(transpose_a == Transpose::kYes ? m : k);
+    const int row_length_b = size(transpose_b == Transpose::kYes ? k : n);
     const float one = 1;
     if (is_bfloat16()) {
-      remember_error(cublasGemmEx(blas_, op(tb), op(ta), size(n), size(m), size(k), &one, ab.b,
-                                  CUDA_R_16BF, row_length_b, ab.a, CUDA_R_16BF, row_length_a, &beta,
-                                  c, CUDA_R_32F, size(n), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-                     "cublasGemmEx");
+      remember_error(
+          cublasGemmEx(blas_, op(transpose_b), op(transpose_a), size(n), size(m), size(k), &one,
+                       ab.b, CUDA_R_16BF, row_length_b, ab.a, CUDA_R_16BF, row_length_a, &beta, c,
+                       CUDA_R_32F, size(n), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+          "cublasGemmEx");
       return;
     }
-    remember_error(cublasSgemm(blas_, op(tb), op(ta), size(n), size(m), size(k), &one,
-                               static_cast<const float*>(ab.b), row_length_b,
+    remember_error(cublasSgemm(blas_, op(transpose_b), op(transpose_a), size(n), size(m), size(k),
+                               &one, static_cast<const float*>(ab.b), row_length_b,
                                static_cast<const float*>(ab.a), row_length_a, &beta, c, size(n)),
                    "cublasSgemm");
   }
@@ -308,7 +310,7 @@ class CudaKernels final : public Kernels<float> {
   }
 
   /// Copies data to the GPU. Returns nullptr if the memory is not free any more, for example
-  /// because another process has allocated it.
+  /// because another process has allocated it, and after any other error, which status_ then holds.
   [[nodiscard]] std::shared_ptr<std::uint8_t> copy_on_gpu(const std::vector<std::uint8_t>& bytes) {
     auto [memory, code] = allocate_raw(bytes.size());
     if (code == cudaErrorMemoryAllocation) {
@@ -367,10 +369,12 @@ class CudaKernels final : public Kernels<float> {
 Result<std::unique_ptr<Kernels<float>>> make(int local_rank, const GpuOptions& options) {
   int count = 0;
   if (const cudaError_t found = cudaGetDeviceCount(&count); found != cudaSuccess || count == 0) {
-    return fail(Errc::kUnavailable,
-                "--device cuda: no GPU: cudaGetDeviceCount: {}; ask for GPUs "
-                "(resources.gpus_per_node), or use the CPU",
-                found != cudaSuccess ? cudaGetErrorString(found) : "there is none");
+    return fail(
+        Errc::kUnavailable,
+        "no GPU can be used: {}; ask for GPUs (resources.gpus_per_node), check the node's driver "
+        "with nvidia-smi, or use the CPU",
+        found != cudaSuccess ? fmt::format("cudaGetDeviceCount: {}", cudaGetErrorString(found))
+                             : "there is none");
   }
   // If Slurm has bound a GPU to the task, only that GPU is visible. Without NCCL, several ranks may
   // share a GPU.

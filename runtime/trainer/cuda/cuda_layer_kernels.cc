@@ -174,7 +174,8 @@ class CudaLayerKernels final : public LayerKernels<float> {
                      float* y) override {
     const std::size_t n = changes.size();
     if (n > changes_.size()) changes_ = Array<ImageChange>(device_, n);
-    if (n == 0 || changes_.data() == nullptr) return;  // status_ holds the error
+    if (n == 0) return;
+    if (changes_.data() == nullptr) return;  // status_ holds the error
     device_.copy_from_host(changes_.data(), changes.data(), changes.size_bytes());
     cuda::change_images(shape, changes_.data(), n, x, y, stream_);
     status_.remember_launch_error("change_images");
@@ -252,8 +253,8 @@ class CudaLayerKernels final : public LayerKernels<float> {
   double add_up_over_ranks(std::size_t rows, std::size_t channels,
                            const SumOverRanks* sum_over_ranks) {
     if (sum_over_ranks == nullptr) return static_cast<double>(rows);
-    // If this rank's device has failed, this rank contributes zeros, so that the other ranks do not
-    // wait in vain.
+    // If this rank's device has failed, this rank contributes its number of rows and sums without
+    // meaning, so that the other ranks do not wait in vain. Its next check finds the failure.
     host_sums_.assign(2 * channels + 1, 0);
     const std::size_t bytes = 2 * channels * sizeof(double);
     if (sums_.data() != nullptr) device_.copy_to_host(host_sums_.data(), sums_.data(), bytes);

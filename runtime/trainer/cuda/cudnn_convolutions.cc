@@ -1,5 +1,6 @@
 // For each shape of a convolution (Window), batch size and number format, cuDNN lists its
-// algorithms once. Every pass then uses the fastest deterministic algorithm that works.
+// algorithms once. Every pass then uses the fastest deterministic algorithm that works and needs at
+// most kMostWorkspaceBytes.
 
 #include "runtime/trainer/cuda/cudnn_convolutions.h"
 
@@ -197,8 +198,9 @@ struct CudnnConvolutions::Parts {
   Owned<cudnnHandle_t, cudnnDestroy> handle;
   std::vector<std::unique_ptr<Entry>> entries;  // few: layers x batch sizes x number formats
   Array<std::byte> workspace;
-  Array<float> weights;                                          // in cuDNN's order
-  Bfloat16Buffer first{device}, second{device}, result{device};  // bfloat16 arrays for cuDNN
+  Array<float> weights;  // in cuDNN's order
+  // bfloat16 arrays for cuDNN
+  Bfloat16Buffer first_buffer{device}, second_buffer{device}, result_buffer{device};
   std::vector<std::string> implementations;
 
   /// Returns the entry of a window at a batch size and in a number format. Creates the entry at the
@@ -265,8 +267,8 @@ struct CudnnConvolutions::Parts {
                                   const float* b, std::size_t b_count, float* to,
                                   std::size_t to_count) {
     if (entry.type == CUDNN_DATA_FLOAT) return Arrays{a, b, to};
-    const Arrays rounded{first.rounded(a, a_count), second.rounded(b, b_count),
-                         result.reserve(to_count)};
+    const Arrays rounded{first_buffer.rounded(a, a_count), second_buffer.rounded(b, b_count),
+                         result_buffer.reserve(to_count)};
     if (rounded.first == nullptr || rounded.second == nullptr || rounded.result == nullptr)
       return tl::unexpected(device.synchronise().error());
     DLRUN_TRY(launch_result("round_to_bfloat16"));
@@ -323,10 +325,11 @@ struct CudnnConvolutions::Parts {
     const Window& w = entry.window;
     return fail(
         Errc::kInternal,
-        "{}: cuDNN {} has no algorithm in float32 that gives the same bits in every run, for "
-        "{} images of {} x {} x {}, {} filters of {} x {}, stride {}, padding {}{}{}",
-        call, cudnnGetVersion(), entry.n, w.input.height, w.input.width, w.input.channels,
-        w.output.channels, w.size, w.size, w.stride, w.padding,
+        "{}: cuDNN {} has no algorithm in float32 that gives the same bits in every run, needs at "
+        "most {} MiB of workspace and works, for {} images of {} x {} x {}, {} filters of {} x {}, "
+        "stride {}, padding {}{}{}",
+        call, cudnnGetVersion(), kMostWorkspaceBytes >> 20U, entry.n, w.input.height, w.input.width,
+        w.input.channels, w.output.channels, w.size, w.size, w.stride, w.padding,
         refusal.empty() ? "" : "; cuDNN's last refusal: ", refusal);
   }
 };

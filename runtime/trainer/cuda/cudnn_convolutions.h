@@ -13,7 +13,8 @@
 namespace dlrun::trainer::cuda {
 
 /// The convolutions of a network on device's stream. Creates cuDNN's objects at first use and keeps
-/// them per window and batch size. Arrays are device memory with the layout of LayerKernels.
+/// them for each window, batch size and number format. Arrays are device memory with the layout of
+/// LayerKernels.
 ///
 /// With precision float32, everything is float32 (no TF32). With bfloat16, the arrays that cuDNN
 /// reads and writes are rounded to bfloat16, while its sums are float32; a window for which cuDNN
@@ -28,8 +29,9 @@ class CudnnConvolutions {
   CudnnConvolutions(const CudnnConvolutions&) = delete;
   CudnnConvolutions& operator=(const CudnnConvolutions&) = delete;
 
-  /// Computes LayerKernels::convolve, without bias and ReLU. n > 0. Fails with kInternal; the
-  /// message names the call and cuDNN's error, or the window for which cuDNN has no algorithm.
+  /// Computes LayerKernels::convolve, without bias and ReLU. n > 0. Fails with kInternal (the
+  /// message names the call and cuDNN's error, or the window for which cuDNN has no algorithm), and
+  /// with the device's error if memory runs out.
   [[nodiscard]] Result<> forward(const Window& window, std::size_t n, const float* x,
                                  const float* w, float* y);
   /// Computes LayerKernels::convolve_backward_input. n > 0. Fails as forward() does.
@@ -40,7 +42,8 @@ class CudnnConvolutions {
   [[nodiscard]] Result<> backward_weights(const Window& window, std::size_t n, const float* x,
                                           const float* dy, float* dw);
   /// Returns the algorithms that have run, for example "cudnnConvolutionForward 1" or
-  /// "cudnnConvolutionForward 1, bf16".
+  /// "cudnnConvolutionForward 1, bf16": one text for each pass of each window, batch size and
+  /// number format, so that texts may repeat.
   [[nodiscard]] const std::vector<std::string>& implementations() const;
 
  private:

@@ -21,7 +21,8 @@ class DenseForward {
 
   /// Computes Kernels::dense. x and w have the type of the precision. All arrays are device memory.
   /// Returns false, and queues nothing, if cuBLASLt has no algorithm for this case. Fails with
-  /// kInternal; the message names the call and the reason.
+  /// kInternal (the message names the call and the reason), and with the device's error if memory
+  /// runs out.
   [[nodiscard]] Result<bool> run(std::size_t n, std::size_t inputs, std::size_t outputs,
                                  const void* x, const void* w, const float* bias, bool with_relu,
                                  float* y);

@@ -10,9 +10,9 @@ namespace dlrun::trainer::cuda {
 
 constexpr unsigned kWarp = 32;          // threads of a warp
 constexpr unsigned kThreads = 256;      // threads of a block
-constexpr unsigned kMostBlocks = 4096;  // with more elements, each thread computes several
+constexpr unsigned kMostBlocks = 4096;  // of blocks_for(); a thread may compute several elements
 
-/// Returns the number of blocks for `count` elements; count > 0.
+/// Returns the number of blocks for `count` elements, at most kMostBlocks. count > 0.
 inline unsigned blocks_for(std::size_t count) {
   const std::size_t blocks = (count + kThreads - 1) / kThreads;
   return static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks);

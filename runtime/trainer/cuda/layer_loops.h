@@ -1,9 +1,9 @@
 #pragma once
 // CUDA kernels for the functions of LayerKernels<float> (nn/layer_kernels.h). Many apply a function
 // of nn/layer_elements.h to every element. cuDNN computes all convolutions except the depthwise
-// ones. Each function queues kernels on the stream and returns at once. Unless a comment says
-// otherwise, arrays are device memory with the contents that LayerKernels<float> defines for the
-// function of the same name; depthwise* correspond to LayerKernels::convolve*.
+// ones. Each function that takes a stream queues kernels on it and does not wait for them. Unless a
+// comment says otherwise, arrays are device memory with the contents that LayerKernels<float>
+// defines for the function of the same name; depthwise* correspond to LayerKernels::convolve*.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,7 @@ void add_channel_bias(float* y, const float* bias, std::size_t rows, std::size_t
                       bool with_relu, cudaStream_t stream);
 
 // Depthwise convolutions. bias: nullptr for zeros. partials: scratch memory for
-// count_of_partials(rows of the output, channels) doubles.
+// count_of_partials(n x output.height x output.width, output.channels) doubles.
 void depthwise(const Window& window, std::size_t n, const float* x, const float* w,
                const float* bias, bool with_relu, float* y, cudaStream_t stream);
 void depthwise_backward_input(const Window& window, std::size_t n, const float* w, const float* dy,

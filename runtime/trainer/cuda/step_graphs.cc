@@ -32,7 +32,7 @@ StepGraphs::~StepGraphs() {
 }
 
 Result<> StepGraphs::begin_step(std::size_t kind, cudaStream_t stream) {
-  const auto found = std::ranges::find(kinds_, kind, &Kind::kind);
+  const auto found = std::ranges::find(kinds_, kind, &Kind::number);
   if (found == kinds_.end()) {
     kinds_.push_back({kind});
     return {};  // the first step of a kind runs without a capture

@@ -11,7 +11,8 @@
 namespace dlrun::trainer::cuda {
 
 /// Captures the operations that are queued on a stream, and then launches them together as one
-/// graph. Every step is captured again, because its arguments change. For each kind of step the
+/// graph. Each step except the first of its kind is captured anew, because its arguments
+/// differ from those of the step before. For each kind of step the
 /// object keeps an executable graph. If only the arguments have changed, launch() updates this
 /// graph; otherwise launch() instantiates the graph again. Functions fail with kInternal and name
 /// CUDA's call; the captured operations are then lost.
@@ -31,13 +32,13 @@ class StepGraphs {
   [[nodiscard]] Result<> launch();
 
  private:
-  /// One kind of step and its executable graph; nullptr before the first launch.
+  /// One kind of step and its executable graph; `executable` is nullptr before the first launch.
   struct Kind {
-    std::size_t kind = 0;
+    std::size_t number = 0;  // begin_step()'s argument
     cudaGraphExec_t executable = nullptr;
   };
   std::vector<Kind> kinds_;  // one for each kind of step that has begun
-  std::size_t current_ = 0;  // index in kinds_ of the captured step
+  std::size_t current_ = 0;  // index in kinds_ of the captured step's kind
   cudaStream_t stream_ = nullptr;
   bool is_capturing_ = false;
 };

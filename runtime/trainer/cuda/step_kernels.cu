@@ -1,6 +1,6 @@
-// CUDA kernels for gathering batches, ReLU, the softmax loss, the optimizers, sums of squares, and
-// conversions to and from bfloat16. All sums are added in a fixed order, so that every run gives
-// the same bits.
+// CUDA kernels for gathering batches, ReLU, the softmax loss, the optimizers, scaled additions,
+// sums of squares, and conversions to and from bfloat16. All sums are added in a fixed order, so
+// that every run gives the same bits.
 
 #include <cstring>
 
@@ -66,7 +66,7 @@ __global__ void update_kernel(Formula formula, UpdateArrays<float> arrays) {
     update_element<kStates>(formula, arrays, i);
 }
 
-/// Queues the update if the arrays have kStates state arrays.
+/// Queues the update if the arrays have kStates state arrays and the formula can take so many.
 template <int kStates, typename Formula>
 void launch_update(const Formula& formula, const UpdateArrays<float>& arrays, cudaStream_t stream) {
   if constexpr (kTakesStates<Formula, float, kStates>) {

@@ -1,8 +1,9 @@
 #pragma once
-// CUDA kernels for conversions to and from bfloat16, and for the functions of Kernels<float>
-// (nn/kernels.h) except the matrix products, which cuBLAS computes. Each function queues a kernel
-// on the stream and returns at once. Unless a comment says otherwise, arrays are device memory with
-// the contents that Kernels<float> defines for the function of the same name.
+// CUDA kernels for conversions to and from bfloat16, and for most functions of Kernels<float>
+// (nn/kernels.h). cuBLAS computes the matrix products, and layer_loops.h has the sums of columns.
+// Each function queues a kernel on the stream and does not wait for it. Unless a comment says
+// otherwise, arrays are device memory with the contents that Kernels<float> defines for the
+// function of the same name.
 
 #include <cstddef>
 #include <cstdint>

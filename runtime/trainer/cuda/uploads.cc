@@ -95,7 +95,7 @@ Result<std::span<std::byte>> Uploads::reserve_staging(std::size_t bytes) {
     if (chunks_[next].has_captured_copies) DLRUN_TRY(add_chunk(next));
     current_chunk_ = next;
     used_bytes_ = 0;
-    // This wait ends at once for a chunk that was never used.
+    // This wait ends immediately for a chunk that was never used.
     DLRUN_TRY(
         checked(cudaEventSynchronize(chunks_[current_chunk_].copies_done), "cudaEventSynchronize"));
   }

@@ -14,9 +14,10 @@ namespace dlrun::trainer::cuda {
 
 /// Copies through a ring of chunks of pinned host memory, which the GPU reads by itself. A copy is
 /// queued on the stream like any other operation; the caller's memory may change as soon as copy()
-/// returns. A copy waits only if the GPU still reads all chunks. Small copies share a chunk.
-/// Captured copies (step_graphs.h) occupy their chunks until their graph has been launched; if they
-/// occupy all chunks, the ring grows. Functions fail with kInternal and name CUDA's call.
+/// or copy_rows() returns. A copy waits only if the GPU still reads all chunks. Small copies share
+/// a chunk. Captured copies (step_graphs.h) occupy their chunks until their graph has been
+/// launched; if they occupy all chunks, the ring grows. Functions fail with kInternal; the message
+/// names the operation.
 class Uploads {
  public:
   static constexpr std::size_t kInitialChunks = 8;
@@ -48,8 +49,9 @@ class Uploads {
  private:
   struct Chunk {
     std::byte* memory = nullptr;
-    cudaEvent_t copies_done = nullptr;  // after the chunk's last copy: the chunk is then free
-    bool has_captured_copies = false;   // in use by captured copies
+    // Recorded after the chunk's last copy. The chunk is free when the event has occurred.
+    cudaEvent_t copies_done = nullptr;
+    bool has_captured_copies = false;  // in use by captured copies
   };
 
   /// Inserts a new chunk at index `at`. If this fails, the ring stays as it is.

@@ -45,7 +45,9 @@ Result<> read_images(std::string_view name, const Tensor& images, Dataset& data)
   data.height = shape.size() > 2 ? shape[1] : 1;
   data.width = shape.size() > 2 ? shape[2] : 1;
   if (images.bytes.empty())
-    return fail(Errc::kInvalid, "{}: holds no images ({})", name, fmt::join(shape, " x "));
+    return fail(Errc::kInvalid, "{}: {} ({})", name,
+                shape[0] == 0 ? "holds no images" : "its images have no pixels",
+                fmt::join(shape, " x "));
   data.features = images.bytes.size() / shape[0];
   data.images.assign(images.bytes.begin(), images.bytes.end());
   return {};
@@ -108,19 +110,23 @@ Result<Dataset> read_arrays(const fs::path& path) {
 
 /// Returns the number of partitions in a file name: 8 for train-00003-of-00008.safetensors. Returns
 /// nullopt if the file is not a partition.
-std::optional<std::size_t> partition_count_of(std::string_view file) {
-  if (!file.starts_with(kTrainPrefix) || !file.ends_with(kEnding)) return std::nullopt;
-  file = file.substr(kTrainPrefix.size(), file.size() - kTrainPrefix.size() - kEnding.size());
-  const std::size_t at = file.find(kOf);
+std::optional<std::size_t> partition_count_of(std::string_view file_name) {
+  if (!file_name.starts_with(kTrainPrefix) || !file_name.ends_with(kEnding)) return std::nullopt;
+  const std::string_view numbers = file_name.substr(
+      kTrainPrefix.size(), file_name.size() - kTrainPrefix.size() - kEnding.size());
+  const std::size_t at = numbers.find(kOf);
   if (at == std::string_view::npos) return std::nullopt;
-  const auto index = parse_int(file.substr(0, at));
-  const auto count = parse_int(file.substr(at + kOf.size()));
-  constexpr std::int64_t kMost = 1'000'000;
-  if (!index || !count || *index < 0 || *index >= *count || *count > kMost) return std::nullopt;
+  const auto index = parse_int(numbers.substr(0, at));
+  const auto count = parse_int(numbers.substr(at + kOf.size()));
+  constexpr std::int64_t kMostPartitions = 1'000'000;
+  if (!index || !count || *index < 0 || *index >= *count || *count > kMostPartitions)
+    return std::nullopt;
   return static_cast<std::size_t>(*count);
 }
 
 /// Returns the paths of all partitions that the file names announce, whether or not each exists.
+/// Fails with kInvalid if the file names announce different numbers of partitions, and with
+/// kNotFound if the directory cannot be listed.
 Result<std::vector<fs::path>> partitions(const fs::path& folder) {
   std::set<std::size_t> counts;
   std::error_code error;
@@ -159,7 +165,7 @@ Result<std::vector<fs::path>> training_files(const DataOptions& options) {
   const auto ranks = static_cast<std::size_t>(options.ranks);
   if (files->size() < ranks) {
     return fail(Errc::kUsage,
-                "{}: {} partitions for {} ranks: with --shard file each rank needs one",
+                "{}: {} partitions for {} ranks: with --shard file each rank needs at least one",
                 options.path.string(), files->size(), ranks);
   }
   std::vector<fs::path> mine;

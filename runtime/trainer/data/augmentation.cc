@@ -35,6 +35,9 @@ Result<Augmentation> parse_augmentation(std::string_view text) {
       augmentation.rotates = true;
     } else if (word == "shift" || word.starts_with("shift ")) {
       DLRUN_TRY_ASSIGN(augmentation.max_shift_pixels, shift_of(word));
+    } else if (word == "none") {
+      return fail(Errc::kUsage, "expected 'none' without other words or spaces, got '{}'",
+                  printable(text));
     } else {
       return fail(Errc::kUsage, "expected none, or flip, rotate and shift [PIXELS], got '{}'",
                   printable(word));

@@ -1,7 +1,7 @@
 #pragma once
 // Draws random changes of training images: mirroring, quarter turns and shifts. The changes of a
-// sample depend on seed, epoch and sample only, so they are equal for any number of ranks and after
-// a restart.
+// sample depend on seed, epoch and sample only, so they are equal after a restart. They are also
+// equal for any number of ranks, unless the caller gives each rank another seed (loop/batch.cc).
 
 #include <cstddef>
 #include <cstdint>
@@ -23,15 +23,15 @@ struct Augmentation {
   friend bool operator==(const Augmentation&, const Augmentation&) = default;
 };
 
-/// Parses "flip", "rotate" and "shift [PIXELS]" (default 4), separated by commas; "none" means no
-/// changes. Fails with kUsage.
+/// Parses "flip", "rotate" and "shift [PIXELS]" (1 to 1024; default 4), separated by commas.
+/// "none", without any other word, means no changes. Fails with kUsage.
 [[nodiscard]] Result<Augmentation> parse_augmentation(std::string_view text);
 /// Returns a text from which parse_augmentation() makes the same augmentation.
 [[nodiscard]] std::string to_text(const Augmentation& augmentation);
 
 /// Draws the changes of a sample in an epoch from the random stream with the key (seed,
-/// Purpose::kAugment, epoch and sample). The number of draws is constant, so that one kind of
-/// change does not alter the others.
+/// Purpose::kAugment, epoch and sample). The number of draws is constant, so that a kind of
+/// change that is switched on or off does not alter the other changes.
 [[nodiscard]] ImageChange draw_image_change(const Augmentation& augmentation, std::uint64_t seed,
                                             std::uint64_t epoch, std::uint64_t sample);
 

@@ -28,7 +28,8 @@ Result<Dataset> parse_cifar(std::string_view name, std::span<const std::uint8_t>
   if (bytes.empty() || bytes.size() % kRecordBytes != 0) {
     return fail(
         Errc::kInvalid,
-        "{}: {} bytes are no whole number of CIFAR-10's records of {}: truncated, or another file",
+        "{}: {} bytes are no whole number, above 0, of CIFAR-10's records of {} bytes: truncated, "
+        "or another file",
         name, bytes.size(), kRecordBytes);
   }
   Dataset data;

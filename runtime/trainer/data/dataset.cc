@@ -26,7 +26,7 @@ constexpr std::size_t kDigitClasses = 10;
 constexpr std::array<const char*, 2> kIdxPrefixes{"train", "t10k"};
 
 /// Finds a file with `prefix` under one of its possible names: plain or gzip, with '-' or '.'
-/// before "idx". `dimensions` is the number that follows "idx".
+/// before "idx". `kind` is "images" or "labels". `dimensions` is the number that follows "idx".
 Result<std::filesystem::path> find_idx(const std::filesystem::path& folder, const char* prefix,
                                        const char* kind, int dimensions) {
   std::string looked_for;
@@ -57,7 +57,8 @@ Result<Dataset> load_idx_files(const std::filesystem::path& folder, const char* 
   data.width = images.sizes[2];
   data.features = data.height * data.width;
   if (images.sizes[0] == 0 || data.features == 0) {
-    return fail(Errc::kInvalid, "{}: holds no images ({} x {} x {})", images_path.string(),
+    return fail(Errc::kInvalid, "{}: {} ({} x {} x {})", images_path.string(),
+                images.sizes[0] == 0 ? "holds no images" : "its images have no pixels",
                 images.sizes[0], images.sizes[1], images.sizes[2]);
   }
   data.images.assign(images.values().begin(), images.values().end());

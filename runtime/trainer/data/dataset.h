@@ -43,16 +43,17 @@ struct DataOptions {
   std::uint64_t seed = 1;             ///< seed of the generated images
   std::size_t patch_size = 120;       ///< for "patches": pixels per row and per column
   bool reads_own_partitions = false;  ///< for "arrays": each rank reads its own partitions
-  int rank = 0;
-  int ranks = 1;
+  int rank = 0;                       ///< this rank, for reads_own_partitions
+  int ranks = 1;                      ///< number of ranks, for reads_own_partitions
 };
 
 /// Appends the samples of `from` to `to`, which may be empty. Fails with kInvalid if images or
 /// labels have different shapes. `name` is the name of `from` in the message.
 [[nodiscard]] Result<> append(Dataset& to, Dataset from, std::string_view name);
 
-/// Draws n digits for the training or the test data, which never share an image. images: [n x 28 x
-/// 28], labels: [n]. Sample i depends only on (seed, is_test, i).
+/// Draws n digits, for the test data if is_test, else for the training data. The two draw from
+/// different random streams. images: [n x 28 x 28], labels: [n]. Sample i depends only on (seed,
+/// is_test, i).
 [[nodiscard]] Dataset generate_digits(std::size_t n, std::uint64_t seed, bool is_test);
 
 /// Loads train-images-idx3-ubyte, train-labels-idx1-ubyte and the two t10k-... files from a
@@ -61,14 +62,15 @@ struct DataOptions {
 /// and the problem) or kIo.
 [[nodiscard]] Result<Split> load_idx_folder(const std::filesystem::path& folder);
 
-/// Loads the data set that the options name. Checks that training and test data have images of the
-/// same shape and equally many labels per sample. For "mnist", also checks that there are 784
-/// pixels and at most ten classes. Fails with kUsage, kNotFound, kInvalid or kIo.
+/// Loads or generates the data set that the options name, and keeps only the first samples if there
+/// is a limit. Checks that training and test data have images of the same shape and equally
+/// many labels per sample. For "mnist", also checks that there are 784 pixels and at most ten
+/// classes. Fails with kUsage, kNotFound, kInvalid or kIo.
 [[nodiscard]] Result<Split> load_data(const DataOptions& options);
 
 /// Generates digits and writes them as IDX files with MNIST's names into a directory, which is
 /// created if missing. With partitions > 0, writes safetensors files instead (arrays.h), with the
-/// training data in that many files. Fails with kIo.
+/// training data in that many files; partitions <= train_samples. Fails with kIo.
 [[nodiscard]] Result<> write_digits(const std::filesystem::path& folder, std::size_t train_samples,
                                     std::size_t test_samples, std::uint64_t seed,
                                     std::size_t partitions = 0);

@@ -93,10 +93,13 @@ std::vector<Stroke> strokes_of(int digit, Random& random) {
 double distance(Point p, Point a, Point b) {
   const double dx = b.x - a.x;
   const double dy = b.y - a.y;
-  const double length2 = dx * dx + dy * dy;
-  const double t =
-      length2 == 0 ? 0 : std::clamp(((p.x - a.x) * dx + (p.y - a.y) * dy) / length2, 0.0, 1.0);
-  return std::hypot(p.x - a.x - t * dx, p.y - a.y - t * dy);
+  const double squared_length = dx * dx + dy * dy;
+  // The nearest point of the segment is a + part * (b - a).
+  const double part =
+      squared_length == 0
+          ? 0
+          : std::clamp(((p.x - a.x) * dx + (p.y - a.y) * dy) / squared_length, 0.0, 1.0);
+  return std::hypot(p.x - a.x - part * dx, p.y - a.y - part * dy);
 }
 
 }  // namespace

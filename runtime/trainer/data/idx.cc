@@ -11,6 +11,7 @@
 #include <new>
 #include <string>
 
+#include <fmt/format.h>
 #include <zlib.h>
 
 #include "common/files.h"
@@ -158,8 +159,9 @@ Result<> write_idx(const std::filesystem::path& path, std::span<const std::uint3
       content.push_back(static_cast<char>((size >> shift) & 0xffU));
   }
   if (product != values.size() || sizes.empty() || sizes.size() > kMaxDimensions) {
-    return fail(Errc::kShape, "{}: {} values do not fit the {} sizes given", path.string(),
-                values.size(), sizes.size());
+    return fail(Errc::kShape,
+                "{}: {} values do not fit the sizes [{}], or these are not 1 to {} sizes",
+                path.string(), values.size(), fmt::join(sizes, ", "), kMaxDimensions);
   }
   content.append(values.begin(), values.end());
   return write_file_atomic(path, content, 0644);

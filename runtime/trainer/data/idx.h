@@ -36,8 +36,9 @@ struct IdxArray {
 [[nodiscard]] Result<IdxArray> parse_idx(std::string_view name, std::vector<std::uint8_t> file,
                                          std::size_t expected_dimensions);
 
-/// Reads an IDX file. Recognises gzip by the first bytes, not by the name. limit_bytes applies
-/// after decompression. Fails with kNotFound, kIo or kInvalid.
+/// Reads an IDX file. Recognises gzip by the first bytes, not by the name. Fails with kNotFound
+/// or kIo, and with kInvalid if the file is not valid, or has more than limit_bytes bytes after
+/// decompression.
 [[nodiscard]] Result<IdxArray> read_idx(const std::filesystem::path& path,
                                         std::size_t expected_dimensions,
                                         std::size_t limit_bytes = std::size_t{8} << 30U);

@@ -18,7 +18,8 @@ namespace dlrun::trainer {
   return x ^ (x >> 31U);
 }
 
-/// The purpose of a stream of random numbers. Streams with different purposes never share numbers.
+/// The purpose of a stream of random numbers. Streams with different purposes are independent, even
+/// if their seeds and indices are equal.
 enum class Purpose : std::uint64_t {
   kInit = 1,
   kShuffle = 2,

@@ -78,12 +78,12 @@ EpochPosition redistributed(EpochPosition position, std::size_t length, std::uin
 }
 
 Range even_part(std::size_t n, int rank, int size) {
-  const auto r = static_cast<std::size_t>(rank);
+  const auto ranks_before = static_cast<std::size_t>(rank);
   const auto ranks = static_cast<std::size_t>(size);
   const std::size_t base = n / ranks;
   const std::size_t extra = n % ranks;
-  const std::size_t begin = r * base + std::min(r, extra);
-  return {begin, begin + base + (r < extra ? 1 : 0)};
+  const std::size_t begin = ranks_before * base + std::min(ranks_before, extra);
+  return {begin, begin + base + (ranks_before < extra ? 1 : 0)};
 }
 
 }  // namespace dlrun::trainer

@@ -23,7 +23,8 @@ enum class Sharding {
 struct Batch {
   /// Indices of this rank's samples; may be empty at the end of an epoch.
   std::span<const std::uint32_t> samples;
-  /// Number of samples of all ranks in this step; the gradients are divided by this number.
+  /// Number of samples of all ranks in this step. Except in local steps, the gradients are divided
+  /// by this number (StepScope::divisor).
   std::size_t global_samples = 0;
   std::size_t advance = 0;  ///< number of samples by which this step moves the offset
 };
@@ -44,13 +45,13 @@ struct Batch {
 class Sampler {
  public:
   struct Options {
-    std::size_t samples = 0;  ///< in the data set; > 0
+    std::size_t samples = 0;  ///< in the data set; > 0; not used for kFile
     std::size_t batch = 1;    ///< per rank; > 0
     int rank = 0;
     int ranks = 1;
     Sharding sharding = Sharding::kSample;
     std::uint64_t seed = 1;
-    /// For kFile: number of samples of each rank; replaces `samples`.
+    /// For kFile: number of samples of each rank, in the order of the ranks.
     std::vector<std::size_t> rank_samples{};
   };
 

@@ -83,20 +83,20 @@ Result<> Trainer::check_shards() const {
 }
 
 Result<> Trainer::check_that_ranks_are_alike() const {
-  TrainOptions o = options_;
+  TrainOptions options = options_;
   // Fill in defaults, so that a default equals the same value set by a flag.
-  o.optimizer = with_defaults(o.optimizer).value_or(o.optimizer);
+  options.optimizer = with_defaults(options.optimizer).value_or(options.optimizer);
   std::vector<Setting> settings;
   for (const Flag<TrainOptions>& flag : train_flags()) {
-    if (!flag.may_differ) settings.push_back({std::string(flag.name), flag.value.to_text(o)});
+    if (!flag.may_differ) settings.push_back({std::string(flag.name), flag.value.to_text(options)});
   }
-  const bool reads_own_files = o.sharding == Sharding::kFile;
+  const bool reads_own_files = options.sharding == Sharding::kFile;
   const auto text_of = [](std::size_t value) { return fmt::format("{}", value); };
   const Dataset& data = data_.train;
   settings.insert(
       settings.end(),
-      {{"the buckets' bytes", fmt::format("{} and {}", o.bucket_options.first_bucket_bytes,
-                                          o.bucket_options.bucket_bytes)},
+      {{"the buckets' bytes", fmt::format("{} and {}", options.bucket_options.first_bucket_bytes,
+                                          options.bucket_options.bucket_bytes)},
        {"--device", session_.kernels.uses_host_memory() ? "cpu" : "cuda"},
        {"--precision", std::string(name_of(session_.kernels.precision()))},
        {"the number of training samples", reads_own_files ? "its own" : text_of(data.size())},

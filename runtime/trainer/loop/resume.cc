@@ -17,7 +17,7 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Formats text such as "2 ranks with files of 200 and 100 samples".
+/// Formats text such as "2 ranks with files of 200, 100 samples".
 std::string rank_files_text(const std::vector<std::size_t>& samples) {
   constexpr std::size_t kMost = 8;
   if (samples.empty()) return "ranks without files of their own";

@@ -66,7 +66,7 @@ class Trace {
   [[nodiscard]] bool end_step();
   [[nodiscard]] bool is_recording() const { return steps_left_ > 0; }
 
-  /// Stops recording and writes the files. All ranks must call it. Fails with kIo if this rank
+  /// Stops recording and writes the files. All ranks must call it. Fails with kIo on the rank that
   /// cannot write a file, or as a broadcast does.
   [[nodiscard]] Result<> write();
 

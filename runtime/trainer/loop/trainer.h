@@ -64,8 +64,9 @@ struct TrainOptions {
   double epochs_before_local_steps = 0;
 
   std::filesystem::path checkpoint_dir;  ///< used on rank 0 only
-  /// Steps between checkpoints; 0: at the end of each epoch. The end of training is always saved. A
-  /// checkpoint that becomes due during local steps is saved at the next average.
+  /// Steps between checkpoints; 0: at the end of each epoch. Unless checkpoint_keep is 0, the end
+  /// of training is saved in any case. A checkpoint that becomes due during local steps is saved at
+  /// the next average.
   std::size_t checkpoint_every = 0;
   std::size_t checkpoint_keep = 3;  ///< 0: no checkpoints
   std::size_t trace_steps = 0;  ///< number of steps to record in a timeline: loop/trace.h; 0: none
@@ -73,15 +74,16 @@ struct TrainOptions {
   bool should_resume = false;          ///< start from the newest valid checkpoint, if there is one
 };
 
-/// Objects that a Trainer uses. They must outlive the Trainer, and the same thread must use them.
+/// Objects that a Trainer uses. They must outlive the Trainer. Only the thread that calls the
+/// Trainer may use them.
 struct Session {
   Communicator& communicator;
   Kernels<float>& kernels;
   TrainingReporter& reporter;
   std::string host;                                                        ///< for messages
   std::function<Result<>()> check_may_commit = [] { return Result<>(); };  ///< see checkpoint.h
-  /// The signal handler sets this flag. The ranks then save a checkpoint after the next step and
-  /// continue. nullptr: no signal requests a checkpoint.
+  /// The signal handler sets this flag. The ranks then save a checkpoint after the next step (with
+  /// local steps: after the next average) and continue. nullptr: no signal requests a checkpoint.
   std::atomic<bool>* save_requested = nullptr;
 };
 
@@ -104,9 +106,11 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   /// Trains to the end. If only one rank fails (for example: disk full), every rank returns that
-  /// error with the rank and its host. Fails with kInvalid (loss not finite, checkpoint of another
-  /// model), kRefused (the directory has another run's checkpoints, or another attempt owns the
-  /// run), kPeer (ranks differ, or one is lost), kIo, kTimeout or kUsage.
+  /// error with the rank and its host. If a rank's device fails during a step, the other ranks
+  /// fail as if that rank were lost. Fails with kInvalid (a number is not finite, too few samples,
+  /// checkpoint of another model), kRefused (the directory has checkpoints, but should_resume is
+  /// false, or another attempt owns the run), kPeer (ranks differ, or one is lost), kInternal (the
+  /// device has failed), kIo, kTimeout or kUsage.
   [[nodiscard]] Result<Outcome> run();
 
   /// Returns the flat parameters in host memory. Valid after run().
@@ -135,9 +139,11 @@ class Trainer {
   /// Prints the data, the model and the most important settings.
   void report_setup();
   /// Returns the error for a step whose total loss is not finite. The message names the lowest rank
-  /// whose own loss is not finite. All ranks must call it.
+  /// whose own loss is not finite, or no rank if only the total is not finite. All ranks must call
+  /// it.
   [[nodiscard]] Result<> loss_error(double loss, double epochs_done);
-  /// Copies training samples to the network's input, augmented, and copies their labels.
+  /// Copies training samples to the network's input, with the changes that options_.augmentation
+  /// describes, and copies their labels.
   void load_samples(std::span<const std::uint32_t> samples);
   /// Computes the loss of the network's output for n samples. Adds the loss and the number of right
   /// answers to totals, [2]. If gradient is not nullptr, writes the derivative times scale into
@@ -145,8 +151,9 @@ class Trainer {
   void compute_loss(std::size_t n, float scale, float* gradient, float* totals);
   /// Gives all ranks rank 0's initial values, or the state of its newest checkpoint.
   [[nodiscard]] Result<> start_or_resume();
-  /// Returns the newest valid checkpoint, or nothing. Only rank 0 calls this function. Fails if the
-  /// run cannot continue from that checkpoint.
+  /// Returns the newest valid checkpoint, or nothing. Prints a line for each newer checkpoint that
+  /// is damaged or unfinished. Only rank 0 calls this function. Fails if the run cannot continue
+  /// from the newest valid checkpoint, or as CheckpointFolder::load_newest() does.
   [[nodiscard]] Result<std::optional<TrainingState>> load_checkpoint();
   /// Checks that the directory holds no checkpoints, for a start without --resume. Only rank 0
   /// calls this function.
@@ -159,15 +166,19 @@ class Trainer {
   /// handler has requested a save. Sets the observed statistics to zero.
   void start_step_sums(const StepScope& scope);
   /// Computes the gradients of the loss of this rank's samples, divided by `divisor`. Adds the loss
-  /// and the number of right answers to the step's sums (StepSum).
+  /// and the number of right answers to the step's sums (StepSum). Tells the exchange which layers'
+  /// gradients are final, so that it can begin to send them.
   void forward_and_backward(const Batch& batch, std::size_t divisor);
   /// Records the intervals of the step's exchange if there is a trace.
   void trace_exchange();
-  /// Adds a finished step to the epoch's sums, and reports it. sums: the step's sums (StepSum).
+  /// Reports a finished step. If all ranks have equal parameters after the step, first adds `sums`
+  /// to the epoch's sums. sums: the step's sums (StepSum).
   void add_and_report_step(const Batch& batch, const StepScope& scope, std::span<const float> sums,
                            std::chrono::steady_clock::time_point start);
-  /// Saves a checkpoint on rank 0. Does nothing if checkpoint_keep is 0.
+  /// Saves a checkpoint on rank 0. Does nothing if checkpoint_keep is 0. Fails with kInvalid if a
+  /// parameter, a running statistic or the optimizer's state is not finite.
   [[nodiscard]] Result<> save();
+  /// Writes the timeline, and prints the path of rank 0's file.
   [[nodiscard]] Result<> write_trace();
   /// Saves a checkpoint if one is due, evaluates, and reports the epoch.
   [[nodiscard]] Result<> end_epoch();

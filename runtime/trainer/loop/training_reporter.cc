@@ -79,7 +79,8 @@ Result<TrainingReporter> TrainingReporter::open(const Options& options) {
   char last = '\n';
   if (const off_t size = lseek(reporter.metrics_.get(), 0, SEEK_END);
       size > 0 && pread(reporter.metrics_.get(), &last, 1, size - 1) == 1 && last != '\n') {
-    DLRUN_TRY(write_all(reporter.metrics_.get(), "\n"));
+    if (auto written = write_all(reporter.metrics_.get(), "\n"); !written)
+      return within(path, written.error());
   }
   return reporter;
 }

@@ -34,7 +34,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// One collective at one size: its buffers, the call, and the expected result.
+/// One collective at one size: its arrays, the call, and the expected result.
 class Case {
  public:
   Case(Communicator& communicator, Kernels<float>& kernels, Collective collective,
@@ -42,44 +42,46 @@ class Case {
       : communicator_(communicator),
         kernels_(kernels),
         collective_(collective),
-        part_(std::max<std::size_t>(1, bytes / sizeof(float) / ranks())),
-        whole_(is_divided() ? part_ * ranks() : std::max<std::size_t>(1, bytes / sizeof(float))),
-        a_(kernels, whole_),
-        b_(kernels, is_divided() ? part_ : 0) {}
+        part_count_(std::max<std::size_t>(1, bytes / sizeof(float) / ranks())),
+        whole_count_(is_divided() ? part_count_ * ranks()
+                                  : std::max<std::size_t>(1, bytes / sizeof(float))),
+        whole_(kernels, whole_count_),
+        part_(kernels, is_divided() ? part_count_ : 0) {}
 
-  [[nodiscard]] std::size_t bytes() const { return whole_ * sizeof(float); }
+  [[nodiscard]] std::size_t bytes() const { return whole_count_ * sizeof(float); }
 
   void fill(float value) {
-    const std::vector<float> values(whole_, value);
-    kernels_.copy_from_host(a_.data(), values.data(), bytes());
-    if (is_divided()) kernels_.copy_from_host(b_.data(), values.data(), part_ * sizeof(float));
+    const std::vector<float> values(whole_count_, value);
+    kernels_.copy_from_host(whole_.data(), values.data(), bytes());
+    if (is_divided())
+      kernels_.copy_from_host(part_.data(), values.data(), part_count_ * sizeof(float));
   }
 
   [[nodiscard]] Result<> call() {
     switch (collective_) {
       case Collective::kAllReduce:
-        return communicator_.all_reduce(a_.span(), ReduceOp::kSum);
+        return communicator_.all_reduce(whole_.span(), ReduceOp::kSum);
       case Collective::kBroadcast:
-        return communicator_.broadcast(a_.span(), 0);
+        return communicator_.broadcast(whole_.span(), 0);
       case Collective::kAllGather:
-        return communicator_.all_gather(b_.span(), a_.span());
+        return communicator_.all_gather(part_.span(), whole_.span());
       case Collective::kReduceScatter:
-        return communicator_.reduce_scatter(a_.span(), b_.span(), ReduceOp::kSum);
+        return communicator_.reduce_scatter(whole_.span(), part_.span(), ReduceOp::kSum);
     }
     return {};
   }
 
-  /// Checks one result. Every rank contributes its rank plus 1.
+  /// Fills the arrays with this rank's number plus 1, calls the collective and checks its result.
   [[nodiscard]] Result<> check() {
     fill(static_cast<float>(communicator_.rank() + 1));
     DLRUN_TRY(call());
     const auto sum = static_cast<float>(ranks() * (ranks() + 1) / 2);
     const auto values =
-        to_host(kernels_, collective_ == Collective::kReduceScatter ? b_.span() : a_.span());
+        to_host(kernels_, collective_ == Collective::kReduceScatter ? part_.span() : whole_.span());
     for (std::size_t i = 0; i < values.size(); ++i) {
       const float expected = collective_ == Collective::kBroadcast ? 1
                              : collective_ == Collective::kAllGather
-                                 ? static_cast<float>(i / part_ + 1)
+                                 ? static_cast<float>(i / part_count_ + 1)
                                  : sum;
       if (values[i] == expected) continue;
       return fail(Errc::kInternal, "{} of {} bytes is wrong: element {} is {}, expected {}",
@@ -88,7 +90,8 @@ class Case {
     return {};
   }
 
-  /// Returns the mean time of `repeats` calls in a row on this rank, in microseconds.
+  /// Waits for all ranks, then returns the mean time of `repeats` calls in a row on this rank, in
+  /// microseconds.
   [[nodiscard]] Result<double> time(int repeats) {
     DLRUN_TRY(communicator_.barrier());
     const auto start = Clock::now();
@@ -106,10 +109,10 @@ class Case {
   Communicator& communicator_;
   Kernels<float>& kernels_;
   Collective collective_;
-  std::size_t part_;   // number of elements of one rank, if the whole is divided
-  std::size_t whole_;  // number of elements of the whole array
-  Array<float> a_;     // [whole_]
-  Array<float> b_;     // [part_]; empty if the whole is not divided
+  std::size_t part_count_;   // number of elements of one rank, if the whole is divided
+  std::size_t whole_count_;  // number of elements of the whole array
+  Array<float> whole_;       // [whole_count_]
+  Array<float> part_;        // [part_count_]; empty if the whole is not divided
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The command `dlrun-trainer collectives`: parses its arguments and starts ranks on this machine.
+// The command `dlrun-trainer collectives`: parses its arguments, starts ranks on this machine if
+// --ranks asks for them, and runs one rank's measurements.
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -27,7 +28,8 @@ constexpr std::size_t kLargestArrayBytes = std::size_t{1} << 32U;
 constexpr int kMostRanks = 1024;
 constexpr std::chrono::seconds kTimeout{120};
 
-/// Parses "8", "64K" or "16M" into bytes; units are powers of 1024.
+/// Parses "8", "64K" or "16M" into bytes; units are powers of 1024. Fails with kUsage for other
+/// texts, for 0, and above kLargestArrayBytes.
 Result<std::size_t> parse_bytes(std::string_view word) {
   std::string_view digits = word;
   unsigned shift = 0;
@@ -37,14 +39,16 @@ Result<std::size_t> parse_bytes(std::string_view word) {
   if (shift > 0) digits.remove_suffix(1);
   const auto number = parse_int(digits);
   if (!number || *number < 1 || static_cast<std::size_t>(*number) > kLargestArrayBytes >> shift) {
-    return fail(Errc::kUsage,
-                "--sizes: '{}' is no size; write bytes up to 4G, such as 8, 64K or 16M",
-                printable(word));
+    return fail(
+        Errc::kUsage,
+        "--sizes: '{}' is no size; write a number of bytes from 1 to 4G, such as 8, 64K or 16M",
+        printable(word));
   }
   return static_cast<std::size_t>(*number) << shift;
 }
 
-/// Parses "8,64K,1M", or a range "8..16M" in which each size is four times the one before.
+/// Parses "8,64K,1M", or a range "8..16M" in which each size is four times the size before it, and
+/// no size is above the range's end.
 Result<std::vector<std::size_t>> parse_sizes(std::string_view text) {
   std::vector<std::size_t> sizes;
   for (const std::string_view word : split(text, ',')) {
@@ -69,7 +73,7 @@ Result<> run_rank(const CollectivesOptions& options, const Env& env, const World
   comm_options.store = store;
   comm_options.address = env.get_or("DLRUN_ADDR", "");
   comm_options.timeout = kTimeout;
-  comm_options.checked_calls = 0;  // a comparison of the calls would add to the measured time
+  comm_options.calls_to_check = 0;  // a comparison of the calls would add to the measured time
   DLRUN_TRY_ASSIGN(const auto communicator, make_communicator(options.backend, comm_options));
   DLRUN_TRY_ASSIGN(auto kernels,
                    communicator->name() == "nccl"
@@ -94,7 +98,8 @@ Result<> run_rank(const CollectivesOptions& options, const Env& env, const World
   return {};
 }
 
-/// Kills the remaining ranks that this process started.
+/// Kills the ranks that this process started and that have not ended. The entry of an ended rank is
+/// 0.
 void kill_remaining(const std::vector<pid_t>& children) {
   for (const pid_t child : children) {
     if (child > 0) ::kill(child, SIGKILL);
@@ -133,7 +138,8 @@ Result<> start_ranks_and_wait(const CollectivesOptions& options, const Env& env)
                  stderr);
     }
     std::fflush(nullptr);
-    // If a backend is missing, every rank prints the error, and exit code 69 tells the parent.
+    // If a library or a GPU is missing, every rank prints the error, and exit code 69 tells the
+    // parent.
     ::_exit(done ? 0 : done.error().code == Errc::kUnavailable ? 69 : 1);
   }
   if (!status) kill_remaining(children);
@@ -201,17 +207,18 @@ Result<CollectivesOptions> parse_collectives_options(std::span<const std::string
 }
 
 std::string collectives_help_text() {
-  return "usage: dlrun-trainer collectives [OPTIONS]\n\n"
-         "Measures a collective; rank 0 prints a line of JSON for each size. `dlrun bench "
-         "collectives` makes a table.\n\n"
-         "  --backend WORD                    auto|mpi|gloo|shm|nccl|rccl|single (auto)\n"
-         "  --operation WORD                  all_reduce|broadcast|all_gather|reduce_scatter "
-         "(all_reduce)\n"
-         "  --sizes SIZE[,SIZE...]            bytes up to 4G, such as 8, 64K (65536) or 16M; "
-         "8..16M: "
-         "each four times the one before (8..16M)\n"
-         "  --ranks N                         start N ranks on this machine; else this is one of "
-         "the launcher's ranks\n";
+  return fmt::format(
+      "usage: dlrun-trainer collectives [OPTIONS]\n\n"
+      "Measures a collective; rank 0 prints a line of JSON for each size. `dlrun bench "
+      "collectives` makes a table.\n\n"
+      "  --backend WORD                    auto|mpi|gloo|shm|nccl|rccl|single (auto)\n"
+      "  --operation WORD                  all_reduce|broadcast|all_gather|reduce_scatter "
+      "(all_reduce)\n"
+      "  --sizes SIZE[,SIZE...]            bytes from 1 to 4G, such as 8, 64K (65536) or 16M; "
+      "in a range such as 8..16M each size is four times the size before it (8..16M)\n"
+      "  --ranks N                         start N ranks (1 to {}) on this machine; without "
+      "--ranks this process is one of the launcher's ranks\n",
+      kMostRanks);
 }
 
 Result<> run_collectives(const CollectivesOptions& options, const Env& env) {

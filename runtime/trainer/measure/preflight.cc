@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 // Size in bytes of the checked all-reduce. An all-reduce of this size takes more than one step of a
 // ring, and less than a second on any network.
 constexpr std::size_t kCheckedBytes = std::size_t{4} << 20U;
-constexpr int kMostSeconds = 3600;
+constexpr int kLongestTimeoutSeconds = 3600;
 // Sizes in bytes with which the speed is measured. A GPU needs the larger size to reach its full
 // bandwidth.
 constexpr std::size_t kSpeedBytesOfGpus = std::size_t{256} << 20U;
@@ -30,8 +30,9 @@ Result<> report(Store& store, const Json& message) {
   return store.report_progress(message.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-/// Fails with kInvalid if all-reduce is slower than expected_gb_s. among: name of the ranks for the
-/// message.
+/// Fails with kInvalid if all-reduce is slower than expected_gb_s, and as time_collective() does.
+/// Measures nothing if expected_gb_s is 0 or the communicator has one rank. among: words for the
+/// ranks in the message.
 Result<> check_speed(Communicator& communicator, Kernels<float>& kernels, bool has_gpus,
                      std::int64_t expected_gb_s, std::string_view among) {
   if (expected_gb_s == 0 || communicator.size() < 2) return {};
@@ -47,7 +48,8 @@ Result<> check_speed(Communicator& communicator, Kernels<float>& kernels, bool h
               among, reached_gb_s, sizes[0] >> 20U, expected_gb_s);
 }
 
-/// Checks the speed among the ranks of this node, over a communicator of their own.
+/// Checks the speed among the ranks of this node, over a communicator of their own. Does nothing if
+/// the options name no speed for a node, or the node has one rank.
 Result<> check_node_speed(const PreflightOptions& options, CommunicatorOptions comm_options,
                           Kernels<float>& kernels) {
   if (options.node_all_reduce_gb_s == 0 || comm_options.world.local_size < 2) return {};
@@ -65,11 +67,12 @@ Result<> check_node_speed(const PreflightOptions& options, CommunicatorOptions c
   return done;
 }
 
-/// Runs the check. After a failure, is_own_failure is true if this rank or its node caused the
-/// failure: this rank has no device or lacks the backend, or its node is too slow. Otherwise
-/// is_own_failure is false: the failure is between ranks.
-Result<> check(const PreflightOptions& options, const Env& env, Store& store,
-               bool& is_own_failure) {
+/// Runs the checks of run_preflight(). After a failure, is_own_failure is true if this rank or its
+/// node caused the failure: this rank's environment does not describe a world, this rank cannot use
+/// the store, has no device or lacks the backend, or its node is too slow. Otherwise is_own_failure
+/// is false: the failure is between ranks.
+Result<> run_checks(const PreflightOptions& options, const Env& env, Store& store,
+                    bool& is_own_failure) {
   is_own_failure = true;
   DLRUN_TRY_ASSIGN(const auto world, read_world(env, ProcessKind::kProgram));
   DLRUN_TRY_ASSIGN(auto kernels,
@@ -81,7 +84,7 @@ Result<> check(const PreflightOptions& options, const Env& env, Store& store,
   CommunicatorOptions comm_options;
   comm_options.world = world;
   comm_options.store = &store;
-  // The program that starts after this check uses the same store.
+  // The program that starts after this check uses the same store: its keys need another prefix.
   comm_options.prefix = "preflight";
   comm_options.address = env.get_or("DLRUN_ADDR", "");
   comm_options.timeout = options.timeout;
@@ -121,14 +124,15 @@ Result<PreflightOptions> parse_preflight_options(std::span<const std::string> ar
       options.all_reduce_gb_s = *number;
     } else if (args[at] == "--node-all-reduce" && number && *number >= 0) {
       options.node_all_reduce_gb_s = *number;
-    } else if (args[at] == "--timeout" && number && *number >= 1 && *number <= kMostSeconds) {
+    } else if (args[at] == "--timeout" && number && *number >= 1 &&
+               *number <= kLongestTimeoutSeconds) {
       options.timeout = std::chrono::seconds(*number);
     } else {
       return fail(
           Errc::kUsage,
-          "unknown option or wrong value '{} {}'; expected --backend NAME, --timeout SECONDS, "
-          "--all-reduce GB/S or --node-all-reduce GB/S",
-          printable(args[at]), printable(value));
+          "unknown option or wrong value '{} {}'; expected --backend NAME, --timeout SECONDS (1 to "
+          "{}), --all-reduce GB/S or --node-all-reduce GB/S (whole numbers; 0: not measured)",
+          printable(args[at]), printable(value), kLongestTimeoutSeconds);
     }
   }
   return options;
@@ -138,10 +142,11 @@ Result<> run_preflight(const PreflightOptions& options, const Env& env) {
   const auto store_address = env.get("DLRUN_STORE");
   if (!store_address)
     return fail(Errc::kUsage,
-                "there is no DLRUN_STORE: dlrun-agent starts this check, see health.preflight");
+                "DLRUN_STORE is not set; dlrun-agent sets it when it starts this check: see "
+                "health.preflight");
   DLRUN_TRY_ASSIGN(const auto store, open_store(*store_address));
   bool is_own_failure = true;
-  const auto done = check(options, env, *store, is_own_failure);
+  const auto done = run_checks(options, env, *store, is_own_failure);
   if (!done) {
     const Json failure{
         {"check", "failed"}, {"words", done.error().message}, {"is_own", is_own_failure}};

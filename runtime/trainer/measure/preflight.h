@@ -28,7 +28,8 @@ struct PreflightOptions {
 /// the speeds that the options name. Reports `{"check":"arrived"}` to the store once this rank has
 /// its device, and `{"check":"failed","words","is_own"}` after a failure. "words" is the error's
 /// message. "is_own" is true if this rank, or the low speed of its node, is the cause, and false
-/// for a failure between ranks. Fails with that error, and with kUsage if DLRUN_STORE is not set.
+/// for a failure between ranks. Fails with that error. Without a report, fails with kUsage if
+/// DLRUN_STORE is not set, and as open_store() does.
 [[nodiscard]] Result<> run_preflight(const PreflightOptions& options, const Env& env);
 
 }  // namespace dlrun::trainer

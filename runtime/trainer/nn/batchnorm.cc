@@ -17,8 +17,9 @@ class BatchNorm final : public Layer<T> {
     return is_synchronised_ ? "batchnorm sync" : "batchnorm";
   }
   [[nodiscard]] std::size_t outputs() const override { return pixels_ * channels_; }
+  /// Returns the size of the workspace for one sample, which is enough for any batch.
   [[nodiscard]] std::size_t workspace_size() const override { return 4 * channels_; }
-  [[nodiscard]] bool fuses_relu() const override { return true; }
+  [[nodiscard]] bool can_fuse_relu() const override { return true; }
   [[nodiscard]] bool communicates() const override { return is_synchronised_; }
 
   [[nodiscard]] std::vector<NamedShape> parameters() const override {

@@ -40,8 +40,8 @@ class CpuConvolutions {
     });
   }
 
-  /// Returns the names of the implementations, including those inside oneDNN, that were used so
-  /// far.
+  /// Returns the names of the implementations that were used so far. oneDNN's own names
+  /// (OnednnConvolutions::implementations) stand for oneDNN.
   [[nodiscard]] std::vector<std::string> implementations() const {
     std::vector<std::string> all = onednn_.implementations();
     if (winograd_.is_used()) all.emplace_back("winograd");

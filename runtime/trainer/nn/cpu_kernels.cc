@@ -1,4 +1,5 @@
-// The CPU's kernels: oneDNN's matrix products, and the loops of cpu_loops.cc spread over threads.
+// The CPU's kernels: matrix products (by oneDNN in float), and the loops of cpu_loops.cc spread
+// over threads.
 
 #include <algorithm>
 #include <cmath>

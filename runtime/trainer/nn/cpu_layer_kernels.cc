@@ -21,11 +21,11 @@ class CpuLayerKernels final : public LayerKernels<T> {
   explicit CpuLayerKernels(int threads) : threads_(threads), convolutions_(threads) {}
 
   [[nodiscard]] std::size_t samples_at_once(std::size_t bytes_per_sample) const override {
-    // Measured on cores with 1 MiB of cache each: cnn is equally fast with 7 and 8 samples, and
-    // slower with 14 and 28.
-    constexpr std::size_t kCacheBytes = std::size_t{1280} << 10U;
+    // Limit for the largest array of a thread. Measured on cores with 1 MiB of cache each: cnn is
+    // equally fast with 7 and 8 samples per thread, and slower with 14 and 28.
+    constexpr std::size_t kBytesPerThread = std::size_t{1280} << 10U;
     return static_cast<std::size_t>(threads_) *
-           std::max<std::size_t>(kCacheBytes / std::max<std::size_t>(bytes_per_sample, 1), 1);
+           std::max<std::size_t>(kBytesPerThread / std::max<std::size_t>(bytes_per_sample, 1), 1);
   }
 
   void convolve(const Window& window, std::size_t n, const T* x, const T* w, const T* bias,
@@ -43,15 +43,15 @@ class CpuLayerKernels final : public LayerKernels<T> {
     sum_columns(dy, n * window.output.height * window.output.width, window.output.channels, dbias);
   }
 
-  void max_pool(const Window& w, std::size_t n, const T* x, T* y) override {
-    const std::size_t channels = w.input.channels;
+  void max_pool(const Window& window, std::size_t n, const T* x, T* y) override {
+    const std::size_t channels = window.input.channels;
     for_each_of(n, [&](std::size_t image) {
-      for_each_output(w, [&](std::size_t i, std::size_t j) {
-        T* out = pixel(y, w.output, image, i, j);
+      for_each_output(window, [&](std::size_t i, std::size_t j) {
+        T* out = pixel(y, window.output, image, i, j);
         bool is_first = true;
-        for_each_inside(w, i, j,
+        for_each_inside(window, i, j,
                         [&](std::size_t /*a*/, std::size_t /*b*/, std::size_t r, std::size_t c) {
-                          const T* from = pixel(x, w.input, image, r, c);
+                          const T* from = pixel(x, window.input, image, r, c);
                           if (is_first) {
                             std::copy_n(from, channels, out);
                           } else {
@@ -63,24 +63,24 @@ class CpuLayerKernels final : public LayerKernels<T> {
     });
   }
 
-  void max_pool_backward(const Window& w, std::size_t n, const T* x, const T* y, const T* dy,
+  void max_pool_backward(const Window& window, std::size_t n, const T* x, const T* y, const T* dy,
                          T* dx) override {
-    const std::size_t channels = w.input.channels;
+    const std::size_t channels = window.input.channels;
     // If windows tile the image, each element is in exactly one window, so dx needs no zeros first.
-    const bool is_tiling = w.stride == w.size && w.padding == 0 &&
-                           w.output.height * w.size == w.input.height &&
-                           w.output.width * w.size == w.input.width;
+    const bool is_tiling = window.stride == window.size && window.padding == 0 &&
+                           window.output.height * window.size == window.input.height &&
+                           window.output.width * window.size == window.input.width;
     for_each_of(n, [&](std::size_t image) {
-      if (!is_tiling) std::fill_n(dx + image * w.input.size(), w.input.size(), T{0});
-      std::vector<T> remaining(
-          channels);  // dy, or 0 for a channel that has given dy to an element of dx
-      for_each_output(w, [&](std::size_t i, std::size_t j) {
-        const T* out = pixel(y, w.output, image, i, j);
-        std::copy_n(pixel(dy, w.output, image, i, j), channels, remaining.data());
-        for_each_inside(w, i, j,
+      if (!is_tiling) std::fill_n(dx + image * window.input.size(), window.input.size(), T{0});
+      // dy, or 0 for a channel that has given dy to an element of dx.
+      std::vector<T> remaining(channels);
+      for_each_output(window, [&](std::size_t i, std::size_t j) {
+        const T* out = pixel(y, window.output, image, i, j);
+        std::copy_n(pixel(dy, window.output, image, i, j), channels, remaining.data());
+        for_each_inside(window, i, j,
                         [&](std::size_t /*a*/, std::size_t /*b*/, std::size_t r, std::size_t c) {
-                          const T* from = pixel(x, w.input, image, r, c);
-                          T* to = pixel(dx, w.input, image, r, c);
+                          const T* from = pixel(x, window.input, image, r, c);
+                          T* to = pixel(dx, window.input, image, r, c);
                           if (is_tiling) {
                             loops::store_max_gradient(from, out, remaining.data(), to, channels);
                           } else {
@@ -91,32 +91,32 @@ class CpuLayerKernels final : public LayerKernels<T> {
     });
   }
 
-  void average_pool(const Window& w, std::size_t n, const T* x, T* y) override {
-    const std::size_t channels = w.input.channels;
-    const T weight = T{1} / static_cast<T>(w.size * w.size);
+  void average_pool(const Window& window, std::size_t n, const T* x, T* y) override {
+    const std::size_t channels = window.input.channels;
+    const T weight = T{1} / static_cast<T>(window.size * window.size);
     for_each_of(n, [&](std::size_t image) {
-      for_each_output(w, [&](std::size_t i, std::size_t j) {
-        T* out = pixel(y, w.output, image, i, j);
+      for_each_output(window, [&](std::size_t i, std::size_t j) {
+        T* out = pixel(y, window.output, image, i, j);
         std::fill_n(out, channels, T{0});
-        for_each_inside(w, i, j,
+        for_each_inside(window, i, j,
                         [&](std::size_t /*a*/, std::size_t /*b*/, std::size_t r, std::size_t c) {
-                          const T* from = pixel(x, w.input, image, r, c);
+                          const T* from = pixel(x, window.input, image, r, c);
                           for (std::size_t k = 0; k < channels; ++k) out[k] += weight * from[k];
                         });
       });
     });
   }
 
-  void average_pool_backward(const Window& w, std::size_t n, const T* dy, T* dx) override {
-    const std::size_t channels = w.input.channels;
-    const T weight = T{1} / static_cast<T>(w.size * w.size);
+  void average_pool_backward(const Window& window, std::size_t n, const T* dy, T* dx) override {
+    const std::size_t channels = window.input.channels;
+    const T weight = T{1} / static_cast<T>(window.size * window.size);
     for_each_of(n, [&](std::size_t image) {
-      std::fill_n(dx + image * w.input.size(), w.input.size(), T{0});
-      for_each_output(w, [&](std::size_t i, std::size_t j) {
-        const T* dout = pixel(dy, w.output, image, i, j);
-        for_each_inside(w, i, j,
+      std::fill_n(dx + image * window.input.size(), window.input.size(), T{0});
+      for_each_output(window, [&](std::size_t i, std::size_t j) {
+        const T* dout = pixel(dy, window.output, image, i, j);
+        for_each_inside(window, i, j,
                         [&](std::size_t /*a*/, std::size_t /*b*/, std::size_t r, std::size_t c) {
-                          T* to = pixel(dx, w.input, image, r, c);
+                          T* to = pixel(dx, window.input, image, r, c);
                           for (std::size_t k = 0; k < channels; ++k) to[k] += weight * dout[k];
                         });
       });
@@ -331,8 +331,8 @@ class CpuLayerKernels final : public LayerKernels<T> {
     for (std::size_t i = 0; i < block_sums_.size(); ++i) sums_[i % width] += block_sums_[i];
   }
 
-  /// Replaces sums_ by its sum over all ranks whose batches are normalised together. Returns the
-  /// number of rows of these ranks.
+  /// Replaces sums_ by its sum over all ranks whose batches are normalised together. Appends the
+  /// number of rows of these ranks to sums_, and returns this number.
   double add_up_over_ranks(std::size_t rows, const SumOverRanks* sum_over_ranks) {
     sums_.push_back(static_cast<double>(rows));
     if (sum_over_ranks != nullptr) (*sum_over_ranks)(sums_);

@@ -1,5 +1,6 @@
-// This file is compiled with -ffp-contract=off: every rank updates the parameters by itself, and
-// ranks on processors with and without fused multiply-add must get the same bits.
+// This file is compiled with -ffp-contract=off: with most exchanges every rank updates all
+// parameters by itself, and ranks on processors with and without fused multiply-add must get the
+// same bits.
 
 #include "runtime/trainer/nn/cpu_loops.h"
 
@@ -16,6 +17,8 @@ namespace dlrun::trainer::loops {
 
 namespace {
 
+/// Applies the formula to all elements. Does nothing if the formula has no operator() for kStates
+/// state arrays.
 template <int kStates, typename Formula, typename T>
 [[gnu::always_inline]] inline void update_all(const Formula& formula, const UpdateArrays<T>& all) {
   if constexpr (kTakesStates<Formula, T, kStates>) {
@@ -26,6 +29,7 @@ template <int kStates, typename Formula, typename T>
   }
 }
 
+/// Applies *formula to all elements. Does nothing if formula is nullptr.
 template <typename Formula, typename T>
 [[gnu::always_inline]] inline void update_if(const Formula* formula,
                                              const UpdateArrays<T>& arrays) {

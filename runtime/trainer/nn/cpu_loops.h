@@ -36,7 +36,7 @@ void max_in_place(const double* x, double* y, std::size_t n);
 void store_max_gradient(const float* x, const float* y, float* remaining, float* dx, std::size_t n);
 void store_max_gradient(const double* x, const double* y, double* remaining, double* dx,
                         std::size_t n);
-/// Does the same, but adds the gradient to dx.
+/// Computes the gradient as store_max_gradient() does, but adds it to dx.
 void add_max_gradient(const float* x, const float* y, float* remaining, float* dx, std::size_t n);
 void add_max_gradient(const double* x, const double* y, double* remaining, double* dx,
                       std::size_t n);

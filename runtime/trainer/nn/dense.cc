@@ -17,7 +17,7 @@ class Dense final : public Layer<T> {
     return fmt::format("dense {}", outputs_);
   }
   [[nodiscard]] std::size_t outputs() const override { return outputs_; }
-  [[nodiscard]] bool fuses_relu() const override { return true; }
+  [[nodiscard]] bool can_fuse_relu() const override { return true; }
 
   [[nodiscard]] std::vector<NamedShape> parameters() const override {
     return {{"weight", {inputs_, outputs_}}, {"bias", {outputs_}}};

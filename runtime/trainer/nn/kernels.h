@@ -103,8 +103,8 @@ class Kernels {
   virtual void copy_to_host(void* to, const void* from, std::size_t bytes) = 0;
 
   /// Makes a data set readable by gather(). A GPU copies the data set to its memory if a quarter of
-  /// this memory stays free. Otherwise, and on the CPU, the result points into `data`, which must
-  /// outlive the result.
+  /// this memory stays free and GpuOptions::max_data_bytes allows the size. Otherwise, and on the
+  /// CPU, the result points into `data`, which must outlive the result.
   [[nodiscard]] virtual DeviceData upload(const Dataset& data) = 0;
 
   /// Computes x[i, :] = images[samples[i], :] * scale and labels[i, :] for i < n = samples.size().
@@ -160,15 +160,17 @@ class Kernels {
   Kernels() = default;
 };
 
-/// A zeroed array on a device. Move-only.
+/// An array on a device. Move-only.
 template <typename T>
 class Array {
  public:
   Array() = default;
+  /// Allocates zeroed memory of the device.
   template <typename Device>
   Array(Device& device, std::size_t count)
       : memory_(device.allocate(count * sizeof(T))), count_(count) {}
-  /// Takes ownership of memory that the device can use, with room for at least `count` elements.
+  /// Takes ownership of memory that the device can use, with room for at least `count` elements,
+  /// and keeps its content.
   Array(std::shared_ptr<void>&& memory, std::size_t count)
       : memory_(std::move(memory)), count_(count) {}
   Array(Array&& other) noexcept
@@ -191,8 +193,8 @@ class Array {
 };
 
 /// Creates the CPU's kernels: oneDNN's matrix product for float, plain loops for double. `threads`
-/// must be above 0. Has two effects on the calling thread: its later OpenMP loops use `threads`
-/// threads, and for float, the processor treats denormal numbers as zero.
+/// must be above 0. The calling thread's later OpenMP loops use `threads` threads. For float, the
+/// calling thread and these `threads` threads also treat denormal numbers as zero from now on.
 template <typename T>
 [[nodiscard]] std::unique_ptr<Kernels<T>> make_cpu_kernels(int threads);
 

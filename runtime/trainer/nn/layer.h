@@ -42,7 +42,7 @@ constexpr std::size_t aligned_elements(std::size_t elements) {
 /// Properties of a batch that a layer may need.
 struct BatchInfo {
   bool is_training = false;
-  std::uint64_t seed = 0;
+  std::uint64_t seed = 0;  ///< the run's seed, for dropout
   std::uint64_t step = 0;  ///< the optimizer's step, from 0
   /// Indices of the samples in the data set; empty if not needed.
   std::span<const std::uint32_t> samples{};
@@ -67,7 +67,7 @@ struct LayerCall {
   /// weighted so that the sum over a step's calls on all ranks is the step's statistics; may be
   /// nullptr.
   T* observed = nullptr;
-  /// True if forward also applies the ReLU that follows this layer; see Layer::fuses_relu().
+  /// True if forward also applies the ReLU that follows this layer; see Layer::can_fuse_relu().
   bool with_relu = false;
 };
 
@@ -92,7 +92,7 @@ class Layer {
   [[nodiscard]] virtual bool is_relu() const { return false; }
   /// Returns true if forward supports LayerCall::with_relu. backward does not include the ReLU: its
   /// dy is the gradient of the layer's own output, before the ReLU.
-  [[nodiscard]] virtual bool fuses_relu() const { return false; }
+  [[nodiscard]] virtual bool can_fuse_relu() const { return false; }
   /// Returns true if the network may pass a batch through this layer a few samples at a time and
   /// add up the gradients. True only for layers that gain nothing from more samples at once. A
   /// layer of this kind ignores BatchInfo and has no workspace.

@@ -19,7 +19,8 @@ inline constexpr double kBatchNormEpsilon = 1e-5;
 
 /// Computes mean and 1 / sqrt(variance + epsilon) of channel k. sums, [2 x channels]: the sums over
 /// `rows` rows of x - running mean, and of its square. Adds sample_fraction times mean and unbiased
-/// variance to `observed`, unless `observed` is nullptr. share: see LayerKernels::batch_statistics.
+/// variance to `observed`, unless `observed` is nullptr. sample_fraction: see
+/// LayerKernels::batch_statistics.
 template <typename T>
 DLRUN_HOST_DEVICE inline void batch_statistics_element(std::size_t k, std::size_t channels,
                                                        const double* sums, double rows,
@@ -63,7 +64,7 @@ DLRUN_HOST_DEVICE inline T normalised_backward(T x, T dy, std::size_t k, std::si
 }
 
 /// Computes LayerKernels::sigmoid_cross_entropy for one sample. logits, labels, gradient:
-/// [classes]. Adds to `loss` and `correct`.
+/// [classes]; gradient may be nullptr. Adds to `loss` and `correct`.
 template <typename T>
 DLRUN_HOST_DEVICE inline void sigmoid_cross_entropy_row(const T* logits, const std::uint8_t* labels,
                                                         std::size_t classes, T scale, T* gradient,

@@ -1,7 +1,7 @@
 #pragma once
 // Device operations for the layers of convolutional networks, in addition to kernels.h. The CPU
-// uses oneDNN; the GPU uses cuDNN and its own kernels. Pointers refer to device memory unless a
-// comment mentions host memory.
+// uses oneDNN and its own loops; the GPU uses cuDNN and its own kernels. Pointers refer to device
+// memory unless a comment mentions host memory.
 //
 // Images are stored by rows with the channels of a pixel side by side: [n x height x width x
 // channels] (NHWC). An image with one channel therefore needs no reordering, and pooling loops run
@@ -127,18 +127,19 @@ class LayerKernels {
                              const T* x, T* y) = 0;
 
   /// Computes the binary cross-entropy of the logistic function of each logit against a label of 0
-  /// or 1. A sample's loss is the mean over its classes. Uses a form that neither overflows nor
-  /// cancels:
+  /// or 1 (any label but 0 counts as 1). A sample's loss is the mean over its classes. For a logit
+  /// x and a label y, uses a form that neither overflows nor cancels:
   ///   max(x, 0) - x y + log(1 + exp(-|x|)).
   /// logits, labels: [n x classes]. Adds the sum over samples to totals[0], and the sum of each
-  /// sample's fraction of right answers (x > 0 means 1) to totals[1]. If gradient is not nullptr,
-  /// also computes gradient, [n x classes], = (logistic(logits) - labels) * scale / classes.
+  /// sample's fraction of right answers (a logit above 0 means 1) to totals[1]. If gradient is not
+  /// nullptr, also computes gradient, [n x classes], = (logistic(logits) - labels) * scale /
+  /// classes.
   virtual void sigmoid_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n,
                                      std::size_t classes, T scale, T* gradient, T* totals) = 0;
 
-  /// Counts the answers of each class (x > 0 means 1), for samples that may have several labels.
-  /// Adds to counts, [3 x classes]: first the true positives, then the false positives, then the
-  /// false negatives. logits, labels: [n x classes].
+  /// Counts the answers of each class (a logit above 0 means 1), for samples that may have several
+  /// labels. Adds to counts, [3 x classes]: first the true positives, then the false positives,
+  /// then the false negatives. Does not count true negatives. logits, labels: [n x classes].
   virtual void count_answers(const T* logits, const std::uint8_t* labels, std::size_t n,
                              std::size_t classes, std::uint32_t* counts) = 0;
 
@@ -167,15 +168,15 @@ class LayerKernels {
   /// "jit:avx512_core" (oneDNN) or "winograd".
   [[nodiscard]] virtual std::vector<std::string> implementations() const = 0;
 
-  /// Returns the first error of the library, with kInternal, or success.
+  /// Returns the error of the first operation that failed, with kInternal, or success.
   [[nodiscard]] virtual Result<> status() const = 0;
 
  protected:
   LayerKernels() = default;
 };
 
-/// Creates the CPU's operations: oneDNN's convolutions for float, plain loops for double. `threads`
-/// must equal the number of threads of the Kernels that use the result.
+/// Creates the CPU's operations: fast convolutions for float (cpu_convolutions.h), plain loops for
+/// double. `threads` must equal the number of threads of the Kernels that use the result.
 template <typename T>
 [[nodiscard]] std::unique_ptr<LayerKernels<T>> make_cpu_layer_kernels(int threads);
 

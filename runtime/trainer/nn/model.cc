@@ -42,8 +42,8 @@ class Builder {
   Result<> add_first_layer(std::span<const Text> texts, Layers<T>& layers) {
     std::size_t next = 1;
     while (next < texts.size() && trim(texts[next]).starts_with(kBatchNorm)) ++next;
-    const auto follows = next < texts.size() ? trim(texts[next]) : std::string_view();
-    return add(trim(texts.front()), follows == "relu" || follows == "silu", layers);
+    const auto following = next < texts.size() ? trim(texts[next]) : std::string_view();
+    return add(trim(texts.front()), following == "relu" || following == "silu", layers);
   }
 
  private:
@@ -111,7 +111,7 @@ class Builder {
   }
 
   Result<> conv2d(Layers<T>& layers) {
-    DLRUN_TRY_ASSIGN(const auto channels, read_number("its channels"));
+    DLRUN_TRY_ASSIGN(const auto channels, read_number("the number of its channels"));
     return convolution(channels, false, layers);
   }
 
@@ -168,7 +168,8 @@ class Builder {
   }
 
   Result<> squeeze_excite(Layers<T>& layers) {
-    DLRUN_TRY_ASSIGN(const auto squeezed_channels, read_number("its squeezed channels"));
+    DLRUN_TRY_ASSIGN(const auto squeezed_channels,
+                     read_number("the number of its squeezed channels"));
     layers.push_back(
         make_squeeze_excite<T>(shape_.height * shape_.width, shape_.channels, squeezed_channels));
     return {};
@@ -179,7 +180,7 @@ class Builder {
     if (!rate || *rate < 0 || *rate >= 1)
       return fail(Errc::kUsage, "expected its rate, from 0 to below 1");
     ++at_;
-    layers.push_back(make_dropout<T>(shape_.size(), *rate, dropouts_++));
+    layers.push_back(make_dropout<T>(shape_.size(), *rate, dropout_count_++));
     return {};
   }
 
@@ -221,10 +222,13 @@ class Builder {
     return {};
   }
 
-  /// Adds the layers of one branch of a residual block.
+  /// Adds the layers of one branch of a residual block. Each of `parts` is the text of a layer.
   Result<> add_branch(std::span<const std::string_view> parts, Layers<T>& layers) {
-    if (parts.empty()) return fail(Errc::kUsage, "a branch has no layer");
+    if (parts.empty() || (parts.size() == 1 && trim(parts[0]).empty()))
+      return fail(Errc::kUsage, "a branch has no layer");
     for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (trim(parts[i]).empty())
+        return fail(Errc::kUsage, "a branch has an empty layer; leave out a ';'");
       if (trim(parts[i]).starts_with(kResidual))
         return fail(Errc::kUsage, "a residual block cannot contain another residual block");
       DLRUN_TRY(add_first_layer(parts.subspan(i), layers));
@@ -233,7 +237,7 @@ class Builder {
   }
 
   ImageShape shape_;
-  std::uint64_t dropouts_ = 0;
+  std::uint64_t dropout_count_ = 0;
   Initialisation initialisation_ = Initialisation::kGlorot;  // of the current layer's weights
   std::vector<std::string_view> words_;                      // of the current layer
   std::size_t at_ = 0;                                       // index of the next word
@@ -269,7 +273,13 @@ Result<Layers<T>> make_layers(std::span<const std::string> layer_texts, const Im
                   added.error().message);
     }
   }
-  if (layers.empty() || builder.shape().size() != classes) {
+  if (layers.empty()) {
+    return fail(Errc::kUsage,
+                "no layer computes anything; the last layer needs one output for each of {} "
+                "classes, as in 'dense {}'",
+                classes, classes);
+  }
+  if (builder.shape().size() != classes) {
     return fail(Errc::kUsage, "the last layer has {} outputs, the data have {} classes",
                 builder.shape().size(), classes);
   }

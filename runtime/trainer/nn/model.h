@@ -28,8 +28,9 @@ namespace dlrun::trainer {
 /// its size. dense flattens its input. batchnorm works per channel; with sync, over the samples of
 /// all ranks. A residual block adds the output of its layers to its input, or to the output of the
 /// layers after `shortcut`. The last layer must have `classes` outputs. Weights use He's scheme if
-/// a relu or silu follows, directly or after a batchnorm, else Glorot's. Fails with kUsage and
-/// names the layer (number and text) and the reason.
+/// a relu or silu follows, directly or after a batchnorm, else Glorot's. Fails with kUsage; the
+/// message names the wrong layer (number and text) and the reason, or says that the layers together
+/// do not have `classes` outputs.
 template <typename T>
 [[nodiscard]] Result<Layers<T>> make_layers(std::span<const std::string> layer_texts,
                                             const ImageShape& input, std::size_t classes);

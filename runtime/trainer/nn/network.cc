@@ -11,9 +11,9 @@ namespace dlrun::trainer {
 
 template <typename T>
 Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs,
-                    std::size_t max_batch, std::size_t extra, std::size_t padding,
+                    std::size_t max_batch, std::size_t extra_count, std::size_t padding,
                     const AllocateFlat& allocate)
-    : kernels_(kernels), inputs_(inputs), max_batch_(max_batch), extra_(extra) {
+    : kernels_(kernels), inputs_(inputs), max_batch_(max_batch), extra_count_(extra_count) {
   plan_layers(std::move(layers));
   plan_parts();
   allocate_layers();
@@ -38,7 +38,7 @@ void Network<T>::plan_layers(Layers<T> layers) {
     plan.first_running = running_count_;
     plan.width = layer->outputs();
     plan.is_in_place = layer->can_work_in_place() && before != nullptr && !before->reads_output();
-    plan.is_fused = layer->is_relu() && plan.is_in_place && before->fuses_relu();
+    plan.is_fused = layer->is_relu() && plan.is_in_place && before->can_fuse_relu();
     add_views(i, layer->parameters(), parameter_count_, tensors_);
     add_views(i, layer->running_statistics(), running_count_, running_tensors_);
     plan.layer = std::move(layer);
@@ -71,7 +71,7 @@ void Network<T>::plan_parts() {
 
 template <typename T>
 void Network<T>::allocate_layers() {
-  input_ = allocate(inputs_, max_batch_);
+  input_ = allocate_rows(inputs_, max_batch_);
   for (std::size_t i = 0; i < plans_.size(); ++i) {
     LayerPlan& plan = plans_[i];
     // Layers that work in place share the array of their input, which halves memory and memory
@@ -80,28 +80,28 @@ void Network<T>::allocate_layers() {
       plan.output = plans_[i - 1].output;
       plan.delta = plans_[i - 1].delta;
     } else {
-      plan.output = allocate(plan.width, max_batch_);
-      plan.delta = allocate(plan.width, i < first_whole_delta_ ? part_samples_ : max_batch_);
+      plan.output = allocate_rows(plan.width, max_batch_);
+      plan.delta = allocate_rows(plan.width, i < first_whole_delta_ ? part_samples_ : max_batch_);
     }
     if (plan.layer->workspace_size() > 0)
-      plan.workspace = allocate(plan.layer->workspace_size(), max_batch_);
+      plan.workspace = allocate_rows(plan.layer->workspace_size(), max_batch_);
   }
 }
 
 template <typename T>
 void Network<T>::allocate_flat(std::size_t padding, const AllocateFlat& allocate) {
-  const std::size_t parameters = parameter_count_ + padding;
-  const std::size_t gradients = parameter_count_ + extra_ + running_count_ + padding;
-  FlatMemory flat = allocate ? allocate(parameters * sizeof(T), gradients * sizeof(T))
-                             : FlatMemory{kernels_.allocate(parameters * sizeof(T)),
-                                          kernels_.allocate(gradients * sizeof(T))};
-  parameters_ = Array<T>(std::move(flat.parameters), parameters);
+  const std::size_t parameter_room = parameter_count_ + padding;
+  const std::size_t gradient_room = parameter_count_ + extra_count_ + running_count_ + padding;
+  FlatMemory flat = allocate ? allocate(parameter_room * sizeof(T), gradient_room * sizeof(T))
+                             : FlatMemory{kernels_.allocate(parameter_room * sizeof(T)),
+                                          kernels_.allocate(gradient_room * sizeof(T))};
+  parameters_ = Array<T>(std::move(flat.parameters), parameter_room);
   running_ = Array<T>(kernels_, running_count_);
-  gradients_ = Array<T>(std::move(flat.gradients), gradients);
+  gradients_ = Array<T>(std::move(flat.gradients), gradient_room);
 }
 
 template <typename T>
-T* Network<T>::allocate(std::size_t width, std::size_t rows) {
+T* Network<T>::allocate_rows(std::size_t width, std::size_t rows) {
   memory_.emplace_back(kernels_, rows * width);
   return memory_.back().data();
 }

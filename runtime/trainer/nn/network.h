@@ -36,13 +36,13 @@ template <typename T>
 class Network {
  public:
   /// `layers` are in the order of computation; the first layer reads `inputs` elements per sample.
-  /// Allocates memory for batches of up to max_batch samples. In the gradient array, the gradients
-  /// are followed by `extra` elements, for numbers that are summed together with the gradients, and
-  /// these by the observed statistics. The arrays of parameters and of gradients have `padding`
-  /// more elements at the end. `allocate` provides the memory of both arrays; by default `kernels`
-  /// does.
+  /// Allocates memory for batches of up to max_batch samples. The gradient array holds the
+  /// gradients, then `extra_count` elements for numbers that are summed together with the
+  /// gradients, then the observed statistics. The arrays of parameters and of gradients have
+  /// `padding` more elements at the end. `allocate` provides the memory of both arrays; by default
+  /// `kernels` does.
   Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, std::size_t max_batch,
-          std::size_t extra, std::size_t padding = 0, const AllocateFlat& allocate = {});
+          std::size_t extra_count, std::size_t padding = 0, const AllocateFlat& allocate = {});
 
   /// Sets initial parameters and running statistics. They depend only on the seed, so they are
   /// equal on all ranks and for any number of ranks.
@@ -51,8 +51,8 @@ class Network {
   /// Computes output() [n x outputs] from input() [n x inputs], which the caller has filled, for
   /// n <= max_batch. If the first layers allow it (Layer::can_run_in_parts), a few samples at a
   /// time pass through all of them, so that the data stays in the cache. Keeps `batch` for
-  /// backward. During training, adds this rank's share of the batch's statistics to
-  /// observed_statistics().
+  /// backward; until then the arrays and functions to which it points must exist. During training,
+  /// adds this rank's share of the batch's statistics to observed_statistics().
   void forward(std::size_t n, const BatchInfo& batch = {});
 
   /// Computes gradients() from output_gradient(), which the caller has filled with dL/doutput, [n x
@@ -72,15 +72,17 @@ class Network {
   [[nodiscard]] std::span<T> gradients() { return gradients_.span().first(parameter_count_); }
   /// Returns the gradients, the extra elements and observed_statistics().
   [[nodiscard]] std::span<T> gradients_extra_and_observed() {
-    return gradients_.span().first(parameter_count_ + extra_ + running_.size());
+    return gradients_.span().first(parameter_count_ + extra_count_ + running_.size());
   }
-  [[nodiscard]] std::span<T> extra() { return gradients_.span().subspan(parameter_count_, extra_); }
-  /// Returns the layers' running statistics (Layer::statistics).
+  [[nodiscard]] std::span<T> extra() {
+    return gradients_.span().subspan(parameter_count_, extra_count_);
+  }
+  /// Returns the layers' running statistics (Layer::running_statistics).
   [[nodiscard]] std::span<T> running_statistics() { return running_.span(); }
   /// Returns the statistics of the current step's batch, in the order of running_statistics(). The
   /// caller sets them to zero before each step.
   [[nodiscard]] std::span<T> observed_statistics() {
-    return gradients_extra_and_observed().subspan(parameter_count_ + extra_);
+    return gradients_extra_and_observed().subspan(parameter_count_ + extra_count_);
   }
 
   /// Returns the number of layers.
@@ -110,17 +112,20 @@ class Network {
     T* delta = nullptr;
     T* workspace = nullptr;    ///< nullptr if the layer needs none
     bool is_in_place = false;  ///< true if the layer overwrites its input
-    bool is_fused = false;     ///< true for a ReLU that the layer before it computes: fuses_relu()
+    bool is_fused = false;  ///< true for a ReLU that the layer before it computes: can_fuse_relu()
   };
 
-  /// Makes the plans, without their arrays.
+  /// Makes the plans, without their arrays, and fills in tensors_ and running_tensors_.
   void plan_layers(Layers<T> layers);
   /// Decides how many of the first layers process the batch in parts, and how large a part is.
+  /// Allocates part_gradients_.
   void plan_parts();
+  /// Allocates the arrays of the plans.
   void allocate_layers();
+  /// Allocates the flat arrays and the running statistics.
   void allocate_flat(std::size_t padding, const AllocateFlat& allocate);
   /// Allocates an array of `rows` rows of `width` elements.
-  [[nodiscard]] T* allocate(std::size_t width, std::size_t rows);
+  [[nodiscard]] T* allocate_rows(std::size_t width, std::size_t rows);
   /// Returns the arguments of a call of the layer with n samples.
   [[nodiscard]] LayerCall<T> call_of_layer(std::size_t layer, std::size_t n) {
     const LayerPlan& plan = plans_[layer];
@@ -130,7 +135,7 @@ class Network {
             n,
             batch_,
             running_.data() + plan.first_running,
-            gradients_.data() + parameter_count_ + extra_ + plan.first_running,
+            gradients_.data() + parameter_count_ + extra_count_ + plan.first_running,
             layer + 1 < plans_.size() && plans_[layer + 1].is_fused};
   }
   /// Returns the input of layer i, from sample `at` on.
@@ -149,7 +154,7 @@ class Network {
   Kernels<T>& kernels_;
   std::size_t inputs_;
   std::size_t max_batch_;
-  std::size_t extra_;
+  std::size_t extra_count_;
   std::vector<LayerPlan> plans_;  // in the order of computation
   std::size_t parameter_count_ = 0;
   std::size_t running_count_ = 0;

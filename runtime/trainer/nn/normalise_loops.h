@@ -37,7 +37,7 @@ void normalise_backward(const double* x, const double* dy, const double* statist
                         const double* gamma, const double* gradient_means, std::size_t rows,
                         std::size_t channels, double* dx);
 
-/// Computes sum = a + b, then max(sum, 0) if with_relu. [n] each.
+/// Computes sum = a + b, then max(sum, 0) if with_relu. a, b, sum: [n].
 void add(const float* a, const float* b, bool with_relu, float* sum, std::size_t n);
 void add(const double* a, const double* b, bool with_relu, double* sum, std::size_t n);
 

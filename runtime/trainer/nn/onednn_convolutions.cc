@@ -43,11 +43,11 @@ struct Shapes {
 
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
-/// Returns desc, or the first of its next implementations that does not have a known bug. For a
-/// window of one pixel with a stride above 1, oneDNN's 1x1 implementation gathers the remaining
-/// pixels in a workspace. If there are fewer channels than this implementation processes at a time,
-/// this implementation writes beyond the workspace's end (oneDNN issue 6035; version 2.6 with AVX2
-/// crashes or computes wrong gradients).
+/// Returns desc, moved to its first implementation without a known bug for this window, or to its
+/// last implementation if all have the bug. For a window of one pixel with a stride above 1,
+/// oneDNN's 1x1 implementation gathers the remaining pixels in a workspace. If there are fewer
+/// channels than this implementation processes at a time, this implementation writes beyond the
+/// workspace's end (oneDNN issue 6035; version 2.6 with AVX2 crashes or computes wrong gradients).
 template <typename Desc>
 Desc without_known_bug(Desc desc, const Window& window) {
   constexpr std::size_t kChannelsAtATime = 16;
@@ -194,17 +194,18 @@ Result<> OnednnConvolutions::forward(const Window& window, std::size_t n, const 
                                      const float* w, const float* bias, bool with_relu, float* y) {
   if (impl_ == nullptr) impl_ = std::make_unique<Impl>();
   return impl_->run_and_wait([&] {
-    Impl& p = *impl_;
-    Impl::Entry& entry = p.entry(window, n);
+    Impl& impl = *impl_;
+    Impl::Entry& entry = impl.entry(window, n);
     const Shapes& s = entry.shapes;
-    Impl::Pass& pass = p.forward_pass(entry, bias != nullptr, with_relu);
-    p.set_weights(pass, w);
-    std::unordered_map<int, memory> arrays{{DNNL_ARG_SRC, memory(s.x, p.engine, without_const(x))},
-                                           {DNNL_ARG_WEIGHTS, pass.w},
-                                           {DNNL_ARG_DST, memory(s.y, p.engine, y)}};
+    Impl::Pass& pass = impl.forward_pass(entry, bias != nullptr, with_relu);
+    impl.set_weights(pass, w);
+    std::unordered_map<int, memory> arrays{
+        {DNNL_ARG_SRC, memory(s.x, impl.engine, without_const(x))},
+        {DNNL_ARG_WEIGHTS, pass.w},
+        {DNNL_ARG_DST, memory(s.y, impl.engine, y)}};
     if (bias != nullptr)
-      arrays.emplace(DNNL_ARG_BIAS, memory(s.bias, p.engine, without_const(bias)));
-    pass.primitive.execute(p.stream, arrays);
+      arrays.emplace(DNNL_ARG_BIAS, memory(s.bias, impl.engine, without_const(bias)));
+    pass.primitive.execute(impl.stream, arrays);
   });
 }
 
@@ -212,14 +213,15 @@ Result<> OnednnConvolutions::backward_input(const Window& window, std::size_t n,
                                             const float* dy, float* dx) {
   if (impl_ == nullptr) impl_ = std::make_unique<Impl>();
   return impl_->run_and_wait([&] {
-    Impl& p = *impl_;
-    Impl::Entry& entry = p.entry(window, n);
+    Impl& impl = *impl_;
+    Impl::Entry& entry = impl.entry(window, n);
     const Shapes& s = entry.shapes;
-    Impl::Pass& pass = p.backward_input_pass(entry);
-    p.set_weights(pass, w);
-    pass.primitive.execute(p.stream, {{DNNL_ARG_DIFF_DST, memory(s.y, p.engine, without_const(dy))},
-                                      {DNNL_ARG_WEIGHTS, pass.w},
-                                      {DNNL_ARG_DIFF_SRC, memory(s.x, p.engine, dx)}});
+    Impl::Pass& pass = impl.backward_input_pass(entry);
+    impl.set_weights(pass, w);
+    pass.primitive.execute(impl.stream,
+                           {{DNNL_ARG_DIFF_DST, memory(s.y, impl.engine, without_const(dy))},
+                            {DNNL_ARG_WEIGHTS, pass.w},
+                            {DNNL_ARG_DIFF_SRC, memory(s.x, impl.engine, dx)}});
   });
 }
 
@@ -227,15 +229,16 @@ Result<> OnednnConvolutions::backward_weights(const Window& window, std::size_t 
                                               const float* dy, float* dw) {
   if (impl_ == nullptr) impl_ = std::make_unique<Impl>();
   return impl_->run_and_wait([&] {
-    Impl& p = *impl_;
-    Impl::Entry& entry = p.entry(window, n);
+    Impl& impl = *impl_;
+    Impl::Entry& entry = impl.entry(window, n);
     const Shapes& s = entry.shapes;
-    Impl::Pass& pass = p.backward_weights_pass(entry);
+    Impl::Pass& pass = impl.backward_weights_pass(entry);
     pass.plain_w.set_data_handle(dw);
-    pass.primitive.execute(p.stream, {{DNNL_ARG_SRC, memory(s.x, p.engine, without_const(x))},
-                                      {DNNL_ARG_DIFF_DST, memory(s.y, p.engine, without_const(dy))},
-                                      {DNNL_ARG_DIFF_WEIGHTS, pass.w}});
-    if (pass.reorder) pass.reorder.execute(p.stream, pass.w, pass.plain_w);
+    pass.primitive.execute(impl.stream,
+                           {{DNNL_ARG_SRC, memory(s.x, impl.engine, without_const(x))},
+                            {DNNL_ARG_DIFF_DST, memory(s.y, impl.engine, without_const(dy))},
+                            {DNNL_ARG_DIFF_WEIGHTS, pass.w}});
+    if (pass.reorder) pass.reorder.execute(impl.stream, pass.w, pass.plain_w);
   });
 }
 

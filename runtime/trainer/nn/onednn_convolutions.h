@@ -32,7 +32,8 @@ class OnednnConvolutions {
   /// biases' gradients four at a time (SSE), which would take 6 % of a step of cnn.
   [[nodiscard]] Result<> backward_weights(const Window& window, std::size_t n, const float* x,
                                           const float* dy, float* dw);
-  /// Returns oneDNN's names of the implementations that were chosen so far.
+  /// Returns oneDNN's names of the implementations that were chosen so far: one for each pass, so a
+  /// name may occur several times.
   [[nodiscard]] const std::vector<std::string>& implementations() const;
 
  private:

@@ -97,7 +97,7 @@ struct ProductConvolutions::Matrix {
 };
 
 bool ProductConvolutions::suits(const Window& window) {
-  // The alternative is oneDNN's convolution, which copies the weights. It is faster with few
+  // The alternative is oneDNN's convolution, which copies the weights. oneDNN is faster with few
   // channels, because the weights are then small, and with many output pixels, because this class's
   // copies into the matrix then take long.
   constexpr std::size_t kLeastChannels = 64;

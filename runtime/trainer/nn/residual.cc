@@ -30,7 +30,7 @@ class Branch {
   /// Offsets of one layer's arrays in the block's arrays.
   struct LayerOffsets {
     std::size_t output = 0, gradient = 0, workspace = 0, parameters = 0, statistics = 0;
-    bool is_fused = false;  // a ReLU that the layer before it computes: Layer::fuses_relu()
+    bool is_fused = false;  // a ReLU that the layer before it computes: Layer::can_fuse_relu()
   };
 
   /// Assigns each layer the offsets from `next_free` on, and advances `next_free`.
@@ -44,7 +44,7 @@ class Branch {
       if (layer->can_work_in_place() && before != nullptr && !before->reads_output()) {
         own.output = offsets_.back().output;
         own.gradient = offsets_.back().gradient;
-        own.is_fused = layer->is_relu() && before->fuses_relu();
+        own.is_fused = layer->is_relu() && before->can_fuse_relu();
       } else {
         own.output = next_free.workspace;
         own.gradient = own.output + aligned_elements(layer->outputs());
@@ -60,7 +60,8 @@ class Branch {
   [[nodiscard]] const Layers<T>& layers() const { return layers_; }
   [[nodiscard]] const LayerOffsets& offsets_of(std::size_t layer) const { return offsets_[layer]; }
 
-  /// Computes the branch's output for x and returns a pointer to it.
+  /// Computes the branch's output for x and returns a pointer to this output: x itself if the
+  /// branch has no layers.
   const T* forward(const LayerCall<T>& call, const T* x) const {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       T* to = call.workspace + call.n * offsets_[i].output;
@@ -124,7 +125,7 @@ class Residual final : public Layer<T> {
   [[nodiscard]] std::size_t workspace_size() const override {
     return next_free_.workspace + 2 * aligned_elements(inputs_);
   }
-  [[nodiscard]] bool fuses_relu() const override { return true; }
+  [[nodiscard]] bool can_fuse_relu() const override { return true; }
   [[nodiscard]] bool communicates() const override {
     const auto is_communicating = [](const auto& layer) { return layer->communicates(); };
     return std::ranges::any_of(inner_.layers(), is_communicating) ||
@@ -152,20 +153,23 @@ class Residual final : public Layer<T> {
   }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
-    const T* a = shortcut_.forward(call, x);
-    const T* b = inner_.forward(call, x);
-    call.kernels.layer_kernels().add(a, b, call.with_relu, y, call.n * outputs_);
+    const T* shortcut_output = shortcut_.forward(call, x);
+    const T* inner_output = inner_.forward(call, x);
+    call.kernels.layer_kernels().add(shortcut_output, inner_output, call.with_relu, y,
+                                     call.n * outputs_);
   }
 
   void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients,
                 T* dx) const override {
     T* const input_gradients = call.workspace + call.n * next_free_.workspace;
-    const T* a =
+    const T* shortcut_gradient =
         shortcut_.backward(call, x, dy, gradients, dx == nullptr ? nullptr : input_gradients);
-    const T* b = inner_.backward(
+    const T* inner_gradient = inner_.backward(
         call, x, dy, gradients,
         dx == nullptr ? nullptr : input_gradients + call.n * aligned_elements(inputs_));
-    if (dx != nullptr) call.kernels.layer_kernels().add(a, b, false, dx, call.n * inputs_);
+    if (dx != nullptr)
+      call.kernels.layer_kernels().add(shortcut_gradient, inner_gradient, false, dx,
+                                       call.n * inputs_);
   }
 
  private:

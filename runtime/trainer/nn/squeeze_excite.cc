@@ -32,11 +32,11 @@ class SqueezeExcite final : public Layer<T> {
             {"expand.bias", {channels_}}};
   }
   void initialise(std::span<T> parameters, Random& random) const override {
-    const std::size_t weights = channels_ * squeezed_channels_;
-    draw_weights(parameters.first(weights + squeezed_channels_), weights, channels_,
+    const std::size_t weight_count = channels_ * squeezed_channels_;
+    draw_weights(parameters.first(weight_count + squeezed_channels_), weight_count, channels_,
                  squeezed_channels_, Initialisation::kHe, random);
-    draw_weights(parameters.subspan(weights + squeezed_channels_), weights, squeezed_channels_,
-                 channels_, Initialisation::kGlorot, random);
+    draw_weights(parameters.subspan(weight_count + squeezed_channels_), weight_count,
+                 squeezed_channels_, channels_, Initialisation::kGlorot, random);
   }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
@@ -78,6 +78,8 @@ class SqueezeExcite final : public Layer<T> {
   }
 
  private:
+  /// The arrays in the workspace. means: s, factors: f (before the logistic function: h W2 + b2),
+  /// squeezed: s W1 + b1, hidden: h; the others are the gradients of these arrays.
   struct Arrays {
     T *means, *factors, *dfactors, *dmeans, *squeezed, *hidden, *dhidden;
   };

@@ -22,7 +22,7 @@ class Conv2d final : public Layer<T> {
   }
   [[nodiscard]] std::size_t outputs() const override { return window_.output.size(); }
   [[nodiscard]] bool can_run_in_parts() const override { return true; }
-  [[nodiscard]] bool fuses_relu() const override { return true; }
+  [[nodiscard]] bool can_fuse_relu() const override { return true; }
 
   [[nodiscard]] std::vector<NamedShape> parameters() const override {
     std::vector<NamedShape> all{{"weight", {window_.size, window_.size}}};

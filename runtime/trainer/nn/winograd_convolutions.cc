@@ -1,6 +1,6 @@
-// All tiles of some images are transformed into 36 matrices [tiles x input channels]. Each matrix
-// is multiplied with its matrix of transformed weights, [input channels x output channels], and the
-// 36 products [tiles x output channels] are transformed back.
+// All tiles of a group of images are transformed into 36 matrices [tiles x input channels]. Each
+// matrix is multiplied with its matrix of transformed weights, [input channels x output channels],
+// and the 36 products [tiles x output channels] are transformed back.
 
 #include "runtime/trainer/nn/winograd_convolutions.h"
 
@@ -22,7 +22,7 @@ using loops::kTileOutputEdge;
 /// the planes begin in different cache sets: if their distance were a power of two, the 36 elements
 /// of a channel would be in one set.
 std::size_t padded_plane_size(std::size_t count) {
-  constexpr std::size_t kLine = 16;
+  constexpr std::size_t kLine = 16;  // elements of a cache line
   return (count + kLine - 1) / kLine * kLine + 5 * kLine;
 }
 

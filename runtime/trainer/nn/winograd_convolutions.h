@@ -15,7 +15,8 @@ class WinogradConvolutions {
  public:
   explicit WinogradConvolutions(int threads) : threads_(threads) {}
 
-  /// Returns true if the algorithm supports the window and is faster for it than a direct sum.
+  /// Returns true if the algorithm supports the window and is faster for this window than the other
+  /// implementations (cpu_convolutions.h).
   [[nodiscard]] static bool suits(const Window& window);
   /// Returns true if a pass has been computed.
   [[nodiscard]] bool is_used() const { return is_used_; }
@@ -34,8 +35,8 @@ class WinogradConvolutions {
   struct Tiles;
 
   /// Computes y (of shape tiles.to) as the convolution of x (of shape tiles.from), with zeros
-  /// outside of the image. is_backward: w has the layout of the forward pass; this function reads
-  /// its 3 x 3 positions in reverse order and exchanges input and output channels.
+  /// outside of the image. w: the forward pass's weights. is_backward: this function reads the 3 x
+  /// 3 positions of w in reverse order and exchanges input and output channels.
   [[nodiscard]] Result<> convolve(const Tiles& tiles, const float* x, const float* w,
                                   bool is_backward, float* y);
 

@@ -22,6 +22,7 @@ namespace dlrun::trainer::loops {
 inline constexpr std::size_t kTileOutputEdge = 4;
 /// Inputs of a tile in one direction.
 inline constexpr std::size_t kTileInputEdge = kTileOutputEdge + 3 - 1;
+/// Planes, and elements of a transformed tile for each channel.
 inline constexpr std::size_t kPlanes = kTileInputEdge * kTileInputEdge;
 
 /// Numbers of channels and of pairs are multiples of this.

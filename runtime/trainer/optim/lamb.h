@@ -39,8 +39,8 @@ struct LambFormula {
 namespace dlrun::trainer {
 
 /// Layer-wise Adam (You et al. 2020, Algorithm 2, with phi(z) = z). The step of a weight w is
-/// -lr (|w| / |u|) u, where u is Adam's direction and includes the decay. The step of biases and
-/// scales is -lr u, without decay.
+/// -lr (|w| / |u|) u, where u is Adam's direction and includes the decay; if |w| or |u| is 0, the
+/// step is -lr u. The step of biases and scales is -lr u, without decay.
 template <typename T>
 class Lamb final : public Optimizer<T> {
  public:

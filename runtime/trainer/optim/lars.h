@@ -9,8 +9,8 @@
 namespace dlrun::trainer {
 
 /// Layer-wise adaptive rate scaling (You, Gitman & Ginsburg 2017, Algorithm 1). A weight w with
-/// gradient g has the rate lr * trust * |w| / (|g| + weight_decay |w|). Biases and scales have the
-/// rate lr and no weight decay, as in the authors' training.
+/// gradient g has the rate lr * trust * |w| / (|g| + weight_decay |w|), or lr if w or g is 0.
+/// Biases and scales have the rate lr and no weight decay, as in the authors' training.
 template <typename T>
 class Lars final : public Optimizer<T> {
  public:
@@ -48,7 +48,8 @@ class Lars final : public Optimizer<T> {
  private:
   /// Returns the factor of the learning rate for a weight.
   [[nodiscard]] double trust_ratio_of(double weight_norm, double gradient_norm) const {
-    // A tensor of zeros would have the ratio 0 and stay at zero.
+    // A tensor of zeros would have the ratio 0 and stay at zero. A gradient of zeros without weight
+    // decay would divide by 0.
     if (weight_norm == 0 || gradient_norm == 0) return 1;
     return options_.trust * weight_norm / (gradient_norm + *options_.weight_decay * weight_norm);
   }

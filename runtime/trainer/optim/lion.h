@@ -9,7 +9,8 @@ namespace dlrun::trainer {
 /// parameter p with gradient g and momentum m, in place:
 ///   u = sign(beta1 m + (1 - beta1) g),  p = p - lr (u + weight_decay p),
 ///   m = beta2 m + (1 - beta2) g.
-/// sign(0) is 0, and sign(NaN) is NaN, so that an infinite loss does not stay hidden.
+/// sign(0) is 0. sign(NaN) is NaN, so that a NaN in the gradients reaches the parameters and is
+/// noticed.
 template <typename T>
 struct LionFormula {
   T rate;  ///< learning rate

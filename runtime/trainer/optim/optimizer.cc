@@ -29,7 +29,7 @@ struct OptimizerRow {
 
 /// Makes the row of an update rule: a class template that is constructed from resolved options.
 template <template <typename> class Rule>
-constexpr OptimizerRow row(std::string_view name, const Defaults& defaults) {
+constexpr OptimizerRow make_row(std::string_view name, const Defaults& defaults) {
   return {name, defaults,
           [](const OptimizerOptions& options) -> std::unique_ptr<Optimizer<float>> {
             return std::make_unique<Rule<float>>(options);
@@ -40,15 +40,15 @@ constexpr OptimizerRow row(std::string_view name, const Defaults& defaults) {
 }
 
 constexpr OptimizerRow kOptimizers[] = {
-    row<Adam>("adam", {.epsilon = 1e-8}),
-    row<AdamW>("adamw", {.weight_decay = 0.01, .epsilon = 1e-8}),
-    row<Sgd>("sgd", {.momentum = 0.9}),
-    row<Nesterov>("nesterov", {.momentum = 0.9}),
-    row<Rmsprop>("rmsprop", {.epsilon = 1e-8}),
-    row<Lars>("lars", {.momentum = 0.9, .weight_decay = 1e-4}),
-    row<Lamb>("lamb", {.weight_decay = 0.01, .epsilon = 1e-6}),
-    row<Novograd>("novograd", {.beta1 = 0.95, .beta2 = 0.98, .epsilon = 1e-8}),
-    row<Lion>("lion", {.beta2 = 0.99}),
+    make_row<Adam>("adam", {.epsilon = 1e-8}),
+    make_row<AdamW>("adamw", {.weight_decay = 0.01, .epsilon = 1e-8}),
+    make_row<Sgd>("sgd", {.momentum = 0.9}),
+    make_row<Nesterov>("nesterov", {.momentum = 0.9}),
+    make_row<Rmsprop>("rmsprop", {.epsilon = 1e-8}),
+    make_row<Lars>("lars", {.momentum = 0.9, .weight_decay = 1e-4}),
+    make_row<Lamb>("lamb", {.weight_decay = 0.01, .epsilon = 1e-6}),
+    make_row<Novograd>("novograd", {.beta1 = 0.95, .beta2 = 0.98, .epsilon = 1e-8}),
+    make_row<Lion>("lion", {.beta2 = 0.99}),
 };
 
 /// Returns all names with a separator between them.

@@ -1,5 +1,5 @@
-// Ranks agree with small collectives: the lowest failed rank broadcasts its error, and hashes are
-// gathered and compared.
+// Ranks agree with small collectives: the lowest failed rank broadcasts its error, rank 0
+// broadcasts its settings, and hashes are gathered and compared.
 
 #include "runtime/trainer/parallel/agreement.h"
 

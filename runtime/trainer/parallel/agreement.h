@@ -16,17 +16,17 @@ namespace dlrun::trainer {
 
 /// Exchanges every rank's result and returns a common one: success if all ranks succeeded, else the
 /// error of the lowest failed rank, with Error::agreed_rank set, and with "rank R on HOST: " before
-/// its message. The result is equal on every rank. With one rank, returns `mine` unchanged. `host`
-/// is this rank's host name.
+/// its message. The result is equal on every rank, unless a collective fails: the rank then returns
+/// that error. With one rank, returns `mine` unchanged. `host` is this rank's host name.
 [[nodiscard]] Result<> agree(Communicator& communicator, std::string_view host,
                              const Result<>& mine);
 
-/// Returns the error's message without the "rank R on HOST: " that agree() has added.
+/// Returns the error's message without the "rank R on HOST: " that agree() has added, if it has.
 [[nodiscard]] std::string_view message_without_rank(const Error& error);
 
 /// Returns the BLAKE2b-256 hash of bytes as 64 hex digits if it is equal on all ranks. Otherwise
 /// fails with kPeer on every rank; the message names the ranks that differ from rank 0. `what`
-/// ("parameters") is for the message.
+/// ("parameters") is for the message. Also fails as all_gather() does.
 [[nodiscard]] Result<std::string> common_hash(Communicator& communicator, std::string_view what,
                                               std::span<const std::uint8_t> bytes);
 

@@ -11,8 +11,8 @@
 
 namespace dlrun::trainer {
 
-/// Returns true if the communicator can use the kernels' memory directly (a single rank exchanges
-/// nothing). Otherwise data is copied through host memory.
+/// Returns true if the communicator can use the kernels' memory directly, also for a single rank,
+/// which exchanges nothing. Otherwise data is copied through host memory.
 [[nodiscard]] inline bool can_use_memory_of(const Communicator& communicator,
                                             const Kernels<float>& kernels) {
   return kernels.uses_host_memory() || communicator.name() == "nccl" ||

@@ -78,7 +78,8 @@ Result<DistributedOptimizer> DistributedOptimizer::create(DistributedJob& job,
 Result<> DistributedOptimizer::step(std::span<float> parameters, std::span<float> gradients,
                                     double learning_rate) {
   if (parameters.size() != count_ || gradients.size() != count_) {
-    return fail(Errc::kShape, "{} parameters and {} gradients, but the optimizer was made for {}",
+    return fail(Errc::kShape,
+                "got {} parameters and {} gradients, but the optimizer was made for {} of each",
                 parameters.size(), gradients.size(), count_);
   }
   DLRUN_TRY(job_->communicator().all_reduce(gradients, ReduceOp::kSum));

@@ -50,10 +50,12 @@ class DistributedJob {
   [[nodiscard]] bool is_root() const { return world_.rank == 0; }
   [[nodiscard]] const std::string& host() const { return host_; }
 
-  /// Returns the index of this rank's GPU, for cudaSetDevice, if the process sees `visible` GPUs.
-  /// The local rank chooses the GPU; the index is 0 if Slurm has bound a single GPU, or if
-  /// `visible` is 0.
-  [[nodiscard]] int gpu(int visible) const { return visible > 0 ? world_.local_rank % visible : 0; }
+  /// Returns the index of this rank's GPU, for cudaSetDevice, if the process sees visible_count
+  /// GPUs. The local rank chooses the GPU; the index is 0 if Slurm has bound a single GPU, or if
+  /// visible_count is 0.
+  [[nodiscard]] int gpu(int visible_count) const {
+    return visible_count > 0 ? world_.local_rank % visible_count : 0;
+  }
 
   /// Returns the learning rate for size() ranks, where `learning_rate` is the rate for one rank.
   [[nodiscard]] double scaled(double learning_rate, LrScaling scaling = LrScaling::kLinear) const;

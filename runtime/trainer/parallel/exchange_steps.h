@@ -10,7 +10,8 @@
 
 namespace dlrun::trainer {
 
-/// Limits the norm of the context's gradients and runs the optimizer on all parameters.
+/// Limits the norm of the context's gradients, if clip_norm is set, and runs the optimizer on all
+/// parameters.
 void update_all_parameters(const ExchangeContext& context, StepInfo info);
 
 /// The intervals of a step in which each rank updates a part of the parameters.
@@ -18,8 +19,9 @@ class PartialUpdateTiming {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// summed: the time at which this rank's part of the sum was ready. stepped: the time at which
-  /// the optimizer had run. bytes: the size of the arrays that the ranks exchange.
+  /// start: the beginning of update(). summed: the time at which this rank's part of the sum was
+  /// ready. stepped: the time at which the optimizer had run. end: the time at which this rank had
+  /// all new parameters. bytes: the size of the arrays that the ranks exchange.
   void set(Time start, Time summed, Time stepped, Time end, std::size_t bytes) {
     waiting_time_ = (summed - start) + (end - stepped);
     intervals_ = {{{"sum of gradients", start, summed},

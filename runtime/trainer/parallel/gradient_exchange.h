@@ -35,7 +35,8 @@ struct ExchangeContext {
   OptimizerState& state;
   std::span<float> parameters;  ///< in kernels' memory, like gradients and step_sums
   std::span<float> gradients;   ///< as long as the parameters
-  /// The network's extra elements and observed statistics. A step sums them over the ranks, but
+  /// The numbers behind the gradients in their array: those of the trainer (Network::extra(), such
+  /// as the sum of the losses) and the observed statistics. A step sums them over the ranks, but
   /// only if its StepScope::makes_ranks_equal is true.
   std::span<float> step_sums;
   std::span<const TensorRange> tensors;
@@ -60,9 +61,10 @@ struct StepScope {
   /// True if all ranks hold the same parameters after the step, and step_sums are sums over all
   /// ranks.
   bool makes_ranks_equal = true;
-  std::size_t steps_since_average =
-      0;                    ///< number of earlier steps since all ranks had equal parameters
-  std::size_t samples = 0;  ///< number of samples whose losses are in step_sums after the step
+  /// Number of earlier steps since all ranks had equal parameters.
+  std::size_t steps_since_average = 0;
+  /// Number of samples whose losses are in step_sums after the step.
+  std::size_t samples = 0;
 };
 
 /// A time interval of a step, for the timeline.

@@ -46,7 +46,7 @@ class GradientReducer {
                   const Options& options);
 
   /// Announces that the gradients of a layer are final. Starts the all-reduce of each bucket whose
-  /// layers are now all final. wait() returns the error if this fails.
+  /// layers are now all final. wait() returns the error of a start that fails.
   void layer_done(std::size_t layer);
 
   /// Waits until all buckets hold the sum over all ranks. Call once after each backward. Fails as
@@ -55,8 +55,8 @@ class GradientReducer {
 
   [[nodiscard]] std::size_t bucket_count() const { return buckets_.size(); }
 
-  /// The size of a bucket, the time at which its most recent all-reduce was started, and the time
-  /// at which wait() saw the end of it.
+  /// The number of bytes that a bucket's all-reduce sums, the time at which its most recent
+  /// all-reduce was started, and the time at which wait() saw the end of it.
   struct Timing {
     std::size_t bytes = 0;
     std::chrono::steady_clock::time_point begin, end;
@@ -68,7 +68,7 @@ class GradientReducer {
     std::size_t begin = 0;  // range of elements in the flat array
     std::size_t end = 0;
     std::size_t lowest_layer = 0;  // index of the bucket's layer that backward finishes last
-    std::vector<float> staging;    // empty if the communicator reads the gradients directly
+    std::vector<float> staging;    // copy in host memory; empty if none is needed
     std::vector<std::uint16_t> compressed;  // the compressed gradients, then their sum
     Request request;
     Timing timing;

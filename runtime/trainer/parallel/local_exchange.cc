@@ -6,7 +6,8 @@
 // The optimizer's arrays are averaged too (Yu et al. 2019, "On the Linear Speedup Analysis of
 // Communication Efficient Momentum SGD", Algorithm 1, average the velocity), and so are the running
 // statistics. After an average all ranks hold the same state, so one checkpoint is enough, and
-// training can resume with any number of ranks. An average costs one all-reduce per array.
+// training can resume with any number of ranks. An average costs one all-reduce for the parameters
+// and the statistics, and one for each of the optimizer's arrays.
 
 #include "runtime/trainer/parallel/array_collectives.h"
 #include "runtime/trainer/parallel/exchange_steps.h"

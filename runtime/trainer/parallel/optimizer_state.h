@@ -42,15 +42,16 @@ class EvenParts {
   [[nodiscard]] std::size_t own_size() const { return own_size_; }
 
   /// Returns the whole array, in host memory, on every rank. mine: this rank's part of it, an array
-  /// of part_size() elements in kernels' memory. All ranks must call it.
+  /// of part_size() elements in kernels' memory. All ranks must call this function. Fails as
+  /// Communicator::all_gather() does.
   [[nodiscard]] Result<std::vector<float>> gather_whole(std::span<const float> mine) const;
   /// Copies this rank's part of `whole`, elements() elements in host memory, to `mine`, which has
   /// room for part_size() elements in kernels' memory.
   void copy_part(const std::vector<float>& whole, std::span<float> mine) const;
 
   /// Returns the factor that limits the global norm of the gradients to `max_norm`; see
-  /// clipping_scale(). mine: this rank's part of the gradients, own_size() elements. All ranks must
-  /// call it.
+  /// clipping_scale(). mine: this rank's part of the gradients, own_size() elements in kernels'
+  /// memory. All ranks must call this function. Fails as Communicator::all_reduce() does.
   [[nodiscard]] Result<double> clipping_scale_of(const float* mine, double max_norm) const;
 
  private:
@@ -64,8 +65,9 @@ class EvenParts {
 
 class OptimizerState {
  public:
-  /// Allocates the rule's arrays, which are zero. With is_divided each rank keeps its part of them;
-  /// the rule must then not need whole tensors. The references must outlive this object.
+  /// Allocates the rule's arrays, which are zero. If is_divided is true, each rank keeps only its
+  /// part of the arrays, and the rule must not need whole tensors. The references must outlive this
+  /// object.
   OptimizerState(Communicator& communicator, Kernels<float>& kernels, const Optimizer<float>& rule,
                  std::size_t parameter_count, std::size_t tensor_count, bool is_divided);
 
@@ -76,12 +78,13 @@ class OptimizerState {
   [[nodiscard]] const EvenParts& parts() const { return parts_; }
 
   /// Returns the whole arrays, in host memory, on rank 0, and an empty list on the other ranks. All
-  /// ranks must call it if the state is divided.
+  /// ranks must call this function if the state is divided. Fails as gather_whole() does.
   [[nodiscard]] Result<std::vector<std::vector<float>>> gather();
 
   /// Copies rank 0's `saved` arrays to the arrays of all ranks; if the state is divided, each rank
   /// gets its part. The other ranks pass nullptr. If is_resumed is false, rank 0 also passes
-  /// nullptr, and the arrays stay zero. All ranks must call it.
+  /// nullptr, and the arrays stay zero. All ranks must call this function. Fails as
+  /// Communicator::broadcast() and Kernels::synchronise() do.
   [[nodiscard]] Result<> restore(const std::vector<std::vector<float>>* saved, bool is_resumed);
 
  private:

@@ -19,13 +19,15 @@ class SharedArrays {
   SharedArrays(Communicator& communicator, Kernels<float>& kernels)
       : communicator_(communicator), kernels_(kernels) {}
 
-  /// Allocates the arrays for a Network. Call once, on all ranks with the same sizes. If the
-  /// communicator has no shared memory, or after a failure (see status()), returns memory of this
-  /// rank alone, which `kernels` allocates, and is_shared() is false.
+  /// Allocates the arrays for a Network. Call once, on all ranks with the same sizes. Returns
+  /// memory of this rank alone, which `kernels` allocates, and is_shared() is false, in these
+  /// cases: there is one rank, the kernels use GPU memory, the communicator provides no shared
+  /// memory, or the allocation fails (see status()).
   [[nodiscard]] FlatMemory allocate(std::size_t parameter_bytes, std::size_t gradient_bytes);
 
   [[nodiscard]] bool is_shared() const { return !gradients_of_ranks_.empty(); }
-  /// Returns pointers to each rank's gradients, in the order of the ranks; empty if not shared.
+  /// Returns a pointer to each rank's gradients, in the order of the ranks. The list is empty if
+  /// is_shared() is false.
   [[nodiscard]] const std::vector<const float*>& gradients_of_ranks() const {
     return gradients_of_ranks_;
   }

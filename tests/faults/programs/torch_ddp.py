@@ -19,7 +19,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-BATCH, EVERY = 4, 5
+BATCH = 4  # samples per rank and step
+EVERY = 5  # steps between two saved states
 
 
 def write(path, text):

@@ -2,10 +2,12 @@
 // that dlrun uses, and prints on stderr that it is a stand-in.
 //
 // The stand-in follows apptainer's rules. The caller's environment is passed on, except PATH,
-// LD_LIBRARY_PATH and HOME. The image's scripts override the variables of this environment. The
-// caller's APPTAINERENV_NAME overrides NAME even if a script of the image sets it. /tmp, the home
-// directory and the current folder are mounted unless disabled. Mount targets that the image lacks
-// are created. The root is read-only. Images are squashfs files, which apptainer accepts, too.
+// LD_LIBRARY_PATH, HOME and APPTAINER_*. The image's scripts override the variables of this
+// environment. The caller's APPTAINERENV_NAME overrides NAME even if a script of the image sets it.
+// /tmp is always mounted. The home directory is mounted unless --no-home is given, and the current
+// folder unless it would cover a folder of the image. Mount targets that the image lacks are
+// created. The root is read-only unless --writable-tmpfs is given. Images are squashfs files, which
+// apptainer accepts, too.
 
 #include <fcntl.h>
 #include <pwd.h>
@@ -48,7 +50,7 @@ struct ExecOptions {
   bool uses_runscript = false;  ///< `run`: passes the command to the image's runscript
   bool mounts_home = true, is_root = false, is_writable = false, asks_for_nv = false;
   std::vector<Bind> binds;
-  fs::path pwd;  ///< the folder that --pwd names
+  fs::path pwd;  ///< the folder that --pwd or --cwd names
   fs::path image;
   Words command;
 };
@@ -184,8 +186,8 @@ int exec_in_container(ExecOptions options) {
   environment["HOME"] = options.is_root ? "/root" : home;
   environment["APPTAINER_CONTAINER"] = options.image;
 
-  // The image is unpacked into a tmpfs, which disappears with the namespace. It is mounted at /mnt
-  // and covers the host's /mnt, which therefore cannot be bound.
+  // The image is unpacked into a tmpfs, which disappears with the namespace. The tmpfs covers the
+  // host's /mnt, which therefore cannot be bound.
   const fs::path root = "/mnt";
   const fs::path image = fs::absolute(options.image);
   enter_namespaces(options.is_root);

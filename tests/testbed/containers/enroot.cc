@@ -4,7 +4,7 @@
 //
 // The stand-in has no overlays and only the hooks of enroot_hooks.h. It contacts no registry:
 // `docker://NAME` is a squashfs file in the folder registry, which is beside the program's folder.
-// It prints on stderr that it is a stand-in.
+// `import`, `create` and `start` print on stderr that the program is a stand-in.
 
 #include <fcntl.h>
 #include <pwd.h>
@@ -63,8 +63,8 @@ void say(const std::string& message) {
   return data_path() / name;
 }
 
-/// Returns the image file that stands for docker://[USER@][REGISTRY#]IMAGE[:TAG]. It is in the
-/// folder that replaces all registries.
+/// Returns the path of the image file that stands for docker://[USER@][REGISTRY#]IMAGE[:TAG]. The
+/// file may not exist. Its folder replaces all registries. Dies if the URI has another form.
 [[nodiscard]] fs::path registry_file(std::string uri) {
   constexpr std::string_view kScheme = "docker://";
   if (!uri.starts_with(kScheme)) die("Invalid argument: " + uri);
@@ -222,8 +222,8 @@ constexpr MountFlag kFlags[] = {{"bind", MS_BIND, false},
                                 {"rshared", MS_SHARED | MS_REC, true}};
 
 /// Mounts one line of an fstab below `root`, as enroot-mount does. A line of two fields is a bind
-/// mount whose target is created; in a line of three, the last field holds the options. White space
-/// in a path is written as \040.
+/// mount whose target is created; in a line of three, the last field holds the options; a line of
+/// four has the type before the options. White space in a path is written as \040.
 void mount_line(const fs::path& root, const std::string& line) {
   FILE* stream = ::fmemopen(const_cast<char*>(line.data()), line.size(), "r");
   mntent* entry = ::getmntent(stream);
@@ -266,8 +266,8 @@ void mount_line(const fs::path& root, const std::string& line) {
           "propagation of " + target.string());
 }
 
-/// Adds the variable of one line as enroot does: strips quotes around the value, and ignores lines
-/// without an assignment and variables named ENROOT_*.
+/// Adds the variable of one line as enroot does: strips quotes around the value, and ignores
+/// comments, lines without an assignment, and variables named ENROOT_*.
 void add_variable(Environment& environment, const std::string& line) {
   const auto start = line.find_first_not_of(" \t");
   const auto equals = line.find('=');
@@ -371,8 +371,8 @@ int start(Words words) {
   const passwd* user = ::getpwuid(::geteuid());
   const std::string home = variable("HOME", user != nullptr ? user->pw_dir : "/");
 
-  // Passes on the image's own variables, TERM, and the variables that --env names, in this order.
-  // run_hooks() adds variables of Slurm later.
+  // Passes on the image's own variables, HOME, TERM, and the variables that --env names; the later
+  // ones override the earlier ones. run_hooks() adds variables of Slurm later.
   Environment environment{{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}};
   std::ifstream image_variables(root / "etc/environment");
   add_variables(environment, image_variables);

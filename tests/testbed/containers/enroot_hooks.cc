@@ -22,7 +22,8 @@ namespace {
 
 /// Adds the variables of the job step to `environment`: SLURM_* and PMI_*, and PMIX_* unless
 /// SLURM_MPI_TYPE names another plugin than pmix. If the hook adds PMIX_*, it returns the line of
-/// an fstab that mounts the PMIx server's folder; the mount fails if the folder does not exist.
+/// an fstab that mounts the host's folder of the PMIx server at the same path in the container. The
+/// mount creates its mount point, and fails if the host has no such folder.
 /// Outside of a job step, adds nothing.
 [[nodiscard]] Words run_slurm_pmi_hook(Environment& environment) {
   const std::string job = variable("SLURM_JOB_ID");
@@ -39,8 +40,8 @@ namespace {
   return {folder + " " + folder + " x-create=dir,bind,rw,nosuid,noexec,nodev,private"};
 }
 
-/// Sets the variables of torch.distributed, from those of the job step, if the image is one of
-/// PyTorch. Keeps the values that `environment` already has.
+/// If the image is one of PyTorch, sets the variables of torch.distributed from those of the job
+/// step, and OMP_NUM_THREADS to 1. Keeps the values that `environment` already has.
 void run_slurm_pytorch_hook(Environment& environment) {
   if (environment.count("PYTORCH_VERSION") == 0) return;
   const auto set_if_absent = [&](const char* name, const std::string& value) {
@@ -59,7 +60,8 @@ void run_slurm_pytorch_hook(Environment& environment) {
 }
 
 /// Runs nvidia-container-cli with the devices and capabilities that NVIDIA's variables name. This
-/// process's environment overrides the image's.
+/// process's environment overrides the image's. Does nothing if NVIDIA_VISIBLE_DEVICES is unset,
+/// empty or `void`.
 void run_nvidia_hook(const fs::path& root, const Environment& environment) {
   const auto value_of = [&](const std::string& name) {
     const auto found = environment.find(name);

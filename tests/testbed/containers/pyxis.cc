@@ -1,8 +1,9 @@
 // A stand-in for NVIDIA's pyxis, for machines without it: a SPANK plugin with pyxis's options and
-// mechanism. Once for each step and node it creates a container with enroot, starts it with a
-// shell that suspends itself (SIGSTOP), opens that shell's namespaces and copies its environment.
-// Each task enters the namespaces just before it starts its program. The plugin prints in the job's
-// output that it is a stand-in; its errors have the texts of pyxis's errors.
+// mechanism. Once for each step and node it creates a container with enroot, unless a container
+// with the given name exists. The plugin starts the container with a shell that suspends itself
+// (SIGSTOP), opens that shell's namespaces and copies its environment. Each task enters the
+// namespaces just before it starts its program. The plugin prints in the job's output that it is a
+// stand-in. Errors that begin with "pyxis:" have the texts of pyxis's errors.
 //
 // plugstack.conf: required pyxis.so enroot=/path/of/enroot spool=/path/with/%n
 
@@ -202,7 +203,7 @@ void print_log(int log) {
 }
 
 /// Runs enroot to its end, and returns true if it succeeds. what: pyxis's message in case of a
-/// failure.
+/// failure; empty: only enroot's output is printed.
 [[nodiscard]] bool run_enroot(Words words, const std::map<std::string, std::string>& environment,
                               const std::string& what = "") {
   words.insert(words.begin(), state.enroot);
@@ -220,8 +221,8 @@ void print_log(int log) {
   return is_ok;
 }
 
-/// Returns the job's environment without search paths and the variables of a single task, plus the
-/// variables that the options imply.
+/// Returns the job's environment without its search paths and without the variables of a single
+/// task, plus HOME, a fixed PATH, the spool folder and the variables that the options imply.
 [[nodiscard]] std::map<std::string, std::string> enroot_environment(spank_t sp,
                                                                     const std::string& home) {
   constexpr std::array<std::string_view, 9> kDenied{
@@ -277,8 +278,8 @@ void print_log(int log) {
   return "";
 }
 
-/// Creates the container. An image that starts with '/' or './' is a path; any other is a name in
-/// a registry.
+/// Creates the container, and returns true if enroot succeeds. An image that starts with '/' or
+/// './' is a path; any other image is a name in a registry.
 [[nodiscard]] bool create(const std::string& image, const std::string& step,
                           const std::map<std::string, std::string>& environment) {
   const std::string failure_message = "failed to create container filesystem for image: " + image;
@@ -312,8 +313,8 @@ void print_log(int log) {
       char* equals = std::strchr(line, '=');
       if (equals == nullptr) continue;
       *equals = '\0';
-      // enroot cannot pass on a value of several lines. A name in --container-env therefore keeps
-      // the job's value, if the job has one.
+      // enroot damages a value of several lines on its way into the container. The task therefore
+      // keeps the job's own value of a name in --container-env, if the job has one.
       const bool is_from_job =
           std::find(names_from_job.begin(), names_from_job.end(), line) != names_from_job.end();
       if (!is_from_job || job_variable(sp, line).empty()) spank_setenv(sp, line, equals + 1, 1);
@@ -328,8 +329,8 @@ void print_log(int log) {
 /// remember_container_of() for it, and kills it.
 [[nodiscard]] bool start(spank_t sp, const std::string& step,
                          const std::map<std::string, std::string>& environment) {
-  // enroot runs hooks() of this file, which writes /etc/rc.local. The image's start-up script
-  // sources rc.local, which replaces the entry point with the command.
+  // enroot runs hooks() of the file that --conf names. hooks() writes /etc/rc.local. The image's
+  // start-up script sources rc.local, which replaces the entry point with the command.
   const std::string conf = "/tmp/pyxis-" + std::to_string(state.uid) + "-" + step + ".conf";
   FILE* script = std::fopen(conf.c_str(), "wx");
   const char* text = state.given[kEntrypoint]
@@ -378,7 +379,10 @@ void print_log(int log) {
   return is_remembered;
 }
 
-[[nodiscard]] bool make_container(spank_t sp) {
+/// Fills `state` with what the tasks need to enter the step's container: of a running container
+/// (NAME:exec), of an existing one that is started, or of a new one. Reports an error and returns
+/// false if that fails.
+[[nodiscard]] bool prepare_container(spank_t sp) {
   std::uint32_t job = 0;
   std::uint32_t step = 0;
   spank_get_item(sp, S_JOB_ID, &job);
@@ -448,7 +452,7 @@ int slurm_spank_init(spank_t sp, int argc, char** argv) {
 }
 
 int slurm_spank_init_post_opt(spank_t sp, int, char**) {
-  // Also runs for the batch script, because pyxis reads PYXIS_CONTAINER_IMAGE there, too.
+  // Does not skip the batch script, because pyxis reads PYXIS_CONTAINER_IMAGE there, too.
   const auto context = spank_context();
   const char* own_image = context == S_CTX_REMOTE ? nullptr : std::getenv("PYXIS_CONTAINER_IMAGE");
   const std::string image = context == S_CTX_REMOTE ? job_variable(sp, "PYXIS_CONTAINER_IMAGE")
@@ -468,7 +472,7 @@ int slurm_spank_init_post_opt(spank_t sp, int, char**) {
 
 int slurm_spank_user_init(spank_t sp, int, char**) {
   // srun does not report an error of this call; the tasks report it.
-  if (container_is_wanted()) state.has_failed = !make_container(sp);
+  if (container_is_wanted()) state.has_failed = !prepare_container(sp);
   return 0;
 }
 
@@ -490,7 +494,7 @@ int slurm_spank_task_init(spank_t, int, char**) {
   return 0;
 }
 
-/// The last task to end saves the container.
+/// If --container-save is given, the last task of the node to end saves the container.
 int slurm_spank_task_exit(spank_t sp, int, char**) {
   static std::uint32_t ended = 0;
   std::uint32_t tasks = 0;

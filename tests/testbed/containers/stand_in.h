@@ -38,10 +38,11 @@ class Arguments {
   explicit Arguments(Words words) : words_(std::move(words)) {}
 
   /// Returns the next option and stores its value if it takes one. with_value: the options whose
-  /// value may be the next word. Returns nullopt at the first word that is no option, and at `--`,
-  /// which it removes. Dies if a value is missing.
+  /// value may be the next word. Returns nullopt if no word is left, at the first word that is no
+  /// option, and at `--`, which it removes. Dies if a value is missing.
   [[nodiscard]] std::optional<std::string> next_option(
       std::initializer_list<std::string_view> with_value);
+  /// Returns the value of the option that next_option() returned last; empty if it has none.
   [[nodiscard]] const std::string& value() const { return value_; }
   /// Removes the next word and returns it. Dies if there is none.
   [[nodiscard]] std::string take();
@@ -53,7 +54,7 @@ class Arguments {
 };
 
 /// Enters new user and mount namespaces. is_root: the calling user has the ids of root there;
-/// otherwise the user's ids stay the same.
+/// otherwise the user's ids stay the same. Later mounts do not reach the host.
 void enter_namespaces(bool is_root);
 
 /// Binds `source` to the existing `target`. flags: MS_REC and restrictions (MS_RDONLY,
@@ -61,7 +62,8 @@ void enter_namespaces(bool is_root);
 void bind_mount(const fs::path& source, const fs::path& target, unsigned long flags);
 /// Restricts an existing mount. restrictions: MS_RDONLY, MS_NOSUID, MS_NODEV and MS_NOEXEC.
 void restrict_mount(const fs::path& target, unsigned long restrictions);
-/// Creates a file or folder at `target`, of the same kind as `source`, for a bind mount.
+/// Creates a file or folder at `target`, of the same kind as `source`, for a bind mount. Does
+/// nothing if `target` exists. Ignores failures: the mount that follows fails then.
 void make_target(const fs::path& source, const fs::path& target);
 /// Makes `root` the new / and unmounts the old one.
 void change_root(const fs::path& root);

@@ -15,7 +15,8 @@ mount_freezer() {
 cgroup_processes() { find "$1" -name cgroup.procs -exec cat {} +; }
 
 # remove_cgroups BRIDGE: ends every process in the control groups of a testbed's nodes and removes
-# the groups. BRIDGE is the name of the testbed's network bridge, and of its top control group.
+# the groups, then unmounts the freezer hierarchy. BRIDGE is the name of the testbed's network
+# bridge, and of its top control group. Does nothing if the hierarchy is not mounted.
 remove_cgroups() {
     local top=$freezer/$1
     mountpoint -q "$freezer" || return 0

@@ -15,7 +15,8 @@ PATH=$PATH:/usr/sbin:/sbin
 testbed_source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 state=${DLRUN_TESTBED_DIR:-/run/dlrun-testbed}
 [[ $state == /* && $state != / && $state != *[[:space:]]* ]] || {
-    echo "testbed: DLRUN_TESTBED_DIR must be an absolute path without spaces, not '$state'" >&2
+    echo "testbed: DLRUN_TESTBED_DIR is '$state', expected an absolute path other than /, without" \
+        "white space" >&2
     exit 2
 }
 
@@ -26,8 +27,8 @@ die() {
     exit 1
 }
 
-# Runs this command again as root unless it is root already. Keeps the variables that choose
-# a testbed.
+# Runs this command again as root, through sudo, unless this process is root already. Keeps the
+# variables that choose a testbed, its Slurm and its containers.
 become_root() {
     ((EUID == 0)) && return
     command -v sudo >/dev/null ||

@@ -100,8 +100,8 @@ PidFile=$state/slurmdbd/slurmdbd.pid
 END
 }
 
-# Prints the names of the login node and the nodes, because user programs such as torch look up
-# their own host. Slurm itself does not need them.
+# Prints an /etc/hosts with the login node and the nodes. slurmctld and user programs such as torch
+# look up their own host.
 print_hosts() {
     local i
     printf '127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n%s.1 %s\n' "$subnet" \

@@ -26,17 +26,22 @@ use_containers_of() {
     done
 }
 
-# enable_containers DIR: enables the installed pyxis and enroot, or else the stand-ins in DIR.
-# Copies the stand-ins into the state directory, which every node sees.
+# enable_containers DIR: enables pyxis and enroot: those of DLRUN_TESTBED_CONTAINERS_PREFIX, or else
+# the installed ones (not with --slurm), or else the stand-ins in DIR. Also enables the stand-in for
+# apptainer. Copies the stand-ins that it enables into the state directory, which every node sees.
+# Fails if DIR lacks any of the stand-ins.
 enable_containers() {
     local dir=$state/containers plugin enroot kind=stand-in stand_in=$1/pyxis.so
     # A SPANK plugin works only with the Slurm version that it was compiled for.
-    [[ -z $slurm ]] || stand_in=$1/pyxis-$(slurm_version).so
-    [[ -e $stand_in ]] ||
-        die "--containers: there is no '$stand_in': configure with" \
-            "-DDLRUN_TESTBED_SLURM=$slurm and build"
-    [[ -x $1/enroot && -x $1/apptainer ]] ||
-        die "--containers: there are no stand-ins in '$1': build them (cmake --build)"
+    if [[ -n $slurm ]]; then
+        stand_in=$1/pyxis-$(slurm_version).so
+        [[ -e $stand_in ]] ||
+            die "--containers: there is no '$stand_in': configure with" \
+                "-DDLRUN_TESTBED_SLURM=$slurm and build"
+    fi
+    [[ -e $stand_in && -x $1/enroot && -x $1/apptainer ]] ||
+        die "--containers: '$1' lacks pyxis.so, enroot or apptainer: build these stand-ins" \
+            "(scripts/setup --test, then cmake)"
     mkdir -p "$dir/bin" "$dir/registry"
     if [[ -n ${DLRUN_TESTBED_CONTAINERS_PREFIX:-} ]]; then
         kind=installed

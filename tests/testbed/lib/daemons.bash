@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Starts the daemons in the order of their dependencies. Each start_* does nothing if its daemon
-# is alive.
+# Functions that start the daemons. `up` calls them in the order of their dependencies. Each start_*
+# starts only the daemons that are not alive.
 
 start_munged() {
     daemon_is_alive munged && return
@@ -33,8 +33,8 @@ start_slurmctld() {
     echo >>"$starts"
     sed -i "s/^FirstJobId=.*/FirstJobId=$((($(wc -l <"$starts") - 1) * 10000 + 1))/" \
         "$state/etc/slurm.conf"
-    # slurmctld listens on the address of its own host's name. The nodes' /etc/hosts gives this name
-    # the bridge's address.
+    # slurmctld listens on the address of its own host's name. $state/etc/hosts gives this name the
+    # bridge's address.
     # shellcheck disable=SC2016  # the inner shell expands
     spawn slurmctld unshare --mount --propagation private \
         sh -c 'mount --bind "$1/etc/hosts" /etc/hosts && exec slurmctld -D -f "$1/etc/slurm.conf"' \
@@ -61,7 +61,7 @@ database_answers() { mariadb --no-defaults --socket="$state/mysql/run/socket" -e
 accounting_answers() { timeout 5 sacctmgr -n show cluster; }
 
 # Starts slurmdbd with a private MariaDB that listens only on a socket, and creates the cluster,
-# account and user for jobs.
+# account and user for jobs. Does nothing without --accounting.
 start_accounting() {
     [[ $accounting == yes ]] || return 0
     local dir=$state/mysql
@@ -110,7 +110,7 @@ rest_answers() { [[ -S $state/rest/socket ]] && (exec 3<>"/dev/tcp/127.0.0.1/$((
 # Starts slurmrestd twice: over TCP for JWT on the loopback address, and on a socket that
 # authenticates its caller by user id. slurmrestd refuses to run as root or SlurmUser, so the first
 # runs as nobody. On the socket slurmrestd serves only its own user, so the second runs as the
-# ordinary user.
+# ordinary user. Does nothing without --rest.
 start_rest() {
     [[ $rest == yes ]] || return 0
     local as=(setpriv --reuid="$user" --regid="$user" --init-groups)

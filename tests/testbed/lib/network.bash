@@ -24,14 +24,15 @@ subnet_is_free() {
 
 # Takes the first free network 10.77.K.0/24 with its bridge dlrunK, or the requested one. Sets
 # `subnet` (the first three numbers of its addresses) and `bridge`. Creating the bridge claims the
-# network, so two testbeds that start at once cannot get the same one.
+# network, so two testbeds that start at the same time cannot get the same network.
 claim_network() {
     local k last=15 first=0
     if [[ -n ${DLRUN_TESTBED_SUBNET:-} ]]; then
         [[ $DLRUN_TESTBED_SUBNET =~ ^10\.77\.(0|[1-9][0-9]{0,2})$ ]] ||
             die "DLRUN_TESTBED_SUBNET is '$DLRUN_TESTBED_SUBNET', expected 10.77.K"
         first=${BASH_REMATCH[1]} last=$first
-        ((first < 255)) || die "DLRUN_TESTBED_SUBNET is '$DLRUN_TESTBED_SUBNET': $first is too big"
+        ((first < 255)) ||
+            die "DLRUN_TESTBED_SUBNET is '$DLRUN_TESTBED_SUBNET', expected 10.77.K, K at most 254"
     fi
     for ((k = first; k <= last; k++)); do
         subnet=10.77.$k bridge=dlrun$k

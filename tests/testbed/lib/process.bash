@@ -13,7 +13,8 @@ start_time() {
     [[ $1 != Z ]] && echo "${20}"
 }
 
-# daemon_pid NAME: prints the process id of a daemon that is alive and belongs to this testbed.
+# daemon_pid NAME: prints the process id of a daemon of this testbed that is alive. Fails if there
+# is none.
 daemon_pid() {
     local pid started
     { read -r pid started <"$state/pids/$1"; } 2>/dev/null || return 1
@@ -22,10 +23,11 @@ daemon_pid() {
 
 daemon_is_alive() { daemon_pid "$1" >/dev/null; }
 
-# spawn NAME COMMAND...: starts a daemon that does not fork, in a session of its own, and returns at
-# once. The daemon's output goes to log/NAME.out. COMMAND must become the daemon by exec alone,
-# because the recorded process id is COMMAND's. The daemon inherits no environment, terminal or
-# descriptor of the caller; ctest and bats would wait for a pipe that a daemon keeps open.
+# spawn NAME COMMAND...: starts a daemon that does not fork, in a session of its own. Does not wait
+# until the daemon is ready. The daemon's output goes to log/NAME.out. COMMAND must become the
+# daemon by exec alone, because the recorded process id is COMMAND's. The daemon inherits no
+# environment, terminal or descriptor of the caller; ctest and bats would wait for a pipe that a
+# daemon keeps open.
 spawn() {
     local name=$1 pid
     shift
@@ -47,7 +49,8 @@ spawn() {
 
 process_is_gone() { ! start_time "$1" >/dev/null; }
 
-# stop_daemon NAME [SECONDS]: sends TERM, and KILL if the daemon does not end in time.
+# stop_daemon NAME [SECONDS]: sends TERM, and KILL if the daemon does not end within SECONDS (5 by
+# default). Continues a paused daemon first. Does nothing if the daemon does not run.
 stop_daemon() {
     local pid
     if pid=$(daemon_pid "$1"); then
@@ -62,7 +65,8 @@ stop_daemon() {
 }
 
 # kill_all LISTER...: kills the processes whose ids LISTER prints, again and again until LISTER
-# prints none, because a process may have forked meanwhile.
+# prints none, because a process may have forked meanwhile. Warns and fails if LISTER still prints
+# some after 5 s.
 kill_all() {
     local pids
     for _ in {1..100}; do
@@ -72,6 +76,6 @@ kill_all() {
         kill -KILL $pids 2>/dev/null || true
         sleep 0.05
     done
-    warn "still alive: ${pids//$'\n'/ }"
+    warn "processes that are still alive after KILL: ${pids//$'\n'/ }"
     return 1
 }

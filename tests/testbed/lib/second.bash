@@ -27,6 +27,7 @@ write_second_configuration() {
         >>"$etc/slurm.conf"
 }
 
+# Starts the second cluster if --second is given, and waits until its node is idle.
 start_second() {
     [[ -n $second ]] || return 0
     local etc=$state/etc-second cgroup=-

@@ -17,6 +17,7 @@ ensure_user() {
 
 user_processes() { find /proc -maxdepth 1 -regex '/proc/[0-9]+' -uid "$1" -printf '%f\n'; }
 
+# remove_user USER: kills all processes of the user, and removes the user but not the home.
 remove_user() {
     kill_all user_processes "$(id -u "$1")" || true
     userdel "$1"
@@ -53,7 +54,7 @@ as_user() {
     exec env -i --chdir="$testbed_home" ${TERM:+TERM="$TERM"} "${testbed_login[@]}" "$@"
 }
 
-# Prints the environment that a shell needs for the testbed, as NAME=value lines.
+# Prints the environment that a shell needs for the testbed, without PATH, as NAME=value lines.
 print_environment() {
     local i names=()
     for ((i = 1; i <= nodes; i++)); do names+=("n$i"); done

@@ -42,7 +42,7 @@ struct Thread {
   static constexpr std::size_t kStackBytes = std::size_t{32} << 10U;
 };
 
-/// The values of the built-in variables, and the running thread.
+/// The values of the built-in variables, the running thread, and the kernel: work(argument).
 struct Device {
   dim3 thread_index{0, 0}, block_index{0, 0}, block_size{1}, grid_size{1};
   ucontext_t scheduler{};
@@ -110,7 +110,7 @@ void run(dim3 blocks, dim3 threads, const Work& work) {
   }
 }
 
-/// The only stream.
+/// The only stream, and the copies that were captured for the next graph.
 struct Queue {
   std::deque<std::function<void()>> waiting;
   std::vector<std::function<void()>> captured;
@@ -119,6 +119,7 @@ struct Queue {
   std::size_t done_count = 0;
 
   [[nodiscard]] std::size_t ever_queued() const { return done_count + waiting.size(); }
+  /// Runs the oldest copies until `count` copies have run since the start of the program.
   void run_until(std::size_t count) {
     for (; done_count < count; ++done_count) {
       waiting.front()();
@@ -135,7 +136,7 @@ struct Graph {
 };
 
 struct Event {
-  std::size_t entries_before = 0;  // all that were ever queued before the event
+  std::size_t copies_before = 0;  ///< the copies queued before the event, also those that have run
 };
 
 }  // namespace gpu_on_cpu
@@ -173,11 +174,11 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t /*stream*/) {
   // In CUDA, the event would become part of the captured graph.
   if (gpu_on_cpu::queue.is_capturing) return cudaErrorInvalidValue;
-  event->entries_before = gpu_on_cpu::queue.ever_queued();
+  event->copies_before = gpu_on_cpu::queue.ever_queued();
   return cudaSuccess;
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  gpu_on_cpu::queue.run_until(event->entries_before);
+  gpu_on_cpu::queue.run_until(event->copies_before);
   return cudaSuccess;
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes,
@@ -211,7 +212,7 @@ inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t
   *executable = new gpu_on_cpu::Graph(*graph);
   return cudaSuccess;
 }
-/// Succeeds if both graphs have the same number of operations.
+/// Replaces the copies of `executable` by those of `graph`. Fails if their numbers differ.
 inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t executable, cudaGraph_t graph,
                                        cudaGraphExecUpdateResultInfo* /*result*/) {
   if (executable->work.size() != graph->work.size()) return cudaErrorInvalidValue;

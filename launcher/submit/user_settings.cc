@@ -1,4 +1,4 @@
-#include "launcher/submit/places.h"
+#include "launcher/submit/user_settings.h"
 
 #include <utility>
 #include <vector>
