@@ -32,7 +32,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr int kMasterPort = 29500;       ///< the port that rank 0 names in its hello
+constexpr int kMasterPort = 29500;       ///< the port in the hello of rank 0
 constexpr int kTimersPerRound = 256;     ///< timers that one round of the loop handles
 constexpr seconds kJoinLimit{120};       ///< longest time until all ranks have received Start
 constexpr seconds kDeathKnownLimit{20};  ///< longest time until all ranks know of the death

@@ -201,8 +201,8 @@ std::string value_of(const CLI::App& command, const std::string& name) {
   return option != nullptr && option->count() > 0 ? option->results().front() : std::string();
 }
 
-/// Returns the call for the host in -H or DLRUN_HOST. Returns nullopt if no host is named, or if
-/// the command runs on this machine in any case. cli.env must have the host of -H as DLRUN_HOST.
+/// Returns the call for the host in -H or DLRUN_HOST. Returns nullopt if neither gives a host, or
+/// if this command always runs on this machine. cli.env must have the host of -H as DLRUN_HOST.
 std::optional<HostCall> host_call(const Cli& cli, const CLI::App& app,
                                   const std::vector<std::string>& words) {
   const CLI::App& called = *app.get_subcommands().front();

@@ -23,8 +23,8 @@ namespace dlrun {
 /// DLRUN_HOST. Commands pass a Cli on as the Context of a submission.
 struct Cli : Context {
   /// True if the stream is a terminal, NO_COLOR is empty or unset, and TERM is neither dumb nor
-  /// unset. If another machine calls this dlrun over ssh without a terminal here: the values that
-  /// the caller's dlrun has.
+  /// unset. If a dlrun on another machine has started this one over ssh, and there is no terminal
+  /// here, the values are those of the other dlrun.
   bool colour_out = false, colour_err = false;
   std::string commit;  ///< the result of built_commit()
 };

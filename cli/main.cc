@@ -15,7 +15,7 @@
 
 namespace {
 
-/// Opens /dev/null for each standard descriptor that the caller has closed (`dlrun ls >&-`).
+/// Opens /dev/null for each standard descriptor that is closed when dlrun starts (`dlrun ls >&-`).
 /// Otherwise the next opened file would get that number and receive dlrun's output. Standard input
 /// is opened for writing, and the outputs for reading, so that reads and writes still fail.
 void open_closed_descriptors() {
@@ -36,7 +36,8 @@ void buffer_output() {
 
 int main(int argc, char** argv) {
   open_closed_descriptors();
-  // If the caller ignores SIGCHLD, the exit codes of dlrun's child processes would be lost.
+  // If SIGCHLD is ignored when dlrun starts, the exit codes of dlrun's child processes would be
+  // lost.
   ::signal(SIGCHLD, SIG_DFL);
   // With a umask that removes the owner's rights, dlrun could not read its own files.
   ::umask(::umask(0) & 077);
@@ -55,7 +56,7 @@ int main(int argc, char** argv) {
   cli.colour_out = !is_colourless && is_terminal;
   cli.colour_err = !is_colourless && dlrun::is_error_terminal();
   // A dlrun on another machine calls --remote WORD over ssh. rsync on this machine calls
-  // --rsync-shell NAME PLACE ARGV...; PLACE is not needed.
+  // --rsync-shell NAME RSYNC_HOST ARGV...; dlrun does not need RSYNC_HOST.
   if (argc == 3 && std::string_view(argv[1]) == "--remote")
     return dlrun::serve_remote_call(cli, argv[2]);
   if (argc >= 5 && std::string_view(argv[1]) == "--rsync-shell")

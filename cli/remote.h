@@ -1,5 +1,6 @@
 #pragma once
-// The caller's side and the host's side of `dlrun -H HOST COMMAND` (launcher/remote).
+// The two sides of `dlrun -H HOST COMMAND`: the machine of the user, and the host
+// (launcher/remote).
 
 #include <optional>
 #include <string>
@@ -18,13 +19,14 @@ namespace dlrun {
 /// the host is this machine.
 [[nodiscard]] Result<std::optional<int>> run_host_call(const Cli& cli, const HostCall& call);
 
-/// Runs `dlrun --remote WORD`, which the caller's dlrun starts over ssh on a host. WORD is the
-/// request as one word (launcher/remote/request.h), or "-" if the word is the first line of
-/// standard input. Returns the exit code of the requested command.
+/// Runs `dlrun --remote WORD`, which the dlrun on the user's machine starts over ssh on a host.
+/// WORD is the request as one word (launcher/remote/request.h), or "-" if the request is the first
+/// line of standard input. Returns the exit code of the requested command.
 [[nodiscard]] int serve_remote_call(Cli& cli, std::string_view word);
 
-/// Runs `dlrun --rsync-shell NAME PLACE ARGV...`, which rsync calls as its remote shell: runs argv
-/// on the host NAME and returns the exit code of argv. rsync sets PLACE, which dlrun ignores.
+/// Runs `dlrun --rsync-shell NAME RSYNC_HOST ARGV...`, which rsync calls as its remote shell: runs
+/// argv on the host NAME and returns the exit code of argv. RSYNC_HOST is the text before the colon
+/// in rsync's own arguments; dlrun ignores it.
 [[nodiscard]] int run_rsync_shell(const Cli& cli, const std::string& name,
                                   std::vector<std::string> argv);
 

@@ -26,8 +26,8 @@ inline constexpr char kNewestRun[] = "last";
 
 inline constexpr char kRunHelp[] =
     "The run: a name, an id or its start, a job id, a path, or `last`";
-/// For commands that end or delete runs.
-inline constexpr char kExactRunHelp[] =
+/// For commands that end or delete runs. These commands accept only IdStart::kWithDate.
+inline constexpr char kRunWithDateHelp[] =
     "The run: a name, an id or its start with name and date, a job id, a path, or `last`";
 inline constexpr char kOptionalRunHelp[] =
     "The run: a name, an id or its start, a job id, a path, or `last` (default: last)";

@@ -8,7 +8,7 @@ namespace dlrun {
 ToolSet built_tools() {
   ToolSet tools;
   tools.hash = tools_hash::kAll;
-  for (const auto& row : tools_hash::kRows) tools.files.push_back({row.place, row.sha256});
+  for (const auto& row : tools_hash::kRows) tools.files.push_back({row.path, row.sha256});
   return tools;
 }
 

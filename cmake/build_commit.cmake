@@ -1,13 +1,13 @@
 # cmake -DSOURCE=DIR -DOUTPUT=x.h -P build_commit.cmake: writes the commit of the source code in
 # DIR into the header OUTPUT, for `dlrun --version`. The commit comes from git if DIR is a checkout,
-# or from cmake/archive_commit.txt, which `git archive` fills in. If neither gives a commit, it is
-# empty. The suffix "-dirty" means that files of the checkout differ from the commit. An
-# unchanged header keeps its time, so that nothing is compiled again.
+# or from cmake/archive_commit.txt, which `git archive` fills in. If neither gives a commit, the
+# text in the header is empty. The suffix "-dirty" means that files of the checkout differ from the
+# commit. An unchanged header keeps its time, so that nothing is compiled again.
 set(commit "")
 # A folder that is only inside another project's checkout has no .git of its own.
 if(EXISTS ${SOURCE}/.git)
-  # git sets these variables for its hooks. In a hook that builds dlrun, they may name another
-  # repository.
+  # git sets these variables for its hooks. In a hook that builds dlrun, the variables may lead
+  # git to another repository.
   unset(ENV{GIT_DIR})
   unset(ENV{GIT_WORK_TREE})
   unset(ENV{GIT_INDEX_FILE})

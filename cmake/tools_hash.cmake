@@ -1,13 +1,13 @@
 # cmake "-DFILES=a;b" -DPREFIX=DIR -DOUTPUT=x.h -P tools_hash.cmake: writes the header OUTPUT, which
-# cli/tools.cc includes, with the place and the SHA-256 of each of FILES, and the first 32 digits of
-# one hash of all of them. A place is a path relative to PREFIX, the root of the build tree.
+# cli/tools.cc includes, with the path and the SHA-256 of each of FILES, and the first 32 digits of
+# one hash of all of them. The paths are relative to PREFIX, the root of the build tree.
 set(rows "")
 set(all "")
 foreach(file ${FILES})
   file(SHA256 ${file} hash)
-  file(RELATIVE_PATH place ${PREFIX} ${file})
-  string(APPEND all "${place} ${hash}\n")
-  string(APPEND rows "    {\"${place}\", \"${hash}\"},\n")
+  file(RELATIVE_PATH path ${PREFIX} ${file})
+  string(APPEND all "${path} ${hash}\n")
+  string(APPEND rows "    {\"${path}\", \"${hash}\"},\n")
 endforeach()
 string(SHA256 all "${all}")
 string(SUBSTRING ${all} 0 32 all)
@@ -16,7 +16,7 @@ file(CONFIGURE OUTPUT ${OUTPUT} CONTENT [[
 namespace dlrun::tools_hash {
 inline constexpr char kAll[] = "@all@";
 struct Row {
-  const char* place;
+  const char* path;
   const char* sha256;
 };
 inline constexpr Row kRows[] = {

@@ -14,7 +14,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLargestFileBytes = 64U << 20U;  ///< of /etc/passwd or /etc/group
+constexpr std::size_t kLargestFileBytes = 64U << 20U;  ///< limit for /etc/passwd and /etc/group
 constexpr std::chrono::seconds kProgramLimit{20};      ///< a directory service may be slow
 
 /// Returns the output of a program; an empty text if the program fails or does not exist.

@@ -25,8 +25,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr off_t kTailBytes = 1 << 20;
-/// Only this many bytes of BadNode::reason are written, so that a line stays short. Of each text in
-/// a line, which another user may have written, only this many bytes are read.
+/// Writers write only this many bytes of BadNode::reason, so that a line stays short. Readers use
+/// only this many bytes of each text in a line, because another user may have written the line.
 constexpr std::size_t kTextLimitBytes = 400;
 
 /// Opens or creates a regular file for appending. Does not block if the path is a FIFO without a
@@ -47,8 +47,8 @@ Result<UniqueFd> open_to_append(const std::filesystem::path& file) {
   if (::fstat(fd.get(), &opened) != 0 || !S_ISREG(opened.st_mode))
     return fail(Errc::kInvalid, "{}: is not a regular file", printable(file.string()));
   // Another user of the folder could make the path a hard link to one of this user's files before
-  // open(), and remove the link afterwards. The opened file then has one name again. Therefore the
-  // path must still name the opened file.
+  // open(), and remove the link afterwards. The opened file then has only one link again. Therefore
+  // the path must still lead to the opened file.
   if (::lstat(file.c_str(), &named) != 0 || named.st_dev != opened.st_dev ||
       named.st_ino != opened.st_ino || named.st_nlink != 1)
     return fail(Errc::kInvalid,

@@ -15,8 +15,8 @@
 namespace dlrun {
 namespace {
 
-constexpr std::string_view kMark = ",\"crc\":\"";
-constexpr std::size_t kCrcFieldLength = kMark.size() + 8 + 2;  // kMark, eight digits and "}
+constexpr std::string_view kCrcFieldStart = ",\"crc\":\"";
+constexpr std::size_t kCrcFieldLength = kCrcFieldStart.size() + 8 + 2;  // start, eight digits, "}
 
 std::string checksum(std::string_view bytes) {
   const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
@@ -32,14 +32,15 @@ std::string to_checked_line(const nlohmann::ordered_json& object) {
 
 std::string checked_line_of_text(std::string_view object) {
   std::string line(object.substr(0, object.size() - 1));  // without the closing brace
-  return line + std::string(kMark) + checksum(line) + "\"}\n";
+  return line + std::string(kCrcFieldStart) + checksum(line) + "\"}\n";
 }
 
 bool has_valid_checksum(std::string_view line) {
   if (line.size() < kCrcFieldLength + 1 || !line.ends_with("\"}")) return false;
   const std::string_view field = line.substr(line.size() - kCrcFieldLength);
-  return field.starts_with(kMark) &&
-         field.substr(kMark.size(), 8) == checksum(line.substr(0, line.size() - kCrcFieldLength));
+  return field.starts_with(kCrcFieldStart) &&
+         field.substr(kCrcFieldStart.size(), 8) ==
+             checksum(line.substr(0, line.size() - kCrcFieldLength));
 }
 
 std::optional<nlohmann::ordered_json> parse_checked_line(std::string_view line) {

@@ -118,10 +118,10 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
 /// readable.
 void add_secret(std::vector<std::string>& secrets, std::string_view secret) {
   if (std::find(secrets.begin(), secrets.end(), secret) != secrets.end()) return;
-  const auto place = std::find_if(secrets.begin(), secrets.end(), [&](const std::string& one) {
-    return one.size() < secret.size();
-  });
-  secrets.emplace(place, secret);
+  const auto first_shorter =
+      std::find_if(secrets.begin(), secrets.end(),
+                   [&](const std::string& one) { return one.size() < secret.size(); });
+  secrets.emplace(first_shorter, secret);
 }
 
 /// Replaces each occurrence of `secret` in `text` by ***.
@@ -181,8 +181,8 @@ std::string mask_assignment(const std::string& word) {
   return word;
 }
 
-/// Masks the values of NAME=VALUE[,NAME=VALUE...] from the first value on, because a value may
-/// contain commas.
+/// Masks everything after the first '=' of NAME=VALUE[,NAME=VALUE...]. The later names are masked,
+/// too, because a value may contain commas.
 std::string mask_values(std::string_view assignments) {
   const std::size_t equals = assignments.find('=');
   if (equals == std::string_view::npos) return std::string(assignments);
@@ -343,8 +343,9 @@ std::string mask_urls(std::string_view text) {
     text.remove_prefix(at);
     // A password may contain '@', so the host starts after the last '@'.
     const auto blank = [&] { return text.find_first_of(" \t\n\"'<>"); };
-    const std::string_view place = user_and_host_in(text.substr(0, blank()), AddressSource::kLog);
-    if (const std::size_t at_sign = place.rfind('@'); at_sign != std::string_view::npos) {
+    const std::string_view user_and_host =
+        user_and_host_in(text.substr(0, blank()), AddressSource::kLog);
+    if (const std::size_t at_sign = user_and_host.rfind('@'); at_sign != std::string_view::npos) {
       result += std::string(kMask) + "@";
       text.remove_prefix(at_sign + 1);
     }

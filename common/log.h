@@ -48,9 +48,9 @@ struct LogSetting {
 
 /// Returns the log's setting for a program of a job: the level and the file of DLRUN_LOG. If
 /// DLRUN_LOG has a level other than off and names no file, uses run/debug/`file_name` and makes the
-/// folder run/debug. run: the run's directory. If `run` is empty as well, the setting has no file,
-/// and the log goes to standard error. Fails as parse_log_setting() does, and with kIo if the
-/// folder cannot be made.
+/// folder run/debug. run: the run's directory. If DLRUN_LOG names no file and `run` is empty, the
+/// setting has no file, and the log goes to standard error. Fails as parse_log_setting() does, and
+/// with kIo if the folder cannot be made.
 [[nodiscard]] Result<LogSetting> prepare_job_log(const Env& env, const std::filesystem::path& run,
                                                  std::string_view file_name);
 
@@ -69,11 +69,11 @@ using LogWriter = std::function<void(std::string line)>;
 
 /// Opens the log of this process. Each line names `program` ("dlrun", "lead", "rank 3"). Without a
 /// file the lines go to standard error. Appends to the file, or creates the file with mode 0600.
-/// Each line is one write, so several processes may use one file. Hides the values of all variables
-/// of `env` whose names is_secret_name() accepts, except values of less than four bytes, which may
-/// be parts of other words. Fails with kIo, or with kInvalid if the file is a symbolic link or not
-/// a regular file, belongs to another user, or is open to other users. Does nothing if the level is
-/// kOff.
+/// Each line is one write, so several processes may use one file. Hides the value of each variable
+/// of `env` if is_secret_name() accepts the variable's name. Does not hide values of less than four
+/// bytes, because they may be parts of other words. Fails with kIo, or with kInvalid if the file is
+/// a symbolic link or not a regular file, belongs to another user, or is open to other users. Does
+/// nothing if the level is kOff.
 [[nodiscard]] Result<> open_log(std::string program, const LogSetting& setting, const Env& env);
 
 /// Opens the log like open_log(), but passes the lines to `write`. Any thread may call `write`.

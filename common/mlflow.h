@@ -13,8 +13,8 @@
 //   mlflow.lock    locked by the process that sends
 //
 // A sender may repeat any request: it finds a run on the server by the tag `dlrun.run`, and a
-// server with a database ignores a value that it has already. A lost reply therefore causes neither
-// a second run nor a second value. A server that keeps its values in files adds the value again.
+// server with a database ignores a value that it has already. A lost reply therefore never causes a
+// second run. The value appears twice only on a server that keeps its values in files.
 
 #include <chrono>
 #include <cstddef>
@@ -62,7 +62,8 @@ struct SyncReport {
   std::string problem{};  ///< the reason why the server lacks values; contains no secret
 };
 
-/// The end of a run, for a record without an end, for example because lead was killed.
+/// The end that sync() adds to a record without an end. A record lacks its end, for example, if
+/// lead was killed.
 struct MissingEnd {
   EndState state = EndState::kFailed;
   std::int64_t t_ms = 0;  ///< milliseconds since 1970

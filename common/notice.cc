@@ -40,17 +40,18 @@ bool is_in_domain(const std::string& host, std::string_view domain) {
 }
 
 /// The form of a webhook's messages. kText: {"text": ...}, for Mattermost, Rocket.Chat and Teams.
-enum class Service { kText, kSlack, kDiscord, kOther };
+/// kOther: an object with all fields of the notice.
+enum class MessageForm { kText, kSlack, kDiscord, kOther };
 
-Service service_of(std::string_view url) {
+MessageForm form_of(std::string_view url) {
   const std::string host = host_of(url), path = path_of(url);
-  if (is_in_domain(host, "slack.com") || path.ends_with("/slack")) return Service::kSlack;
+  if (is_in_domain(host, "slack.com") || path.ends_with("/slack")) return MessageForm::kSlack;
   if (is_in_domain(host, "discord.com") || is_in_domain(host, "discordapp.com"))
-    return Service::kDiscord;
+    return MessageForm::kDiscord;
   if (is_in_domain(host, "webhook.office.com") || is_in_domain(host, "outlook.office.com"))
-    return Service::kText;
+    return MessageForm::kText;
   // Mattermost and Rocket.Chat run on hosts of any name and share this path.
-  return path.find("/hooks/") != std::string::npos ? Service::kText : Service::kOther;
+  return path.find("/hooks/") != std::string::npos ? MessageForm::kText : MessageForm::kOther;
 }
 
 /// Escapes text as Slack requires, so that "<!channel>" in it addresses nobody.
@@ -161,18 +162,18 @@ std::string Notice::text() const {
 
 std::string webhook_body(std::string_view url, const Notice& notice) {
   nlohmann::ordered_json body;
-  switch (service_of(url)) {
-    case Service::kSlack:
+  switch (form_of(url)) {
+    case MessageForm::kSlack:
       body = {{"text", for_slack(as_code(notice.text()))}};
       break;
-    case Service::kText:
+    case MessageForm::kText:
       body = {{"text", as_code(notice.text())}};
       break;
-    case Service::kDiscord:
+    case MessageForm::kDiscord:
       body = {{"content", as_code(cut_text(notice.text(), kLongestForDiscord))},
               {"allowed_mentions", {{"parse", nlohmann::ordered_json::array()}}}};
       break;
-    case Service::kOther:
+    case MessageForm::kOther:
       body = notice.to_json();
       body["subject"] = notice.subject();
       body["text"] = notice.text();

@@ -19,13 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kFileLimit = 64U << 10U;
+constexpr std::size_t kFileLimitBytes = 64U << 10U;
 
 /// Returns the numbers in a file's text, such as "150000 100000", with -1 in place of other words,
 /// such as "max". Returns none if the file cannot be read.
 std::vector<std::int64_t> numbers_in(const fs::path& file) {
   std::vector<std::int64_t> numbers;
-  const auto text = read_file(file, kFileLimit);
+  const auto text = read_file(file, kFileLimitBytes);
   if (!text) return numbers;
   for (const std::string_view word : split(trim(*text), ' '))
     numbers.push_back(parse_int(word).value_or(-1));
@@ -100,7 +100,7 @@ std::optional<double> cpu_quota(std::string_view cgroups, const fs::path& mount)
 }
 
 std::optional<double> own_cpu_quota() {
-  const auto cgroups = read_file("/proc/self/cgroup", kFileLimit);
+  const auto cgroups = read_file("/proc/self/cgroup", kFileLimitBytes);
   return cgroups ? cpu_quota(*cgroups, "/sys/fs/cgroup") : std::nullopt;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// The values in a run's record on which programs base decisions. Each kind of value is an enum with
-// one table of names (record_words.cc). The names occur only in the record, in command lines and
-// in output; the code uses the enums.
+// Values of a run's record. Programs base decisions on these values. Each kind of value is an enum
+// with one table of names (record_words.cc). The names occur only in the record, in command lines
+// and in output; the code uses the enums.
 
 #include <cstddef>
 #include <optional>

@@ -385,7 +385,7 @@ Json AttemptEnd::fields() const {
                             {"signal", first_failed->signal}};
   }
   put(json, "silent", suspect_nodes);
-  if (!lost_nodes.empty()) json["lost_nodes"] = lost_nodes;
+  if (!bad_nodes.empty()) json["lost_nodes"] = bad_nodes;
   put(json, "seconds", seconds);
   return json;
 }
@@ -393,7 +393,7 @@ AttemptEnd AttemptEnd::of(const Json& fields) {
   AttemptEnd end{.code = integer_in(fields, "code"),
                  .reason = word_in<EndReason>(fields, "reason"),
                  .cause = word_in<Cause>(fields, "cause"),
-                 .lost_nodes = texts_in(fields, "lost_nodes"),
+                 .bad_nodes = texts_in(fields, "lost_nodes"),
                  .seconds = json_read::number(fields, "seconds")};
   if (!fields.is_object()) return end;
   if (const auto first = fields.find("first_failed"); first != fields.end() && first->is_object())

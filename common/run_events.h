@@ -276,7 +276,8 @@ struct Warning {
   [[nodiscard]] static Warning of(const Json& fields);
 };
 
-/// The stacks of a hung attempt, in groups of ranks with the same stack, the smallest first.
+/// The stacks of a hung attempt. Ranks with the same stack are a group; the smallest group is
+/// first.
 struct Autopsy {
   static constexpr std::string_view kKind = "autopsy";
   struct Group {
@@ -305,11 +306,13 @@ struct AttemptEnd {
   Word<Cause> cause{};                       ///< empty: there is no cause
   std::optional<RankFailed> first_failed{};  ///< fields() leaves out its process id and its error
   /// The nodes whose agents disappeared without an exit record, and the node of the process that
-  /// hangs. Set only if on at least one of these nodes all agents disappeared. Recorded as
+  /// hangs. Set only if all agents of at least one of these nodes disappeared. Recorded as
   /// `silent`.
   std::optional<std::vector<std::string>> suspect_nodes{};
-  std::vector<std::string> lost_nodes{};  ///< nodes that are the reason for the end
-  std::optional<double> seconds{};        ///< nullopt: the ranks were never started
+  /// The nodes that are the reason for the end: Slurm has lost them or could not launch on them,
+  /// they failed a preflight check, or they fell silent in a hang. Recorded as `lost_nodes`.
+  std::vector<std::string> bad_nodes{};
+  std::optional<double> seconds{};  ///< nullopt: the ranks were never started
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static AttemptEnd of(const Json& fields);

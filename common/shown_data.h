@@ -1,6 +1,6 @@
 #pragma once
-// The shapes in which functions return what a command shows: lines with labels, tables and charts
-// of bars. The shapes hold plain text; cli/terminal/ escapes, aligns and colours it.
+// The types in which functions return what a command shows: lines with labels, tables and charts of
+// bars. The types hold plain text; cli/terminal/ escapes, aligns and colours it.
 
 #include <string>
 #include <utility>

@@ -131,8 +131,8 @@ Result<> exchange_data(const Command& command, pid_t child, UniqueFd input, Capt
 /// network file system may need longer; dlrun then stops waiting for the child.
 constexpr std::chrono::seconds kKillLimit{2};
 
-/// Time that a child may need to end after run_unlogged() has sent SIGKILL, because the exchange of
-/// data failed. wait_or_kill() kills it again after this time, and then waits for kKillLimit.
+/// If the exchange of data fails, run_unlogged() kills the child and gives it this time to end.
+/// wait_or_kill() kills the child again after this time, and then waits for kKillLimit.
 constexpr std::chrono::seconds kKilledChildLimit{5};
 
 /// Waits for the child, and kills it at the deadline. After a successful exchange of data, the

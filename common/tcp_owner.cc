@@ -17,9 +17,10 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLargestTable = 256U << 20U;  ///< bytes; a line has 150
+constexpr std::size_t kLargestTableBytes = 256U << 20U;  ///< a line of a table has 150 bytes
 
-/// An address as the tables write it: words of 32 bits in the byte order of this machine.
+/// An address as /proc/net/tcp and /proc/net/tcp6 (the tables) write it: words of 32 bits in the
+/// byte order of this machine.
 struct TableAddress {
   std::string v4;  ///< for /proc/net/tcp; empty for an address of IPv6
   std::string v6;  ///< for /proc/net/tcp6; an IPv4 address in the form that IPv6 sockets use
@@ -127,8 +128,8 @@ std::optional<uid_t> owner_of_tcp_peer(int socket) {
   if (::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_length) != 0 ||
       ::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &peer_length) != 0)
     return std::nullopt;
-  const auto tcp = read_file("/proc/net/tcp", kLargestTable);
-  const auto tcp6 = read_file("/proc/net/tcp6", kLargestTable);  // missing without IPv6
+  const auto tcp = read_file("/proc/net/tcp", kLargestTableBytes);
+  const auto tcp6 = read_file("/proc/net/tcp6", kLargestTableBytes);  // missing without IPv6
   return owner_of_tcp_peer_in(own, peer, tcp ? *tcp : "", tcp6 ? *tcp6 : "");
 }
 

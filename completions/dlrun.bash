@@ -38,7 +38,7 @@ _dlrun_set() {
     launch.preset) words=$(dlrun completion --list presets 2>/dev/null) ;;
     base|resources.output|resources.error|environment.modules.use|environment.conda.name|environment.venv|environment.uv.project|environment.pixi.project|environment.spack|container.image|container.save|download.path|train.data.path|health.known_bad.file|submit.token_file) mapfile -t COMPREPLY < <(compgen -P "$prefix" -f -- "$word"); return ;;
   esac
-  compopt +o filenames # which would quote the '='
+  compopt +o filenames # the option `filenames` would quote the '='
   _dlrun_offer "$prefix" "$word" "$words"
 }
 _dlrun() {

@@ -3,8 +3,8 @@
 // FUSE.
 //
 // dlrun supports ch-run from version 0.31 on. A mount needs a mount point in the image. If the
-// image is a folder that the user may write to, the script makes the mount point. Over other
-// images, the option --write-fake of ch-run (version 0.36 and later) puts a writable layer.
+// image is a folder that the user may write to, the script makes the mount point. For other images,
+// the option --write-fake of ch-run (version 0.36 and later) adds a writable layer.
 
 #include <fmt/format.h>
 

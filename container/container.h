@@ -122,9 +122,9 @@ class ContainerBackend {
   [[nodiscard]] virtual std::string_view unmountable_characters() const = 0;
   /// Returns a problem for each setting that this backend cannot express or would misread.
   [[nodiscard]] virtual std::vector<ContainerProblem> problems(const ContainerSpec& spec) const = 0;
-  /// Returns srun options. Each list option appears once, with the values of dlrun and those of the
-  /// user, which the function removes from user_options. Returns none if the backend uses only
-  /// enter_script().
+  /// Returns srun options. Each list option appears once, with dlrun's values and the user's
+  /// values. The function removes the user's list options from user_options. Returns none if the
+  /// backend uses only enter_script().
   [[nodiscard]] virtual std::vector<ContainerOption> step_options(
       const ContainerStep&, std::vector<UserSrunOption>& /*user_options*/) const {
     return {};

@@ -54,7 +54,8 @@ constexpr std::array<std::string_view, 11> kPassedOn{"SLURM*",
   return text;
 }
 
-/// Prints enroot's messages about a failed container to stderr, and its first error to stdout.
+/// Prints enroot's messages about a failed container to stderr and the first error among them to
+/// stdout. Then deletes the file of the messages, and exits.
 constexpr std::string_view kTellFailure = R"sh(tell_failure() { # MESSAGES-FILE
   local dlrun_error
   dlrun_error=$(sed -n 's/^\[ERROR\] *//p' "$1" | head -n 1)

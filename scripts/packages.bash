@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Functions of scripts/package, scripts/package-check and tests/packages. The callers set nullglob.
+# Functions of scripts/package, scripts/package-check and tests/packages. The scripts that source
+# this file set nullglob.
 
 # pack BUILD KIND FOLDER [OPTION...]: lets cpack make the packages of one kind (TGZ, DEB or RPM).
 # TGZ needs SOURCE_DATE_EPOCH.
@@ -27,21 +28,23 @@ give_to_root() {
         rm -rf "$files"
 }
 
-# remove_packages FOLDER: removes the packages of earlier versions, and no other file.
+# remove_packages FOLDER: removes the files that scripts/package has written there earlier, of any
+# version, and no other file.
 remove_packages() {
     rm -f "$1"/dlrun{,-trainer,-dev}_[0-9]*.deb "$1"/dlrun{,-trainer,-devel}-[0-9]*.rpm \
         "$1"/dlrun-[0-9]*.tar.gz "$1"/dlrun-[0-9]*.eb "$1/sha256sums"
     rm -rf "$1/spack/packages/dlrun"
 }
 
-# older_deb DEB FOLDER: writes the package with the version 0.0.1 into the folder.
+# older_deb DEB FOLDER: writes a copy of the package, but with the version number 0.0.1, into the
+# folder.
 older_deb() {
     local deb=$1 folder=$2 files version
     version=$(dpkg-deb -f "$deb" Version)
     files=$(mktemp -d "$folder/.files.XXXXXX")
     chmod 755 "$files"
     dpkg-deb -R "$deb" "$files"
-    # Packages of one version also depend on each other.
+    # The packages depend on each other with an exact version number, which must change, too.
     sed -i -e 's/^Version: .*/Version: 0.0.1/' -e "s/(= ${version//./\\.})/(= 0.0.1)/g" \
         "$files/DEBIAN/control"
     dpkg-deb --root-owner-group -Zgzip -z1 -b "$files" \

@@ -28,7 +28,7 @@ make_bare_root() {
             return 1
         fi
         rm -f "$root.log"
-        # The file of this machine names the machine's own release.
+        # debian.sources of this machine has the packages of the machine's own release only.
         if [[ $suite == "$machine_suite" && -e /etc/apt/sources.list.d/debian.sources ]]; then
             rm -f "$root/etc/apt/sources.list"
             cp /etc/apt/sources.list.d/debian.sources "$root/etc/apt/sources.list.d/"

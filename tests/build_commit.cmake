@@ -30,7 +30,7 @@ function(git)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
-# The build folder can be inside the checkout of dlrun, whose commit is not that of this tree.
+# BINARY can be inside the checkout of dlrun. The commit of that checkout must not appear here.
 expect_commit(plain "" "a tree without git")
 file(WRITE ${BINARY}/archive/cmake/archive_commit.txt "0123456789abcdef0123456789abcdef01234567\n")
 expect_commit(archive "0123456789ab" "a tree from git archive")

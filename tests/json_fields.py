@@ -63,28 +63,28 @@ def complaints(name, value):
             for error in validator.iter_errors(value)]
 
 
-def fields(schema, place=""):
-    """Yields the place of each field in a schema, such as /restarts/*/cause."""
+def fields(schema, path=""):
+    """Yields the path of each field in a schema, such as /restarts/*/cause."""
     for field, below in schema.get("properties", {}).items():
-        yield f"{place}/{field}"
-        yield from fields(below, f"{place}/{field}")
+        yield f"{path}/{field}"
+        yield from fields(below, f"{path}/{field}")
     for word in ("items", "additionalProperties"):
         if isinstance(schema.get(word), dict):
-            yield from fields(schema[word], f"{place}/*")
+            yield from fields(schema[word], f"{path}/*")
 
 
-def seen_fields(schema, value, place=""):
-    """Yields the places of the schema's fields that the value has."""
+def seen_fields(schema, value, path=""):
+    """Yields the paths of the schema's fields that the value has."""
     if isinstance(value, dict):
         for field, below in value.items():
             if field in schema.get("properties", {}):
-                yield f"{place}/{field}"
-                yield from seen_fields(schema["properties"][field], below, f"{place}/{field}")
+                yield f"{path}/{field}"
+                yield from seen_fields(schema["properties"][field], below, f"{path}/{field}")
             elif isinstance(schema.get("additionalProperties"), dict):
-                yield from seen_fields(schema["additionalProperties"], below, f"{place}/*")
+                yield from seen_fields(schema["additionalProperties"], below, f"{path}/*")
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for below in value:
-            yield from seen_fields(schema["items"], below, f"{place}/*")
+            yield from seen_fields(schema["items"], below, f"{path}/*")
 
 
 def main():

@@ -37,7 +37,7 @@ KEY = re.compile(r"[\w\-./ ]{1,250}\Z")
 
 
 class Refused(Exception):
-    """A reply with an error. code: None for a page of the web server instead of an object."""
+    """A reply with an error. code: None if the reply is an HTML page instead of a JSON object."""
 
     def __init__(self, status, code, message):
         super().__init__(message)
@@ -130,10 +130,12 @@ def create_run(body):
 
 
 def add_metrics(run, metrics):
-    """Adds the values that the run does not have. If the run has some of them, MLflow splits the
-    values into parts of 100. For each part, it goes through all values, but looks up only the names
-    in this part, and takes a value of any other name for a new one. The key, value, timestamp and
-    step of a value are the primary key of its table, so the database then refuses the request."""
+    """Adds the values that the run does not have. Refuses the requests that MLflow refuses because
+    of a fault. If the run already has some of the values, MLflow splits the values of the request
+    into parts of 100. For each part, MLflow goes through all values of the request, but looks up
+    only the names in this part, and takes a value with any other name for a new one. MLflow then
+    adds an existing value again, and the database refuses the request, because the key, value,
+    timestamp and step of a value are the primary key of its table."""
     names = {metric[0] for metric in metrics}
     parts = [metrics[first:first + 100] for first in range(0, len(metrics), 100)]
     if any(metric in run["metrics"] for metric in metrics) and any(

@@ -59,7 +59,7 @@ Result<int> cancel(Cli& cli, const CancelOptions& options) {
 void add_cancel(CLI::App& root, Action& action) {
   auto options = std::make_shared<CancelOptions>();
   Subcommand command(root, "cancel", "Cancel runs");
-  command.option("RUN", options->runs, kExactRunHelp).required();
+  command.option("RUN", options->runs, kRunWithDateHelp).required();
   command.calls(cancel, options, action);
 }
 

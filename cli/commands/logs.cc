@@ -64,8 +64,8 @@ void explain_empty_log(const Cli& cli, RunInspector& inspector, const IndexEntry
     print_note(cli, fmt::format("{}: no output yet; the run is {}", run.id, word(status->state)));
 }
 
-/// Prints what a job with an empty log has instead: its error file, if that file has text, or a
-/// note.
+/// Call if the log of the job is empty. Prints the error file of the job if that file has text;
+/// otherwise calls explain_empty_log().
 Result<int> print_instead_of_log(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
                                  const LogsOptions& options) {
   auto errors = error_log_with_text(run);
@@ -83,11 +83,11 @@ Result<int> print_instead_of_log(const Cli& cli, RunInspector& inspector, const 
 /// about a rank without a log and goes on.
 Result<int> print_log(const Cli& cli, const IndexEntry& run, const LogsOptions& options) {
   RunInspector inspector(cli.env, known_servers(cli));
-  const bool needs_note = !options.tail || *options.tail > 0;
+  const bool expects_output = !options.tail || *options.tail > 0;
   if (options.ranks.empty()) {
     DLRUN_TRY_ASSIGN(const bool has_output,
                      print_one_log(cli, inspector, run, options, std::nullopt, ""));
-    if (has_output || !needs_note) return kExitOk;
+    if (has_output || !expects_output) return kExitOk;
     return print_instead_of_log(cli, inspector, run, options);
   }
   const bool is_single_rank = options.ranks.size() == 1;
@@ -101,12 +101,12 @@ Result<int> print_log(const Cli& cli, const IndexEntry& run, const LogsOptions& 
     any_missing = any_missing || is_missing;
     any_output = any_output || (printed && *printed);
   }
-  if (!any_output && !any_missing && needs_note) explain_empty_log(cli, inspector, run);
+  if (!any_output && !any_missing && expects_output) explain_empty_log(cli, inspector, run);
   return kExitOk;
 }
 
 /// Prints the end of each point's log under the point's name: --tail lines, or ten. Prints a note
-/// about a point without a log. Fails with kUsage with --follow.
+/// about a point without a log. Fails with kUsage if options.follow is set.
 Result<int> print_logs_of_points(const Cli& cli, const IndexEntry& run, LogsOptions options) {
   if (options.follow)
     return fail(Errc::kUsage, "{0}: is a sweep; -f follows one point: dlrun logs -f {0}/0", run.id);

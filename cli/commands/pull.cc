@@ -49,7 +49,9 @@ void add_pull(CLI::App& root, Action& action) {
   command.option("RUN", options->run, kRunHelp).required();
   command.option("PATTERN", options->pattern,
                  "Copy only files that match, such as '*.pt' or 'ckpt/**' (default: all files)");
-  command.option("--to", options->to, "Folder to copy to (default: ./RUN, named after the run)")
+  command
+      .option("--to", options->to,
+              "Folder to copy to (default: a folder here with the id of the run)")
       .type_name("DIR");
   command.calls(pull_run, options, action);
 }

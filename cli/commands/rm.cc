@@ -44,7 +44,7 @@ void add_rm(CLI::App& root, Action& action) {
   auto options = std::make_shared<RmOptions>();
   Subcommand command(root, "rm",
                      "Delete runs that have ended, with their checkpoints; asks on a terminal");
-  command.option("RUN", options->runs, kExactRunHelp).required();
+  command.option("RUN", options->runs, kRunWithDateHelp).required();
   add_cleanup_options(command, options->cleanup);
   command.calls(remove_runs, options, action);
 }

@@ -73,10 +73,9 @@ void add_sweep(CLI::App& root, Action& action) {
                  "The sweep: a name, an id or its start, a job id, a path, or `last` (default: the "
                  "newest sweep)");
   command
-      .option(
-          "--sort", options->table.sort,
-          "Result (test_accuracy, loss, ...) or swept key to sort by, or the word point for the "
-          "number of the point")
+      .option("--sort", options->table.sort,
+              "What to sort by: a result (test_accuracy, loss, ...), a swept key, or `point`, the "
+              "number of the point")
       .type_name("NAME");
   command.flag("--ascending", options->table.is_ascending,
                "List the smallest value first (the default for losses, errors, times and point)");

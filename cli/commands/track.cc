@@ -23,13 +23,13 @@ Result<int> track(Cli& cli, const TrackOptions& options) {
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto tracked, sync_records(cli.env, inspector, run));
   bool is_complete = true;
-  for (const TrackedRun& one : tracked) {
+  for (const RunSyncReport& one : tracked) {
     if (one.report.is_complete) {
       print(cli, "{}: the server has the whole record; {} values were sent now (MLflow run {})\n",
-            one.run, one.report.values_sent, one.report.run_id);
+            one.run_id, one.report.values_sent, one.report.run_id);
     } else {
       is_complete = false;
-      print_error(cli, fmt::format("{}: track.mlflow: {}; {} values were sent now", one.run,
+      print_error(cli, fmt::format("{}: track.mlflow: {}; {} values were sent now", one.run_id,
                                    one.report.problem, one.report.values_sent));
     }
   }

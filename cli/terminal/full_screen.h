@@ -24,10 +24,9 @@ struct TerminalSize {
 [[nodiscard]] TerminalSize terminal_size(int fd);
 
 /// Owns the terminal. A process may have only one FullScreen, and must create it before it starts a
-/// thread. SIGINT, SIGTERM, SIGHUP, SIGTSTP and SIGWINCH are then blocked in all threads and arrive
-/// through wait().
-/// After a fault (SIGSEGV, SIGABRT, ...) or SIGQUIT, a handler restores the terminal before the
-/// process ends.
+/// thread. While the FullScreen exists, SIGINT, SIGTERM, SIGHUP, SIGTSTP and SIGWINCH are blocked
+/// in all threads, and wait() receives them. After a fault (SIGSEGV, SIGABRT, ...) or SIGQUIT, a
+/// handler restores the terminal before the process ends.
 class FullScreen {
  public:
   /// Fails with kUsage if standard input or output is no terminal, and with kIo after an error of

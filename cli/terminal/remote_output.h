@@ -1,6 +1,6 @@
 #pragma once
-// Prints the output of a host. A terminal gets only text and the colours of visible text. Files and
-// pipes get every byte.
+// Prints the output of a host. On a terminal, control sequences other than colours and styles are
+// escaped or dropped (LogFilter). Files and pipes get every byte.
 
 #include <string>
 #include <string_view>

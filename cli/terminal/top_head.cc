@@ -26,7 +26,7 @@ class HeadLines {
         record_(picture.status.facts.record),
         columns_(columns) {}
 
-  /// Returns the lines. Call it once.
+  /// Returns the lines. Call build() only once, because it moves the lines out of this object.
   std::vector<Text> build();
 
  private:

@@ -21,7 +21,7 @@ constexpr std::size_t kDefaultRowCount = 20;
 enum class RankLimit {
   kWindow,            ///< the window of the live view is too small
   kOptionOfLiveView,  ///< the live view has the option --ranks
-  kOption,            ///< the option --ranks or its default, in output without a limit of rows
+  kOption,            ///< the option --ranks or its default, in output that is printed once
 };
 
 std::string_view hint_of(RankLimit limit) {

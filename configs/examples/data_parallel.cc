@@ -1,6 +1,6 @@
 // Trains a linear model on generated digits, data-parallel on one or more ranks. The numbered
-// comments mark the five changes that make a program data-parallel. The program is called
-// data-parallel.
+// comments mark the five changes that make a program data-parallel. The build makes the program
+// `data-parallel` from this file.
 //
 // To build it outside this repository:
 //   find_package(dlrun) and target_link_libraries(data-parallel PRIVATE dlrun::runtime)

@@ -36,7 +36,7 @@ struct LeftOutBackend {
 
 struct CollectivesRequest {
   std::string operation;              ///< all_reduce, broadcast, all_gather or reduce_scatter
-  std::string sizes;                  ///< bytes: "8,64K,16M"; in "8..16M" each is 4 times the last
+  std::string sizes;                  ///< bytes: "8,64K,16M", or "8..16M" in steps of factor 4
   std::vector<std::string> backends;  ///< mpi, gloo, shm, nccl
   std::vector<int> rank_counts;       ///< each is a number of ranks
 };

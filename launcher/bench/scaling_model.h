@@ -47,8 +47,8 @@ struct ModelledRate {
 };
 inline constexpr int kMostModelledRanks = 1024;
 /// Predicts the rates at twice the largest measured number of ranks, four times, and so on; the
-/// last prediction is at kMostModelledRanks. Returns none without models, or if the largest
-/// measured number is kMostModelledRanks or more.
+/// last prediction is at kMostModelledRanks. Returns an empty list if `models` is empty, or if
+/// the largest measured number is kMostModelledRanks or more.
 [[nodiscard]] std::vector<ModelledRate> predict_scaling(
     const std::vector<ScalingMeasurement>& measurements, const std::vector<ScalingModel>& models,
     double batch);

@@ -60,7 +60,7 @@ std::string curve(const std::string& points, std::string_view name) {
   return svg::element("polyline", {{"points", svg::point_list(points)}, {"class", name}}) + "\n";
 }
 
-/// Returns the line below the title that names the curves.
+/// Returns the legend: a line of text below the title, with the names of the curves.
 std::string legend(int base_ranks, bool is_modelled) {
   std::string parts = svg::element("tspan", {{"fill", "#0072b2"}}, "measured");
   if (is_modelled) parts += svg::element("tspan", {{"dx", "16"}, {"fill", "#d55e00"}}, "modelled");

@@ -50,8 +50,8 @@ struct CleanupPlan {
   [[nodiscard]] TreeSize size() const;
 };
 
-/// Checks each of these runs. A sweep is deleted with its points, and a point only with its sweep.
-/// Fails only if the index cannot be read.
+/// Decides for each of these runs whether it can be deleted. A sweep is deleted with its points,
+/// and a point only with its sweep. Fails only if the index cannot be read.
 [[nodiscard]] Result<CleanupPlan> plan_removal(const Env& env, RunInspector& inspector,
                                                const std::vector<IndexEntry>& runs);
 
@@ -61,9 +61,10 @@ struct PruneRequest {
   std::filesystem::path folder;  ///< only runs in this folder; empty: all runs
 };
 
-/// Chooses the runs of the index whose creation, last event and recorded end are all longer ago
-/// than the request says. Leaves out runs of other users and runs whose directory is gone. Changes
-/// nothing. Fails only if the index or the path of the folder cannot be read.
+/// Chooses each run of the index for which three times are all longer ago than the request says:
+/// its creation, its last event and its recorded end. Leaves out runs of other users and runs whose
+/// directory is gone. Changes nothing. Fails only if the index or the path of the folder cannot be
+/// read.
 [[nodiscard]] Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
                                                const PruneRequest& request);
 

@@ -33,8 +33,9 @@ struct CleanupResult {
 };
 
 /// Deletes the runs, and finishes earlier, interrupted deletions in their folders. Reports an error
-/// for a run that cannot be deleted, or a note (CleanupPlan::tolerates_busy_runs), and continues
-/// with the next run. Also forgets which runs were deleted more than a year ago (deleted_runs.h).
+/// for a run that cannot be deleted (or only a note, see CleanupPlan::tolerates_busy_runs), and
+/// continues with the next run. Also forgets which runs were deleted more than a year ago
+/// (deleted_runs.h).
 [[nodiscard]] CleanupResult clean_up(const Env& env, RunInspector& inspector,
                                      const CleanupPlan& plan, const CleanupListener& listener);
 

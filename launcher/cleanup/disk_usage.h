@@ -19,8 +19,8 @@ struct MeasuredRun {
 };
 
 /// Returns the runs with their sizes, the largest run first. Leaves out a run whose directory is
-/// missing, is a link or cannot be read. Reads no file and follows no link; counts the folders
-/// below the run that cannot be read in `unread`.
+/// missing, is a link or cannot be read. Reads no file and follows no link. The field
+/// TreeSize::unread has the number of folders below the run that were not read.
 [[nodiscard]] std::vector<MeasuredRun> measure_runs(const std::vector<IndexEntry>& runs);
 
 /// Returns all runs of the user's index that belong to the user. Fails if the index cannot be read.

@@ -123,9 +123,9 @@ class ClusterSurvey {
     return std::nullopt;
   }
 
-  /// Returns the version in the first line of `PROGRAM ARGUMENT`: the first word that starts with a
-  /// digit, else the whole line. Returns kUnknownVersion if the program fails or prints
-  /// nothing, and an empty text if it is not installed.
+  /// Returns the version from the first line that `PROGRAM ARGUMENT` prints: the first word that
+  /// starts with a digit, else the whole line. Returns kUnknownVersion if the program fails or
+  /// prints nothing, and an empty text if it is not installed.
   [[nodiscard]] std::string version_of(const std::string& program,
                                        const std::string& argument) const {
     if (!find_program(program, slurm_env_)) return {};

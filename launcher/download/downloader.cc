@@ -152,7 +152,7 @@ struct Transfer {
   std::optional<std::int64_t> total = {};
   /// An error that dlrun itself found, such as a full disk or a wrong size.
   std::optional<Error> error = {};
-  bool is_stopped = false;
+  bool is_interrupted = false;
   Pace pace = {};
 
   [[nodiscard]] Result<> take(std::string_view piece) {
@@ -186,8 +186,8 @@ struct Transfer {
   /// Calls on_progress() at most every 100 ms. Returns false if the transfer must stop.
   [[nodiscard]] bool report_progress() {
     if (!pace.begin_if_due()) return true;
-    is_stopped = !options.on_progress({bytes, download.bytes ? download.bytes : total, false});
-    return !is_stopped;
+    is_interrupted = !options.on_progress({bytes, download.bytes ? download.bytes : total, false});
+    return !is_interrupted;
   }
 };
 
@@ -328,7 +328,7 @@ CURLcode Downloader::State::perform(Transfer& transfer) {
 Result<CURLcode> Downloader::State::perform_to_end(Transfer& transfer) {
   constexpr long kNoSuchRange = 416;
   CURLcode code = perform(transfer);
-  for (auto pause = kResumePauses.begin(); !transfer.is_stopped && !transfer.error;) {
+  for (auto pause = kResumePauses.begin(); !transfer.is_interrupted && !transfer.error;) {
     if (transfer.is_resumed &&
         (code == CURLE_RANGE_ERROR || number(CURLINFO_RESPONSE_CODE) == kNoSuchRange)) {
       transfer.can_resume = false;
@@ -377,7 +377,7 @@ Result<> Downloader::State::check_result(const Transfer& transfer, CURLcode code
   const long status = number(CURLINFO_RESPONSE_CODE);
   const std::string message =
       curl_message.front() != '\0' ? curl_message.data() : curl->easy_strerror(code);
-  if (transfer.is_stopped)
+  if (transfer.is_interrupted)
     return fail(Errc::kInterrupted, "interrupted; nothing of {} is kept", url);
   if (transfer.error) {
     const std::string where =

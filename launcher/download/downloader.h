@@ -20,11 +20,11 @@
 
 namespace dlrun {
 
-/// Returns true if the folder has the file, false if the folder has no file of this name. Fails
-/// with kInvalid if the file has another checksum or size (the message shows the found and the
-/// expected one), or if the name is a folder or a link that leads nowhere. Fails with kIo if the
-/// file cannot be read. Reads the whole file unless it was verified before and has not changed
-/// since.
+/// Returns true if the folder has the file with the expected checksum, false if the folder has no
+/// file of this name. Fails with kInvalid if the file has another checksum or size (the message
+/// shows the found and the expected one), or if the name is a folder or a link that leads nowhere.
+/// Fails with kIo if the file cannot be read. Reads the whole file unless it was verified before
+/// and has not changed since.
 [[nodiscard]] Result<bool> is_downloaded(const std::filesystem::path& folder,
                                          const Download& download);
 

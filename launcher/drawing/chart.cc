@@ -35,19 +35,20 @@ std::vector<std::vector<ChartPoint>> parts_of(const std::vector<ChartPoint>& poi
   return parts;
 }
 
-/// Averages neighbouring points if there are more than kMostPoints, so that a curve has about as
-/// many points as pixels at most.
+/// Averages neighbouring points if there are more than kMostPoints, so that a curve has at
+/// most about as many points as pixels.
 std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& points) {
   const auto parts = parts_of(points);
-  std::size_t all = 0;
-  for (const auto& part : parts) all += part.size();
+  std::size_t point_count = 0;
+  for (const auto& part : parts) point_count += part.size();
   std::vector<ChartPoint> means;
   for (const auto& part : parts) {
     // The number of points of a part is proportional to its length, but at least two.
     const std::size_t count =
-        all <= kMostPoints
+        point_count <= kMostPoints
             ? part.size()
-            : std::min(part.size(), std::max<std::size_t>(2, kMostPoints * part.size() / all));
+            : std::min(part.size(),
+                       std::max<std::size_t>(2, kMostPoints * part.size() / point_count));
     for (std::size_t at = 0; at < count; ++at) {
       const std::size_t begin = at * part.size() / count, end = (at + 1) * part.size() / count;
       ChartPoint mean{0, 0, part.front().part};
@@ -114,11 +115,11 @@ struct Scale {
   double divisor = 1;
   std::string suffix;
 };
-Scale bytes_scale(double most) {
+Scale bytes_axis_scale(double most) {
   const ByteScale scale = byte_scale(most);
   return {scale.divisor, fmt::format(" {}", scale.unit)};
 }
-Scale time_scale(double seconds) {
+Scale time_axis_scale(double seconds) {
   if (seconds < 180) return {1, "seconds"};
   if (seconds < 3 * 3600) return {60, "minutes"};
   if (seconds < 3 * 86400) return {3600, "hours"};
@@ -199,7 +200,7 @@ void Drawing::decide_axes() {
   x_ = {x_extent_.low, x_extent_.high};
   if (chart_.x_is_time) x_.low = std::min(0.0, x_.low);
   if (x_.high <= x_.low) x_.high = x_.low + 1;
-  if (chart_.y_unit == ChartUnit::kBytes) y_scale_ = bytes_scale(y_extent_.high);
+  if (chart_.y_unit == ChartUnit::kBytes) y_scale_ = bytes_axis_scale(y_extent_.high);
   y_ = y_axis(chart_, {y_extent_.low / y_scale_.divisor, y_extent_.high / y_scale_.divisor});
 }
 
@@ -242,7 +243,7 @@ std::string Drawing::grid() const {
                        label_of(tick, chart_.y_unit) + y_scale_.suffix) +
              "\n";
   }
-  const Scale scale = chart_.x_is_time ? time_scale(x_.high) : Scale{1, chart_.x_unit};
+  const Scale scale = chart_.x_is_time ? time_axis_scale(x_.high) : Scale{1, chart_.x_unit};
   for (const double tick : round_ticks(x_.low / scale.divisor, x_.high / scale.divisor, 6)) {
     const double x = x_of(tick * scale.divisor);
     drawn +=

@@ -43,9 +43,9 @@ struct SlurmQuerySettings {
 };
 
 /// Returns the limits of the account and how much of each is used. An empty `account` means the
-/// user's default account, which sacctmgr names. Returns nullopt if the cluster has no accounting
-/// or not the plugin priority/multifactor, if the account is unknown, or if Slurm does not answer
-/// in time.
+/// user's default account, which sacctmgr names. Returns nullopt if the cluster has no
+/// accounting, if it does not use the plugin priority/multifactor, if the account is unknown, or if
+/// Slurm does not answer in time.
 [[nodiscard]] std::optional<AccountUse> account_use(const SlurmQuerySettings& settings,
                                                     std::string account);
 

@@ -24,19 +24,19 @@ constexpr std::chrono::milliseconds kConnectTimeout{10'000};
 constexpr std::array kRetryPauses{std::chrono::milliseconds{20}, std::chrono::milliseconds{200},
                                   std::chrono::milliseconds{1000}};
 
-/// A response while it arrives.
-struct Arriving {
+/// A response, which libcurl delivers in pieces.
+struct PartialResponse {
   HttpResponse response;
   std::size_t max_body_bytes = 0;
   bool is_too_large = false;
 };
 
-/// Appends bytes to the body of an Arriving. Ends the transfer if the body becomes too large.
+/// Appends bytes to the body of a PartialResponse. Ends the transfer if the body becomes too large.
 std::size_t append_to_body(char* bytes, std::size_t size, std::size_t count, void* into) {
-  Arriving& arriving = *static_cast<Arriving*>(into);
-  std::string& body = arriving.response.body;
-  arriving.is_too_large = body.size() + size * count > arriving.max_body_bytes;
-  if (arriving.is_too_large) return 0;  // libcurl then fails with CURLE_WRITE_ERROR
+  PartialResponse& partial = *static_cast<PartialResponse*>(into);
+  std::string& body = partial.response.body;
+  partial.is_too_large = body.size() + size * count > partial.max_body_bytes;
+  if (partial.is_too_large) return 0;  // libcurl then fails with CURLE_WRITE_ERROR
   body.append(bytes, size * count);
   return size * count;
 }
@@ -74,9 +74,9 @@ struct HttpClient::State {
 
   /// Opens and connects a socket for libcurl, and checks the other end. If libcurl opened the
   /// socket, only versions from 7.80 on would let dlrun check it before anything is sent.
-  static curl_socket_t open_checked(void* state, curlsocktype, struct curl_sockaddr* place) {
+  static curl_socket_t open_checked(void* state, curlsocktype, struct curl_sockaddr* peer_address) {
     State& self = *static_cast<State*>(state);
-    UniqueFd socket = connected_socket(*place);
+    UniqueFd socket = connected_socket(*peer_address);
     if (!socket.is_open()) return CURL_SOCKET_BAD;
     if (auto checked = self.check_peer(socket.get()); !checked) {
       self.peer_error = std::move(checked.error());
@@ -88,10 +88,10 @@ struct HttpClient::State {
     return CURL_SOCKOPT_ALREADY_CONNECTED;
   }
 
-  /// Sets all options of a request whose response goes to `arriving`. The arguments must live as
+  /// Sets all options of a request whose response goes to `partial`. The arguments must live as
   /// long as the request.
   [[nodiscard]] CURLcode set_options(const HttpRequest& request, const std::string& url,
-                                     struct curl_slist* headers, Arriving* arriving) {
+                                     struct curl_slist* headers, PartialResponse* partial) {
     CURLcode code = CURLE_OK;
     const auto set = [&](CURLoption option, auto value) {
       if (code == CURLE_OK) code = curl.easy_setopt(handle, option, value);
@@ -116,7 +116,7 @@ struct HttpClient::State {
     set(CURLOPT_TIMEOUT_MS, static_cast<long>(request.timeout.count()));
     set(CURLOPT_HTTPHEADER, headers);
     set(CURLOPT_WRITEFUNCTION, &append_to_body);
-    set(CURLOPT_WRITEDATA, static_cast<void*>(arriving));
+    set(CURLOPT_WRITEDATA, static_cast<void*>(partial));
     set(CURLOPT_HTTPGET, 1L);
     if (!request.body.empty()) {
       set(CURLOPT_POST, 1L);
@@ -152,9 +152,9 @@ Result<HttpClient> HttpClient::to(const RestAddress& address, CheckPeer check_pe
 Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   const CurlLibrary& curl = state_->curl;
   CURL* const handle = state_->handle;
-  Arriving arriving;
-  arriving.max_body_bytes = request.max_response_bytes;
-  HttpResponse& response = arriving.response;
+  PartialResponse partial;
+  partial.max_body_bytes = request.max_response_bytes;
+  HttpResponse& response = partial.response;
   const std::string url = state_->address.base + request.path;
   struct curl_slist* headers = nullptr;
   const auto add_header = [&](const std::string& line) {
@@ -168,7 +168,7 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
 
   state_->curl_message.front() = '\0';
   state_->peer_error.reset();
-  CURLcode code = state_->set_options(request, url, headers, &arriving);
+  CURLcode code = state_->set_options(request, url, headers, &partial);
   int tries = 1;
   const auto start = std::chrono::steady_clock::now();
   if (code == CURLE_OK) code = curl.easy_perform(handle);
@@ -193,7 +193,7 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
             {"seconds", std::chrono::steady_clock::now() - start},
             {"error", code == CURLE_OK ? "" : curl.easy_strerror(code)}});
   if (code != CURLE_OK && state_->peer_error) return tl::unexpected(*state_->peer_error);
-  if (arriving.is_too_large)
+  if (partial.is_too_large)
     return fail(Errc::kUnavailable,
                 "the answer to {} {} is larger than {} MiB; dlrun has stopped reading. Check "
                 "whether another server listens at this address, and read slurmrestd's log",

@@ -1,6 +1,7 @@
 #pragma once
 // Sends HTTP requests to one server, one after the other, through libcurl. The first client loads
-// libcurl; until then, dlrun runs without it.
+// libcurl; until then, dlrun runs without it. The portable dlrun calls the program curl instead
+// (curl_library.h).
 
 #include <chrono>
 #include <functional>
@@ -35,8 +36,8 @@ using CheckPeer = std::function<Result<>(int socket)>;
 class HttpClient {
  public:
   /// Makes a client for the server. check_peer: checks a server on this machine that is reached
-  /// over TCP; empty: every server is accepted. Fails with kNotFound if libcurl is not installed,
-  /// and with kInternal if it cannot be set up.
+  /// over TCP; empty: every server is accepted. Fails with kNotFound if libcurl (in the portable
+  /// dlrun: the program curl) is not installed, and with kInternal if it cannot be set up.
   [[nodiscard]] static Result<HttpClient> to(const RestAddress& address, CheckPeer check_peer = {});
   HttpClient(HttpClient&&) noexcept;
   HttpClient& operator=(HttpClient&&) noexcept;

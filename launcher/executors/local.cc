@@ -1,7 +1,7 @@
-// Jobs that dlrun starts as a process on this machine instead of queueing them: for `dlrun run`,
-// `dlrun-agent lead` in the foreground (foreground.h); for `dlrun run --here` and `dlrun submit
-// --in`, the job's script in the background (detached.h), which starts the ranks with srun in the
-// user's allocation. Other processes identify the job by host, pid and start time.
+// Jobs that dlrun starts as a process on this machine instead of queueing them. `dlrun run` starts
+// `dlrun-agent lead` in the foreground (foreground.h). `dlrun run --here` and `dlrun submit --in`
+// start the job's script in the background (detached.h); the script starts the ranks with srun in
+// the user's allocation. Other processes identify the job by host, pid and start time.
 
 #include <fcntl.h>
 #include <signal.h>

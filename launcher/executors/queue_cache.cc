@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 /// The longest wait for the lock. It is longer than squeue's timeout, so a process that holds the
-/// lock for longer is assumed to be stopped.
+/// lock for longer is assumed to be suspended.
 constexpr milliseconds kLockPatience{35'000};
 constexpr milliseconds kCacheLockPause{20};
 constexpr std::size_t kLargestCacheBytes = 16U << 20U;
@@ -33,8 +33,8 @@ constexpr std::size_t kLargestCacheBytes = 16U << 20U;
          info.st_uid == ::getuid() && (info.st_mode & 077U) == 0;
 }
 
-/// Waits until this process has the lock on the file. Returns false if the lock cannot be had, or
-/// not within kLockPatience.
+/// Waits until this process has the lock on the file. Returns false if the file system
+/// refuses the lock, or if the wait takes longer than kLockPatience.
 [[nodiscard]] bool lock(int fd, const std::filesystem::path& file) {
   LockWaitLog wait(file);
   const auto until = Clock::now() + kLockPatience;

@@ -39,9 +39,9 @@ class RestClient {
   [[nodiscard]] Result<std::vector<std::string>> served_versions();
 
   /// Returns the configured version, or else the newest that the server and dlrun support. Asks the
-  /// server only once, and again after get() met an unknown path. Fails with kRefused if the server
-  /// does not serve the configured version, or serves no version that dlrun supports; the message
-  /// names the versions of the server and of dlrun.
+  /// server once, and again only after the server did not know the path of a get(). Fails with
+  /// kRefused if the server does not serve the configured version, or serves no version that dlrun
+  /// supports; the message names the versions of the server and of dlrun.
   [[nodiscard]] Result<RestVersion> version();
 
   /// Checks that slurmrestd reaches a controller, and that the controller accepts the caller.

@@ -43,9 +43,9 @@ namespace dlrun {
 /// answered, and not only slurmrestd or a gateway.
 [[nodiscard]] bool rest_has_error_of_controller(std::string_view body);
 
-/// Returns the reason for which Slurm refused the request: the first error's reason that is not
-/// kOther; kOther if no error has such a reason. Numbers and words decide as in
-/// rest_says_unreachable().
+/// Returns the reason for which Slurm refused the request. If the response has several errors, the
+/// first reason other than kOther counts. Returns kOther if there is no such reason. Numbers and
+/// words decide as in rest_says_unreachable().
 [[nodiscard]] SlurmRefusal rest_refusal(std::string_view body);
 
 /// Returns the versions of the API that can submit jobs, from the server's own description:

@@ -2,8 +2,8 @@
 // Removes variables of the submitter's environment that must reach neither sbatch, salloc and
 // Slurm's other commands, nor the job.
 //
-// dlrun applies this deny-list, and dlrun-agent does not: inside the allocation the variables stay,
-// because srun would otherwise start a second job.
+// dlrun-agent does not apply this deny-list: inside the allocation Slurm has set variables of these
+// names for the job itself, and without them srun would start a second job.
 
 #include "common/env.h"
 

@@ -45,13 +45,14 @@ std::string without_placeholder(std::string_view text) {
 }  // namespace
 
 std::vector<std::string> failed_dependencies(std::string_view dependency) {
-  constexpr std::string_view kMark = "(failed)";
+  constexpr std::string_view kFailedSuffix = "(failed)";
   std::vector<std::string> failed;
   std::string_view rest = dependency;
   while (!rest.empty()) {
     const auto end = rest.find_first_of(",?");
     const auto word = rest.substr(0, end);
-    if (word.ends_with(kMark)) failed.emplace_back(word.substr(0, word.size() - kMark.size()));
+    if (word.ends_with(kFailedSuffix))
+      failed.emplace_back(word.substr(0, word.size() - kFailedSuffix.size()));
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
   }
   return failed;
@@ -187,7 +188,7 @@ std::vector<JobReport> parse_squeue(std::string_view out, const std::string& clu
 
 std::vector<JobReport> parse_sacct(std::string_view out, const std::string& cluster) {
   std::vector<JobReport> reports;
-  std::map<std::string, std::size_t> places;  // key: a job's id; value: its index in reports
+  std::map<std::string, std::size_t> index_of_id;  // a job's id -> its index in reports
   for (const auto line : split(out, '\n')) {
     const auto columns = fields(line, 7);
     if (!columns || !has_form_of_job_id((*columns)[0])) continue;
@@ -205,11 +206,11 @@ std::vector<JobReport> parse_sacct(std::string_view out, const std::string& clus
     report.start = without_placeholder(c[4]);
     report.reason = without_placeholder(c[5]);
     report.comment = without_placeholder(c[6]);
-    const auto [same, is_new] = places.try_emplace(report.job.id, reports.size());
+    const auto [entry, is_new] = index_of_id.try_emplace(report.job.id, reports.size());
     if (is_new) {
       reports.push_back(std::move(report));
     } else {
-      reports[same->second] = std::move(report);
+      reports[entry->second] = std::move(report);
     }
   }
   return reports;

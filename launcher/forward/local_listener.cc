@@ -87,14 +87,14 @@ Result<LocalListener> listen_on_loopback(const ForwardedPort& port) {
 }
 
 Result<SocketFolder> SocketFolder::make(const Env& env) {
-  const std::array<std::string, 3> places{env.get_or("XDG_RUNTIME_DIR", ""),
-                                          env.get_or("TMPDIR", ""), "/tmp"};
+  const std::array<std::string, 3> parents{env.get_or("XDG_RUNTIME_DIR", ""),
+                                           env.get_or("TMPDIR", ""), "/tmp"};
   // The path of a unix socket has at most 107 bytes.
   constexpr std::size_t kLongest = 70;
   int error = ENOENT;
-  for (const auto& place : places) {
-    if (place.empty() || place.front() != '/' || place.size() > kLongest) continue;
-    std::string path = place + "/dlrun-forward-XXXXXX";
+  for (const auto& parent : parents) {
+    if (parent.empty() || parent.front() != '/' || parent.size() > kLongest) continue;
+    std::string path = parent + "/dlrun-forward-XXXXXX";
     if (::mkdtemp(path.data()) != nullptr) return SocketFolder(path);
     error = errno;
   }

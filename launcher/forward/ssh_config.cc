@@ -8,7 +8,7 @@
 namespace dlrun {
 namespace {
 
-/// Doubles each `%`, because ssh would take a single one as the start of a token.
+/// Doubles each `%`, because ssh would replace a single one and the letter after it, as in %h.
 std::string with_doubled_percents(std::string_view text) {
   std::string doubled;
   for (const char c : text) doubled += c == '%' ? std::string("%%") : std::string(1, c);

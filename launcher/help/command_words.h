@@ -16,9 +16,9 @@ namespace dlrun {
 /// with the program's name.
 [[nodiscard]] std::string command_word_in(const std::vector<std::string>& words);
 
-/// Returns the message about an argument that a command does not expect because it takes one spec:
-/// "`dlrun run` takes one spec, so 'b.yaml' is not expected". Returns nullopt for a command that
-/// takes no spec, or several.
+/// Explains why the parser refused `argument`, if this is the path of a second spec and the command
+/// takes one: "`dlrun run` takes one spec, so 'b.yaml' is not expected". Returns nullopt if the
+/// argument does not end with .yaml or .yml, or if the command takes no spec or several.
 [[nodiscard]] std::optional<std::string> second_spec_text(const CommandTable& table,
                                                           const std::string& command,
                                                           const std::string& argument);

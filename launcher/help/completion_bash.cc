@@ -50,7 +50,7 @@ constexpr std::string_view kBashSet = R"(_dlrun_set() {
     launch.preset) words=$(dlrun completion --list presets 2>/dev/null) ;;
     @PATHS@) mapfile -t COMPREPLY < <(compgen -P "$prefix" -f -- "$word"); return ;;
   esac
-  compopt +o filenames # which would quote the '='
+  compopt +o filenames # the option `filenames` would quote the '='
   _dlrun_offer "$prefix" "$word" "$words"
 }
 )";

@@ -66,25 +66,27 @@ std::string option_arguments(const OptionHelp& option) {
 /// Returns the completions of one command's options and arguments.
 std::string lines_of(const CommandHelp& command) {
   std::string text;
-  const std::string when =
+  const std::string line_start =
       fmt::format("complete -c dlrun -n '__fish_seen_subcommand_from {}'", command.name);
   const auto words = first_argument_choices(command);
-  for (const auto& option : command.options) text += when + option_arguments(option);
-  if (command.has_positional("RUN")) text += when + " -a '(__dlrun_runs)'\n";
-  if (command.has_positional("KEY")) text += when + " -a '(__dlrun_keys | string trim -r -c .=)'\n";
+  for (const auto& option : command.options) text += line_start + option_arguments(option);
+  if (command.has_positional("RUN")) text += line_start + " -a '(__dlrun_runs)'\n";
+  if (command.has_positional("KEY"))
+    text += line_start + " -a '(__dlrun_keys | string trim -r -c .=)'\n";
   // If the first positional has a fixed set of values, the other positionals come after it.
   const std::string seen = fmt::format("__fish_seen_subcommand_from {}", join(words, " "));
-  const auto where = [&](std::string_view condition) {
-    return words.empty()
-               ? when
-               : when.substr(0, when.size() - 1) + fmt::format("; {} {}'", condition, seen);
+  const auto line_start_if = [&](std::string_view condition) {
+    return words.empty() ? line_start
+                         : line_start.substr(0, line_start.size() - 1) +
+                               fmt::format("; {} {}'", condition, seen);
   };
   if (command.has_positional("SITE"))
-    text += where("and") + " -a '(dlrun completion --list sites 2>/dev/null)'\n";
+    text += line_start_if("and") + " -a '(dlrun completion --list sites 2>/dev/null)'\n";
   if (command.has_positional("HOST"))
-    text += where("and") + " -a '(dlrun completion --list hosts 2>/dev/null)'\n";
-  if (has_file_positional(command)) text += where("and") + " -F\n";
-  if (!words.empty()) text += fmt::format("{} -a '{}'\n", where("and not"), join(words, " "));
+    text += line_start_if("and") + " -a '(dlrun completion --list hosts 2>/dev/null)'\n";
+  if (has_file_positional(command)) text += line_start_if("and") + " -F\n";
+  if (!words.empty())
+    text += fmt::format("{} -a '{}'\n", line_start_if("and not"), join(words, " "));
   return text;
 }
 

@@ -17,8 +17,8 @@ namespace dlrun {
 /// The reason why the meaning of a command is not certain; nullopt: the meaning is certain.
 using ImportObstacle = std::optional<std::string>;
 
-/// A remark on a line of the script that the spec does not have, or has in another form, or that
-/// needs a change.
+/// A remark on a line of the script: the spec does not have the line, or has it in another form, or
+/// the line needs a change.
 struct ImportRemark {
   std::size_t line = 0;
   std::size_t last_line = 0;  ///< the last line of a block; otherwise 0

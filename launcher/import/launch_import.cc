@@ -126,9 +126,9 @@ std::optional<std::string> shell_text(const ShellWord& word, const ImportState& 
   return text;
 }
 
-/// Returns " (line 5 sets OUT)" for the variable because of which shell_text() returns nullopt for
-/// the word; "" if no line of the script sets one.
-std::string place_of_unknown_variable(const ShellWord& word, const ImportState& state) {
+/// Call this if shell_text() returns nullopt for the word. Returns " (line 5 sets OUT)" if the
+/// reason is a variable that a line of the script sets; otherwise "".
+std::string unknown_variable_text(const ShellWord& word, const ImportState& state) {
   for (const ShellPart& part : word.parts) {
     const auto known = state.variables.find(part.text);
     if (!part.is_variable || known == state.variables.end() || known->second.line == 0) continue;
@@ -170,7 +170,7 @@ ImportObstacle set_program(std::span<const ShellWord> words, std::vector<std::st
     // an option such as --token.
     if (!one)
       return fmt::format("only the job knows what its shell makes of {}{}{}", printable(option),
-                         printable(word.source), place_of_unknown_variable(word, state));
+                         printable(word.source), unknown_variable_text(word, state));
     text += " " + *one;
     option = word.source.starts_with('-') ? word.source + " " : "";
   }

@@ -107,7 +107,9 @@ tl::unexpected<Error> no_program_error(const ImportRequest& import, std::size_t 
 }
 
 /// Returns the one command that starts the ranks. If the script has no such command or several, or
-/// if the command is nested, fails with kInvalid, or returns nullptr if the user names the program.
+/// if the command is nested: fails with kInvalid, or, if the user gives a program after `--`
+/// (import.command), returns nullptr. With a program after `--`, also returns nullptr for a command
+/// without a launcher.
 Result<const ShellCommand*> launch_of(const ImportRequest& import,
                                       const std::vector<Candidate>& candidates) {
   if (!import.command.empty()) {
@@ -169,8 +171,8 @@ bool calls_launcher(const std::vector<std::string>& words) {
 }
 
 /// Sets the keys of the launcher and its options from the command that starts the script's program.
-/// The program is that of the user. Returns false, and sets no key, if the meaning of the options
-/// is not certain.
+/// launch.command becomes the program after `--`, not the script's. Returns false, and sets no key,
+/// if the meaning of the options is not certain.
 bool import_only_launcher(const ImportRequest& import, const ShellCommand& command,
                           ImportState& state) {
   ImportState with_launcher = state;
@@ -190,9 +192,9 @@ bool import_only_launcher(const ImportRequest& import, const ShellCommand& comma
   return !obstacle;
 }
 
-/// Reads the command that starts the ranks. Returns false if the program is that of the user, and
-/// the meaning of the command is not certain: another line may start the ranks. Fails with kInvalid
-/// if the program is that of the script, and the meaning of the command is not certain.
+/// Reads the command that starts the ranks. If the meaning of the command is not certain: returns
+/// false if the user gives a program after `--`, because another line may start the ranks, and
+/// fails with kInvalid otherwise.
 Result<bool> read_launch(const ImportRequest& import, const ShellCommand& command,
                          ImportState& state) {
   if (!import.command.empty()) return import_only_launcher(import, command, state);
@@ -202,8 +204,7 @@ Result<bool> read_launch(const ImportRequest& import, const ShellCommand& comman
   return true;
 }
 
-/// Reads all commands. launch: the command that starts the ranks; nullptr if the user names the
-/// program, and the script does not have exactly one of `candidates`.
+/// Reads all commands. launch: the result of launch_of().
 Result<> read_commands(const ImportRequest& import, const std::vector<ShellCommand>& commands,
                        const std::vector<Candidate>& candidates, const ShellCommand* launch,
                        ImportState& state) {

@@ -33,7 +33,7 @@ struct ImportedSpec {
 /// Makes the spec. A line becomes a key only if its meaning is certain. Fails with kInvalid
 /// - if the script does not begin with "#!", has control characters, is a heterogeneous job or was
 ///   rendered by dlrun;
-/// - if `command` is empty, and not exactly one line starts the program;
+/// - if `command` is empty, and no line or several lines start a program;
 /// - if `command` is empty, and the meaning of the line that starts the program is not certain;
 /// - if the new spec has an error that does not disappear when the keys with errors are removed.
 ///   launch.command is never removed.

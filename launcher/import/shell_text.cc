@@ -315,23 +315,23 @@ class CommandReader {
     const bool is_indented = reader_.peek() == '-';
     if (is_indented) reader_.skip(1);
     reader_.skip_blanks();
-    auto mark = reader_.read_word();
-    if (!mark) return false;
+    auto delimiter = reader_.read_word();
+    if (!delimiter) return false;
     std::string text;
-    for (const ShellPart& part : mark->parts) text += part.text;
+    for (const ShellPart& part : delimiter->parts) text += part.text;
     here_documents_.emplace_back(std::move(text), is_indented);
     return true;
   }
 
   void skip_here_documents() {
-    for (const auto& [mark, is_indented] : std::exchange(here_documents_, {})) {
+    for (const auto& [delimiter, is_indented] : std::exchange(here_documents_, {})) {
       while (!reader_.is_at_end()) {
         const std::size_t start = reader_.position();
         reader_.skip_line();
         std::string_view line = script_.substr(start, reader_.position() - start);
         reader_.skip(1);
         if (is_indented) line.remove_prefix(std::min(line.find_first_not_of('\t'), line.size()));
-        if (line == mark) break;
+        if (line == delimiter) break;
       }
     }
   }
@@ -347,9 +347,9 @@ class CommandReader {
   /// Ends the present command, and adds it to commands_ if it has a word or an operator.
   void end_command() {
     if (start_ != std::string_view::npos) {
-      const auto before = script_.substr(counted_, start_ - counted_);
+      const auto before = script_.substr(line_position_, start_ - line_position_);
       line_ += static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n'));
-      counted_ = start_;
+      line_position_ = start_;
       command_.line = line_;
       command_.source = one_line(script_.substr(start_, reader_.position() - start_));
       if (!command_.tail.empty())
@@ -414,12 +414,12 @@ class CommandReader {
   ShellCommand command_;
   std::size_t start_ = std::string_view::npos;  ///< of the present command; npos: none has begun
   std::size_t tail_start_ = 0;
-  std::size_t line_ = 1, counted_ = 0;  ///< the number of the line at the position `counted_`
-  std::size_t depth_ = 0;               ///< of blocks
+  std::size_t line_ = 1, line_position_ = 0;  ///< line_: the number of the line at line_position_
+  std::size_t depth_ = 0;                     ///< of blocks
   std::size_t case_depth_ = 0;          ///< of blocks of `case`, in which a pattern ends with ')'
   std::vector<bool> open_parentheses_;  ///< for each open one: true if it begins a subshell
   bool has_function_head_ = false, is_lost_ = false;
-  /// The end marks of here-documents, and true for those whose lines may begin with tabs (<<-).
+  /// The delimiters of here-documents, and true for those whose lines may begin with tabs (<<-).
   std::vector<std::pair<std::string, bool>> here_documents_;
 };
 

@@ -37,7 +37,7 @@ namespace {
   return relative;
 }
 
-/// Checks a script with a relative path that runs in a container. Returns the problem, or "" if
+/// Checks a script that runs in a container. script: a relative path. Returns the problem, or "" if
 /// none is found; the image may still lack the script.
 [[nodiscard]] std::string problem_of_script_in_container(const LoadedSpec& loaded,
                                                          const std::string& script) {

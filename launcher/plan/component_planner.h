@@ -23,8 +23,9 @@ class ComponentPlanner {
 
  private:
   /// Returns the spec from which sbatch's options are planned. For a heterogeneous job, returns the
-  /// spec of the first part. For a single allocation, returns a spec that requests on every node
-  /// the largest request of any node, where components that share a node are added up.
+  /// spec of the first part. For a single allocation, returns a spec that requests the same
+  /// from every node: for each resource, the largest amount that one of the nodes needs. A node
+  /// needs the sum of the requests of the components on it.
   [[nodiscard]] LoadedSpec make_requesting_spec() const;
   /// Plans everything that belongs to the whole job: the request, the prologue, lead's options.
   [[nodiscard]] LaunchPlan plan_whole();

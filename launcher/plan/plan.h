@@ -122,7 +122,7 @@ struct LaunchPlan {
   /// sbatch's options in the script's order; salloc gets most of them, too.
   std::vector<PlannedOption> directives;
   std::vector<PlannedDependency> after;  ///< the spec's `after`; submit looks up the jobs of runs
-  bool is_output_given = false;          ///< resources.output is set, and names the job's log
+  bool is_output_given = false;          ///< resources.output sets the path of the job's log
   std::optional<std::string> clusters;   ///< the value of -M in every query about the run
   std::optional<RestServer> server;      ///< the slurmrestd to submit to; nullopt: sbatch
   Prologue prologue;
@@ -190,8 +190,8 @@ struct PlanInputs {
   std::int64_t rehearsal_s = 0;
 };
 
-/// Makes the plan, and the checks that load_spec() does not make. On failure returns the problems.
-/// If the first checks find problems, the later checks are not made. With Target::kLocal, keys that
+/// Makes the plan, and checks what load_spec() does not check. On failure returns the problems. If
+/// the first checks find problems, the later checks are not made. With Target::kLocal, keys that
 /// `dlrun run` cannot follow are errors: container.image, `after`, ...
 [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> make_plan(const LoadedSpec& loaded,
                                                                           const PlanInputs& inputs);
@@ -223,7 +223,8 @@ struct PlanInputs {
 /// Returns a problem for each file or folder that the job needs and that is missing on this machine
 /// or has the wrong kind: mount sources, environments, the image, the sources of stage, the program
 /// and its script. Most problems are warnings, because a file may exist only on the nodes. A
-/// missing source of stage is an error, because data that only the nodes have needs no copy.
+/// missing source of stage is an error: the source must be in a shared folder, which this machine
+/// sees as well, because data that the nodes have already needs no copy.
 [[nodiscard]] std::vector<Diagnostic> check_files(const LoadedSpec& loaded);
 
 }  // namespace dlrun

@@ -485,7 +485,8 @@ void Planner::add_notify_options() {
   if (n.has_webhook()) {
     const std::string name = n.webhook_secret.value_or(kWebhookUrlSecret);
     plan_.lead_secrets.push_back(name);
-    // resolved.yaml has this key in place of notify.webhook.url, and must give the same script.
+    // The script shows this key even if the spec has notify.webhook.url: resolved.yaml has this key
+    // instead, and must give the same script.
     add("--webhook", name, "notify.webhook.secret"_key);
   }
   for (const std::string& word : n.command) add("--notify-word", word, "notify.command"_key);

@@ -44,8 +44,8 @@ void add_modules(ScriptText& text, const Prologue& prologue) {
     text.line("module load " + shell_quote(prologue.conda_module), "environment.conda.module"_key);
 }
 
-/// Adds lines that set dlrun_conda to the program conda. If no conda is found, the variable
-/// names a file that cannot be executed.
+/// Adds lines that set dlrun_conda to the program conda. If no conda is found, dlrun_conda is
+/// a path at which no file can be executed.
 void add_conda_search(ScriptText& text) {
   text.line("dlrun_conda=$(type -P conda || true)");
   text.line(
@@ -64,8 +64,9 @@ void add_conda(ScriptText& text, const Prologue& prologue) {
   text.line(fmt::format(
       "  echo \"dlrun: $(uname -n) has no conda on the PATH, in \\$CONDA_EXE or in a usual folder; "
       "{}\" >&2",
-      prologue.conda_module.empty() ? "name its module in environment.conda.module"
-                                    : "the module of environment.conda.module does not bring it"));
+      prologue.conda_module.empty()
+          ? "name its module in environment.conda.module"
+          : "the module of environment.conda.module does not provide it"));
   text.line("  false");
   text.line("fi");
   text.line("dlrun_hook=$(\"$dlrun_conda\" shell.bash hook)");
@@ -126,8 +127,8 @@ void add_eessi(ScriptText& text, const Prologue& prologue) {
 
 /// Adds lines that set NVIDIA_DRIVER_CAPABILITIES. NVIDIA's hook prefers the job's value to the
 /// image's value, so the lines set no value if the image sets one. An image in a registry cannot be
-/// examined; the lines then set the variable to `all`. Adds nothing if the plan names no image
-/// in which to look up the variable (driver_capabilities_image).
+/// examined; the lines then set the variable to `all`. Adds nothing if
+/// driver_capabilities_image is not set.
 void add_driver_capabilities(ScriptText& text, const Prologue& prologue) {
   if (!prologue.driver_capabilities_image) return;
   const std::string& image = *prologue.driver_capabilities_image;

@@ -390,11 +390,11 @@ PlannedSession render_interactive(const LaunchPlan& plan, const std::vector<std:
 namespace {
 
 /// Returns srun's options for the job and the node.
-[[nodiscard]] std::vector<std::string> place_options(const AttachTarget& target) {
-  std::vector<std::string> place{"--jobid=" + target.job, "--nodelist=" + target.node};
-  if (target.het_group) place.push_back(fmt::format("--het-group={}", *target.het_group));
-  if (!target.clusters.empty()) place.insert(place.begin(), "--clusters=" + target.clusters);
-  return place;
+[[nodiscard]] std::vector<std::string> job_and_node_options(const AttachTarget& target) {
+  std::vector<std::string> options{"--jobid=" + target.job, "--nodelist=" + target.node};
+  if (target.het_group) options.push_back(fmt::format("--het-group={}", *target.het_group));
+  if (!target.clusters.empty()) options.insert(options.begin(), "--clusters=" + target.clusters);
+  return options;
 }
 
 /// Returns srun's option for the CPUs of the step.
@@ -408,7 +408,7 @@ std::vector<std::string> relay_command(const AttachTarget& target, const std::st
                                        bool connects_to_any_user) {
   // Without --unbuffered, srun keeps bytes back until a line is complete.
   std::vector<std::string> step{"srun", "--unbuffered"};
-  for (auto& option : place_options(target)) step.push_back(std::move(option));
+  for (auto& option : job_and_node_options(target)) step.push_back(std::move(option));
   step.insert(step.end(), {"--overlap", "--nodes=1", "--ntasks=1", "--mpi=none",
                            "--cpus-per-task=1", "--mem=0", "--quit-on-interrupt", agent, "relay"});
   if (connects_to_any_user) step.emplace_back("--any-user");
@@ -420,7 +420,7 @@ PlannedSession render_piped_command(const LaunchPlan& plan, const AttachTarget& 
                                     const std::string& script_path) {
   PlannedSession result;
   result.argv = {"srun", "--unbuffered"};
-  for (auto& option : place_options(target)) result.argv.push_back(std::move(option));
+  for (auto& option : job_and_node_options(target)) result.argv.push_back(std::move(option));
   for (auto& option : session_options(false)) result.argv.push_back(std::move(option));
   result.argv.insert(result.argv.end(), {cpu_option(target), "bash", script_path});
   std::vector<std::string> last{"env"};
@@ -437,9 +437,9 @@ PlannedSession render_piped_command(const LaunchPlan& plan, const AttachTarget& 
 PlannedSession render_attach(const LaunchPlan& plan, const AttachTarget& target,
                              const std::vector<std::string>& command,
                              const std::string& script_path, bool has_terminal) {
-  const std::vector<std::string> place = place_options(target);
+  const std::vector<std::string> job_and_node = job_and_node_options(target);
   std::vector<std::string> words = session_options(has_terminal);
-  words.insert(words.begin(), place.begin(), place.end());
+  words.insert(words.begin(), job_and_node.begin(), job_and_node.end());
   std::vector<std::string> step{"srun"};
   step.insert(step.end(), words.begin(), words.end());
   step.push_back(cpu_option(target));

@@ -62,7 +62,7 @@ struct SbatchOptionRow {
   char letter = 0;  ///< the short form ('N'); 0: none
   bool needs_value = true;
   RestField in_38;  ///< the field in v0.0.38
-  RestField in_40;  ///< the field from v0.0.40 on; rest_field() also knows versions that differ
+  RestField in_40;  ///< the field from v0.0.40 on; rest_field() has the exceptions
   /// A variable that sbatch adds to the job's environment for srun, and slurmrestd does not; may be
   /// empty.
   std::string_view variable = {};

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kLongestAnswer = 1U << 20U;
 constexpr std::chrono::seconds kAnswerLimit{120};
-/// In bytes. copy_under_lock() returns no list that is longer, because a frame holds at most 16
-/// MiB, and the list is only one field of the request in it, in base64url.
+/// In bytes. copy_under_lock() returns an empty list instead of a longer one. The list is sent in a
+/// frame of at most 16 MiB, beside the other fields of the request, and base64url makes it longer.
 constexpr std::size_t kLongestSentList = 4U << 20U;
 
 /// relative: a path that is relative to the top of the repository.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <set>
 
 #include "common/files.h"
 #include "common/subprocess.h"
@@ -20,14 +22,41 @@ constexpr std::chrono::hours kCopyTimeLimit{24};
 /// rsync's exit code after an error with a file, such as a full disk or a missing permission.
 constexpr int kRsyncFileError = 11;
 
-/// Returns those names of the earlier list whose files no longer exist on this machine.
-std::vector<std::string> gone_names(const CodeTree& tree, const std::string& earlier) {
+/// Returns those of the names whose files do not exist on this machine, sorted.
+std::vector<std::string> gone_names(const CodeTree& tree,
+                                    const std::vector<std::string_view>& names) {
   std::vector<std::string> gone;
-  for (const std::string_view name : split(earlier, '\0')) {
+  for (const std::string_view name : names) {
     struct stat status {};
     if (!name.empty() && ::lstat((tree.top / name).c_str(), &status) != 0) gone.emplace_back(name);
   }
+  std::sort(gone.begin(), gone.end());
   return gone;
+}
+
+/// Returns a pattern of rsync's filter rules that matches only this path below the top.
+std::string pattern_of(const std::string& path) {
+  // A backslash stands for itself in a pattern without wildcards.
+  if (path.find_first_of("*?[") == std::string::npos) return "/" + path;
+  std::string pattern = "/";
+  for (const char c : path) {
+    if (c == '*' || c == '?' || c == '[' || c == '\\') pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
+/// Returns the rules that include the files and the folders around them, each with a NUL behind it.
+std::string include_rules(const std::vector<std::string>& files) {
+  std::set<std::string> rules;
+  for (const std::string& file : files) {
+    rules.insert(pattern_of(file));
+    for (auto slash = file.find('/'); slash != std::string::npos; slash = file.find('/', slash + 1))
+      rules.insert(pattern_of(file.substr(0, slash)) + "/");
+  }
+  std::string text;
+  for (const std::string& rule : rules) text += rule + '\0';
+  return text;
 }
 
 /// Returns the name of the file that records the files of the last copy.
@@ -41,6 +70,70 @@ std::string quoted_for_rsync(const std::string& word) {
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("''") : std::string(1, c);
   return quoted + "'";
+}
+
+/// The values that all calls of rsync for one copy share.
+struct RsyncCall {
+  const CodeTree& tree;
+  const HostFile& host;
+  const std::string& mirror_path;
+  const std::filesystem::path& own_program;
+  const Env& env;
+};
+
+/// Calls rsync from the repository to its copy on the host. options: besides those about the
+/// connection. stdin_text: what the options read from standard input.
+Result<> call_rsync(const RsyncCall& call, const std::vector<std::string>& options,
+                    std::string stdin_text) {
+  const HostFile& host = call.host;
+  Command command;
+  // rsync reads the files of `options` while it parses its arguments, so --from0 comes first.
+  command.argv = {"rsync", "-s", "--from0", "-e", rsync_shell(call.own_program, host.name)};
+  command.argv.insert(command.argv.end(), options.begin(), options.end());
+  command.argv.insert(command.argv.end(),
+                      {call.tree.top.string() + "/", "mirror:" + call.mirror_path + "/"});
+  command.env = call.env;
+  command.stdin_text = std::move(stdin_text);
+  command.timeout = kCopyTimeLimit;
+  const auto ended = run_command(command);
+  if (!ended && ended.error().code == Errc::kNotFound)
+    return fail(Errc::kNotFound,
+                "dlrun copies your code to {} with rsync, which is not installed here", host.name);
+  if (!ended) return tl::unexpected(ended.error());
+  if (ended->exit_code == 0) return {};
+  const bool is_file_error = ended->exit_code == kRsyncFileError;
+  const std::string lines = with_unix_line_ends(ended->err);
+  return fail(is_connection_failure(ended->exit_code) ? Errc::kUnavailable : Errc::kIo,
+              "{}: the command did not start, because the code could not be copied to {} (exit "
+              "code of rsync: {}){}{}{}",
+              host.name, call.mirror_path, ended->exit_code, trim(lines).empty() ? "" : ": ",
+              trim(lines),
+              is_file_error
+                  ? fmt::format("\nCheck on {0} whether you may write there, and whether the "
+                                "disk or your quota is full (`df -h {1}`, `quota`); to use another "
+                                "folder, set `root` in {2}",
+                                host.name, call.mirror_path, host.source)
+                  : std::string());
+}
+
+/// Deletes files in the copy on the host that no longer exist here. Deletes nothing else, and no
+/// folder that still has other files. rsync's own option for this, --delete-missing-args, fails in
+/// versions of 2026 (rsync 3.4.3, 3.2.7-1+deb12u6).
+Result<> delete_on_host(const RsyncCall& call, const std::vector<std::string>& gone) {
+  // Files that no rule includes are excluded, and excluded files are not deleted.
+  return call_rsync(
+      call,
+      {"-r", "--existing", "--ignore-existing", "--delete", "--include-from=-", "--exclude=*"},
+      include_rules(gone));
+}
+
+/// Copies the files to the host. Leaves out files that do not exist here.
+Result<> copy_to_host(const RsyncCall& call, const std::vector<std::string>& files) {
+  std::string names;
+  // rsync ignores a name that starts with '#' or ';'.
+  for (const std::string& file : files) names += "./" + file + '\0';
+  return call_rsync(call, {"-lpt", "-O", "-z", "--files-from=-", "--ignore-missing-args"},
+                    std::move(names));
 }
 
 }  // namespace
@@ -79,51 +172,19 @@ Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& h
   const auto file = folder / list_name(tree);
   const auto earlier = read_untrusted(file, kLargestFileList, Links::kRefuse);
   if (!earlier && earlier.error().code != Errc::kNotFound) return tl::unexpected(earlier.error());
-  auto names = earlier ? gone_names(tree, *earlier) : std::vector<std::string>();
-  names.insert(names.end(), list.files.begin(), list.files.end());
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
+  const auto gone = earlier ? gone_names(tree, split(*earlier, '\0')) : std::vector<std::string>();
   // The list also keeps the names of files that no longer exist here, until rsync has deleted these
   // files on the host.
-  const std::string list_while_copying = joined_names(names), list_after = joined_names(list.files);
+  std::vector<std::string> known_names;
+  std::set_union(list.files.begin(), list.files.end(), gone.begin(), gone.end(),
+                 std::back_inserter(known_names));
+  const std::string list_while_copying = joined_names(known_names);
+  const std::string list_after = joined_names(list.files);
   if (!earlier || *earlier != list_while_copying)
     DLRUN_TRY(write_file_atomic(file, list_while_copying));
-  Command command;
-  command.argv = {"rsync",
-                  "-lpt",
-                  "-O",
-                  "-z",
-                  "-s",
-                  "--files-from=-",
-                  "--from0",
-                  "--delete-missing-args",
-                  "-e",
-                  rsync_shell(own_program, host.name),
-                  tree.top.string() + "/",
-                  "mirror:" + mirror_path + "/"};
-  command.env = env;
-  // rsync ignores a name that starts with '#' or ';'.
-  for (const std::string& one : names) command.stdin_text += "./" + one + '\0';
-  command.timeout = kCopyTimeLimit;
-  const auto ended = run_command(command);
-  if (!ended && ended.error().code == Errc::kNotFound)
-    return fail(Errc::kNotFound,
-                "dlrun copies your code to {} with rsync, which is not installed here", host.name);
-  if (!ended) return tl::unexpected(ended.error());
-  if (ended->exit_code != 0) {
-    const bool is_file_error = ended->exit_code == kRsyncFileError;
-    const std::string lines = with_unix_line_ends(ended->err);
-    return fail(
-        is_connection_failure(ended->exit_code) ? Errc::kUnavailable : Errc::kIo,
-        "{}: the command did not start, because the code could not be copied to {} (exit "
-        "code of rsync: {}){}{}{}",
-        host.name, mirror_path, ended->exit_code, trim(lines).empty() ? "" : ": ", trim(lines),
-        is_file_error ? fmt::format("\nCheck on {0} whether you may write there, and whether the "
-                                    "disk or your quota is full (`df -h {1}`, `quota`); the host's "
-                                    "file can name another folder as `root`",
-                                    host.name, mirror_path)
-                      : std::string());
-  }
+  const RsyncCall call{tree, host, mirror_path, own_program, env};
+  if (!gone.empty()) DLRUN_TRY(delete_on_host(call, gone));
+  DLRUN_TRY(copy_to_host(call, list.files));
   if (list_after != list_while_copying) DLRUN_TRY(write_file_atomic(file, list_after));
   return {};
 }

@@ -19,8 +19,8 @@ namespace dlrun {
 
 /// Returns true if the files of the mirror have this state. The mirror is the copy of the code on
 /// the host, the folder `mirror` in dlrun's folder `root`. state: the result of state_of_files() on
-/// the user's machine. The names of the files come from the list that the last copy has left
-/// beside the mirror. Returns false if there is no list, or if `state` is empty.
+/// the user's machine. The names of the files come from the list that the last transfer
+/// wrote beside the mirror. Returns false if there is no list, or if `state` is empty.
 [[nodiscard]] bool is_mirror_current(const std::filesystem::path& root, const std::string& mirror,
                                      std::string_view state);
 /// Replaces the list of files that is_mirror_current() reads. list: the names with a NUL after

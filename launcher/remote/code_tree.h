@@ -16,7 +16,7 @@ namespace dlrun {
 /// A git repository on this machine, and the name of its copy on a host.
 struct CodeTree {
   std::filesystem::path top;
-  std::string mirror;  ///< NAME-HASH; the hash is of this machine and of `top`
+  std::string mirror;  ///< NAME-HASH; the hash of this machine's name and of the path `top`
 };
 
 /// Returns the repository around a folder; nullopt if there is none. Starts no program.
@@ -31,9 +31,9 @@ struct CodeList {
 
 /// Returns the files that git lists in the repository and its submodules: tracked files, and other
 /// files that git does not ignore. Follows submodules down to eight levels. Adds `sync.also` and
-/// leaves out `sync.exclude` of the host's file. Fails with kInvalid and the largest files if all
-/// files together exceed `sync.max`, with kInvalid and git's message if git fails, with kIo if a
-/// folder of `sync.also` cannot be read, and as run_git() does.
+/// leaves out `sync.exclude` of the file that describes the host. Fails with kInvalid if all files
+/// together exceed `sync.max` (the message names the largest ones), with kInvalid and git's message
+/// if git fails, with kIo if a folder of `sync.also` cannot be read, and as run_git() does.
 [[nodiscard]] Result<CodeList> list_code(const CodeTree& tree, const HostFile& host,
                                          const Env& env);
 

@@ -50,8 +50,8 @@ struct ParsedCall {
 [[nodiscard]] std::vector<std::string> arguments_for_host(const std::vector<std::string>& argv);
 
 /// Returns the call's arguments with `-` in place of the file of -o. spec_there: the spec's path on
-/// the host, which replaces the argument that is the spec's path here. An option's value stays,
-/// even if it equals this argument. nullptr: the spec's path stays.
+/// the host, which replaces the argument that is the spec's path here; nullptr: this argument
+/// stays. An option's value stays, even if it equals the spec's path here.
 [[nodiscard]] std::vector<std::string> adapted_arguments(const HostCall& call,
                                                          const std::string* spec_there);
 
@@ -60,6 +60,7 @@ struct ParsedCall {
 /// Returns true if the command reads standard input, which cannot be read twice.
 [[nodiscard]] bool reads_input(const HostCall& call);
 /// Returns true if the command exits with the code of the user's own program, which may be 255.
+/// ssh uses this code for a lost connection.
 [[nodiscard]] bool returns_users_exit_code(const HostCall& call);
 
 }  // namespace dlrun

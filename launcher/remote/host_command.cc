@@ -93,7 +93,8 @@ Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteOutcome& en
                 "run; `dlrun -H {0} logs -f last` follows the newest run again",
                 host.name);
   }
-  // `bench scaling` cancels the job that it has submitted last.
+  // If the connection is lost, `bench scaling` ends and cancels the job that it submitted last.
+  // So its message leaves out the sentence about jobs in Slurm.
   return fail(
       Errc::kUnavailable,
       "{}: the connection was lost while `dlrun {}` ran there.{} Run the same command again",

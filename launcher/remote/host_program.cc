@@ -61,8 +61,8 @@ std::string hash_of_programs(const Context& context) {
   }
   build += context.tools.hash;
   for (const auto& file : context.tools.files) {
-    if (!std::filesystem::exists(context.bin_dir.parent_path() / file.place, error))
-      build += "\nwithout " + file.place;
+    if (!std::filesystem::exists(context.bin_dir.parent_path() / file.relative_path, error))
+      build += "\nwithout " + file.relative_path;
   }
   return sha256_of_text(build).substr(0, kDigits);
 }
@@ -155,8 +155,8 @@ Result<std::string> archive_of(const Context& context, const Env& env) {
   command.argv = {"tar", "-C", context.bin_dir.parent_path().string(), "-czf", "-", "bin/dlrun"};
   std::error_code error;
   for (const auto& file : context.tools.files) {
-    if (std::filesystem::exists(context.bin_dir.parent_path() / file.place, error))
-      command.argv.push_back(file.place);
+    if (std::filesystem::exists(context.bin_dir.parent_path() / file.relative_path, error))
+      command.argv.push_back(file.relative_path);
   }
   command.env = env;
   command.timeout = kArchiveTimeLimit;

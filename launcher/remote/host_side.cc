@@ -204,9 +204,9 @@ Result<std::filesystem::path> write_git_state(const std::filesystem::path& root,
   return file;
 }
 
-/// Locks the mirror and answers. Then waits for a second request, forks, and has the child run its
-/// command: under the lock if the command may queue a job. If the input ends before the second
-/// request, returns the exit code 0 without a fork.
+/// Locks the mirror and answers. Then waits for a second request, forks, and has the child run the
+/// command of the second request. The child keeps the lock if this command may queue a job. If the
+/// input ends before the second request, returns the exit code 0 without a fork.
 Result<RequestOutcome> serve_mirror(const RemoteRequest& request, const Env& env,
                                     const HostStreams& streams) {
   DLRUN_TRY_ASSIGN(const auto root, expand_root(request.root, env));
@@ -273,8 +273,8 @@ Result<std::filesystem::path> expand_root(std::string_view root, const Env& env)
     if (value.empty()) {
       return fail(
           Errc::kInvalid,
-          "root: '{}': the variable {} is not set on this host, or is empty. If the login sets "
-          "it, write `login_shell: true` into the host's file",
+          "root: '{}': the variable {} is not set on this host, or is empty. If a login shell "
+          "sets it, write `login_shell: true` into the host's file",
           printable(root), printable(name));
     }
     text += value;

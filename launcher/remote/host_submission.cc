@@ -1,6 +1,6 @@
-// Submits on a host exactly once. dlrun makes a token, which names the submission, and writes the
-// token to this machine's disk before it sends the token. After a cut connection dlrun asks again
-// with the same token.
+// Submits on a host exactly once. dlrun makes a token, which identifies the submission, and writes
+// the token to this machine's disk before it sends the token. After a cut connection dlrun asks
+// again with the same token.
 
 #include <unistd.h>
 
@@ -211,8 +211,8 @@ Result<int> submit_on_host(const HostCaller& caller, const Ssh& ssh, const HostC
     if (!watches || interrupt.requested()) {
       output.out(answer.out);
       output.finish();
-      // The record is deleted only after the output. If this process is killed before, the same
-      // command still finds the job.
+      // The record is deleted only after the output. If this process is killed before the output,
+      // the user can run the same command again, which then finds the job.
       if (answer.record) answer.record->remove();
       return watches ? int{kExitInterrupted} : answer.end.exit_code;
     }

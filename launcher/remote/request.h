@@ -47,7 +47,7 @@ struct RemoteRequest {
 
 /// Encodes bytes as base64url without padding (RFC 4648, section 5).
 [[nodiscard]] std::string base64url(std::string_view bytes);
-/// Decodes such a text. Returns nullopt if the text is not base64url.
+/// Decodes base64url without padding. Returns nullopt for any other text.
 [[nodiscard]] std::optional<std::string> from_base64url(std::string_view text);
 
 /// Returns the line that dlrun on the host prints before anything else: "<dlrun NONCE VERSION>\n".

@@ -51,7 +51,8 @@ class PathCheck {
         visit(node.items[i + 1], key.empty() ? name : key + "." + name);
       }
     } else if (node.kind == YamlNode::Kind::kSequence) {
-      // A component has sections of the spec: its container, for example.
+      // A component has the same sections as a spec, such as container. So its keys are looked up
+      // without `components`.
       for (const YamlId item : node.items) visit(item, key == "components"_key ? "" : key);
     } else if (node.kind == YamlNode::Kind::kScalar) {
       const KeyRow* row = find_key(key);

@@ -39,8 +39,8 @@ Result<> ensure_private_folder(const std::filesystem::path& folder) {
 }
 
 /// Makes and returns the folder of the sockets: below $XDG_RUNTIME_DIR, else in `tmp`, else
-/// below ~/.cache. In `tmp`, another user may have made a folder of this name, which the caller
-/// cannot remove. ~/.cache comes last, because not every network file system supports sockets.
+/// below ~/.cache. The folder in `tmp` cannot be used if another user has made a folder of its
+/// name. ~/.cache comes last, because not every network file system supports sockets.
 Result<std::filesystem::path> make_socket_folder(const Env& env, const std::filesystem::path& tmp) {
   const auto fits = [](const std::filesystem::path& folder) {
     constexpr std::size_t kSocketName = 32;

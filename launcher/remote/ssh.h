@@ -39,15 +39,17 @@ class Ssh {
   /// Opens the shared connection unless it is open or host().master is kNone. If can_ask() is true,
   /// ssh may ask for a password or a code, and whether to accept the host's key. is_login: opens
   /// the connection even if master is kExisting, for `dlrun host login`. patience: the longest wait
-  /// for another dlrun that is opening the connection. Fails with kUnavailable and ssh's message,
-  /// with kUnavailable and the command line of that other dlrun after `patience`, and with
-  /// kUnavailable if master is kExisting and no connection is open.
+  /// for another dlrun that is opening the connection. Fails with kUnavailable
+  /// - and ssh's message if ssh cannot connect;
+  /// - and the command line of the other dlrun if that dlrun still opens the connection after
+  ///   `patience`;
+  /// - if master is kExisting and no connection is open.
   [[nodiscard]] Result<> open(bool is_login = false,
                               std::chrono::seconds patience = std::chrono::seconds(60)) const;
   /// Closes the shared connection. Returns false if there was none.
   [[nodiscard]] Result<bool> close() const;
 
-  /// Takes one of the six sessions of the shared connection in which dlrun runs commands. Closing
+  /// Takes one of the six sessions of the shared connection that dlrun uses for commands. Closing
   /// the descriptor frees the session. Waits up to `patience` for a free one, and then fails with
   /// kUnavailable. If the host's file says `master: none`, returns a UniqueFd without a descriptor.
   ///

@@ -117,16 +117,17 @@ RunColumns choose_columns(const std::vector<RunReport>& reports, std::vector<std
 /// The sum of a figure over the runs for which the figure is known.
 struct KnownSum {
   double sum = 0;
-  std::size_t runs = 0;
+  std::size_t run_count = 0;
   void add(const std::optional<double>& value) {
     if (!value) return;
     sum += *value;
-    ++runs;
+    ++run_count;
   }
   /// Returns the text `figure`, with the number of runs behind it if the figure of some runs is
   /// unknown: "1 kWh (known for 1 of 2 runs)". all: the number of all runs.
   [[nodiscard]] std::string with_count(const std::string& figure, std::size_t all) const {
-    return runs == all ? figure : fmt::format("{} (known for {} of {} runs)", figure, runs, all);
+    return run_count == all ? figure
+                            : fmt::format("{} (known for {} of {} runs)", figure, run_count, all);
   }
 };
 

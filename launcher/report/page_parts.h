@@ -18,9 +18,9 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] std::string readable_name(std::string_view name);
 
 /// Returns a result's value: a number with at most four digits, and with the unit that the name
-/// states: "0.9781", "84.3k", "12.5 ms". Returns a value that is no number unchanged. A unit is
-/// stated by the name "seconds", and by the ends _s (but not _per_s), _seconds, _ms, _bytes,
-/// _percent and _watts of a name.
+/// states: "0.9781", "84.3k", "12.5 ms". Returns a value that is no number unchanged. The name
+/// "seconds" states a unit. A name also states a unit if it ends in _s (but not in _per_s),
+/// _seconds, _ms, _bytes, _percent or _watts.
 [[nodiscard]] std::string readable_value(std::string_view name, const std::string& value);
 
 /// Returns the class of the style sheet for a state: good, bad or warn.

@@ -53,9 +53,10 @@ std::optional<std::vector<double>> values_if_different(const Reports& reports, c
   return *most > *least * kSameWithin ? std::optional(values) : std::nullopt;
 }
 
-/// Returns the steps per epoch between the first points of the first and of the last epoch.
+/// Returns the mean number of steps per epoch, measured from the first point of the first epoch to
+/// the first point of the last epoch. Returns nullopt if only one epoch has points.
 template <typename Point>
-std::optional<double> steps_between_epochs(const std::vector<Point>& points) {
+std::optional<double> measured_steps_per_epoch(const std::vector<Point>& points) {
   const Point* first = nullptr;
   const Point* last = nullptr;
   for (const Point& point : points) {
@@ -76,8 +77,8 @@ std::optional<double> steps_per_epoch(const RunReport& report) {
   if (progress && progress->steps && progress->epochs && *progress->steps > 0 &&
       *progress->epochs > 0)
     return static_cast<double>(*progress->steps) / static_cast<double>(*progress->epochs);
-  const auto measured = steps_between_epochs(report.metrics);
-  return measured ? measured : steps_between_epochs(report.history.progress());
+  const auto measured = measured_steps_per_epoch(report.metrics);
+  return measured ? measured : measured_steps_per_epoch(report.history.progress());
 }
 
 std::optional<double> samples_per_step(const RunReport& report) {

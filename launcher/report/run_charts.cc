@@ -47,9 +47,9 @@ class RunCharts {
   [[nodiscard]] std::string html() const;
 
  private:
-  /// A chart of a value that a program reports. train and progress are the value's fields in
-  /// metrics.jsonl and in the run's record; test is the field of the value on the test data.
-  /// nullptr: there is no such field.
+  /// A chart of a value that a program reports. train: the field of the value on the training
+  /// data in metrics.jsonl. progress: the field of the same value in the run's record. test: the
+  /// field of the value on the test data in metrics.jsonl. nullptr: there is no such field.
   struct ReportedChart {
     const char* title;
     std::optional<double> MetricsPoint::*train;

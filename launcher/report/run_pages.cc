@@ -36,8 +36,8 @@ std::vector<std::pair<std::string, std::string>> parameter_values(const SweepRec
   return values;
 }
 
-/// Returns the named runs. Returns the points of a sweep instead of the sweep. For a point that was
-/// resubmitted, returns its latest run.
+/// Returns the runs with these names. Returns the points of a sweep instead of the sweep. For a
+/// point that was resubmitted, returns its latest run.
 Result<std::vector<ShownRun>> shown_runs_of(const Env& env,
                                             const std::filesystem::path& current_dir,
                                             const std::vector<std::string>& names) {

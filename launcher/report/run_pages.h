@@ -16,7 +16,7 @@ namespace dlrun {
 struct RunPage {
   std::string html;
   bool has_last_known_states = false;  ///< the controller did not answer about a run
-  /// The file for the page if the user names none. The page about one run or one sweep goes into
+  /// The file for the page if the user gives none. The page about one run or one sweep goes into
   /// the run's or the sweep's directory, which is private. A comparison of several runs, or a page
   /// about another user's run, goes into the current directory.
   std::filesystem::path default_file;
@@ -24,8 +24,8 @@ struct RunPage {
 
 /// Makes the page. Shows the points of a sweep instead of the sweep. For a point that was
 /// resubmitted, shows its latest run. warn: called for each run that cannot be read and is left
-/// out. Fails if one of `names` names no run, if the record of a sweep cannot be read, or if the
-/// only run cannot be read. Fails with kNotFound if none of several runs can be read.
+/// out. Fails if there is no run for one of `names`, if the record of a sweep cannot be read, or if
+/// the only run cannot be read. Fails with kNotFound if none of several runs can be read.
 [[nodiscard]] Result<RunPage> make_run_page(const Env& env, const KnownServers& servers,
                                             const std::filesystem::path& current_dir,
                                             const std::vector<std::string>& names,

@@ -46,7 +46,8 @@ double last_time_of(const RunHistory& history, const AttemptHistory& attempt) {
 void add_times(const UseFacts& facts, RunUse& use) {
   double start = 0;  // of the job, for the present attempt
   for (const AttemptHistory& attempt : facts.history.attempts()) {
-    // Only the first attempt after a start of the job claims the run.
+    // Lead claims the run once after each start of the job. Only the first attempt after the start
+    // has the job's id from this claim.
     if (use.starts == 0 || !attempt.job.empty()) {
       start = attempt.begun;
       ++use.starts;

@@ -60,7 +60,7 @@ std::optional<bool> journal_names_run(int directory, const std::string& id) {
 }
 
 /// Checks that the files in the directory are those of this run. Another user who can rename
-/// entries of the runs folder may have given the run's name to another directory of the caller.
+/// entries of the runs folder may have given the run's name to another directory of this user.
 Result<> check_is_this_run(int directory, const fs::path& run) {
   const std::string id = run.filename().string();
   auto names_run = journal_names_run(directory, id);
@@ -78,8 +78,8 @@ Result<> check_is_this_run(int directory, const fs::path& run) {
   if (*names_run) return {};
   return fail(
       Errc::kUsage,
-      "{}: the files in this directory do not name the run {}, so dlrun does not delete the "
-      "directory. Look into it, and delete it by hand",
+      "{}: the files in this directory do not show that it belongs to the run {}, so dlrun does "
+      "not delete the directory. Look into it, and delete it by hand",
       printable(run.string()), printable(id));
 }
 

@@ -24,9 +24,9 @@ inline constexpr const char* kFinalMark = ".deleted";
 [[nodiscard]] tl::unexpected<Error> used_meanwhile_error(const OpenedRun& opened);
 
 /// Marks and renames the run's directory, and makes its deletion final. Returns the new name.
-/// Fails, and leaves the run as it is, if another directory is at the run's path by now, if the run
-/// was used since `stamps` was its stamps_of(), or with kIo if the mark cannot be written or the
-/// directory cannot be renamed.
+/// stamps: the text of stamps_of() when the run was checked. Fails and leaves the run as it is, if
+/// another directory is at the run's path by now, or if the run was used after the check. Fails
+/// with kIo if the mark cannot be written or the directory cannot be renamed.
 [[nodiscard]] Result<std::string> rename_for_deletion(const OpenedRun& opened,
                                                       const std::string& stamps);
 

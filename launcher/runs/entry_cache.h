@@ -27,8 +27,8 @@ class EntryCache {
   /// Adds an entry that was read from its file. Ignores entries with a tab or a line break.
   void add(const IndexEntry& entry, ino_t inode);
   /// Writes the cache: the entries that find() returned or add() got. Writes nothing if add() got
-  /// only a few. First call find() for every entry of the index, and add() if find() has no entry:
-  /// save() drops all other entries.
+  /// only a few. Before save(), the caller must call find() for every entry of the index, and
+  /// add() for every entry that find() does not return: save() drops all other entries.
   void save() const;
 
   /// Deletes the file of the cache. Call it after runs were added to the index again

@@ -259,14 +259,14 @@ void RunHistory::note_successor(AttemptHistory& attempt) {
 }
 
 void RunHistory::add(std::string_view lines) {
-  const std::size_t stride = frequent_lines_ < kFrequentParsedFirst ? 1 : stride_;
+  const std::size_t stride = frequent_line_count_ < kFrequentParsedFirst ? 1 : stride_;
   for (std::size_t begin = 0, end = 0; begin < lines.size(); begin = end + 1) {
     end = std::min(lines.find('\n', begin), lines.size());
     const auto line = lines.substr(begin, end - begin);
     const bool is_frequent = class_of(kind_of_line(line)) == EventClass::kDroppable;
-    // The last line of a chunk shows the current progress.
+    // The last line of a chunk is always parsed, because it shows the current progress.
     const bool is_last = end + 1 >= lines.size();
-    if (is_frequent && ++frequent_lines_ % stride != 0 && !is_last) continue;
+    if (is_frequent && ++frequent_line_count_ % stride != 0 && !is_last) continue;
     const auto recorded = event_of_line(line);
     if (!recorded) {
       record_.damaged_lines = ++damaged_lines_;
@@ -295,7 +295,7 @@ void RunHistory::add(const RecordedEvent& recorded) {
                         },
                         [&](const events::Claimed& event) {
                           attempt.job = short_text(event.job);
-                          attempt.host = short_text(event.host);
+                          attempt.lead_host = short_text(event.host);
                         },
                         [&](const events::Started& event) {
                           if (describes_run && event.ranks > 0) attempt.ranks = event.ranks;

@@ -68,7 +68,7 @@ struct AttemptHistory {
   std::optional<double> ended;   ///< the time of the end; nullopt: it has not ended
   std::int64_t ranks = 0;        ///< number of ranks
   std::string job;         ///< id of the job; empty if lead restarted the ranks within the job
-  std::string host;        ///< the host of lead
+  std::string lead_host;   ///< the host of lead
   std::string hosts;       ///< the node list of the ranks
   Word<EndReason> reason;  ///< how the attempt ended; empty while it runs
   Word<Cause> cause;       ///< the class of this end (retry.on); the restart depends on it
@@ -130,7 +130,7 @@ class RunHistory {
   /// Only every stride_-th progress or samples event is parsed. stride_ is above 1 only while
   /// read_more() reads what a large file contained when reading began.
   std::size_t stride_ = 1;
-  std::size_t frequent_lines_ = 0;  ///< the progress and samples events so far, parsed or not
+  std::size_t frequent_line_count_ = 0;  ///< progress and samples events so far, parsed or not
   std::string unfinished_line_;
 };
 

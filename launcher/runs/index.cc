@@ -159,13 +159,13 @@ Result<RunIndex::Additions> RunIndex::add_missing_runs(
     }
     const auto added = add(entry);
     if (added) {
-      ++result.added;
+      ++result.added_count;
     } else if (added.error().code != Errc::kRefused) {
       return tl::unexpected(added.error());
     }
   }
   // The cache may have an old path for the id of an added entry.
-  if (result.added > 0) EntryCache::delete_file(directory_);
+  if (result.added_count > 0) EntryCache::delete_file(directory_);
   if (error)
     return fail(Errc::kIo, "cannot list {}: {}", printable(absolute.string()), error.message());
   std::sort(result.foreign.begin(), result.foreign.end(), newest_first);

@@ -47,7 +47,7 @@ class RunIndex {
   [[nodiscard]] Result<Listing> list() const;
 
   struct Additions {
-    std::size_t added = 0;
+    std::size_t added_count = 0;
     /// Runs of other users in the folder, which are not added; newest first.
     std::vector<IndexEntry> foreign;
   };

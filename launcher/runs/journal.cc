@@ -59,14 +59,14 @@ Result<SubmissionLock> SubmissionLock::take(const std::filesystem::path& run) {
 }
 
 Result<SubmissionLock> SubmissionLock::take_in(int directory, std::string_view run) {
-  UniqueFd again(::openat(directory, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
-  // Retries for this time, because is_being_submitted() of another process holds a shared lock for
-  // an instant.
+  UniqueFd same_directory(::openat(directory, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  // Retries until this time, because another process that calls is_being_submitted() holds a shared
+  // lock for an instant.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
   for (;;) {
     // Opened without O_CLOEXEC: sbatch inherits the lock and keeps it if dlrun is killed.
     UniqueFd fd(::openat(directory, kSubmissionLockFile, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
-    if (!again.is_open() || !fd.is_open())
+    if (!same_directory.is_open() || !fd.is_open())
       return fail(Errc::kIo, "cannot make {}/{}: {}", printable(run), kSubmissionLockFile,
                   errno_text(errno));
     const bool is_held = ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -77,7 +77,7 @@ Result<SubmissionLock> SubmissionLock::take_in(int directory, std::string_view r
     if (!is_held && ::fstat(fd.get(), &ours) == 0 &&
         ::fstatat(directory, kSubmissionLockFile, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
         ours.st_ino == there.st_ino)
-      return SubmissionLock{std::move(again), std::move(fd)};
+      return SubmissionLock{std::move(same_directory), std::move(fd)};
     if (std::chrono::steady_clock::now() >= deadline) break;
     if (is_held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

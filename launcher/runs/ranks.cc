@@ -16,8 +16,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kFileLimitBytes = 16U << 20U;
 constexpr std::int64_t kSilentAfterS = 15;  ///< seconds: five heartbeats
 constexpr double kIdleFraction = 0.25;      ///< a rank below this fraction of the median is idle
-/// dlrun looks for idle ranks only if the others work: if the median over all ranks, of the cores
-/// that a rank keeps busy or of the use of its GPUs in percent, is at least this.
+/// A rank can only be idle if most ranks work: if the median over all ranks is at least this. The
+/// first number is for the busy cores of a rank, the second for the use of its GPUs in percent.
 constexpr double kBusyCores = 0.2, kBusyPercent = 40;
 /// A rank uses much memory if it uses more than the median times the factor, and more than the
 /// median plus the excess.
@@ -79,8 +79,8 @@ struct Columns {
                                                                    {"age_s", &age}}};
     for (std::size_t at = 0; at < names.size(); ++at) {
       if (!names[at].is_string()) continue;
-      for (const auto& [name, place] : known) {
-        if (names[at].get_ref<const std::string&>() == name) *place = static_cast<int>(at);
+      for (const auto& [name, column] : known) {
+        if (names[at].get_ref<const std::string&>() == name) *column = static_cast<int>(at);
       }
     }
   }
@@ -130,14 +130,14 @@ std::vector<const RankSample*> RankSnapshot::outliers_first() const {
   std::vector<const RankSample*> sorted;
   sorted.reserve(rows.size());
   for (const RankSample& row : rows) sorted.push_back(&row);
-  const auto place = [](const RankSample* row) {
+  const auto sort_key = [](const RankSample* row) {
     const int mark = row->mark == RankMark::kNone ? 100 : static_cast<int>(row->mark);
     const bool is_slow = row->mark == RankMark::kSlow;
     return std::tuple(mark, is_slow ? -row->lag : 0, is_slow ? -row->work_ms.value_or(0) : 0.0,
                       row->rank);
   };
   std::sort(sorted.begin(), sorted.end(),
-            [&](const RankSample* a, const RankSample* b) { return place(a) < place(b); });
+            [&](const RankSample* a, const RankSample* b) { return sort_key(a) < sort_key(b); });
   return sorted;
 }
 

@@ -15,7 +15,7 @@
 
 namespace dlrun {
 
-/// Names the rehearsal of a run, and holds the run's requests, with which the figures of the
+/// The id of a run's rehearsal, and the requests of the run, with which the figures of the
 /// rehearsal are compared. Stored in rehearsal.json of the run.
 struct RehearsalNote {
   std::string id;  ///< the id of the rehearsal's run, which is in the same runs folder

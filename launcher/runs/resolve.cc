@@ -67,7 +67,8 @@ std::optional<IndexEntry> run_with_job(const std::vector<IndexEntry>& entries,
   return std::nullopt;
 }
 
-/// Returns true if `start`, with which `id` starts, has at least the name and the date of the run.
+/// Returns true if `start` contains at least the name and the date of the run. `id` must start with
+/// `start`.
 bool has_name_and_date(std::string_view start, const std::string& id) {
   constexpr std::size_t kDateSize = std::string_view("-YYYYMMDD").size();
   return start.size() >= name_of_id(id).size() + kDateSize;
@@ -78,11 +79,11 @@ bool has_name_and_date(std::string_view start, const std::string& id) {
 Result<IndexEntry> run_with_id_prefix(const std::vector<IndexEntry>& entries, std::string_view text,
                                       IdStart accepted) {
   std::vector<const IndexEntry*> matches;
-  const IndexEntry* too_short = nullptr;
+  const IndexEntry* match_by_short_start = nullptr;
   for (const auto& entry : entries) {
     if (text.empty() || !entry.id.starts_with(text) || !is_own(entry)) continue;
     if (accepted == IdStart::kWithDate && !has_name_and_date(text, entry.id)) {
-      too_short = &entry;
+      match_by_short_start = &entry;
     } else {
       matches.push_back(&entry);
     }
@@ -98,11 +99,11 @@ Result<IndexEntry> run_with_id_prefix(const std::vector<IndexEntry>& entries, st
     return fail(Errc::kUsage, "the ids of {} runs start with '{}':{}", matches.size(),
                 printable(text), list);
   }
-  if (too_short != nullptr) {
+  if (match_by_short_start != nullptr) {
     return fail(Errc::kNotFound,
                 "no run '{0}': for this command, the start of an id needs at least the run's name "
                 "and date, and '{0}' is a shorter start of the id {1}",
-                printable(text), too_short->id);
+                printable(text), match_by_short_start->id);
   }
   std::vector<std::string_view> names;
   for (const auto& entry : entries) names.push_back(entry.name);

@@ -30,8 +30,9 @@ bool lock_directory(int directory) {
   return ::flock(directory, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
 }
 
-/// Fails with kUsage if a process holds the lock of a submission in the directory.
-Result<> check_not_locked(int directory, const std::string&) {
+/// Fails with kUsage if a process holds the submission lock in the directory: it is submitting the
+/// run.
+Result<> check_not_being_submitted(int directory, const std::string&) {
   const UniqueFd lock(
       ::openat(directory, kSubmissionLockFile, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (lock.is_open() && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK)
@@ -156,8 +157,8 @@ Result<TreeSize> measure_if_no_inner_run(int run, const IndexEntry& entry) {
               entry.id, printable((entry.path / inner).string()));
 }
 
-/// Subtracts the files that the deletion itself made (its mark and the lock of submissions) from
-/// what it freed. The result then equals the size of the run before the deletion.
+/// Subtracts from `effect` the files that the deletion itself made: its mark and the submission
+/// lock. effect.freed then equals the size of the run before the deletion.
 void leave_out_own_files(TreeDeletion& effect, const TreeSize& own) {
   if (effect.left > 0) return;  // these files may be among those that are left
   effect.freed.files -= own.files;
@@ -212,14 +213,14 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
   if (!lock_directory(opened.run.get())) {
     return fail(Errc::kUsage, "{}: {}", run.id,
                 has_sweep_record(opened.run.get())
-                    ? "its search still runs, or another dlrun is deleting it"
+                    ? "its search (sweep.ask) still runs, or another dlrun is deleting it"
                     : "another dlrun is deleting it");
   }
   DLRUN_TRY_ASSIGN(const auto checked, check_until_unchanged(opened, check));
-  if (auto locked = visit_directories_of_run(opened.run.get(), check_not_locked); !locked)
+  if (auto locked = visit_directories_of_run(opened.run.get(), check_not_being_submitted); !locked)
     return within(run.id, locked.error());
-  // Take the lock after the check: for a run whose lock is held, the check returns the state
-  // "pending".
+  // Takes the lock only after the check. If this process held the lock during the check, the check
+  // would return the state "pending".
   DLRUN_TRY_ASSIGN(const auto lock, SubmissionLock::take_in(opened.run.get(), run.id));
   DLRUN_TRY_ASSIGN(const auto stamps, stamps_of(opened.run.get()));
   if (stamps != checked.stamps) return used_meanwhile_error(opened);

@@ -42,10 +42,10 @@ using DeletionCheck = std::function<Result<RunState>()>;
 /// Deletes the parts of the run. kAll also removes the run from the index, and remembers its name
 /// (deleted_runs.h). Fails and deletes nothing if another directory than `examined` is at the path,
 /// if the check fails, if the run starts or is submitted meanwhile, if another dlrun is deleting
-/// the run or its search still runs, or, for kAll, if another run is inside the directory. The
-/// result says how many files could not be deleted, and why the first of them could not; the next
-/// finish_deletions() tries again. Fails, too, if the run was deleted but the index or the record
-/// of deleted runs could not be written.
+/// the run, if the run is a search (sweep.ask) that may still add points, or, for kAll, if another
+/// run is inside the directory. The result says how many files could not be deleted, and why the
+/// first of them could not; the next finish_deletions() tries again. Fails, too, if the run was
+/// deleted but the index or the record of deleted runs could not be written.
 [[nodiscard]] Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
                                               const DirectoryIdentity& examined, RunParts parts,
                                               const DeletionCheck& check);

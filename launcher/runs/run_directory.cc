@@ -24,7 +24,7 @@ std::string local_stamp(std::chrono::system_clock::time_point when) {
 
 }  // namespace
 
-Result<> check_runs_place(const std::filesystem::path& runs_dir) {
+Result<> check_can_create_run_in(const std::filesystem::path& runs_dir) {
   auto folder = runs_dir;
   struct stat info {};
   while (::stat(folder.c_str(), &info) != 0) {
@@ -45,7 +45,7 @@ Result<> check_runs_place(const std::filesystem::path& runs_dir) {
 Result<RunDirectory> create_run_directory(const std::filesystem::path& runs_dir,
                                           std::string_view name,
                                           std::chrono::system_clock::time_point now) {
-  DLRUN_TRY(check_runs_place(runs_dir));
+  DLRUN_TRY(check_can_create_run_in(runs_dir));
   if (auto made = make_private_directories(runs_dir); !made)
     return within("the runs folder", made.error());
   constexpr int kTries = 100;

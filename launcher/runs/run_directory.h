@@ -16,18 +16,19 @@ struct RunDirectory {
   std::string name;
   std::filesystem::path path;
   std::string created;     ///< UTC, with milliseconds
-  bool is_indexed = true;  ///< false: the run is not in the index, so only its path names it
+  bool is_indexed = true;  ///< false: the run is not in the index; only its path finds it
 
   /// Returns the text by which other commands find the run.
   [[nodiscard]] std::string handle() const { return is_indexed ? id : path.string(); }
 };
 
-/// Checks that a run can be created below runs_dir, which need not exist. Creates nothing. Fails
-/// with kIo and names the path that is not a directory or not writable.
-[[nodiscard]] Result<> check_runs_place(const std::filesystem::path& runs_dir);
+/// Checks that a run can be created in runs_dir, which need not exist. Creates nothing. Fails with
+/// kIo if a path is not a directory or not writable; the message contains that path.
+[[nodiscard]] Result<> check_can_create_run_in(const std::filesystem::path& runs_dir);
 
 /// Creates a new private directory with a unique name in runs_dir. Creates runs_dir, too, if it is
-/// missing (mode 0700). The time in the id is local time. Fails with kIo and the directory's name.
+/// missing (mode 0700). The time in the id is local time. Fails with kIo; the message contains the
+/// directory's name.
 [[nodiscard]] Result<RunDirectory> create_run_directory(const std::filesystem::path& runs_dir,
                                                         std::string_view name,
                                                         std::chrono::system_clock::time_point now);

@@ -135,15 +135,15 @@ Result<RunStatus> RunInspector::inspect(const std::filesystem::path& run,
 
 std::vector<Result<RunStatus>> RunInspector::inspect_all(
     std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age,
-    EndedRuns ended) {
-  // The elements of single_runs for one of `runs`.
+    EndedRuns ended_runs) {
+  // The part of single_runs that belongs to one element of `runs`.
   struct Range {
     std::size_t first = 0, count = 1;
     bool is_sweep = false;
     std::optional<Error> error;
   };
   std::vector<Range> ranges;
-  // Has the points of a sweep instead of the sweep, so that one query serves all runs.
+  // Contains the points of each sweep in place of the sweep, so that one query serves all runs.
   std::vector<std::filesystem::path> single_runs;
   for (const auto& run : runs) {
     Range& range = ranges.emplace_back();
@@ -162,7 +162,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(
     for (const auto& point : sweep->points)
       single_runs.push_back(current_run_of(point_path(run, point)));
   }
-  auto all = inspect_single_runs(single_runs, max_age, ended);
+  auto all = inspect_single_runs(single_runs, max_age, ended_runs);
   std::vector<Result<RunStatus>> result;
   for (const Range& range : ranges) {
     if (range.error) {
@@ -240,9 +240,9 @@ struct JobQuestion {
   bool is_answered = false;  ///< dlrun need not ask about another job
 };
 
-/// Adds the question about the run's jobs, unless the run's files name none. Sets
-/// facts.why_unreachable instead if an id is malformed: a query with this id would fail for the
-/// other runs too.
+/// Adds the question about the run's jobs. Adds nothing if the run's files contain no job id. If an
+/// id is malformed, only sets facts.why_unreachable: a query with this id would fail for the other
+/// runs too.
 void add_question(std::vector<JobQuestion>& questions, RunFacts& facts, Executor& executor) {
   std::vector<JobId> jobs;
   if (!facts.follow_ups.empty()) {
@@ -259,9 +259,9 @@ void add_question(std::vector<JobQuestion>& questions, RunFacts& facts, Executor
   if (!jobs.empty()) questions.push_back({&facts, &executor, std::move(jobs), {}, false});
 }
 
-/// Returns the jobs to ask about now: at first one job, and later as many jobs as in all queries
-/// before, so that a few queries suffice for a long chain whose jobs have all ended. Returns jobs
-/// of one cluster only.
+/// Returns the jobs to ask about now: at first one job, then each time as many jobs as all earlier
+/// queries together. A few queries then suffice for a long chain whose jobs have all ended. Returns
+/// jobs of one cluster only.
 std::span<const JobId> next_jobs_of(const JobQuestion& question) {
   const std::size_t asked = question.reports.size();
   const auto left = std::span<const JobId>(question.jobs).subspan(asked);
@@ -313,7 +313,8 @@ void ask_executors(std::vector<JobQuestion>& questions, std::chrono::millisecond
       groups[{one.executor, next_jobs_of(one).front().cluster}].push_back(&one);
     }
     if (groups.empty()) return;
-    for (const auto& [place, group] : groups) ask_about_next_jobs(*place.first, group, max_age);
+    for (const auto& [executor_and_cluster, group] : groups)
+      ask_about_next_jobs(*executor_and_cluster.first, group, max_age);
   }
 }
 
@@ -382,7 +383,7 @@ RunStatus assess_and_clean_up(const std::filesystem::path& run, RunFacts facts) 
 
 std::vector<Result<RunStatus>> RunInspector::inspect_single_runs(
     std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age,
-    EndedRuns ended) {
+    EndedRuns ended_runs) {
   std::map<std::filesystem::path, Result<Submission>> outcomes;  // by the array's directory
   const auto outcome_of = [&](const std::filesystem::path& run,
                               const RunFacts& one) -> Result<Submission> {
@@ -404,7 +405,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_single_runs(
     facts.push_back(read_facts(run));
     if (!facts.back()) continue;
     RunFacts& f = *facts.back();
-    if (f.record.ended && (ended == EndedRuns::kTrustRecord || !is_slurm_run(f))) continue;
+    if (f.record.ended && (ended_runs == EndedRuns::kTrustRecord || !is_slurm_run(f))) continue;
     // From here on dlrun acts on the contents of the files, so their owner must be the caller.
     if (!f.foreign) f.foreign = foreign_owner(run);
     if (f.foreign) continue;

@@ -1,6 +1,6 @@
 #pragma once
-// The name of a run. A run whose script was submitted by hand has no submission.json, so lead
-// records its name in the file `origin`.
+// The name of a run. It is a part of the id that dlrun gives to a run. If a script was submitted by
+// hand, lead records the name in the file `origin`.
 
 #include <filesystem>
 #include <string>

@@ -92,9 +92,9 @@ std::string hosts_of_components(const RunRecord& record) {
 
 void begin_attempt(RunRecord& record, std::int64_t attempt) {
   record.attempt = attempt;
-  record.joined = false;
-  record.collective_checked = false;
-  record.staging_nodes = 0;
+  record.have_ranks_joined = false;
+  record.has_checked_collectives = false;
+  record.staging_node_count = 0;
   record.missing_ranks.clear();
   record.first_failed.reset();
   record.failures.clear();
@@ -130,7 +130,7 @@ class EventApplier {
     if (describes_run()) record_.checks = started.checks;
   }
   void operator()(const events::Joined& joined) const {
-    if (describes_run()) record_.joined = true;
+    if (describes_run()) record_.have_ranks_joined = true;
     if (component_.empty()) {
       if (joined.ranks > 0) record_.ranks = joined.ranks;
       record_.hosts = joined.hosts;
@@ -141,7 +141,7 @@ class EventApplier {
     }
   }
   void operator()(const events::CollectivesChecked&) const {
-    if (describes_run()) record_.collective_checked = true;
+    if (describes_run()) record_.has_checked_collectives = true;
   }
   void operator()(const events::ComponentReady& ready) const {
     if (auto* const own = component()) {
@@ -168,10 +168,10 @@ class EventApplier {
     }
   }
   void operator()(const events::Staging& staging) const {
-    if (describes_run()) record_.staging_nodes = staging.nodes > 0 ? staging.nodes : 1;
+    if (describes_run()) record_.staging_node_count = staging.nodes > 0 ? staging.nodes : 1;
   }
   void operator()(const events::Staged&) const {
-    if (describes_run()) record_.staging_nodes = 0;
+    if (describes_run()) record_.staging_node_count = 0;
   }
   void operator()(const events::OutputsCopied&) const {}
   void operator()(const events::RanksMissing& missing) const {
@@ -193,7 +193,7 @@ class EventApplier {
   void operator()(const events::FinalReports& news) const {
     if (!describes_run()) return;
     events::FinalReports result;
-    if (!record_.result.empty() && ++record_.later_results < kMostResults)
+    if (!record_.result.empty() && ++record_.later_result_count < kMostResults)
       result =
           events::FinalReports::of(json_read::object_of(record_.result).value_or(result.values));
     result.add(news);
@@ -287,7 +287,7 @@ class EventSum {
     const auto kind = kind_of_line(line);
     if (kind == events::RankStatistics::kKind) return;
     const bool is_progress = kind == events::Progress::kKind;
-    if (is_progress && ++progress_seen_ > kProgressParsedAtEachEnd) {
+    if (is_progress && ++progress_line_count_ > kProgressParsedAtEachEnd) {
       latest_[latest_count_++ % kProgressParsedAtEachEnd] = line;
       return;
     }
@@ -321,11 +321,11 @@ class EventSum {
     for (auto at = first; at < latest_count_; ++at)
       apply_line(latest_[at % kProgressParsedAtEachEnd]);
     latest_count_ = 0;
-    progress_seen_ = 0;
+    progress_line_count_ = 0;
   }
 
   RunRecord record_;
-  std::size_t damaged_since_valid_ = 0, progress_seen_ = 0, latest_count_ = 0;
+  std::size_t damaged_since_valid_ = 0, progress_line_count_ = 0, latest_count_ = 0;
   /// The latest lines of a sequence of progress lines, as a ring. They are not applied yet.
   std::array<std::string, kProgressParsedAtEachEnd> latest_;
 };

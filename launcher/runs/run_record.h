@@ -65,11 +65,13 @@ struct RunRecord {
   std::int64_t attempt = 0;  ///< the latest attempt, from 0
   std::string claimed_by;    ///< id of the job that claimed the run last
   std::string lead_host;
-  std::int64_t ranks = 0;           ///< 0: not known yet
-  std::string hosts;                ///< compressed node list of the ranks that joined
-  bool joined = false;              ///< all ranks have joined
-  bool collective_checked = false;  ///< the ranks' check of collectives is done
-  std::int64_t staging_nodes = 0;   ///< nodes that copy data before the programs start; 0: none
+  std::int64_t ranks = 0;  ///< 0: not known yet
+  std::string hosts;       ///< compressed node list of the ranks that joined
+  /// All ranks have joined; with components, all ranks of leading_component.
+  bool have_ranks_joined = false;
+  bool has_checked_collectives = false;  ///< the ranks' check of collectives is done
+  /// The number of nodes that are copying data before the programs start.
+  std::int64_t staging_node_count = 0;
   /// The checks of health.preflight in the latest attempt, such as "gpu,nccl"; empty: none.
   std::string checks;
   std::vector<std::int64_t> missing_ranks;  ///< ranks that did not join in time
@@ -103,7 +105,7 @@ struct RunRecord {
   /// Bytes in the middle that were not read, because the file is larger than any that lead
   /// writes.
   std::int64_t left_out_bytes = 0;
-  std::size_t later_results = 0;  ///< number of `result` events after the first
+  std::size_t later_result_count = 0;  ///< number of `result` events after the first
 };
 
 /// Summarises the lines of a record. Never fails: skips events of later versions and damaged lines,

@@ -82,8 +82,8 @@ std::string select_checks(std::string_view checks, bool are_collective) {
   return join(selected, ",");
 }
 
-/// Names the components of a running job that are not ready yet. Leaves out those that have ended,
-/// stopped or failed.
+/// Returns a text about the components of a running job that are not ready yet. Leaves out
+/// components that have ended, were stopped or have failed.
 std::string components_detail(const RunRecord& record) {
   std::vector<std::string> words;
   for (const auto& one : record.components) {
@@ -103,17 +103,19 @@ std::string running_detail(const RunRecord& record) {
                        record.restarts.back().cause);
   if (!record.attempt_reason.empty())
     return fmt::format("attempt {} has ended ({})", record.attempt, record.attempt_reason.text());
-  if (record.staging_nodes > 0)
+  if (record.staging_node_count > 0)
     return fmt::format("staging: {} {} data before the programs start (stage)",
-                       record.staging_nodes == 1 ? std::string("a node")
-                                                 : fmt::format("{} nodes", record.staging_nodes),
-                       record.staging_nodes == 1 ? "copies" : "copy");
-  if (const auto checks = select_checks(record.checks, false); !record.joined && !checks.empty())
+                       record.staging_node_count == 1
+                           ? std::string("a node")
+                           : fmt::format("{} nodes", record.staging_node_count),
+                       record.staging_node_count == 1 ? "copies" : "copy");
+  if (const auto checks = select_checks(record.checks, false);
+      !record.have_ranks_joined && !checks.empty())
     return fmt::format("the nodes are checked ({}) before the ranks join", printable(checks));
   if (!record.components.empty()) return components_detail(record);
-  if (!record.joined) return "waiting for the ranks to join";
+  if (!record.have_ranks_joined) return "waiting for the ranks to join";
   if (const auto checks = select_checks(record.checks, true);
-      !record.collective_checked && !checks.empty())
+      !record.has_checked_collectives && !checks.empty())
     return fmt::format("the ranks try a collective ({}) before the programs start",
                        printable(checks));
   return {};

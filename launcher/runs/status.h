@@ -69,8 +69,8 @@ struct RunFacts {
   bool is_being_submitted = false;  ///< SubmissionLock was held just before the job was looked up
   /// The run's directory exists, and no file shows that a job was submitted.
   bool is_only_prepared = false;
-  /// `dlrun cancel` has cancelled the run or its array (cancel_mark.h). False for an end in the
-  /// record that is no cancellation.
+  /// `dlrun cancel` has cancelled the run or its array (cancel_mark.h). False if the record
+  /// has an end that is no cancellation.
   bool has_cancel_mark = false;
   bool has_answer = false;  ///< the executor has answered a query about the job
   /// The other user who owns the run. dlrun then reads only the run's files.
@@ -100,7 +100,8 @@ struct RunStatus {
   /// submitted again.
   std::vector<std::string> jobs;
   RunFacts facts;
-  /// Only for a sweep; of the facts, only `why_unreachable` and `foreign` may then be set.
+  /// Set only for a sweep. A sweep sets no members of `facts` except `why_unreachable` and
+  /// `foreign`.
   std::optional<SweepCounts> sweep;
 };
 
@@ -144,8 +145,8 @@ struct RunStatus {
 /// Returns the PID namespace of a run on this machine; empty if the files do not have it.
 [[nodiscard]] std::string_view pid_namespace_of(const RunFacts& facts);
 /// Returns the dependency with which dlrun submitted the job, such as "afterok:12"; empty if there
-/// was none. A #SBATCH line of the script may still have one. For a chain of jobs, returns that of
-/// job_of().
+/// was none. A #SBATCH line of the script may still have one. For a chain of jobs, returns the
+/// dependency of the job that job_of() returns.
 [[nodiscard]] std::string submitted_dependency(const RunFacts& facts);
 /// Returns true if the run was cancelled, its job had a dependency, and the run's files show no
 /// start. A script that dlrun did not render leaves no such files, even if it starts.
@@ -162,12 +163,12 @@ struct RunStatus {
 /// Returns the token with which the run's job was submitted; empty if the files name none.
 [[nodiscard]] std::string_view token_of(const RunFacts& facts);
 
-/// Whether the inspector also asks Slurm about runs whose record has an end. It never asks about
-/// such runs on this machine.
+/// Whether the inspector also asks Slurm about runs whose record has an end. The inspector never
+/// asks about such a run if it ran on this machine.
 enum class EndedRuns {
   kTrustRecord,
-  /// For deletions: the report on the job is in facts.report, because Slurm may have queued the job
-  /// again. The state is that of the record, also if the executor does not answer.
+  /// For deletions, because Slurm may have queued the job again. The answer is in facts.report. The
+  /// state is still that of the record, also if the executor does not answer.
   kAskExecutor,
 };
 
@@ -189,12 +190,12 @@ class RunInspector {
   /// at most this long ago.
   [[nodiscard]] Result<RunStatus> inspect(const std::filesystem::path& run,
                                           std::chrono::milliseconds max_age = {});
-  /// Inspects many runs; a run that cannot be read has its own error. A sweep is the sum of its
-  /// points, each represented by its latest resubmission. If it is unknown whether Slurm accepted
-  /// an array, one query looks for the array on behalf of all its points.
+  /// Inspects many runs; a run that cannot be read has its own error. The status of a sweep sums up
+  /// its points; the latest resubmission of a point replaces the point. If it is unknown whether
+  /// Slurm accepted an array, one query looks for the array on behalf of all its points.
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_all(
       std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age = {},
-      EndedRuns ended = EndedRuns::kTrustRecord);
+      EndedRuns ended_runs = EndedRuns::kTrustRecord);
 
   /// Reads the run's files. Starts no process and uses no network. Fails as inspect() does.
   [[nodiscard]] static Result<RunFacts> read_facts(const std::filesystem::path& run);
@@ -211,7 +212,7 @@ class RunInspector {
   /// Does the work of inspect_all() for runs that are no sweeps.
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_single_runs(
       std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age,
-      EndedRuns ended);
+      EndedRuns ended_runs);
   /// Calls find_and_record_outcome() for interrupted submissions of follow-up jobs. Sets
   /// facts.why_unreachable if Slurm does not answer.
   void find_and_record_follow_up_outcomes(const std::filesystem::path& run, RunFacts& facts);

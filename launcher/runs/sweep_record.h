@@ -4,10 +4,11 @@
 //   SWEEP/sweep.json    the points: for each the values that it sets, the number of its job array,
 //                       and its index in that array
 //   SWEEP/array-K/      the input of one sbatch call: job.sh, submission.json
-//   SWEEP/array-K/T/    the run of the point with index T: job.sh, resolved.yaml, and the other
-//                       files of a run
-// A point's submission.json only refers to its task of the array. So the files of 10,000 points are
-// written once, and not again after their submission.
+//   SWEEP/array-K/T/    the run of the point with index T in that array, which is not the number of
+//                       its task: job.sh, resolved.yaml, and the other files of a run
+// A point's submission.json has only the number of its task. The job id, which is known only after
+// the submission, is in the array's submission.json. So the files of 10,000 points are not written
+// again after the submission.
 
 #include <array>
 #include <cstddef>

@@ -110,10 +110,10 @@ std::filesystem::path tools_directory(const std::filesystem::path& runs_dir, con
   return runs_dir / fmt::format(".agents-{}", ::geteuid()) / tools.hash;
 }
 
-Result<> check_tools_place(const std::filesystem::path& runs_dir, const ToolSet& tools) {
+Result<> check_tools_directory(const std::filesystem::path& runs_dir, const ToolSet& tools) {
   std::error_code error;
-  const auto place = tools_directory(runs_dir, tools);
-  for (const auto& folder : {place.parent_path(), place}) {
+  const auto directory = tools_directory(runs_dir, tools);
+  for (const auto& folder : {directory.parent_path(), directory}) {
     const auto kind = std::filesystem::symlink_status(folder, error).type();
     if (kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::none)
       DLRUN_TRY(check_own_folder(folder));
@@ -175,12 +175,13 @@ Result<> copy_missing_tools(const std::filesystem::path& root,
   }
   bool has_cleaned = false;
   for (const auto& file : tools.files) {
-    const auto from = root / file.place;
+    const auto from = root / file.relative_path;
     const auto to = folder / from.filename();
     if (is_complete_copy(to)) continue;
     if (::access(from.c_str(), F_OK) != 0) {
       const bool is_trainer = from.filename() == "dlrun-trainer";
-      if (file.place.starts_with("lib/") || (is_trainer && use == TrainerUse::kNone)) continue;
+      if (file.relative_path.starts_with("lib/") || (is_trainer && use == TrainerUse::kNone))
+        continue;
       if (is_trainer) return tl::unexpected(missing_trainer_error(from, "this job"));
     }
     // Looks for leftovers only if a file is missing, because listing the folder takes time.

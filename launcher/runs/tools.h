@@ -20,10 +20,10 @@ namespace dlrun {
 struct ToolSet {
   struct File {
     /// Path below the installation's root: bin/dlrun-agent, lib/dlrun/dlrun-comm-mpi.so.
-    std::string place;
+    std::string relative_path;
     std::string sha256;  ///< hexadecimal
   };
-  std::string hash;  ///< hash of all files; names the folder
+  std::string hash;  ///< hash of all files, and the name of the folder
   std::vector<File> files;
 };
 
@@ -41,8 +41,8 @@ struct ToolSet {
 
 /// Fails as check_own_folder() does for tools_directory() and the folder above it. Accepts folders
 /// that do not exist yet.
-[[nodiscard]] Result<> check_tools_place(const std::filesystem::path& runs_dir,
-                                         const ToolSet& tools);
+[[nodiscard]] Result<> check_tools_directory(const std::filesystem::path& runs_dir,
+                                             const ToolSet& tools);
 
 /// Returns a sentence about a folder, runs_dir or one above it, in which other users can rename or
 /// replace the caller's files: it is writable for others and has no sticky bit, or its owner is

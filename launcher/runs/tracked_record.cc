@@ -17,8 +17,9 @@
 namespace dlrun {
 namespace {
 
-/// If no answer shows whether the job has ended, the last event of the run must be older than this.
-constexpr std::chrono::minutes kEndPatience{10};
+/// If no answer shows whether the job has ended, dlrun assumes the end when the last event of the
+/// run is older than this.
+constexpr std::chrono::minutes kMinAgeOfLastEvent{10};
 
 /// The longest time for one request. A server that gets a value again compares it with all values
 /// of that name, which takes some seconds after 100,000 values.
@@ -38,8 +39,8 @@ std::int64_t last_time_ms(const IndexEntry& run, const RunRecord& record) {
   return now_ms();
 }
 
-bool is_patience_over(std::int64_t last_ms) {
-  return now_ms() - last_ms > std::chrono::milliseconds(kEndPatience).count();
+bool is_last_event_old(std::int64_t last_ms) {
+  return now_ms() - last_ms > std::chrono::milliseconds(kMinAgeOfLastEvent).count();
 }
 
 EndState end_state_of(RunState state) {
@@ -47,7 +48,7 @@ EndState end_state_of(RunState state) {
   return state == RunState::kCancelled ? EndState::kCancelled : EndState::kFailed;
 }
 
-/// Fails unless Slurm's answer was about the cluster of the run's job. Several clusters may share a
+/// Fails unless the answer came from the cluster of the run's job. Several clusters may share a
 /// home, and the Slurm of another cluster does not know a job that may still run.
 Result<> check_asked_cluster(const Env& env, const IndexEntry& run, const RunStatus& status) {
   const RunFacts& f = status.facts;
@@ -88,11 +89,11 @@ Result<> check_has_ended(const Env& env, const IndexEntry& run, const RunStatus&
                 run.id);
   // Slurm forgets a job some minutes after its end.
   DLRUN_TRY(check_asked_cluster(env, run, status));
-  if (is_patience_over(last_ms)) return {};
+  if (is_last_event_old(last_ms)) return {};
   return fail(Errc::kInvalid,
               "{}: Slurm does not know job {}, but the last event of the run is not {} minutes old "
               "yet, so the job may still be running; try again later",
-              run.id, status.job.id, kEndPatience.count());
+              run.id, status.job.id, kMinAgeOfLastEvent.count());
 }
 
 /// Returns true if no process of the job of an ended run can still write to RUN/track. Lead records
@@ -102,7 +103,7 @@ bool is_job_gone(const RunStatus& status, std::int64_t last_ms) {
   if (status.job.cluster == kLocalCluster &&
       has_local_process_ended(status.job.id, pid_namespace_of(status.facts)))
     return true;
-  return is_patience_over(last_ms);
+  return is_last_event_old(last_ms);
 }
 
 /// Sends the record of a run that has ended. Adds the end first if the job cannot add it any more.
@@ -123,13 +124,13 @@ Result<SyncReport> send_ended(const Env& env, const IndexEntry& run, const RunSt
     report.problem = fmt::format(
         "the end of the run is not in the record, and its job may still add it; try again {} "
         "minutes after the end",
-        kEndPatience.count());
+        kMinAgeOfLastEvent.count());
   }
   return report;
 }
 
-Result<TrackedRun> sync_record(const Env& env, const IndexEntry& run,
-                               const Result<RunStatus>& status) {
+Result<RunSyncReport> sync_record(const Env& env, const IndexEntry& run,
+                                  const Result<RunStatus>& status) {
   DLRUN_TRY_ASSIGN(const auto recorded, MlflowRecord(run.path).read_run());
   if (!status) return tl::unexpected<Error>(status.error());
   DLRUN_TRY(check_has_ended(env, run, *status, last_time_ms(run, status->facts.record)));
@@ -144,13 +145,13 @@ Result<TrackedRun> sync_record(const Env& env, const IndexEntry& run,
     hide_in_log(token);
   }
   DLRUN_TRY_ASSIGN(auto report, send_ended(env, run, *status, token));
-  return TrackedRun{run.id, std::move(report)};
+  return RunSyncReport{run.id, std::move(report)};
 }
 
 }  // namespace
 
-Result<std::vector<TrackedRun>> sync_records(const Env& env, RunInspector& inspector,
-                                             const IndexEntry& run) {
+Result<std::vector<RunSyncReport>> sync_records(const Env& env, RunInspector& inspector,
+                                                const IndexEntry& run) {
   DLRUN_TRY(require_own(run.id, run.path, "send it to a server"));
   DLRUN_TRY_ASSIGN(const auto runs, single_runs_of(run));
   std::vector<IndexEntry> recorded;
@@ -161,14 +162,14 @@ Result<std::vector<TrackedRun>> sync_records(const Env& env, RunInspector& inspe
     paths.push_back(one.path);
   }
   const auto states = inspector.inspect_all(paths);
-  std::vector<TrackedRun> results;
+  std::vector<RunSyncReport> results;
   for (std::size_t i = 0; i < recorded.size(); ++i) {
     const IndexEntry& one = recorded[i];
     auto tracked = sync_record(env, one, states[i]);
     if (!tracked && runs.size() == 1) return tl::unexpected<Error>(std::move(tracked.error()));
     // An error of one point does not keep the other points from being sent.
     if (!tracked)
-      tracked = TrackedRun{one.id, {.is_complete = false, .problem = tracked.error().message}};
+      tracked = RunSyncReport{one.id, {.is_complete = false, .problem = tracked.error().message}};
     results.push_back(std::move(*tracked));
   }
   if (results.empty())

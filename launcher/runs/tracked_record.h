@@ -14,8 +14,8 @@
 namespace dlrun {
 
 /// The result for one run, or for one point of a sweep.
-struct TrackedRun {
-  std::string run{};  ///< the id
+struct RunSyncReport {
+  std::string run_id{};
   SyncReport report{};
 };
 
@@ -25,7 +25,8 @@ struct TrackedRun {
 /// the run has ended, or if the token is not set, and with kUnavailable if Slurm does not answer.
 /// If one point of a sweep cannot be sent, the point's report has the reason, and the other points
 /// are sent.
-[[nodiscard]] Result<std::vector<TrackedRun>> sync_records(const Env& env, RunInspector& inspector,
-                                                           const IndexEntry& run);
+[[nodiscard]] Result<std::vector<RunSyncReport>> sync_records(const Env& env,
+                                                              RunInspector& inspector,
+                                                              const IndexEntry& run);
 
 }  // namespace dlrun

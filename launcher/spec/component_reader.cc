@@ -105,7 +105,8 @@ std::optional<std::vector<ComponentSpec>> ComponentReader::read_components(
     return refuse_list(node, fmt::format("expected a list of maps, such as [{{name: trainer, "
                                          "nodes: 2}}], not {}",
                                          kind_name(node)));
-  if (node.items.empty()) return refuse_list(node, "names no component");
+  if (node.items.empty())
+    return refuse_list(node, "the list is empty; list at least one component");
   if (node.items.size() > kMostComponents)
     return refuse_list(node, fmt::format("has {} components; a job can have at most {}",
                                          node.items.size(), kMostComponents));
@@ -148,7 +149,7 @@ std::optional<ComponentSpec> ComponentReader::read_component(const YamlNode& ite
     reading.component.name = *given;
   }
   for (const auto& [key, value] : entries) read_key(reading, *key, *value);
-  take_values(reading);
+  take_own_spec(reading);
   Origins& origins = reading.component.own.origins;
   origins["component"] = builder.origin(layer, item);
   if (!reading.is_fine) return std::nullopt;
@@ -298,7 +299,7 @@ void ComponentReader::read_names(Reading& reading, const YamlNode& value,
   for (const YamlId id : value.items) add(layer.document.at(id));
 }
 
-void ComponentReader::take_values(Reading& reading) const {
+void ComponentReader::take_own_spec(Reading& reading) const {
   for (Diagnostic& found : reading.own_builder.diagnostics()) {
     if (is_error(found)) reading.is_fine = false;
     found.message = fmt::format("{}: {}", reading.title, without_section(found.message));

@@ -60,9 +60,9 @@ struct ComponentReader {
   /// Returns the text of a value; nullopt if it was refused.
   [[nodiscard]] std::optional<std::string> text(Reading& reading, const YamlNode& value,
                                                 std::string_view expected) const;
-  /// Moves the spec of reading.own_builder into the component, and reports the problems of
-  /// `reading.values` to `builder`. Clears reading.is_fine if a value is refused.
-  void take_values(Reading& reading) const;
+  /// Moves the spec of reading.own_builder into the component, and reports the problems of that
+  /// builder to `builder`. Clears reading.is_fine if a value is refused.
+  void take_own_spec(Reading& reading) const;
 };
 
 }  // namespace dlrun

@@ -47,12 +47,12 @@ constexpr std::int64_t kShortestSeconds = 10;
         "{} is '{}', but only one variable, at the start, is replaced. To have a folder of "
         "its own for each job, export a variable in environment.setup, such as `export "
         "SCRATCH_OF_JOB=/tmp/job-$SLURM_JOB_ID`, make the folder in environment.setup_node, "
-        "and begin this place with the variable",
+        "and begin the path with the variable",
         name, printable(text));
   }
   if (slash == text.size() || !has_plain_parts(std::string_view(text).substr(slash + 1))) {
     return fail(Errc::kInvalid,
-                "{} is '{}', but it must name a place below the variable's folder, such as "
+                "{} is '{}', but it must be a path below the variable's folder, such as "
                 "$TMPDIR/data, without '.', '..' and empty parts",
                 name, printable(text));
   }

@@ -32,13 +32,13 @@ struct UrlParts {
 /// Returns true if the url holds a user or a password. Also returns true for malformed urls such as
 /// "https:/me:word@host/f", because a message about them would show the password.
 [[nodiscard]] bool may_hold_user(std::string_view url) {
-  constexpr std::string_view kMark = "://";
+  constexpr std::string_view kSlashes = "://";
   const auto at = url.find('@');
   if (at == std::string_view::npos) return false;
-  auto mark = url.find(kMark);
-  if (mark == std::string_view::npos) return url.find(':') < at || url.find('/') > at;
-  for (; mark != std::string_view::npos; mark = url.find(kMark, mark + 1)) {
-    if (has_user(url.substr(mark + kMark.size()))) return true;
+  auto slashes = url.find(kSlashes);
+  if (slashes == std::string_view::npos) return url.find(':') < at || url.find('/') > at;
+  for (; slashes != std::string_view::npos; slashes = url.find(kSlashes, slashes + 1)) {
+    if (has_user(url.substr(slashes + kSlashes.size()))) return true;
   }
   return false;
 }

@@ -62,22 +62,22 @@ struct GeneratedSource {
 void add_file(GeneratedSource& source, const std::string& name, const std::string& text,
               const YamlDocument& document) {
   std::string nodes, items, texts;
-  std::size_t items_count = 0;
+  std::size_t item_count = 0;
   for (const YamlNode& node : document.nodes) {
     nodes += fmt::format("    {{YamlNode::Kind::{}, {}, {}, {}, {}, {}, {}, {}}},\n",
                          kind_name(node.kind), node.is_plain, node.line, node.column, texts.size(),
-                         node.text.size(), items_count, node.items.size());
+                         node.text.size(), item_count, node.items.size());
     texts += node.text;
-    items_count += node.items.size();
+    item_count += node.items.size();
     for (const dlrun::YamlId item : node.items) items += fmt::format("{}, ", item);
   }
   const int number = source.file_count++;
   source.tables += fmt::format("constexpr EmbeddedNode kNodes{}[] = {{\n{}}};\n", number, nodes);
-  if (items_count > 0)
+  if (item_count > 0)
     source.tables += fmt::format("constexpr YamlId kItems{}[] = {{{}}};\n", number, items);
   source.entries += fmt::format(
       "    {{\"{}\",\n{},\n     kNodes{}, {},\n{},\n     {}}},\n", name, literal(text), number,
-      items_count > 0 ? fmt::format("kItems{}", number) : "{}", literal(texts), document.root);
+      item_count > 0 ? fmt::format("kItems{}", number) : "{}", literal(texts), document.root);
 }
 
 int fail(const std::filesystem::path& file, std::string_view why) {

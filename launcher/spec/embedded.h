@@ -16,8 +16,8 @@ struct EmbeddedNode {
   YamlNode::Kind kind = YamlNode::Kind::kNull;
   bool is_plain = false;
   std::int32_t line = 0, column = 0;
-  std::uint32_t text_offset = 0, text_size = 0;   ///< in EmbeddedFile::node_texts
-  std::uint32_t first_item = 0, items_count = 0;  ///< index and number in EmbeddedFile::items
+  std::uint32_t text_offset = 0, text_size = 0;  ///< the node's part of EmbeddedFile::node_texts
+  std::uint32_t first_item = 0, item_count = 0;  ///< the node's part of EmbeddedFile::items
 };
 
 struct EmbeddedFile {

@@ -14,7 +14,7 @@ YamlDocument document_of(const EmbeddedFile& file) {
     node.line = from.line;
     node.column = from.column;
     node.text = file.node_texts.substr(from.text_offset, from.text_size);
-    const auto items = file.items.subspan(from.first_item, from.items_count);
+    const auto items = file.items.subspan(from.first_item, from.item_count);
     node.items.assign(items.begin(), items.end());
   }
   return document;

@@ -139,8 +139,8 @@ bool starts_python(const std::vector<std::string>& command) {
   return program.substr(program.rfind('/') + 1).starts_with("python");
 }
 
-/// Asks only for a Python program. Its framework decides the preset, and dlrun does not know the
-/// framework.
+/// Returns the question about the preset, but only if the command starts Python. The framework of a
+/// Python program decides the preset, and dlrun does not know the framework.
 MaybeQuestion preset_question(InitAnswers& answers, const SiteProfile&) {
   if (answers.preset || !starts_python(answers.command)) return std::nullopt;
   InitQuestion question{"Preset that starts the program", "plain", {}, {}};

@@ -59,8 +59,8 @@ Result<SecretSource> ItemReader::read_secret_source(const YamlNode& item,
     DLRUN_TRY_ASSIGN(secret.name,
                      builder.text(layer, row, item, "a variable's name, or {name, file}"));
   }
-  // The user may have written the value instead of the name. The message shows no such text, and no
-  // value of ${NAME}.
+  // The user may have written the value instead of the name. The message shows neither such a
+  // text nor the value of a ${NAME}.
   const bool may_be_shown = item.text == secret.name && looks_like_names_only(secret.name);
   if (!is_variable_name(secret.name) && !may_be_shown)
     return fail(Errc::kInvalid, "this is not the name of a variable; write the name alone");
@@ -89,7 +89,7 @@ Result<Mount> ItemReader::completed(Mount mount) const {
                   fmt::join(known, " "));
     }
   }
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOpposites{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kExclusiveFlags{
       {{"ro", "rw"},
        {"exec", "noexec"},
        {"suid", "nosuid"},
@@ -98,7 +98,7 @@ Result<Mount> ItemReader::completed(Mount mount) const {
        {"private", "slave"},
        {"rprivate", "rshared"},
        {"rprivate", "rslave"}}};
-  for (const auto& [one, other] : kOpposites) {
+  for (const auto& [one, other] : kExclusiveFlags) {
     const auto has = [&mount](std::string_view flag) {
       return std::find(mount.flags.begin(), mount.flags.end(), flag) != mount.flags.end();
     };

@@ -27,7 +27,7 @@ namespace {
 
 using Diagnostics = std::vector<Diagnostic>;
 
-/// The message of a YAML problem whose own message would quote a secret.
+/// Replaces the message of a YAML problem if that message would quote a secret.
 constexpr std::string_view kHiddenYamlProblem =
     "this is not YAML that dlrun can read; put the value in quotes (its text is not shown)";
 

@@ -101,8 +101,9 @@ struct EffectiveValue {
   Origin origin;
 };
 
-/// Returns all values that were set, in the key table's order. In place of the address in
-/// notify.webhook.url, which is a secret, notify.webhook.secret names the secret that holds it.
+/// Returns all values that were set, in the key table's order. The address in notify.webhook.url is
+/// a secret: instead of that key, returns notify.webhook.secret with the name under which the run
+/// keeps the address.
 [[nodiscard]] std::vector<EffectiveValue> effective_values(const JobSpec& given);
 
 /// Returns the run's parameters.json, which an MLflow server gets: an object with the text of every

@@ -23,7 +23,8 @@ struct Preset {
   bool wants_mpi = false;           ///< launch.mpi defaults to the site's plugin, else to pmix
   bool is_node_launcher = false;  ///< one task per node; the program starts the node's ranks itself
   bool needs_components = false;  ///< only a component of a job can have this preset
-  std::vector<std::string> words;  ///< templates of the arguments that precede launch.command
+  std::vector<std::string>
+      words;  ///< templates of the words before launch.command: `torchrun` and its options
   /// Variables that the rank agent sets, NAME to template; see runtime/ENVIRONMENT.md.
   NamedValues env;
   /// Variables that the script exports unless environment.vars sets them, NAME to value.

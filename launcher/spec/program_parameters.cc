@@ -43,7 +43,7 @@ class Filler {
   void refuse_unused(bool is_trainer) {
     for (const SweptValue& value : point_) {
       if (!values_.contains(value.key) || used_.contains(value.key)) continue;
-      refuse(place_of(value), message_about_unused(value.key, is_trainer));
+      refuse(origin_of(value), message_about_unused(value.key, is_trainer));
     }
   }
 
@@ -102,7 +102,7 @@ class Filler {
     return fail(Errc::kInvalid,
                 "an unpaired brace in '{}': the sweep has own parameters, so {{{}}} stands for a "
                 "value; write a literal brace twice",
-                printable(text.substr(0, 60)), templates_.names.front());
+                printable(text.substr(0, 60)), templates_.parameter_names.front());
   }
 
   [[nodiscard]] Result<std::string> value_of(std::string_view name) {
@@ -110,7 +110,7 @@ class Filler {
       used_.emplace(name);
       return found->second;
     }
-    if (contains(templates_.names, name)) {
+    if (contains(templates_.parameter_names, name)) {
       // A range without sweep.random has no value. Validator::check_sweep() reports it.
       const auto& all = spec_.sweep.parameters;
       const bool is_in_parameters =
@@ -121,7 +121,8 @@ class Filler {
     }
     // The agent fills in the port of a service.
     if (name == "port" && !templates_.components.empty()) return std::string("{port}");
-    const std::vector<std::string_view> names(templates_.names.begin(), templates_.names.end());
+    const std::vector<std::string_view> names(templates_.parameter_names.begin(),
+                                              templates_.parameter_names.end());
     const auto similar = nearest(name, names);
     std::string known;
     for (const auto known_name : names) known += fmt::format(" {{{}}}", known_name);
@@ -131,9 +132,9 @@ class Filler {
                 similar ? fmt::format("did you mean {{{}}}?", *similar) : "known:" + known);
   }
 
-  /// Returns the place of the parameter's name in sweep.parameters. For a point of sweep.points,
-  /// returns the place of the parameter's value.
-  [[nodiscard]] Origin place_of(const SweptValue& value) const {
+  /// Returns the origin of the parameter's name in sweep.parameters. For a point of sweep.points,
+  /// returns the origin of the parameter's value.
+  [[nodiscard]] Origin origin_of(const SweptValue& value) const {
     for (const SweptKey& key : spec_.sweep.parameters) {
       if (key.key == value.key) return key.where;
     }
@@ -172,8 +173,8 @@ bool is_program_parameter(std::string_view name) {
 SweptTemplates swept_templates(const JobSpec& spec) {
   SweptTemplates templates;
   const auto add = [&](const std::string& name) {
-    if (is_program_parameter(name) && !contains(templates.names, name))
-      templates.names.push_back(name);
+    if (is_program_parameter(name) && !contains(templates.parameter_names, name))
+      templates.parameter_names.push_back(name);
   };
   for (const SweptKey& key : spec.sweep.parameters) add(key.key);
   for (const SweepPoint& point : spec.sweep.points) {

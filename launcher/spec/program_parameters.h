@@ -18,10 +18,10 @@ namespace dlrun {
 struct SweptTemplates {
   std::vector<std::string> command;
   NamedValues vars;
-  std::vector<ComponentSpec> components;  ///< for the fields in their commands and variables
-  std::vector<std::string> names;         ///< the program parameters of all points
+  std::vector<ComponentSpec> components;     ///< for the fields in their commands and variables
+  std::vector<std::string> parameter_names;  ///< the program parameters of all points
 
-  [[nodiscard]] bool is_given() const { return !names.empty(); }
+  [[nodiscard]] bool is_given() const { return !parameter_names.empty(); }
 };
 
 /// Returns true if a program parameter may have this name: at most 64 letters, digits and '_', not

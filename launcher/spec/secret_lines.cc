@@ -79,14 +79,14 @@ constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no na
 /// Returns true if an address in the line has a user, perhaps with a password. Ignores addresses
 /// such as docker://USER@REGISTRY, which have no password.
 [[nodiscard]] bool shows_url_user(std::string_view line) {
-  constexpr std::string_view kMark = "://";
-  for (auto mark = line.find(kMark); mark != std::string_view::npos;
-       mark = line.find(kMark, mark + 1)) {
-    std::size_t begin = mark;
+  constexpr std::string_view kSlashes = "://";
+  for (auto slashes = line.find(kSlashes); slashes != std::string_view::npos;
+       slashes = line.find(kSlashes, slashes + 1)) {
+    std::size_t begin = slashes;
     while (begin > 0 && std::isalpha(static_cast<unsigned char>(line[begin - 1])) != 0) --begin;
-    const std::string_view scheme = line.substr(begin, mark - begin);
+    const std::string_view scheme = line.substr(begin, slashes - begin);
     if (!scheme.starts_with("http") && !scheme.starts_with("ftp")) continue;
-    const std::string_view address = line.substr(mark + kMark.size());
+    const std::string_view address = line.substr(slashes + kSlashes.size());
     if (has_user(address.substr(0, address.find_first_of(" \t\"'")))) return true;
   }
   return false;

@@ -1,6 +1,6 @@
 #pragma once
-// Finds the places of a spec whose text may be a secret. Messages, and the lines of the spec that
-// they quote, do not show such a text, because people copy messages into logs and bug reports.
+// Finds the texts in a spec that may be secrets. Messages, and the lines of the spec that messages
+// quote, do not show such a text, because people copy messages into logs and bug reports.
 
 #include <cstddef>
 #include <string>
@@ -63,7 +63,7 @@ class SecretLines {
   std::vector<HidingRule> rules_;  ///< the rule for each line, from the keys that enclose it
 };
 
-/// Returns the line that stands in the place of one that must not be shown.
+/// Returns what messages get instead of a line that must not be shown.
 [[nodiscard]] inline SourceLine hidden_line() {
   return {.text = "", .is_hidden = true};
 }

@@ -66,8 +66,9 @@ std::string_view token_at_start(std::string_view text, const TokenForm& form) {
   return is_token ? token : std::string_view();
 }
 
-/// Returns the first part of a word that has the form of a known service's token; empty if there is
-/// none. The part follows no letter or digit, so that "task-..." does not count as "sk-...".
+/// Returns the first token in a word that has the form of a known service's tokens; empty if there
+/// is none. A token cannot start right after a letter or a digit, so that "task-..." does not count
+/// as "sk-...".
 std::string_view known_token_in(std::string_view word) {
   // Tokens of GitLab may have "-" and "_" at any place, and those of Langfuse are UUIDs.
   constexpr std::array<TokenForm, 13> kForms{{{"hf_"},
@@ -146,7 +147,8 @@ std::string_view password_in(std::string_view word) {
   return {};
 }
 
-/// Returns the first part of a word that is a secret by its own form; empty if there is none.
+/// Returns the first secret in a word, if its own form shows that it is one: a token or a password
+/// in an address. Returns an empty text if there is none.
 std::string_view evident_secret_in(std::string_view word) {
   const auto token = known_token_in(word);
   const auto password = password_in(word);
@@ -171,7 +173,8 @@ std::string_view without_name_and_quotes(std::string_view word) {
   return unquoted(word);
 }
 
-/// The words of a command before the one that is read, without quotes.
+/// Facts about the words that precede the current word of a command. `last` is the word directly
+/// before the current one. The words have no quotes.
 struct WordsBefore {
   std::string_view last, second_last;
   /// `wandb login` is among the words, and only its options come after it: the key may follow.
@@ -192,7 +195,7 @@ struct WordsBefore {
   }
 };
 
-/// Returns true if a word is a secret because of the words before it.
+/// Returns true if the words before a word show that the word is a secret.
 bool is_secret_after(const WordsBefore& before, std::string_view word) {
   if (before.is_key_of_login(word)) return true;
   const auto last = before.last;
@@ -203,7 +206,7 @@ bool is_secret_after(const WordsBefore& before, std::string_view word) {
          (scheme == "bearer" || scheme == "token" || scheme == "basic");
 }
 
-/// Returns the first part of a word that is a secret; empty if there is none.
+/// Returns the first secret in a word, which may be the whole word; empty if there is none.
 std::string_view secret_in(std::string_view word, const WordsBefore& before) {
   const auto value = unquoted(word);
   if (is_secret_after(before, value) && may_be_secret(value)) return value;

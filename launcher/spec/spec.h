@@ -136,7 +136,7 @@ struct CheckpointSpec {
   std::optional<std::string> every;  ///< "500 steps"; "1 epoch"
   std::optional<std::int64_t> keep;
   std::optional<bool> resume;  ///< the first attempt accepts checkpoints of another run
-  /// The time from the signal to the program until the time limit: seconds, as text.
+  /// The program gets the signal this long before the time limit: seconds, as text.
   std::optional<std::string> signal_before;
 };
 
@@ -145,9 +145,10 @@ struct RetrySpec {
   std::optional<std::int64_t> max;
   std::vector<std::string> on;  ///< causes of failure
   std::optional<bool> exclude_bad_nodes;
-  std::optional<std::int64_t> no_progress;  ///< fruitless attempts in a row that end the run
-  std::optional<double> grow_mem;           ///< grow.mem: the factor by which the memory grows
-  std::optional<std::string> grow_max;      ///< grow.max: the largest memory
+  /// The run ends after this number of fruitless attempts in a row.
+  std::optional<std::int64_t> no_progress;
+  std::optional<double> grow_mem;       ///< grow.mem: the factor by which the memory grows
+  std::optional<std::string> grow_max;  ///< grow.max: the largest memory
   /// The largest number of jobs that work on the run one after another.
   std::optional<std::int64_t> chain;
 };

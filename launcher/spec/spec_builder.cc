@@ -305,10 +305,9 @@ void SpecBuilder::set_key(const Layer& layer, const KeyRow& row, const YamlNode&
 
 namespace {
 
-/// The key or section that an unknown key probably means, empty if there is none, and the end of
-/// the error's message.
 struct Suggestion {
-  std::string key, hint;
+  std::string key;   ///< the key or section that an unknown key probably means; empty: none
+  std::string hint;  ///< the end of the error's message
 };
 
 /// Returns a key that is spelt like `name`, a key for another word, or a key of another section.
@@ -328,7 +327,8 @@ Suggestion suggest_key(std::string_view name, const std::string& section) {
   return {meant, meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant)};
 }
 
-/// is_file: the key stands in a spec or its base, not in a site file or an argument of --set.
+/// Returns the suggestion for an unknown key. is_file: the key is in a spec or its base, not in a
+/// site file or an argument of --set.
 Suggestion suggestion_for(std::string_view name, const std::string& section,
                           const std::string& path, bool is_file) {
   if (name == "<<") return {"", "; merge keys are not part of YAML 1.2"};
@@ -431,9 +431,11 @@ Result<std::string> SpecBuilder::text(const Layer& layer, const KeyRow& row, con
 
 void SpecBuilder::warn_of_missing_unit(const Layer& layer, const KeyRow& row,
                                        std::string_view memory, const YamlNode& node) {
-  constexpr std::int64_t kLeastMeantInMib = 256;
+  // A smaller number is probably meant in GiB.
+  constexpr std::int64_t kLeastPlausibleMib = 256;
   const auto number = parse_int(memory);  // nullopt for a number with a unit
-  if (!number || *number == 0 || *number >= kLeastMeantInMib || decided_.contains(row.path)) return;
+  if (!number || *number == 0 || *number >= kLeastPlausibleMib || decided_.contains(row.path))
+    return;
   warn(layer, node,
        fmt::format("{0}: {1} without a unit means {1} MiB; write {1}G for {1} GiB, or {1}M if you "
                    "mean {1} MiB",

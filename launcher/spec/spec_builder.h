@@ -62,8 +62,8 @@ class SpecBuilder {
   /// Keys with a value that was refused or ignored (UnsetVariable::kLeftOut). Checks that involve
   /// several keys skip these keys.
   [[nodiscard]] const std::set<std::string, std::less<>>& refused() const { return refused_; }
-  /// Keys and sections that unknown keys probably mean. The unknown keys have errors, so checks do
-  /// not report the meant keys as missing.
+  /// The keys and sections that were misspelt, in their correct spelling: those that unknown keys
+  /// probably mean. The unknown keys have errors, so checks do not report these keys as missing.
   [[nodiscard]] const std::set<std::string, std::less<>>& misspelt() const { return misspelt_; }
 
  private:

@@ -217,7 +217,7 @@ std::optional<std::vector<SweptKey>> SweepReader::parameters(const YamlNode& nod
     return std::nullopt;
   }
   std::vector<SweptKey> keys;
-  const std::size_t before = builder.diagnostics_.size();
+  const std::size_t earlier_diagnostics = builder.diagnostics_.size();
   bool is_fine = true;
   for (const auto& [name, value] : builder.entries(layer, node, std::string(row.path))) {
     SweptKey swept{name->text, {}, {}, builder.origin(layer, *name)};
@@ -240,7 +240,7 @@ std::optional<std::vector<SweptKey>> SweepReader::parameters(const YamlNode& nod
     keys.push_back(std::move(swept));
   }
   const bool has_new_errors =
-      std::any_of(builder.diagnostics_.begin() + static_cast<std::ptrdiff_t>(before),
+      std::any_of(builder.diagnostics_.begin() + static_cast<std::ptrdiff_t>(earlier_diagnostics),
                   builder.diagnostics_.end(),
                   [](const Diagnostic& d) { return d.severity == Diagnostic::Severity::kError; });
   if (is_fine && !has_new_errors) return keys;

@@ -260,10 +260,11 @@ void Validator::check_time() {
                         *before, **limit));
     } else if (limit && before && *limit && *before + kEarliestSignalSeconds >= **limit) {
       warn("checkpoint.signal_before"_key,
-           fmt::format("checkpoint.signal_before is {} s, and the time limit is {} s: Slurm may "
-                       "send the signal up to {} s earlier, and thus when the job starts; set a "
-                       "longer resources.time or a shorter signal_before",
-                       *before, **limit, kEarliestSignalSeconds));
+           fmt::format(
+               "checkpoint.signal_before is {} s, and the time limit is {} s: Slurm may "
+               "send the signal up to {} s earlier, perhaps as soon as the job starts; set a "
+               "longer resources.time or a shorter signal_before",
+               *before, **limit, kEarliestSignalSeconds));
     }
   }
   if (const auto before = parse_duration(spec_.checkpoint.signal_before.value_or("60"));

@@ -13,8 +13,8 @@
 namespace dlrun {
 
 /// Returns errors and warnings in no particular order, without source lines. Skips the keys in
-/// `refused`, which have an error already. Does not report the keys in `misspelt`, and those of the
-/// sections in it, as missing: unknown keys that probably mean them have errors.
+/// `refused`, which have an error already. Does not report a key as missing if the key or its
+/// section is in `misspelt`: the misspelt key has an error already.
 [[nodiscard]] std::vector<Diagnostic> validate(const LoadedSpec& loaded,
                                                const std::set<std::string, std::less<>>& refused,
                                                const std::set<std::string, std::less<>>& misspelt);

@@ -120,7 +120,7 @@ void Validator::check_component_names() {
       if (name_in_variables(name) != name_in_variables(earlier)) continue;
       refuse_component(i, "name",
                        name == earlier ? "another component has this name; names must differ"
-                                       : fmt::format("component '{}' gives the same variables, "
+                                       : fmt::format("component '{}' has the same variables, "
                                                      "DLRUN_COMPONENT_{}_ADDR; choose another name",
                                                      earlier, name_in_variables(name)));
       break;
@@ -367,8 +367,8 @@ void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
   for (std::size_t i = 0; i < specs.size(); ++i) {
     Validator single(specs[i], refused_, misspelt_);
     const Origins& own = spec_.components[i].own.origins;
-    if (const auto place = own.find("component"); place != own.end())
-      single.fallback_origin_ = place->second;
+    if (const auto origin = own.find("component"); origin != own.end())
+      single.fallback_origin_ = origin->second;
     single.check_exclusive_keys();
     single.check_ntasks();
     single.check_gpus();
@@ -384,9 +384,9 @@ void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
   // has GPUs, so a component with GPUs stands for the job.
   const auto with_gpus = std::find_if(
       specs.begin(), specs.end(), [](const LoadedSpec& job) { return may_have_gpus(job.spec); });
-  LoadedSpec any = with_gpus == specs.end() ? specs.front() : *with_gpus;
-  any.spec.health = spec_.health;
-  Validator whole(any, refused_, misspelt_);
+  LoadedSpec representative = with_gpus == specs.end() ? specs.front() : *with_gpus;
+  representative.spec.health = spec_.health;
+  Validator whole(representative, refused_, misspelt_);
   whole.check_retry_and_health();
   take(std::move(whole.findings_), "");
   check_environment(std::all_of(specs.begin(), specs.end(), [](const LoadedSpec& job) {

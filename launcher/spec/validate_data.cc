@@ -22,7 +22,7 @@ void Validator::check_data() {
       error("launch.agent"_key,
             "launch.agent: false: only the agent can copy data from nodes (outputs)");
   }
-  if (container_runtime(spec_, site_) != "none") warn_of_unmounted_places();
+  if (container_runtime(spec_, site_) != "none") warn_of_unmounted_data_paths();
 }
 
 void Validator::check_download_section() {
@@ -40,7 +40,7 @@ void Validator::check_download_section() {
           "train.data.download");
 }
 
-void Validator::warn_of_unmounted_places() {
+void Validator::warn_of_unmounted_data_paths() {
   const auto is_mounted = [&](std::string_view variable) {
     return std::any_of(spec_.environment.vars.begin(), spec_.environment.vars.end(),
                        [&](const auto& entry) {

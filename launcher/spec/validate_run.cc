@@ -289,7 +289,7 @@ void Validator::check_profile() {
 
 void Validator::check_secret_name(std::string_view key, const std::string& name,
                                   std::string_view secret_in_words) {
-  // The message does not show the text, because it may be the secret by mistake.
+  // The message does not show the value: the user may have given the secret itself by mistake.
   if (!is_variable_name(name)) {
     error(key, fmt::format("{} is the name of a variable that holds {}; this value is not a valid "
                            "name of a variable",

@@ -39,7 +39,8 @@ class Validator {
   /// Adds a finding at the place of the key. Does nothing if the key's value was refused, because
   /// that key has an error already.
   void add_finding(Diagnostic::Severity severity, std::string_view key, std::string message);
-  /// Returns true if the spec sets the key, even if its value was refused.
+  /// Returns true if the spec, --set, the preset, the site or the environment sets the key, even if
+  /// the value was refused.
   [[nodiscard]] bool has(std::string_view key) const {
     return spec_.origins.contains(key) || refused_.contains(key);
   }
@@ -135,8 +136,9 @@ class Validator {
   // validate_data.cc: download, stage and outputs
   void check_data();
   void check_download_section();
-  /// Warns if the container might lack the node's disk that stage and outputs name.
-  void warn_of_unmounted_places();
+  /// Warns of each path in stage and outputs that no mount of the container covers: the copies
+  /// may then be in the container's own file system, and not on the node's disk.
+  void warn_of_unmounted_data_paths();
 
   // validate_train.cc: launch and train
   void check_preset();

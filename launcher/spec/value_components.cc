@@ -66,8 +66,8 @@ struct FlowValue {
   return "null";
 }
 
-/// Returns the component's values of keys that the spec has, too, in the order of
-/// spec_keys_of_components().
+/// Returns the values that a component gives to keys of the spec, such as `resources`, in the order
+/// of spec_keys_of_components(). Leaves out the keys that only components have, such as `after`.
 [[nodiscard]] std::vector<FlowValue> values_of_spec_keys(const ComponentSpec& component) {
   std::vector<FlowValue> values;
   for (const ComponentKey& key : spec_keys_of_components()) {

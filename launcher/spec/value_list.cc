@@ -265,8 +265,8 @@ std::string SweptKeys::description(const KeyRow&) {
 
 namespace {
 
-/// Returns `min` or `max` of a range as YAML. A range of a program parameter is one of whole
-/// numbers unless a limit has a decimal point.
+/// Returns `min` or `max` of a range as YAML. For a program parameter, a range without a decimal
+/// point in its limits allows only whole numbers. Other ranges therefore get limits such as "1.0".
 [[nodiscard]] std::string range_limit(const SweptKey& key, double limit) {
   std::string text = fmt::format("{}", limit);
   if (!key.range->is_whole && is_program_parameter(key.key) && parse_int(text)) text += ".0";

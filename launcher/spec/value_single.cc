@@ -19,7 +19,7 @@ template <typename Number>
 }
 
 /// Reads {type: a100, count: 4} and reports problems. Returns nullopt if the type is invalid, or if
-/// the count is invalid or missing, but not for an unknown key alone.
+/// the count is invalid or missing. Reports and then ignores an unknown key.
 [[nodiscard]] std::optional<Gpus> gpus_of_map(const ValueReader& in) {
   Gpus gpus;
   bool has_count = false, is_fine = true;

@@ -228,8 +228,8 @@ class EventReader final : public YAML::EventHandler {
     const std::string_view rest = source_.rest(at).substr(1);
     return source_.restored(std::string(rest.substr(0, rest.find_first_of(" \t\n,[]{}"))));
   }
-  /// Returns the tag of a node; empty if the text has none. For a node without a tag, yaml-cpp
-  /// reports the tag "!" if the node is a text in quotes, otherwise "?".
+  /// Returns the tag of a node. For a node without a tag, returns "!" if the node is a text in
+  /// quotes, otherwise "". yaml-cpp reports the tag of these nodes as "!" and "?".
   [[nodiscard]] std::string given_tag(const std::string& tag,
                                       const YamlSource::Position& at) const {
     // yaml-cpp loses an empty tag, "!<>", and reports only the '!' of "!x" and of !"x" as the tag.
@@ -240,7 +240,7 @@ class EventReader final : public YAML::EventHandler {
   }
 
   /// Checks and completes the value of a text in quotes. yaml-cpp accepts the end of the file as a
-  /// closing quote, accepts the escape \', which YAML does not have, and keeps at most one or two
+  /// closing quote, accepts the escape \', which YAML does not have, and keeps at most two of the
   /// line breaks at the end.
   void check_and_complete_quoted(const YamlSource::Quoted& quoted, const YamlSource::Position& at,
                                  std::string& value) const {
@@ -295,8 +295,9 @@ class EventReader final : public YAML::EventHandler {
         node_at(YamlNode::Kind::kScalar, at), anchor,
         tag.starts_with("!!") ? fmt::format("{}{}", kYaml, tag.substr(2)) : std::string(tag)));
   }
-  /// Adds a null for a missing value. The place of the null is the mark if it is in brackets, else
-  /// the place after the ':' or '-' that precedes the missing value.
+  /// Adds a null for a missing value. If the missing value is in brackets or has an anchor, the
+  /// place of the null is the mark; otherwise the place after the ':' or '-' before the missing
+  /// value.
   void add_null_for_missing(const YamlSource::Position& mark, YAML::anchor_t anchor) {
     auto at = mark;
     if (anchor == 0 && !levels_.empty() && !is_in_brackets()) {

@@ -119,12 +119,13 @@ tl::expected<YamlSource, YamlProblem> YamlSource::prepare(std::string_view text)
 void YamlSource::drop_last_indentation() {
   const auto last_break = text_.rfind('\n');
   if (last_break == std::string::npos || last_break == 0) return;
-  const std::size_t spaces = text_.size() - last_break - 1;
+  const std::size_t last_line_length = text_.size() - last_break - 1;
   const auto before = text_.rfind('\n', last_break - 1);
   const std::size_t begin = before == std::string::npos ? 0 : before + 1;
-  const bool is_space = text_.find_first_not_of(' ', last_break + 1) == std::string::npos;
+  const bool is_only_spaces = text_.find_first_not_of(' ', last_break + 1) == std::string::npos;
   const auto first = text_.find_first_not_of(' ', begin);
-  if (is_space && first == begin + spaces && first != last_break) text_.resize(last_break + 1);
+  if (is_only_spaces && first == begin + last_line_length && first != last_break)
+    text_.resize(last_break + 1);
 }
 
 std::string YamlSource::restored(std::string value) const {

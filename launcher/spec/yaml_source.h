@@ -104,8 +104,8 @@ class YamlSource {
     std::size_t tab = std::string::npos;  ///< the offset of the first tab
   };
 
-  /// Removes the last line if it consists of spaces only, and their number is the indentation of
-  /// the line before it. yaml-cpp 0.7 would read these spaces as text of a '>' block.
+  /// Removes a last line that consists of spaces only, if it has as many spaces as the line before
+  /// it has at its start. yaml-cpp 0.7 would read these spaces as text of a '>' block.
   void drop_last_indentation();
   [[nodiscard]] std::size_t end_of_property(std::size_t offset) const;
   /// Returns the offset after white space, line breaks and comments.

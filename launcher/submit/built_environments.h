@@ -38,9 +38,9 @@ class BuildLock {
     std::string_view remedy = "give the job a copy of the project of your own");
 
 /// The versions of one environment. Each is a folder HASH-RANDOM, built once and never changed. The
-/// link `current` leads to the version of the last submission, with which jobs start from now on;
-/// running jobs may use older versions. A finished version contains a mark, the file
-/// .dlrun-finished.
+/// link `current` leads to the version of the most recent submission. Every job that starts uses
+/// the version to which the link leads at that time; running jobs may use older versions. A
+/// finished version contains a mark, the file .dlrun-finished.
 class BuiltEnvironments {
  public:
   /// folder: holds the versions and the link. It need not exist.

@@ -67,6 +67,7 @@ Result<Cancelled> cancel_one(RunInspector& inspector, const IndexEntry& run) {
   if (!status.facts.follow_ups.empty() && !status.facts.foreign)
     return cancel_chain(inspector, run, status);
   Cancelled cancelled;
+  // A run of unknown state counts as inactive, but its job may still run.
   if (is_inactive(status.state) && status.state != RunState::kUnknown) {
     cancelled.remark = fmt::format("nothing to cancel, it is {}", word(status.state));
     return cancelled;
@@ -97,7 +98,7 @@ Result<Cancelled> cancel_sweep(RunInspector& inspector, const IndexEntry& run) {
   const auto states = inspector.inspect_all(points);
   // Maps the id of an array, or of a single job, to the index of one of its unfinished points.
   std::map<std::string, std::size_t> jobs;
-  std::set<std::string> running_jobs;  // the jobs of which a point runs
+  std::set<std::string> running_jobs;  // the jobs with at least one running point
   for (std::size_t i = 0; i < states.size(); ++i) {
     if (!states[i] || is_inactive(states[i]->state) || states[i]->job.id.empty() ||
         states[i]->facts.foreign)
@@ -115,8 +116,8 @@ Result<Cancelled> cancel_sweep(RunInspector& inspector, const IndexEntry& run) {
     DLRUN_TRY(require_own(run.id, array_path(run.path, array), "cancel it"));
   for (std::size_t array = 0; array < sweep.array_count; ++array)
     DLRUN_TRY(mark_cancelled(array_path(run.path, array)));
-  for (const auto& [id, point] : jobs) {
-    const RunStatus& status = *states[point];
+  for (const auto& [id, index] : jobs) {
+    const RunStatus& status = *states[index];
     auto done = inspector.executor_of(status.facts)
                     .cancel({status.job.cluster, id}, token_of(status.facts));
     if (!done) {
@@ -126,8 +127,8 @@ Result<Cancelled> cancel_sweep(RunInspector& inspector, const IndexEntry& run) {
     cancelled.jobs.push_back(id);
     cancelled.was_running = cancelled.was_running || running_jobs.count(id) > 0;
     // A point that was submitted again is a run of its own, outside of the array.
-    if (points[point] != point_path(run.path, sweep.points[point]))
-      DLRUN_TRY(mark_cancelled(points[point]));
+    if (points[index] != point_path(run.path, sweep.points[index]))
+      DLRUN_TRY(mark_cancelled(points[index]));
   }
   return cancelled;
 }

@@ -22,9 +22,9 @@ namespace {
 
 /// Checks that `submit` could create a run in `runs_dir`.
 Result<> check_place(const Context& context, Reporter& reporter, const std::string& runs_dir) {
-  DLRUN_TRY(check_runs_place(runs_dir));
+  DLRUN_TRY(check_can_create_run_in(runs_dir));
   if (const auto warning = warning_about_runs_folder(runs_dir)) reporter.warning(*warning);
-  return check_tools_place(runs_dir, context.tools);
+  return check_tools_directory(runs_dir, context.tools);
 }
 
 /// Asks Slurm how many hours the account has left. Warns if the job may use more.

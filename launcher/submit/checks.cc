@@ -103,7 +103,8 @@ Result<> set_dependency(CheckState& state) {
   DLRUN_TRY_ASSIGN(job.settings.dependency,
                    dependency_of(state.context, state.reporter, state.inspector,
                                  job.experiment->loaded, plan, dependency_of_given_script));
-  // The script of a job that waits because of --chain or --rehearse does not have the option.
+  // The script has --kill-on-invalid-dep if the spec has `after`. A job that waits only because of
+  // --chain or --rehearse has a script without this option, so sbatch gets it as an argument.
   job.settings.is_cancelled_on_invalid_dependency =
       job.settings.dependency && !sbatch_value(job.script, "--kill-on-invalid-dep", "");
   return {};
@@ -137,7 +138,8 @@ Result<> check_job_environments(CheckState& state) {
 
 Result<> refuse_missing_files(CheckState& state) {
   if (!state.job.experiment) return {};
-  // For a sweep, `dlrun submit --test-only` only asks Slurm, about the first array.
+  // For a sweep, `dlrun submit --test-only` only asks Slurm about the first array, and checks no
+  // files.
   if (state.next == NextStep::kTestOnly && state.sweep != nullptr) return {};
   const LoadedSpec& loaded = state.job.experiment->loaded;
   auto missing = state.next == NextStep::kDirectStart
@@ -193,7 +195,7 @@ Result<> note_copy_of_code(CheckState& state) {
 Result<> check_request(CheckState& state) {
   const Job& job = state.job;
   if (state.sweep != nullptr && job.settings.server) return {};
-  DLRUN_TRY(check_runs_place(job.runs_dir));
+  DLRUN_TRY(check_can_create_run_in(job.runs_dir));
   DLRUN_TRY_ASSIGN(auto request, request_to_submit(state.context, job.settings,
                                                    std::filesystem::path(job.runs_dir) / job.name,
                                                    "TOKEN", job.script));

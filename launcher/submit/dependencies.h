@@ -17,7 +17,8 @@ namespace dlrun {
 ///
 /// Fails with kInvalid if a run cannot be found, belongs to another user or did not end as
 /// required, or if Slurm cannot wait for it. The error holds each problem with its place in the
-/// spec. Also fails with kInvalid if `after` names runs and dependency_of_given_script uses `?`.
+/// spec. Also fails with kInvalid if `after` names runs and dependency_of_given_script has a `?`:
+/// sbatch combines all dependencies either with `?` (one of them is enough) or with `,` (all).
 ///
 /// dependency_of_given_script: the --dependency in a script that this submission did not render,
 /// and that may have been edited ("" if it has none); it replaces the job ids of the spec. nullopt:

@@ -268,7 +268,7 @@ std::vector<Diagnostic> check_files_and_image(const Context& context, const Load
 
 Result<> check_place_and_stage_tools(const Context& context, Reporter& reporter,
                                      const std::string& runs_dir, bool uses_trainer) {
-  DLRUN_TRY(check_runs_place(runs_dir));
+  DLRUN_TRY(check_can_create_run_in(runs_dir));
   if (const auto warning = warning_about_runs_folder(runs_dir)) reporter.warning(*warning);
   return copy_missing_tools(context.bin_dir.parent_path(), runs_dir, context.tools,
                             uses_trainer ? TrainerUse::kNeeded : TrainerUse::kNone);

@@ -74,7 +74,7 @@ struct Experiment {
 
 /// Copies the agent, the trainer and their modules next to the runs if they are missing there.
 /// Warns if other users could replace them. uses_trainer: the job cannot run without the trainer.
-/// Fails as check_runs_place() and copy_missing_tools() do.
+/// Fails as check_can_create_run_in() and copy_missing_tools() do.
 [[nodiscard]] Result<> check_place_and_stage_tools(const Context& context, Reporter& reporter,
                                                    const std::string& runs_dir, bool uses_trainer);
 

@@ -27,8 +27,8 @@ class HeldToken {
   [[nodiscard]] const std::filesystem::path& run() const { return run_; }
   /// Returns true if a submission with this token created run().
   [[nodiscard]] bool has_created_run() const { return has_created_run_; }
-  /// Stores on the disk which run is the token's. Call it before anything is submitted. An empty
-  /// path removes the stored path. has_created: false for a sweep that existed before and is
+  /// Stores the path of the token's run on the disk. Call this before anything is submitted. An
+  /// empty path removes the stored path. has_created: false for a sweep that existed before and is
   /// resubmitted.
   [[nodiscard]] Result<> store_run(const std::filesystem::path& run, bool has_created);
 

@@ -71,7 +71,7 @@ struct Job {
   SbatchSettings settings;
   std::string image;                 ///< the container's image, for the record; may be empty
   std::filesystem::path source_dir;  ///< the folder of the code, which code.snapshot copies
-  std::optional<KnownBadSettings> known_bad;  ///< the file of bad nodes, which the job avoids
+  std::optional<KnownBadSettings> known_bad;  ///< the file with the nodes that the job avoids
   /// kSpec: the spec. kScript: the spec that the script carries. kRun: the recorded spec, if the
   /// script alone does not describe the whole job.
   std::optional<Experiment> experiment;

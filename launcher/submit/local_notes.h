@@ -17,7 +17,8 @@ namespace dlrun {
                                                           const LaunchPlan& plan);
 
 /// Returns true if this machine certainly has no GPU: no driver has a file in `devices` (/dev), and
-/// no program of a driver is on env's PATH. A driver may make its files only when it is first used.
+/// no program of a driver is on env's PATH. A missing file alone proves nothing, because a driver
+/// may make its files only when it is first used.
 [[nodiscard]] bool is_without_gpu(const Env& env, const std::filesystem::path& devices);
 
 /// Returns a note if the spec requests GPUs, and this machine certainly has none.

@@ -86,8 +86,8 @@ Result<std::pair<RunDirectory, ForegroundEnd>> record_and_run(const Context& con
   DLRUN_TRY(write_submission(run.path, submission));
   reporter.note(fmt::format("{} runs here; directory {}", run.id, printable(run.path.string())));
   report_differences(context, reporter, experiment);
-  // git may still inspect the code, and the run does not wait for it. Lead sends the commit to
-  // MLflow as soon as the file exists (track.mlflow).
+  // git may still inspect the code, and the run does not wait for git. With track.mlflow, lead
+  // sends the commit to MLflow as soon as provenance.json exists.
   auto written = std::async(std::launch::async, [&] { return provenance.write(run.path); });
   const auto end = child.wait();
   remove_secrets(run.path);

@@ -36,8 +36,8 @@ Result<RunDirectory> record(const Context& context, Reporter& reporter, const st
   auto run = create_run_directory(runs_dir, name, std::chrono::system_clock::now());
   if (!run) return run;
   // If the path of the runs folder leads through another user's link, the new run would count as
-  // that user's run. The caller chose this folder and so trusts the link. The run's path is
-  // therefore recorded with all links resolved.
+  // that user's run. The user who submits chose this folder and so trusts the link. The run's path
+  // is therefore recorded with all links resolved.
   if (foreign_owner_of_path(run->path)) {
     std::error_code error, ignored;
     auto path = std::filesystem::canonical(run->path, error);

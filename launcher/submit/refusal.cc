@@ -72,8 +72,8 @@ std::string refused_name_text(const Context& context, const Job& job, const std:
          names_text(row, names, refused);
 }
 
-/// Returns the error at the place of the first of these keys that has one; at the start of the file
-/// if none has one.
+/// Returns the error at the place of the first of these keys that has an origin; at the start of
+/// the file if no key has one.
 Diagnostic error_at(const LoadedSpec& loaded, const Origins& origins,
                     const std::vector<std::string_view>& keys, std::string message) {
   Origin where{Origin::Kind::kFile, loaded.file, 0, 0};

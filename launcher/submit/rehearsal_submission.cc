@@ -76,8 +76,8 @@ Result<> check_can_rehearse(const LoadedSpec& loaded) {
   return {};
 }
 
-/// Writes rehearsal.json of the run: the rehearsal's id and the run's requests. A failure is a
-/// warning: both jobs are queued.
+/// Writes rehearsal.json of the run: the rehearsal's id and the run's requests. A failure is only a
+/// warning, because both jobs are queued already.
 void record_rehearsal_in_run(Reporter& reporter, const RunDirectory& rehearsal,
                              const RunDirectory& run, const JobSpec& spec) {
   RehearsalNote note;
@@ -89,8 +89,8 @@ void record_rehearsal_in_run(Reporter& reporter, const RunDirectory& rehearsal,
     note.time_s = *time;
   if (const auto written = write_rehearsal_note(run.path, note); !written)
     reporter.warning(
-        fmt::format("the run does not name its rehearsal, so `dlrun status` shows no "
-                    "predictions: {}",
+        fmt::format("the record of the run does not name its rehearsal, so `dlrun status` shows "
+                    "no predictions: {}",
                     written.error().message));
 }
 

@@ -13,8 +13,10 @@
 
 namespace dlrun {
 
-/// Returns the path of the file of bad nodes: `file` (--file) if it is not empty, else the file
-/// that the runs of the spec (options.file) use, else, without a spec, the file in the runs folder.
+/// Returns the path of the file of bad nodes:
+/// - `file` (--file) if it is not empty
+/// - otherwise the file that the runs of the spec use, if options.file names a spec
+/// - otherwise the file in the runs folder.
 /// Fails with kUsage if the runs of the spec do not remember bad nodes, and with kNotFound if the
 /// runs folder is not a folder.
 [[nodiscard]] Result<std::filesystem::path> remembered_nodes_file(const Context& context,
@@ -25,8 +27,7 @@ namespace dlrun {
 /// Forgets that nodes are bad, and reports a note about each. lists: node lists such as "n[1-4]".
 /// known: the bad nodes in the file. now: the time to write into the file. Fails with kNotFound if
 /// a node is not among `known`, and with kInvalid if a list is malformed; in both cases the file is
-/// unchanged. Fails as
-/// forget_bad_node() does; the nodes before the failure are then forgotten.
+/// unchanged. Fails as forget_bad_node() does; the nodes before the failure are then forgotten.
 [[nodiscard]] Result<> forget_nodes(Reporter& reporter, const std::filesystem::path& file,
                                     const std::vector<std::string>& lists,
                                     const std::vector<BadNode>& known,

@@ -109,8 +109,8 @@ Result<ScriptChanges> changes_of_script(const Context& context, Reporter& report
   const auto carried = carried_spec(text);
   if (!carried) {
     std::error_code error;
-    // If dlrun submits a spec, the script does not contain it. The directory of the run, or of the
-    // sweep's point, has resolved.yaml instead.
+    // `dlrun submit SPEC` renders a script that does not contain the spec. The directory of the
+    // run, or of the sweep's point, has resolved.yaml instead.
     if (std::filesystem::exists(folder / "resolved.yaml", error))
       return ScriptChanges{Kind::kWithoutSpec, ""};
     return fail(Errc::kNotFound,

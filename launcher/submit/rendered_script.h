@@ -27,7 +27,7 @@ struct ScriptChanges {
     kEdited,
     kNone,             ///< the script is as it was rendered
     kWithoutSpec,      ///< not compared: the script of a submitted spec does not contain the spec
-    kScriptsOfPoints,  ///< not compared: dlrun rendered the scripts of a sweep's points
+    kScriptsOfPoints,  ///< not compared: a sweep has a script for each point, without a spec in it
   };
   Kind kind = Kind::kEdited;
   std::string difference;  ///< the output of diff -u

@@ -49,7 +49,7 @@ struct ScriptRequests {
 [[nodiscard]] ScriptRequests requests_of_plan(const LaunchPlan& plan);
 
 /// Reads the script's #SBATCH and #PBS lines, the options of lead and of the rank agent, and the
-/// paths of dlrun-trainer. A script that names no job gets its name from file_name.
+/// paths of dlrun-trainer. If the script does not name the job, the names come from file_name.
 [[nodiscard]] ScriptRequests parse_script_requests(std::string_view text,
                                                    std::string_view file_name);
 

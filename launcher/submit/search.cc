@@ -175,10 +175,10 @@ class Search {
   /// not accepted earlier points.
   Result<std::vector<SweepPoint>> next_batch() {
     std::vector<SweepPoint> batch;
-    const auto at_once =
+    const auto max_open_points =
         static_cast<std::size_t>(sweep_.max_parallel.value_or(static_cast<std::int64_t>(pack_)));
     if (unsent_) return batch;
-    std::size_t wanted = std::min(pack_, at_once - std::min(at_once, open_.size()));
+    std::size_t wanted = std::min(pack_, max_open_points - std::min(max_open_points, open_.size()));
     if (wanted < pack_) wanted = 0;
     const auto most = static_cast<std::size_t>(
         sweep_.max_points.value_or(static_cast<std::int64_t>(kMostSweepPoints)));

@@ -236,7 +236,8 @@ Result<std::unique_ptr<SearchProgram>> SearchProgram::start(const std::vector<st
   const auto program =
       find_program(is_path ? (std::filesystem::path(directory) / argv[0]).string() : argv[0], env);
   if (!program) return fail(Errc::kNotFound, "sweep.ask: {}: no such program", printable(argv[0]));
-  // A socket pair instead of two pipes, because send() with MSG_NOSIGNAL raises no SIGPIPE.
+  // The channel is a socket pair, not two pipes: a write to a socket can avoid SIGPIPE
+  // (MSG_NOSIGNAL), and a write to a pipe cannot.
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
     return fail(Errc::kIo, "sweep.ask: {}", errno_text(errno));

@@ -1,5 +1,6 @@
 #pragma once
-// A temporary folder with the script of an interactive session (`dlrun interactive`).
+// A temporary folder with the script of a session (`dlrun interactive`, `dlrun attach`, or ssh into
+// a job).
 
 #include <filesystem>
 #include <string>
@@ -10,14 +11,14 @@
 
 namespace dlrun {
 
-/// A private folder in the runs folder, which the nodes can read. The destructor removes the
-/// private folder with its content.
+/// A private folder of one session. It is in the runs folder, because the nodes can read that
+/// folder. The destructor removes the private folder with its content.
 class SessionFolder {
  public:
   /// Creates the folder in <runs>/.interactive-UID/. Removes folders that killed sessions left
-  /// behind. Fails with kInvalid if another user owns .interactive-UID or can write to it, because
-  /// that user could replace the script, which runs as the caller. Fails with kIo if no folder can
-  /// be made.
+  /// behind. Fails with kInvalid if another user owns .interactive-UID or can write to it: that
+  /// other user could replace the script, which runs with the rights of the user who called dlrun.
+  /// Fails with kIo if no folder can be made.
   static Result<SessionFolder> make(const std::filesystem::path& runs_dir);
   SessionFolder(SessionFolder&& other) noexcept
       : path_(std::exchange(other.path_, {})), fd_(std::move(other.fd_)) {}

@@ -1,5 +1,5 @@
-// Reads the long options from the program's --help. An option that is not listed is tried with the
-// program itself before it is reported.
+// Reads the long options of sbatch, srun or salloc from the program's --help. If the help does not
+// list an option, dlrun calls the program with the option before it reports the option as unknown.
 
 #include "launcher/submit/slurm_options.h"
 

@@ -13,10 +13,10 @@ namespace dlrun {
 
 /// Fails with kInvalid and a problem for each option that sbatch does not know, with its place and
 /// the nearest known name. An option that srun does not know, or an MPI plugin (`launch.mpi`) that
-/// srun does not list, is only a warning: the nodes may have other plugins. Skips a program that is
-/// not installed, sbatch for a job that is submitted through slurmrestd, and the plugins of a job
-/// for another cluster. Contacts no controller; starts a program only if the spec has options for
-/// that program.
+/// srun does not list, is only a warning: the nodes may have other plugins. Does not check: the
+/// options of a program that is not installed; the options of sbatch if the job is submitted
+/// through slurmrestd; the plugins if the job is for another cluster. Contacts no controller;
+/// starts a program only if the spec has options for that program.
 [[nodiscard]] Result<> check_slurm_options(const Context& context, Reporter& reporter,
                                            const LoadedSpec& loaded);
 

@@ -17,7 +17,7 @@ namespace dlrun {
 [[nodiscard]] std::string command_that_submits(const SpecOptions& options,
                                                const std::vector<std::string>& runs_before);
 
-/// Makes the job, which has a spec, start only after the run has succeeded. option: the
+/// Makes the job start only after the run has succeeded. The job must have a spec. option: the
 /// command-line option that adds the dependency. The option becomes the origin of after.ok unless
 /// the spec sets this key.
 void add_dependency_on_run(Job& job, const RunDirectory& run, const std::string& option);
@@ -33,9 +33,9 @@ void add_dependency_on_run(Job& job, const RunDirectory& run, const std::string&
 /// The submitted part of a chain.
 struct SubmittedChain {
   std::vector<Submitted> submitted;  ///< in order
-  /// Why the spec that follows the last entry of `submitted` was not submitted, and no spec after
-  /// that one. nullopt: all specs were submitted, or the last entry of `submitted` is incomplete
-  /// (Submitted::failure, is_interrupted).
+  /// Why the spec that follows the last entry of `submitted` could not be submitted. dlrun does not
+  /// try the specs after that one. nullopt: all specs were submitted, or the last entry of
+  /// `submitted` is incomplete (Submitted::failure, is_interrupted).
   std::optional<Error> failure;
   std::string advice;  ///< with failure: how the user continues
 };

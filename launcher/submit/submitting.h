@@ -18,15 +18,17 @@ namespace dlrun {
 /// A submission that Slurm has accepted: one job, or the arrays of a sweep.
 struct Submitted {
   /// For a sweep, the parts that its arrays share. Empty if an earlier call with the same token
-  /// submitted the job. Only `settings` is set for the missing points of a sweep.
+  /// submitted the job. If only the missing points of a sweep were submitted, only `settings` is
+  /// set.
   Job job;
   RunDirectory run;
   std::vector<Submission> submissions;  ///< one; for a sweep, one for each array that Slurm has
   std::vector<Submission> follow_ups;   ///< the later jobs of the run's chain (retry.chain)
   bool is_interrupted = false;          ///< Ctrl-C arrived during the last submission
-  /// The numbers of points of a sweep: submitted now, and all.
+  /// The points of a sweep.
   struct Points {
-    std::size_t sent = 0, all = 0;
+    std::size_t sent = 0;  ///< number of points that the submission sent to Slurm
+    std::size_t all = 0;   ///< number of points of the sweep
     std::optional<std::int64_t> max_parallel;
     std::optional<SweepPlan> plan;  ///< set if the sweep is submitted for the first time
   };
@@ -85,9 +87,9 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
 /// Submits the script of a run again as a new run, or the missing points of a sweep. named: the run
 /// as the user named it. force: submits the run even if it has not ended; otherwise fails with
 /// kUsage for a run that is pending or running, and with kUnavailable if it is unknown whether
-/// Slurm has its job. Fails with kUsage, too, for a run on this machine, and with kRefused if
-/// another dlrun is submitting it. token: the token of another machine, for which an earlier call
-/// may have submitted already; nullptr: there is none.
+/// Slurm has its job. Fails with kUsage, too, for a run that ran without Slurm, and with kRefused
+/// if another dlrun is submitting the run. token: the token of another machine, for which an
+/// earlier call may have submitted already; nullptr: there is none.
 [[nodiscard]] Result<Submitted> resubmit(const Context& context, Reporter& reporter,
                                          RunInspector& inspector, const std::string& named,
                                          bool force, HeldToken* token = nullptr);

@@ -27,8 +27,9 @@ namespace dlrun {
 [[nodiscard]] std::string site_here(const Context& context, Reporter& reporter,
                                     const std::string& clusters = "");
 
-/// Returns the site of specs without `site` on a cluster: $DLRUN_SITE, else the site that lists the
-/// cluster; nullopt if none does. Reports problems of site files, also if $DLRUN_SITE decides.
+/// Returns the site of a spec that has no key `site` and whose job runs on this cluster:
+/// $DLRUN_SITE, else the site that lists the cluster; nullopt if no site does. Reports problems of
+/// site files, also if $DLRUN_SITE decides.
 [[nodiscard]] std::optional<std::string> site_of_cluster(const Context& context, Reporter& reporter,
                                                          const std::string& cluster);
 

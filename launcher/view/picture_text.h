@@ -1,6 +1,6 @@
 #pragma once
 // Describes a RunPicture for people: the run's ranks, nodes and duration, its progress, its use of
-// resources, and the points to show. Pure functions.
+// resources, and the points of a sweep that a view shows. Pure functions.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,8 +22,9 @@ namespace dlrun {
 /// step.
 [[nodiscard]] std::optional<std::int64_t> newest_step(const RunPicture& picture);
 
-/// Returns the progress to show, at the newest known step. For a completed run this is the last
-/// step of all, which came after the last report. Returns nullopt without a report.
+/// Returns the progress to show, at the newest known step. If the run has completed,
+/// the step and the epoch are the totals, because the last report may be older. Returns nullopt
+/// without a report.
 [[nodiscard]] std::optional<Progress> shown_progress(const RunPicture& picture);
 
 /// Returns the fraction of the run that is done, from 0 to 1; nullopt if unknown.

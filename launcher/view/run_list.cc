@@ -117,7 +117,7 @@ class ListMaker {
 /// Chooses the runs to list, and takes the cached rows of runs that have ended. A run with a cached
 /// row needs no query, and its files are not read. JSON needs the files, so it uses no cached row.
 void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<IndexEntry>& foreign) {
-  const uid_t caller = ::geteuid();
+  const uid_t user = ::geteuid();
   ExistingFolders folders;
   for (const IndexEntry& entry : own) {
     if (!filters_.accepts(entry)) continue;
@@ -131,10 +131,10 @@ void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<Ind
     }
     const auto events_stat = stat_of(entry.path.native() + "/events.jsonl");
     if (!events_stat && !stat_of(entry.path.native())) continue;  // the run's directory was deleted
-    // If the caller owns the file and its row is cached, skip the check of the folder, which takes
-    // time.
+    // If the user owns events.jsonl and the run's row is cached, skip the check of the run's path,
+    // which takes time.
     std::optional<SummaryCache::Row> row;
-    if (events_stat && events_stat->st_uid == caller && !request_.wants_json)
+    if (events_stat && events_stat->st_uid == user && !request_.wants_json)
       row = summary_cache_.find(entry, *events_stat);
     // Skip a run whose path leads to another user's folder.
     if (!row && foreign_owner_of_path(entry.path)) continue;
@@ -213,7 +213,7 @@ Result<RunList> list_runs(const Env& env, const KnownServers& servers, const Lis
   if (!request.folder.empty()) {
     DLRUN_TRY_ASSIGN(auto additions, index.add_missing_runs(request.folder));
     foreign = std::move(additions.foreign);
-    list.added = additions.added;
+    list.added = additions.added_count;
     wanted.folder = std::filesystem::weakly_canonical(request.folder);
   }
   DLRUN_TRY_ASSIGN(auto listing, index.list());

@@ -17,7 +17,8 @@ namespace dlrun {
 /// "accuracy","samples_per_s"}; null if the run has reported no progress.
 [[nodiscard]] nlohmann::ordered_json progress_json(const RunRecord& record);
 
-/// Returns {"attempt","ranks","odd","groups":[{"ranks","hosts","count","frames"}]}.
+/// Returns {"attempt","ranks","odd","groups":[{"ranks","hosts","count","frames"}]}. "odd" is the
+/// number of ranks whose stacks differ from those of the others.
 [[nodiscard]] nlohmann::ordered_json autopsy_json(const Autopsy& autopsy);
 
 }  // namespace dlrun

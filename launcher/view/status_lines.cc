@@ -26,9 +26,9 @@ std::string chain_text(const RunStatus& status) {
   return fmt::format("job {} of {}: {}", number_of_current, jobs.size(), join(ids, ", "));
 }
 
-/// Returns true if the run ended at its time limit, and neither a warning (USR1) nor a restart
-/// shows that its spec lets it continue.
-bool could_continue_after_limit(const RunStatus& status) {
+/// Returns true if the run ended at its time limit and its spec probably does not let it continue
+/// after that limit: the record has neither a warning before the limit (USR1) nor a restart.
+bool ended_at_limit_without_restart(const RunStatus& status) {
   const RunRecord& record = status.facts.record;
   return status.state == RunState::kTimeout && !status.sweep && record.has_events &&
          !record.was_warned && record.restarts.empty();
@@ -46,7 +46,7 @@ void add_reasons(LabelledLines& lines, const IndexEntry& run, const RunStatus& s
   if (facts.foreign && !status.is_last_known)
     add_line(lines, "", describe_foreign_run(*facts.foreign));
   add_line(lines, "", status.detail);
-  if (could_continue_after_limit(status))
+  if (ended_at_limit_without_restart(status))
     add_line(lines, "",
              "set a longer resources.time, or let the run continue after its time limit with "
              "checkpoint.signal_before and retry (the page about restarts)");

@@ -47,7 +47,7 @@ struct SweepTable {
   std::vector<SweepTableRow> rows;
   /// The points for `dlrun sweep --json`.
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  std::size_t hidden = 0;  ///< points beyond the limit
+  std::size_t hidden = 0;  ///< number of points beyond the limit
   /// Points have started, and none has a result, a loss or an accuracy to show.
   bool lacks_results = false;
   RunStatus overall;  ///< the state and the counts of all points together

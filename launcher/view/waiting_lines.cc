@@ -55,7 +55,8 @@ std::vector<std::string> lines_of_dependency(const Env& env, std::string_view de
   return lines;
 }
 
-/// Returns true if waiting_lines() and end_text_with_runs() describe the run.
+/// Returns true for a run of this user about which Slurm has answered; false for a sweep.
+/// For all other runs, waiting_lines() returns no lines, and end_text_with_runs() adds no text.
 bool is_own_known_run(const RunStatus& status) {
   return !status.is_last_known && !status.sweep && !status.facts.foreign && status.facts.report;
 }

@@ -1,6 +1,7 @@
 #pragma once
 // Texts for a run that waits in Slurm's queue: the runs that it waits for, and the number of
-// pending jobs before it. Also names these runs after the run was cancelled while it waited.
+// pending jobs before it. For a run that was cancelled while it waited for other jobs, the texts
+// contain the names of the runs of these jobs.
 
 #include <string>
 #include <string_view>
@@ -19,12 +20,12 @@ namespace dlrun {
 /// Returns "3 of the 12 pending jobs of partition gpu come before it"; "" if none does.
 [[nodiscard]] std::string queue_place_text(const QueuePlace& place);
 
-/// Returns lines about a pending run: the names of at most four runs among the first eight jobs
-/// that it waits for, with their ends if their files have them, and the number of jobs before it.
-/// For a run that was cancelled while it waited for other jobs (was_cancelled_while_waiting()),
-/// returns the names and the ends of their runs. Asks squeue, for at most 2 s per query, only about
-/// a job that waits for its turn. Returns no lines for any other run, for a sweep, and for a run of
-/// another user. Does not ask squeue about a job that was submitted through slurmrestd.
+/// Returns lines about the user's own pending run: the names of at most four runs among the first
+/// eight jobs that it waits for, with their ends if their files have them, and the number of jobs
+/// before it. For a run that was cancelled while it waited for other jobs
+/// (was_cancelled_while_waiting()), returns the names and the ends of their runs. Returns no lines
+/// for any other run, and none for a sweep. Asks squeue, for at most 2 s per query, only about a
+/// job that waits for its turn and was not submitted through slurmrestd.
 [[nodiscard]] std::vector<std::string> waiting_lines(const Env& env, const RunStatus& status);
 
 /// Returns end_text(). For a run that was cancelled while it waited for other jobs, also names

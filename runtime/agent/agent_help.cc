@@ -6,7 +6,7 @@ namespace dlrun::agent {
 const char* const kUsageText =
     R"(usage: dlrun-agent lead [options] -- srun ... dlrun-agent rank ... -- PROGRAM...
        dlrun-agent lead --local N [options] -- dlrun-agent rank ... -- PROGRAM...
-       dlrun-agent lead --never-started CODE [options] -- COMMAND...
+       dlrun-agent lead --never-started CODE [options] -- FAILED-COMMAND...
        dlrun-agent lead [options] COMPONENT [+++ COMPONENT]...
            COMPONENT: --component NAME [options] -- SRUN-OPTIONS... dlrun-agent rank ... --
            PROGRAM...
@@ -19,8 +19,8 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --name NAME             name of the run in that case (run)
   --local N               start N ranks on this machine, without Slurm
   --join-timeout SECONDS  time in which all ranks must connect to lead (600)
-  --never-started CODE    record that the job script ended with CODE at COMMAND before it started
-                          the ranks; start nothing
+  --never-started CODE    record that FAILED-COMMAND of the job script ended with CODE before the
+                          script started the ranks; start nothing
   --container-error TEXT  with --never-started: the container could not be created; TEXT is the
                           error message of the container tool
   --borrowed              the allocation belongs to another script or shell; never requeue it
@@ -90,11 +90,12 @@ rank runs the program of one task:
   --profile-ranks RANKS   ranks to profile, such as 0,8 (0)
   --profile-delay SECS    time from the start of the program to that of the profile (0)
   --profile-for SECS      length of the profile (to the end of the program)
-  --tmpdir DIR            TMPDIR that the user asked for; Slurm sets /tmp if it cannot write there
-  --stage JSON            data that the agent of the lowest rank copies to the node before any
-                          program starts:
+  --tmpdir DIR            TMPDIR that the user asked for; the program gets it again if Slurm has put
+                          /tmp in its place although the rank can write to DIR
+  --stage JSON            data that the agent of each node's lowest rank copies to the node before
+                          any program starts:
                           {"from": PATH, "to": "$VARIABLE/PATH", "unpack": true}
-  --output JSON           folder whose files the agent of the lowest rank copies from the node:
+  --output JSON           folder whose files the agent of each node's lowest rank copies from it:
                           {"from": "$VARIABLE/PATH", "to": PATH, "every_s": N, "limit_s": N}
   --bundled               the program is dlrun's own: give it access to the store
 relay connects `dlrun forward` to ports of the node, over standard input and output.

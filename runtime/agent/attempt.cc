@@ -18,7 +18,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t kUnlaunchedLimit = 64;
-constexpr milliseconds kLookAgain{250};
+/// Interval of the looks at a hang while its verdict waits for late heartbeats.
+constexpr milliseconds kHangLookInterval{250};
 
 }  // namespace
 
@@ -303,7 +304,7 @@ std::optional<Attempt::Clock::time_point> Attempt::next_deadline() const {
     if (!all_have_joined()) at(began_ + options_.join_timeout);
   } else if (const auto* running = in<Running>()) {
     if (const auto due = running->hang.next_deadline())
-      at(running->hang_looked_at ? *running->hang_looked_at + kLookAgain : *due);
+      at(running->hang_looked_at ? *running->hang_looked_at + kHangLookInterval : *due);
     at(running->fitness.deadline());
     at(running->must_end_by);
     at(running->rehearsal_ends_at);

@@ -35,7 +35,7 @@ events::AttemptEnd recorded_end(const AttemptEnd& end, double seconds) {
   if (end.cause != Cause::kNone) recorded.cause = end.cause;
   if (end.first_failed) recorded.first_failed = event_of(*end.first_failed);
   if (end.is_whole_node_silent) recorded.suspect_nodes = end.suspects;
-  recorded.lost_nodes = end.bad_nodes;  // the record calls all these nodes lost
+  recorded.bad_nodes = end.bad_nodes;
   recorded.seconds = seconds;
   return recorded;
 }

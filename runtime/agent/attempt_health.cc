@@ -81,8 +81,8 @@ void Attempt::on_check_failed(int rank, std::string_view words, bool is_own,
         first,
         {kExitUnfit, 0,
          fmt::format(
-             "{} is not fit for the job: its rank did not reach the check of collectives ({})",
-             members_.host_of(first), words)},
+             "{} is not fit for the job: rank {} did not reach the check of collectives ({})",
+             members_.host_of(first), first, words)},
         true, now);
   }
   end_for(EndReason::kNotFit, kExitUnfit,

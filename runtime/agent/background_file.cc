@@ -60,7 +60,7 @@ struct BackgroundFile::Shared {
   [[nodiscard]] bool is_drained() const { return queue.empty() && !is_writing; }
   Renew renew;
   off_t least_renew_beyond = 0;  // the limit of BackgroundFile::renew_beyond()
-  off_t next_renew_beyond = 0;   // the size beyond which the next call comes
+  off_t next_renew_beyond = 0;   // the size beyond which renew() is called next
 
   void notify() {
     const std::uint64_t one = 1;

@@ -76,7 +76,7 @@ void CollectiveCheck::on_message(const MessageToLead& message) {
   const auto* progress = std::get_if<to_lead::Progress>(&message);
   const Json body = progress == nullptr ? Json() : progress->body;
   const auto word = json_read::text(body, "check");
-  if (word == "arrived") {
+  if (word == "device_open") {
     if (!device_opened_at_) device_opened_at_ = Clock::now();
     send_to_lead_(to_lead::DeviceOpenedByCheck{});
   } else if (word == "failed") {

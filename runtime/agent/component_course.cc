@@ -216,14 +216,14 @@ AttemptEnd ComponentCourse::attempt_end() const {
       std::find_if(components_.begin(), components_.end(), [&](const Component& one) {
         return one.options.role == ComponentRole::kMain && is_signalled(one);
       });
-  const auto signalled_at = static_cast<std::size_t>(signalled - components_.begin());
+  const auto signalled_index = static_cast<std::size_t>(signalled - components_.begin());
   // If the decider is the first main component that the signal ended, but not the first of all main
   // components, the message names the decider: the signal may have reached only this component.
   const bool is_signal_to_job = decider_ && is_signalled(components_[*decider_]) &&
                                 signalled != components_.end() &&
-                                (signalled_at != *decider_ || &*signalled == &first);
-  std::size_t reported_at = static_cast<std::size_t>(&first - components_.data());
-  if (decider_) reported_at = is_signal_to_job ? signalled_at : *decider_;
+                                (signalled_index != *decider_ || &*signalled == &first);
+  std::size_t reported_index = static_cast<std::size_t>(&first - components_.data());
+  if (decider_) reported_index = is_signal_to_job ? signalled_index : *decider_;
   int mains = 0;
   for (std::size_t at = 0; at < components_.size(); ++at) {
     const auto& one = components_[at];
@@ -231,9 +231,9 @@ AttemptEnd ComponentCourse::attempt_end() const {
     ++mains;
     // The second exception: the end of a main component that ended with 0 only because a preemption
     // was near.
-    if (!decider_ && one.end && one.end->cause != Cause::kNone) reported_at = at;
+    if (!decider_ && one.end && one.end->cause != Cause::kNone) reported_index = at;
   }
-  const auto& reported = components_[reported_at];
+  const auto& reported = components_[reported_index];
   auto end = reported.end.value_or(AttemptEnd{});
   const bool is_service = reported.options.role == ComponentRole::kService;
   if (decider_ && is_service && end.code == 0) {

@@ -130,7 +130,7 @@ std::optional<ContainerFailure> ContainerMessages::failure() const {
   return ContainerFailure{is_image ? Cause::kImage : Cause::kContainer, with_detail(sentence_)};
 }
 
-ContainerFailure judge_creation(std::string_view words) {
+ContainerFailure classify_container_error(std::string_view words) {
   return {is_about_bad_image(words) ? Cause::kImage : Cause::kContainer,
           printable(words.substr(0, kSentenceLimitBytes))};
 }

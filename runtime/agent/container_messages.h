@@ -44,6 +44,6 @@ class ContainerMessages {
 
 /// Classifies the output of a command that failed to make a container, such as
 /// "[ERROR] Invalid image format: /a.sqsh".
-[[nodiscard]] ContainerFailure judge_creation(std::string_view words);
+[[nodiscard]] ContainerFailure classify_container_error(std::string_view words);
 
 }  // namespace dlrun::agent

@@ -27,7 +27,7 @@ struct JobFacts {
   std::string excluded{};           ///< nodes that the job must not get: a node list
   std::int64_t memory_mib = 0;      ///< requested memory; 0: unknown, or all of a node
   bool has_memory_per_cpu = false;  ///< memory_mib is for each CPU, otherwise for each node
-  int restarts = 0;                 ///< number of requeues, with one that has just begun
+  int restarts = 0;                 ///< number of requeues, including one that has just begun
   bool is_preempted = false;        ///< the grace time of a preemption has begun
   std::optional<std::int64_t> seconds_to_limit;  ///< nullopt: no limit, or unknown
 };
@@ -79,11 +79,10 @@ class SlurmController {
   /// not answer. was_preempted: the job was preempted in an earlier start; Slurm remembers that
   /// across requeues.
   [[nodiscard]] bool requeues_by_itself(bool was_preempted = false) const;
-  /// Requeues the job. Slurm then ends the present start of the job. excluded: nodes that the job
-  /// must not get, in addition to those that it excludes already; if Slurm does not say which these
-  /// are, the job's list stays as it is. memory: the job's new memory; nullopt: unchanged. If the
-  /// memory cannot be changed, cancels the job, which would run out of its memory again, and fails
-  /// with kRefused.
+  /// Requeues the job. Slurm then ends the present start of the job. excluded: nodes to add to the
+  /// job's list of nodes that it must not get; if Slurm does not report this list, it stays
+  /// unchanged. memory: the job's new memory; nullopt: unchanged. If the memory cannot be changed,
+  /// cancels the job, which would run out of its memory again, and fails with kRefused.
   [[nodiscard]] Result<> requeue(const std::vector<std::string>& excluded,
                                  const std::optional<JobMemory>& memory) const;
   /// Returns the dependencies of the user's pending jobs: the output of `squeue --format=%E`.

@@ -45,21 +45,21 @@ class Survey {
     if (std::holds_alternative<events::FinalReports>(recorded->event)) last_result_[source] = at;
     const auto* progress = std::get_if<events::Progress>(&recorded->event);
     if (progress == nullptr) return;
-    auto& marks = progress_[source];
-    if (!marks.first) marks.first = at;
-    marks.last = at;
+    auto& offsets = progress_[source];
+    if (!offsets.first) offsets.first = at;
+    offsets.last = at;
     const auto step = progress->reached();
-    if (step && (!marks.furthest_step || *step > *marks.furthest_step)) {
-      marks.furthest_step = step;
-      marks.furthest = at;
+    if (step && (!offsets.furthest_step || *step > *offsets.furthest_step)) {
+      offsets.furthest_step = step;
+      offsets.furthest = at;
     }
   }
 
   /// Ends the first pass. Must be called before keeps().
   void finish() {
     for (const auto& [source, at] : last_result_) wanted_.insert(at);
-    for (const auto& [source, marks] : progress_)
-      wanted_.insert({marks.first.value_or(0), marks.last, marks.furthest});
+    for (const auto& [source, offsets] : progress_)
+      wanted_.insert({offsets.first.value_or(0), offsets.last, offsets.furthest});
   }
 
   /// Returns true if the line stays. Must be called for each line, in the order of the file.
@@ -86,7 +86,8 @@ class Survey {
  private:
   /// An attempt and a component. Each component reports its own progress and result.
   using Source = std::pair<std::int64_t, std::string>;
-  struct Marks {
+  /// The lines of `progress` that stay, by their offsets in the file.
+  struct ProgressOffsets {
     std::optional<off_t> first;
     off_t last = 0, furthest = 0;
     std::optional<std::int64_t> furthest_step;
@@ -103,7 +104,7 @@ class Survey {
   std::int64_t last_time_ = 0, progress_slot_ = -1, samples_slot_ = -1;
   std::size_t remark_bytes_ = 0, seen_remark_bytes_ = 0;
   std::map<Source, off_t> last_result_;
-  std::map<Source, Marks> progress_;
+  std::map<Source, ProgressOffsets> progress_;
   std::set<off_t> wanted_;
 };
 

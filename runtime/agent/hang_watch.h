@@ -23,8 +23,8 @@ class HangWatch {
   /// purpose, to examine it.
   static constexpr std::chrono::seconds kStoppedLimit{60};
 
-  /// Longest time until lead knows that a rank has printed something. The rank's heartbeat, sent
-  /// every 3 s, tells it.
+  /// Longest time until lead knows that a rank has printed something. The rank's next heartbeat
+  /// reports the output; heartbeats are sent every 3 s.
   static constexpr std::chrono::seconds kOutputLag{4};
 
   /// limit: health.hang_after.

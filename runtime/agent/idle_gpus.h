@@ -27,8 +27,8 @@ class IdleGpus {
   /// Adds a rank's heartbeat. Ignores GPUs whose utilisation is unknown.
   void add_beat(int rank, const std::string& host, const to_lead::Beat& beat,
                 Clock::time_point now);
-  /// Leaves `time`, in which this process was stopped and received no heartbeat, out of the idle
-  /// times.
+  /// Excludes `time` from the idle times: this process was stopped for so long, and received no
+  /// heartbeat.
   void on_lead_stopped(Clock::duration time);
 
   /// Returns a sentence about the nodes whose GPUs have become idle since the last call, with the

@@ -79,7 +79,7 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
   }
   auto [end, may_be_queued_again] = judge_script_end(script);
   if (!options.container_error.empty() && !end.is_slurms_doing && !end.is_cancelled) {
-    const auto failure = judge_creation(options.container_error);
+    const auto failure = classify_container_error(options.container_error);
     end.cause = failure.cause;
     end.message = fmt::format("the container could not be made: {}; the ranks were not started",
                               failure.sentence);

@@ -14,8 +14,8 @@ namespace dlrun::agent {
 namespace {
 
 /// Returns true if the path is a regular file of this user that nobody has changed since `before`.
-/// The time of the last change of the inode counts, because sbcast, when it is done, gives its file
-/// the modification time of the source.
+/// Looks at the change time of the inode, not at the modification time: sbcast sets the
+/// modification time of its finished copy to that of the source.
 bool is_old_own_file(const std::filesystem::path& path, std::time_t before) {
   struct stat info {};
   return ::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == ::geteuid() &&

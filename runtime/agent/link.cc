@@ -14,9 +14,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// Programs that are no agents can fill lead's accept queue with their connections. The kernel
-// repeats a dropped SYN only after one second, and then at growing intervals, so a new connection
-// succeeds sooner. Lead may also be slow, so each try has a longer limit than the previous one.
+// Programs that are no agents can fill lead's accept queue with their connections. The kernel of
+// lead's node then drops the SYN of a rank. The rank's own kernel repeats the SYN only after one
+// second, and then at growing intervals, so a new connection succeeds sooner. Lead may also be
+// slow, so each try has a longer limit than the previous one.
 constexpr milliseconds kSynLimit{400};
 constexpr milliseconds kFirstTryLimit{1000};  // first try of an endpoint, from SYN to lead's MAC
 constexpr milliseconds kLongestTryLimit{4000};
@@ -175,7 +176,7 @@ void Link::close(std::string why) {
 
 void Link::send(std::string_view payload) {
   if (!socket_.is_open()) return;
-  out_ += channel_.seal(payload);
+  out_ += channel_.make_frame(payload);
   flush();
   if (out_.size() > kUnsentLimitBytes) close("lead does not read the data sent to it");
 }
@@ -203,7 +204,7 @@ bool Link::receive(const std::function<void(std::string_view)>& on_message) {
     const std::string why = got == 0 ? "lead has closed the connection"
                                      : (got < 0 && !is_empty ? errno_text(errno) : "");
     while (socket_.is_open()) {
-      auto message = channel_.unseal(in_);
+      auto message = channel_.take_payload(in_);
       if (!message) {
         close(message.error().message);
         break;

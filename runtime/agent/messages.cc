@@ -76,7 +76,8 @@ std::optional<std::vector<GpuUse>> gpus_in(const Json& message, const char* key)
     return std::nullopt;
   std::vector<GpuUse> gpus;
   for (const auto& entry : *found) {
-    auto& gpu = gpus.emplace_back();  // also for an invalid entry: the position names the GPU
+    // Adds an element for an invalid entry, too, so that each GPU keeps its position in the list.
+    auto& gpu = gpus.emplace_back();
     if (!entry.is_array() || entry.size() < 3 || entry.size() > 4) continue;
     if (entry[0].is_number()) gpu.percent = entry[0].get<double>();
     gpu.used_bytes = bytes(entry[1]);

@@ -1,7 +1,7 @@
 #pragma once
 // The messages between lead and a rank: one struct per message type, which writes and reads itself.
-// A message is a JSON object with a member `type`; protocol.h seals it in a frame. Receivers
-// dispatch on the type of the struct with std::visit.
+// A message is a JSON object with a member `type`; protocol.h puts it into a frame with a MAC.
+// Receivers dispatch on the type of the struct with std::visit.
 //
 // Each struct has:
 //   kType   the value of `type`
@@ -101,7 +101,8 @@ struct Beat {
   [[nodiscard]] static Beat of(const Json& message);
 };
 
-/// The program is stopped (SIGSTOP). Sent every second while the program is stopped, from 3 s on.
+/// The program is stopped (SIGSTOP). Sent every second, from the third second of the stop until the
+/// program continues.
 struct Stopped {
   static constexpr std::string_view kType = "stopped";
   std::chrono::seconds time{};  ///< how long the program has been stopped

@@ -1,7 +1,8 @@
 #pragma once
-// Copies the values of metrics.jsonl, to which dlrun's trainer writes (metrics_follower.h), into
-// the record of a run for an MLflow server. Lead's own messages are not enough: lead passes on at
-// most one report a second, so the record of a short run would lack most of the values.
+// Copies the values of metrics.jsonl, to which dlrun's trainer writes (metrics_follower.h), into a
+// run's record for an MLflow server (common/mlflow.h). Lead's own messages are not enough: lead
+// passes on at most one report a second, so the record of a short run would lack most of the
+// values.
 
 #include <cstdint>
 #include <deque>
@@ -17,15 +18,16 @@
 namespace dlrun::agent {
 
 /// The part of metrics.jsonl that earlier jobs of a run have copied.
-struct CopiedMetrics {
-  std::optional<MetricsPlace> place{};      ///< end of the copied lines; nullopt: no line is copied
+struct CopyProgress {
+  std::optional<MetricsPosition>
+      position{};                           ///< end of the copied lines; nullopt: no line is copied
   std::optional<std::int64_t> last_step{};  ///< the step of the last copied line
 };
 
 class MetricsCopier {
  public:
   /// Continues where an earlier job of the run has stopped: the run's file track/mlflow.copied
-  /// contains the place. A job that is killed cannot copy its last lines, so the next one does.
+  /// contains the position. A job that is killed cannot copy its last lines, so the next one does.
   explicit MetricsCopier(const std::filesystem::path& run);
 
   /// Copies the lines that metrics.jsonl has gained. Fails as MetricsReader::read_part() and
@@ -36,23 +38,23 @@ class MetricsCopier {
   [[nodiscard]] std::optional<std::int64_t> last_step() const { return last_step_; }
 
  private:
-  MetricsCopier(const std::filesystem::path& run, const CopiedMetrics& before);
-  /// Writes the end of the copied lines into place_file_, for the next job.
-  void save_place();
+  MetricsCopier(const std::filesystem::path& run, const CopyProgress& before);
+  /// Writes the end of the copied lines into position_file_, for the next job.
+  void save_position();
 
-  std::filesystem::path place_file_;
-  std::optional<MetricsPlace> saved_place_;
+  std::filesystem::path position_file_;
+  std::optional<MetricsPosition> saved_position_;
   MetricsReader reader_;
   std::deque<MetricsLine> waiting_lines_;  ///< lines that were read and are not copied yet
   std::optional<std::int64_t> last_step_;
 };
 
-/// Adds a message of lead to the record: values, or the end of the run. copier: nullptr if lead's
-/// messages are the only source of values. Otherwise first copies the new lines of metrics.jsonl,
-/// and then drops the values in lead's message. Final values are not dropped: they get the step of
-/// the last copied line. After a failed copy no values are dropped. Fails as
-/// MlflowRecord::add_line() does. If the copy fails, adds the message, and then fails as
-/// MetricsCopier::copy_new_lines() does.
+/// Adds a message of lead to the record: values, or the end of the run. With a copier, first copies
+/// the new lines of metrics.jsonl, and then leaves out the message's values, because the lines have
+/// them. Final values are not left out: they get the step of the last copied line. If the copy
+/// fails, adds the whole message, and then fails as MetricsCopier::copy_new_lines() does. Fails as
+/// MlflowRecord::add_line() does, too. copier: nullptr if lead's messages are the only source of
+/// values.
 [[nodiscard]] Result<> add_to_mlflow_record(const MlflowRecord& record,
                                             nlohmann::ordered_json message, MetricsCopier* copier);
 

@@ -58,7 +58,7 @@ MetricsReader::MetricsReader(std::filesystem::path file, int attempt)
   offset_ = lines_end_ = info.st_size;
 }
 
-MetricsReader::MetricsReader(std::filesystem::path file, const std::optional<MetricsPlace>& from)
+MetricsReader::MetricsReader(std::filesystem::path file, const std::optional<MetricsPosition>& from)
     : path_(std::move(file)) {
   struct stat info {};
   if (!from || ::lstat(path_.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return;
@@ -67,9 +67,9 @@ MetricsReader::MetricsReader(std::filesystem::path file, const std::optional<Met
   offset_ = lines_end_ = from->offset;
 }
 
-std::optional<MetricsPlace> MetricsReader::place() const {
+std::optional<MetricsPosition> MetricsReader::position() const {
   if (!inode_) return std::nullopt;
-  return MetricsPlace{*inode_, lines_end_};
+  return MetricsPosition{*inode_, lines_end_};
 }
 
 Result<MetricsPart> MetricsReader::read_part() {

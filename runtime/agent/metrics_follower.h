@@ -36,11 +36,11 @@ struct MetricsLine {
 [[nodiscard]] std::optional<MetricsLine> metrics_line_of(std::string_view text,
                                                          std::optional<int> attempt);
 
-/// A place in a file of metrics. It is the beginning of a line.
-struct MetricsPlace {
+/// A position in a file of metrics. It is the beginning of a line.
+struct MetricsPosition {
   ino_t inode = 0;
   off_t offset = 0;
-  bool operator==(const MetricsPlace&) const = default;
+  bool operator==(const MetricsPosition&) const = default;
 };
 
 /// The lines of one part of the file.
@@ -56,10 +56,10 @@ class MetricsReader {
   /// Reads the lines of an attempt. The present content belongs to earlier attempts and is skipped:
   /// create the reader before the attempt's programs start.
   MetricsReader(std::filesystem::path file, int attempt);
-  /// Reads the lines of all attempts. from: the place where an earlier reader has stopped. The
-  /// reader starts at the beginning if `from` is nullopt, is a place in another file, or is beyond
-  /// the end of the file.
-  MetricsReader(std::filesystem::path file, const std::optional<MetricsPlace>& from);
+  /// Reads the lines of all attempts. from: the position where an earlier reader has stopped. The
+  /// reader starts at the beginning if `from` is nullopt, is a position in another file, or is
+  /// beyond the end of the file.
+  MetricsReader(std::filesystem::path file, const std::optional<MetricsPosition>& from);
 
   /// Reads the next part. A line without a newline waits until it is complete. A file that does not
   /// exist yet has no lines. Fails with kIo, with kNotFound if the file was removed, and with
@@ -67,7 +67,7 @@ class MetricsReader {
   /// replaced. The next call tries again.
   [[nodiscard]] Result<MetricsPart> read_part();
   /// Returns the end of the last whole line that was read; nullopt if the file does not exist yet.
-  [[nodiscard]] std::optional<MetricsPlace> place() const;
+  [[nodiscard]] std::optional<MetricsPosition> position() const;
 
  private:
   /// Moves the whole lines of rest_ to lines. The first `searched` bytes of rest_ have no newline.

@@ -67,7 +67,7 @@ class Notifier {
   /// Returns the process id of the helper. The helper does not belong to the step, and the end of a
   /// step must not kill it.
   [[nodiscard]] pid_t helper() const { return helper_; }
-  /// Passes the event's notice to the helper, if it gives one. Never blocks.
+  /// Passes the event's notice to the helper, if the event gives one. Never blocks.
   void on_event(const RunEvent& event, int attempt, const std::string& component);
   /// Passes the numbers of a report of rank 0 to the helper, if an MLflow server gets them. Leaves
   /// out reports that come too fast (ReportPace). Never blocks.

@@ -19,10 +19,10 @@ struct NotifyHelperOptions {
   std::filesystem::path run;  ///< absolute
 };
 
-/// Reads the targets (the webhook, the command and the MLflow server), and then notices and values,
-/// from standard input, one JSON object per line, until its end. Lead (notifier.h) writes them.
-/// Sends the notices and values. say: prints a line for the user; any thread calls it. Returns the
-/// exit code, always 0.
+/// Reads standard input to its end, one JSON object per line: first the targets (the webhook, the
+/// command and the MLflow server), and then notices and values. Lead (notifier.h) writes these
+/// lines. Sends the notices and values. say: prints a line for the user; any thread calls it.
+/// Returns the exit code, always 0.
 [[nodiscard]] int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
                                     const std::function<void(std::string_view)>& say);
 

@@ -27,7 +27,8 @@ struct Option {
 [[nodiscard]] Result<std::vector<std::string>> read_options(
     const std::vector<std::string>& arguments, const std::vector<Option>& options);
 
-/// Stores a whole number from min to max. Fails with kUsage and names the option and the unit.
+/// Stores a whole number from min to max. Fails with kUsage for another value. name, unit: the
+/// option and the unit, for the message.
 [[nodiscard]] Result<> store_number(std::string_view value, std::string_view name,
                                     std::string_view unit, int min, int max, int& target);
 

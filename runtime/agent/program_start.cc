@@ -98,7 +98,7 @@ void restore_signals() {
     // If the parent has changed, it died before the prctl() call.
     is_ready = ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent;
   }
-  // The call fails on a kernel without Yama, which needs no permission.
+  // On a kernel without Yama the call fails. Such a kernel needs no permission for tracing.
   if (program.may_be_traced) std::ignore = ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
   if (program.restores_file_limit && file_limit_before)
     ::setrlimit(RLIMIT_NOFILE, &*file_limit_before);

@@ -17,8 +17,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLimitBytes = 64U << 10U;
 constexpr std::size_t kQuotedBytes = 80;
-/// Number of looks in a row with new but bad content after which the content counts as wrong, not
-/// as half written.
+/// After this number of looks in a row that found new but bad content, the content counts as wrong.
+/// Until then it may only be half written.
 constexpr int kBadLooksLimit = 5;
 
 /// A field of `progress` (ENVIRONMENT.md).
@@ -53,8 +53,8 @@ bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/// Replaces each number that JSON does not allow by null. Programs print such numbers: Python's
-/// json.dump writes NaN and -Infinity, printf writes nan and inf.
+/// Writes null in place of each number that is not finite, because JSON does not allow it. Programs
+/// print such numbers: Python's json.dump writes NaN and -Infinity, printf writes nan and inf.
 std::string without_non_finite(std::string_view text) {
   std::string made;
   made.reserve(text.size());

@@ -1,5 +1,5 @@
 #pragma once
-// The file into which a program without the store writes its progress, a JSON object
+// The file into which a program that does not use the store writes its progress, a JSON object
 // (DLRUN_PROGRESS; ENVIRONMENT.md, "Progress reports of a program"). The file is a memfd of the
 // agent with a path below /proc. Therefore no disk or network file system can make the program
 // hang, and no file is left behind, however the agent ends.
@@ -43,7 +43,7 @@ class ProgressFile {
 };
 
 /// Returns the problem with a progress report, as a clause that quotes the text. Returns nullopt if
-/// the text is a JSON object with at least one of the fields that ENVIRONMENT.md names, and all of
+/// the text is a JSON object with at least one of the fields that ENVIRONMENT.md lists, and all of
 /// these have the right type.
 [[nodiscard]] std::optional<std::string> progress_problem(std::string_view text);
 

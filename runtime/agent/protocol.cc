@@ -136,7 +136,7 @@ Result<Claim> Claim::parse(std::string_view text) {
   return claim;
 }
 
-std::string Channel::seal(std::string_view payload) {
+std::string Channel::make_frame(std::string_view payload) {
   const auto mac = keyed_hash(outgoing_, {little_endian(sent_count_++), payload});
   std::string frame = little_endian(static_cast<std::uint32_t>(payload.size()));
   frame.reserve(frame.size() + kMacBytes + payload.size());
@@ -145,7 +145,7 @@ std::string Channel::seal(std::string_view payload) {
   return frame;
 }
 
-Result<std::optional<std::string>> Channel::unseal(std::string& buffer) {
+Result<std::optional<std::string>> Channel::take_payload(std::string& buffer) {
   if (buffer.size() < 4) return std::nullopt;
   const auto length = read_little_endian(std::string_view(buffer).substr(0, 4));
   if (length > kPayloadLimitBytes) {

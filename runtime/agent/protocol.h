@@ -84,13 +84,14 @@ class Channel {
   Channel() = default;
   Channel(const Key& outgoing, const Key& incoming) : outgoing_(outgoing), incoming_(incoming) {}
 
-  /// Returns payload as a frame. payload has at most kPayloadLimitBytes.
-  [[nodiscard]] std::string seal(std::string_view payload);
+  /// Returns the frame with this payload of at most kPayloadLimitBytes. The payload is
+  /// authenticated, not encrypted.
+  [[nodiscard]] std::string make_frame(std::string_view payload);
 
   /// Removes one whole frame from the front of buffer and returns its payload. Returns nullopt if
   /// more bytes are needed. Fails with kInvalid if the frame is too long or its MAC is wrong; the
   /// connection must then be closed.
-  [[nodiscard]] Result<std::optional<std::string>> unseal(std::string& buffer);
+  [[nodiscard]] Result<std::optional<std::string>> take_payload(std::string& buffer);
 
  private:
   Key outgoing_{};

@@ -50,8 +50,8 @@ constexpr milliseconds kPortTriedEvery{100};
 
 /// Restores the TMPDIR of the spec in env. If slurmstepd can neither create this folder nor write
 /// to it, it sets TMPDIR to /tmp; the rank may still be able to write to the folder, for example in
-/// a container. Returns the reason if the rank cannot either; env then stays as it is. wanted: the
-/// TMPDIR of the spec; empty: keep the present one.
+/// a container. If the rank cannot write to it either, returns the reason and leaves env unchanged.
+/// wanted: the TMPDIR of the spec; empty: keep the present one.
 std::optional<std::string> restore_tmpdir(const std::string& wanted, Env& env) {
   const auto got = env.get_or("TMPDIR", "");
   if (wanted.empty() || got == wanted) return std::nullopt;

@@ -15,7 +15,7 @@ namespace dlrun::agent {
 struct RankOptions {
   std::vector<EnvTemplate> templates;  ///< variables for the program
   std::vector<std::string> secrets;    ///< names of secrets; see secrets.h
-  std::vector<Template> words;         ///< the preset's arguments, which precede the program's argv
+  std::vector<Template> words;         ///< the preset's words before the program (torchrun ...)
   Roles roles;                         ///< the number of ranks in each role except worker
   int nproc_per_node = 1;              ///< value of the field {nproc_per_node}
   NodeChecks checks;                   ///< checks before the program starts; only with lead

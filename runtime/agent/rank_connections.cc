@@ -60,12 +60,12 @@ std::array<unsigned char, 16> host_of(const std::string& ip) {
   return host_of(address);
 }
 
-/// Returns the number of places for unauthenticated connections: half of the open files that this
+/// Returns the number of slots for unauthenticated connections: half of the open files that this
 /// process may have, so that the other half is left for ranks.
-std::size_t place_limit() {
+std::size_t slot_limit() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return RankConnections::kMostPlaces;
-  return std::clamp<std::size_t>(limit.rlim_cur / 2, 1, RankConnections::kMostPlaces);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return RankConnections::kMostSlots;
+  return std::clamp<std::size_t>(limit.rlim_cur / 2, 1, RankConnections::kMostSlots);
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ RankConnections::RankConnections(EventLoop& loop, RankConnectionsHandler& handle
       listener_(std::move(listener)),
       secrets_(std::move(secrets)),
       last_tick_(Clock::now()),
-      place_limit_(place_limit()) {
+      slot_limit_(slot_limit()) {
   const int on = 1;  // accepted connections inherit the option
   ::setsockopt(listener_.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   job_hosts_ = {host_of("127.0.0.1"), host_of("::1")};
@@ -106,13 +106,13 @@ void RankConnections::accept_peers() {
   // The number of accepts is limited so that a flood cannot keep the loop from serving the ranks.
   for (int accepted = 0; accepted < kAcceptsPerRound; ++accepted) {
     const auto now = Clock::now();
-    if (unauthenticated_.size() >= place_limit_) {
+    if (unauthenticated_.size() >= slot_limit_) {
       // A genuine rank on a busy machine needs time to answer. Until then new connections wait in
       // the kernel's queue.
       const auto evicted = next_to_evict();
-      const auto held_until = find(evicted)->since + kPlaceHeldFor;
+      const auto held_until = find(evicted)->since + kSlotHeldFor;
       if (now < held_until) return pause_accepting(held_until);
-      close_as_lost(evicted, "its place was needed");
+      close_as_lost(evicted, "its slot was needed");
     }
     sockaddr_storage from{};
     socklen_t length = sizeof from;
@@ -125,9 +125,9 @@ void RankConnections::accept_peers() {
       // Out of descriptors or memory: evict unauthenticated connections, never those of ranks.
       if (unauthenticated_.empty()) {
         if (!std::exchange(has_reported_shortage_, true)) handler_.on_too_few_descriptors(error);
-        return pause_accepting(now + kPlaceHeldFor);
+        return pause_accepting(now + kSlotHeldFor);
       }
-      const auto held_until = find(next_to_evict())->since + kPlaceHeldFor;
+      const auto held_until = find(next_to_evict())->since + kSlotHeldFor;
       if (now < held_until) return pause_accepting(held_until);
       close_as_lost(next_to_evict(), "its descriptor was needed");
       continue;
@@ -154,33 +154,33 @@ void RankConnections::add_peer(UniqueFd socket, const Host& host, Clock::time_po
   peer->since = now;
   peer->watch = *watch;
   peer->host = host;
-  take_place(id, *peer);
+  take_slot(id, *peer);
   peers_.emplace(id, std::move(peer));
 }
 
 PeerId RankConnections::next_to_evict() const {
-  return unauthenticated_by_host_.at(places_by_host_.rbegin()->host).front();
+  return unauthenticated_by_host_.at(slots_by_host_.rbegin()->host).front();
 }
 
-void RankConnections::take_place(PeerId id, Peer& peer) {
+void RankConnections::take_slot(PeerId id, Peer& peer) {
   auto& of_host = unauthenticated_by_host_[peer.host];
-  set_places_of_host(peer.host, of_host.size(), of_host.size() + 1);
-  peer.place = unauthenticated_.insert(unauthenticated_.end(), id);
-  peer.place_of_host = of_host.insert(of_host.end(), id);
+  set_slots_of_host(peer.host, of_host.size(), of_host.size() + 1);
+  peer.slot = unauthenticated_.insert(unauthenticated_.end(), id);
+  peer.slot_of_host = of_host.insert(of_host.end(), id);
 }
 
-void RankConnections::leave_place(const Peer& peer) {
+void RankConnections::free_slot(const Peer& peer) {
   const auto found = unauthenticated_by_host_.find(peer.host);
-  set_places_of_host(peer.host, found->second.size(), found->second.size() - 1);
-  unauthenticated_.erase(peer.place);
-  found->second.erase(peer.place_of_host);
+  set_slots_of_host(peer.host, found->second.size(), found->second.size() - 1);
+  unauthenticated_.erase(peer.slot);
+  found->second.erase(peer.slot_of_host);
   if (found->second.empty()) unauthenticated_by_host_.erase(found);
 }
 
-void RankConnections::set_places_of_host(const Host& host, std::size_t before, std::size_t after) {
+void RankConnections::set_slots_of_host(const Host& host, std::size_t before, std::size_t after) {
   const bool is_outside_job = !job_hosts_.contains(host);
-  if (before > 0) places_by_host_.erase({is_outside_job, before, host});
-  if (after > 0) places_by_host_.insert({is_outside_job, after, host});
+  if (before > 0) slots_by_host_.erase({is_outside_job, before, host});
+  if (after > 0) slots_by_host_.insert({is_outside_job, after, host});
 }
 
 void RankConnections::read_from(PeerId id) {
@@ -219,7 +219,7 @@ bool RankConnections::take_bytes(PeerId id) {
     peer = find(id);
     if (peer == nullptr || peer->is_closing) return false;
     if (peer->handshake) return true;  // needs more bytes
-    auto message = peer->channel.unseal(peer->in);
+    auto message = peer->channel.take_payload(peer->in);
     if (!message) {
       close_as_lost(id, message.error().message);
       return false;
@@ -240,14 +240,14 @@ bool RankConnections::continue_handshake(PeerId id) {
     return false;
   }
   if (!*authenticated) return true;
-  leave_place(*peer);
+  free_slot(*peer);
   if (!job_hosts_.contains(peer->host)) {
     const auto others = unauthenticated_by_host_.find(peer->host);
-    const std::size_t place_count =
+    const std::size_t slot_count =
         others == unauthenticated_by_host_.end() ? 0 : others->second.size();
-    set_places_of_host(peer->host, place_count, 0);
+    set_slots_of_host(peer->host, slot_count, 0);
     job_hosts_.insert(peer->host);
-    set_places_of_host(peer->host, 0, place_count);
+    set_slots_of_host(peer->host, 0, slot_count);
   }
   peer->handshake.reset();
   peer->channel = (*authenticated)->channel;
@@ -263,7 +263,7 @@ bool RankConnections::continue_handshake(PeerId id) {
 void RankConnections::send(PeerId id, std::string_view payload) {
   Peer* peer = find(id);
   if (peer == nullptr || peer->handshake || peer->is_closing) return;
-  peer->out += peer->channel.seal(payload);
+  peer->out += peer->channel.make_frame(payload);
   if (peer->out.size() - peer->written_bytes > kUnsentLimitBytes)
     return close_as_lost(id, "it does not read the data sent to it");
   if (!peer->waits_to_write) write_to(id);
@@ -312,7 +312,7 @@ void RankConnections::close_as_lost(PeerId id, std::string_view why) {
 void RankConnections::close_now(PeerId id) {
   const auto found = peers_.find(id);
   if (found == peers_.end()) return;
-  if (found->second->handshake) leave_place(*found->second);
+  if (found->second->handshake) free_slot(*found->second);
   loop_.unwatch(found->second->watch);
   peers_.erase(found);
 }

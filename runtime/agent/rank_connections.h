@@ -45,18 +45,18 @@ class RankConnections {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Limits on unauthenticated connections, against floods. There is a fixed number of places for
+  // Limits on unauthenticated connections, against floods. There is a fixed number of slots for
   // them. If all are taken, a new connection evicts the oldest connection of the host that has the
-  // most places. Each connection keeps its place for at least kPlaceHeldFor. Hosts of the job (this
-  // host, and hosts from which a rank has joined) lose their places last.
+  // most slots. Each connection keeps its slot for at least kSlotHeldFor. Hosts of the job (this
+  // host, and hosts from which a rank has joined) lose their slots last.
 
-  /// Largest number of places for unauthenticated connections. A process has fewer places if half
+  /// Largest number of slots for unauthenticated connections. A process has fewer slots if half
   /// of its limit on open files is lower.
-  static constexpr std::size_t kMostPlaces = 4096;
+  static constexpr std::size_t kMostSlots = 4096;
   static constexpr int kAcceptsPerRound = 256;
   static constexpr std::size_t kHandshakeLimitBytes = 512;  ///< bytes from an unauthenticated peer
   static constexpr std::chrono::milliseconds kHandshakeTimeLimit{5000};
-  static constexpr std::chrono::milliseconds kPlaceHeldFor{50};
+  static constexpr std::chrono::milliseconds kSlotHeldFor{50};
   /// Silence after which an authenticated peer is lost, even if its connection still looks alive.
   static constexpr std::chrono::seconds kSilenceLimit{30};
   /// Largest number of unsent bytes for one peer. The connection of a peer with more is closed.
@@ -112,26 +112,26 @@ class RankConnections {
     bool waits_to_write = false;
     // Valid while the peer is unauthenticated:
     Host host{};
-    std::list<PeerId>::iterator place;          ///< in unauthenticated_
-    std::list<PeerId>::iterator place_of_host;  ///< in unauthenticated_by_host_
+    std::list<PeerId>::iterator slot;          ///< in unauthenticated_
+    std::list<PeerId>::iterator slot_of_host;  ///< in unauthenticated_by_host_
   };
-  /// The number of places that a host has. Hosts outside the job sort last and are evicted first.
-  struct HostPlaces {
+  /// The number of slots that a host has. Hosts outside the job sort last and are evicted first.
+  struct HostSlots {
     bool is_outside_job = false;
-    std::size_t place_count = 0;
+    std::size_t slot_count = 0;
     Host host{};
-    auto operator<=>(const HostPlaces&) const = default;
+    auto operator<=>(const HostSlots&) const = default;
   };
 
   void accept_peers();
-  /// Sends the greeting, and gives the new connection a place. Drops a connection that is closed
+  /// Sends the greeting, and gives the new connection a slot. Drops a connection that is closed
   /// already.
   void add_peer(UniqueFd socket, const Host& host, Clock::time_point now);
-  /// Returns the unauthenticated connection to evict when a place is needed.
+  /// Returns the unauthenticated connection to evict when a slot is needed.
   [[nodiscard]] PeerId next_to_evict() const;
-  void take_place(PeerId id, Peer& peer);
-  void leave_place(const Peer& peer);
-  void set_places_of_host(const Host& host, std::size_t before, std::size_t after);
+  void take_slot(PeerId id, Peer& peer);
+  void free_slot(const Peer& peer);
+  void set_slots_of_host(const Host& host, std::size_t before, std::size_t after);
   void pause_accepting(Clock::time_point until);
   void read_from(PeerId id);
   /// Handles the bytes received from the peer. Returns false if the peer is gone or is closing.
@@ -153,11 +153,11 @@ class RankConnections {
   Clock::time_point accept_again_{};
   Clock::time_point last_tick_;  ///< the last tick that looked for silent peers
   std::unordered_map<PeerId, std::unique_ptr<Peer>> peers_;
-  std::size_t place_limit_ = kMostPlaces;  ///< number of places in this process
-  std::list<PeerId> unauthenticated_;      ///< unauthenticated peers, oldest first
+  std::size_t slot_limit_ = kMostSlots;  ///< number of slots in this process
+  std::list<PeerId> unauthenticated_;    ///< unauthenticated peers, oldest first
   std::map<Host, std::list<PeerId>>
-      unauthenticated_by_host_;          ///< unauthenticated peers by host, oldest first
-  std::set<HostPlaces> places_by_host_;  ///< the sizes of the lists in unauthenticated_by_host_
+      unauthenticated_by_host_;        ///< unauthenticated peers by host, oldest first
+  std::set<HostSlots> slots_by_host_;  ///< the sizes of the lists in unauthenticated_by_host_
   std::set<Host> job_hosts_;
   bool has_reported_shortage_ = false;  ///< on_too_few_descriptors() was called
   PeerId next_id_ = 1;

@@ -46,7 +46,7 @@ void RankRunner::take_signals() {
 }
 
 void RankRunner::handle(const to_rank::End& end) {
-  reap();  // a program that has already ended did so without the order
+  reap();  // if the program has ended already, its end is recorded before the order is handled
   profile_until_.reset();
   state_.on_end(end.signal == SIGTERM, program_is_exiting(), Clock::now());
 }

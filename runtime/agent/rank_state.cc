@@ -136,8 +136,9 @@ void RankState::on_killed(bool found_any, bool has_children, Clock::time_point n
   if (is_gone && exit_ && !end_.tree_gone_at) end_.tree_gone_at = now;
 }
 
-/// Checks every second whether the program has new reports, and whether it is stopped. awake: time
-/// in which this process was not stopped. Slurm suspends a job as a whole, including this process.
+/// Checks every second whether the program has new reports, and whether it is suspended. awake:
+/// time in which this process was not suspended. Slurm suspends a job as a whole, including this
+/// process.
 void RankState::check_program(Clock::time_point now, Clock::duration awake) {
   look_.stopped_time += awake;
   if (now < look_.next) return;

@@ -52,7 +52,8 @@ class RankState {
   static constexpr std::chrono::milliseconds kTermArrivesWithin{200};
   /// Interval between two looks at the program.
   static constexpr std::chrono::milliseconds kLookEvery{1000};
-  /// Time for which the program must be stopped before lead gets a report.
+  /// Time for which the program must be stopped (suspended, for example by SIGSTOP) before lead
+  /// gets a report.
   static constexpr std::chrono::milliseconds kStoppedReportedAfter{3000};
   /// Interval at which processes that are left are killed again.
   static constexpr std::chrono::milliseconds kKillEvery{20};
@@ -169,7 +170,7 @@ class RankState {
   [[nodiscard]] std::string_view consequence() const;
   /// Ends the program without an order from lead. The exit record contains the reason.
   void end_without_lead(std::string reason, Clock::time_point now);
-  /// Records the end in held_end_, if there is one.
+  /// If held_end_ is set, records the program's exit from it, and clears it.
   void record_held_end(Clock::time_point now);
   void record_exit(int code, int signal, std::string_view error, Clock::time_point now);
   void check_program(Clock::time_point now, Clock::duration awake);

@@ -31,7 +31,7 @@ int take_end_signals(int signal_fd) {
 bool wait_for_record(const RecordWait& wait) {
   const auto began = Clock::now();
   bool is_reported = false;
-  for (int end_signals = 0;; wait.loop.run_once(milliseconds(0))) {
+  for (int end_signal_count = 0;; wait.loop.run_once(milliseconds(0))) {
     if (wait.events.drain(kLookAtRecordEvery)) return true;
     const auto waited = Clock::now() - began;
     if (waited >= wait.slow_after && !std::exchange(is_reported, true)) {
@@ -40,13 +40,13 @@ bool wait_for_record(const RecordWait& wait) {
                       "yet; two signals (TERM, Ctrl-C) end the wait\n",
                       wait.events.path()));
     }
-    end_signals += take_end_signals(wait.signal_fd);
-    if (waited < wait.limit && end_signals < kSignalsNeeded) continue;
+    end_signal_count += take_end_signals(wait.signal_fd);
+    if (waited < wait.limit && end_signal_count < kSignalsNeeded) continue;
     wait.err.push(fmt::format(
         "dlrun: {} is still not written{}: the run's record lacks its last lines\n",
         wait.events.path(),
-        end_signals < kSignalsNeeded ? fmt::format(" after {} minutes", wait.limit.count())
-                                     : ", because two signals have ended the wait"));
+        end_signal_count < kSignalsNeeded ? fmt::format(" after {} minutes", wait.limit.count())
+                                          : ", because two signals have ended the wait"));
     return false;
   }
 }

@@ -106,7 +106,7 @@ class HistoryReader {
   }
 
   [[nodiscard]] RecordedHistory finish() {
-    // If the record ends with an `attempt_end` that names silent nodes, lead was lost before Slurm
+    // If the record ends with an `attempt_end` that lists silent nodes, lead was lost before Slurm
     // said whether these nodes had failed. This counts as a node failure.
     auto& last = read_.last;
     if (had_silent_nodes_ && !last.is_restart_recorded && !last.run_has_ended)

@@ -21,7 +21,7 @@ struct RetryOptions {
   /// retries.
   int max = 0;
   std::set<Cause> on{};  ///< causes after which the run is retried
-  int no_progress = 3;   ///< the run ends after this many fruitless attempts in a row
+  int no_progress = 3;   ///< the run ends after this many attempts in a row without progress
   bool excludes_bad_nodes = false;
   int min_nodes = 0;  ///< fewest nodes that the spec allows; 0: all nodes are needed
   /// Number of nodes that each attempt uses if the allocation has spare nodes. 0: it has none.
@@ -114,8 +114,8 @@ struct RetryDecision {
                                          Cause cause);
 
 /// Returns the memory of the next attempt after one that ran out of memory: the present memory
-/// times the factor, at most the limit. Returns nullopt if the options let no memory grow, if
-/// the limit is reached, or if the present memory is unknown (0).
+/// times the factor, at most the limit. Returns nullopt if the options do not let the memory grow,
+/// if the limit is reached, or if the present memory is unknown (0).
 [[nodiscard]] std::optional<std::int64_t> grown_memory(const RetryOptions& options,
                                                        std::int64_t present_mib);
 

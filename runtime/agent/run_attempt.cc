@@ -58,8 +58,8 @@ constexpr std::size_t kLocalLogQueueBytes = 4U << 20U;
 constexpr milliseconds kTensorboardLimit{1000};
 constexpr milliseconds kLocalLogLimit{5000};  ///< time to write the rest of local.out
 
-/// Returns the node list of the step: the nodes that `--nodelist=` names, or those of the step's
-/// part of a heterogeneous job, otherwise all nodes of the job.
+/// Returns the node list of the step: the value of `--nodelist=`, or the nodes of the step's part
+/// of a heterogeneous job, otherwise all nodes of the job.
 std::string nodes_of_step(const std::vector<std::string>& command, const Env& env) {
   constexpr std::string_view kChosen = "--nodelist=";
   constexpr std::string_view kGroup = "--het-group=";

@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kJournalLimitBytes = 1U << 20U;
 
 /// Returns the id of Slurm's job in the journal (submission.json) of this folder; nullopt if the
-/// journal cannot be read, belongs to another user, or names no job of Slurm.
+/// journal cannot be read, belongs to another user, or contains no id of a Slurm job.
 std::optional<std::string> job_in_journal(const std::filesystem::path& folder) {
   const auto file =
       read_file_and_owner(folder / "submission.json", kJournalLimitBytes, Links::kRefuse);

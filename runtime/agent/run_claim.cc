@@ -81,9 +81,9 @@ bool is_made_for(const fs::path& directory, const JobIdentity& identity, std::st
          directory.filename() == run_directory_of(Env(), identity, "", name).filename();
 }
 
-/// Returns true if this job has claimed the run before. Takes a damaged claim over if possible, and
-/// then returns true if the run has had an attempt. Fails with kRefused if another job has claimed
-/// the run, or if a damaged claim may belong to another job.
+/// Returns true if this job has claimed the run before. If the claim is damaged, takes it over if
+/// possible, and then returns true if the run has had an attempt. Fails with kRefused if another
+/// job has claimed the run, or if a damaged claim may belong to another job.
 Result<bool> check_or_repair_claim(const fs::path& directory, const JobIdentity& identity,
                                    std::string_view name, std::string_view own_claim) {
   const auto path = directory / "claim";
@@ -145,8 +145,9 @@ fs::path takeover_path(const fs::path& directory, int number) {
 
 /// Takes the run over from the job of the chain that claimed it last, unless this job did. A job
 /// that takes the run over after job K creates claim.after-K, which only one job can create, and
-/// claim_run() then overwrites `claim`. So `claim` may hold the claim of any of these jobs. From
-/// there, the files claim.after-K lead to the last job, which works on the run.
+/// claim_run() then overwrites `claim`. So `claim` may hold the claim of any of these jobs.
+/// run_holder() starts at that job and follows the files claim.after-K to the last job, which works
+/// on the run.
 Result<> take_over(const fs::path& directory, const JobIdentity& identity, int number_in_chain,
                    std::string_view own_claim) {
   for (;;) {

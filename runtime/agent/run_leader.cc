@@ -464,7 +464,7 @@ bool RunLeader::plan_more_memory(Plan& plan, AttemptEnd& end) const {
   const std::string why =
       !facts ? "Slurm does not tell the job's memory: " + facts.error().message
       : present_mib == 0
-          ? std::string("Slurm names no memory that the job has requested")
+          ? std::string("Slurm does not tell how much memory the job has requested")
           : fmt::format("its memory is {} MiB already, and retry.grow.max allows {} MiB",
                         present_mib, options_.retry.memory_limit_mib);
   end.message += fmt::format("; the run does not start again: {}", why);
@@ -509,7 +509,8 @@ int RunLeader::leave(int code) {
   if (outputs_.notifier != nullptr || is_chain_over) std::ignore = outputs_.wait_for_record();
   if (is_chain_over) cancel_later_jobs();
   outputs_.end_notices();
-  // With a notifier, the spared child is the notifier's helper, for which end_notices() has waited.
+  // With a notifier, child_not_to_kill_ is the notifier's helper, and end_notices() has waited for
+  // it.
   if (child_not_to_kill_ > 0 && outputs_.notifier == nullptr)
     std::ignore = reap_within(child_not_to_kill_, kSurroundingsLimit);
   return outputs_.close(code);

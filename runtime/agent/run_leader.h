@@ -48,8 +48,8 @@ void record_end(EventLog& events, const std::filesystem::path& run, const Attemp
 
 class RunLeader {
  public:
-  /// child_not_to_kill: the child of this process that does not belong to a step, and that the end
-  /// of a step spares; -1: none.
+  /// child_not_to_kill: a child of this process that does not belong to a step. The end of a step
+  /// does not kill this child. -1: there is none.
   RunLeader(const LeadOptions& options, const Env& env, const JobIdentity& identity, ClaimedRun run,
             const LeadOutputs& outputs, pid_t child_not_to_kill, RetryHistory history)
       : options_(options),

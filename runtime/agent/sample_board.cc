@@ -21,7 +21,7 @@ constexpr std::size_t kRanksJsonPauseDivisor = 500;
 /// The interval of `samples` events is the attempt's duration so far divided by this number, within
 /// the limits above.
 constexpr int kEventPauseDivisor = 100;
-constexpr std::size_t kMaxNamedSlowRanks = 5;  ///< number of slow ranks that an event names
+constexpr std::size_t kMaxListedSlowRanks = 5;  ///< an event lists at most this many
 /// A rank is slow if its own work on a step takes 1.3 times the median, and 1 ms more than the
 /// median. Other ranks then wait for it.
 constexpr double kSlowFactor = 1.3;
@@ -175,8 +175,8 @@ void SampleBoard::judge(Clock::time_point now) {
     rank.lag = median_reached_ && rank.step
                    ? std::max<std::int64_t>(median_reached_->step - *rank.step, 0)
                    : 0;
-    // median_of() returns the larger of two values, that of the slower rank. Therefore two ranks
-    // are compared with the smaller value, that of the faster rank.
+    // For two values, median_of() returns the larger one, which belongs to the slower rank. Two
+    // ranks are therefore compared with the smaller value, which belongs to the faster rank.
     const double usual = work.size() == 2 ? std::min(work[0], work[1]) : median_work;
     const bool works_long = has_median && rank.work_ms && *rank.work_ms > usual * kSlowFactor &&
                             *rank.work_ms > usual + kSlowLeastMs;
@@ -251,12 +251,12 @@ std::optional<events::RankStatistics> SampleBoard::take_event(Clock::time_point 
                                  .work_ms = spread_of(work),
                                  .gpu_watts = power_of_gpus(),
                                  .slow_ranks = static_cast<std::int64_t>(slow.size())};
-  const auto named_end =
-      slow.begin() + static_cast<std::ptrdiff_t>(std::min(slow.size(), kMaxNamedSlowRanks));
-  std::partial_sort(slow.begin(), named_end, slow.end(), [](const Rank* a, const Rank* b) {
+  const auto listed_end =
+      slow.begin() + static_cast<std::ptrdiff_t>(std::min(slow.size(), kMaxListedSlowRanks));
+  std::partial_sort(slow.begin(), listed_end, slow.end(), [](const Rank* a, const Rank* b) {
     return std::pair(a->lag, a->work_ms.value_or(0)) > std::pair(b->lag, b->work_ms.value_or(0));
   });
-  for (auto at = slow.begin(); at != named_end; ++at) {
+  for (auto at = slow.begin(); at != listed_end; ++at) {
     samples.slow.push_back({.rank = (*at)->rank,
                             .host = nodes_[static_cast<std::size_t>((*at)->node)],
                             .lag = (*at)->lag});

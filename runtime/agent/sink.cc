@@ -14,8 +14,8 @@ namespace dlrun::agent {
 namespace {
 
 /// Returns true if a write to fd will not block. O_NONBLOCK cannot be set, because other programs
-/// may share the descriptor. A pipe or terminal that polls as writable accepts PIPE_BUF bytes at
-/// once, without blocking and without mixing them with other writers' bytes.
+/// may share the descriptor. A pipe or terminal that polls as writable accepts PIPE_BUF bytes in
+/// one write, which does not block and does not mix them with other writers' bytes.
 bool takes_a_piece_now(int fd) {
   pollfd writable{.fd = fd, .events = POLLOUT, .revents = 0};
   return ::poll(&writable, 1, 0) > 0;

@@ -255,7 +255,7 @@ class BroadcastCopy {
   UniqueFd file_;
 };
 
-/// Removes the broadcast files in the folder that no run will use any more.
+/// Removes from the folder the broadcast files that no run will use any more.
 void remove_lost_broadcasts(const fs::path& folder, const StageOptions& options) {
   remove_leftovers(
       folder,
@@ -270,8 +270,8 @@ void remove_lost_broadcasts(const fs::path& folder, const StageOptions& options)
       options.leftover_age);
 }
 
-/// Removes the temporary copies in the folder whose writers were killed. A writer holds the lock of
-/// its place.
+/// Removes from the folder the temporary copies whose writers were killed. A living writer holds
+/// the lock of its place.
 void remove_lost_parts(const fs::path& folder) {
   constexpr std::string_view kPart = ".dlrun-part", kLock = ".dlrun-lock";
   std::error_code error;
@@ -289,10 +289,10 @@ void remove_lost_parts(const fs::path& folder) {
   }
 }
 
-/// Removes the temporary copies beside the place, and the broadcast files in the node's folder,
-/// that killed processes have left. Removes nothing on a shared file system: many mounts of network
-/// file systems do not pass flock on to other hosts, so a copy that another host still writes would
-/// look like a leftover.
+/// Removes files that killed processes have left behind: temporary copies beside the place, and
+/// broadcast files in the node's folder. Removes nothing on a shared file system: many mounts of
+/// network file systems do not pass flock on to other hosts, so a copy that another host still
+/// writes would look like a leftover.
 void remove_lost_files(const StagePlace& place, const StageOptions& options) {
   const auto beside = place.target.parent_path();
   if (!options.is_shared(place.base)) remove_lost_broadcasts(place.base, options);

@@ -1,5 +1,6 @@
 #pragma once
-// Copies data to a node before its ranks' programs start (the spec's key `stage`).
+// Copies data to a node before its ranks' programs start (the spec's key `stage`). The place of an
+// item is the path on the node at which the programs find the data (StageItem::to).
 //
 // Data are copied into a temporary folder beside their place and then renamed, so that a program
 // never sees a part of them. These names beside the place DIR belong to dlrun:
@@ -38,18 +39,20 @@ struct StageOptions {
   std::function<bool(const std::filesystem::path&)> is_shared = is_on_network;
 };
 
-/// Stages all items, one after the other, and returns the report. Also removes temporary copies
-/// beside the places, and broadcast files in the node's folders, if their processes were killed.
-/// Does not remove them on a file system that other nodes share: a process on another node may
-/// still use them, and its lock may be unknown on this node.
+/// Stages all items, one after the other, and returns the report. Also removes files that killed
+/// processes have left behind: temporary copies beside the places, and broadcast files in the
+/// node's folders. Does not remove them on a file system that other nodes share: a process on
+/// another node may still use them, and its lock may be unknown on this node.
+///
 /// Waits while another run stages into the same place. Returns after the first item that fails,
 /// with the error in the report.
 [[nodiscard]] CopyReport stage_data(const StageOptions& options, const Env& env);
 
 /// Locks staged data against changes by other runs until the descriptor is closed. Fails with
-/// kUnavailable while another run checks or copies the data, with kRefused if another run has
-/// changed the data since the report, or if the lock file is not a regular file of this user, and
-/// with kIo if the lock file cannot be opened.
+///  - kUnavailable while another run checks or copies the data,
+///  - kRefused if another run has changed the data since the report,
+///  - kRefused if the lock file is not a regular file of this user,
+///  - kIo if the lock file cannot be opened.
 [[nodiscard]] Result<UniqueFd> hold_staged(const HeldStage& held);
 
 }  // namespace dlrun::agent

@@ -38,7 +38,7 @@ class StepHandler {
   /// Called with each line without a mark. No rank's program printed it: it is a message of Slurm
   /// or, for example, an error of the container tool.
   virtual void on_unmarked_line(std::string_view line) = 0;
-  /// Called when a signal has ended srun, and stop() has not sent it.
+  /// Called when a signal has ended srun although stop() was not called.
   virtual void on_srun_killed(int signal) = 0;
   /// Called once srun has ended, or once no process of a local step is left. code: srun's exit
   /// code, or, for a local step, that of the first agent that failed. words: the last messages of
@@ -66,8 +66,8 @@ struct StepContext {
   Sink& err;
   BackgroundFile* log = nullptr;  ///< gets a copy of a local step's out and err; may be nullptr
   TextMarks marks{};              ///< marks of the text that agents send through srun
-  /// A child of this process that does not belong to the step. The end of the step spares this
-  /// child and its descendants. -1: none.
+  /// A child of this process that does not belong to the step. The end of the step does not kill
+  /// this child and its descendants. -1: there is none.
   pid_t child_not_to_kill = -1;
 };
 

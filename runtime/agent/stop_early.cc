@@ -32,7 +32,8 @@ constexpr milliseconds kCompareEvery{3000};
 /// Added to kCompareEvery for each other point. It limits the load of a large sweep on the file
 /// system.
 constexpr milliseconds kPausePerPoint{20};
-/// The longest time for writing the last reports, with which other points are compared, too.
+/// The longest time to write the last reports at the end. The leads of other points compare their
+/// results with these reports, too.
 constexpr milliseconds kLastWriteLimit{1000};
 
 [[nodiscard]] double median(std::vector<double> values) {

@@ -15,8 +15,8 @@ namespace dlrun::agent {
 namespace {
 
 constexpr std::size_t kScalarQueueBytes = 1U << 20U;
-/// Lines that are queued together. Their records take at most 400 KiB, so they fit into the queue
-/// if it is less than half full.
+/// Number of lines that are queued together. Their records take at most 400 KiB, so they fit into
+/// the queue if it is less than half full.
 constexpr std::size_t kLinesAtOnce = 64;
 
 double seconds_of(std::chrono::system_clock::time_point wall) {

@@ -45,10 +45,10 @@ class TensorboardLog {
       std::chrono::system_clock::time_point wall, Clock::time_point now,
       ValueSource source = ValueSource::kReports);
 
-  /// Writes the numbers of a report, unless the report follows the last one too soon (ReportPace),
-  /// so that the file of a long attempt stays small. Drops numbers with new names once the file has
-  /// kMostTags names. A final report never comes too soon. Drops the report if the file is not
-  /// written fast enough. Does nothing with kMetricsFile.
+  /// Writes the numbers of a report. Skips a report that is not final if it follows the last
+  /// written one too closely (ReportPace), so that the file of a long attempt stays small. Drops
+  /// numbers with new names once the file has kMostTags names. Drops every report, final or not,
+  /// while the file is not written fast enough. Does nothing with kMetricsFile.
   void on_report(const Json& report, std::chrono::system_clock::time_point wall,
                  Clock::time_point now);
   /// Writes scalars_of(statistics) at the step of the program's last values. Does nothing before

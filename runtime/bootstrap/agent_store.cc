@@ -34,8 +34,8 @@ struct Reply {
   std::string code;
 };
 
-/// Returns the error code that the reply to a refused request names. Returns `otherwise` if the
-/// reply names none, as the replies of older agents do, and kRefused if the code is unknown.
+/// Returns the error code in the reply to a refused request; kRefused if the code is unknown.
+/// Returns `otherwise` if the reply has no code: older agents send none.
 Errc code_of(const Reply& reply, Errc otherwise) {
   if (reply.code.empty()) return otherwise;
   return reply.code == "timeout"   ? Errc::kTimeout
@@ -67,8 +67,8 @@ Result<std::unique_ptr<AgentStore>> AgentStore::open(UniqueFd socket, millisecon
   socklen_t length = sizeof type;
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_TYPE, &type, &length) != 0 || type != SOCK_STREAM) {
     return fail(Errc::kInvalid,
-                "store: descriptor {} is not a stream socket; it comes from `dlrun-agent rank "
-                "--bundled` and must be inherited",
+                "store: descriptor {} is not a stream socket; expected the socket that the "
+                "program inherits from `dlrun-agent rank --bundled`",
                 socket.get());
   }
   if (::fcntl(socket.get(), F_SETFD, FD_CLOEXEC) != 0)

@@ -2,9 +2,9 @@
 //
 // No fence is needed: PMIx_Get asks the daemon of the rank that puts the key (direct modex). A
 // daemon is the launcher's process on a node, such as slurmstepd. The daemon of this node answers
-// when the key appears. The daemon of another node answers at once, even if the key does not exist
-// yet, so get() retries. PMIx_Publish and PMIx_Lookup would not need the number of a rank, but
-// Slurm's PMIx plugin does not support them.
+// when the key appears. The daemon of another node answers immediately, even if the key does not
+// exist yet, so get() retries. PMIx_Publish and PMIx_Lookup would not need the number of a rank,
+// but Slurm's PMIx plugin does not support them.
 
 #include <algorithm>
 #include <condition_variable>

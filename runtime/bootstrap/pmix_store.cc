@@ -24,8 +24,8 @@ std::string pmix_key(std::string_view key) {
          to_hex(std::span(reinterpret_cast<const std::uint8_t*>(key.data()), key.size()));
 }
 
-/// Returns the local IP address from which this node reaches host, but no loopback address. Sends
-/// nothing: connecting a datagram socket is enough to choose a route.
+/// Returns the local IP address from which this node reaches `host`. Fails if only a loopback
+/// address is found. Sends nothing: connecting a datagram socket is enough to choose a route.
 Result<std::string> address_towards(const std::string& host) {
   constexpr const char* kAnyPort = "9";
   addrinfo hints{};

@@ -20,15 +20,15 @@ Result<const void*> load_module_object(std::string_view name, const char* object
   if (!std::filesystem::exists(path, error))
     path = program.parent_path().parent_path() / "lib" / "dlrun" / file;
   const auto installed = path;
-  // A user's program that links the installed library may be in any folder. The RUNPATH in
-  // its file names the folder of the modules.
+  // A user's program that links the installed library may be in any folder. The RUNPATH in its
+  // file contains the folder of the modules.
   if (!std::filesystem::exists(path, error)) path = file;
   // RTLD_GLOBAL is needed because plug-ins of Open MPI and libfabric look up symbols of the
   // libraries that a module loads.
   void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   const char* const why = handle == nullptr ? ::dlerror() : "";
-  // dlerror() has no number of the error. Its text begins with the file that could not be opened:
-  // the module itself, or a library that the module needs.
+  // dlerror() gives only a text, no error number. The text begins with the name of the file that
+  // could not be opened: the module itself, or a library that the module needs.
   if (handle == nullptr && path == file && std::string_view(why).starts_with(file)) {
     return fail(Errc::kUnavailable, "this installation was built without {}: {} does not exist",
                 name, installed.string());

@@ -7,8 +7,8 @@
 //
 // One thread uses and destroys a communicator. Wait for all requests before destroying it.
 // The destructor may block until the other ranks have received this rank's last messages, so every
-// rank destroys its communicator at the same point of the program. It blocks for a bounded time,
-// except with mpi. A rank whose program has failed calls abandon() first.
+// rank destroys its communicator at the same point of the program. The destructor blocks for a
+// bounded time, except with mpi. A rank whose program has failed calls abandon() first.
 //
 // Error codes: kPeer (another rank failed, or called a different operation), kTimeout, kShape (a
 // count, type or root does not fit), kInternal. The message names the operation, this rank and,
@@ -133,8 +133,8 @@ class Request {
   [[nodiscard]] Result<> wait();
   /// Returns true until wait() is called, even if the all-reduce has ended in the meantime. A
   /// request that was complete when it was started (count 0; the backend single; the backends
-  /// nccl and rccl with host memory) is never pending, and neither is a default-constructed one.
-  [[nodiscard]] bool is_pending() const { return state_ != nullptr; }
+  /// nccl and rccl with host memory) needs no wait(), nor does a default-constructed one.
+  [[nodiscard]] bool needs_wait() const { return state_ != nullptr; }
 
  private:
   std::unique_ptr<State> state_;

@@ -117,7 +117,7 @@ class GuardedCommunicator final : public Communicator {
     if (!request)
       return tl::unexpected(
           finish(call, call_number_, tl::unexpected(std::move(request.error()))).error());
-    if (!request->is_pending()) return request;
+    if (!request->needs_wait()) return request;
     return Request(std::make_unique<Described>(*this, call, call_number_, std::move(*request)));
   }
 

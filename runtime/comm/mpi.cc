@@ -272,8 +272,8 @@ class MpiCommunicator final : public Communicator {
 
     Result<> finish() override {
       if (owner_.is_abandoned_) return fail(Errc::kPeer, "the communicator was abandoned");
-      // MPI advances a request only while a rank polls the request. A rank that sleeps at once is
-      // slow. A rank that never sleeps takes a core that the other ranks may need.
+      // MPI advances a request only while a rank polls the request. A rank that sleeps immediately
+      // is slow. A rank that never sleeps takes a core that the other ranks may need.
       const auto sleep_after = std::chrono::steady_clock::now() + kPollFor;
       while (true) {
         int is_complete = 0;

@@ -3,8 +3,8 @@
 // defines how ranks share memory and wait for each other.
 //
 // A request does its work when the caller waits for it, or in the next collective call. The work
-// takes as much processor time early as late, so an earlier start would gain nothing. A later start
-// gives the other ranks time to arrive.
+// costs the same processor time whenever it is done, so an earlier start would gain nothing. A
+// later start gives the other ranks time to arrive.
 
 #include "runtime/comm/shm.h"
 
@@ -63,7 +63,8 @@ class ShmCommunicator final : public Communicator {
   [[nodiscard]] int size() const override { return segment_->size(); }
   void abandon() override { segment_->leave(); }
   Result<> check_results() override {
-    if (status_ && segment_->has_left()) return fail(Errc::kPeer, "the communicator was abandoned");
+    if (status_ && segment_->has_this_rank_left())
+      return fail(Errc::kPeer, "the communicator was abandoned");
     return status_;
   }
 

@@ -397,7 +397,7 @@ Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {
   std::vector<bool> has_memory(static_cast<std::size_t>(size_));
   has_memory[0] = true;
   for (int served = 1; served < size_;) {
-    if (!wait_readable(listener.get(), deadline)) break;  // await() names the missing ranks
+    if (!wait_readable(listener.get(), deadline)) break;  // await() then lists the missing ranks
     const UniqueFd peer(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!peer.is_open() &&
         (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
@@ -434,8 +434,8 @@ void ShmSegment::announce_call(std::uint64_t signature) {
 void ShmSegment::publish() {
   ++step_;
   RankCounters& own = counters_of(rank_);
-  // The accesses are sequentially consistent, as in await_rank(): either this rank sees the
-  // sleeper, or the sleeper sees the step.
+  // The accesses here and in await_rank() are sequentially consistent, so that either this rank
+  // sees the sleeper, or the sleeper sees the step.
   own.step.store(step_);
   if (own.sleeper_count.load() > 0) futex_wake(own.step);
 }

@@ -91,8 +91,8 @@ class ShmSegment {
   /// Returns nullptr if this rank cannot allocate its part.
   [[nodiscard]] std::shared_ptr<std::byte> extend(std::size_t bytes);
 
-  /// Returns true after leave() of this rank.
-  [[nodiscard]] bool has_left() const { return has_left_; }
+  /// Returns true if this rank has called leave().
+  [[nodiscard]] bool has_this_rank_left() const { return has_left_; }
 
   /// Leaves without waiting for the other ranks. From then on await() always fails on this rank,
   /// and on every other rank whose await() has to wait.
@@ -106,7 +106,7 @@ class ShmSegment {
 
   /// Creates the memory. Only rank 0 calls this function.
   [[nodiscard]] static Result<UniqueFd> make_memory(const CommunicatorOptions& options);
-  /// Waits for the memory of rank 0. All other ranks call this function.
+  /// Connects to rank 0 and receives the memory. All ranks except rank 0 call this function.
   [[nodiscard]] static Result<UniqueFd> ask_for_memory(const CommunicatorOptions& options);
   /// Maps the memory, allocates this rank's slot, and locks the byte that shows that this rank is
   /// alive.
@@ -121,10 +121,11 @@ class ShmSegment {
   [[nodiscard]] bool is_alive(int rank) const;
   /// Fails with kPeer and the number of the lost rank. Succeeds if no rank is lost.
   [[nodiscard]] Result<> error_if_lost() const;
-  /// Returns the error that names the ranks that have not published this rank's step.
+  /// Returns the error of a timeout. The message lists the ranks that have not published this
+  /// rank's step.
   [[nodiscard]] Result<> timeout_error() const;
-  /// Stores a rank, encoded as Head::lost describes, in Head::lost unless Head::lost already names
-  /// a rank. Wakes all ranks.
+  /// Stores encoded_rank in Head::lost, unless a lost rank is already stored there. Head::lost
+  /// describes the encoding. Wakes all ranks.
   void declare_lost(std::uint32_t encoded_rank);
   void wake_all() const;
 

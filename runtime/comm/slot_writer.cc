@@ -71,7 +71,7 @@ void SlotWriter::begin_collective(std::size_t bytes) {
 void SlotWriter::write(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
   const bool streams = kCanStream && (is_small_ || streams_large_) && bytes >= kMinStreamedBytes;
-  if (is_small_ || bytes < 2 * kSampleBytes || (streams && ++streamed_ % kSampleEvery != 0)) {
+  if (is_small_ || bytes < 2 * kSampleBytes || (streams && ++streamed_count_ % kSampleEvery != 0)) {
     streams ? stream(to, from, bytes) : copy(to, from, bytes);
     return;
   }

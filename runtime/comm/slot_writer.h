@@ -31,10 +31,10 @@ class SlotWriter {
   /// Counts a timed write of kSampleBytes bytes as slow or fast.
   void record_sample(double nanoseconds);
 
-  bool is_small_ = false;       // the current collective moves few bytes
-  bool streams_large_ = false;  // plain writes were slow, so large writes stream
-  int slow_count_ = 0;          // slow writes minus fast writes, limited to 0..2
-  unsigned streamed_ = 0;       // number of large writes that streamed
+  bool is_small_ = false;        // the current collective moves few bytes
+  bool streams_large_ = false;   // plain writes were slow, so large writes stream
+  int slow_count_ = 0;           // slow writes minus fast writes, limited to 0..2
+  unsigned streamed_count_ = 0;  // number of large writes that streamed
 };
 
 }  // namespace dlrun

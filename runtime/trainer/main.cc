@@ -83,7 +83,7 @@ int exit_code(Errc code) {
 Result<std::unique_ptr<Kernels<float>>> make_kernels(const Options& options, const World& world) {
   if (options.device == "cuda")
     return make_cuda_kernels(world.local_rank, {.precision = options.precision,
-                                                .captures_steps = options.has_cuda_graphs});
+                                                .captures_steps = options.uses_cuda_graphs});
   return make_cpu_kernels<float>(options.threads);
 }
 

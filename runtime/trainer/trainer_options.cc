@@ -64,9 +64,9 @@ std::vector<Flag<Options>> make_flags() {
       {"--precision", one_of<O>(DLRUN_FIELD(precision), kPrecisions),
        "with --device cuda: type to which the inputs of products and convolutions are rounded; the "
        "rest is float32 (float32)"},
-      {"--cuda-graphs", one_of<O>(DLRUN_FIELD(has_cuda_graphs), kBooleans),
+      {"--cuda-graphs", one_of<O>(DLRUN_FIELD(uses_cuda_graphs), kBooleans),
        "with --device cuda and one rank: sends each step to the GPU as one CUDA graph; the results "
-       "are those without it, bit for bit (false)"},
+       "are bit for bit the same (false)"},
       {"--threads", whole<O>(DLRUN_FIELD(threads), 1, 1024), "CPU threads of each rank (1)"},
       {"--metrics", path<O>("PATH", DLRUN_FIELD(metrics)),
        "file to which metrics are appended, one JSON object per line (metrics.jsonl in the run's "
@@ -121,7 +121,7 @@ Result<Options> parse_options(std::span<const std::string> args, const Env& env)
                 "--precision {} needs --device cuda: products on the CPU are in float32",
                 name_of(options.precision));
   }
-  if (options.device == "cpu" && options.has_cuda_graphs) {
+  if (options.device == "cpu" && options.uses_cuda_graphs) {
     return fail(Errc::kUsage, "--cuda-graphs true needs --device cuda");
   }
   options.data.reads_own_partitions = options.train.sharding == Sharding::kFile;

@@ -20,9 +20,9 @@ struct Options {
   std::string backend = "auto";  ///< for make_communicator()
   std::string device = "cpu";    ///< "cpu" or "cuda"
   Precision precision = Precision::kFloat32;
-  bool has_cuda_graphs = false;
+  bool uses_cuda_graphs = false;
   int threads = 1;                               ///< CPU threads of each rank
-  std::optional<std::filesystem::path> metrics;  ///< file of the metrics; nothing: none is written
+  std::optional<std::filesystem::path> metrics;  ///< file of the metrics; not set: no file
   bool wants_help = false;
 };
 

@@ -52,14 +52,15 @@ class LazyDisk {
   LazyDisk(const LazyDisk&) = delete;
   LazyDisk& operator=(const LazyDisk&) = delete;
 
-  /// Records that the writer has reported something as done to its caller.
+  /// Records that the writer has reported the step `name` as done.
   void mark(const std::string& name);
 
   /// Stops recording.
   void stop();
 
   /// Returns the calls that make data durable or order changes: fsync, fdatasync, rename and link.
-  /// Each has its path, and is numbered among the equal calls for this path: "rename run/claim, 1".
+  /// The text of a call has its path and a number, which counts the equal calls for this path from
+  /// 1: "rename run/claim, 1".
   [[nodiscard]] const std::vector<std::string>& ordering_calls() const { return ordering_calls_; }
 
   struct Crash {
@@ -67,8 +68,9 @@ class LazyDisk {
     std::set<std::string> marks;  ///< the marks set before the crash
     std::string description;      ///< the last call before the crash, and the data that survived
   };
-  /// Returns states after a crash, each once for each set of marks. Each state has none, all, one,
-  /// all but one, or the first few (any number) of the unsynced changes of names.
+  /// Returns states after a crash. No two of them have the same state and the same marks. Each
+  /// state has none, all, one, all but one, or the first few (any number) of the unsynced changes
+  /// of names.
   [[nodiscard]] std::vector<Crash> crashes() const;
 
   // Only interposed.cc uses the functions below. It holds the lock during each call.
@@ -76,7 +78,7 @@ class LazyDisk {
   static void lock();
   static void unlock();
   [[nodiscard]] bool covers(const std::string& path) const;
-  /// Records an ordering call. Returns false if the caller must not execute it (skip).
+  /// Records an ordering call. Returns false if it is the call to skip, which must not be executed.
   [[nodiscard]] bool record_and_allow_ordering_call(std::string_view call, const std::string& path);
   void opened(const std::string& path, bool truncates);
   void wrote(const std::string& path, std::size_t offset, std::string_view bytes);

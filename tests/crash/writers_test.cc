@@ -271,7 +271,8 @@ TEST_CASE("crash: drained events remain, and events after a torn one can be read
                   if (record->damaged_lines > 0) return "a damaged line";
                   if (marks.contains("claimed") && record->claimed_by != "42")
                     return "the claim is gone";
-                  if (marks.contains("joined") && !record->joined) return "the ranks are gone";
+                  if (marks.contains("joined") && !record->have_ranks_joined)
+                    return "the ranks are gone";
                   if (marks.contains("ended") && !record->ended) return "the end is gone";
                   auto log = agent::EventLog::open(events_of(folder));
                   if (!log) return log.error().message;

@@ -230,7 +230,7 @@ job_failed_with() {
     [[ $(<"$run_dir/events.jsonl") != *'"event":"ended"'* ]]
 }
 
-@test "nodes whose ranks do not join are named" {
+@test "if ranks do not join, their nodes are named in an error" {
     # On n3 the agent is delayed.
     cat >"$dir/slow" <<'SH'
 #!/bin/bash

@@ -70,7 +70,7 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
     [ "$(dl status plain --json | jq -r .state)" = failed ]
 }
 
-@test "checkpoint.signal_before: the signal reaches the rank on each node, and ends no job script" {
+@test "checkpoint.signal_before: each node's rank gets the signal, and the job script survives" {
     write_spec plain 'nodes: 2'
     # shellcheck disable=SC2016 # not expanded by the test
     local program='trap \"echo saved $SLURM_PROCID; exit 0\" USR1; touch up-$SLURM_PROCID;'
@@ -84,7 +84,7 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
     [ "$(dl logs plain | grep -c '^saved [01]$')" -eq 2 ]
 }
 
-@test "literal text of a user's preset arrives byte for byte" {
+@test "literal text in a user's preset reaches the program byte for byte" {
     as_user mkdir -p "$dir/config/presets"
     as_user tee "$dir/config/presets/mine.yaml" >/dev/null <<'YAML'
 words: [env, 'B=it''s "$HOME" `id` \ {{x}} {rank}']
@@ -100,7 +100,7 @@ YAML
 it'\''s "$HOME" `id` \ {x} 0'* ]]
 }
 
-@test "the script chooses no port for rank 0 that is in use or that another job has chosen" {
+@test "the port that the script chooses for rank 0 is not in use, and no other job has chosen it" {
     write_spec torch 'nodes: 1'
     dl render torch.yaml | sed -n '/^# A port for/,/^export DLRUN_MASTER_PORT/p' \
         >"$BATS_TEST_TMPDIR/choose"

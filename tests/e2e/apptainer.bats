@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Jobs in containers with apptainer. Most of the built-in sites that name a container runtime name
-# apptainer. The program is the installed one or the testbed's stand-in.
+# Jobs in containers with apptainer, the container runtime of most built-in sites that have one. The
+# tests use the installed apptainer or the testbed's stand-in.
 # timeout: 200
 
 load helpers

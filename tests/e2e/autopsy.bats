@@ -8,7 +8,7 @@ load helpers
 setup() { dir=$(fresh_dir); }
 json() { dl status "$1" --json 2>/dev/null; }
 
-@test "status names the one of 8 torch ranks that waits for a lock, and the run has all stacks" {
+@test "status names the one torch rank of 8 that waits for a lock, and the run has all stacks" {
     # The first lines keep a rank from being silent while it imports torch, because the import can
     # take longer than hang_after on a busy machine.
     as_user tee "$dir/train.py" >/dev/null <<'PY'

@@ -19,7 +19,7 @@ write_failing_spec() {
 name: $1
 resources: {nodes: $2, tasks_per_node: 1, time: 5m}
 environment:
-  # No folder can be made at this place on n1.
+  # On n1 this path is a file, so no folder can be made there.
   setup_node: '[[ \$(hostname) != n1 ]] || { rm -rf /tmp/scratch && touch /tmp/scratch; }'
   vars: {TMPDIR: /tmp/scratch}
 launch: {command: [hostname]}

@@ -47,7 +47,7 @@ supports_write_fake() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
     for rank in 1 2 3; do [[ $output == *"rank $rank of 4 is $rank"* ]]; done
 }
 
-@test "mount_home and remap_root take effect, and writable does or is refused for an older ch-run" {
+@test "mount_home and remap_root take effect, and writable too unless ch-run is too old" {
     run inside 'ls ~/canary; id -u' --set container.mount_home=true --set container.remap_root=true
     echo "$output"
     [ "$status" -eq 0 ]
@@ -65,7 +65,7 @@ supports_write_fake() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
     [ ! -e "$folder/new" ]
 }
 
-@test "a link in the image leads to no mount point outside the image" {
+@test "a link in the image cannot move a mount point out of the image" {
     as_user mkdir "$dir/outside"
     as_user ln -s "$dir/outside" "$folder/link"
     run inside 'true' --set "container.mounts=['$dir/data:/link/inside']"

@@ -37,11 +37,11 @@ load components
     [[ $(scontrol show config) != *proctrack/linuxproc* ]] || batch_only=(-b)
     as_user scancel "${batch_only[@]}" -s USR1 "$job"
     wait_until 10 has_event signal
-    both_have_it() { [ "$(cat "$dir"/usr1-trainer-* 2>/dev/null | wc -l)" -eq 2 ]; }
-    wait_until 10 both_have_it
+    both_have_usr1() { [ "$(cat "$dir"/usr1-trainer-* 2>/dev/null | wc -l)" -eq 2 ]; }
+    wait_until 10 both_have_usr1
     # A second USR1 would arrive within this time.
     sleep 0.5
-    both_have_it
+    both_have_usr1
     [ ! -e "$dir/usr1-server-0" ]
     as_user touch "$dir/stop"
     wait_until 20 has_event ended

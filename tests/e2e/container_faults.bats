@@ -32,7 +32,7 @@ has_a_container() { containers_of n1 | grep -q ^dlrun-; }
     done
 }
 
-@test "check refuses the mount flag readonly, which enroot ignores, and so mounts read-write" {
+@test "check refuses the mount flag readonly, because enroot ignores it and mounts read-write" {
     run as_user env -u PMIX_MCA_gds srun --mpi=none --container-image="$images/tiny.sqsh" \
         --container-mounts="$dir/data:/d:readonly" touch /d/written
     echo "$output"
@@ -190,7 +190,7 @@ fails_for() {
     done
 }
 
-@test "a container that does not start ends the run with its cause, without a restart" {
+@test "if a container does not start, the run ends with the cause, without a restart" {
     make_imported_root "$BATS_TEST_TMPDIR/root"
     echo 'exit 7' >"$BATS_TEST_TMPDIR/root/etc/rc"
     make_image "$BATS_TEST_TMPDIR/root" "$dir/entry.sqsh"

@@ -23,7 +23,7 @@ teardown() {
 serve() {
     as_user mkfifo "$dir/stdin"
     "$testbed/as_user" bash -c 'exec "$@" <>"$0"' "$dir/stdin" \
-        "$DLRUN_SOURCE_DIR/tests/file_server.py" "$dir/served" "$dir/port" "$@" 3>&- &
+        "$(user_source)/tests/file_server.py" "$dir/served" "$dir/port" "$@" 3>&- &
     server=$!
     wait_until 30 test -s "$dir/port"
     server_address=127.0.0.1:$(<"$dir/port")
@@ -80,7 +80,7 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
     message='downloads them'
     [[ $output == *"$message: train-images-idx3-ubyte, "*", t10k-labels-idx1-ubyte"* ]]
     [ ! -e "$dir/port.log" ]
-    # A wrong checksum is refused with its place, and no file is created.
+    # A wrong checksum is refused with its line in the spec, and no file is created.
     run as_user strace -f -qq -y -e trace=fsync,renameat2 \
         -o "$dir/calls" bash -c 'cd "$1" && exec dlrun submit bad.yaml' - "$dir"
     echo "$output"

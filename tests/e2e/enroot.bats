@@ -31,7 +31,7 @@ no_container_is_left() {
     run_mpi_chain_on_two_nodes
 }
 
-@test "variables arrive byte for byte and override the image's, also with newlines and quotes" {
+@test "variables reach the ranks byte for byte, even with newlines, and override the image's" {
     # shellcheck disable=SC2016 # not expanded by the test
     local names='"$IN_BOTH" "$ONLY_IMAGE" "$LINES_OF_TEXT" "$QUOTED" "$EVIL"'
     run inside "printf \"<%s><%s><%s><%s><%s>\\n\" $names" \
@@ -43,7 +43,7 @@ no_container_is_left() {
     [[ $output == *$'<job><image><one\nEVIL=1 {two}><"q"><>'* ]]
 }
 
-@test "mounts and workdir take effect, and keys make the root writable and the home present" {
+@test "mounts, workdir, writable, mount_home and remap_root take effect" {
     local words='pwd; cat /mnt/file; touch /mnt/new || echo ro; touch /new || echo root-ro;'
     words+=" ls $DLRUN_TESTBED_HOME/canary || echo no-home;"
     words+=" test -d '/odd ä' && echo odd-there; id -u"

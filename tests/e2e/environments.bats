@@ -13,7 +13,7 @@ setup() {
     path_with_tools=$dir/tools:$(as_user printenv PATH)
     for tool in uv pixi spack; do
         [[ $tool == uv ]] && as_user bash -c 'type -P uv' >/dev/null && continue
-        as_user ln -s "$DLRUN_SOURCE_DIR/tests/stand_ins/$tool" "$dir/tools/"
+        as_user ln -s "$(user_source)/tests/stand_ins/$tool" "$dir/tools/"
     done
     as_user tee "$dir/pyproject.toml" >/dev/null <<'TOML'
 [project]
@@ -63,7 +63,7 @@ count_environments() { find "$dir/.dlrun/uv" -mindepth 1 -maxdepth 1 -type d | w
     is_running() { [[ $(dl status last --json | jq -r .state) == running ]]; }
     wait_until 30 is_running
     as_user sed -i 's/version = "1"/version = "2"/' "$dir/pyproject.toml"
-    # uv refuses the outdated lock. dlrun prints uv's message with the place of the key, and queues
+    # uv refuses the outdated lock. dlrun prints uv's message with the line of the key, and queues
     # nothing.
     run with_tools dlrun submit uv.yaml
     echo "$output"
@@ -93,7 +93,7 @@ count_environments() { find "$dir/.dlrun/uv" -mindepth 1 -maxdepth 1 -type d | w
     [[ $(dl logs --rank 1 last) == *"1 in $dir"* ]]
 }
 
-@test "check and submit refuse a missing tool with the place of its key, and nothing is queued" {
+@test "check and submit refuse a missing tool with the line of its key, and nothing is queued" {
     for name in pixi spack; do
         for command in check submit; do
             run dl "$command" "$name.yaml"

@@ -121,7 +121,7 @@ JSON
     [ ! -s "$dir/calls" ]
 }
 
-@test "no command ends a process of the caller that a foreign run names as its job" {
+@test "no command ends a process of the user that a foreign run names as its job" {
     as_user bash -c 'echo $$ >"$1/pid.new" && mv "$1/pid.new" "$1/pid" && exec sleep 600' - "$dir" \
         3>&- &
     wait_until 20 test -s "$dir/pid"
@@ -238,7 +238,7 @@ YAML
     [ -n "$(requests)" ]
 }
 
-@test "no text of a private file that a spec names as its base is printed" {
+@test "the text of a private file that a spec names as its base is never printed" {
     printf 'name: exp\nbase: %s/key\n' "$dir" | write_hostile_file "$attacker_dir/exp.yaml"
     for words in check render explain "submit --dry-run" run; do
         read -ra list <<<"$words"
@@ -248,7 +248,7 @@ YAML
     done
 }
 
-@test "a repository that names programs: git starts none of them, whoever owns it" {
+@test "git starts no program that a repository names, whoever owns the repository" {
     as_attacker bash -ec 'cd "$1" && git init -q . && git config user.email m@example.org &&
             git config user.name m
         for key in core.fsmonitor core.sshCommand diff.external filter.x.clean filter.x.process \

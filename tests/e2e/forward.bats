@@ -27,7 +27,7 @@ setup() { dir=$(fresh_dir); }
     exec 4>&-
     # One step carries all connections.
     [[ $(squeue -h -s -j "$job" -o %i | grep -cv -e batch -e extern) == 2 ]]
-    # The first forwarding has this port of this machine already.
+    # The first forwarding already uses this port of this machine.
     run dl forward last 8888:"${address##*:}"
     [ "$status" -eq 2 ]
     [[ $output == *"this port of this machine is in use"*"is free: give 8888:"* ]]

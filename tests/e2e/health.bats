@@ -82,7 +82,7 @@ YAML
     [ ! -e "$dir/started" ]
     [ "$(dl nodes --json | jq -r '.nodes[].node')" = n2 ]
     [[ $(dl nodes --json | jq -r '.nodes[0].reason') == *"no scratch on n2"* ]]
-    # On nodes that all fail alike, no node is to blame.
+    # If all nodes fail in the same way, dlrun blames no node.
     run dl submit own.yaml --set 'health.preflight=[{run: exit 9}]' --set resources.nodelist=null
     dl wait own || true
     [[ $(json own | jq -r .detail) == "all 2 nodes fail the same check: run: 'exit 9' ended with 9"* ]]

@@ -25,6 +25,10 @@
 : "${DLRUN_SOURCE_DIR:=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}"
 testbed=$DLRUN_SOURCE_DIR/tests/testbed
 
+# Prints the folder with the copies of those source files that the testbed's user runs or reads: the
+# Python programs of tests and tests/e2e, tests/stand_ins and configs/examples. `fixture` makes it.
+user_source() { echo "${DLRUN_TESTBED_DIR:-/run/dlrun-testbed}/source"; }
+
 # Sets the variables of the running testbed, such as DLRUN_TESTBED_USER, DLRUN_TESTBED_HOME and
 # SLURM_CONF.
 load_testbed() {

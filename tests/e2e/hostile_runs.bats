@@ -38,7 +38,7 @@ make_runs() {
     chown -hR "$2" "$dir/$1"
 }
 
-# check_runs FOLDER [--own]: runs every command on the hostile runs in FOLDER. The caller's job and
+# check_runs FOLDER [--own]: runs every command on the hostile runs in FOLDER. The victim's job and
 # process must survive. DLRUN_TEST_ONLY=KIND selects one kind.
 check_runs() {
     local job

@@ -35,8 +35,9 @@ MAX_OUTPUT_BYTES = 32 << 20
 
 TIME = "2026-01-02T03:04:05.678Z"  # the valid time in all files and events
 
-# Sets the clipboard (OSC 52) and the title, clears the screen, contains C1's CSI in both encodings,
-# a bidirectional override, a zero-width character, a forged line and NUL.
+# A terminal that gets this text sets its clipboard (OSC 52) and title, and clears its screen. The
+# text also has C1's CSI in both encodings, a bidirectional override, a zero-width character, a
+# forged line and NUL.
 NASTY = ("x\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x07\x1b[2J\x9b31m\u202egnp.exe\u2066\u200b\r\n"
          "forged: yes\x00\x7fend")
 
@@ -509,7 +510,7 @@ def call_and_find_faults(words, on_terminal, private):
         faults.append("took %.1f s" % seconds)
     if mebibytes > MAX_MEMORY_MIB:
         faults.append("took %.0f MiB" % mebibytes)
-    is_whole_log = words[0] == "logs" and "-n" not in words  # The caller asked for the whole log.
+    is_whole_log = words[0] == "logs" and "-n" not in words  # The command asks for the whole log.
     if len(output) >= MAX_OUTPUT_BYTES and not is_whole_log:
         faults.append("printed %d MiB" % (len(output) >> 20))
     page = report.read_bytes() if report.exists() else b""
@@ -523,9 +524,9 @@ def call_and_find_faults(words, on_terminal, private):
     return faults
 
 
-def caller_may_see_private_file(words, is_own):
+def dlrun_may_show_private_file(words, is_own):
     """Returns True if dlrun may show the private file. There are two cases: the command line names
-    a link to the file, not only the run that contains the link; or the run is the caller's own and
+    a link to the file, not only the run that contains the link; or the run is the user's own and
     has the file as its log, because resources.output may name any file."""
     return ("/links-" in words[1] and not words[1].endswith("-own")
             and not words[1].endswith("-foreign") or is_own and "/claimed_log-" in words[1])
@@ -539,7 +540,7 @@ def check(arguments):
         nonlocal fault_count, call_count
         call_count += 1
         for fault in call_and_find_faults(words, on_terminal, private):
-            if fault == "shows a private file" and caller_may_see_private_file(
+            if fault == "shows a private file" and dlrun_may_show_private_file(
                     words, arguments.own):
                 continue
             fault_count += 1
@@ -576,9 +577,10 @@ def main():
     parser.add_argument("--process", default="nowhere:1:1",
                         help="a process of the attacked user, as HOST:PID:START")
     parser.add_argument("--suffix", default="0", help="the end of each run's name")
-    parser.add_argument("--own", action="store_true", help="the runs are the caller's own")
+    parser.add_argument("--own", action="store_true",
+                        help="the runs belong to the attacked user")
     parser.add_argument("--only", default="",
-                        help="leave out the commands on runs whose names do not start with this")
+                        help="check only the runs whose names start with this")
     arguments = parser.parse_args()
     if arguments.act == "make":
         arguments.folder = arguments.folder[0]

@@ -274,7 +274,8 @@ DUMP = ("import json,os,sys; json.dump([sys.argv[1:], os.environb.get(b'HOSTILE'
 
 
 def wait_for_jobs(limit_s):
-    """Waits until the queue is empty. Returns False if no job has ended within limit_s."""
+    """Waits until the queue is empty, and returns True. Returns False if no job ends for limit_s
+    seconds."""
     deadline, fewest = time.time() + limit_s, None
     while time.time() < deadline:
         job_count = len(run(["squeue", "-h", "--me"]).stdout.splitlines())

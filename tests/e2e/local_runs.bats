@@ -313,7 +313,7 @@ start_attached() {
 }
 
 @test "with checkpoint.resume, a new run of the trainer continues from another run's checkpoint" {
-    as_user cp "$DLRUN_SOURCE_DIR/configs/examples/digits.yaml" "$dir"
+    as_user cp "$(user_source)/configs/examples/digits.yaml" "$dir"
     local keys=(--set checkpoint.dir="$dir/ckpt" --set train.data.train_samples=256)
     dl run digits.yaml "${keys[@]}" --set train.epochs=1
     run dl run digits.yaml "${keys[@]}" --set train.epochs=2

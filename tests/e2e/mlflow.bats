@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# track.mlflow and `dlrun track sync`: all attempts are one run of an MLflow server. A small HTTP
+# track.mlflow and `dlrun track sync`: all attempts become one run on an MLflow server. A small HTTP
 # server (tests/mlflow_server.py) takes the place of MLflow.
 # timeout: 180
 
@@ -35,7 +35,7 @@ serve() {
     as_user mkdir "$dir/served"
     printf canary | as_user tee "$dir/served/token" >/dev/null
     "$testbed/as_user" bash -c 'exec "$@" <>"$0"' "$dir/stdin" \
-        "$DLRUN_SOURCE_DIR/tests/mlflow_server.py" "$dir/served" "$dir/port" 3>&- &
+        "$(user_source)/tests/mlflow_server.py" "$dir/served" "$dir/port" 3>&- &
     server=$!
     wait_until 30 test -s "$dir/port"
     port=$(<"$dir/port")
@@ -52,7 +52,7 @@ only_run() { # only_run FILTER: applies the filter to the server's only run
         "$dir/served/state.json"
 }
 
-@test "a run on this machine is one run of the server, with both attempts" {
+@test "dlrun run makes one run on the MLflow server for both attempts" {
     with_token run m.yaml
     [ "$(only_run .status)" = '"FINISHED"' ]
     [ "$(only_run '.metrics | map(select(.[0] == "loss") | [.[3], .[1]])')" = \

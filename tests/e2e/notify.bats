@@ -22,7 +22,7 @@ teardown() {
 # serve [PORT]: starts the server of tests/notice_server.py on the login node; sets port.
 serve() {
     as_user rm -f "$dir/port"
-    "$testbed/as_user" "$DLRUN_SOURCE_DIR/tests/notice_server.py" "$dir/log" "$dir/port" "$@" \
+    "$testbed/as_user" "$(user_source)/tests/notice_server.py" "$dir/log" "$dir/port" "$@" \
         3>&- &
     server=$!
     wait_until 30 test -s "$dir/port"

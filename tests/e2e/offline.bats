@@ -55,8 +55,8 @@ is_state() { [[ $(state) == "$1" ]]; }
     "$testbed/up" >/dev/null
     wait_until 30 as_user squeue
     [ "$(state)" = not_submitted ]
-    # Checks only for jobs of this test, because a killed controller may bring back the ended job of
-    # the previous test.
+    # Checks only for jobs of this test, because a controller that is started again after a kill may
+    # list the ended job of the previous test.
     [[ $(squeue -h -o %Z) != *"$dir"* ]]
 }
 

@@ -11,8 +11,8 @@ load helpers
 setup() {
     dir=$(fresh_dir)
     as_user mkdir "$dir/bin"
-    # A wrapper of sbatch. The file `fate` names the fault: the moment at which the wrapper kills
-    # itself or dlrun, its parent process (PPID), or the loss of the reply.
+    # A wrapper of sbatch. The file `fate` names the fault. Either the wrapper kills itself or dlrun
+    # (its parent process, PPID) at a certain moment, or the reply is lost.
     as_user tee "$dir/bin/sbatch" >/dev/null <<SH
 #!/bin/bash
 fate=\$(<$dir/fate)

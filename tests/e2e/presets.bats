@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # The presets of frameworks end to end, on four nodes and on this machine without Slurm: a program
-# reads the environment like the framework and verifies it (verify_preset.py). This file also runs
-# mpi4py. torch.bats runs PyTorch, and example_specs.bats tests ray and vllm.
+# reads the environment as the framework does, and verifies it (verify_preset.py). This file also
+# runs mpi4py. torch.bats runs PyTorch, and example_specs.bats tests ray and vllm.
 # timeout: 300
 
 load helpers

@@ -7,7 +7,7 @@ setup() {
     dir=$(fresh_dir)
     as_user mkdir "$dir/tools"
     for tool in nsys py-spy; do
-        as_user ln -s "$DLRUN_SOURCE_DIR/tests/stand_ins/$tool" "$dir/tools/"
+        as_user ln -s "$(user_source)/tests/stand_ins/$tool" "$dir/tools/"
     done
     as_user tee "$dir/p.yaml" >/dev/null <<'YAML'
 name: p

@@ -78,7 +78,7 @@ teardown() {
 }
 
 start_proxy() {
-    "$testbed/as_user" "$BATS_TEST_DIRNAME/rest_proxy.py" "$dir/proxy" "$@" 3>&- &
+    "$testbed/as_user" "$(user_source)/tests/e2e/rest_proxy.py" "$dir/proxy" "$@" 3>&- &
     proxy=$!
     wait_until 30 test -S "$dir/proxy"
 }

@@ -19,7 +19,8 @@ job_fields() {
 }
 
 # compare_jobs SPEC-OPTIONS...: submits the same spec by sbatch and by slurmrestd, and compares the
-# jobs field by field. The options must contain a begin in the future, so that no job starts.
+# jobs field by field. The options must set resources.begin to a time in the future, so that no job
+# starts.
 compare_jobs() {
     local one two
     one=$(dl submit job.yaml --json --set "$(via sbatch)" "$@" 2>/dev/null | jq -r .job)

@@ -103,7 +103,7 @@ serve_over_tls() {
     stop_proxy
     cp "$BATS_TEST_TMPDIR/$1".{pem,key} "$dir"
     chown "$DLRUN_TESTBED_USER" "$dir/$1".{pem,key}
-    "$testbed/as_user" "$BATS_TEST_DIRNAME/rest_proxy.py" "$dir/proxy" tls "$dir/$1.pem" \
+    "$testbed/as_user" "$(user_source)/tests/e2e/rest_proxy.py" "$dir/proxy" tls "$dir/$1.pem" \
         "$dir/$1.key" "${DLRUN_TESTBED_REST_URL##*:}" 3>&- &
     # shellcheck disable=SC2034 # stop_proxy reads it
     proxy=$!

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # A run restarts in its allocation, from the queue, and on the remaining nodes.
-# tests/unit/agent_retry_test.cc and tests/ranks/agent_retry_test.cc test the decision, and that a
-# job which always fails stops.
+# tests/unit/agent_retry_test.cc and tests/ranks/agent_retry_test.cc test the decision to restart,
+# and that a job which always fails does not restart for ever.
 # timeout: 300
 
 load helpers
@@ -67,7 +67,7 @@ YAML
     [[ $(events rank_failed "$dir_of_run") == *'"rank":3,"host":"n2"'*'"signal":"SIGKILL"'* ]]
     [[ $(dl status last) == *"attempt   1, after failure"* ]]
     [[ $(dl status last) != *"restarts left"* ]]
-    # Each attempt has its own log; without an attempt, `logs` prints the last one's.
+    # Each attempt has its own log. Without --attempt, `logs` prints the log of the newest attempt.
     for attempt in 0 1; do
         [ "$(dl logs --rank 0 --attempt "$attempt" last)" \
             = "$(<"$dir_of_run/logs/attempt-$attempt/rank-0000.log")" ]

@@ -59,7 +59,7 @@ ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $digest_of_se
     [ -z "$(files_with_secrets "$DLRUN_TESTBED_HOME")" ]
 }
 
-@test "a secret that is not set or has no file is reported with its place before queueing" {
+@test "a secret that is not set or has no file is reported with line and column before queueing" {
     run as_user bash -c 'cd "$1" && unset MY_KEY && mv token away && dlrun submit secret.yaml' \
         - "$dir"
     [ "$status" -eq 2 ]
@@ -99,7 +99,7 @@ ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $digest_of_se
     [ ! -e "$waiting/secrets" ]
 }
 
-@test "a point that is submitted again, twice, keeps its secrets" {
+@test "a point of a sweep keeps its secrets when it is resubmitted twice" {
     dl submit secret.yaml --set resources.begin=now+1hour \
         --set 'sweep.parameters={environment.vars.N: [1]}'
     sweep=$(dl status last --json | jq -r .run)

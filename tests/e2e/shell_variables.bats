@@ -130,8 +130,9 @@ YAML
         "$dir/calls")
     echo "$calls"
     for name in sbatch squeue scancel sinfo scontrol; do [[ $calls == *"/$name\""* ]]; done
-    # These options have existed for more than ten years. dlrun calls sacct only if the controller
-    # has forgotten a job, here a job of another test file.
+    # The loop does not demand sacct: dlrun calls it only if the controller has forgotten a job, and
+    # only another test file may have left such a job.
+    # The options below have existed for more than ten years.
     known='--comment --help --mpi --oneliner --output --parsable --test-only'
     known+=' -e -h -j -o -r -t -u -P -n -X -S'
     for word in $(grep -oE '"--?[a-zA-Z][^=" ]*' <<<"$calls" | tr -d '"' | LC_ALL=C sort -u); do

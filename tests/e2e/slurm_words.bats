@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# dlrun obeys Slurm's messages about a step. dlrun ignores the same text in a program's output,
+# dlrun acts on Slurm's messages about a step. dlrun ignores the same text in a program's output,
 # because the agents mark that output. tests/unit/agent_slurm_words_test.cc has the messages of each
 # version; tests/unit/agent_text_marks_test.cc tests the marks.
 # timeout: 300
@@ -13,8 +13,8 @@ json() { dl status "${1:-last}" --json 2>/dev/null; }
 event_kinds() { jq -r .event "$(json | jq -r .path)/events.jsonl"; }
 
 # write_forging_program: writes the program `forge`. It prints every line that srun, slurmstepd and
-# pyxis can print, to stdout and stderr: whole, in pieces, after a progress bar, and at last without
-# a newline.
+# pyxis can print, to stdout and stderr: whole, in pieces, and after a progress bar. The final line
+# of its output has no newline.
 write_forging_program() {
     as_user cp "$DLRUN_SOURCE_DIR/tests/reference/slurm_lines.txt" "$dir/lines" 2>/dev/null ||
         install -m 644 "$DLRUN_SOURCE_DIR/tests/reference/slurm_lines.txt" "$dir/lines"
@@ -61,7 +61,7 @@ YAML
     done
 }
 
-@test "a progress bar appears before its line ends, and Slurm's own line after it is obeyed" {
+@test "a progress bar appears before its line ends, and dlrun acts on Slurm's own line after it" {
     write_spec <<'YAML'
 name: bar
 resources: {nodes: 1, tasks_per_node: 1, time: 5m, error: err}
@@ -116,7 +116,7 @@ YAML
     [ "$(<"$dir/rank-1.txt")" = "srun: error: Node failure on n1" ]
 }
 
-@test "a run whose ranks have ended is completed, also while Slurm's controller is paused" {
+@test "a run whose ranks have ended becomes completed even while Slurm's controller is paused" {
     write_spec <<'YAML'
 name: away
 resources: {nodes: 2, tasks_per_node: 1, time: 5m}

@@ -23,10 +23,10 @@
 #   make_code             makes $dir a git repository with exp.yaml, whose job prints the file
 #                         `message`, and sweep.yaml, a sweep of this job with two points
 #   cut_submissions N SEED
-#                         submits job 0 whole, then jobs 1 to N. Cuts each of these at a random
-#                         moment, unless it has ended, and repeats it until an answer comes. The
-#                         jobs write their numbers to $dir/executed. `cuts` is the number of
-#                         submissions that were cut
+#                         submits job 0 without a cut, then jobs 1 to N. Cuts each of these
+#                         submissions at a random moment, unless it has ended, and repeats it until
+#                         an answer comes. The jobs write their numbers to $dir/executed. `cuts` is
+#                         the number of submissions that were cut
 #   each_job_ran_once N   checks that each of the jobs 0 to N ran once and has one run
 
 shells=(bash dash tcsh fish zsh)
@@ -93,7 +93,7 @@ print_ssh_config() {
     UserKnownHostsFile $ssh_dir/known"
     printf 'Host near near-*\n    HostName 127.0.0.1\n    Port %s\n%s\n' "$ssh_port" "$common"
     printf 'Host far\n    HostName 127.0.0.1\n    Port %s\n    ProxyCommand %s %s\n%s\n' \
-        "$ssh_port" "$DLRUN_SOURCE_DIR/tests/e2e/slow_link.py 0.02" "$ssh_port" "$common"
+        "$ssh_port" "$(user_source)/tests/e2e/slow_link.py 0.02" "$ssh_port" "$common"
     printf 'Host odd\n    HostName 127.0.0.1\n    Port %s\n    HostKeyAlias odd\n' "$ssh_port"
     printf '    StrictHostKeyChecking yes\n%s\n' "${common/known/known-odd}"
     printf 'Host locked\n    HostName 127.0.0.1\n    Port %s\n%s\n' "$ssh_port" \
@@ -122,7 +122,7 @@ laptop() { laptop_env bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@
 cut_after() {
     local after=$1
     shift
-    laptop_env python3 "$DLRUN_SOURCE_DIR/tests/e2e/cut_after.py" "$after" "$dir" dlrun "$@"
+    laptop_env python3 "$(user_source)/tests/e2e/cut_after.py" "$after" "$dir" dlrun "$@"
 }
 
 is_refused() {
@@ -163,8 +163,8 @@ YAML
     printf '%s\n' runs/ 'out-*' executed | as_user tee "$dir/.gitignore" >/dev/null
 }
 
-# submit_cut NUMBER MILLISECONDS SPEC: submits a job, cut after that time, and repeats the command
-# until an answer comes. Fails if five repetitions fail.
+# submit_cut NUMBER MILLISECONDS SPEC: submits a job, kills the command after that time, and repeats
+# the command until an answer comes. Fails if five repetitions fail.
 submit_cut() {
     local failed=0 arguments=(-H near submit "$3" --set "name=cut-$1"
         --set "launch.command=[sh, -c, 'echo \$0 >>$dir/executed', '$1']")
@@ -176,20 +176,20 @@ submit_cut() {
 }
 
 cut_submissions() {
-    local count=$1 i start whole_ms cuts_before
+    local count=$1 i start uncut_ms cuts_before
     cuts=0 RANDOM=$2
     start=${EPOCHREALTIME/./}
     submit_cut 0 100000 exp.yaml
-    whole_ms=$(((${EPOCHREALTIME/./} - start) / 1000))
+    uncut_ms=$(((${EPOCHREALTIME/./} - start) / 1000))
     for ((i = 1; i <= count; i++)); do
         start=${EPOCHREALTIME/./} cuts_before=$cuts
-        submit_cut "$i" $((RANDOM % whole_ms * 4 / 5 + 1)) exp.yaml ||
+        submit_cut "$i" $((RANDOM % uncut_ms * 4 / 5 + 1)) exp.yaml ||
             { cat "$dir/out-$i" && return 1; }
-        # A submission that ends before its cut shows how long one takes now. The first submission
-        # takes longest.
-        ((cuts > cuts_before)) || whole_ms=$(((${EPOCHREALTIME/./} - start) / 1000))
+        # The duration of a submission that ended before its cut is the new estimate, because the
+        # first submission takes longer than later ones.
+        ((cuts > cuts_before)) || uncut_ms=$(((${EPOCHREALTIME/./} - start) / 1000))
     done
-    echo "$count submissions of $whole_ms ms, $cuts of them cut"
+    echo "$count submissions of $uncut_ms ms, $cuts of them cut"
 }
 
 each_job_ran_once() {

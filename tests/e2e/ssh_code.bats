@@ -9,17 +9,26 @@ load ssh
 @test "the files that git lists and their deletions are copied, and other files on the host stay" {
     local mirror
     make_code
-    as_user mkdir "$dir/src"
-    as_user touch "$dir/src/a.py" "$dir/src/b.py" "$dir/#odd" "$dir/;odd"
+    as_user mkdir "$dir/src" "$dir/old"
+    as_user touch "$dir/src/a.py" "$dir/src/b.py" "$dir/#odd" "$dir/;odd" "$dir/src/[ab]*\\.py" \
+        "$dir/old/c.py"
     mirror=$(laptop -H near check exp.yaml | sed -n 's|^ *runs *\(.*\)/runs$|\1|p')
     [ -e "$mirror/src/a.py" ]
     [[ -e $mirror/#odd && -e "$mirror/;odd" ]] # rsync takes such names for comments
-    as_user touch "$mirror/src/result.txt"
-    as_user rm "$dir/src/a.py"
+    [ -e "$mirror/src/[ab]*\\.py" ] # rsync's rules take such names for patterns
+    as_user touch "$mirror/src/result.txt" "$mirror/old/result.txt"
+    as_user rm "$dir/src/a.py" "$dir/src/[ab]*\\.py" "$dir/#odd" "$dir/old/c.py"
+    as_user rmdir "$dir/old"
     laptop -H near check exp.yaml
-    [ ! -e "$mirror/src/a.py" ]
-    [ -e "$mirror/src/b.py" ]
-    [ -e "$mirror/src/result.txt" ]
+    [[ ! -e $mirror/src/a.py && ! -e "$mirror/src/[ab]*\\.py" && ! -e $mirror/#odd ]]
+    [[ -e $mirror/src/b.py && -e "$mirror/;odd" && -e $mirror/src/result.txt ]]
+    [[ ! -e $mirror/old/c.py && -e $mirror/old/result.txt ]]
+    # A file can take the place of a folder.
+    as_user rm -r "$dir/src"
+    as_user rm "$mirror/src/result.txt"
+    as_user touch "$dir/src"
+    laptop -H near check exp.yaml
+    [ -f "$mirror/src" ]
 }
 
 @test "rsync starts only if a file has changed here or in the copy" {
@@ -83,7 +92,7 @@ YAML
     no_jobs
 }
 
-@test "if the folder for copies of code is full or noexec, an error says so or what to check" {
+@test "if the folder for copies of code is full or noexec, the error names this or what to check" {
     local options root
     make_code
     root=$(as_user mktemp -d "$DLRUN_TESTBED_HOME/root.XXXXXX")
@@ -124,7 +133,7 @@ YAML
     no_jobs
 }
 
-@test "a submission fails while another one keeps the lock of the copy, and succeeds afterwards" {
+@test "a submission fails while another one holds the lock of the copy, and succeeds afterwards" {
     local lock holder
     make_code
     laptop -H near check exp.yaml

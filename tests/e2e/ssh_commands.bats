@@ -84,7 +84,7 @@ SH
     [ ! -e "$dir/bin/calls" ]
 }
 
-@test "a command on the host ends on Ctrl-C and with the connection, and the job continues" {
+@test "a command on the host ends on Ctrl-C or when the connection ends, and the job continues" {
     make_code
     as_user tee "$dir/long.yaml" >/dev/null <<<"$long_spec"
     run=$(laptop -H near submit long.yaml --json | jq -r .run)
@@ -105,7 +105,7 @@ on_terminal() {
     laptop_env TERM=xterm script -qec "stty cols 100 rows 30; cd '$dir'; $1" /dev/null </dev/null
 }
 
-@test "interactive, attach and top get a terminal on the host, and stdin of interactive arrives" {
+@test "interactive, attach and top get a terminal on the host, and interactive reads our stdin" {
     local run
     make_code
     run on_terminal \

@@ -44,7 +44,7 @@ print(s.getsockname()[1])')
     editor=$!
     wait_until 30 test -S "$sockets/forwarded"
     [[ $(fetch --unix-socket "$sockets/forwarded" http://node/) == *"a page of the job"* ]]
-    # The option --noproxy of fetch would leave out the proxy.
+    # fetch() calls curl with --noproxy '*', which would also ignore this proxy.
     page=$(curl -sS --noproxy '' --max-time 60 --proxy "socks5h://$socks" http://127.0.0.1:8888/)
     [[ $page == *"a page of the job"* ]]
     # Several sessions at the same time, as an editor opens them.

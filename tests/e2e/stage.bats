@@ -7,8 +7,9 @@ load helpers
 
 setup() {
     dir=$(fresh_dir)
-    # A folder in /tmp of the nodes. Each test has another one, because the nodes keep their files.
-    place=stage-$BATS_TEST_NUMBER-$$
+    # The name of a folder in /tmp of the nodes. Each test has a folder of its own, because the
+    # nodes keep their files.
+    folder=stage-$BATS_TEST_NUMBER-$$
     as_user mkdir -p "$dir/set/train"
     as_user bash -c "head -c 300000 /dev/urandom >'$dir/set/train/a.bin'; echo b >'$dir/set/b'"
     as_user tar --create --file "$dir/set.tar" --directory "$dir/set" .
@@ -19,7 +20,7 @@ write_spec() {
     cat >"$dir/s.yaml" <<YAML
 name: staged
 resources: {nodes: 2, tasks_per_node: 2, cpus_per_task: 1, time: 5m, nodelist: "n[1-2]"}
-environment: {vars: {PLACE: /tmp/$place}, setup_node: mkdir -p /tmp/$place}
+environment: {vars: {NODE_DIR: /tmp/$folder}, setup_node: mkdir -p /tmp/$folder}
 stage: $1
 outputs: $2
 launch:
@@ -34,9 +35,10 @@ path() { dl status last --json | jq -r .path; }
 events() { jq -r "select(.event == \"$1\") | $2" "$(path)/events.jsonl"; }
 
 @test "every rank finds the data on its node, and each node copies them once" {
-    write_spec '[{from: ./set, to: $PLACE/set}, {from: ./set.tar, to: $PLACE/tar, unpack: true}]' \
+    write_spec '[{from: ./set, to: $NODE_DIR/set},
+                 {from: ./set.tar, to: $NODE_DIR/tar, unpack: true}]' \
         '[]' \
-        'cmp $PLACE/set/train/a.bin $PLACE/tar/train/a.bin && cat $PLACE/set/b'
+        'cmp $NODE_DIR/set/train/a.bin $NODE_DIR/tar/train/a.bin && cat $NODE_DIR/set/b'
     run dl submit s.yaml --watch
     echo "$output"
     [ "$status" -eq 0 ]
@@ -50,7 +52,7 @@ events() { jq -r "select(.event == \"$1\") | $2" "$(path)/events.jsonl"; }
 }
 
 @test "a second attempt on a node does not copy again" {
-    write_spec '[{from: ./set, to: $PLACE/set}]' '[]' 'test $DLRUN_ATTEMPT -gt 0 || exit 3' \
+    write_spec '[{from: ./set, to: $NODE_DIR/set}]' '[]' 'test $DLRUN_ATTEMPT -gt 0 || exit 3' \
         'retry: {max: 1, on: [failure]}'
     run dl submit s.yaml --watch
     echo "$output"
@@ -59,7 +61,7 @@ events() { jq -r "select(.event == \"$1\") | $2" "$(path)/events.jsonl"; }
 }
 
 @test "a missing source is reported before the job is queued, with its line" {
-    write_spec '[{from: ./no-such-set, to: $PLACE/set}]' '[]' true
+    write_spec '[{from: ./no-such-set, to: $NODE_DIR/set}]' '[]' true
     for command in check submit; do
         run dl "$command" s.yaml
         echo "$output"
@@ -71,20 +73,21 @@ events() { jq -r "select(.event == \"$1\") | $2" "$(path)/events.jsonl"; }
 
 @test "if a node has no room for the data, an error says so and no program starts" {
     as_user truncate -s 1T "$dir/huge"
-    write_spec '[{from: ./huge, to: $PLACE/huge}]' '[]' "touch $dir/started-\$DLRUN_RANK"
+    write_spec '[{from: ./huge, to: $NODE_DIR/huge}]' '[]' "touch $dir/started-\$DLRUN_RANK"
     run dl submit s.yaml --watch
     echo "$output"
     [ "$status" -eq 5 ]
-    [[ $output == *"cannot stage $dir/huge to \$PLACE/huge: "*"are needed in"*"are free there"* ]]
+    [[ $output \
+        == *"cannot stage $dir/huge to \$NODE_DIR/huge: "*"are needed in"*"are free there"* ]]
     [ "$(dl status last --json | jq .code)" -eq 82 ]
     run ! compgen -G "$dir/started-*"
 }
 
 @test "while a node copies, status says staging, and a cancel ends the copy" {
-    # Another process holds the lock of the place, as an agent does while it copies.
-    write_spec '[{from: ./set, to: $PLACE/set}]' '[]' true
+    # Another process holds the lock of the destination, as an agent does while it copies.
+    write_spec '[{from: ./set, to: $NODE_DIR/set}]' '[]' true
     as_user srun -w 'n[1-2]' -N2 --ntasks-per-node=1 bash -c \
-        "mkdir -p /tmp/$place; exec 9>/tmp/$place/.set.dlrun-lock; flock 9
+        "mkdir -p /tmp/$folder; exec 9>/tmp/$folder/.set.dlrun-lock; flock 9
          touch $dir/locked-\$SLURM_NODEID; exec sleep 60" 3>&- &
     wait_until 20 test -e "$dir/locked-0" -a -e "$dir/locked-1"
     dl submit s.yaml
@@ -97,8 +100,8 @@ events() { jq -r "select(.event == \"$1\") | $2" "$(path)/events.jsonl"; }
 }
 
 @test "outputs of both nodes reach the run as whole files after the kill -9 of a rank" {
-    write_spec '[]' '[{from: $PLACE/ckpt, to: out}]' \
-        "mkdir -p \$PLACE/ckpt; echo step 1 >\$PLACE/ckpt/model-\$DLRUN_RANK;
+    write_spec '[]' '[{from: $NODE_DIR/ckpt, to: out}]' \
+        "mkdir -p \$NODE_DIR/ckpt; echo step 1 >\$NODE_DIR/ckpt/model-\$DLRUN_RANK;
          echo \$\$ >$dir/pid-\$DLRUN_RANK; sleep 300"
     dl submit s.yaml
     all_have_started() { [ "$(cat "$dir"/pid-* 2>/dev/null | wc -l)" -eq 4 ]; }
@@ -140,8 +143,8 @@ YAML
 
 @test "a large file reaches the nodes through sbcast, and sbcast's copy is not left behind" {
     as_user bash -c "yes dlrun | head -c 68000000 >'$dir/large'"
-    write_spec '[{from: ./large, to: $PLACE/large}]' '[]' \
-        "cmp \$PLACE/large $dir/large && [[ -z \$(find \$PLACE -name .dlrun-sbcast\*) ]]"
+    write_spec '[{from: ./large, to: $NODE_DIR/large}]' '[]' \
+        "cmp \$NODE_DIR/large $dir/large && [[ -z \$(find \$NODE_DIR -name .dlrun-sbcast\*) ]]"
     run as_user env --chdir="$dir" DLRUN_SBCAST_NODES=2 dlrun submit s.yaml --watch
     echo "$output"
     [ "$status" -eq 0 ]

@@ -96,7 +96,7 @@ point_states_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     [[ $(json status "$sweep/1" | jq -r .job) != *_* ]]
 }
 
-@test "a sweep above MaxArraySize is several arrays with one throttle, and cancel ends all" {
+@test "a sweep above MaxArraySize is several arrays with one throttle, and one cancel ends all" {
     dl submit sweep.yaml \
         --set 'sweep.parameters={environment.vars.LR: [a, b, c, d, e, f, g, h, i, j]}' \
         --set sweep.max_parallel=1 \
@@ -191,8 +191,9 @@ point_states_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     ! grep -rl s3cret "$parent" || false
 }
 
-# Writes an sbatch that submits the job, kills its caller if the file `kill` exists, and loses the
-# first reply, unless the file `has-lost` exists.
+# Writes an sbatch that submits the job. If the file `kill` exists, this sbatch then kills dlrun,
+# its parent process. If the file `has-lost` does not exist, this sbatch creates it and loses the
+# reply, so that only the first reply is lost.
 write_faulty_sbatch() {
     as_user mkdir "$dir/bin"
     as_user tee "$dir/bin/sbatch" >/dev/null <<SH
@@ -279,7 +280,7 @@ submit_ten_points() {
         -r .job "$path/array-0/submission.json")))
     dl cancel last
 
-    # The second sbatch is refused once; its points are submitted later.
+    # The second call of sbatch fails. The points of its array are resubmitted later.
     as_user mkdir "$dir/bin"
     as_user tee "$dir/bin/sbatch" >/dev/null <<SH
 #!/bin/bash

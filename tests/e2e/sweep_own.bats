@@ -14,7 +14,7 @@ points() { json sweep "${2:-last}" --sort point | jq -r ".[] | $1"; }
 is_state() { [[ $(json status "$1" | jq -r .state) == "$2" ]]; }
 write() { as_user tee "$dir/$1" >/dev/null; }
 
-@test "the program gets its parameters, and without results, sweep names DLRUN_PROGRESS" {
+@test "the program gets its parameters, and a sweep without results mentions DLRUN_PROGRESS" {
     write own.yaml <<'YAML'
 name: own
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}
@@ -118,8 +118,8 @@ for line in sys.stdin:
             lr = math.exp(low + (high - low) * (0, 0.8, 0.9, 1)[number])
         else:
             ranked = sorted(results)
-            good = [at for loss, at in ranked[:2]]
-            bad = [at for loss, at in ranked[2:]]
+            good = [log_lr for loss, log_lr in ranked[:2]]
+            bad = [log_lr for loss, log_lr in ranked[2:]]
             tries = [random.uniform(low, high) for _ in range(50)]
             distance = lambda at, others: min(abs(at - other) for other in others)
             lr = math.exp(min(tries, key=lambda at: distance(at, good) - distance(at, bad)))

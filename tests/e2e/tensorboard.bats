@@ -45,10 +45,10 @@ YAML
         jq -r 'select(.session) | "\(.session) \(.step)"')" = "start 2" ]
 }
 
-# event_files_equal_metrics TAG...: compares the values of all event files, except those whose tags
-# start with "system/", with the lines of metrics.jsonl. Both must have one value for each number of
-# each line, except the step and the attempt: the same step, the same time and, as float32, the same
-# number. Each TAG must have a value.
+# event_files_equal_metrics TAG...: checks that the event files have exactly one value for each
+# number of metrics.jsonl, with the same step, the same time and, as float32, the same number. The
+# numbers `step` and `attempt` of a line need no value. The event files may have no other values,
+# except those whose tags start with "system/". Each TAG must have a value.
 event_files_equal_metrics() {
     "$DLRUN_SOURCE_DIR/tests/tensorboard_reader.py" "$(path)"/tensorboard/events.out.tfevents.* |
         python3 -c '

@@ -173,7 +173,9 @@ runs_a_step() {
 }
 
 @test "up --slurm uses the daemons and the commands of another installation" {
-    other=$DLRUN_TESTBED_DIR.other prefix=$DLRUN_TESTBED_DIR.slurm
+    # Debian mounts /run without the right to execute programs; the testbed's folder is a file system
+    # of its own.
+    other=$DLRUN_TESTBED_DIR.other prefix=$DLRUN_TESTBED_DIR/other-slurm
     mkdir -p "$prefix/bin" "$prefix/sbin"
     for program in slurmctld slurmd slurmstepd; do
         cp -L "$(command -v "$program")" "$prefix/sbin"

@@ -59,7 +59,7 @@ check_training() {
         dl wait "ddp$job"
         [ "$(dl logs "ddp$job" | grep -c 'of 4: equal to training alone')" -eq 4 ]
     done
-    # The jobs overlapped: all 16 ranks came to the second barrier of ddp.py, while their process
+    # The jobs overlapped: all 16 ranks reached the second barrier of ddp.py, while their process
     # groups were in use.
     [ "$(find "$dir/meet/together" -type f | wc -l)" -eq 16 ]
 }

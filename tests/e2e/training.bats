@@ -3,8 +3,8 @@
 # machine without Slurm.
 #
 # With the real MNIST in $DLRUN_TEST_MNIST, the accuracy must be at least 0.977 after 4 epochs.
-# Without it, the trainer draws digits, and 0.95 is enough. The job on one node trains for 1 epoch
-# and needs 0.9 in both cases.
+# Without it, the trainer generates digits, and 0.95 is enough. The job on one node trains for 1
+# epoch and needs 0.9 in both cases.
 # timeout: 1200
 
 load helpers
@@ -18,7 +18,7 @@ setup() {
         install -m 644 "$DLRUN_TEST_MNIST"/*-ubyte* "$DLRUN_TESTBED_HOME/mnist"
         data=(--set "train.data.path=$DLRUN_TESTBED_HOME/mnist") least_accuracy=0.977
     else
-        echo "# DLRUN_TEST_MNIST is not set: the jobs train on drawn digits instead of MNIST" >&3
+        echo "# DLRUN_TEST_MNIST is not set: jobs train on generated digits instead of MNIST" >&3
         data=(--set train.data.dataset=digits --set train.lr_scaling=none) least_accuracy=0.95
     fi
     spec=$DLRUN_TESTBED_PREFIX/share/dlrun/examples/mnist-mlp.yaml

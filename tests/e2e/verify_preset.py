@@ -26,10 +26,10 @@ import time
 LIMIT_S = 60
 
 
-def require(condition, *what):
-    """Exits with the message `what` unless the condition holds."""
+def require(condition, *words):
+    """Exits with a message of these words unless the condition holds."""
     if not condition:
-        sys.exit(f"verify_preset: {' '.join(map(str, what))}")
+        sys.exit(f"verify_preset: {' '.join(map(str, words))}")
 
 
 def env_number(name):
@@ -192,8 +192,8 @@ def check_all_ranks(folder, preset, size):
         require(report["local_size"] == ranks_there,
                 "rank", report["rank"], "reports the local size", report["local_size"],
                 "but its node has", ranks_there, "ranks")
-    places = {(report["node_rank"], report["local_rank"]) for report in reports}
-    require(len(places) == len(reports), "two ranks have the same place")
+    rank_pairs = {(report["node_rank"], report["local_rank"]) for report in reports}
+    require(len(rank_pairs) == len(reports), "two ranks have the same node rank and local rank")
     if preset == "tensorflow":
         tasks = sorted((report["task"]["type"], report["task"]["index"]) for report in reports)
         require(len(set(tasks)) == len(tasks), "two ranks are the same task")

@@ -21,7 +21,7 @@ from kinds import (
 SHORT_S, LONG_S = (0.3, 2.0), (14.0, 16.0)
 
 
-def victim(scene: Scene, what: str) -> processes.Process | None:
+def victim(scene: Scene, role: str) -> processes.Process | None:
     """Returns the process with this role that belongs to the target rank, to its node (slurmstepd),
     or to the whole run (lead, srun); None if it was not found."""
     found = scene.processes
@@ -32,18 +32,18 @@ def victim(scene: Scene, what: str) -> processes.Process | None:
         "lead": found.lead,
         "srun": found.srun,
         "slurmstepd": found.stepds.get(scene.node),
-    }[what]
+    }[role]
 
 
-def kill(what: str) -> Callable[[Scene], Injected]:
+def kill(role: str) -> Callable[[Scene], Injected]:
     """Returns a function that kills the process with SIGKILL."""
 
     def inject(scene: Scene) -> Injected:
-        process = victim(scene, what)
+        process = victim(scene, role)
         injected = Injected(
             rank=scene.rank,
             node=scene.node,
-            words=f"SIGKILL of {what} {process.pid if process else '?'}",
+            words=f"SIGKILL of {role} {process.pid if process else '?'}",
         )
         injected.landed = process is not None and processes.send(process, signal.SIGKILL)
         return injected
@@ -51,16 +51,16 @@ def kill(what: str) -> Callable[[Scene], Injected]:
     return inject
 
 
-def stop(what: str) -> Callable[[Scene], Injected]:
+def stop(role: str) -> Callable[[Scene], Injected]:
     """Returns a function that stops the process and never continues it. A process that is still
     stopped after the end of the run counts as a leftover."""
 
     def inject(scene: Scene) -> Injected:
-        process = victim(scene, what)
+        process = victim(scene, role)
         injected = Injected(
             rank=scene.rank,
             node=scene.node,
-            words=f"SIGSTOP of {what} {process.pid if process else '?'}",
+            words=f"SIGSTOP of {role} {process.pid if process else '?'}",
         )
         injected.landed = process is not None and processes.send(process, signal.SIGSTOP)
         return injected
@@ -68,17 +68,17 @@ def stop(what: str) -> Callable[[Scene], Injected]:
     return inject
 
 
-def pause(what: str, range_s: tuple[float, float]) -> Callable[[Scene], Injected]:
+def pause(role: str, range_s: tuple[float, float]) -> Callable[[Scene], Injected]:
     """Returns a function that stops the process, and continues it after a time in this range of
     seconds, or earlier if the run has ended."""
 
     def inject(scene: Scene) -> Injected:
-        process = victim(scene, what)
+        process = victim(scene, role)
         length_s = scene.generator.uniform(*range_s)
         injected = Injected(
             rank=scene.rank,
             node=scene.node,
-            words=f"SIGSTOP of {what} {process.pid if process else '?'} for {length_s:.1f} s",
+            words=f"SIGSTOP of {role} {process.pid if process else '?'} for {length_s:.1f} s",
         )
         injected.landed = process is not None and processes.send(process, signal.SIGSTOP)
         if process and injected.landed:

@@ -21,8 +21,8 @@ def requeue(scene: Scene) -> Injected:
 
 
 def preempt(scene: Scene) -> Injected:
-    """Submits a job with a higher priority that needs a node of this job. Waits until this job has
-    started again or ended, for at most 60 s."""
+    """Submits a second job, which has a higher priority and needs a node of this job. Waits until
+    this job has started again or ended, for at most 60 s."""
     injected = Injected(
         rank=scene.rank, node=scene.node, words=f"a job in batch takes {scene.node}"
     )

@@ -14,7 +14,7 @@ from kinds import Injected, Truth
 from testbed import Testbed, wait_for
 
 
-def seconds_of(event: JsonObject) -> float:
+def epoch_seconds_of(event: JsonObject) -> float:
     """Returns the time of an event in seconds since the epoch."""
     return datetime.fromisoformat(event["t"].replace("Z", "+00:00")).timestamp()
 
@@ -30,9 +30,9 @@ def verdict_s(events: list[JsonObject], injected: Injected) -> float | None:
     """Returns the seconds from the fault to the first recorded end of an attempt whose reason is
     not `ok`; None if the record has no such end."""
     later = [
-        seconds_of(event) - injected.time_s
+        epoch_seconds_of(event) - injected.time_s
         for event in bad_ends(events)
-        if seconds_of(event) >= injected.time_s - 0.05
+        if epoch_seconds_of(event) >= injected.time_s - 0.05
     ]
     return max(0.0, min(later)) if later else None
 

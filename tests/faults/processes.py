@@ -67,9 +67,9 @@ def stat_of(pid: int) -> tuple[int, str, str]:
     return int(rest[1]), name, rest[0]
 
 
-def _look(pid: int, mark: bytes) -> _Seen | None:
+def _process_with(variable: bytes, pid: int) -> _Seen | None:
     environment = _environment(pid)
-    if mark not in environment:
+    if variable not in environment:
         return None
     parent, name, state = stat_of(pid)
     if state in "ZX":
@@ -88,11 +88,11 @@ def _look(pid: int, mark: bytes) -> _Seen | None:
 
 def find(run: pathlib.Path) -> Processes:
     """Finds the processes in /proc that have the run's directory in their environment."""
-    mark = b"DLRUN_RUN=" + str(run).encode() + b"\0"
+    variable = b"DLRUN_RUN=" + str(run).encode() + b"\0"
     seen = {
         pid: found
         for entry in os.listdir("/proc")
-        if entry.isdigit() and (found := _look(pid := int(entry), mark))
+        if entry.isdigit() and (found := _process_with(variable, pid := int(entry)))
     }
     processes = Processes(all=[(one.pid, one.name) for one in seen.values()])
     for one in seen.values():

@@ -16,8 +16,8 @@ from kinds import Injected, Kind, Scene
 from plan import Planned
 from testbed import Failure, Testbed, wait_for
 
-# The time limit for the start of a job, again for the moment of its fault, and for the end of a
-# resubmitted run.
+# The time limit of each of three waits: for the start of a job, for the moment of its fault, and
+# for the end of a resubmitted run.
 START_S = 60.0
 TRIES = 4  # tries of a fault if the job ends before it; each try injects the fault earlier
 
@@ -28,8 +28,10 @@ class Outcome:
     verdict_s: see oracle.verdict_s(). seconds: the time from the fault to the run's end. recovered:
     the run, or its resubmission if one is needed, has completed. resumed, resumed_at: the run
     completed after a restart, and resumed at this step (None if the step is not known).
-    has_same_bits: the result equals that of an undisturbed run; None without a result. error: why
-    the fault could not be tested to its end."""
+    has_same_bits: the result equals that of an undisturbed run; None without a result. untrue: the
+    statements of the record or of `dlrun status` that do not fit the fault. error: why the fault
+    could not be tested to its end. took_s: the time from the job's submission to the end of the
+    testbed's repair."""
 
     number: int
     kind: str
@@ -51,7 +53,7 @@ class Outcome:
     leftovers: list[str] = field(default_factory=list)
     error: str = ""
     commit: str = ""
-    took_s: float = 0.0  # includes the job before the fault and the repair of the testbed after it
+    took_s: float = 0.0
 
     @property
     def is_good(self) -> bool:
@@ -94,9 +96,10 @@ def _complete_processes(job: Job) -> processes.Processes | None:
 def _wait_for_moment(
     job: Job, planned: Planned, kind: Kind, try_number: int
 ) -> processes.Processes | None:
-    """Waits for the moment of the fault. Returns the run's processes, as found when all of them had
-    started, or for an early fault at its moment. Returns None if a fault that is not early is too
-    late: the run ended before, or not all of its processes started within START_S."""
+    """Waits for the moment of the fault. Returns the run's processes: for a kind with is_early,
+    those at the moment of the fault; for other kinds, those found when all had started. For other
+    kinds, returns None if the run ended before the moment, or if not all of its processes started
+    within START_S."""
     if kind.is_early:
         wait_for(lambda: job.has_event("started") or job.has_ended(), START_S, every_s=0.002)
         return processes.find(job.run)
@@ -183,8 +186,9 @@ def _judge(
     expected_bits: dict[str, str],
     outcome: Outcome,
 ) -> None:
-    """Waits for the end of the run, resubmits it if its truth says so, and writes the judgement
-    into the outcome. found: the run's processes before the fault."""
+    """Waits for the end of the run, resubmits it if that is expected after this fault
+    (Truth.needs_resubmission), and writes the judgement into the outcome. found: the run's
+    processes before the fault."""
     truth = injected.truth or kind.truth
     outcome.hung = not _wait_for_end(job, kind.end_limit_s - (time.time() - injected.time_s))
     outcome.seconds = round(time.time() - injected.time_s, 3)

@@ -24,7 +24,7 @@ from processes import Process
 from testbed import wait_for
 
 FAILING_S = 1.5  # the time during which calls fail, unless a single call fails
-HIT_S = 8.0  # the time limit for the process to make one of the calls
+HIT_LIMIT_S = 8.0  # the time limit for the process to make one of the calls
 
 # EINTR hits only calls for which Linux may return it. futex is not among them, because FUTEX_WAKE
 # never returns EINTR and glibc would abort. The other errors hit only calls on files and their
@@ -57,7 +57,8 @@ def _stop(pid: int) -> bool:
         os.kill(pid, signal.SIGSTOP)
     except ProcessLookupError:
         return False
-    # A thread also has the state t for a moment while strace looks at one of its calls.
+    # A thread also has the state t for a moment while strace looks at one of its calls. The process
+    # therefore counts as stopped only after three looks in a row.
     looks = 0
 
     def stay_stopped() -> bool:
@@ -96,7 +97,8 @@ class Tracer:
     def end(self) -> list[str]:
         """Ends strace. Returns hits()."""
         # strace replaces a call's number when the call begins, and its result when it ends. If
-        # strace left in between, the call would fail with ENOSYS. A stopped process is in no call.
+        # strace detached in between, the call would fail with ENOSYS. A stopped process is in no
+        # call.
         is_stopped = _stop(self.traced_pid)
         self.strace.send_signal(signal.SIGINT)
         try:
@@ -112,20 +114,20 @@ class Tracer:
         return found
 
 
-def strace_injector(what: str, error: str) -> Callable[[Scene], Injected]:
+def strace_injector(role: str, error: str) -> Callable[[Scene], Injected]:
     """Returns the function that injects the fault into a process: calls fail (a single call, or all
     calls for FAILING_S), are interrupted repeatedly, or take 20 ms to 1 s longer."""
 
     def inject(scene: Scene) -> Injected:
-        if what == "trainer" and error != "EINTR":
+        if role == "trainer" and error != "EINTR":
             scene.rank = 0  # the rank that writes
         process = {
             "lead": scene.processes.known_lead(),
             "agent": scene.processes.agents[scene.rank],
             "trainer": scene.processes.programs[scene.rank],
-        }[what]
+        }[role]
         only_file = None
-        if what == "agent" and error != "EINTR":
+        if role == "agent" and error != "EINTR":
             only_file = scene.job.run / "logs" / "attempt-0" / f"rank-{scene.rank:04}.log"
         how = f"error={error}"
         hits_once = error not in ("delay", "EINTR") and scene.generator.random() < 0.5
@@ -135,12 +137,12 @@ def strace_injector(what: str, error: str) -> Callable[[Scene], Injected]:
             how = f"delay_enter={scene.generator.randrange(20_000, 1_000_000)}"
         elif error == "EINTR":
             how += f":when={scene.generator.randrange(1, 4)}+{scene.generator.randrange(3, 9)}"
-        injected = Injected(rank=scene.rank, node=scene.node, words=f"{what} {process.pid}: {how}")
-        calls = (CALLS_OF_AGENT if what == "agent" else CALLS)[error]
+        injected = Injected(rank=scene.rank, node=scene.node, words=f"{role} {process.pid}: {how}")
+        calls = (CALLS_OF_AGENT if role == "agent" else CALLS)[error]
         tracer = Tracer(process, calls, how, only_file)
         wait_for(
             lambda: tracer.hits() or scene.job.has_ended() or tracer.strace.poll() is not None,
-            HIT_S,
+            HIT_LIMIT_S,
         )
         if not hits_once:
             wait_while_running(scene.job, FAILING_S)
@@ -156,14 +158,14 @@ UNHARMED = Truth(causes=causes(NO_RESTART), blames="nobody")
 FAILS = Truth(causes=causes(("failure",), NO_RESTART), blames="rank")
 
 
-def _kind(what: str, error: str) -> Kind:
+def _kind(role: str, error: str) -> Kind:
     # The trainer needs its files. Lead and the agents write only the record and copies of output,
-    # and the run does not depend on them.
-    truth = FAILS if what == "trainer" and error not in ("delay", "EINTR") else UNHARMED
-    jobs = TRAINER_JOBS if what == "trainer" else CHEAP_JOBS
-    if what == "agent" and error != "EINTR":
+    # and the run does not depend on these files.
+    truth = FAILS if role == "trainer" and error not in ("delay", "EINTR") else UNHARMED
+    jobs = TRAINER_JOBS if role == "trainer" else CHEAP_JOBS
+    if role == "agent" and error != "EINTR":
         jobs = ("plain",)  # Every rank of this job prints.
-    return Kind(f"{error} in {what}", strace_injector(what, error), truth, jobs=jobs, weight=1)
+    return Kind(f"{error} in {role}", strace_injector(role, error), truth, jobs=jobs, weight=1)
 
 
-KINDS = tuple(_kind(what, error) for what in ("lead", "agent", "trainer") for error in CALLS)
+KINDS = tuple(_kind(role, error) for role in ("lead", "agent", "trainer") for error in CALLS)

@@ -88,7 +88,7 @@ class Completion(unittest.TestCase):
 
     def words_after_tab(self, typed, setup=""):
         """Types `typed` and TAB, and returns the words that the command line then has. fish must
-        offer exactly one word. setup: a command of the shell before that, except in fish."""
+        offer exactly one word. setup: a shell command that runs before; unused for fish."""
         if SHELL == "fish":
             done = subprocess.run(["fish", "--no-config",
                                    "-c",

@@ -118,7 +118,7 @@ std::vector<std::string> steps_of(const std::string& script) {
 
 TEST_CASE(
     "every srun in every script and session sets its CPUs, because since Slurm 22.05 a step "
-    "inherits no --cpus-per-task from its job") {
+    "does not inherit --cpus-per-task from its job") {
   std::size_t step_count = 0;
   for (const auto& file : all_specs()) {
     const LaunchPlan plan = plan_of(load(file), Target::kSlurm);

@@ -24,7 +24,7 @@ import json_fields  # noqa: E402 (found through the path above)
 
 DLRUN = str(pathlib.Path(sys.argv.pop(1)).resolve())
 PAGE = (ROOT / "docs" / "stability.md").read_text()
-HINT = ("a comparison has first the names that docs/stability.md promises, then those that exist. "
+HINT = ("first the names that docs/stability.md promises, then the names that dlrun has. "
         "Add a new name to the page. A name that the page has must not disappear before 2.0.0.")
 
 COMMON_OPTIONS = {"-h", "--help", "-v", "--verbose", "--log-file"}
@@ -147,7 +147,7 @@ class Stability(unittest.TestCase):
         self.assertTrue(self.dlrun("--version").startswith(f"dlrun {project[1]}"))
 
     def test_the_catalog_and_docs_editors_have_the_same_patterns_for_names_of_spec_files(self):
-        """Editors recognise a spec by these patterns. Compares those of each editor's settings."""
+        """Editors recognise a spec by these patterns. Compares the settings for each editor."""
         names = json.loads((ROOT / "docs" / "catalog-entry.json").read_text())["fileMatch"]
         page = (ROOT / "docs" / "editors.md").read_text()
         code = dict(re.findall(r"^```(\w+)\n(.*?)^```", page, re.S | re.M))

@@ -70,7 +70,7 @@ TEST_CASE("a rank that does not reach the collective is named, and no program st
   const auto message = run.events("ended")[0]["message"].get<std::string>();
   CHECK(message.starts_with("rank 2 on "));
   CHECK(message.find(
-            " is not fit for the job: its rank did not reach the check of collectives (gloo: ") !=
+            " is not fit for the job: rank 2 did not reach the check of collectives (gloo: ") !=
         std::string::npos);
   CHECK_FALSE(fs::exists(run.directory / "started"));
   CHECK(processes_of(run.directory).empty());

@@ -149,8 +149,7 @@ TEST_CASE(
   CHECK(processes_of(run.directory).empty());
 }
 
-TEST_CASE(
-    "the first rank of a main component that fails is named, and its exit code is the job's") {
+TEST_CASE("the first failed rank of a main component is named, and its exit code is the job's") {
   ComponentsRun run;
   run.start({component_words("server", 1, {"--role", "service"}, kForever),
              component_words("trainer", 2, {}, "[ $DLRUN_RANK = 0 ] || exit 7; " + kForever),

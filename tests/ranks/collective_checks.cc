@@ -168,7 +168,8 @@ class Checker {
       expect_values<T>(buckets[bucket], what, [&](std::size_t i) {
         return reduced_at<T>(comm_.size(), ReduceOp::kSum, i);
       });
-      if (requests[bucket].is_pending()) failures.push_back(what + ": pending after its wait");
+      if (requests[bucket].needs_wait())
+        failures.push_back(what + ": needs another wait() after its wait()");
       expect(requests[bucket].wait(), what + " waited for twice");
     }
   }

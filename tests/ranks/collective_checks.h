@@ -1,6 +1,6 @@
 #pragma once
-// The checks that every backend must pass at any number of ranks: exact results of closed forms,
-// and errors that name the cause.
+// The checks that every backend must pass at any number of ranks: results that are exactly those of
+// closed forms, and errors that name the cause.
 
 #include <string>
 #include <vector>

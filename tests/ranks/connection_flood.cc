@@ -1,7 +1,7 @@
-// connection_flood PORT THREADS RATE: floods 127.0.0.1:PORT with connections that no rank makes, at
-// most RATE a second over all threads. Each connection is reset as soon as it is made, so that the
-// ports do not run out. Prints "up" after the first 200,000. Ends on SIGTERM and prints the number
-// of connections begun, in total and per second.
+// connection_flood PORT THREADS RATE: floods 127.0.0.1:PORT with connections that do not come from
+// ranks, at most RATE a second over all threads. Each connection is reset as soon as it is made, so
+// that the ports do not run out. Prints "up" after the first 200,000. Ends on SIGTERM and prints
+// the number of connections begun, in total and per second.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -24,7 +24,7 @@ using std::chrono::steady_clock;
 
 struct Backend {
   std::string_view name;
-  std::string_view missing_rank_error;  ///< a part of rank 0's error if rank 1 does not arrive
+  std::string_view missing_rank_error;  ///< a part of rank 0's error if rank 1 does not join
 };
 const std::vector<Backend> kBackends{
     {"shm", "rank 1 did not join"},
@@ -86,7 +86,7 @@ TEST_CASE("shm, gloo: two communicators over one store do not disturb each other
 }
 
 TEST_CASE(
-    "shm, gloo: after the timeout the error names the rank that has not arrived, and without a "
+    "shm, gloo: after the timeout the error names the rank that has not joined, and without a "
     "store the error has a remedy") {
   for (const Backend& backend : kBackends) {
     CAPTURE(backend.name);

@@ -1,6 +1,7 @@
 // Linked into MPI programs built with the address sanitizer. Suppresses reports about memory that
-// Open MPI, its plug-ins and their libraries do not free at MPI_Finalize. Leaks in our own code are
-// still reported, except memory that MPI allocates during a call of ours.
+// Open MPI, its plug-ins and their libraries do not free at MPI_Finalize. Leaks of memory
+// that our own code allocates are still reported. Leaks of memory that MPI allocates when we call
+// it are not, even if the leak is our fault.
 
 /// Unloads nothing. Open MPI unloads its plug-ins at MPI_Finalize; the leak sanitizer could then
 /// not name the code of a leak, and no suppression below would match.

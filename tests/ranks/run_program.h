@@ -18,8 +18,8 @@ using Words = std::vector<std::string>;
 
 /// Runs argv in `directory` to its end, for at most 100 s, without variables of a job or a
 /// launcher. Open MPI is configured to use only this machine, and to keep its own files in
-/// `directory` instead of the folder of /tmp that all its jobs share by default, where a job fails
-/// if another one ends at that moment.
+/// `directory`. By default, all jobs of Open MPI share a folder of /tmp, and a job that starts
+/// there fails if another job ends at that moment.
 inline FinishedCommand run(Words argv, const std::filesystem::path& directory) {
   Command command;
   command.argv = std::move(argv);

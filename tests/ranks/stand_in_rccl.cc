@@ -57,27 +57,29 @@ struct Call {
 struct World {
   std::mutex mutex;
   std::condition_variable changed;
-  int size = 0, joined = 0;
+  int size = 0, joined_count = 0;
   std::vector<Call> calls;
-  int arrived = 0, finished = 0;
+  int called_count = 0, finished_count = 0;  ///< ranks in the current collective
   std::uint64_t round = 0;
   bool has_lost_rank = false;
   int async_error = kSuccess;  ///< what a communicator with an unfinished collective reports
 };
 
 /// The unfinished collectives of one communicator.
-struct Hang {
+struct UnfinishedCollectives {
   bool is_aborted = false;  ///< guarded by device_mutex
 };
 
 struct Comm {
   std::shared_ptr<World> world;
   int rank = 0;
-  std::shared_ptr<Hang> hang = nullptr;  ///< guarded by the world's mutex; nullptr: no rank is lost
+  /// Guarded by the world's mutex. nullptr: no collective is unfinished.
+  std::shared_ptr<UnfinishedCollectives> unfinished = nullptr;
 };
 
 struct StreamOrEvent {
-  std::shared_ptr<const Hang> hang;  ///< guarded by device_mutex; the collectives it waits for
+  /// The collectives for which the stream or event waits. Guarded by device_mutex.
+  std::shared_ptr<const UnfinishedCollectives> unfinished;
 };
 
 std::mutex registry_mutex;
@@ -90,16 +92,17 @@ std::mutex device_mutex;
 /// waiter: nullptr for the default stream, which no collective uses.
 int state_of(const StreamOrEvent* waiter) {
   const std::lock_guard lock(device_mutex);
-  const bool waits = waiter != nullptr && waiter->hang != nullptr && !waiter->hang->is_aborted;
+  const bool waits =
+      waiter != nullptr && waiter->unfinished != nullptr && !waiter->unfinished->is_aborted;
   return waits ? kHipNotReady : kSuccess;
 }
 
 /// Leaves a collective unfinished until its communicator is aborted. The caller holds the world's
 /// mutex.
 void leave_unfinished(Comm& comm, StreamOrEvent& stream) {
-  if (comm.hang == nullptr) comm.hang = std::make_shared<Hang>();
+  if (comm.unfinished == nullptr) comm.unfinished = std::make_shared<UnfinishedCollectives>();
   const std::lock_guard lock(device_mutex);
-  stream.hang = comm.hang;
+  stream.unfinished = comm.unfinished;
 }
 
 bool is_allocated(const void* data) {
@@ -122,9 +125,10 @@ int run_collective(Comm& comm, StreamOrEvent& stream, const void* from, void* to
   std::unique_lock lock(world.mutex);
   const auto round = world.round;
   world.calls[static_cast<std::size_t>(comm.rank)] = {from, to};
-  if (++world.arrived == world.size) world.changed.notify_all();
-  if (!world.changed.wait_for(lock, kWaitLimit,
-                              [&] { return world.has_lost_rank || world.arrived == world.size; }))
+  if (++world.called_count == world.size) world.changed.notify_all();
+  if (!world.changed.wait_for(lock, kWaitLimit, [&] {
+        return world.has_lost_rank || world.called_count == world.size;
+      }))
     return kSystemError;
   if (world.has_lost_rank) {
     leave_unfinished(comm, stream);
@@ -135,9 +139,9 @@ int run_collective(Comm& comm, StreamOrEvent& stream, const void* from, void* to
   std::vector<std::byte> result(result_bytes);
   work(calls, result.data());
   lock.lock();
-  if (++world.finished == world.size) {
-    world.finished = 0;
-    world.arrived = 0;
+  if (++world.finished_count == world.size) {
+    world.finished_count = 0;
+    world.called_count = 0;
     ++world.round;
     world.changed.notify_all();
   }
@@ -274,7 +278,7 @@ DLRUN_EXPORT int hipStreamQuery(const StreamOrEvent* stream) {
 DLRUN_EXPORT int hipStreamWaitEvent(StreamOrEvent* stream, const StreamOrEvent* event, unsigned) {
   if (stream == nullptr || state_of(event) == kSuccess) return kSuccess;
   const std::lock_guard lock(device_mutex);
-  stream->hang = event->hang;
+  stream->unfinished = event->unfinished;
   return kSuccess;
 }
 DLRUN_EXPORT int hipEventCreateWithFlags(StreamOrEvent** event, unsigned) {
@@ -287,7 +291,7 @@ DLRUN_EXPORT int hipEventDestroy(StreamOrEvent* event) {
 }
 DLRUN_EXPORT int hipEventRecord(StreamOrEvent* event, const StreamOrEvent* stream) {
   const std::lock_guard lock(device_mutex);
-  event->hang = stream == nullptr ? nullptr : stream->hang;
+  event->unfinished = stream == nullptr ? nullptr : stream->unfinished;
   return kSuccess;
 }
 DLRUN_EXPORT int hipEventQuery(const StreamOrEvent* event) {
@@ -333,7 +337,7 @@ DLRUN_EXPORT int ncclCommInitRankConfig(void** comm, int size, UniqueId id, int 
     world->calls.resize(static_cast<std::size_t>(size));
   }
   const std::lock_guard world_lock(world->mutex);
-  ++world->joined;
+  ++world->joined_count;
   *comm = new Comm{world, rank};
   return kInProgress;
 }
@@ -341,9 +345,9 @@ DLRUN_EXPORT int ncclCommGetAsyncError(void* comm, int* state) {
   const Comm& own = *static_cast<Comm*>(comm);
   World& world = *own.world;
   const std::lock_guard lock(world.mutex);
-  *state = world.joined < world.size ? kInProgress
-           : own.hang != nullptr     ? world.async_error
-                                     : kSuccess;
+  *state = world.joined_count < world.size ? kInProgress
+           : own.unfinished != nullptr     ? world.async_error
+                                           : kSuccess;
   return kSuccess;
 }
 DLRUN_EXPORT int ncclCommFinalize(void*) {
@@ -355,9 +359,9 @@ DLRUN_EXPORT int ncclCommDestroy(void* comm) {
 }
 DLRUN_EXPORT int ncclCommAbort(void* comm) {
   const std::unique_ptr<Comm> own(static_cast<Comm*>(comm));
-  if (own->hang == nullptr) return kSuccess;
+  if (own->unfinished == nullptr) return kSuccess;
   const std::lock_guard lock(device_mutex);
-  own->hang->is_aborted = true;
+  own->unfinished->is_aborted = true;
   return kSuccess;
 }
 DLRUN_EXPORT int ncclAllReduce(const void* from, void* to, std::size_t count, int type, int op,

@@ -16,7 +16,8 @@
 namespace dlrun {
 
 /// Loads the stand-in. The loader then uses it for every request for librccl.so.1. The stand-in
-/// reports 8 GPUs, or as many as DLRUN_STAND_IN_GPUS, which the constructor removes.
+/// reports 8 GPUs, or the number in the environment variable DLRUN_STAND_IN_GPUS. The constructor
+/// unsets this variable.
 struct StandIn {
   static constexpr int kNoError = 0;
   static constexpr int kRemoteError = 6;  ///< ncclRemoteError

@@ -12,9 +12,9 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Fails as a communicator whose last collective was aborted on the device after wait() had
-/// returned: only check_results() fails. The sums, which would then be partial, are correct in this
-/// test.
+/// Behaves like a communicator whose most recent collective was aborted on the device after wait()
+/// had returned: only check_results() fails. The sums, which would then be partial, are correct in
+/// this test.
 class AbortedCommunicator final : public ForwardingCommunicator {
  public:
   using ForwardingCommunicator::ForwardingCommunicator;

@@ -54,8 +54,8 @@ struct Comparison {
   }
 };
 
-/// The outputs and gradients of the first of some steps of SGD, and the network after the last
-/// step.
+/// The results of a few steps of SGD: output and gradients of the first step, and the network after
+/// the last step.
 struct Trained {
   std::vector<float> output;     // of the first step
   std::vector<float> gradients;  // of the first step
@@ -360,8 +360,8 @@ TEST_CASE("forward and backward of every layer on the GPU give the CPU's numbers
 }
 
 TEST_CASE(
-    "in bf16, convolutions of bfloat16 inputs differ from float32 no more than rounding the "
-    "results explains") {
+    "in bf16, convolutions of bfloat16 inputs differ from float32 by at most the rounding of the "
+    "results") {
   const auto device = gpu_kernels({.precision = Precision::kBfloat16});
   if (device == nullptr) return;
   const auto host = make_cpu_kernels<float>(1);
@@ -396,7 +396,9 @@ TEST_CASE(
   for (const std::string& name : device->layer_kernels().implementations()) MESSAGE(name);
 }
 
-TEST_CASE("a step of mlp and cnn in bf16 differs from float32 no more than the rounding explains") {
+TEST_CASE(
+    "a step of mlp and cnn in bf16 differs from float32 by at most twice PyTorch's rounding "
+    "errors") {
   const auto device = gpu_kernels();
   if (device == nullptr) return;
   const auto bf16_device = gpu_kernels({.precision = Precision::kBfloat16});

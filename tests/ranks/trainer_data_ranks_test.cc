@@ -71,8 +71,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a batch larger than every rank's partitions is refused, and the message names the rank that "
-    "has the most samples") {
+    "a batch larger than the largest shard of a rank is refused, and the message names the rank "
+    "with this shard") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder.path(), 300, 50, 1, 3));
   TrainOptions options = small_sgd_options();
@@ -132,8 +132,8 @@ TEST_CASE(
               "files of 100, 100, "
               "100 samples"));
   }
-  // A position within an epoch has another meaning if each epoch's samples are divided among the
-  // ranks.
+  // With Sharding::kSample, the samples of each epoch are divided among the ranks, so a position
+  // within an epoch has another meaning there.
   TrainOptions by_sample = options;
   by_sample.sharding = Sharding::kSample;
   CHECK(has(message_of(train(2, by_sample)[1]), "this run has ranks without files of their own"));

@@ -86,8 +86,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a DistributedJob of one rank has GPU 0 and the given rate, and its optimizer refuses wrong "
-    "names and shapes") {
+    "a DistributedJob of one rank has GPU 0 and keeps the learning rate, and its optimizer refuses "
+    "wrong names and shapes") {
   Env env;
   auto job = DistributedJob::initialise("auto", env);
   REQUIRE_MESSAGE(job.has_value(), job.error().message);

@@ -298,7 +298,7 @@ TEST_CASE(
   });
   for (const Trained& rank : ranks)
     CHECK(has(message_of(rank),
-              "rank 1 on host1: options or data differ: --local-steps is 2, on rank 0 0"));
+              "rank 1 on host1: options or data differ: --local-steps is 2 here and 0 on rank 0"));
 }
 
 }  // namespace dlrun::trainer

@@ -271,8 +271,9 @@ TEST_CASE(
     if (rank == 1) mine.bucket_options.compression = Compression::kFloat16;
   });
   for (const Trained& rank : ranks)
-    CHECK(has(message_of(rank),
-              "rank 1 on host1: options or data differ: --compression is fp16, on rank 0 none"));
+    CHECK(has(
+        message_of(rank),
+        "rank 1 on host1: options or data differ: --compression is fp16 here and none on rank 0"));
 }
 
 }  // namespace dlrun::trainer

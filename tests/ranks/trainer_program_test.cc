@@ -208,7 +208,7 @@ TEST_CASE(
                                        kSmallOptions),
                           folder.path());
     CHECK(done.exit_code == (is_owner ? 0 : 78));
-    CHECK(has(done.err, "names attempt 1, this is attempt 0") == !is_owner);
+    CHECK(has(done.err, "belongs to attempt 1, this is attempt 0") == !is_owner);
     CHECK(fs::exists(folder / "ckpt/step-00000020") == is_owner);
   }
 }

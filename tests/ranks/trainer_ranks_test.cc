@@ -228,7 +228,7 @@ TEST_CASE("different options on one rank are an error before training") {
   });
   for (const Trained& rank : ranks) {
     CHECK(message_of(rank) ==
-          "rank 2 on host2: options or data differ: --lr is 0.5, on rank 0 0.003");
+          "rank 2 on host2: options or data differ: --lr is 0.5 here and 0.003 on rank 0");
   }
 }
 

@@ -164,7 +164,7 @@ TEST_CASE("the step is not stopped while outputs are copied, and is stopped afte
 }
 
 TEST_CASE(
-    "an attempt waits for outputs until their time is over, the time limit is near, or agents "
+    "an attempt waits for outputs until the copy time is up, the job's limit is near, or agents "
     "are silent or gone") {
   CopyScene scene;
   scene.all_join_with(false, seconds(60));

@@ -62,7 +62,7 @@ TEST_CASE(
     CHECK(scene.attempt.end().first_failed->rank == 2);
     CHECK(scene.attempt.end().bad_nodes == std::vector<std::string>{"n2", "n1"});
   }
-  SUBCASE("the other node reports no problem in time") {
+  SUBCASE("the other node has not reported a problem when the time to wait for it is over") {
     CHECK(*scene.attempt.next_deadline() == scene.now + NodeFitness::kWaitForOthers);
     scene.hello(0, 4);  // one of the two ranks on n1; the other may still report a problem
     scene.pass(NodeFitness::kWaitForOthers);
@@ -73,7 +73,7 @@ TEST_CASE(
 
 TEST_CASE(
     "while ranks try a collective before their programs start, no hang is reported, and the node "
-    "of a rank that does not join the collective is unfit") {
+    "of a rank that does not reach the collective is unfit") {
   AttemptOptions options;
   options.hang_after = seconds(10);
   options.tries_collective = true;
@@ -81,22 +81,22 @@ TEST_CASE(
   scene.all_join(4);
   scene.pass(seconds(50));
   CHECK(scene.notes.broadcast_count("end") == 0);
-  SUBCASE("all ranks join, and the collective works") {
+  SUBCASE("all ranks reach the collective, and it works") {
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_check_opened_device(rank);
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checked(rank, scene.now);
     CHECK(scene.notes.last("checked") == Json{{"ranks", 4}, {"seconds", 50}});
-    // A hang can be detected from now on.
+    // A hang can be detected from now on: hang_after, and 4 s until lead knows of output.
     CHECK(scene.attempt.next_deadline() == scene.now + seconds(14));
     return;
   }
   std::vector<std::string> unfit_nodes;
   auto reason = EndReason::kRankFailed;
-  SUBCASE("one rank does not join") {
+  SUBCASE("one rank does not reach the collective") {
     for (const int rank : {0, 1, 3}) scene.attempt.on_check_opened_device(rank);
     scene.attempt.on_check_failed(0, "gloo: timed out", false, scene.now);
     unfit_nodes = {"n2"};
     CHECK(scene.notes.printed.back() ==
-          "rank 2 on n2: n2 is not fit for the job: its rank did not reach the check of "
+          "rank 2 on n2: n2 is not fit for the job: rank 2 did not reach the check of "
           "collectives (gloo: timed out); dlrun ends the other 3 ranks");
   }
   SUBCASE("one rank has no device") {
@@ -209,7 +209,8 @@ TEST_CASE("a node that is silent when the run hangs counts as lost, long before 
     CHECK(scene.notes.last("attempt_end")["lost_nodes"] == Json{"n2"});
     CHECK(scene.attempt.end().first_failed->rank == 2);
   }
-  SUBCASE("n2 fell silent just before: the verdict waits for late heartbeats, without polling") {
+  SUBCASE(
+      "n2 has not been silent for long: the verdict waits for late heartbeats, without polling") {
     scene.pass(seconds(5));
     beat({0, 1, 2, 3});
     scene.pass(milliseconds(4'900));

@@ -95,8 +95,8 @@ TEST_CASE("a long checkpoint after a USR1 is no hang, whether lead or a rank got
 }
 
 TEST_CASE(
-    "a TERM that only ranks receive starts a preemption's grace time with signal_before, and ends "
-    "the run without signal_before") {
+    "a TERM that only ranks receive starts a preemption's grace time if signal_before is set, else "
+    "ends the run") {
   SUBCASE("with signal_before") {
     AttemptOptions options;
     options.forwards_usr1 = true;

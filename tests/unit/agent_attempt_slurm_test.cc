@@ -98,9 +98,10 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "since Slurm 24.05 a job that ends in its grace time is queued again if the mode that applies "
+    "since Slurm 24.05 a job that ends in its grace time is queued again if its preemption mode "
     "has REQUEUE") {
-  // The mode that applies is the partition's under partition_prio, and the cluster's under qos.
+  // A job's mode is that of its partition if PreemptType is preempt/partition_prio, and that of the
+  // cluster if PreemptType is preempt/qos.
   const auto config = [](std::string_view version, std::string_view type, std::string_view mode) {
     return fmt::format(
         "PreemptMode             = {}\nPreemptType             = preempt/{}\nSLURM_VERSION         "

@@ -125,8 +125,8 @@ TEST_CASE("a cancellation during an autopsy ends the attempt without a wait for 
 }
 
 TEST_CASE(
-    "a rank is an outlier if only its stack differs, and none is if the ranks divide evenly or all "
-    "stacks differ") {
+    "a rank whose stack differs is an outlier, but not if the ranks divide evenly or all stacks "
+    "differ") {
   const auto outliers_of = [](const std::vector<Frames>& frames) {
     AutopsyBoard board({0, 1, 2, 3});
     for (std::size_t rank = 0; rank < frames.size(); ++rank)

@@ -93,7 +93,7 @@ TEST_CASE("the address, port and nodes of a component are known once all its ran
   CHECK(*place == ComponentPlace{"", "10.0.0.1", 29500, {"n1", "n2"}});
 }
 
-TEST_CASE("a component's secret is refused in the claim of another component") {
+TEST_CASE("a rank with the secret of one component cannot claim to belong to another component") {
   REQUIRE(init_crypto());
   const Secrets secrets{{"server", random_key()}, {"trainer", random_key()}};
   const auto proves = [&](const std::string& key_owner, const std::string& claimed) {

@@ -89,9 +89,11 @@ TEST_CASE(
 TEST_CASE(
     "the error of a command that failed to create a container shows whether the image was the "
     "cause") {
-  CHECK(judge_creation("failed on n1: Invalid image format: /a.sqsh").cause == Cause::kImage);
-  CHECK(judge_creation("failed on n1: No such file or directory: /a.sqsh").cause == Cause::kImage);
-  CHECK(judge_creation("failed on n1: bash: line 12: enroot: command not found").cause ==
+  CHECK(classify_container_error("failed on n1: Invalid image format: /a.sqsh").cause ==
+        Cause::kImage);
+  CHECK(classify_container_error("failed on n1: No such file or directory: /a.sqsh").cause ==
+        Cause::kImage);
+  CHECK(classify_container_error("failed on n1: bash: line 12: enroot: command not found").cause ==
         Cause::kContainer);
 }
 

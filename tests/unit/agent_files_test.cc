@@ -264,7 +264,7 @@ TEST_CASE("a job with another token than the submission's is refused") {
   CHECK_FALSE(fs::exists(folder.path / "origin"));
 }
 
-TEST_CASE("a claim that is a dangling link is not written through") {
+TEST_CASE("a claim that is a dangling link is not followed") {
   const Folder folder;
   fs::create_symlink(folder.path / "elsewhere", folder.path / "claim");
   CHECK_FALSE(claim_run(folder.path, kJob, "x", 0));
@@ -272,8 +272,8 @@ TEST_CASE("a claim that is a dangling link is not written through") {
 }
 
 TEST_CASE(
-    "the error about a damaged claim names the file, and that about an attempt file quotes its "
-    "content") {
+    "the error about a damaged claim names the file, and the error about a damaged attempt file "
+    "quotes it") {
   const Folder folder;
   std::ofstream(folder.path / "claim") << "";
   CHECK(claim_run(folder.path, kJob, "x", 0).error().message.find("claim: is damaged") !=

@@ -35,8 +35,8 @@ TEST_CASE("nodes that never used their GPUs are named, once") {
 }
 
 TEST_CASE(
-    "on a node that uses only some of its GPUs the idle ones are counted, and work on a GPU "
-    "restarts its time") {
+    "if a node uses only some of its GPUs, the idle ones are counted, and work on a GPU restarts "
+    "its idle time") {
   IdleGpus gpus(seconds(90));
   gpus.on_start(kStartTime);
   const auto message_after_use = [&](int at_s, double gpu_0_percent, double gpu_1_percent) {

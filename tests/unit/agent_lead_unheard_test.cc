@@ -1,5 +1,5 @@
-// Tests which rank or node is blamed, if any, when lead was stopped, or when agents end their ranks
-// because the agents no longer hear lead.
+// Tests which rank or node is blamed, if any, after lead was suspended (by SIGSTOP, for example),
+// or when agents end their ranks because the agents no longer hear lead.
 
 #include <signal.h>
 
@@ -23,7 +23,7 @@ void suspend_lead(Scene& scene, seconds time) {
   scene.attempt.on_lead_stopped(time, scene.now);
 }
 
-TEST_CASE("a rank without an exit record is reported although lead was stopped just before") {
+TEST_CASE("a rank without an exit record is reported although lead was suspended just before") {
   Scene scene;
   scene.all_join(4);
   for (const int rank : {0, 1, 3}) scene.attempt.on_exit(rank, {0, 0, {}}, scene.now);
@@ -38,7 +38,7 @@ TEST_CASE("a rank without an exit record is reported although lead was stopped j
 }
 
 TEST_CASE(
-    "if lead was stopped for longer than its lease, the message says so, and no rank is blamed") {
+    "if lead was suspended for longer than its lease, the message says so, and no rank is blamed") {
   Scene scene;
   scene.all_join(4);
   suspend_lead(scene, seconds(14));
@@ -98,7 +98,7 @@ TEST_CASE("a rank that failed before agents lost lead stays the cause") {
 }
 
 TEST_CASE(
-    "a rank that fails by itself while lead is stopped is named shortly after lead continues") {
+    "a rank that fails by itself while lead is suspended is named shortly after lead continues") {
   Scene scene;
   scene.all_join(4);
   suspend_lead(scene, seconds(5));

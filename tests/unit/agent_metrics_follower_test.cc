@@ -236,8 +236,8 @@ TEST_CASE_FIXTURE(MetricsRun,
   CHECK(steps == expected);
 }
 
-TEST_CASE_FIXTURE(MetricsRun,
-                  "the wait for the rest of a file ends in time, even if lines are left") {
+TEST_CASE_FIXTURE(
+    MetricsRun, "the wait for the rest of a file ends at its time limit, even if lines are left") {
   MetricsFollower follower(file, 1);
   append(metrics_text(1) + "\n");
   std::filesystem::resize_file(file, std::uintmax_t{1} << 36U);
@@ -282,7 +282,8 @@ TEST_CASE_FIXTURE(
   CHECK(lines[51]["status"] == "FINISHED");
 }
 
-TEST_CASE_FIXTURE(MetricsRun, "lines that the record does not take are copied later, in order") {
+TEST_CASE_FIXTURE(MetricsRun,
+                  "lines that cannot be written to the record are copied later, in order") {
   const MlflowRecord record(run.path());
   REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
   MetricsCopier copier(run.path());
@@ -316,8 +317,9 @@ TEST_CASE_FIXTURE(
   CHECK(recorded_lines(run) == std::vector<Json>{report, report});
 }
 
-TEST_CASE_FIXTURE(MetricsRun,
-                  "a later job copies the lines that a killed job could not, and no others") {
+TEST_CASE_FIXTURE(
+    MetricsRun,
+    "a later job copies the lines that a killed job has not copied, and no line twice") {
   const MlflowRecord record(run.path());
   REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
   append(metrics_text(1, 0) + "\n" + metrics_text(2, 0) + "\n" + metrics_text(3, 0).substr(0, 30));
@@ -339,11 +341,11 @@ TEST_CASE_FIXTURE(MetricsRun,
 }
 
 TEST_CASE_FIXTURE(MetricsRun,
-                  "if the stored place does not fit the file, or is damaged, the file is copied "
+                  "if the stored position does not fit the file, or is damaged, the file is copied "
                   "from its beginning") {
   const MlflowRecord record(run.path());
   REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
-  const auto place_file = run / "track/mlflow.copied";
+  const auto position_file = run / "track/mlflow.copied";
   append(metrics_text(1) + "\n");
   REQUIRE(MetricsCopier(run.path()).copy_new_lines(record).has_value());
   Steps expected{1, 1, 3};  // MLflow ignores a value that it already has
@@ -356,13 +358,13 @@ TEST_CASE_FIXTURE(MetricsRun,
     std::filesystem::resize_file(file, 3);
     expected = {1, 3};
   }
-  SUBCASE("the place is damaged") {
-    std::ofstream(place_file) << "{\"inode\": 1";
+  SUBCASE("the position is damaged") {
+    std::ofstream(position_file) << "{\"inode\": 1";
   }
-  SUBCASE("the place is negative") {
-    auto object = Json::parse(read_file(place_file, 4096).value_or(""));
+  SUBCASE("the position is negative") {
+    auto object = Json::parse(read_file(position_file, 4096).value_or(""));
     object["offset"] = -1;
-    std::ofstream(place_file) << object;
+    std::ofstream(position_file) << object;
   }
   MetricsCopier copier(run.path());
   append("\n" + metrics_text(3) + "\n");
@@ -371,23 +373,23 @@ TEST_CASE_FIXTURE(MetricsRun,
   CHECK(steps == expected);
 }
 
-TEST_CASE_FIXTURE(MetricsRun, "the place of a reader is the end of a whole line") {
+TEST_CASE_FIXTURE(MetricsRun, "the position of a reader is the end of a whole line") {
   MetricsReader reader(file, std::nullopt);
-  CHECK_FALSE(reader.place().has_value());
+  CHECK_FALSE(reader.position().has_value());
   append(metrics_text(1) + "\n");
   CHECK(read(reader).empty());
   const auto size = std::filesystem::file_size(file);
   append(metrics_text(2).substr(0, 20));
   CHECK(read(reader).empty());
-  REQUIRE(reader.place().has_value());
-  CHECK(reader.place()->offset == static_cast<off_t>(size));
-  // A line that is too long is skipped whole, also by a reader that starts at this place.
+  REQUIRE(reader.position().has_value());
+  CHECK(reader.position()->offset == static_cast<off_t>(size));
+  // A line that is too long is skipped whole, also by a reader that starts at this position.
   append(std::string(3U << 20U, ' '));
   CHECK(read(reader).empty());
-  CHECK(reader.place()->offset == static_cast<off_t>(size));
+  CHECK(reader.position()->offset == static_cast<off_t>(size));
   append("\n" + metrics_text(3) + "\n");
   CHECK(read(reader).empty());
-  CHECK(reader.place()->offset == static_cast<off_t>(std::filesystem::file_size(file)));
+  CHECK(reader.position()->offset == static_cast<off_t>(std::filesystem::file_size(file)));
   CHECK(steps == Steps{1, 3});
 }
 

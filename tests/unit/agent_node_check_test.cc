@@ -191,7 +191,7 @@ TEST_CASE("a list of processors is read and written as the kernel writes it") {
   CHECK(pci_device_name(" 00000000:C1:00.0") == "0000:c1:00.0");
 }
 
-TEST_CASE("the problem of a rank whose CPUs are all far from its GPU has both lists of CPUs") {
+TEST_CASE("the message about a rank whose CPUs are all far from its GPU has both lists of CPUs") {
   const auto near = *parse_processors("32-47");
   CHECK_FALSE(binding_problem(2, near, *parse_processors("47-63")).has_value());
   CHECK_FALSE(binding_problem(2, *parse_processors(""), *parse_processors("0")).has_value());

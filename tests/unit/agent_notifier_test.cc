@@ -201,7 +201,7 @@ TEST_CASE_FIXTURE(
     body["a-name-of-some-length-that-is-cut-at-sixty-four-characters-" + std::to_string(i)] =
         1.0 / (i + 3);
   notifier.on_report(body, wall, now);
-  notifier.on_report(Json{{"step", 8}, {"loss", 1}}, wall, now);  // too soon to be sent
+  notifier.on_report(Json{{"step", 8}, {"loss", 1}}, wall, now);  // not sent: less than 1 s later
   notifier.on_event(events::Ended{.state = EndState::kCancelled}, 0, {});
   const auto lines = take_sent_lines();
   REQUIRE(lines.size() == 3);
@@ -211,11 +211,11 @@ TEST_CASE_FIXTURE(
   CHECK(lines[2]["status"] == "KILLED");
 }
 
-TEST_CASE_FIXTURE(PipedNotifier,
-                  "final values belong to the step of the last report, even if that report came "
-                  "too soon to be sent") {
+TEST_CASE_FIXTURE(
+    PipedNotifier,
+    "final values belong to the step of the last report, even if that report was not sent") {
   notifier.on_report(Json{{"step", 7}, {"loss", 1}}, wall, now);
-  notifier.on_report(Json{{"step", 8}, {"loss", 1}}, wall, now);  // too soon to be sent
+  notifier.on_report(Json{{"step", 8}, {"loss", 1}}, wall, now);  // not sent: less than 1 s later
   notifier.on_report(Json{{"final", true}, {"score", 0.5}}, wall, now);
   const auto lines = take_sent_lines();
   REQUIRE(lines.size() == 2);
@@ -225,7 +225,7 @@ TEST_CASE_FIXTURE(PipedNotifier,
 }
 
 TEST_CASE(
-    "lead starts no helper without notices and MLflow, or if the webhook's variable is unset or "
+    "lead starts no helper if there is nothing to send, or if the webhook's variable is unset or "
     "has no address") {
   LeadOptions options;
   ClaimedRun run;

@@ -1,3 +1,6 @@
+// Tests the handshake between lead and a rank, which proves that both know the secret, and the
+// authenticated frames that carry their messages.
+
 #include <string>
 
 #include <doctest/doctest.h>
@@ -40,15 +43,15 @@ BothSides shake_hands(const Key& secret) {
 
 TEST_CASE("two sides that know the secret complete the handshake, and messages pass both ways") {
   auto [lead, rank, rank_proof] = shake_hands(random_key());
-  std::string bytes = rank.seal("one");
-  bytes += rank.seal("");
-  bytes += rank.seal("three");
-  CHECK(*lead.unseal(bytes) == "one");
-  CHECK(*lead.unseal(bytes) == "");
-  CHECK(*lead.unseal(bytes) == "three");
-  CHECK(*lead.unseal(bytes) == std::nullopt);
-  bytes = lead.seal(std::string(kPayloadLimitBytes, 'x'));
-  CHECK((*rank.unseal(bytes))->size() == kPayloadLimitBytes);
+  std::string bytes = rank.make_frame("one");
+  bytes += rank.make_frame("");
+  bytes += rank.make_frame("three");
+  CHECK(*lead.take_payload(bytes) == "one");
+  CHECK(*lead.take_payload(bytes) == "");
+  CHECK(*lead.take_payload(bytes) == "three");
+  CHECK(*lead.take_payload(bytes) == std::nullopt);
+  bytes = lead.make_frame(std::string(kPayloadLimitBytes, 'x'));
+  CHECK((*rank.take_payload(bytes))->size() == kPayloadLimitBytes);
 }
 
 TEST_CASE("a handshake that arrives byte by byte succeeds") {
@@ -132,11 +135,11 @@ TEST_CASE("a frame that is changed, repeated, left out or reordered is refused")
   const auto secret = random_key();
   const auto refuses = [&](auto spoil) {
     auto [lead, rank, rank_proof] = shake_hands(secret);
-    const std::string first = rank.seal("first");
-    const std::string second = rank.seal("second");
+    const std::string first = rank.make_frame("first");
+    const std::string second = rank.make_frame("second");
     std::string bytes = spoil(first, second);
     for (int i = 0; i < 3; ++i) {
-      if (const auto opened = lead.unseal(bytes); !opened) return true;
+      if (const auto opened = lead.take_payload(bytes); !opened) return true;
     }
     return false;
   };
@@ -154,16 +157,16 @@ TEST_CASE(
   const auto secret = random_key();
   auto one = shake_hands(secret);
   auto other = shake_hands(secret);
-  std::string bytes = one.rank.seal("hello");
-  CHECK_FALSE(other.lead.unseal(bytes));
-  bytes = one.lead.seal("hello");
-  CHECK_FALSE(one.lead.unseal(bytes));
+  std::string bytes = one.rank.make_frame("hello");
+  CHECK_FALSE(other.lead.take_payload(bytes));
+  bytes = one.lead.make_frame("hello");
+  CHECK_FALSE(one.lead.take_payload(bytes));
 }
 
 TEST_CASE("a frame length above the limit is refused before the rest of the frame has arrived") {
   auto [lead, rank, rank_proof] = shake_hands(random_key());
   std::string bytes("\x01\x00\x10\x00", 4);  // 1 MiB + 1
-  CHECK_FALSE(lead.unseal(bytes));
+  CHECK_FALSE(lead.take_payload(bytes));
 }
 
 TEST_CASE("a peer that is not lead is reported as such") {

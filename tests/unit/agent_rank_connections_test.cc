@@ -1,6 +1,5 @@
-// Tests RankConnections with real sockets on the loopback interface: they admit ranks, and no
-// strangers.
-// Also tests addresses and ports.
+// Tests that RankConnections admits ranks but no strangers, with real sockets on the loopback
+// interface. Also tests addresses and ports.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -121,7 +120,7 @@ struct JoinedRank {
   Result<Link> rank = connect_rank(lead.port, secret);
 };
 
-TEST_CASE("a rank that reaches no lead stops trying as soon as its caller asks it to") {
+TEST_CASE("a rank that reaches no lead stops trying as soon as should_stop() returns true") {
   const auto held = hold_port(0);  // nothing listens on this port, so it refuses connections
   REQUIRE(held);
   int asked = 0;
@@ -339,8 +338,8 @@ TEST_CASE("a rank that disconnects is reported as lost once") {
 }
 
 TEST_CASE(
-    "an agent that is silent for 30 s is lost, but time in which lead's machine slept does not "
-    "count") {
+    "an agent that is silent for 30 s counts as lost, but time in which lead's machine slept is "
+    "left out") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   struct LossRecorder final : RankConnectionsHandler {

@@ -193,7 +193,7 @@ TEST_CASE("a rank whose lead is silent for longer than the lease ends its progra
   }
 }
 
-TEST_CASE("time in which the agent itself was stopped does not count as silence of lead") {
+TEST_CASE("time in which the agent itself was suspended does not count as silence of lead") {
   RankScene scene;
   scene.run_with_lead();
   scene.pass(seconds(5));
@@ -346,7 +346,8 @@ TEST_CASE("a rank whose guard was killed kills all its processes immediately") {
   CHECK(scene.orders == Texts{"kill"});
 }
 
-TEST_CASE("a program that is stopped for some seconds is reported to lead every second") {
+TEST_CASE(
+    "a program that is suspended (SIGSTOP) for some seconds is reported to lead every second") {
   RankScene scene;
   scene.run_with_lead();
   scene.pass_with_lead(seconds(2));
@@ -359,13 +360,14 @@ TEST_CASE("a program that is stopped for some seconds is reported to lead every 
   scene.program_is_stopped = false;
   scene.pass_with_lead(seconds(2));
   CHECK(scene.sent_count("stopped") == reports);
-  SUBCASE("the time starts again with the next stop") {
+  SUBCASE("the time starts again with the next SIGSTOP") {
     scene.program_is_stopped = true;
     scene.pass_with_lead(seconds(2));
     CHECK(scene.sent_count("stopped") == reports);
   }
   SUBCASE(
-      "a suspended job, whose agents are stopped as well, does not count as a stopped program") {
+      "a suspended job, whose agents are suspended as well, does not count as a suspended "
+      "program") {
     scene.program_is_stopped = true;
     scene.now += seconds(600);
     scene.state.on_heard();

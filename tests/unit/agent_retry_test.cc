@@ -284,7 +284,7 @@ TEST_CASE("a completed run that is requeued by hand does not count as a failure"
   CHECK(decide_retry(options_for_any_cause(3), read.history, read.last.cause).why.empty());
 }
 
-TEST_CASE("the history shows that an earlier attempt was preempted") {
+TEST_CASE("the history shows whether an earlier attempt was preempted") {
   const auto read = [](std::string_view cause) {
     return read_history(
         record_text({{{"event", "claimed"}, {"attempt", 0}},
@@ -295,7 +295,7 @@ TEST_CASE("the history shows that an earlier attempt was preempted") {
   CHECK_FALSE(read("timeout").history.was_preempted());
 }
 
-TEST_CASE("the record shows that a completed run's job is queued again by Slurm") {
+TEST_CASE("the record shows whether Slurm queues the job of a completed run again") {
   Json end{{"event", "ended"}, {"attempt", 0}, {"state", "completed"}, {"code", 0}};
   CHECK_FALSE(read_history(record_text({{{"event", "claimed"}, {"attempt", 0}}, end}))
                   .last.is_requeued_after_end);

@@ -1,3 +1,6 @@
+// Tests lead's statistics of the running ranks (ranks.json and the samples events), and how agents
+// measure the use of GPUs and processes for them.
+
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -93,7 +96,8 @@ std::optional<std::vector<GpuReading>> wait_for_readings(EventLoop& loop, GpuPro
 
 }  // namespace
 
-TEST_CASE("a report that an event has recorded also reaches ranks.json, exactly once") {
+TEST_CASE(
+    "a report that is already in a samples event is also written to ranks.json, exactly once") {
   auto board = board_of(1, 1);
   add_beat(board, 0, {{"type", "beat"}, {"cpu", 0.5}}, kAttemptStart);
   const auto later = kAttemptStart + seconds(30);
@@ -265,9 +269,8 @@ TEST_CASE("samples are recorded less often the longer an attempt lasts") {
 
 TEST_CASE("GPU lines of nvidia-smi are parsed, and other lines are ignored") {
   const auto gpus = parse_nvidia_csv(
-      "0, GPU-aa, 93, 40000, 81559, 412.35\n1, GPU-bb, [N/A], [Not Supported], 81559\nNo devices "
-      "were "
-      "found\n");
+      "0, GPU-aa, 93, 40000, 81559, 412.35\n1, GPU-bb, [N/A], [Not Supported], 81559\n"
+      "No devices were found\n");
   REQUIRE(gpus.size() == 2);
   CHECK(gpus[0].utilization_percent == 93);
   CHECK(gpus[0].used_bytes == 40'000ULL << 20U);
@@ -334,8 +337,8 @@ TEST_CASE("CUDA_VISIBLE_DEVICES selects GPUs by index or UUID, in its own order"
 }
 
 TEST_CASE(
-    "a node's first rank reads all GPUs of the node, or each rank its own if Slurm bound them to "
-    "ranks") {
+    "a node's first rank reads the node's GPUs, but each rank reads its own if Slurm has bound "
+    "GPUs to ranks") {
   const auto env_of = [](std::map<std::string, std::string, std::less<>> values) {
     return Env(std::move(values));
   };

@@ -31,7 +31,7 @@ struct SecretsFixture {
 }  // namespace
 
 TEST_CASE_FIXTURE(SecretsFixture,
-                  "secrets arrive byte for byte, and only those that the script names") {
+                  "secrets are added byte for byte, and only those that are asked for") {
   using namespace std::string_literals;
   write("A=x=y\nz \"'$\xff\0AB=other\0EMPTY=\0C=not asked\0"s);
   REQUIRE(add({"A", "AB", "EMPTY"}).has_value());

@@ -107,7 +107,9 @@ TEST_CASE(
   const auto open = [&](const char* name) {
     return UniqueFd(::open((scene.node / name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   };
-  std::future<std::string> waiting;  // destroyed after the locks, for which it waits
+  // The future's destructor waits for a thread that needs the locks. The locks are declared after
+  // the future, so they are released first.
+  std::future<std::string> waiting;
   const UniqueFd turn = open(".data.dlrun-turn"), lock = open(".data.dlrun-lock");
   REQUIRE(::flock(lock.get(), LOCK_EX | LOCK_NB) == 0);  // another run copies
   waiting = std::async(std::launch::async, [&] { return scene.error_of_staging(); });

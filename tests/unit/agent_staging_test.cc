@@ -123,7 +123,7 @@ TEST_CASE("a folder is staged with its links and times, and a second attempt cop
   }
 }
 
-TEST_CASE("a single file is staged under the name of its place") {
+TEST_CASE("a single file is staged as the target itself, not into a folder of that name") {
   const NodeScene scene;
   scene.write(scene.shared / "weights", "w");
   const auto report = scene.stage("weights");
@@ -191,7 +191,9 @@ TEST_CASE(
   scene.write(scene.shared / "set/a", "a");
   scene.write(scene.shared / "other/a", "other");
   REQUIRE(scene.stage("other").error.empty());
-  std::future<CopyReport> second;  // destroyed after the locks, for which it waits
+  // The future's destructor waits for a thread that needs the locks. The locks are declared after
+  // the future, so they are released first.
+  std::future<CopyReport> second;
   // The first run checks the data. It holds the lock for its turn, and the lock that programs hold.
   UniqueFd turn(
       ::open((scene.node / ".data.dlrun-turn").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));

@@ -88,7 +88,9 @@ TEST_CASE("a trajectory of a million steps has fewer than 1500 entries") {
   CHECK(trajectory.size() < 1'500);
 }
 
-TEST_CASE("the best value counts in the next entry if its report comes too soon for an entry") {
+TEST_CASE(
+    "a report that is skipped because it follows the last entry too soon counts in the next "
+    "entry") {
   Trajectory trajectory;
   REQUIRE(add_report(kLossRule, trajectory, {1000, 5.0}));
   CHECK_FALSE(add_report(kLossRule, trajectory, {1005, 3.0}));

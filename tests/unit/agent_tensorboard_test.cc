@@ -142,9 +142,9 @@ TEST_CASE("the decoder refuses a file with a changed byte or without its last by
   CHECK(decoder_exit_code(good.substr(0, good.size() - 1)) == 1);
 }
 
-TEST_CASE_FIXTURE(
-    EventFileFixture,
-    "a later attempt replaces the earlier values from the first step that it reports on") {
+TEST_CASE_FIXTURE(EventFileFixture,
+                  "a later attempt replaces the values of earlier attempts, beginning with the "
+                  "first step that it reports") {
   open(1);
   report(R"({"step": 200, "loss": 1})");
   pass(5s);
@@ -176,7 +176,7 @@ TEST_CASE_FIXTURE(EventFileFixture,
   pass(100'000s);
   report(R"({"step": 11, "loss": 11})");
   pass(10s);
-  report(R"({"step": 12, "loss": 12})");  // too soon: a 5000th of the attempt is 20 s
+  report(R"({"step": 12, "loss": 12})");  // not written: 20 s, a 5000th of the attempt, must pass
   pass(11s);
   report(R"({"step": 13, "loss": 13})");
   const auto events = close_and_decode();

@@ -1,5 +1,5 @@
-// Checks the sources against the rules of ARCHITECTURE.md, the tests against some rules of their
-// own, and that the tests that PAINS.md names exist.
+// Checks the sources against the rules of ARCHITECTURE.md, and the tests against some rules of
+// their own. Also checks that every test that PAINS.md names exists.
 
 #include <algorithm>
 #include <filesystem>
@@ -59,8 +59,8 @@ std::string_view top_folder_of(std::string_view include) {
   return found == kTopFolders.end() ? std::string_view() : *found;
 }
 
-/// Checks that of the headers in kTopFolders, the sources of the folder include only those of this
-/// folder and of the allowed folders.
+/// Checks that the sources of `folder` include no headers from kTopFolders, except those in
+/// `folder` itself and in allowed_folders.
 void check_includes(std::string_view folder, const std::vector<std::string_view>& allowed_folders) {
   const auto includes = includes_of(folder);
   CHECK_FALSE(includes.empty());
@@ -219,7 +219,7 @@ TEST_CASE("SVG elements are written only in launcher/drawing/svg.cc") {
 }
 
 TEST_CASE(
-    "only runtime/comm and runtime/bootstrap include MPI or Gloo, only runtime/comm and CUDA code "
+    "only comm and bootstrap of runtime include MPI or Gloo, and only comm and CUDA code include "
     "NCCL or CUDA") {
   check_users_of_headers({"mpi.h", "gloo/"}, {"runtime/comm/", "runtime/bootstrap/"});
   check_users_of_headers({"nccl.h", "cuda", "cublas"},
@@ -406,7 +406,8 @@ TEST_CASE(
       {"common/bounded_json.h", "the parser itself"},
       {"launcher/executors/rest_token.cc", "checks owner and mode before it reads"},
       {"launcher/download/downloader.cc", "opens a file only to lock it"},
-      {"launcher/runs/deletable_run.cc", "reads files of the caller in a directory that is open"},
+      {"launcher/runs/deletable_run.cc",
+       "reads the user's own files, in a directory that it holds open"},
       {"container/image_file.cc",
        "reads the first bytes of a regular file, and has its own errors"},
       {"launcher/executors/local.cc",

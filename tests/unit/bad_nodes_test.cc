@@ -1,3 +1,5 @@
+// Tests the list of bad nodes that runs share: one file, which other users may be able to write.
+
 #include "common/bad_nodes.h"
 
 #include <sys/stat.h>

@@ -51,8 +51,7 @@ struct CleanupFixture {
     fs::create_directories(path.parent_path());
     REQUIRE(write_file_atomic(path, text).has_value());
   }
-  /// Makes a program that prints this line, whatever its arguments are, in place of a command of
-  /// Slurm.
+  /// Replaces a command of Slurm by a program that prints this line, whatever its arguments are.
   void set_answer(const std::string& command, const std::string& line) const {
     put(folder.path() / "bin" / command, "#!/bin/sh\necho '" + line + "'\n");
     fs::permissions(folder.path() / "bin" / command, fs::perms::owner_all);
@@ -112,7 +111,7 @@ struct CleanupFixture {
     REQUIRE(made.has_value());
     return std::move(*made);
   }
-  /// Returns why the run stays if `dlrun rm` names only this run.
+  /// Returns the reason why `dlrun rm` keeps the run. Fails the test if the run would be deleted.
   std::string why_kept(const IndexEntry& run) const {
     const auto made = plan({run});
     CHECK(made.deletions.empty());
@@ -187,7 +186,7 @@ TEST_CASE_FIXTURE(
   auto made = plan({run});
   REQUIRE(made.deletions.size() == 1);
   set_answer_of_squeue("42|PENDING|BeginTime|||N/A|" + comment);
-  made.deletions[0].asked_at -= std::chrono::minutes(2);  // the user thinks before the answer
+  made.deletions[0].asked_at -= std::chrono::minutes(2);  // the user confirms two minutes later
   CHECK(has(remove(made.deletions[0]).error().message, "Slurm has queued or started its job 42"));
   set_answer_of_squeue("42|RUNNING|None|n1|N/A||" + comment);
   // The script of a job runs on for a moment after the record has the end.
@@ -288,7 +287,7 @@ TEST_CASE_FIXTURE(CleanupFixture,
   const auto sweep = make_sweep("lr-20261121-120000-00aa");
   const auto again = make_ended_run("lr-1-20261121-130000-00bb", 45, 40);
   put(again.path / "provenance.json", R"({"repeats":"lr-20261121-120000-00aa/1"})");
-  CHECK(plan({again}).deletions.size() == 1);  // the sweep does not refer to it
+  CHECK(plan({again}).deletions.size() == 1);  // the sweep does not refer to it yet
   REQUIRE(write_successor(sweep.path / "array-0" / "1", again.path).has_value());
   CHECK(has(why_kept(again), "its result counts for the point lr-20261121-120000-00aa/1"));
   const auto both = plan({again, sweep});
@@ -406,7 +405,7 @@ struct TrackedRunFixture : CleanupFixture {
     put(run.path / "events.jsonl",
         to_checked_line({{"t", time}, {"event", "claimed"}, {"attempt", 0}, {"job", "42"}}));
   }
-  [[nodiscard]] Result<std::vector<TrackedRun>> sync() const {
+  [[nodiscard]] Result<std::vector<RunSyncReport>> sync() const {
     RunInspector inspector(env);
     return sync_records(env, inspector, run);
   }
@@ -519,7 +518,7 @@ TEST_CASE_FIXTURE(TrackedRunFixture, "track sync says so if Slurm does not answe
 }
 
 TEST_CASE_FIXTURE(CleanupFixture,
-                  "prune of a folder whose path cannot be resolved chooses no run") {
+                  "prune fails if the path of the folder to prune cannot be resolved") {
   make_ended_run("old-20261121-120000-00aa", 50, 40);
   fs::create_symlink("loop", folder.path() / "loop");
   PruneRequest request;
@@ -532,8 +531,8 @@ TEST_CASE_FIXTURE(CleanupFixture,
 }
 
 TEST_CASE_FIXTURE(CleanupFixture,
-                  "the deletion of runs forgets a run that was deleted over a year ago, and the "
-                  "plan of a deletion does not") {
+                  "a cleanup removes the records of runs that were deleted over a year ago, but "
+                  "the plan of a cleanup does not") {
   const std::string id = "old-20261121-120000-00aa";
   const auto deleted = DeletedRuns::beside(index());
   REQUIRE(deleted.add({{id, name_of_id(id), runs / id, days_ago(500)}, "completed", days_ago(400)})

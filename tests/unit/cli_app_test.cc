@@ -113,7 +113,7 @@ TEST_CASE_FIXTURE(CliFixture, "a number that is too large is refused with the al
   CHECK(refused.find("is not a whole number from 0 to 9223372036854775807") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "ls --runs names a folder without runs") {
+TEST_CASE_FIXTURE(CliFixture, "ls --runs says which folder has no runs") {
   std::filesystem::create_directory(folder / "empty");
   CHECK(code_and_stderr({"ls", "--runs", "empty"}).find("no runs in empty\n") != std::string::npos);
 }
@@ -564,7 +564,8 @@ TEST_CASE_FIXTURE(CliFixture, "a second spec is refused by the commands that tak
   CHECK(unknown.find("has no option '--gpus'") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "a host without a file is an error that explains the file") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "the error about an unknown host says where the file of a host must be") {
   const auto text = code_and_stderr({"-H", "nera", "ls"});
   CHECK(text.starts_with("6\n"));
   CHECK(text.find("there is no host 'nera'") != std::string::npos);

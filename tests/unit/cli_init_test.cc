@@ -73,8 +73,8 @@ TEST_CASE_FIXTURE(CliFixture, "init takes the words after -- as the command") {
 }
 
 TEST_CASE_FIXTURE(CliFixture,
-                  "init refuses a job script as the command, and accepts a program that contains "
-                  "the text of one") {
+                  "init refuses a job script as the command, but accepts a program that has "
+                  "#SBATCH lines only in a string") {
   std::ofstream(folder / "job.sh") << "#!/bin/bash\n#SBATCH -N 2\nsrun ./x\n";
   const auto refused = code_and_stderr({"init", "--yes", "-o", "exp.yaml", "--", "./job.sh"});
   CHECK(refused.find("is a job script with #SBATCH lines") != std::string::npos);

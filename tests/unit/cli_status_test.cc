@@ -16,7 +16,7 @@ std::string shown(const IndexEntry& run, const RunStatus& status) {
 
 }  // namespace
 
-TEST_CASE("status shows no log for a run on this machine whose log does not exist") {
+TEST_CASE("status of a local run shows no log if the file of the log does not exist") {
   RunStatus status;
   status.job = {std::string(kLocalCluster), "host:1:2"};
   status.facts.submission.emplace().job = status.job;
@@ -58,8 +58,8 @@ TEST_CASE("status names the error file of a job, unless it is the file with the 
 }
 
 TEST_CASE(
-    "status shows the next attempt between two attempts, and the restarts left until the run has "
-    "ended") {
+    "between two attempts, status shows the next one, and a run that has not ended shows how many "
+    "restarts are left") {
   RunStatus status;
   status.state = RunState::kPending;
   RunRecord& record = status.facts.record;
@@ -77,8 +77,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "status names the keys that let a run continue if a run timed out without a warning or a "
-    "restart") {
+    "status of a run that timed out without a warning or a restart names the keys that let a run "
+    "continue") {
   RunStatus status;
   status.state = RunState::kTimeout;
   RunRecord& record = status.facts.record;

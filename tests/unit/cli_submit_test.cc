@@ -109,8 +109,8 @@ TEST_CASE_FIXTURE(ClusterFixture,
 }
 
 TEST_CASE_FIXTURE(ClusterFixture,
-                  "a log folder that cannot be created is refused with the place in the spec, and "
-                  "nothing is recorded") {
+                  "a log folder that cannot be created is refused with its line and column in the "
+                  "spec, and nothing is recorded") {
   std::ofstream(folder / "file") << "in the way\n";
   write_spec("output: file/logs/%j.out");
   for (const char* command : {"check", "submit"}) {
@@ -291,7 +291,7 @@ TEST_CASE_FIXTURE(CliFixture, "submit --dry-run of a job script names the site's
 }
 
 TEST_CASE_FIXTURE(ClusterFixture,
-                  "a warning names a file of a secret that all users can read, and no other file") {
+                  "a secret's file causes a warning only if all users can read the file") {
   fs::permissions(folder.path(), fs::perms::others_exec, fs::perm_options::add);
   for (auto above = folder.path().parent_path(); above != above.root_path();
        above = above.parent_path()) {

@@ -109,8 +109,8 @@ TEST_CASE("the JSON of top has N ranks with -n N, conspicuous ones first, and al
 }
 
 TEST_CASE(
-    "the head and the table of top show the same step of rank 0, the newest of the record's "
-    "attempt") {
+    "the head and the table of top show the same step for rank 0: the newest one in the attempt of "
+    "the record") {
   RunPicture picture = picture_of_running_run(2);
   picture.ranks->rows[0].step = 31;  // the samples are newer than the last progress report
   std::string text = text_of(picture);
@@ -120,7 +120,7 @@ TEST_CASE(
   text = text_of(picture);
   CHECK(text.find("step 20/100") != std::string::npos);
   CHECK(text.find(" 12 ") == std::string::npos);
-  picture.ranks->attempt = 1;  // another attempt than that of the record
+  picture.ranks->attempt = 1;  // the record is still in attempt 0
   picture.ranks->rows[0].step = 99;
   CHECK(newest_step(picture) == 20);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Runs that the tests of their deletion create.
+// A fixture for tests that delete runs.
 
 #include <cstddef>
 #include <filesystem>
@@ -48,14 +48,14 @@ struct DeletionFixture {
     REQUIRE(index.add(entry).has_value());
     return entry;
   }
-  /// Examines the run, and deletes its parts unless the check fails.
+  /// Examines the run, and deletes these parts of it unless the check fails.
   [[nodiscard]] Result<TreeDeletion> remove(const IndexEntry& run, const DeletionCheck& check,
                                             RunParts parts = RunParts::kAll) const {
     const auto examined = examine_run(run, parts);
     if (!examined) return tl::unexpected(examined.error());
     return delete_run(index, run, examined->identity, parts, check);
   }
-  /// Deletes parts of a run whose check finds that it has completed.
+  /// Deletes these parts of a run, with a check that says that the run has completed.
   [[nodiscard]] Result<TreeDeletion> remove(const IndexEntry& run,
                                             RunParts parts = RunParts::kAll) const {
     return remove(

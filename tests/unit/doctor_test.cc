@@ -274,7 +274,8 @@ TEST_CASE(
   CHECK(unreachable.error().code == Errc::kUnavailable);
   CHECK(has(unreachable.error().message, "Unable to contact slurm controller"));
 
-  // Once the controller has answered, a failed query leaves its question open and is named.
+  // If the controller answers but another query fails, ask_cluster() succeeds and lists the query
+  // in `unanswered`.
   program("scontrol",
           "if [ $2 = config ]; then echo 'ClusterName = alpine'; else echo 'PartitionName=a "
           "Default=YES'; fi");

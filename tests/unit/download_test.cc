@@ -92,7 +92,7 @@ TEST_CASE("a file is downloaded once, and later recognised without reading it") 
   REQUIRE(::stat((folder / "f").c_str(), &status) == 0);
   const mode_t mask = ::umask(0);
   ::umask(mask);
-  // Other users may train on the file, so that the umask decides who can read it.
+  // Other users may train on the file, so dlrun lets the umask decide who can read it.
   CHECK((status.st_mode & 0777U) == (0666U & ~mask));
   const std::vector<Download> all{f};
   CHECK(are_verified(folder, all));
@@ -340,8 +340,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "if the pieces do not form the file, or the server has no rest, the whole file is downloaded "
-    "again") {
+    "if the pieces do not form the file, or the server has no more bytes, the whole file is "
+    "downloaded again") {
   const DownloaderScene scene;
   Download f = scene.download_of("cut-wrong/f");
   CHECK(value_or_fail(scene.fetch(f)) == 38);

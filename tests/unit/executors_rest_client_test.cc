@@ -56,8 +56,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a slurmrestd of root or the caller is accepted, but a stranger's only if the site file names "
-    "the stranger") {
+    "a slurmrestd that root or this user runs is accepted, another user's only if the site file "
+    "names that user") {
   const RestServer server{"http://127.0.0.1:6820", "/token"};
   CHECK(check_server_owner(server, std::nullopt));
   CHECK(check_server_owner(server, 0));

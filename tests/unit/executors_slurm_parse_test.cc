@@ -171,7 +171,7 @@ TEST_CASE("the error of a refusal names the reason that callers react to") {
         SlurmRefusal::kOther);
 }
 
-TEST_CASE("an error keeps the reason for the refusal when its place is put before it") {
+TEST_CASE("within() keeps the reason for the refusal when it adds the file to the message") {
   CHECK(within("x.yaml", slurm_error("sbatch", "Invalid qos specification", 1)).value().refusal ==
         SlurmRefusal::kQos);
 }

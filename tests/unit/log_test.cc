@@ -90,7 +90,7 @@ TEST_CASE("a logged value is quoted if needed, and a long value is cut") {
   CHECK(shown({"a", std::string(100'000, 'x')}).size() < 5000);
 }
 
-TEST_CASE("lines more detailed than the log level are not logged, and a closed log has no lines") {
+TEST_CASE("lines more detailed than the log level are not logged, and a closed log gets no lines") {
   {
     CapturedLog log(LogLevel::kInfo);
     log_debug("hidden");

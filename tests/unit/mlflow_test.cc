@@ -244,10 +244,10 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "a problem says why the server has no expe
     url += "/other";
     expected = "status 404; is " + url + " the address of an MLflow server?";
   }
-  const TemporaryDirectory other;
-  const MlflowRecord its_record(other.path());
-  REQUIRE(its_record.create({.url = url, .experiment = experiment, .run = "y"}).has_value());
-  CHECK(has(its_record.sync(env, "", [] { return true; }).problem, expected));
+  const TemporaryDirectory other_run;
+  const MlflowRecord other_record(other_run.path());
+  REQUIRE(other_record.create({.url = url, .experiment = experiment, .run = "y"}).has_value());
+  CHECK(has(other_record.sync(env, "", [] { return true; }).problem, expected));
 }
 
 TEST_CASE_FIXTURE(TrackedRunOnServer,

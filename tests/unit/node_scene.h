@@ -16,8 +16,8 @@
 
 namespace dlrun::agent {
 
-/// A node whose own folder is $NODE, the folder `shared` of all nodes, and the folder `run` of a
-/// run.
+/// The folders of a scene: `node` is a node's own folder, which $NODE names; all nodes see
+/// `shared`, and `run`, the folder of a run.
 struct NodeScene {
   TemporaryDirectory top;
   Env env = Env::of_process();

@@ -78,7 +78,7 @@ struct QueueOfRun {
     std::ifstream file(folder / name);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  std::size_t calls() const { return count(read("calls"), "x"); }
+  std::size_t call_count() const { return count(read("calls"), "x"); }
   void put() {
     REQUIRE(queue.put(notice_of_failure(), {.webhook = "https://hooks.example.org/T0/secret"})
                 .has_value());
@@ -272,7 +272,7 @@ TEST_CASE_FIXTURE(QueueOfRun,
   CHECK(has(read("requests"), "mnist-4711 failed"));
   CHECK(fs::is_empty(run / "notify"));
   CHECK(send().sent == 0);
-  CHECK(calls() == 1);
+  CHECK(call_count() == 1);
 }
 
 TEST_CASE_FIXTURE(QueueOfRun, "a notice that did not arrive waits, and is sent later") {
@@ -324,7 +324,7 @@ TEST_CASE_FIXTURE(QueueOfRun,
   CHECK(has(report.problem, "redirect"));
   set_reply("ok\n200 10");
   CHECK(send().sent == 0);
-  CHECK(calls() == 2);
+  CHECK(call_count() == 2);
   REQUIRE(queue.list().size() == 2);
   CHECK(queue.list()[0].state == "unconfirmed");
   CHECK(queue.list()[1].state == "refused");
@@ -341,7 +341,7 @@ TEST_CASE_FIXTURE(QueueOfRun, "many senders at the same time send each notice on
   std::size_t all = 0;
   for (const std::size_t one : sent) all += one;
   CHECK(all == kNotices);
-  CHECK(calls() == kNotices);
+  CHECK(call_count() == kNotices);
 }
 
 TEST_CASE_FIXTURE(QueueOfRun, "the address stays while another sender has claimed a notice") {
@@ -358,10 +358,10 @@ TEST_CASE_FIXTURE(QueueOfRun, "the address stays while another sender has claime
 
 TEST_CASE_FIXTURE(
     QueueOfRun,
-    "a notice that is put while another is sent does not lose the address of the webhook") {
+    "a notice that is queued while another one is sent keeps the address of the webhook") {
   put();
   fs::remove(run / "notify" / "address");
-  // The address arrives after the call has begun.
+  // put() writes the address again after send() has begun.
   CHECK(queue
             .send(env, SendBy::kWebhooks,
                   [this] {
@@ -378,7 +378,7 @@ TEST_CASE_FIXTURE(
   is_done = true;
   sender.join();
   CHECK(send().waiting == 0);
-  CHECK(calls() == kNotices + 2);
+  CHECK(call_count() == kNotices + 2);
 }
 
 TEST_CASE_FIXTURE(QueueOfRun, "a queue refuses more notices than its limit") {
@@ -401,7 +401,7 @@ TEST_CASE_FIXTURE(
   fs::create_directory_symlink(folder / "elsewhere", run / "notify");
   CHECK_FALSE(queue.has_waiting());
   CHECK(send().sent == 0);
-  CHECK(calls() == 0);
+  CHECK(call_count() == 0);
 }
 
 TEST_CASE_FIXTURE(QueueOfRun, "a damaged notice is refused and sends nothing") {
@@ -410,7 +410,7 @@ TEST_CASE_FIXTURE(QueueOfRun, "a damaged notice is refused and sends nothing") {
     if (entry.path().extension() == ".webhook") std::ofstream(entry.path()) << "{";
   }
   CHECK(send().refused == 1);
-  CHECK(calls() == 0);
+  CHECK(call_count() == 0);
 }
 
 TEST_CASE_FIXTURE(
@@ -441,7 +441,7 @@ TEST_CASE_FIXTURE(QueueOfRun, "a notice that waited for more than three days is 
       fs::rename(entry.path(), run / "notify/1000000000000-00000000.webhook");
   }
   CHECK(send().refused == 1);
-  CHECK(calls() == 0);
+  CHECK(call_count() == 0);
 }
 
 }  // namespace dlrun

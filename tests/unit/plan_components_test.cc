@@ -153,7 +153,7 @@ TEST_CASE("a heterogeneous job has one block of #SBATCH lines for each part, the
 
 TEST_CASE(
     "a later part of a heterogeneous job has the options of its nodes, not those of the job") {
-  std::size_t planned = 0;
+  std::size_t planned_keys = 0;
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target != KeyTarget::kSbatch || row.option.name.empty()) continue;
     CAPTURE(row.path);
@@ -177,9 +177,9 @@ TEST_CASE(
     CHECK(has_option(plan->directives));
     CHECK_MESSAGE(has_option(plan->later_parts[0]) == (row.option.scope != SbatchScope::kWholeJob),
                   row.option.name, ": see SbatchScope in spec_keys.h");
-    ++planned;
+    ++planned_keys;
   }
-  CHECK(planned >= 20);
+  CHECK(planned_keys >= 20);
 }
 
 TEST_CASE(
@@ -304,8 +304,8 @@ TEST_CASE("lead gets `notify` and `track`, and the first main component the vari
 }
 
 TEST_CASE(
-    "the allocation requests all memory of a node if a component does, and no memory if no "
-    "component names any") {
+    "the allocation requests all memory of a node if a component requests it, and none if no "
+    "component sets `mem`") {
   const auto request = [](std::string_view first, std::string_view second) {
     return words(
         components_plan(fmt::format("resources: {{time: 1m, cpus_per_task: 1}}\nlaunch: {{command: "

@@ -120,9 +120,9 @@ TEST_CASE(
   CHECK_FALSE(has(ran.out, "lead"));
   CHECK(has(ran.err, "has no conda on the PATH, in $CONDA_EXE or in a usual folder"));
   CHECK(has(ran.err, "name its module in environment.conda.module"));
-  CHECK_FALSE(has(ran.err, "/opt/conda"));  // the place that the script tried last
+  CHECK_FALSE(has(ran.err, "/opt/conda"));  // the last folder that the script tries
   const auto with_module = machine.run("  conda: {module: anaconda3, name: my-env}\n");
-  CHECK(has(with_module.err, "the module of environment.conda.module does not bring it"));
+  CHECK(has(with_module.err, "the module of environment.conda.module does not provide it"));
 }
 
 TEST_CASE(
@@ -145,7 +145,8 @@ TEST_CASE("a uv project without an environment ends the job before the ranks sta
   CHECK(has(ran.err, machine.path(".dlrun/uv/current") + "; 'dlrun submit' builds it"));
 }
 
-TEST_CASE("pixi is activated by its hook, and Spack before uv, so that Spack can bring Python") {
+TEST_CASE(
+    "pixi is activated by its hook, and Spack is activated before uv, which may use its Python") {
   const FakeMachine machine;
   REQUIRE(make_private_directories(machine.path(".dlrun/uv/v1/bin")).has_value());
   machine.write(".dlrun/uv/v1/bin/activate", "echo uv; export VIRTUAL_ENV=v1\n");

@@ -63,7 +63,7 @@ std::string program_flag_value(const LaunchPlan& plan, std::string_view flag) {
 constexpr const char* kTrainer =
     "resources: {nodes: 2, tasks_per_node: 2, time: 1m}\ntrain: {data: {dataset: digits}}\n";
 
-TEST_CASE("a plan knows whether the job runs the trainer, also for a check of collectives") {
+TEST_CASE("a plan uses the trainer if the ranks run it, or if a preflight check runs collectives") {
   CHECK(planned(kTrainer).uses_trainer());
   const auto with = [](std::string_view checks) {
     return planned("resources: {nodes: 2, tasks_per_node: 1, time: 1m}\nlaunch: {command: [x]}\n" +
@@ -77,7 +77,7 @@ TEST_CASE("a plan knows whether the job runs the trainer, also for a check of co
             .uses_trainer());
 }
 
-TEST_CASE("the requested resources are counted, and values that Slurm decides stay open") {
+TEST_CASE("the requested resources are counted, and numbers that Slurm decides have no value") {
   const auto requested_by = [](std::string_view resources) {
     return planned("resources: {time: 1h, " + std::string(resources) + "}\nlaunch: {command: [x]}")
         .requested;
@@ -376,8 +376,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "health.known_bad keeps bad nodes for a week in the runs folder, unless it names another time "
-    "or file") {
+    "health.known_bad remembers bad nodes for a week in the runs folder, unless it sets another "
+    "time or file") {
   const std::string spec = "launch: {preset: plain, command: [x]}\n";
   CHECK_FALSE(planned(spec).known_bad);
   const LaunchPlan plan = planned(spec + "health: {known_bad: 2d}\n");

@@ -1,5 +1,6 @@
-// Tests the source files that the portable dlrun links in place of files of dlrun's libraries. This
-// test is linked with them, so downloads and requests to slurmrestd go through the program curl.
+// Tests the portable dlrun's own implementations of accounts.h and curl_library.h (decision 46).
+// This test links them instead of the ordinary ones, so downloads and requests to slurmrestd go
+// through the program curl.
 
 #include <signal.h>
 #include <sys/stat.h>
@@ -53,7 +54,7 @@ class OwnPrograms {
 
 // No file of accounts has these numbers. Each test of unix_account_of() has its own, because the
 // process remembers the answers.
-constexpr uid_t kOnlyInDirectoryService = 3'999'999'998, kKnownToProgramId = 3'999'999'990,
+constexpr uid_t kOnlyInDirectoryService = 3'999'999'998, kKnownOnlyToIdCommand = 3'999'999'990,
                 kCounted = 3'999'999'980;
 
 /// A server with one file, and a folder into which it is downloaded.
@@ -126,11 +127,11 @@ TEST_CASE("portable: getent gives the account that only a directory service know
 
 TEST_CASE("portable: the program `id` gives a user's account if getent does not") {
   const OwnPrograms programs(true);
-  CHECK_FALSE(unix_account_of(kKnownToProgramId).has_value());
+  CHECK_FALSE(unix_account_of(kKnownOnlyToIdCommand).has_value());
   programs.add("getent", "echo \"wrong:x:12:12::/:\"\n");  // another user
-  CHECK_FALSE(unix_account_of(kKnownToProgramId + 1).has_value());
+  CHECK_FALSE(unix_account_of(kKnownOnlyToIdCommand + 1).has_value());
   programs.add("id", "[ $1 = -un ] && echo eve || echo 77\n");
-  const auto account = unix_account_of(kKnownToProgramId + 2);
+  const auto account = unix_account_of(kKnownOnlyToIdCommand + 2);
   REQUIRE(account.has_value());
   CHECK(account->name == "eve");
   CHECK(account->group == 77);

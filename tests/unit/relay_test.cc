@@ -150,8 +150,8 @@ class Relay : public RelayHandler {
       far.tell_waiting(channel);
     }
   }
-  void on_opened(std::uint32_t) override { ++opened; }
-  void on_waiting(std::uint32_t) override { ++waiting; }
+  void on_opened(std::uint32_t) override { ++opened_count; }
+  void on_waiting(std::uint32_t) override { ++waiting_count; }
   void on_reset(std::uint32_t, std::string_view reason) override { resets.emplace_back(reason); }
 
   SocketPair add_client(std::uint16_t port = 80) {
@@ -176,7 +176,7 @@ class Relay : public RelayHandler {
   std::vector<SocketPair> programs;
   std::vector<std::uint16_t> ports;
   std::vector<std::string> resets;
-  int opened = 0, waiting = 0;
+  int opened_count = 0, waiting_count = 0;
   bool is_greeted = false;
 };
 
@@ -201,7 +201,7 @@ TEST_CASE("a relay carries the bytes of both directions, and the end of each dir
   ::shutdown(client.ours.get(), SHUT_WR);
   relay.settle();
   CHECK(relay.is_greeted);
-  CHECK(relay.opened == 1);
+  CHECK(relay.opened_count == 1);
   CHECK(relay.ports == std::vector<std::uint16_t>{8888});
   const auto& program = relay.programs.front().ours;
   CHECK(received(program) == "question");
@@ -249,8 +249,8 @@ TEST_CASE("a client waits for a program, and a reset by the far end closes the c
   {
     auto client = relay.add_client();
     relay.settle();
-    CHECK(relay.waiting == 1);
-    CHECK(relay.opened == 0);
+    CHECK(relay.waiting_count == 1);
+    CHECK(relay.opened_count == 0);
     CHECK(relay.far.connection_count() == 1);
     relay.far.reset(1, "nothing listens");
     relay.settle();

@@ -193,8 +193,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a command starts in the copy of the current folder, or outside the code in that of the spec's "
-    "folder") {
+    "a command starts in the copy of the current folder, or of the spec's if the current one is "
+    "outside the code") {
   Repository code;
   write(code.top / "runs/deep/b.yaml", "name: b\n");
   const auto from_top = prepare_code(code.host, code.top, "runs/deep/b.yaml", code.env);
@@ -246,8 +246,8 @@ TEST_CASE(
   CHECK(full.message ==
         "far: the command did not start, because the code could not be copied to /mirror (exit "
         "code of rsync: 11): no space left\nCheck on far whether you may write there, and whether "
-        "the disk or your quota is full (`df -h /mirror`, `quota`); the host's file can name "
-        "another folder as `root`");
+        "the disk or your quota is full (`df -h /mirror`, `quota`); to use another folder, "
+        "set `root` in far.yaml");
   // ssh ends its lines with "\r\n".
   const Error lost = error_of_rsync("timeout\\r\\nunexplained error\\n", 255);
   CHECK(lost.code == Errc::kUnavailable);

@@ -194,7 +194,7 @@ TEST_CASE("a host's file can set every key, and a missing key has its default") 
 }
 
 TEST_CASE(
-    "a host's file: every mistake has its place, and text that a shell would run is refused") {
+    "a host's file: every mistake has its position, and text that a shell would run is refused") {
   HostFileScene scene;
   CHECK(error_text(scene.write_and_read("ssh: -oProxyCommand=reboot\n")).find("[1:6]") == 0);
   CHECK(error_text(scene.write_and_read("ssh: 'a b'\n")).find("is not the name of a host") !=

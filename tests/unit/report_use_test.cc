@@ -146,7 +146,8 @@ TEST_CASE("an average weights each sample by the time that it stands for") {
 }
 
 TEST_CASE(
-    "the energy of a job with components is unknown: its samples are those of one component") {
+    "the energy of a job with components is unknown, because the samples are only of one "
+    "component") {
   const TemporaryDirectory folder;
   std::string events = events_of_two_attempts();
   REQUIRE(report_in(folder, events, kScript).use.gpu_joules);

@@ -82,7 +82,7 @@ std::vector<Line> lines() {
                           .cause = Cause::kNodeFailure,
                           .first_failed = failed,
                           .suspect_nodes = std::vector<std::string>{"n2"},
-                          .lost_nodes = {"n2"},
+                          .bad_nodes = {"n2"},
                           .seconds = 2},
        R"("code":137,"reason":"rank_failed","cause":"node_failure","first_failed":{"rank":3,)"
        R"("host":"n2","code":137,"signal":"SIGKILL"},"silent":["n2"],"lost_nodes":["n2"],)"
@@ -121,14 +121,14 @@ std::vector<Line> lines() {
 /// back.
 template <typename Enum>
 void check_words(int count) {
-  int named = 0;
+  int word_count = 0;
   for (int i = 0; i < 64; ++i) {
     const auto value = static_cast<Enum>(i);
     if (word(value).empty()) continue;
     CHECK(of_word<Enum>(word(value)) == value);
-    ++named;
+    ++word_count;
   }
-  CHECK(named == count);
+  CHECK(word_count == count);
 }
 
 TEST_CASE("an event has its component's name after its attempt, and the name can be read back") {

@@ -100,8 +100,9 @@ TEST_CASE_FIXTURE(
   CHECK(resolve("mnist-l")->id == large.id);
 }
 
-TEST_CASE_FIXTURE(DeletionFixture,
-                  "for rm and cancel, the start of an id needs the run's name and date") {
+TEST_CASE_FIXTURE(
+    DeletionFixture,
+    "rm and cancel accept the start of an id only if it has the run's name and date") {
   const auto run = make_run("mnist-large-20261121-130000-00bb");
   const auto by_hand = make_run("exp-42");
   const auto resolved = [&](std::string_view text) {
@@ -249,7 +250,8 @@ TEST_CASE_FIXTURE(DeletionFixture,
     });
     job.join();
     CAPTURE(i);
-    // A claim that was written before the check's end is part of the state that was checked.
+    // A deleted run may have been claimed, too: if the claim was written before the check ended,
+    // the check has seen it.
     if (done) {
       ++deleted;
       CHECK_FALSE(fs::exists(run.path));
@@ -307,7 +309,7 @@ TEST_CASE_FIXTURE(
     REQUIRE(::flock(locked.get(), LOCK_EX | LOCK_NB) == 0);
     CHECK(has(remove(run).error().message, "another dlrun is deleting it"));
     put(run.path / "sweep.json", "{}");
-    CHECK(has(remove(run).error().message, "its search still runs"));
+    CHECK(has(remove(run).error().message, "its search (sweep.ask) still runs"));
     fs::remove(run.path / "sweep.json");
   }
   CHECK(fs::exists(run.path / "submission.json"));
@@ -367,9 +369,9 @@ TEST_CASE_FIXTURE(DeletionFixture,
   CHECK(resolve("mnist")->path == run.path);
 }
 
-TEST_CASE_FIXTURE(
-    DeletionFixture,
-    "a run whose journal is another user's stays, and so does another user's renamed directory") {
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "a run whose journal is another user's stays, and so does another user's "
+                  "directory .deleted-*") {
   if (::geteuid() != 0) {
     MESSAGE("skipped: only root can give a file to another user");
     return;
@@ -387,9 +389,10 @@ TEST_CASE_FIXTURE(
   CHECK(fs::exists(renamed));
 }
 
-TEST_CASE_FIXTURE(DeletionFixture,
-                  "a directory of the caller that has the run's name is deleted only if its files "
-                  "name the run") {
+TEST_CASE_FIXTURE(
+    DeletionFixture,
+    "the user's own directory at the run's path is deleted only if its files name the "
+    "run") {
   const auto run = make_run(kOlder);
   const auto other = make_run(kNewer);
   fs::rename(run.path, runs / "hidden");
@@ -405,7 +408,8 @@ TEST_CASE_FIXTURE(DeletionFixture,
   }
   const auto done = remove(run);
   REQUIRE_FALSE(done.has_value());
-  CHECK(has(done.error().message, "the files in this directory do not name the run " + run.id));
+  CHECK(has(done.error().message,
+            "the files in this directory do not show that it belongs to the run " + run.id));
   CHECK(fs::exists(run.path));
 }
 
@@ -454,8 +458,8 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(DeletionFixture,
-                  "runs of a folder that is empty stay in the list, because the folder may lack "
-                  "its file system") {
+                  "runs whose folder is empty stay in the list, because its file system may not be "
+                  "mounted") {
   const auto run = make_run(kOlder);
   const auto other = make_run(kNewer);
   fs::remove_all(run.path);

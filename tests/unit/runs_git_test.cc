@@ -118,7 +118,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE(
-    "for a copy of the code without .git, the run records the git state that the caller's machine "
+    "for a copy of the code without .git, the run records the git state that the user's machine "
     "sent") {
   const TemporaryDirectory folder;
   const auto copy = folder.path() / "copy", run = folder.path() / "run";

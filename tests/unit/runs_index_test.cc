@@ -192,8 +192,8 @@ TEST_CASE_FIXTURE(IndexFixture, "a lost index is rebuilt from the run directorie
   std::filesystem::remove_all(index.directory());
   std::filesystem::create_directories(runs / ".agents" / "x");
   std::filesystem::create_directories(runs / "not-a-run");
-  CHECK(index.add_missing_runs(runs).value().added == 3);
-  CHECK(index.add_missing_runs(runs).value().added == 0);
+  CHECK(index.add_missing_runs(runs).value().added_count == 3);
+  CHECK(index.add_missing_runs(runs).value().added_count == 0);
   CHECK(resolve("cifar")->path == runs / "cifar-20261121-110000-00cc");
 }
 
@@ -209,7 +209,7 @@ TEST_CASE_FIXTURE(IndexFixture,
                          "$(x)-20261121-120000-00dd"})
     create(id);
   create(longest);
-  CHECK(index.add_missing_runs(runs).value().added == 4);
+  CHECK(index.add_missing_runs(runs).value().added_count == 4);
   CHECK(index.list()->entries.size() == 4);
   CHECK(resolve(longest).has_value());
 }

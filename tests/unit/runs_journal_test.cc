@@ -163,8 +163,8 @@ TEST_CASE("a submission is in progress while dlrun or a program that it started 
 }
 
 TEST_CASE(
-    "a journal or claim with a malformed job id is refused, and so is a journal whose cluster is "
-    "an option") {
+    "a journal or claim with a malformed job id is refused, and so is a journal whose cluster "
+    "looks like an option") {
   const TemporaryDirectory folder;
   for (const char* job : {"--me", "42 43", "../42", "42;43", "h:0:1"}) {
     CAPTURE(job);

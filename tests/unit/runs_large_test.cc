@@ -219,7 +219,7 @@ TEST_CASE("a run that was moved is listed at its new path after a rebuild") {
   fs::remove(folder / "index/r-7");
   REQUIRE(fs::create_directories(folder / "new/r-7"));
   REQUIRE(write_file_atomic(folder / "new/r-7/claim", "{}").has_value());
-  REQUIRE(index.add_missing_runs(folder / "new")->added == 1);
+  REQUIRE(index.add_missing_runs(folder / "new")->added_count == 1);
   const auto listing = index.list();
   REQUIRE(listing->entries.size() == 100);
   const auto moved = std::find_if(listing->entries.begin(), listing->entries.end(),

@@ -86,7 +86,7 @@ struct OwnershipFixture {
     fs::create_directories(path.parent_path());
     REQUIRE(write_file_atomic(path, text).has_value());
   }
-  /// Creates a run with this journal. By default, Slurm has accepted the run as job 42.
+  /// Creates a run whose journal has these values. By default, Slurm has accepted it as job 42.
   fs::path make_run(const std::string& id, std::optional<RestServer> server = std::nullopt,
                     Submission::State state = Submission::State::kSubmitted,
                     const char* job = "42") const {
@@ -180,11 +180,11 @@ TEST_CASE_FIXTURE(OwnershipFixture,
                       fs::file_time_type::clock::now() + std::chrono::hours(1));
   const auto additions = index.add_missing_runs(runs);
   REQUIRE(additions.has_value());
-  CHECK(additions->added == 1);
+  CHECK(additions->added_count == 1);
   REQUIRE(additions->foreign.size() == 1);
   CHECK(additions->foreign[0].path == foreign);
   CHECK(index.list()->entries.size() == 1);
-  // The current folder of the caller is `runs`.
+  // The current folder is `runs`.
   const auto resolve = [&](std::string_view text) { return resolve_run(text, index, runs); };
   for (const char* name : {"mnist", "last", "mnist-2026", "42"}) CHECK(resolve(name)->path == own);
   CHECK_FALSE(resolve("43").has_value());
@@ -231,7 +231,7 @@ TEST_CASE_FIXTURE(OwnershipFixture,
   CHECK_FALSE(listener.has_connection());
   CHECK(calls().empty());
   static_cast<void>(inspect(make_run("own")));
-  CHECK(calls().find("squeue") != std::string::npos);  // a run of the caller does ask Slurm
+  CHECK(calls().find("squeue") != std::string::npos);  // Slurm is asked about this user's run
 }
 
 TEST_CASE_FIXTURE(
@@ -285,7 +285,7 @@ TEST_CASE_FIXTURE(OwnershipFixture,
 }
 
 TEST_CASE_FIXTURE(OwnershipFixture,
-                  "dlrun writes no end into a local run of another user whose process is gone") {
+                  "dlrun writes no end into another user's local run, even if its lead is gone") {
   NEEDS_ROOT();
   const auto run = runs / "here";
   Submission submission;
@@ -319,9 +319,8 @@ TEST_CASE_FIXTURE(OwnershipFixture,
   CHECK(current_run_of(own) == next);
 }
 
-TEST_CASE_FIXTURE(
-    OwnershipFixture,
-    "a run that is reached through another user's link does not count as the caller's own") {
+TEST_CASE_FIXTURE(OwnershipFixture,
+                  "a run that is reached through another user's link counts as that user's run") {
   NEEDS_ROOT();
   const auto own = make_run("own-20261121-120000-00aa");
   REQUIRE(index.add({own.filename().string(), "own", own, "2026"}).has_value());
@@ -346,7 +345,7 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(
     OwnershipFixture,
-    "a link in another user's sweep does not lead to a point of the caller or its successor") {
+    "a link in another user's sweep leads neither to this user's point nor to its successor") {
   NEEDS_ROOT();
   const auto next = make_run("next");
   const fs::path sweep = runs / "own", foreign = runs / "foreign", array = sweep / "array-0";
@@ -382,14 +381,14 @@ TEST_CASE_FIXTURE(OwnershipFixture,
     CHECK(text.has_value() == is_shown);
     if (!is_shown) CHECK(text.error().message.find("the file is not shown") != std::string::npos);
   }
-  // A rank's log that is a link to the caller's file is not shown either.
+  // A rank's log that is a link to a file of this user is not shown either.
   put(run / "events.jsonl",
       to_checked_line({{"event", "rank_failed"}, {"rank", 0}, {"code", 1}}) +
           to_checked_line(
               {{"event", "ended"}, {"state", "failed"}, {"code", 1}, {"message", "m"}}));
   fs::create_directories(run / "logs" / "attempt-0");
   fs::create_symlink(secret, run / "logs" / "attempt-0" / "rank-0000.log");
-  // If the run were the caller's own, the log would be shown.
+  // If the run belonged to this user, the log would be shown.
   CHECK_FALSE(last_words(run,
                          [&] {
                            auto status = inspect(run);

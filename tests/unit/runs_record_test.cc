@@ -162,7 +162,7 @@ TEST_CASE(
   CHECK(record.leading_component == "trainer");
   CHECK(record.ranks == 5);
   CHECK(record.hosts == "n[1-3]");
-  CHECK(record.joined);
+  CHECK(record.have_ranks_joined);
   REQUIRE(record.progress);
   CHECK(record.progress->step == 5);
 }

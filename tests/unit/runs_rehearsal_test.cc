@@ -51,8 +51,8 @@ RehearsalFigures figures_in(const std::string& record) {
 }  // namespace
 
 TEST_CASE(
-    "a passed rehearsal has the time of a step without the first ones, the total of steps, and the "
-    "memory") {
+    "a passed rehearsal's figures are the time of a step after the first ones, the number of "
+    "steps, and the memory") {
   const auto figures = figures_in(rehearsed_record("rehearsed", "completed"));
   CHECK(figures.state == RehearsalState::kPassed);
   REQUIRE(figures.seconds_per_step);
@@ -61,7 +61,7 @@ TEST_CASE(
   CHECK(figures.rss_bytes == 3.0 * (1 << 30));
 }
 
-TEST_CASE("the state of a rehearsal says how it ended, and why it failed") {
+TEST_CASE("the figures of a rehearsal have its state, and the reason if it failed") {
   const auto failed = figures_in(rehearsed_record("rank_failed", "failed"));
   CHECK(failed.state == RehearsalState::kFailed);
   CHECK(failed.failure == "out of memory");

@@ -78,8 +78,8 @@ TEST_CASE("without an end in the record the run's state is Slurm's") {
 }
 
 TEST_CASE(
-    "the status says that `dlrun cancel` cancelled a run, waiting or running, unless a rank failed "
-    "first") {
+    "the status of a waiting or running run says that `dlrun cancel` cancelled it, unless a rank "
+    "failed first") {
   const std::string by_user = "it was cancelled with `dlrun cancel`";
   RunFacts facts = facts_of_submitted_run();
   facts.has_cancel_mark = true;
@@ -214,7 +214,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a run whose script was submitted by hand has the name and the log that lead's files give") {
+    "the name and the log of a run whose script was submitted by hand are those in lead's files") {
   TemporaryDirectory folder;
   const auto run = folder.path() / "hello-4";
   REQUIRE(make_private_directories(run).has_value());
@@ -246,7 +246,7 @@ TEST_CASE("a log whose name only Slurm can fill in is unknown until the job's cl
   }
 }
 
-TEST_CASE("only a state that is final and not just the last known one counts as over") {
+TEST_CASE("a run is over only if its state is final, and not merely the last known state") {
   const auto is_over_in = [](RunState state, bool is_last_known = false) {
     RunStatus status;
     status.state = state;

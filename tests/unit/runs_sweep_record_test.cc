@@ -164,7 +164,8 @@ TEST_CASE("a point has its sweep's time of creation, also if the point is given 
 }
 
 TEST_CASE(
-    "a point has its sweep's time of creation, also if the sweep's path in the index has a link") {
+    "a point has its sweep's time of creation, also if the index has the sweep's path through a "
+    "symbolic link") {
   const SweepRecordFixture f;
   fs::create_directory_symlink(f.runs, f.folder.path() / "link");
   const RunIndex index(f.folder.path() / "other-state");
@@ -177,8 +178,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the current run of a point is that of its last resubmission, or its own if that run is "
-    "removed") {
+    "the current run of a point is its latest resubmission, or the point's first run if a "
+    "resubmission was removed") {
   const SweepRecordFixture f;
   CHECK(current_run_of(f.path_of_point(0)) == f.path_of_point(0));
   const fs::path second = f.runs / "second", third = f.runs / "third";
@@ -226,7 +227,8 @@ TEST_CASE("the status of a point whose array was not submitted has the reason an
                            "it; `dlrun resubmit`") == 0);
 }
 
-TEST_CASE("the error about a missing point advises no `dlrun rm`, which could find another run") {
+TEST_CASE(
+    "the error about a missing point does not suggest `dlrun rm`, which could delete another run") {
   const SweepRecordFixture f;
   fs::remove_all(f.path_of_point(2));
   const auto point = RunInspector::read_facts(f.path_of_point(2));
@@ -307,8 +309,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a task's claim with the array's token settles the array's submission, otherwise Slurm is "
-    "asked") {
+    "a task's claim with the array's token proves that the array was submitted, and without it "
+    "Slurm is asked") {
   const SweepRecordFixture f;
   const fs::path array = array_path(f.sweep.path, 0);
   Submission intent;
@@ -338,7 +340,7 @@ TEST_CASE(
   CHECK(slurm.find_calls == 2);
 }
 
-TEST_CASE_FIXTURE(SweepRecordFixture, "the newest sweep is found behind newer runs") {
+TEST_CASE_FIXTURE(SweepRecordFixture, "the newest sweep is found even if other runs are newer") {
   const IndexEntry newer{"x-20261122-120000-00bb", "x", runs / "x-20261122-120000-00bb",
                          "2026-11-22T12:00:00.000Z"};
   fs::create_directories(newer.path);

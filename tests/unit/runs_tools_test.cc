@@ -1,3 +1,6 @@
+// Tests the folders of a runs folder in which dlrun keeps its agent and trainer, and the reading of
+// a run's log.
+
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,41 +59,42 @@ TEST_CASE_FIXTURE(ToolsFixture,
   CHECK(copy_missing_tools(root, runs, tools).has_value());
 }
 
-TEST_CASE_FIXTURE(ToolsFixture,
-                  "partial copies that killed processes left are removed, but not recent ones") {
-  const auto place = tools_directory(runs, tools);
-  std::filesystem::create_directories(place);
+TEST_CASE_FIXTURE(
+    ToolsFixture,
+    "old partial copies that killed processes left are removed, and recent ones are kept") {
+  const auto tools_folder = tools_directory(runs, tools);
+  std::filesystem::create_directories(tools_folder);
   for (const char* name : {"dlrun-agent.tmp-00", "dlrun-agent.tmp-11"})
-    std::ofstream(place / name) << "half";
+    std::ofstream(tools_folder / name) << "half";
   std::filesystem::last_write_time(
-      place / "dlrun-agent.tmp-00",
+      tools_folder / "dlrun-agent.tmp-00",
       std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
   REQUIRE(copy_missing_tools(root, runs, tools).has_value());
-  CHECK_FALSE(std::filesystem::exists(place / "dlrun-agent.tmp-00"));
-  CHECK(std::filesystem::exists(place / "dlrun-agent.tmp-11"));
+  CHECK_FALSE(std::filesystem::exists(tools_folder / "dlrun-agent.tmp-00"));
+  CHECK(std::filesystem::exists(tools_folder / "dlrun-agent.tmp-11"));
 }
 
 TEST_CASE_FIXTURE(ToolsFixture,
                   "each user of a runs folder has a separate folder for agents, and another user's "
                   "files are never used") {
-  const auto place = tools_directory(runs, tools);
-  CHECK(place.parent_path() == runs / fmt::format(".agents-{}", ::geteuid()));
+  const auto tools_folder = tools_directory(runs, tools);
+  CHECK(tools_folder.parent_path() == runs / fmt::format(".agents-{}", ::geteuid()));
   std::filesystem::create_directories(runs / ".agents-1");  // the folder of another user's agents
   std::filesystem::create_directories(runs / ".agents");
   REQUIRE(copy_missing_tools(root, runs, tools).has_value());
-  CHECK(check_tools_place(runs, tools).has_value());
+  CHECK(check_tools_directory(runs, tools).has_value());
   if (::geteuid() != 0) {
     MESSAGE("the rest is skipped: only root can give files to another user");
     return;
   }
-  for (const auto& foreign_folder : {place.parent_path(), place}) {
+  for (const auto& foreign_folder : {tools_folder.parent_path(), tools_folder}) {
     REQUIRE(::chown(foreign_folder.c_str(), 65534, 65534) == 0);
-    CHECK(check_tools_place(runs, tools).error().code == Errc::kInvalid);
+    CHECK(check_tools_directory(runs, tools).error().code == Errc::kInvalid);
     CHECK(copy_missing_tools(root, runs, tools).error().code == Errc::kInvalid);
     REQUIRE(::chown(foreign_folder.c_str(), 0, 0) == 0);
   }
-  // Another user's file in the caller's own folder is replaced.
-  const auto agent = place / "dlrun-agent";
+  // A file of another user in a folder of this user is replaced.
+  const auto agent = tools_folder / "dlrun-agent";
   REQUIRE(write_file_atomic(agent, "theirs", 0755).has_value());
   REQUIRE(::chown(agent.c_str(), 65534, 65534) == 0);
   REQUIRE(copy_missing_tools(root, runs, tools).has_value());
@@ -100,17 +104,19 @@ TEST_CASE_FIXTURE(ToolsFixture,
 TEST_CASE_FIXTURE(ToolsFixture,
                   "a folder for agents that others may write, or that is a link, is refused") {
   REQUIRE(copy_missing_tools(root, runs, tools).has_value());
-  const auto place = tools_directory(runs, tools);
-  REQUIRE(::chmod(place.c_str(), 0770) == 0);
-  CHECK(check_tools_place(runs, tools).error().message.find("others may write") !=
+  const auto tools_folder = tools_directory(runs, tools);
+  REQUIRE(::chmod(tools_folder.c_str(), 0770) == 0);
+  CHECK(check_tools_directory(runs, tools).error().message.find("others may write") !=
         std::string::npos);
   CHECK(copy_missing_tools(root, runs, tools).error().code == Errc::kInvalid);
-  std::filesystem::remove_all(place.parent_path());
+  std::filesystem::remove_all(tools_folder.parent_path());
   std::filesystem::create_directories(folder.path() / "elsewhere");
-  std::filesystem::create_directory_symlink(folder.path() / "elsewhere", place.parent_path());
-  CHECK(check_tools_place(runs, tools).error().code == Errc::kInvalid);
-  CHECK(check_tools_place(runs, tools).error().message.find("is not a directory; choose another") !=
-        std::string::npos);
+  std::filesystem::create_directory_symlink(folder.path() / "elsewhere",
+                                            tools_folder.parent_path());
+  CHECK(check_tools_directory(runs, tools).error().code == Errc::kInvalid);
+  CHECK(check_tools_directory(runs, tools)
+            .error()
+            .message.find("is not a directory; choose another") != std::string::npos);
 }
 
 TEST_CASE_FIXTURE(ToolsFixture, "a runs folder in which others may rename files causes a warning") {
@@ -128,7 +134,8 @@ TEST_CASE_FIXTURE(ToolsFixture, "a runs folder in which others may rename files 
 
 TEST_CASE_FIXTURE(
     ToolsFixture,
-    "a runs folder that is, or is in, another user's folder causes a warning, sticky or not") {
+    "a runs folder that another user owns, or that is inside such a folder, causes a warning, "
+    "sticky or not") {
   if (::geteuid() != 0) {
     MESSAGE("skipped: only root can give a folder to another user");
     return;
@@ -138,13 +145,13 @@ TEST_CASE_FIXTURE(
   for (const mode_t mode : {0755U, 01777U}) {
     CAPTURE(mode);
     REQUIRE(::chmod(runs.c_str(), mode) == 0);
-    for (const auto& place : {runs, deeper}) {
+    for (const auto& runs_folder : {runs, deeper}) {
       REQUIRE(::chown(runs.c_str(), 65534, 65534) == 0);
-      const auto warning = warning_about_runs_folder(place);
+      const auto warning = warning_about_runs_folder(runs_folder);
       REQUIRE(warning.has_value());
       CHECK(warning->starts_with(runs.string() + ": belongs to user "));
       REQUIRE(::chown(runs.c_str(), 0, 0) == 0);
-      CHECK_FALSE(warning_about_runs_folder(place).has_value());
+      CHECK_FALSE(warning_about_runs_folder(runs_folder).has_value());
     }
   }
 }

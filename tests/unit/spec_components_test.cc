@@ -154,7 +154,7 @@ TEST_CASE("components that one allocation cannot have together make a heterogene
             .component_of_part == std::vector<std::size_t>{1, 0, 2});
 }
 
-TEST_CASE("mistakes in components are reported with their places, and say what to do") {
+TEST_CASE("the errors about components show line and column, and say what to do") {
   const auto check_refusal = [](std::string_view components, std::string_view message,
                                 std::string_view top = kTop) {
     const std::string found = refused(components_request(components, top));

@@ -63,17 +63,18 @@ TEST_CASE(
 TEST_CASE(
     "a destination of stage that is not on the node's own disk is refused, and the error names the "
     "line") {
-  const auto refused_to = [](const std::string& to) {
+  const auto errors_for_destination = [](const std::string& to) {
     return data_refused("stage:\n  - {from: ./a, to: " + to + "}\n");
   };
-  CHECK(has(refused_to("/tmp/a"),
+  CHECK(has(errors_for_destination("/tmp/a"),
             "exp.yaml:4:5: error: stage: to is '/tmp/a', but it must be on "
             "the node's own disk"));
-  CHECK(has(refused_to("data"), "begin it with a variable of the node"));
+  CHECK(has(errors_for_destination("data"), "begin it with a variable of the node"));
   for (const char* to : {"$TMPDIR", "$TMPDIR/", "$TMPDIR/../a", "$TMPDIR//a"})
-    CHECK(has(refused_to(to), "it must name a place below the variable's folder"));
-  CHECK(has(refused_to("$1/a"), "begin it with a variable of the node"));
-  CHECK(has(refused_to("$TMPDIR/a-$SLURM_JOB_ID"), "only one variable, at the start, is replaced"));
+    CHECK(has(errors_for_destination(to), "it must be a path below the variable's folder"));
+  CHECK(has(errors_for_destination("$1/a"), "begin it with a variable of the node"));
+  CHECK(has(errors_for_destination("$TMPDIR/a-$SLURM_JOB_ID"),
+            "only one variable, at the start, is replaced"));
 }
 
 TEST_CASE("a word of the command with a variable that no shell expands causes a warning") {
@@ -120,7 +121,8 @@ TEST_CASE("overlapping, incomplete and invalid items of stage and outputs are re
 }
 
 TEST_CASE(
-    "download needs path and files, works for any program, and DLRUN_DOWNLOADS names the folder") {
+    "download needs path and files, works for any program, and sets DLRUN_DOWNLOADS to the "
+    "folder") {
   const auto spec = data_loaded("download: {path: ./data, files: " + kFiles + "}\n");
   REQUIRE(spec.spec.download.files.size() == 1);
   CHECK(spec.spec.download.files[0].file == "a.bin");

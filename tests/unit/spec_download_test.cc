@@ -9,7 +9,7 @@
 namespace dlrun {
 namespace {
 
-const std::string kSum(64, 'a');
+const std::string kSha256(64, 'a');
 
 LoadRequest download_request(const std::string& downloads,
                              const std::string& data = "dataset: mnist, path: ./data",
@@ -23,7 +23,7 @@ LoadRequest download_request(const std::string& downloads,
 }
 
 std::string list_with(const std::string& url, const std::string& more = "") {
-  return "[{url: \"" + url + "\", sha256: " + kSum + more + "}]";
+  return "[{url: \"" + url + "\", sha256: " + kSha256 + more + "}]";
 }
 
 TEST_CASE(
@@ -31,12 +31,12 @@ TEST_CASE(
     "spec sets one") {
   const auto loaded = load_spec(download_request(
       "[{url: https://h.org:8080/a/b.gz?v=1#x, sha256: " + std::string(64, 'A') +
-      "}, {url: http://h/get%20it, sha256: " + kSum + ", file: c.gz, bytes: 42}]"));
+      "}, {url: http://h/get%20it, sha256: " + kSha256 + ", file: c.gz, bytes: 42}]"));
   REQUIRE(loaded.has_value());
   const auto& downloads = loaded->spec.train.downloads;
   REQUIRE(downloads.size() == 2);
   CHECK(downloads[0].url == "https://h.org:8080/a/b.gz?v=1#x");
-  CHECK(downloads[0].sha256 == kSum);
+  CHECK(downloads[0].sha256 == kSha256);
   CHECK(downloads[0].file == "b.gz");
   CHECK_FALSE(downloads[0].bytes.has_value());
   CHECK(downloads[1].file == "c.gz");
@@ -80,8 +80,8 @@ TEST_CASE("a user or a password in a url is refused, and never shown") {
             "'h.org/@scope/f' is not an https:// or http:// url"));
 }
 
-TEST_CASE("a url's password is not shown if the line has another error") {
-  const std::string url = "https://me:canary@h/f", sum = ", sha256: " + kSum;
+TEST_CASE("an error about another part of a url's line does not show the password in the url") {
+  const std::string url = "https://me:canary@h/f", sum = ", sha256: " + kSha256;
   for (const std::string& downloads :
        {"[{url: \"" + url + "\", md5: x" + sum + "}]",
         "[{bytes: 4KB, url: \"" + url + "\"" + sum + "}]", "[\"" + url + "\"]", "\"" + url + "\"",
@@ -107,7 +107,7 @@ TEST_CASE("a malformed download is refused, and the error names the line") {
   const auto refusal_of = [](const std::string& downloads) {
     return refused(download_request(downloads));
   };
-  CHECK(has(refusal_of("[{sha256: " + kSum + "}]"),
+  CHECK(has(refusal_of("[{sha256: " + kSha256 + "}]"),
             "exp.yaml:4:47: error: train.data.download: url is missing"));
   CHECK(has(refusal_of("[{url: https://h/f}]"),
             "sha256 is missing: set the file's checksum; `sha256sum FILE` prints it"));
@@ -136,8 +136,8 @@ TEST_CASE("a malformed download is refused, and the error names the line") {
   CHECK(has(refusal_of("[https://h/f]"),
             "expected {url: https://..., sha256: ...}, not a single value"));
   CHECK(has(refusal_of("https://h/f"), "expected a list of {url, sha256}, not a single value"));
-  CHECK(has(refusal_of("[{url: https://h/f, sha256: " + kSum +
-                       "}, {url: https://i/f, sha256: " + kSum + "}]"),
+  CHECK(has(refusal_of("[{url: https://h/f, sha256: " + kSha256 +
+                       "}, {url: https://i/f, sha256: " + kSha256 + "}]"),
             "two downloads have the file name 'f'"));
 }
 

@@ -65,7 +65,7 @@ TEST_CASE("an environment of the host is refused for ranks in a container") {
   }
 }
 
-TEST_CASE("a sweep over environments is refused, because dlrun builds one for all points") {
+TEST_CASE("a sweep over environments is refused, because all points share one environment") {
   const auto message =
       refused(with_environment("{}", "sweep: {parameters: {environment.spack: [one, two]}}\n"));
   CHECK(has(message, "environment.spack: a sweep cannot change the key"));
@@ -95,8 +95,8 @@ TEST_CASE("a run on this machine refuses a uenv, which only Slurm's plugin mount
 }
 
 TEST_CASE(
-    "with code.snapshot, a uv project gives the warning that its package is not imported from the "
-    "copy") {
+    "with code.snapshot, a uv project causes a warning, because its package is not imported from "
+    "the copy") {
   const auto result = loaded(with_environment("{uv: .}", "code: {snapshot: true}\n"));
   CHECK(has(format_diagnostics(result.warnings), "not from the copy of the code"));
 }

@@ -376,7 +376,7 @@ TEST_CASE("the site is the spec's, else $DLRUN_SITE, else the cluster's, else ge
 }
 
 TEST_CASE(
-    "the error for a key that needs restarts names retry.max if it is 0, and otherwise the missing "
+    "the error for a key that needs restarts shows retry.max if that is 0, and else the missing "
     "cause") {
   CHECK(has(refused_with("retry: {max: 0, chain: 4}\n"),
             "retry.chain: another job continues the run only after timeout or preemption, but "

@@ -54,7 +54,9 @@ struct OwnPreset {
   }
 };
 
-TEST_CASE("the tables of every built-in file equal what the YAML reader makes of its text") {
+TEST_CASE(
+    "the compiled tables of every built-in file equal the nodes that the YAML reader makes of the "
+    "file") {
   for (const EmbeddedFile& file : embedded_files()) {
     INFO(file.name);
     const auto read = parse_yaml(file.text);

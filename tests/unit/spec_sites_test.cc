@@ -251,7 +251,7 @@ TEST_CASE(
   CHECK(has(readable, "unknown key 'zzz'"));
   CHECK_FALSE(has(readable, "skipped"));
   CHECK_FALSE(has(warnings_with("zzz: 1\n"), "skipped"));
-  // Without a valid name of a cluster, there is nothing to compare.
+  // A file without a valid cluster name cannot be compared with the cluster, so it is skipped.
   CHECK(has(warnings_with("clusters: '['\n"), "an expression for one: "));
   CHECK(has(warnings_with("clusters: '['\n"), "; the site is skipped"));
 }
@@ -287,8 +287,8 @@ TEST_CASE("the error for an unknown site suggests the nearest name, or lists all
 }
 
 TEST_CASE(
-    "a site's defaults apply to keys that the spec does not set, the partition's defaults override "
-    "the site's, and their origin is named") {
+    "a site's defaults apply to unset keys, a partition's override them, and a value's origin "
+    "names the site") {
   Sites sites;
   sites.write("x",
               "default_partition: slow\n"
@@ -347,8 +347,7 @@ TEST_CASE("a wrong default is reported with its line in the site file") {
           "    2 | defaults: {resources: {gpus_per_node: 8}}\n"));
 }
 
-TEST_CASE(
-    "a site file may name variables that are not set here, and a malformed variable is an error") {
+TEST_CASE("a site file may use variables that are not set, and a malformed variable is an error") {
   const auto problems = [](std::string_view defaults) {
     return format_diagnostics(
         parse_site_file("x.yaml", "defaults: " + std::string(defaults) + "\n").problems);

@@ -98,7 +98,7 @@ TEST_CASE("a byte order mark before the document is ignored") {
   CHECK(document.at(document.at(document.root).items[0]).text == "name");
 }
 
-TEST_CASE("an alias has the value of the last anchor of its name before it") {
+TEST_CASE("an alias has the value of the nearest earlier anchor with the same name") {
   const auto document = parsed("- &a x\n- &b [*a, *a]\n- &a y\n- *a\n- *b\n");
   const YamlNode& root = document.at(document.root);
   CHECK(document.at(root.items[3]).text == "y");
@@ -225,7 +225,7 @@ TEST_CASE("every escape stands for its character") {
         "\u0085\u00a0\u2028\u2029A\u00e9\U0001F600");
 }
 
-TEST_CASE("a quoted text keeps its last line breaks except the first") {
+TEST_CASE("the line breaks at the end of a quoted text are kept, except the first") {
   CHECK(value_of("a: \"x\n\n\n\n\"") == "x\n\n\n");
   CHECK(value_of("a: 'it''s\n\n\n\n'") == "it's\n\n\n");
   CHECK(value_of("a: \"\n\n\n\"") == "\n\n");

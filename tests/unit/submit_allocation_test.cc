@@ -13,14 +13,14 @@
 namespace dlrun {
 namespace {
 
-constexpr const char* kListed = "42|1000|RUNNING|2|8|gpu|2026-11-25T21:00:00|n[1-2]\n";
-constexpr const char* kDetails =
+constexpr const char* kSqueueLine = "42|1000|RUNNING|2|8|gpu|2026-11-25T21:00:00|n[1-2]\n";
+constexpr const char* kScontrolText =
     "JobId=42 JobName=a TRES=b\n   UserId=me(1000) Restarts=1\n"
     "   TRES=cpu=8,mem=16G,node=2,billing=8,gres/gpu=4\n   JOB_GRES=gpu:4\n"
     "   Command=/x\n   Comment=x AllocTRES=cpu=64,mem=512G,gres/gpu=64 Restarts=9\n";
 
-Allocation allocation_of(const char* details = kDetails) {
-  auto parsed = parse_allocation(kListed, details, "42", 1000);
+Allocation allocation_of(const char* scontrol_text = kScontrolText) {
+  auto parsed = parse_allocation(kSqueueLine, scontrol_text, "42", 1000);
   if (!parsed) FAIL(parsed.error().message);
   return std::move(*parsed);
 }
@@ -59,8 +59,8 @@ TEST_CASE("an allocation is read from squeue and scontrol, and a missing number 
 }
 
 TEST_CASE("only a running job of the user is accepted as an allocation") {
-  const auto error_of = [](std::string_view listed) {
-    const auto parsed = parse_allocation(listed, kDetails, "42", 1000);
+  const auto error_of = [](std::string_view squeue_line) {
+    const auto parsed = parse_allocation(squeue_line, kScontrolText, "42", 1000);
     return parsed ? std::string("accepted") : parsed.error().message;
   };
   CHECK(has(error_of(""), "Slurm has no running job 42"));
@@ -73,8 +73,8 @@ TEST_CASE("only a running job of the user is accepted as an allocation") {
 }
 
 TEST_CASE(
-    "each requested resource that does not fit the allocation is an error with its place, and the "
-    "others are not") {
+    "each requested resource that does not fit the allocation causes an error with its line, "
+    "others cause none") {
   const Allocation allocation = allocation_of();
   CHECK(unfulfilled_requests(
             experiment_of("nodes: 2, tasks_per_node: 2, cpus_per_task: 2, gpus_per_node: 2, "
@@ -125,7 +125,8 @@ TEST_CASE(
   CHECK(has(lead, "--borrowed"));
 }
 
-TEST_CASE("the script finds the allocation in its variables") {
+TEST_CASE(
+    "set_allocation_variables() describes the allocation in the SLURM_* variables of the script") {
   Env env;
   set_allocation_variables(env, experiment_of("nodes: 1, tasks_per_node: 2").plan, allocation_of(),
                            "alpine");

@@ -34,11 +34,11 @@ namespace {
 struct ChainCluster : Cluster {
   Result<Submitted> submitted = fail(Errc::kNotFound, "");
   ChainCluster() {
-    const std::string calls = (folder / "called").string();
+    const std::string calls_file = (folder / "called").string();
     write_program("sbatch",
                   "case \"$*\" in *--help*) echo '  --account=name'; exit 0;; esac\n"
                   "echo \"$* chain=$DLRUN_CHAIN token=$DLRUN_TOKEN\" >>" +
-                      calls + "\necho $((6 + $(wc -l <" + calls + ")))");
+                      calls_file + "\necho $((6 + $(wc -l <" + calls_file + ")))");
     write_program("squeue",
                   "echo asked >>" + (folder / "squeue-asked").string() +
                       "\nfor word; do case $before in -j) ids=$word;; esac; before=$word; done\n"

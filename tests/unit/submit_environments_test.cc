@@ -266,10 +266,10 @@ TEST_CASE(
     "BuildLock::take() waits for another holder, calls on_wait once, and fails after an "
     "interruption") {
   const TemporaryDirectory folder;
-  std::atomic<int> waits = 0;
+  std::atomic<int> wait_count = 0;
   const auto take = [&](const std::function<bool()>& is_unwanted) {
     return BuildLock::take(
-        folder / "flock", [&] { ++waits; }, is_unwanted);
+        folder / "flock", [&] { ++wait_count; }, is_unwanted);
   };
   auto first = std::make_optional(take([] { return false; }));
   REQUIRE(first->has_value());
@@ -279,12 +279,12 @@ TEST_CASE(
     const auto lock = take([] { return false; });
     has_lock = lock.has_value();
   });
-  while (waits == 0) std::this_thread::yield();
+  while (wait_count == 0) std::this_thread::yield();
   CHECK_FALSE(has_lock);
   first.reset();
   second.join();
   CHECK(has_lock);
-  CHECK(waits == 1);
+  CHECK(wait_count == 1);
   // An interruption ends the wait.
   const auto held = take([] { return false; });
   REQUIRE(held.has_value());

@@ -35,13 +35,13 @@ struct RehearsalCluster : Cluster {
     std::ofstream(folder / "x.yaml") << spec;
     return {"x.yaml", {}, {}};
   }
-  /// Returns the changes for the rehearsal `choices`, a value of --rehearse. Returns the error if
+  /// Returns the changes for the rehearsal that `--rehearse VALUE` asks for. Returns the error if
   /// the spec is refused.
-  Changes changes(const std::string& spec, const std::string& choices = "2m") {
+  Changes changes(const std::string& spec, const std::string& value = "2m") {
     const auto job = job_of_spec_file(context, reporter, options_of(spec));
     REQUIRE_MESSAGE(job.has_value(), (job ? std::string() : job.error().message));
     const auto found =
-        changes_for_rehearsal(job->experiment->loaded, job->name, *parse_rehearsal(choices));
+        changes_for_rehearsal(job->experiment->loaded, job->name, *parse_rehearsal(value));
     return found ? *found : Changes{found.error().message};
   }
 };
@@ -89,7 +89,8 @@ TEST_CASE(
   CHECK(short_partition(site, spec, 3 * 3600, 2) == "medium");
   CHECK_FALSE(short_partition(site, spec, 20 * 3600, 2));
   spec.resources.partition = "devel";
-  CHECK_FALSE(short_partition(site, spec, 120, 2));  // no partition is shorter than the job's own
+  // No partition with such GPUs has a shorter limit than the job's own.
+  CHECK_FALSE(short_partition(site, spec, 120, 2));
   JobSpec counted;
   counted.resources.gpus = Gpus{"", 16};
   counted.resources.nodes = NodeRange{4, 4};
@@ -195,8 +196,8 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(
     RehearsalCluster,
-    "if only the rehearsal was submitted, the dlrun command that the user gets for the "
-    "run has all options and dependencies") {
+    "if the run cannot be submitted after its rehearsal, the error's command for the run has all "
+    "options and dependencies") {
   SpecOptions options =
       options_of("resources: {time: 1h}\nlaunch: {command: [x]}\nafter: {ok: [5, 6]}\n");
   options.set_arguments = {"name=my run"};

@@ -53,8 +53,8 @@ TEST_CASE("joined short options, flags and #PBS lines in a script are read as sb
 }
 
 TEST_CASE(
-    "options of a script that a run cannot have are refused with their lines, and other options "
-    "are accepted") {
+    "sbatch options that a run cannot have are refused with their line numbers, and other "
+    "options are accepted") {
   const auto refusals = [](const std::string& lines) {
     return refused_option_messages("#!/bin/bash\n" + lines);
   };
@@ -98,8 +98,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the name and runs folder are read from a rendered script, and dlrun's own output pattern "
-    "is not taken for the user's") {
+    "name and runs folder are read from a rendered script, and dlrun's own output pattern is not "
+    "the user's") {
   const auto script = parse_script_requests(
       "#!/bin/bash\n#SBATCH --job-name=mnist\n#SBATCH --output=/r/mnist-%j.out\nexec "
       "\"$dlrun_agent\" lead --runs /r "
@@ -123,7 +123,7 @@ TEST_CASE("a script without a job name gets a valid name from its file's name") 
   CHECK(parse_script_requests("#!/bin/sh\n#SBATCH -o x.out\n", "a.sh").output == "x.out");
 }
 
-TEST_CASE("the paths of the trainer in a script end at their quote or at a space") {
+TEST_CASE("a path of the trainer in a script ends at its closing quote or at a space") {
   using Paths = std::vector<std::string>;
   const auto trainers = [](const std::string& lines) {
     return parse_script_requests("#!/bin/bash\n" + lines, "x.sh").trainers;
@@ -134,15 +134,15 @@ TEST_CASE("the paths of the trainer in a script end at their quote or at a space
   CHECK(trainers("# /a/dlrun-trainer\n$D/dlrun-trainer\n/a/dlrun-trainer.log\n").empty());
 }
 
-TEST_CASE("a spec is not taken for a script") {
+TEST_CASE("is_script() is true for a script, and false for a spec") {
   CHECK(is_script("#!/bin/sh\n"));
   CHECK_FALSE(is_script("name: x\n"));
   CHECK_FALSE(is_script("# a comment\n"));
 }
 
 TEST_CASE(
-    "the recorded image of a script is the spec's image if the script still uses it in enroot's "
-    "form, and none if the script uses another one") {
+    "a script's recorded image is the spec's if the script still uses it in enroot's form, and "
+    "otherwise none") {
   Experiment experiment;
   CHECK(image_in_script(experiment, "#!/bin/bash\ntrue\n").empty());
   experiment.loaded.spec.container.image = "docker://nvcr.io/team/a:1";

@@ -76,9 +76,9 @@ TEST_CASE("a large input and a large output do not block each other") {
 TEST_CASE("a command that is no longer wanted gets one SIGTERM, and is waited for") {
   Command command =
       shell("trap 'echo told; exit 7' TERM; echo started; while :; do sleep 0.05; done");
-  int calls = 0;
+  int call_count = 0;
   // The first call is before the program's first line has arrived, the second call after it.
-  command.is_unwanted = [&calls] { return ++calls > 1; };
+  command.is_unwanted = [&call_count] { return ++call_count > 1; };
   const auto finished = run_command(command);
   REQUIRE(finished.has_value());
   CHECK(finished->out == "started\ntold\n");

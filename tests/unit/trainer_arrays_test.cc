@@ -79,7 +79,7 @@ TEST_CASE(
       CHECK(data->images[5 * 3072 + pixel * 3 + colour] == (colour + 1) * (pixel % 80));
   }
   CHECK(has(parse_cifar("f", Bytes(kRecordBytes + 1)).error().message,
-            "f: 3074 bytes are no whole number"));
+            "f: 3074 bytes, but a CIFAR-10 file has one or more records of 3073 bytes"));
   CHECK(has(parse_cifar("f", {}).error().message, "f: 0 bytes"));
   Bytes wrong = cifar_records(3);
   wrong[2 * kRecordBytes] = 10;

@@ -104,7 +104,7 @@ TEST_CASE(
   CHECK(has(other.error().message, "v.layers.0.weight is F32 [1], this model needs F32 [3 x 2]"));
 }
 
-TEST_CASE("the last checkpoints are kept, and older ones are removed") {
+TEST_CASE("the newest checkpoints are kept, and older ones are removed") {
   const TemporaryDirectory folder;
   for (const std::uint64_t step : {10U, 20U, 30U, 100'000'000U, 40U})
     REQUIRE(checkpoints_in(folder, 3).save(state_at(step), kTensorLayout));
@@ -222,7 +222,7 @@ TEST_CASE(
   check_load_fails_with_little_memory(folder);
 }
 
-TEST_CASE("a file of more than 64 GiB that its manifest declares does not count as damaged") {
+TEST_CASE("a file larger than 64 GiB does not count as damaged if the manifest declares its size") {
   const TemporaryDirectory folder;
   for (const std::uint64_t step : {10U, 20U})
     REQUIRE(checkpoints_in(folder).save(state_at(step), kTensorLayout));
@@ -237,7 +237,7 @@ TEST_CASE("a file of more than 64 GiB that its manifest declares does not count 
 }
 #endif
 
-TEST_CASE("a checkpoint that no reader would accept is not saved, and the last one stays") {
+TEST_CASE("a checkpoint that load_newest() would refuse is not saved, and the previous one stays") {
   const TemporaryDirectory folder;
   REQUIRE(checkpoints_in(folder, 1).save(state_at(1), kTensorLayout));
   // The name of the tensor makes the header longer than the 64 MiB that a reader accepts.
@@ -320,15 +320,15 @@ TEST_CASE("a process whose run belongs to another attempt commits nothing and re
 
   // The other attempt takes over while the files are written: after the first check, before
   // the second.
-  int checks = 0;
+  int check_count = 0;
   const CheckpointFolder stale(folder.path() / "ckpt", 1, [&]() -> Result<> {
-    if (++checks == 2) REQUIRE(write_file_atomic(folder.path() / "attempt", "1\n"));
+    if (++check_count == 2) REQUIRE(write_file_atomic(folder.path() / "attempt", "1\n"));
     return check_attempt_owns_run(env);
   });
   const auto saved = stale.save(state_at(2), kTensorLayout);
   REQUIRE_FALSE(saved.has_value());
   CHECK(saved.error().code == Errc::kRefused);
-  CHECK(has(saved.error().message, "names attempt 1, this is attempt 0"));
+  CHECK(has(saved.error().message, "belongs to attempt 1, this is attempt 0"));
   CHECK_FALSE(stale.save(state_at(1), kTensorLayout).has_value());
   std::vector<std::string> skipped;
   CHECK(loaded_step(checkpoints_in(folder), skipped) == 1);
@@ -341,9 +341,9 @@ TEST_CASE("a process whose run belongs to another attempt commits nothing and re
 
   // The stale attempt pauses during a save until the other attempt has saved the same step.
   REQUIRE(write_file_atomic(folder.path() / "attempt", "0\n"));
-  checks = 0;
+  check_count = 0;
   const CheckpointFolder late(folder.path() / "ckpt", 1, [&]() -> Result<> {
-    if (++checks == 2) {
+    if (++check_count == 2) {
       REQUIRE(write_file_atomic(folder.path() / "attempt", "1\n"));
       REQUIRE(checkpoints_in(folder).save(state_at(2), kTensorLayout));
     }

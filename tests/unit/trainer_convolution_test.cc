@@ -144,7 +144,9 @@ TEST_CASE(
   for (const std::size_t size : {1U, 2U, 3U, 5U}) {
     for (const std::size_t stride : {1U, 2U, 3U}) {
       for (const std::size_t padding : {std::size_t{0}, size / 2}) {
-        KernelPair pair;  // A new pair each time; a single one would keep too many convolutions.
+        // Kernels keep the objects of all their convolutions, so a single pair would need too much
+        // memory.
+        KernelPair pair;
         for (const std::size_t in_channels : {1U, 3U, 4U, 8U, 12U, 16U, 17U, 33U}) {
           for (const std::size_t out_channels : {1U, 4U, 6U, 8U, 16U, 21U}) {
             const std::size_t edge = 8;

@@ -94,8 +94,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "with --shard file, an epoch has each rank's samples once, and lasts until the rank with the "
-    "most is done") {
+    "with --shard file, an epoch has each rank's samples once, and ends after the rank with the "
+    "most samples") {
   const std::vector<std::size_t> sizes{20, 33, 9};
   std::vector<Sampler> samplers;
   for (int rank = 0; rank < 3; ++rank)
@@ -140,8 +140,8 @@ TEST_CASE("steps_left() equals the number of steps that follow") {
 }
 
 TEST_CASE(
-    "with --shard epoch, another number of ranks continues after as many samples in total, rounded "
-    "down") {
+    "with --shard epoch, a changed number of ranks continues after the same total number of "
+    "samples, rounded down") {
   CHECK(redistributed({3, 17}, 100, 4, 4) == EpochPosition{3, 17});
   CHECK(redistributed({1, 40}, 100, 2, 4) == EpochPosition{0, 70});
   CHECK(redistributed({1, 40}, 100, 2, 1) == EpochPosition{2, 80});

@@ -86,11 +86,11 @@ TEST_CASE("the windows over a pixel are exactly those that contain it") {
       for (std::size_t inputs = size; inputs <= 14; ++inputs) {
         const std::size_t outputs = (inputs - size) / stride + 1;
         const Window window{{}, {}, size, stride, 0};
-        for (std::size_t place = 0; place < inputs; ++place) {
-          const Positions found = windows_over(place, window, outputs);
+        for (std::size_t pixel = 0; pixel < inputs; ++pixel) {
+          const Positions found = windows_over(pixel, window, outputs);
           for (std::size_t i = 0; i < outputs; ++i) {
-            const bool contains_place = i * stride <= place && place < i * stride + size;
-            CHECK((found.first <= i && i < found.end) == contains_place);
+            const bool contains_pixel = i * stride <= pixel && pixel < i * stride + size;
+            CHECK((found.first <= i && i < found.end) == contains_pixel);
           }
         }
       }

@@ -485,7 +485,8 @@ TEST_CASE("a captured step runs once, when it is launched, with its own argument
   CHECK(received == sent);
 }
 
-TEST_CASE("if there is no host memory for captured copies, copies fail until there is some again") {
+TEST_CASE(
+    "copies in a captured step fail while no host memory is available, and succeed afterwards") {
   constexpr std::size_t kChunk = cuda::Uploads::kChunkBytes;
   cuda::Uploads uploads;
   REQUIRE(uploads.prepare(nullptr).has_value());

@@ -15,7 +15,7 @@ namespace dlrun::trainer {
 namespace {
 
 constexpr std::size_t kLabelClasses = 4;
-// Six samples. No sample has class 3, and no answer names it.
+// Six samples. No sample has class 3, and no answer contains it.
 const std::vector<std::uint8_t> kTrueLabels{1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0,
                                             0, 0, 1, 0, 1, 0, 1, 0, 0, 0, 1, 0};
 const std::vector<float> kAnswerLogits{2, -1, -3, -1,    1,  1, -2,   -9, -1, -0.5F, 3, -1,
@@ -39,8 +39,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "scores equal those of sklearn's precision_recall_fscore_support, and text that is too long is "
-    "left out") {
+    "scores equal sklearn's precision_recall_fscore_support, and a text of scores above its limit "
+    "is empty") {
   const LabelScores scores = scores_of(counts_of(0, 6));
   REQUIRE(scores.classes.size() == kLabelClasses);
   CHECK(scores.classes[0].precision == doctest::Approx(2.0 / 3));

@@ -402,7 +402,7 @@ TEST_CASE(
   const std::size_t biases = 64 + 4 * 64 + 4 * 128 + 4 * 256 + 4 * 512 + 128 + 256 + 512;
   CHECK(resnet.parameters().size() == 11'689'512 - 64 * 3 * (49 - 9) - 513 * 990 + biases);
   CHECK(resnet.running_statistics().size() == 2 * biases);
-  const auto is_mean = [](const TensorView& tensor) {
+  const auto is_mean = [](const TensorLocation& tensor) {
     return tensor.name == "layers.7.shortcut.1.running_mean";
   };
   CHECK(std::ranges::count_if(resnet.running_tensors(), is_mean) == 1);

@@ -140,7 +140,7 @@ TEST_CASE("every optimizer has reference cases, also with weight decay and with 
 
 TEST_CASE(
     "sums of squares have the same bits for any number of threads, and are exact if all partial "
-    "sums are") {
+    "sums are exact") {
   std::vector<float> x(100'003);
   for (std::size_t i = 0; i < x.size(); ++i)
     x[i] = static_cast<float>(std::sin(static_cast<double>(i)));

@@ -44,8 +44,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the sums of a patch's bands tell its class: the nearest of one example per class has the same "
-    "class") {
+    "a patch with a single label is nearest, by the sums of its bands, to the example patch of "
+    "that label") {
   // Uses only patches that have exactly one label, and examples of another seed. The sum over a
   // band's pixels removes noise. At least 95 % of the patches must be nearest to their class.
   const auto band_sums = [](const Dataset& data, std::size_t i) {
@@ -100,7 +100,7 @@ TEST_CASE(
   CHECK(split->train.height == 8);
   options.path = "/data";
   CHECK(load_data(options).error().message ==
-        "--dataset patches draws its images; remove --data /data");
+        "--dataset patches generates its images; remove --data /data");
 }
 
 }  // namespace dlrun::trainer

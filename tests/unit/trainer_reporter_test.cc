@@ -94,7 +94,8 @@ TEST_CASE(
   CHECK(final_report["class_f1"] == "0.667 0.400");
 }
 
-TEST_CASE("a torn line of a killed attempt is ended before the next attempt's first line") {
+TEST_CASE(
+    "the incomplete last line of a killed attempt gets a line end before the next attempt's line") {
   const TemporaryDirectory folder;
   RecordingStore store;
   std::ofstream(folder / "metrics.jsonl") << "{\"epoch\":1}\n{\"epo";

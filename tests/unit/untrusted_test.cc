@@ -59,8 +59,8 @@ TEST_CASE("brackets and commas inside JSON strings do not count as nesting or va
 }
 
 TEST_CASE(
-    "an object has at most 256 members by default, and a JSON text at most as many values as the "
-    "reader allows") {
+    "an object has at most 256 members by default, and a JSON text at most as many values as its "
+    "limit allows") {
   CHECK(parse_json(object_of_members(256)).size() == 256);
   CHECK(parse_json(object_of_members(257)).is_discarded());
   CHECK(parse_json<nlohmann::json>(object_of_members(5000), limits_for_sorted_json()).size() ==

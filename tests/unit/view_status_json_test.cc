@@ -79,8 +79,8 @@ TEST_CASE("a run that has not ended has no code, also if an earlier start of its
 }
 
 TEST_CASE(
-    "`point_counts` counts each state, and its `failed` excludes timeouts and refusals, unlike the "
-    "detail") {
+    "`point_counts` counts each state separately, and the detail counts timeouts and refusals as "
+    "failed") {
   std::vector<Result<RunStatus>> points;
   for (const RunState state : {RunState::kFailed, RunState::kTimeout, RunState::kRefused,
                                RunState::kTimeout, RunState::kCompleted}) {

@@ -61,14 +61,14 @@ struct User {
 /// but answers that the listener accepts no more.
 struct RecordingListener final : WatchListener {
   std::string log;
-  int batches = 0;
+  int batch_count = 0;
   bool accepts = true;
   bool on_log(std::string_view bytes) override {
     log += bytes;
     return accepts;
   }
   bool on_log_batch_end() override {
-    ++batches;
+    ++batch_count;
     return true;
   }
   void on_next_log() override {}
@@ -243,7 +243,7 @@ TEST_CASE_FIXTURE(User,
   REQUIRE(status.has_value());
   CHECK(status->state == RunState::kCompleted);
   CHECK(listener.log == "one\ntwo\nthree\n");
-  CHECK(listener.batches == 1);
+  CHECK(listener.batch_count == 1);
   WatchOptions last_line;
   last_line.tail = 1;
   RecordingListener last;
@@ -305,9 +305,10 @@ TEST_CASE_FIXTURE(User, "following a run stops when the listener accepts no more
   CHECK(status.error().message.empty());
 }
 
-TEST_CASE_FIXTURE(User,
-                  "the error about a missing log has the run's state, and says if the log may have "
-                  "been deleted") {
+TEST_CASE_FIXTURE(
+    User,
+    "the error about a missing log has the run's state, and mentions deletion only if ranks had "
+    "started") {
   const auto run = add_ended_run("a-1", "failed", "");
   RunInspector inspector(env);
   const auto log = open_run_log(inspector, run, LogChoice{});
@@ -403,7 +404,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a sweep shows its total cost, and a search shows the cost of a point unless the points set "
+    "a sweep shows its total cost, and one with sweep.ask the cost of a point unless points set "
     "resources") {
   SweepPlan sweep;
   sweep.points.resize(2);
@@ -474,7 +475,8 @@ TEST_CASE_FIXTURE(User,
                                  "dlrun: n1 has no conda\ndlrun: done\n");
   auto status = RunInspector(env).inspect(run.path).value();
   CHECK(last_words(run.path, status) == Lines{"dlrun: n1 has no conda"});
-  status.facts.record.attempt_reason = EndReason::kLaunchFailed;  // these are messages of lead
+  // An attempt was started, so the lines that begin with "dlrun: " are messages of lead.
+  status.facts.record.attempt_reason = EndReason::kLaunchFailed;
   CHECK(last_words(run.path, status).empty());
   status.facts.record.attempt_reason = {};
   Submission& submission = status.facts.submission.emplace();

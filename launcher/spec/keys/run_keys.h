@@ -80,7 +80,7 @@ inline constexpr KeyRow kRunKeys[] = {
            "reports by itself. Another program writes {\"step\": 120, \"steps\": 5000, \"loss\": "
            "0.5} into the file that rank 0 finds in $DLRUN_PROGRESS: the whole object each time, "
            "in place, without a rename. If a program reports nothing, output of any rank is "
-           "progress. A rank whose process is stopped hangs, too.",
+           "progress. A rank whose process is stopped (SIGSTOP) hangs, too.",
    .fallback = "30 minutes for programs that report progress, 1 minute for stopped processes",
    .example = "15m"},
   {.path = "health.idle_gpu_after", FIELD(health.idle_gpu_after), .format = Format::kDuration,

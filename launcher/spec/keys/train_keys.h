@@ -250,9 +250,9 @@ inline constexpr KeyRow kTrainKeys[] = {
   {.path = "checkpoint.signal_before", FIELD(checkpoint.signal_before),
    .format = Format::kDuration,
    .help = "The program gets USR1 this long before the time limit, so that it can save a "
-           "checkpoint. Slurm may send it up to a minute earlier. If retry.on contains `timeout`, "
-           "the job is queued again. Without `timeout` in retry.on, a program that then exits "
-           "with 0 completes the run, and the message of the run mentions the signal.",
+           "checkpoint. Slurm may send the signal up to a minute earlier. If retry.on contains "
+           "`timeout`, the job is queued again. Without `timeout` in retry.on, a program that then "
+           "exits with 0 completes the run, and the message of the run mentions the signal.",
    .example = "120s"},
 };
 // clang-format on

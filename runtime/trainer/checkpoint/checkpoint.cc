@@ -46,7 +46,7 @@ std::span<const std::uint8_t> bytes_of(std::string_view text) {
 }
 
 void add_arrays(std::vector<NamedArray>& arrays, const std::string& prefix,
-                const std::vector<float>& flat, const std::vector<TensorView>& tensors) {
+                const std::vector<float>& flat, const std::vector<TensorLocation>& tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::size_t end = i + 1 < tensors.size() ? tensors[i + 1].offset : flat.size();
     arrays.push_back({prefix + tensors[i].name, tensors[i].shape,
@@ -59,9 +59,9 @@ void add_arrays(std::vector<NamedArray>& arrays, const std::string& prefix,
 /// belongs to another model.
 Result<std::vector<float>> to_flat(const fs::path& file, const ParsedTensors& parsed,
                                    const std::string& prefix,
-                                   const std::vector<TensorView>& tensors) {
+                                   const std::vector<TensorLocation>& tensors) {
   std::vector<float> flat;
-  for (const TensorView& tensor : tensors) {
+  for (const TensorLocation& tensor : tensors) {
     const auto found = parsed.tensors.find(prefix + tensor.name);
     if (found == parsed.tensors.end()) {
       return fail(Errc::kInvalid, "{}: has no array {}{}: it is a checkpoint of another model",
@@ -82,8 +82,9 @@ Result<std::vector<float>> to_flat(const fs::path& file, const ParsedTensors& pa
 }
 
 /// Returns the tensors of one of the optimizer's arrays.
-std::vector<TensorView> tensors_of(const CheckpointLayout& layout, const std::string& array_name) {
-  std::vector<TensorView> tensors = layout.parameters;
+std::vector<TensorLocation> tensors_of(const CheckpointLayout& layout,
+                                       const std::string& array_name) {
+  std::vector<TensorLocation> tensors = layout.parameters;
   if (std::ranges::find(layout.per_tensor_arrays, array_name) == layout.per_tensor_arrays.end())
     return tensors;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -185,10 +186,11 @@ Result<> check_attempt_owns_run(const Env& env) {
   auto text = read_file(path, 64);
   if (!text) return within("cannot tell which attempt owns this run", text.error());
   if (trim(*text) == *attempt) return {};
-  return fail(Errc::kRefused,
-              "{}: names attempt {}, this is attempt {}: another start of this run has taken over; "
-              "this attempt saves no checkpoint any more",
-              path.string(), printable(trim(*text)), *attempt);
+  return fail(
+      Errc::kRefused,
+      "{}: the run belongs to attempt {}, this is attempt {}: another start of this run has "
+      "taken over; this attempt saves no checkpoint any more",
+      path.string(), printable(trim(*text)), *attempt);
 }
 
 CheckpointFolder::CheckpointFolder(fs::path path, std::size_t keep,
@@ -230,8 +232,8 @@ Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayo
         fmt::format("{} is saved, but older checkpoints could not be removed", folder.string()),
         all.error());
   }
-  // Count the new checkpoint first: it need not be the newest in the list, because an earlier
-  // attempt may have left checkpoints of later steps.
+  // Count the new checkpoint first, because the list may contain newer ones: an earlier attempt may
+  // have left checkpoints of later steps.
   std::size_t kept = 1;
   for (const std::string& other : *all) {
     if (other == name) continue;

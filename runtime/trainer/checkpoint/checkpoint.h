@@ -40,8 +40,8 @@ struct Position {
 
 /// Names, shapes and offsets of the tensors in the flat arrays.
 struct CheckpointLayout {
-  std::vector<TensorView> parameters;
-  std::vector<TensorView> running_statistics = {};
+  std::vector<TensorLocation> parameters;
+  std::vector<TensorLocation> running_statistics = {};
   /// Names of the optimizer's arrays that have one element for each tensor. The optimizer's other
   /// arrays have the layout of the parameters.
   std::vector<std::string> per_tensor_arrays = {};
@@ -81,21 +81,23 @@ class CheckpointFolder {
   CheckpointFolder(std::filesystem::path path, std::size_t keep,
                    std::function<Result<>()> check_may_commit);
 
-  /// Writes a checkpoint, in place of one of the same step, then removes unfinished checkpoints,
-  /// and the oldest checkpoints if there are more than `keep`. Fails with kIo (the message names
-  /// the file and the reason), with the error of check_may_commit, or with kInvalid if
-  /// load_newest() would not accept the checkpoint, for example because the model has too many
-  /// tensors; earlier checkpoints then do not change. The new checkpoint is removed after a
-  /// failure, unless check_may_commit fails: the directory may then belong to another attempt. If
-  /// only writing `latest` or listing the older checkpoints failed, the new checkpoint remains, and
-  /// the message says so.
+  /// Writes a checkpoint, which replaces an existing checkpoint of the same step. Then removes
+  /// unfinished checkpoints, and the oldest checkpoints if there are more than `keep`.
+  ///
+  /// Fails with kIo (the message names the file and the reason), with the error of
+  /// check_may_commit, or with kInvalid if load_newest() would not accept the checkpoint, for
+  /// example because the model has too many tensors. After these failures the checkpoints of other
+  /// steps are unchanged, and the new checkpoint is removed. The new checkpoint is not removed if
+  /// check_may_commit fails, because the directory may then belong to another attempt. If only
+  /// writing `latest` or listing the older checkpoints failed, the new checkpoint remains, and the
+  /// message says so.
   [[nodiscard]] Result<> save(const TrainingState& state, const CheckpointLayout& layout) const;
 
   /// Returns the newest undamaged checkpoint, or nothing. Adds a message to `skipped` for each
   /// newer checkpoint that is damaged or unfinished. array_names: the names of the optimizer's
   /// arrays. Fails with kInvalid if the checkpoint's model or optimizer differs from the arguments.
   /// Fails with kIo if memory runs out, or if the directory or a file of a checkpoint cannot be
-  /// read: this checkpoint may be undamaged.
+  /// read: this checkpoint may be undamaged, and to resume from an older one would lose work.
   [[nodiscard]] Result<std::optional<TrainingState>> load_newest(
       const CheckpointLayout& layout, const std::string& optimizer,
       const std::vector<std::string>& array_names, std::vector<std::string>& skipped) const;

@@ -44,11 +44,11 @@ std::optional<std::size_t> as_size(const json& value) {
 
 /// Checks and parses one entry of the header. Sets `begin` to the offset of the tensor's first byte
 /// in `data`.
-Result<ParsedTensors::Tensor> parse_entry(std::string_view file, std::string_view name,
+Result<ParsedTensors::Tensor> parse_entry(std::string_view file_name, std::string_view name,
                                           const json& entry, std::span<const std::uint8_t> data,
                                           std::size_t& begin) {
   const auto wrong = [&](std::string_view what) {
-    return fail(Errc::kInvalid, "{}: tensor '{}': {}", file, name.substr(0, 200), what);
+    return fail(Errc::kInvalid, "{}: tensor '{}': {}", file_name, name.substr(0, 200), what);
   };
   if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") ||
       !entry.contains("data_offsets")) {
@@ -119,11 +119,11 @@ std::string to_safetensors(std::span<const NamedBytes> arrays,
   return file;
 }
 
-Result<ParsedTensors> parse_safetensors(std::string_view file,
+Result<ParsedTensors> parse_safetensors(std::string_view file_name,
                                         std::span<const std::uint8_t> bytes) {
   if (bytes.size() < kLengthBytes) {
     return fail(Errc::kInvalid,
-                "{}: truncated: has {} bytes, but a safetensors file has at least {}", file,
+                "{}: truncated: has {} bytes, but a safetensors file has at least {}", file_name,
                 bytes.size(), kLengthBytes);
   }
   std::uint64_t length = 0;
@@ -131,16 +131,17 @@ Result<ParsedTensors> parse_safetensors(std::string_view file,
   if (length > bytes.size() - kLengthBytes) {
     return fail(Errc::kInvalid,
                 "{}: truncated or no safetensors file: the header should have {} bytes, {} follow",
-                file, length, bytes.size() - kLengthBytes);
+                file_name, length, bytes.size() - kLengthBytes);
   }
   if (length > kMaxHeaderBytes) {
-    return fail(Errc::kInvalid, "{}: the header has {} bytes, at most {} are allowed", file, length,
-                kMaxHeaderBytes);
+    return fail(Errc::kInvalid, "{}: the header has {} bytes, at most {} are allowed", file_name,
+                length, kMaxHeaderBytes);
   }
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + kLengthBytes;
   const json header =
       parse_json<json>({text, static_cast<std::size_t>(length)}, limits_for_sorted_json());
-  if (!header.is_object()) return fail(Errc::kInvalid, "{}: the header is not a JSON object", file);
+  if (!header.is_object())
+    return fail(Errc::kInvalid, "{}: the header is not a JSON object", file_name);
 
   const std::span<const std::uint8_t> data = bytes.subspan(kLengthBytes + length);
   ParsedTensors parsed;
@@ -148,16 +149,16 @@ Result<ParsedTensors> parse_safetensors(std::string_view file,
   for (const auto& [key, entry] : header.items()) {
     if (key == "__metadata__") {
       if (!entry.is_object())
-        return fail(Errc::kInvalid, "{}: __metadata__ is not an object", file);
+        return fail(Errc::kInvalid, "{}: __metadata__ is not an object", file_name);
       for (const auto& [field, value] : entry.items()) {
         if (!value.is_string())
-          return fail(Errc::kInvalid, "{}: __metadata__ holds more than text", file);
+          return fail(Errc::kInvalid, "{}: __metadata__ holds more than text", file_name);
         parsed.metadata[field] = value.get<std::string>();
       }
       continue;
     }
     std::size_t begin = 0;
-    DLRUN_TRY_ASSIGN(auto tensor, parse_entry(file, key, entry, data, begin));
+    DLRUN_TRY_ASSIGN(auto tensor, parse_entry(file_name, key, entry, data, begin));
     covered.emplace_back(begin, tensor.bytes.size());
     parsed.tensors[key] = std::move(tensor);
   }
@@ -166,14 +167,14 @@ Result<ParsedTensors> parse_safetensors(std::string_view file,
   for (const auto& [begin, count] : covered) {
     if (begin != end)
       return fail(Errc::kInvalid,
-                  "{}: its arrays overlap or leave a hole at byte {} after the header", file,
+                  "{}: its arrays overlap or leave a hole at byte {} after the header", file_name,
                   std::min(begin, end));
     end = begin + count;
   }
   if (end != data.size()) {
     return fail(Errc::kInvalid,
-                "{}: its arrays end at byte {}, the file has {} bytes after the header", file, end,
-                data.size());
+                "{}: its arrays end at byte {}, the file has {} bytes after the header", file_name,
+                end, data.size());
   }
   return parsed;
 }

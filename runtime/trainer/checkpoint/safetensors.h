@@ -48,7 +48,7 @@ struct ParsedTensors {
   std::map<std::string, std::string, std::less<>> metadata;
 };
 
-/// Returns the bytes of a file with these arrays. Their names must differ.
+/// Returns the bytes of a file with these arrays. No two arrays may have the same name.
 [[nodiscard]] std::string to_safetensors(
     std::span<const NamedArray> arrays,
     const std::map<std::string, std::string, std::less<>>& metadata);
@@ -58,8 +58,8 @@ struct ParsedTensors {
 
 /// Parses a file from an untrusted source: checks every length, type, shape and offset before use.
 /// The arrays must cover the data without gap or overlap, and the header must have at most 64 MiB.
-/// Fails with kInvalid; the message starts with `file`. The result points into `bytes`.
-[[nodiscard]] Result<ParsedTensors> parse_safetensors(std::string_view file,
+/// Fails with kInvalid; the message starts with `file_name`. The result points into `bytes`.
+[[nodiscard]] Result<ParsedTensors> parse_safetensors(std::string_view file_name,
                                                       std::span<const std::uint8_t> bytes);
 
 }  // namespace dlrun::trainer

@@ -376,8 +376,8 @@ Result<std::unique_ptr<Kernels<float>>> make(int local_rank, const GpuOptions& o
         found != cudaSuccess ? fmt::format("cudaGetDeviceCount: {}", cudaGetErrorString(found))
                              : "there is none");
   }
-  // If Slurm has bound a GPU to the task, only that GPU is visible. Without NCCL, several ranks may
-  // share a GPU.
+  // The local rank may exceed the number of visible GPUs: if Slurm has bound a GPU to the task,
+  // only that GPU is visible, and without NCCL several ranks may share a GPU.
   auto kernels = std::make_unique<CudaKernels>(local_rank % count, options);
   DLRUN_TRY(kernels->prepare());
   return kernels;

@@ -198,7 +198,7 @@ struct CudnnConvolutions::Parts {
   Owned<cudnnHandle_t, cudnnDestroy> handle;
   std::vector<std::unique_ptr<Entry>> entries;  // few: layers x batch sizes x number formats
   Array<std::byte> workspace;
-  Array<float> weights;  // in cuDNN's order
+  Array<float> weights;  // weights, or their gradients, in cuDNN's order
   // bfloat16 arrays for cuDNN
   Bfloat16Buffer first_buffer{device}, second_buffer{device}, result_buffer{device};
   std::vector<std::string> implementations;

@@ -17,10 +17,10 @@ namespace dlrun::trainer::cuda {
 /// LayerKernels.
 ///
 /// With precision float32, everything is float32 (no TF32). With bfloat16, the arrays that cuDNN
-/// reads and writes are rounded to bfloat16, while its sums are float32; a window for which cuDNN
-/// has no such algorithm stays in float32. Only algorithms that give the same bits in every run are
-/// used. The object transposes weights to cuDNN's order [out x size x size x in], and their
-/// gradients back.
+/// reads and writes are rounded to bfloat16, while its sums are float32. If cuDNN has no bfloat16
+/// algorithm for a pass of a window, this pass is computed in float32. Only algorithms that give
+/// the same bits in every run are used. The object transposes weights to cuDNN's order [out x size
+/// x size x in], and their gradients back.
 class CudnnConvolutions {
  public:
   /// `device` must outlive this object.
@@ -43,7 +43,7 @@ class CudnnConvolutions {
                                           const float* dy, float* dw);
   /// Returns the algorithms that have run, for example "cudnnConvolutionForward 1" or
   /// "cudnnConvolutionForward 1, bf16": one text for each pass of each window, batch size and
-  /// number format, so that texts may repeat.
+  /// number format. A text may occur several times.
   [[nodiscard]] const std::vector<std::string>& implementations() const;
 
  private:

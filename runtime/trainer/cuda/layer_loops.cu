@@ -98,8 +98,8 @@ struct Pair {
 template <typename Value>
 __global__ void partial_sums_kernel(Value value, std::size_t rows, std::size_t channels,
                                     double* partials) {
-  __shared__ double firsts[kWarpsPerBlock][kWarp];
-  __shared__ double seconds[kWarpsPerBlock][kWarp];
+  __shared__ double a_sums[kWarpsPerBlock][kWarp];
+  __shared__ double b_sums[kWarpsPerBlock][kWarp];
   const std::size_t channel = std::size_t{blockIdx.x} * kWarp + threadIdx.x;
   Pair sum{0, 0};
   if (channel < channels) {
@@ -110,13 +110,13 @@ __global__ void partial_sums_kernel(Value value, std::size_t rows, std::size_t c
       sum.b += part.b;
     }
   }
-  firsts[threadIdx.y][threadIdx.x] = sum.a;
-  seconds[threadIdx.y][threadIdx.x] = sum.b;
+  a_sums[threadIdx.y][threadIdx.x] = sum.a;
+  b_sums[threadIdx.y][threadIdx.x] = sum.b;
   __syncthreads();
   if (threadIdx.y > 0 || channel >= channels) return;
   for (unsigned warp = 1; warp < kWarpsPerBlock; ++warp) {
-    sum.a += firsts[warp][threadIdx.x];
-    sum.b += seconds[warp][threadIdx.x];
+    sum.a += a_sums[warp][threadIdx.x];
+    sum.b += b_sums[warp][threadIdx.x];
   }
   double* const block = partials + std::size_t{blockIdx.y} * 2 * channels;
   block[channel] = sum.a;

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using Tensor = ParsedTensors::Tensor;
 
-constexpr std::size_t kLargestArrayFile = std::size_t{64} << 30U;
+constexpr std::size_t kMaxArrayFileBytes = std::size_t{64} << 30U;
 constexpr std::size_t kMostClasses = 256;
 constexpr const char* kWholeTrainFile = "train.safetensors";
 constexpr std::string_view kTrainPrefix = "train-";
@@ -53,12 +53,12 @@ Result<> read_images(std::string_view name, const Tensor& images, Dataset& data)
   return {};
 }
 
-/// Returns element i of `tensor`, whose elements have `width` bytes: 1, 4 or 8.
-std::int64_t element(const Tensor& tensor, std::size_t width, std::size_t i) {
-  const std::uint8_t* at = tensor.bytes.data() + i * width;
+/// Returns element i of `tensor`. bytes_per_element: 1, 4 or 8.
+std::int64_t element(const Tensor& tensor, std::size_t bytes_per_element, std::size_t i) {
+  const std::uint8_t* at = tensor.bytes.data() + i * bytes_per_element;
   std::int32_t narrow = 0;
   std::int64_t wide = 0;
-  switch (width) {
+  switch (bytes_per_element) {
     case 4:
       std::memcpy(&narrow, at, sizeof narrow);
       return narrow;
@@ -72,10 +72,11 @@ std::int64_t element(const Tensor& tensor, std::size_t width, std::size_t i) {
 
 Result<> read_labels(std::string_view name, const Tensor& labels, std::size_t n, Dataset& data) {
   const auto& shape = labels.shape;
-  const std::size_t width = labels.dtype == "I64" ? 8 : labels.dtype == "I32" ? 4 : 1;
+  const std::size_t bytes_per_label = labels.dtype == "I64" ? 8 : labels.dtype == "I32" ? 4 : 1;
   const bool is_multi_label = shape.size() == 2;
   const bool is_byte = labels.dtype == "U8" || labels.dtype == "BOOL";
-  if (!(is_multi_label ? is_byte : shape.size() == 1 && (width > 1 || labels.dtype == "U8"))) {
+  if (!(is_multi_label ? is_byte
+                       : shape.size() == 1 && (bytes_per_label > 1 || labels.dtype == "U8"))) {
     return fail(Errc::kInvalid,
                 "{}: labels are {} [{}], expected U8, I32 or I64 [n], or U8 or BOOL [n, classes]",
                 name, labels.dtype, fmt::join(shape, ", "));
@@ -90,7 +91,7 @@ Result<> read_labels(std::string_view name, const Tensor& labels, std::size_t n,
   std::int64_t largest = 0;
   data.labels.resize(n * data.label_width);
   for (std::size_t i = 0; i < data.labels.size(); ++i) {
-    const std::int64_t label = element(labels, width, i);
+    const std::int64_t label = element(labels, bytes_per_label, i);
     if (label < 0 || label > most) {
       return fail(Errc::kInvalid, "{}: a label of sample {} is {}, expected 0 to {}", name,
                   i / data.label_width, label, most);
@@ -103,7 +104,7 @@ Result<> read_labels(std::string_view name, const Tensor& labels, std::size_t n,
 }
 
 Result<Dataset> read_arrays(const fs::path& path) {
-  DLRUN_TRY_ASSIGN(const auto bytes, read_file(path, kLargestArrayFile));
+  DLRUN_TRY_ASSIGN(const auto bytes, read_file(path, kMaxArrayFileBytes));
   return parse_arrays(path.string(),
                       {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
 }

@@ -19,15 +19,15 @@
 namespace dlrun::trainer {
 
 /// Parses a file from an untrusted source. Fails with kInvalid; the message starts with `name` and
-/// names the problem.
+/// states the problem.
 [[nodiscard]] Result<Dataset> parse_arrays(std::string_view name,
                                            std::span<const std::uint8_t> bytes);
 
-/// Loads the directory options.path. The training data are those of train.safetensors if this file
-/// exists, else those of all partitions. With options.reads_own_partitions, they are only those of
-/// the partitions whose number modulo options.ranks is options.rank; this function then fails with
-/// kUsage if there are fewer partitions than ranks. Fails with kNotFound (the message names the
-/// file or the directory), kIo or kInvalid.
+/// Loads the directory options.path. Reads the training data from train.safetensors if this file
+/// exists, otherwise from all partitions. With options.reads_own_partitions, ignores
+/// train.safetensors and reads only the partitions whose number modulo options.ranks is
+/// options.rank; fails with kUsage if there are fewer partitions than ranks. Fails with kNotFound
+/// (the message names the file or the directory), kIo or kInvalid.
 [[nodiscard]] Result<Split> load_arrays_folder(const DataOptions& options);
 
 /// Writes the training or the test data of a data set as a file of this format. Fails with kIo.

@@ -14,10 +14,10 @@ constexpr std::size_t kColours = 3;
 constexpr std::size_t kPixels = kSide * kSide;
 constexpr std::size_t kRecordBytes = 1 + kPixels * kColours;
 constexpr std::size_t kClasses = 10;
-constexpr std::size_t kLargestCifarFile = std::size_t{1} << 30U;
+constexpr std::size_t kMaxCifarFileBytes = std::size_t{1} << 30U;
 
 Result<Dataset> read_cifar(const std::filesystem::path& path) {
-  DLRUN_TRY_ASSIGN(const auto bytes, read_file(path, kLargestCifarFile));
+  DLRUN_TRY_ASSIGN(const auto bytes, read_file(path, kMaxCifarFileBytes));
   return parse_cifar(path.string(),
                      {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
 }
@@ -28,8 +28,8 @@ Result<Dataset> parse_cifar(std::string_view name, std::span<const std::uint8_t>
   if (bytes.empty() || bytes.size() % kRecordBytes != 0) {
     return fail(
         Errc::kInvalid,
-        "{}: {} bytes are no whole number, above 0, of CIFAR-10's records of {} bytes: truncated, "
-        "or another file",
+        "{}: {} bytes, but a CIFAR-10 file has one or more records of {} bytes: the file is "
+        "truncated, or of another format",
         name, bytes.size(), kRecordBytes);
   }
   Dataset data;

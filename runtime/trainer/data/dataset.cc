@@ -155,7 +155,7 @@ Result<Split> load_or_generate(const DataOptions& options) {
   };
   if (options.dataset == "patches") {
     if (!options.path.empty()) {
-      return fail(Errc::kUsage, "--dataset patches draws its images; remove --data {}",
+      return fail(Errc::kUsage, "--dataset patches generates its images; remove --data {}",
                   options.path.string());
     }
     const auto draw = [&](std::size_t n, bool is_test) {

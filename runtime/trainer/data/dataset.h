@@ -36,9 +36,11 @@ struct Split {
 struct DataOptions {
   std::string dataset = "digits";  ///< idx | mnist | cifar10 | arrays | digits | patches
   std::filesystem::path path;      ///< directory; empty for generated digits and patches
-  /// Limit for the training data. 0: all samples of the files, or 8000 digits or 2000 patches.
+  /// The number of training samples to generate, or the maximum number of training samples to keep
+  /// from files. 0: 8000 generated digits, 2000 patches, or all samples of the files.
   std::size_t train_samples = 0;
-  /// Limit for the test data. 0: all samples of the files, or 2000 digits or 500 patches.
+  /// The number of test samples, with the same meaning. 0: 2000 generated digits, 500 patches, or
+  /// all samples of the files.
   std::size_t test_samples = 0;
   std::uint64_t seed = 1;             ///< seed of the generated images
   std::size_t patch_size = 120;       ///< for "patches": pixels per row and per column
@@ -51,9 +53,9 @@ struct DataOptions {
 /// labels have different shapes. `name` is the name of `from` in the message.
 [[nodiscard]] Result<> append(Dataset& to, Dataset from, std::string_view name);
 
-/// Draws n digits, for the test data if is_test, else for the training data. The two draw from
-/// different random streams. images: [n x 28 x 28], labels: [n]. Sample i depends only on (seed,
-/// is_test, i).
+/// Draws n digits, for the test data if is_test, else for the training data. Test and training data
+/// use different random streams. images: [n x 28 x 28], labels: [n]. Sample i depends only on
+/// (seed, is_test, i).
 [[nodiscard]] Dataset generate_digits(std::size_t n, std::uint64_t seed, bool is_test);
 
 /// Loads train-images-idx3-ubyte, train-labels-idx1-ubyte and the two t10k-... files from a

@@ -15,11 +15,11 @@ inline constexpr std::size_t kPatchBands = 12;
 inline constexpr std::size_t kPatchLabels = 19;  ///< number of classes
 
 /// Draws n patches of size x size pixels, for the test data if is_test, else for the training data.
-/// The two draw from different random streams. images: [n x size x size x 12], labels: [n x 19] of
-/// 0 or 1. Each class has a spectrum of its own. A patch has up to four regions, each of one class,
-/// and each region covers at least an eighth of the patch. The labels of a patch are the classes of
-/// its regions. Light, haze and noise vary. The first classes are more frequent than the last.
-/// Sample i depends only on (seed, is_test, size, i). size > 0.
+/// Test and training data use different random streams. images: [n x size x size x 12], labels: [n
+/// x 19] of 0 or 1. Each class has a spectrum of its own. A patch has up to four regions, each of
+/// one class, and each region covers at least an eighth of the patch. The labels of a patch are the
+/// classes of its regions. Light, haze and noise vary. The first classes are more frequent than the
+/// last. Sample i depends only on (seed, is_test, size, i). size > 0.
 [[nodiscard]] Dataset generate_patches(std::size_t n, std::size_t size, std::uint64_t seed,
                                        bool is_test);
 

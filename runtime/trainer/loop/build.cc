@@ -24,7 +24,7 @@ constexpr std::size_t kEvaluationBytes = std::size_t{512} << 20U;
 /// biases or scales.
 std::vector<TensorRange> ranges_of(const Network<float>& network) {
   std::vector<TensorRange> ranges;
-  for (const TensorView& tensor : network.tensors()) {
+  for (const TensorLocation& tensor : network.tensors()) {
     std::size_t count = 1;
     for (const std::size_t size : tensor.shape) count *= size;
     ranges.push_back({tensor.offset, count, tensor.shape.size() > 1});
@@ -161,8 +161,8 @@ Result<Layers<float>> Trainer::check_and_make_layers() const {
 }
 
 Result<> Trainer::build() {
-  // Check the options first: if the ranks' options differ, only some ranks would fail in the checks
-  // that follow.
+  // Check first that all ranks have the same options. Otherwise only some ranks might fail in the
+  // checks that follow, and the other ranks would wait for them.
   DLRUN_TRY(check_that_ranks_are_alike());
   DLRUN_TRY(count_samples_and_classes());
   DLRUN_TRY(check_shards());

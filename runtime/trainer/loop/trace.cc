@@ -102,8 +102,8 @@ Result<> Trace::write() {
   std::string own = events_json();
   Result<> mine = write_trace_file(
       fmt::format("{}-rank-{:04}.json", options_.prefix.string(), communicator_->rank()), own);
-  // Broadcast the events rank by rank, so that every rank but rank 0 holds its own events, and
-  // those of only one other rank at a time.
+  // Broadcast the events of one rank after the other. Rank 0 collects them all; every other rank
+  // holds at most its own events and those of one other rank.
   std::string all;
   for (int rank = 0; rank < communicator_->size(); ++rank) {
     std::string events = rank == communicator_->rank() ? std::move(own) : std::string();

@@ -78,8 +78,8 @@ Result<> Trainer::step() {
   const StepScope scope =
       p.exchange->begin({epochs_done, ends_epoch, batch.samples.size(), batch.global_samples});
 
-  // The stream capture ends when copy_to_host() fills `sums` below, or earlier, for example when
-  // clipping reads the norm.
+  // The stream capture usually ends when `sums` are copied to the host below. It ends earlier if
+  // the host needs another result of the step, for example the gradients' norm for clipping.
   if (p.uses_cuda_graphs) kernels.begin_step(batch.samples.size());
   start_step_sums(scope);
   forward_and_backward(batch, scope.divisor);

@@ -23,6 +23,7 @@ constexpr std::array kCollectives{CollectiveRow{"all_reduce", Collective::kAllRe
                                   CollectiveRow{"reduce_scatter", Collective::kReduceScatter}};
 
 constexpr int kRounds = 5;
+/// The approximate duration of a round; the number of repeats is chosen for it.
 constexpr double kRoundMicroseconds = 20'000;
 
 double microseconds_since(Clock::time_point start) {

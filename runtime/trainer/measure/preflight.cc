@@ -79,7 +79,7 @@ Result<> run_checks(const PreflightOptions& options, const Env& env, Store& stor
                    options.backend == "nccl"
                        ? make_cuda_kernels(world.local_rank)
                        : Result<std::unique_ptr<Kernels<float>>>(make_cpu_kernels<float>(1)));
-  DLRUN_TRY(report(store, {{"check", "arrived"}}));
+  DLRUN_TRY(report(store, {{"check", "device_open"}}));
   is_own_failure = false;
   CommunicatorOptions comm_options;
   comm_options.world = world;

@@ -14,7 +14,7 @@ namespace dlrun::trainer {
 
 struct PreflightOptions {
   std::string backend = "nccl";      ///< for make_communicator()
-  std::chrono::seconds timeout{60};  ///< for all ranks to arrive, and for each collective
+  std::chrono::seconds timeout{60};  ///< for all ranks to connect, and for each collective
   /// The bus bandwidth that all-reduce must reach among all ranks, and among the ranks of a node;
   /// 0: not measured.
   std::int64_t all_reduce_gb_s = 0, node_all_reduce_gb_s = 0;
@@ -25,11 +25,11 @@ struct PreflightOptions {
 
 /// Opens this rank's device (its GPU for the backend nccl, otherwise the CPU), connects to the
 /// other ranks, all-reduces four MiB and compares every element with the closed form. Then measures
-/// the speeds that the options name. Reports `{"check":"arrived"}` to the store once this rank has
-/// its device, and `{"check":"failed","words","is_own"}` after a failure. "words" is the error's
-/// message. "is_own" is true if this rank, or the low speed of its node, is the cause, and false
-/// for a failure between ranks. Fails with that error. Without a report, fails with kUsage if
-/// DLRUN_STORE is not set, and as open_store() does.
+/// the speeds that the options name. Reports `{"check":"device_open"}` to the store once this rank
+/// has its device, and `{"check":"failed","words","is_own"}` after a failure. "words" is the
+/// error's message. "is_own" is true if this rank, or the low speed of its node, is the cause, and
+/// false for a failure between ranks. Fails with the reported error. Nothing can be reported if
+/// there is no store: fails with kUsage if DLRUN_STORE is not set, and as open_store() does.
 [[nodiscard]] Result<> run_preflight(const PreflightOptions& options, const Env& env);
 
 }  // namespace dlrun::trainer

@@ -17,7 +17,8 @@ class BatchNorm final : public Layer<T> {
     return is_synchronised_ ? "batchnorm sync" : "batchnorm";
   }
   [[nodiscard]] std::size_t outputs() const override { return pixels_ * channels_; }
-  /// Returns the size of the workspace for one sample, which is enough for any batch.
+  /// Returns the number of elements for one sample. The layer uses only this number of elements for
+  /// the whole batch.
   [[nodiscard]] std::size_t workspace_size() const override { return 4 * channels_; }
   [[nodiscard]] bool can_fuse_relu() const override { return true; }
   [[nodiscard]] bool communicates() const override { return is_synchronised_; }
@@ -43,7 +44,7 @@ class BatchNorm final : public Layer<T> {
       const std::size_t samples = call.batch.step_samples > 0 ? call.batch.step_samples : call.n;
       const double sample_fraction =
           static_cast<double>(call.n) / static_cast<double>(std::max<std::size_t>(samples, 1));
-      kernels.batch_statistics(x, rows, channels_, sum_over_ranks(call), sample_fraction,
+      kernels.batch_statistics(x, rows, channels_, sum_function_of(call), sample_fraction,
                                call.running, call.workspace, call.observed);
     } else {
       kernels.statistics_from_running(call.running, channels_, call.workspace);
@@ -60,7 +61,7 @@ class BatchNorm final : public Layer<T> {
     LayerKernels<T>& kernels = call.kernels.layer_kernels();
     const std::size_t rows = call.n * pixels_;
     T* const means = call.workspace + 2 * channels_;
-    kernels.normalise_backward_sums(x, dy, call.workspace, rows, channels_, sum_over_ranks(call),
+    kernels.normalise_backward_sums(x, dy, call.workspace, rows, channels_, sum_function_of(call),
                                     gradients, means);
     if (rows == 0 || dx == nullptr) return;
     kernels.normalise_backward_input(x, dy, call.workspace, call.parameters, means, rows, channels_,
@@ -70,7 +71,7 @@ class BatchNorm final : public Layer<T> {
  private:
   /// Returns the function that sums over the ranks whose batches are normalised together; nullptr
   /// if each rank normalises only its own batch.
-  [[nodiscard]] const SumOverRanks* sum_over_ranks(const LayerCall<T>& call) const {
+  [[nodiscard]] const SumOverRanks* sum_function_of(const LayerCall<T>& call) const {
     return is_synchronised_ ? call.batch.sum_over_ranks : nullptr;
   }
 

@@ -224,8 +224,8 @@ class CpuKernels final : public Kernels<T> {
   }
 
  private:
-  /// Divides `count` elements into at most one part for each thread, or into a single part if they
-  /// are few. Calls work(begin, n) for each part.
+  /// Divides `count` elements into at most one part for each thread, or into a single part if
+  /// `count` is small. Calls work(begin, n) for each part.
   template <typename Work>
   void for_each_part(std::size_t count, const Work& work) const {
     if (threads_ == 1 || count < kSerialElements) return work(0, count);

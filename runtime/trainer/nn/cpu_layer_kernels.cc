@@ -72,7 +72,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
                            window.output.width * window.size == window.input.width;
     for_each_of(n, [&](std::size_t image) {
       if (!is_tiling) std::fill_n(dx + image * window.input.size(), window.input.size(), T{0});
-      // dy, or 0 for a channel that has given dy to an element of dx.
+      // For each channel, dy until it is added to an element of dx, then 0.
       std::vector<T> remaining(channels);
       for_each_output(window, [&](std::size_t i, std::size_t j) {
         const T* out = pixel(y, window.output, image, i, j);

@@ -1,6 +1,6 @@
-// This file is compiled with -ffp-contract=off: with most exchanges every rank updates all
-// parameters by itself, and ranks on processors with and without fused multiply-add must get the
-// same bits.
+// This file is compiled with -ffp-contract=off: usually every rank updates all parameters by itself
+// (parallel/gradient_exchange.h), and ranks on processors with and without fused multiply-add must
+// get the same bits.
 
 #include "runtime/trainer/nn/cpu_loops.h"
 
@@ -44,9 +44,10 @@ template <typename Formula, typename T>
   }
 }
 
-/// Runs the loop of the formula that `any` holds, inlined into each of the caller's copies, one per
-/// instruction set. Does not use std::visit: it would call the loop through a function pointer, and
-/// that loop would be compiled for one instruction set only.
+/// Runs the loop of the formula that `any` holds. DLRUN_EACH_ISA makes a copy of the caller for
+/// each instruction set, and the loop is inlined into each copy. std::visit is not used, because it
+/// would call the loop through a function pointer, and the loop would then be compiled for one
+/// instruction set only.
 template <typename T, typename... Formula>
 [[gnu::always_inline]] inline void update_any(const std::variant<Formula...>& any,
                                               const UpdateArrays<T>& arrays) {

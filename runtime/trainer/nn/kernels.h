@@ -76,11 +76,11 @@ class Kernels {
   [[nodiscard]] virtual Precision precision() const { return Precision::kFloat32; }
 
   /// Begins a step of the given kind. The step consists of all operations until the host next waits
-  /// in copy_to_host() or synchronise(). All steps of a kind consist of the same operations with
-  /// other arguments. A GPU with captures_steps then runs the step as one CUDA graph. Operations
-  /// are still queued one by one in the first step of a kind, and in the rest of a step in which
-  /// memory was allocated. Within a step the caller must wait for the GPU only by these two
-  /// functions.
+  /// in copy_to_host() or synchronise(). Within a step the caller must wait for the GPU only by
+  /// these two functions. All steps of a kind must consist of the same operations; the arguments
+  /// may differ. A GPU with captures_steps runs the step as one CUDA graph, with two exceptions:
+  /// the first step of a kind, and the rest of a step after an allocation of memory, run without a
+  /// graph.
   virtual void begin_step(std::size_t /*kind*/) {}
   [[nodiscard]] virtual bool captures_steps() const { return false; }
 
@@ -134,9 +134,9 @@ class Kernels {
   virtual void relu_backward(const T* y, const T* dy, T* dx, std::size_t count) = 0;
 
   /// Computes the softmax cross-entropy of logits [n x classes] against labels [n]. Adds the sum of
-  /// the losses to totals[0] and the number of right answers to totals[1]. gradient: [n x classes].
-  /// An answer is right if the first largest logit is that of the label. If gradient is not
-  /// nullptr, also computes
+  /// the losses to totals[0] and the number of right answers to totals[1]. An answer is right if
+  /// the logit of the label is the largest; of several equally large logits, the first counts. If
+  /// gradient, [n x classes], is not nullptr, also computes
   ///   gradient[i, j] = (softmax(logits[i])[j] - (j == labels[i])) * scale.
   virtual void softmax_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n,
                                      std::size_t classes, T scale, T* gradient, T* totals) = 0;

@@ -63,9 +63,9 @@ struct LayerCall {
   const BatchInfo& batch;
   /// Running statistics of earlier batches, in the order of Layer::running_statistics().
   const T* running = nullptr;
-  /// The array to which forward adds, during training, the statistics of this call's samples,
-  /// weighted so that the sum over a step's calls on all ranks is the step's statistics; may be
-  /// nullptr.
+  /// During training, forward adds the statistics of this call's samples to this array. The
+  /// statistics are weighted, so that their sum over all calls of a step on all ranks gives the
+  /// statistics of the step. May be nullptr.
   T* observed = nullptr;
   /// True if forward also applies the ReLU that follows this layer; see Layer::can_fuse_relu().
   bool with_relu = false;

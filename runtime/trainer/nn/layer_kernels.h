@@ -39,10 +39,10 @@ class LayerKernels {
   /// Computes a cross-correlation, which frameworks call convolution:
   ///   y[i, r, c, o] = bias[o] + sum over a, b, k of
   ///                    x[i, r stride + a - padding, c stride + b - padding, k] w[a, b, k, o].
-  /// A depthwise window has o == k only. x: [n x input], w: [size x size x input.channels x
-  /// output.channels], or depthwise [size x size x output.channels], bias: [output.channels] or
-  /// nullptr for zeros, y: [n x output]. n > 0. If with_relu is true, y then becomes max(y, 0),
-  /// with the same bits as Kernels::relu.
+  /// For a depthwise window, the sum has only the terms with k == o. x: [n x input], w: [size x
+  /// size x input.channels x output.channels], or depthwise [size x size x output.channels], bias:
+  /// [output.channels] or nullptr for zeros, y: [n x output]. n > 0. If with_relu is true, y then
+  /// becomes max(y, 0), with the same bits as Kernels::relu.
   virtual void convolve(const Window& window, std::size_t n, const T* x, const T* w, const T* bias,
                         bool with_relu, T* y) = 0;
   /// Computes dx = dL/dx, [n x input], from dy = dL/dy, [n x output]. n > 0.

@@ -22,11 +22,11 @@ Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs,
 
 template <typename T>
 void Network<T>::plan_layers(Layers<T> layers) {
-  const auto add_views = [](std::size_t i, std::vector<NamedShape> shapes, std::size_t& at,
-                            std::vector<TensorView>& views) {
+  const auto add_tensors = [](std::size_t i, std::vector<NamedShape> shapes, std::size_t& at,
+                              std::vector<TensorLocation>& locations) {
     for (NamedShape& shape : shapes) {
       const std::size_t count = shape.count();
-      views.push_back({fmt::format("layers.{}.{}", i, shape.name), std::move(shape.shape), at});
+      locations.push_back({fmt::format("layers.{}.{}", i, shape.name), std::move(shape.shape), at});
       at += count;
     }
   };
@@ -39,8 +39,8 @@ void Network<T>::plan_layers(Layers<T> layers) {
     plan.width = layer->outputs();
     plan.is_in_place = layer->can_work_in_place() && before != nullptr && !before->reads_output();
     plan.is_fused = layer->is_relu() && plan.is_in_place && before->can_fuse_relu();
-    add_views(i, layer->parameters(), parameter_count_, tensors_);
-    add_views(i, layer->running_statistics(), running_count_, running_tensors_);
+    add_tensors(i, layer->parameters(), parameter_count_, tensors_);
+    add_tensors(i, layer->running_statistics(), running_count_, running_tensors_);
     plan.layer = std::move(layer);
     plans_.push_back(std::move(plan));
   }

@@ -16,7 +16,7 @@
 namespace dlrun::trainer {
 
 /// The location of a tensor in the flat arrays.
-struct TensorView {
+struct TensorLocation {
   std::string name;  ///< for example "layers.0.weight"
   std::vector<std::size_t> shape;
   std::size_t offset = 0;  ///< in elements
@@ -93,8 +93,10 @@ class Network {
   [[nodiscard]] std::size_t first_element_of(std::size_t layer) const {
     return layer < plans_.size() ? plans_[layer].first_parameter : parameter_count_;
   }
-  [[nodiscard]] const std::vector<TensorView>& tensors() const { return tensors_; }
-  [[nodiscard]] const std::vector<TensorView>& running_tensors() const { return running_tensors_; }
+  [[nodiscard]] const std::vector<TensorLocation>& tensors() const { return tensors_; }
+  [[nodiscard]] const std::vector<TensorLocation>& running_tensors() const {
+    return running_tensors_;
+  }
   /// Returns for example "784 - dense 512 - relu - dense 10".
   [[nodiscard]] std::string description() const;
 
@@ -162,8 +164,8 @@ class Network {
   std::size_t part_samples_ = 0;     // samples of a part
   // The first layer whose delta holds the whole batch; the deltas of earlier layers hold one part.
   std::size_t first_whole_delta_ = 0;
-  std::vector<TensorView> tensors_;
-  std::vector<TensorView> running_tensors_;
+  std::vector<TensorLocation> tensors_;
+  std::vector<TensorLocation> running_tensors_;
   Array<T> parameters_;
   Array<T> running_;
   Array<T> gradients_;

@@ -45,9 +45,10 @@ constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
 /// Returns desc, moved to its first implementation without a known bug for this window, or to its
 /// last implementation if all have the bug. For a window of one pixel with a stride above 1,
-/// oneDNN's 1x1 implementation gathers the remaining pixels in a workspace. If there are fewer
-/// channels than this implementation processes at a time, this implementation writes beyond the
-/// workspace's end (oneDNN issue 6035; version 2.6 with AVX2 crashes or computes wrong gradients).
+/// oneDNN's 1x1 implementation copies the pixels that the stride selects into a workspace. If the
+/// number of channels is not a multiple of kChannelsAtATime, this implementation may write beyond
+/// the workspace's end (oneDNN issue 6035; version 2.6 with AVX2 crashes or computes wrong
+/// gradients).
 template <typename Desc>
 Desc without_known_bug(Desc desc, const Window& window) {
   constexpr std::size_t kChannelsAtATime = 16;
@@ -91,7 +92,7 @@ struct OnednnConvolutions::Impl {
   std::vector<std::string> implementations;
 
   /// Returns the entry of the window and the batch size; creates it at the first call.
-  Entry& entry(const Window& window, std::size_t n) {
+  Entry& find_or_make_entry(const Window& window, std::size_t n) {
     for (const auto& existing : entries) {
       if (existing->window == window && existing->n == n) return *existing;
     }
@@ -195,7 +196,7 @@ Result<> OnednnConvolutions::forward(const Window& window, std::size_t n, const 
   if (impl_ == nullptr) impl_ = std::make_unique<Impl>();
   return impl_->run_and_wait([&] {
     Impl& impl = *impl_;
-    Impl::Entry& entry = impl.entry(window, n);
+    Impl::Entry& entry = impl.find_or_make_entry(window, n);
     const Shapes& s = entry.shapes;
     Impl::Pass& pass = impl.forward_pass(entry, bias != nullptr, with_relu);
     impl.set_weights(pass, w);
@@ -214,7 +215,7 @@ Result<> OnednnConvolutions::backward_input(const Window& window, std::size_t n,
   if (impl_ == nullptr) impl_ = std::make_unique<Impl>();
   return impl_->run_and_wait([&] {
     Impl& impl = *impl_;
-    Impl::Entry& entry = impl.entry(window, n);
+    Impl::Entry& entry = impl.find_or_make_entry(window, n);
     const Shapes& s = entry.shapes;
     Impl::Pass& pass = impl.backward_input_pass(entry);
     impl.set_weights(pass, w);
@@ -230,7 +231,7 @@ Result<> OnednnConvolutions::backward_weights(const Window& window, std::size_t 
   if (impl_ == nullptr) impl_ = std::make_unique<Impl>();
   return impl_->run_and_wait([&] {
     Impl& impl = *impl_;
-    Impl::Entry& entry = impl.entry(window, n);
+    Impl::Entry& entry = impl.find_or_make_entry(window, n);
     const Shapes& s = entry.shapes;
     Impl::Pass& pass = impl.backward_weights_pass(entry);
     pass.plain_w.set_data_handle(dw);

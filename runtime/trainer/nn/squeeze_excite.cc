@@ -78,8 +78,8 @@ class SqueezeExcite final : public Layer<T> {
   }
 
  private:
-  /// The arrays in the workspace. means: s, factors: f (before the logistic function: h W2 + b2),
-  /// squeezed: s W1 + b1, hidden: h; the others are the gradients of these arrays.
+  /// The arrays in the workspace. means: s; factors: first h W2 + b2, then f; squeezed: s W1 + b1;
+  /// hidden: h. The others are the gradients of these arrays.
   struct Arrays {
     T *means, *factors, *dfactors, *dmeans, *squeezed, *hidden, *dhidden;
   };

@@ -106,8 +106,8 @@ Result<> check_same_on_all_ranks(Communicator& communicator, std::string_view ho
     const std::string_view root_value = i < values.size() ? values[i] : std::string_view();
     if (root_value == settings[i].value) continue;
     differences +=
-        fmt::format("{}{} is {}, on rank 0 {}", differences.empty() ? "" : "; ", settings[i].name,
-                    printable(settings[i].value), printable(root_value));
+        fmt::format("{}{} is {} here and {} on rank 0", differences.empty() ? "" : "; ",
+                    settings[i].name, printable(settings[i].value), printable(root_value));
   }
   return agree(communicator, host,
                differences.empty() ? Result<>()

@@ -11,8 +11,9 @@
 
 namespace dlrun::trainer {
 
-/// Returns true if the communicator can use the kernels' memory directly, also for a single rank,
-/// which exchanges nothing. Otherwise data is copied through host memory.
+/// Returns true if the communicator can use the kernels' memory directly. A single rank exchanges
+/// nothing, so the result is then true, too. If the result is false, the functions below copy the
+/// data through host memory.
 [[nodiscard]] inline bool can_use_memory_of(const Communicator& communicator,
                                             const Kernels<float>& kernels) {
   return kernels.uses_host_memory() || communicator.name() == "nccl" ||

@@ -20,8 +20,8 @@ class PartialUpdateTiming {
   using Time = std::chrono::steady_clock::time_point;
 
   /// start: the beginning of update(). summed: the time at which this rank's part of the sum was
-  /// ready. stepped: the time at which the optimizer had run. end: the time at which this rank had
-  /// all new parameters. bytes: the size of the arrays that the ranks exchange.
+  /// ready. stepped: the time at which the optimizer had ended. end: the time at which this rank
+  /// had all new parameters. bytes: the size of the arrays that the ranks exchange.
   void set(Time start, Time summed, Time stepped, Time end, std::size_t bytes) {
     waiting_time_ = (summed - start) + (end - stepped);
     intervals_ = {{{"sum of gradients", start, summed},

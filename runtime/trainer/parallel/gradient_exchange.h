@@ -127,13 +127,14 @@ class GradientExchange {
 [[nodiscard]] std::unique_ptr<GradientExchange> make_shared_exchange(const ExchangeContext& context,
                                                                      const SharedArrays& shared);
 
-/// Makes the exchange of post-local SGD (local_exchange.cc). In the first `sum_epochs` epochs
-/// (which may be a fraction) the ranks sum their gradients in each step. Later each rank steps with
-/// its own gradients, and the ranks average their states after every `steps_per_average` (> 0)
-/// local steps and at the end of an epoch. Each rank must have the whole state.
+/// Makes the exchange of post-local SGD (local_exchange.cc). In the first
+/// `epochs_before_local_steps` epochs (which may be a fraction) the ranks sum their gradients in
+/// each step. Later each rank steps with its own gradients, and the ranks average their states
+/// after every `steps_per_average` (> 0) local steps and at the end of an epoch. Each rank must
+/// have the whole state.
 [[nodiscard]] std::unique_ptr<GradientExchange> make_local_exchange(
     const ExchangeContext& context, Network<float>& network,
     const GradientReducer::Options& bucket_options, std::size_t steps_per_average,
-    double sum_epochs);
+    double epochs_before_local_steps);
 
 }  // namespace dlrun::trainer

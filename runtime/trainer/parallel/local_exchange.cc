@@ -29,15 +29,15 @@ class LocalExchange final : public GradientExchange {
  public:
   LocalExchange(const ExchangeContext& context, Network<float>& network,
                 const GradientReducer::Options& bucket_options, std::size_t steps_per_average,
-                double sum_epochs)
+                double epochs_before_local_steps)
       : context_(context),
         network_(network),
         steps_per_average_(steps_per_average),
-        sum_epochs_(sum_epochs),
+        epochs_before_local_steps_(epochs_before_local_steps),
         all_reduce_(make_all_reduce_exchange(context, network, bucket_options)) {}
 
   [[nodiscard]] StepScope begin(const StepStart& start) override {
-    is_local_ = start.epochs_done >= sum_epochs_;
+    is_local_ = start.epochs_done >= epochs_before_local_steps_;
     if (!is_local_) return all_reduce_->begin(start);
     StepScope scope;
     scope.divisor = start.samples;
@@ -111,7 +111,7 @@ class LocalExchange final : public GradientExchange {
   ExchangeContext context_;
   Network<float>& network_;
   std::size_t steps_per_average_;
-  double sum_epochs_;                             // number of epochs before the local steps
+  double epochs_before_local_steps_;
   std::unique_ptr<GradientExchange> all_reduce_;  // for the steps before the local steps
   bool is_local_ = false;                         // true if the current step is a local step
   bool is_average_due_ = false;  // true if the ranks average after the current step
@@ -128,9 +128,9 @@ class LocalExchange final : public GradientExchange {
 std::unique_ptr<GradientExchange> make_local_exchange(
     const ExchangeContext& context, Network<float>& network,
     const GradientReducer::Options& bucket_options, std::size_t steps_per_average,
-    double sum_epochs) {
+    double epochs_before_local_steps) {
   return std::make_unique<LocalExchange>(context, network, bucket_options, steps_per_average,
-                                         sum_epochs);
+                                         epochs_before_local_steps);
 }
 
 }  // namespace dlrun::trainer

@@ -39,7 +39,7 @@ for dlrun_conda in "$dlrun_conda" "${CONDA_EXE:-}" ~/{miniforge3,miniconda3,mamb
   if [[ -x $dlrun_conda ]]; then break; fi
 done
 if [[ ! -x $dlrun_conda ]]; then
-  echo "dlrun: $(uname -n) has no conda on the PATH, in \$CONDA_EXE or in a usual folder; the module of environment.conda.module does not bring it" >&2
+  echo "dlrun: $(uname -n) has no conda on the PATH, in \$CONDA_EXE or in a usual folder; the module of environment.conda.module does not provide it" >&2
   false
 fi
 dlrun_hook=$("$dlrun_conda" shell.bash hook)

@@ -79,7 +79,7 @@ END
             "$( ((gpus == 0)) || echo "Gres=gpu:pretend:$gpus ")State=UNKNOWN"
     done
     print_partition batch Default=YES PriorityTier=10 PreemptMode=OFF MaxTime=1-00:00:00
-    echo "# Jobs in batch preempt those in preempt (after a grace time) and preempt-now (at once)."
+    echo "# Jobs in batch preempt those in preempt (with a grace time) and preempt-now (without)."
     print_partition preempt PriorityTier=1 PreemptMode=REQUEUE GraceTime=5 MaxTime=1-00:00:00
     print_partition preempt-now PriorityTier=1 PreemptMode=REQUEUE GraceTime=0 MaxTime=1-00:00:00
     ((${#extra_conf[@]} == 0)) || printf '%s\n' "${extra_conf[@]}"

@@ -65,7 +65,7 @@ inline void thread_main() {
   switch_to_scheduler();
 }
 
-/// Prepares a thread to start. It is a separate function, because variables may be lost in a
+/// Prepares a thread to start. This is a separate function, because variables may be lost in a
 /// function in which getcontext() returns twice.
 [[gnu::noinline]] inline void prepare(Thread& thread) {
   thread.is_done = false;
@@ -136,7 +136,7 @@ struct Graph {
 };
 
 struct Event {
-  std::size_t copies_before = 0;  ///< the copies queued before the event, also those that have run
+  std::size_t earlier_copy_count = 0;  ///< copies queued before the event, run or not
 };
 
 }  // namespace gpu_on_cpu
@@ -174,11 +174,11 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t /*stream*/) {
   // In CUDA, the event would become part of the captured graph.
   if (gpu_on_cpu::queue.is_capturing) return cudaErrorInvalidValue;
-  event->copies_before = gpu_on_cpu::queue.ever_queued();
+  event->earlier_copy_count = gpu_on_cpu::queue.ever_queued();
   return cudaSuccess;
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  gpu_on_cpu::queue.run_until(event->copies_before);
+  gpu_on_cpu::queue.run_until(event->earlier_copy_count);
   return cudaSuccess;
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes,
