@@ -25,11 +25,12 @@ inline constexpr char kNewestRun[] = "last";
 [[nodiscard]] std::vector<std::string> runs_or_newest(const std::vector<std::string>& texts);
 
 inline constexpr char kRunHelp[] =
-    "The run: a name, an id or its start, a job id, a path, or `last`";
+    "The run: a name, an id or its first characters, a job id, a path, or `last`";
 /// For commands that end or delete runs. These commands accept only IdStart::kWithDate.
 inline constexpr char kRunWithDateHelp[] =
-    "The run: a name, an id or its start with name and date, a job id, a path, or `last`";
+    "The run: a name, an id or its first characters (at least NAME-YYYYMMDD), a job id, a path, or "
+    "`last`";
 inline constexpr char kOptionalRunHelp[] =
-    "The run: a name, an id or its start, a job id, a path, or `last` (default: last)";
+    "The run: a name, an id or its first characters, a job id, a path, or `last` (default: last)";
 
 }  // namespace dlrun

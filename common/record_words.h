@@ -23,7 +23,7 @@ enum class EndReason {
   kHang,
   kTimeLimit,
   kNodeFailure,
-  kNotFit,        ///< a check of the nodes failed (health.preflight)
+  kNotFit,        ///< a check of health.preflight failed, and no single node is to blame
   kIdleGpus,      ///< the GPUs were idle for too long (health.idle_gpu)
   kLeadUnheard,   ///< an agent received nothing from lead and ended its rank
   kStoppedEarly,  ///< the results of this point of a sweep were worse than those of others

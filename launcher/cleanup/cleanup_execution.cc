@@ -35,8 +35,9 @@ std::string deleted_text(const PlannedDeletion& planned, RunParts parts, const T
                      planned.run.id, size_text(freed));
 }
 
-/// Returns true if the error says that another process uses or has deleted the run.
-bool is_about_use(Errc code) {
+/// Returns true if the error says that another process uses the run (kUsage, kRefused), or that the
+/// run is already deleted (kNotFound).
+bool says_busy_or_gone(Errc code) {
   return code == Errc::kUsage || code == Errc::kNotFound || code == Errc::kRefused;
 }
 
@@ -80,7 +81,7 @@ CleanupResult clean_up(const Env& env, RunInspector& inspector, const CleanupPla
     const auto done = delete_planned(env, inspector, planned, plan.parts);
     result.runs.push_back(planned_deletion_json(planned));
     result.runs.back()["deleted"] = done && done->left == 0;
-    if (!done && plan.tolerates_busy_runs && is_about_use(done.error().code)) {
+    if (!done && plan.tolerates_busy_runs && says_busy_or_gone(done.error().code)) {
       listener.note(done.error().message);
       continue;
     }

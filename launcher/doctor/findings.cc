@@ -186,7 +186,7 @@ void add_rest_server(const RestServerFacts& server, Findings& found) {
   if (!newest)
     return found.add(Kind::kMissing, "REST", serves,
                      fmt::format("dlrun speaks {}: submit.via: slurmrestd cannot use this server",
-                                 spoken_rest_versions_text()));
+                                 supported_rest_versions_text()));
   if (!configured.empty() && std::find(shared.begin(), shared.end(), configured) == shared.end())
     return found.add(
         Kind::kMissing, "REST", serves,

@@ -93,11 +93,11 @@ Error RestClient::no_version_error(const std::vector<std::string>& served) const
     return {Errc::kRefused,
             fmt::format("{}, and dlrun speaks {}; your configuration requests {}: change or "
                         "remove the server's `version` in your site file",
-                        serves, spoken_rest_versions_text(), printable(server_.version))};
+                        serves, supported_rest_versions_text(), printable(server_.version))};
   return {Errc::kRefused,
           fmt::format("{}; dlrun speaks {}. Start slurmrestd with -s openapi/slurmctld, or set "
                       "submit.via: sbatch",
-                      serves, spoken_rest_versions_text())};
+                      serves, supported_rest_versions_text())};
 }
 
 Result<HttpResponse> RestClient::get(std::string_view path, AcceptUnknownJob accept) {

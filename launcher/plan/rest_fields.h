@@ -26,10 +26,10 @@ enum class RestKind {
   kNice,             ///< an integer, or 100 without a value
   kSignalText,       ///< text; v0.0.38 cannot parse B: or R: before the signal
   kSignal,           ///< the three fields kill_warning_*
-  kMinutes,          ///< a time limit, in minutes
-  kSeconds,          ///< a time limit, in seconds
-  kMib,              ///< a memory size, in MiB; 0 requests all memory
-  kMibOfDisk,        ///< a size of disk space, in MiB, as a bare integer
+  kMinutes,          ///< a time limit in minutes, as the API's object {set, infinite, number}
+  kSeconds,          ///< a time limit in seconds, as an integer
+  kMib,              ///< a memory size in MiB, as such an object; 0 requests all memory
+  kMibOfDisk,        ///< a size of disk space in MiB, as an integer
   kShared,           ///< the list `shared` with one word: the value, or else RestField::name
   kUpperList,        ///< a list of words in capitals
   kMailTypes,        ///< a list of the API's names for mail types

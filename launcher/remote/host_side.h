@@ -46,10 +46,10 @@ struct RequestOutcome {
 /// Gives this process the folder, the variables and the arguments of the request's command.
 void apply_request(const RequestOutcome& outcome, Context& context);
 
-/// Replaces "~" or "~/" at the start of a root by the value of HOME, and $NAME and ${NAME}
-/// everywhere in it by their values. env: the host's environment. Fails with kInvalid if a variable
-/// is not set or is empty, if a '$' has no name or no closing brace, and if the result is not an
-/// absolute path.
+/// Expands RemoteRequest::root: replaces "~" or "~/" at its start by the value of HOME, and $NAME
+/// and ${NAME} everywhere in it by their values. env: the host's environment. Fails with kInvalid
+/// if a variable is not set or is empty, if a '$' has no name or no closing brace, and if the
+/// result is not an absolute path.
 [[nodiscard]] Result<std::filesystem::path> expand_root(std::string_view root, const Env& env);
 
 }  // namespace dlrun

@@ -25,13 +25,13 @@ enum class RemoteMode {
 struct RemoteRequest {
   RemoteMode mode = RemoteMode::kCommand;
   std::string nonce;       ///< in the marker between the output of the shell and the answer
-  std::string root;        ///< the folder of mirrors, as the host's file has it
+  std::string root;        ///< the folder of mirrors: `root` of hosts/NAME.yaml, unexpanded
   std::string mirror;      ///< the mirror's name below root; empty: there is none
   std::string subfolder;   ///< the folder below the mirror where the command starts
   std::string token;       ///< of `submit` and `resubmit`, see held_token.h; else empty
   std::string git_state;   ///< git_state_bytes() of the code; empty: unknown
   std::string code_state;  ///< kMirror: state_of_files() of the code; empty: rsync must run
-  std::string file_list;   ///< kGo: the list for write_file_list(); empty: the old list stays
+  std::string file_list;   ///< in a kGo frame: for write_file_list(); empty: the old list stays
   bool colour_out = false, colour_err = false;
   bool has_input = false;  ///< the command reads standard input
   /// kMirror: absolute paths that exist on the caller's machine. The host answers which are

@@ -17,12 +17,13 @@ struct LocalPath {
   Diagnostic at;  ///< without a message
 };
 
-/// Checks the paths in the spec and in its bases inside the repository, in kMostSpecFiles files at
-/// most. Fails with kInvalid and all places if relative paths leave the repository, or if absolute
-/// paths lead into it, and as read_untrusted() does if the spec cannot be read. Returns the
-/// absolute paths outside the repository that exist on this machine, so that the host can look for
-/// them. Skips paths that start with ~ or contain ${, because the host expands them. Skips a file
-/// that is not YAML, because the host reports the syntax error.
+/// Checks the paths in the spec and in the files of its key `base` (the base, the base of the base,
+/// ...) as far as these are in the repository. Reads at most kMostSpecFiles files. Fails with
+/// kInvalid and all places if relative paths leave the repository, or if absolute paths lead into
+/// it, and as read_untrusted() does if the spec cannot be read. Returns the absolute paths outside
+/// the repository that exist on this machine, so that the host can look for them. Skips paths that
+/// start with ~ or contain ${, because the host expands them. Skips a file that is not YAML,
+/// because the host reports the syntax error.
 [[nodiscard]] Result<std::vector<LocalPath>> check_spec_paths(const std::filesystem::path& spec,
                                                               const CodeTree& tree);
 

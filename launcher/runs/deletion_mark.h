@@ -16,7 +16,8 @@ namespace dlrun {
 /// The mark of a deletion that is final, in the renamed directory.
 inline constexpr const char* kFinalMark = ".deleted";
 
-/// Returns a text that changes when the run, or a point of the sweep, is used. run: the open
+/// Returns a text that changes when the run is submitted, starts, restarts, ends, or is cancelled
+/// or resubmitted; for a sweep, also when this happens to one of its points. run: the open
 /// directory. Fails with kIo.
 [[nodiscard]] Result<std::string> stamps_of(int run);
 

@@ -61,7 +61,7 @@ std::optional<RestVersion> newest_rest_version(std::span<const std::string> serv
   return newest;
 }
 
-std::string spoken_rest_versions_text() {
+std::string supported_rest_versions_text() {
   std::vector<std::string> texts;
   for (const VersionName& name : kVersionNames) texts.emplace_back(name.text);
   const std::string last = texts.back();

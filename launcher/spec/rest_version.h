@@ -27,7 +27,7 @@ inline constexpr std::array kRestVersions{RestVersion::k38, RestVersion::k40, Re
 [[nodiscard]] std::optional<RestVersion> newest_rest_version(std::span<const std::string> served);
 
 /// Returns the versions that dlrun speaks, for messages: "v0.0.38, v0.0.40, ... and v0.0.45".
-[[nodiscard]] std::string spoken_rest_versions_text();
+[[nodiscard]] std::string supported_rest_versions_text();
 
 /// Returns the versions that dlrun speaks and that the slurmrestd of a Slurm release serves.
 /// Returns none for a release that is unknown or newer than the table. release: "22.05.8".

@@ -52,19 +52,23 @@ void Validator::warn_of_unmounted_data_paths() {
                                             });
                        });
   };
-  const auto warn_unless_mounted = [&](const std::string& key, std::string_view path) {
+  // effect: what is in the container's own file system if the folder is not mounted.
+  const auto warn_unless_mounted = [&](const std::string& key, std::string_view path,
+                                       std::string_view effect) {
     const auto variable = path.substr(1, path.find('/') - 1);
     if (is_mounted(variable)) return;
-    warn(key, fmt::format(
-                  "{}: the agent copies inside the container; unless ${} is a folder of the node "
-                  "that is mounted in the container, the copies are in the container's own file "
-                  "system. Set {} in environment.vars to a folder of container.mounts",
-                  key, variable, variable));
+    warn(key,
+         fmt::format(
+             "{}: the agent copies inside the container; unless ${} is a folder of the node "
+             "that is mounted in the container, {} in the container's own file system. Set {} in "
+             "environment.vars to a folder of container.mounts",
+             key, variable, effect, variable));
   };
   for (std::size_t i = 0; i < spec_.stage.size(); ++i)
-    warn_unless_mounted(fmt::format("stage[{}]", i), spec_.stage[i].to);
+    warn_unless_mounted(fmt::format("stage[{}]", i), spec_.stage[i].to, "the copies are");
   for (std::size_t i = 0; i < spec_.outputs.size(); ++i)
-    warn_unless_mounted(fmt::format("outputs[{}]", i), spec_.outputs[i].from);
+    warn_unless_mounted(fmt::format("outputs[{}]", i), spec_.outputs[i].from,
+                        "the program's files are");
 }
 
 }  // namespace dlrun

@@ -45,7 +45,7 @@ inline constexpr std::string_view kAllocationFormat = "%A|%U|%T|%D|%C|%P|%e|%N";
 [[nodiscard]] Result<Allocation> find_allocation(const Context& context, const std::string& job);
 
 /// Returns an error for each request of the experiment that the allocation cannot fulfil. The error
-/// has the place of the request in the spec. A number that the allocation lacks is not checked.
+/// has the place of the request in the spec. A number that Slurm did not report is not checked.
 [[nodiscard]] std::vector<Diagnostic> unfulfilled_requests(const Experiment& experiment,
                                                            const Allocation& allocation);
 

@@ -88,14 +88,14 @@ Result<> make_environments_folder(const fs::path& folder, std::string_view remed
   return write_file_atomic(folder / ".gitignore", "*\n");
 }
 
-bool BuiltEnvironments::is_current(const std::string& hash) const {
+bool EnvironmentVersions::is_current(const std::string& hash) const {
   std::error_code error;
   const auto name = fs::read_symlink(folder_ / "current", error).string();
   return !error && is_version_name(name) && name.starts_with(short_hash(hash)) &&
          is_finished(folder_ / name);
 }
 
-std::optional<fs::path> BuiltEnvironments::find(const std::string& hash) const {
+std::optional<fs::path> EnvironmentVersions::find(const std::string& hash) const {
   for (const fs::path& version : versions_in(folder_)) {
     if (version.filename().string().starts_with(short_hash(hash)) && is_finished(version))
       return version;
@@ -103,16 +103,16 @@ std::optional<fs::path> BuiltEnvironments::find(const std::string& hash) const {
   return std::nullopt;
 }
 
-fs::path BuiltEnvironments::new_path(const std::string& hash) const {
+fs::path EnvironmentVersions::new_path(const std::string& hash) const {
   return folder_ / fmt::format("{}-{}", short_hash(hash), random_hex(kRandomDigits / 2));
 }
 
-Result<> BuiltEnvironments::finish_and_make_current(const fs::path& version) const {
+Result<> EnvironmentVersions::finish_and_make_current(const fs::path& version) const {
   DLRUN_TRY(write_file_atomic(version / kFinishedMark, ""));
   return make_current(version);
 }
 
-Result<> BuiltEnvironments::make_current(const fs::path& version) const {
+Result<> EnvironmentVersions::make_current(const fs::path& version) const {
   const auto temporary = folder_ / ("current-" + random_hex(8));
   std::error_code error;
   fs::create_directory_symlink(version.filename(), temporary, error);
@@ -124,7 +124,7 @@ Result<> BuiltEnvironments::make_current(const fs::path& version) const {
               error.message());
 }
 
-void BuiltEnvironments::remove_unfinished() const {
+void EnvironmentVersions::remove_unfinished() const {
   std::error_code ignored;
   for (const fs::path& version : versions_in(folder_)) {
     if (!is_finished(version)) fs::remove_all(version, ignored);

@@ -1,5 +1,6 @@
 #pragma once
-// The folder in which dlrun keeps the environments of one project, with a lock.
+// Building the environment of a project: a folder that only the user can enter, a lock, and the
+// versions of the environment.
 
 #include <filesystem>
 #include <functional>
@@ -35,16 +36,16 @@ class BuildLock {
 /// the message tells the user to do about a folder of another user.
 [[nodiscard]] Result<> make_environments_folder(
     const std::filesystem::path& folder,
-    std::string_view remedy = "give the job a copy of the project of your own");
+    std::string_view remedy = "give the job your own copy of the project");
 
 /// The versions of one environment. Each is a folder HASH-RANDOM, built once and never changed. The
 /// link `current` leads to the version of the most recent submission. Every job that starts uses
 /// the version to which the link leads at that time; running jobs may use older versions. A
 /// finished version contains a mark, the file .dlrun-finished.
-class BuiltEnvironments {
+class EnvironmentVersions {
  public:
   /// folder: holds the versions and the link. It need not exist.
-  explicit BuiltEnvironments(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  explicit EnvironmentVersions(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   /// Returns true if `current` leads to a finished version of this hash. hash, here and below: at
   /// least 16 hexadecimal digits, of which the first 16 count.

@@ -266,7 +266,7 @@ class EnvironmentBuilder {
     const fs::path folder = environments_folder(project.string());
     DLRUN_TRY(make_environments_folder(folder));
     DLRUN_TRY(make_private_directories(folder / "uv"));
-    const BuiltEnvironments versions(folder / "uv");
+    const EnvironmentVersions versions(folder / "uv");
     const std::string cd = fmt::format("cd -- {}\n", shell_quote(project.string()));
     const fs::path log = folder / "uv.log";
     DLRUN_TRY_ASSIGN(const auto build_lock, lock(folder / "uv.flock", project.string()));

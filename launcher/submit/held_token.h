@@ -12,14 +12,14 @@
 
 namespace dlrun {
 
-/// Holds the lock of a token and remembers the token's run. A second call with the same token waits
-/// for the first one. If the first one was killed, the second also waits for the sbatch that the
-/// first one started.
+/// Holds the lock of a token and remembers the token's run. A second dlrun with the same token
+/// waits for the first one. If the first dlrun was killed, the second also waits for the sbatch
+/// that the first one started.
 class HeldToken {
  public:
-  /// Takes the token. Waits up to two minutes for another call that holds the token, and fails with
-  /// kUnavailable if that call still runs. Fails with kInvalid if the token is not 32 hexadecimal
-  /// digits.
+  /// Takes the token. Waits up to two minutes for another dlrun that holds the token, and fails
+  /// with kUnavailable if that dlrun still runs. Fails with kInvalid if the token is not 32
+  /// hexadecimal digits.
   [[nodiscard]] static Result<HeldToken> take(const Env& env, const std::string& token);
 
   [[nodiscard]] const std::string& text() const { return token_; }

@@ -63,7 +63,8 @@ options of one component of a job with several programs:
   --component-nodes N     number of its nodes
   --component-ranks N     number of its ranks
   --component-first-node I  index of its first node in SLURM_JOB_NODELIST
-  --het-group K           in a heterogeneous job instead: number of its part
+  --het-group K           number of its part of a heterogeneous job; replaces
+                          --component-first-node
   --after NAME            start it when this component is ready; repeatable
   --ready-http PATH       it is ready when a GET of PATH on rank 0's port gives a code from 200 to
                           299, not when all ranks have joined
@@ -95,7 +96,8 @@ rank runs the program of one task:
   --stage JSON            data that the agent of each node's lowest rank copies to the node before
                           any program starts:
                           {"from": PATH, "to": "$VARIABLE/PATH", "unpack": true}
-  --output JSON           folder whose files the agent of each node's lowest rank copies from it:
+  --output JSON           folder on each node; the agent of the node's lowest rank copies its files
+                          to PATH:
                           {"from": "$VARIABLE/PATH", "to": PATH, "every_s": N, "limit_s": N}
   --bundled               the program is dlrun's own: give it access to the store
 relay connects `dlrun forward` to ports of the node, over standard input and output.

@@ -19,8 +19,9 @@ void blame_slurm(Judgement& judged, const EndSigns& signs) {
   const auto& reason = signs.cancel_reason;
   if (reason.empty() || end.code == 0) return;
   const auto& failed = end.first_failed;
-  // If Slurm's TERM reaches the ranks before it reaches lead, their programs get the signal to save
-  // a checkpoint. A program may exit with any code then, or be killed by that signal.
+  // If Slurm's TERM reaches the ranks before it reaches lead, their programs get USR1, so that they
+  // save a checkpoint (is_preemption_near). A program may then exit with any code, or be killed by
+  // USR1.
   const bool is_slurms_signal =
       failed && (failed->end.signal == SIGTERM || failed->end.code == 128 + SIGTERM ||
                  signs.is_preemption_near);
@@ -115,7 +116,7 @@ Cause cause_of(const AttemptEnd& end, const EndFacts& facts) {
 /// Sets the suspect nodes: those whose agents disappeared without an exit record, and the node of
 /// the process that hangs. Also sets is_whole_node_silent and heard_hosts.
 void set_suspects(AttemptEnd& end, const EndFacts& facts) {
-  for (const auto& [host, left] : facts.remaining_ranks) {
+  for (const auto& [host, left] : facts.ranks_not_lost) {
     if (left > 0) end.heard_hosts.insert(host);
   }
   std::set<std::string> suspects;
@@ -123,8 +124,8 @@ void set_suspects(AttemptEnd& end, const EndFacts& facts) {
   if (end.reason != EndReason::kLauncherLost) suspects = facts.hosts_of_lost_ranks;
   end.is_whole_node_silent =
       std::any_of(suspects.begin(), suspects.end(), [&](const std::string& host) {
-        const auto left = facts.remaining_ranks.find(host);
-        return left == facts.remaining_ranks.end() || left->second == 0;
+        const auto left = facts.ranks_not_lost.find(host);
+        return left == facts.ranks_not_lost.end() || left->second == 0;
       });
   if (end.reason == EndReason::kHang && end.first_failed) suspects.insert(end.first_failed->host);
   suspects.erase(std::string());

@@ -78,7 +78,7 @@ struct EndFacts {
   std::optional<ContainerFailure> container_failure{};
   /// The hosts of ranks whose agents disappeared without an exit record.
   std::set<std::string> hosts_of_lost_ranks{};
-  std::map<std::string, int> remaining_ranks{};  ///< by host: number of ranks that are not lost
+  std::map<std::string, int> ranks_not_lost{};  ///< by host: number of ranks that are not lost
 };
 
 struct Judgement {

@@ -1,3 +1,4 @@
+// Saves the stacks of a hung rank's processes while they are still alive.
 #include "runtime/agent/autopsy.h"
 
 #include <unistd.h>

@@ -68,7 +68,7 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
   // facts about the allocation do not explain the script's end.
   const bool asks_slurm = !options.local_ranks && !options.uses_existing_allocation;
   const auto log = asks_slurm ? tail_of_job_log() : std::string();
-  ScriptAtExit script{.code = *options.never_started_code,
+  ScriptAtExit script{.code = *options.failed_script_code,
                       .at = printable(join(options.command, " ")),
                       .facts = {},
                       .restarts = restart_count_of(env),
@@ -205,7 +205,7 @@ int run_lead(const LeadOptions& options, const Env& env) {
   const bool has_notifier = notifier && *notifier != nullptr;
   const pid_t child_not_to_kill =
       has_notifier ? (*notifier)->helper()
-      : options.never_started_code
+      : options.failed_script_code
           ? -1
           : start_recording_surroundings(run->directory, run->attempt, env);
   const AgentLog log(env, run->directory, "lead", "lead.log");
@@ -248,7 +248,7 @@ int run_lead(const LeadOptions& options, const Env& env) {
   RunLeader leader(options, env, *identity, *run, outputs, child_not_to_kill,
                    std::move(recorded.history));
   report_start_problems(leader, *events, notifier);
-  if (options.never_started_code)
+  if (options.failed_script_code)
     return end_without_step(options, env, *identity, run->directory, outputs);
   return leader.run();
 }

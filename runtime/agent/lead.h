@@ -75,8 +75,8 @@ struct LeadOptions {
   std::vector<StageItem> stage{};
   /// Exit code of a job script that ended before it started the ranks. If set, there is no step,
   /// and `command` is the command at which the script ended.
-  std::optional<int> never_started_code;
-  /// With never_started_code: the container tool's message when the container could not be
+  std::optional<int> failed_script_code;
+  /// With failed_script_code: the container tool's message when the container could not be
   /// made. Empty: the container is not the reason.
   std::string container_error;
   /// The srun command line; with `local_ranks` the `dlrun-agent rank` command line. Empty if the

@@ -50,7 +50,7 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
                return fail(Errc::kUsage, "--never-started '{}' is not an exit code from 0 to 255",
                            printable(value));
              }
-             lead.never_started_code = static_cast<int>(*code);
+             lead.failed_script_code = static_cast<int>(*code);
              return {};
            },
            {}},
@@ -283,7 +283,7 @@ Result<> parse_components(const std::vector<std::string>& arguments,
     begin = end + 1;
   }
   DLRUN_TRY(check_components(lead.components));
-  if (lead.local_ranks || lead.never_started_code || lead.retry.min_nodes > 0 ||
+  if (lead.local_ranks || lead.failed_script_code || lead.retry.min_nodes > 0 ||
       lead.retry.step_nodes > 0) {
     return fail(Errc::kUsage,
                 "--local, --never-started, --min-nodes and --step-nodes do not work with "

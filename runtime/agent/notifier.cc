@@ -51,7 +51,8 @@ std::int64_t milliseconds_of(std::chrono::system_clock::time_point time) {
   return std::chrono::floor<std::chrono::milliseconds>(time.time_since_epoch()).count();
 }
 
-/// Adds the values of the secrets to the helper's first line. Fails if a secret cannot be read, or
+/// Adds the values of the secrets to `targets`, which becomes the first line that lead sends to the
+/// helper process. Fails if a secret cannot be read, or
 /// if the webhook's secret is not a valid address.
 Result<> add_secret_targets(nlohmann::ordered_json& targets, const LeadOptions& options,
                             const Env& env, const std::filesystem::path& run) {
@@ -152,7 +153,8 @@ std::optional<Notice> NoticeMaker::on_event(const RunEvent& event, int attempt,
                             joined->ranks, joined->hosts),
                 attempt);
   } else if (const auto* failed = std::get_if<events::RankFailed>(&event)) {
-    // A service may start again after a failed rank. AttemptEnd has the rank that ended the job.
+    // The failed rank of a component is not kept here, because a service may start again after it.
+    // If it ended the job, AttemptEnd names it.
     if (!first_failure_ && is_about_run) first_failure_ = *failed;
   } else if (const auto* end = std::get_if<events::AttemptEnd>(&event)) {
     has_hung_ = end->reason == EndReason::kHang;
@@ -271,7 +273,7 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
     const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     ::dup2(read_end.get(), STDIN_FILENO);
     ::dup2(null.get(), STDOUT_FILENO);
-    if (!options.never_started_code)
+    if (!options.failed_script_code)
       std::ignore = start_recording_surroundings(run.directory, run.attempt, env);
     std::ignore =
         become_program({"/proc/self/exe", "notify", "--run", run.directory.string()}, env);

@@ -1,5 +1,5 @@
 #pragma once
-// Reads from /proc where each thread of a hung process waits.
+// Finds out, from /proc, where each thread of a hung process waits.
 
 #include <sys/types.h>
 

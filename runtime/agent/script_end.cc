@@ -36,8 +36,9 @@ bool was_signalled(const ScriptAtExit& script) {
   return script.code == 128 + SIGTERM || script.code == 128 + SIGINT || script.code == 128 + SIGHUP;
 }
 
-/// Returns " at: COMMAND" with the command at which the script ended. Returns "" for `false`:
-/// dlrun's own lines and Lmod's `module` end with it after they have printed why they fail.
+/// Returns " at: COMMAND" with the command at which the script ended. Returns "" if this is the
+/// shell's `false`, which dlrun's own lines and Lmod's `module` execute after they have printed why
+/// they fail.
 std::string place_of(const ScriptAtExit& script) {
   return script.at == "false" ? "" : fmt::format(" at: {}", script.at);
 }

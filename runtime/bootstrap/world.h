@@ -34,10 +34,10 @@ struct World {
 /// outer job.
 enum class ProcessKind { kProgram, kRankAgent };
 
-/// Reads the world of this process from the first source that env has, in the order of WorldSource;
-/// ProcessKind describes the other order of a rank agent. Fails with kInvalid if the variables of
-/// this source are incomplete or contradict each other; the message names the variable and its
-/// value, or the source and the numbers that contradict each other.
+/// Reads the world of this process from the first source that env has: for a program in the order
+/// of WorldSource, for a rank agent in the order that ProcessKind describes. Fails with kInvalid if
+/// the variables of this source are incomplete or contradict each other; the message names the
+/// variable and its value, or the source and the numbers that contradict each other.
 ///
 /// Slurm's variables count only in a task of a step. In a batch script SLURM_PROCID is 0, too, and
 /// SLURM_NTASKS is the number of tasks of the whole job. A batch script is therefore a world of one

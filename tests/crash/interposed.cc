@@ -82,7 +82,7 @@ int record_sync(const char* name, int fd) {
   if (::fcntl(fd, F_GETFD) < 0) return -1;
   const std::string path = LazyDisk::current() != nullptr ? path_of(fd) : std::string();
   const CoveringDisk disk(path);
-  if (disk && disk->record_and_allow_ordering_call(name, path)) disk->synced(path);
+  if (disk && disk->record_ordering_call(name, path)) disk->synced(path);
   return 0;
 }
 
@@ -97,7 +97,7 @@ int remove_with(const std::string& path, Function&& function) {
 template <typename Function>
 int rename_with(const std::string& from, const std::string& to, Function&& function) {
   const CoveringDisk disk(to);
-  if (disk && !disk->record_and_allow_ordering_call("rename", to)) return 0;
+  if (disk && !disk->record_ordering_call("rename", to)) return 0;
   const int result = function();
   if (result == 0 && disk) disk->renamed(from, to);
   return result;
@@ -190,8 +190,7 @@ int link(const char* from, const char* to) noexcept {
   const CoveringDisk disk{std::string(to)};
   // If the name exists, the link fails and orders nothing.
   struct stat unused {};
-  if (disk && ::lstat(to, &unused) != 0 && !disk->record_and_allow_ordering_call("link", to))
-    return 0;
+  if (disk && ::lstat(to, &unused) != 0 && !disk->record_ordering_call("link", to)) return 0;
   const int result = DLRUN_REAL(link)(from, to);
   if (result == 0 && disk) disk->linked(from, to);
   return result;

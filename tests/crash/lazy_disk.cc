@@ -128,7 +128,7 @@ int LazyDisk::node_of(const FolderEntry& entry) const {
   return found == names.end() ? -1 : found->second;
 }
 
-bool LazyDisk::record_and_allow_ordering_call(std::string_view call, const std::string& path) {
+bool LazyDisk::record_ordering_call(std::string_view call, const std::string& path) {
   static const std::regex kRandomPart("\\.[0-9a-f]{12}\\.");
   const std::string name =
       std::regex_replace(fs::path(path).lexically_relative(folder_).string(), kRandomPart, ".*.");

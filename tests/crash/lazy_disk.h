@@ -78,8 +78,9 @@ class LazyDisk {
   static void lock();
   static void unlock();
   [[nodiscard]] bool covers(const std::string& path) const;
-  /// Records an ordering call. Returns false if it is the call to skip, which must not be executed.
-  [[nodiscard]] bool record_and_allow_ordering_call(std::string_view call, const std::string& path);
+  /// Records an ordering call, and returns true if it is to be executed: false for the call to
+  /// skip.
+  [[nodiscard]] bool record_ordering_call(std::string_view call, const std::string& path);
   void opened(const std::string& path, bool truncates);
   void wrote(const std::string& path, std::size_t offset, std::string_view bytes);
   void truncated(const std::string& path, std::size_t length);
@@ -130,8 +131,10 @@ class LazyDisk {
 
   std::string folder_;
   std::optional<std::size_t> skip_;
-  std::vector<Node> initial_;  ///< the state at the start
-  std::vector<Node> now_;      ///< the state that the program sees
+  /// The state at the start. Also has a node without a name for each file or folder that is created
+  /// later, so that an index means the same as in now_.
+  std::vector<Node> initial_;
+  std::vector<Node> now_;  ///< the state that the program sees
   std::vector<Step> steps_;
   std::vector<std::string> ordering_calls_;
 };

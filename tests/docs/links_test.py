@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks the links of all Markdown pages of the repository, and that the site lists every page
-except the single decisions. Also checks the list of decisions, the table of exit codes, and the
+once, except the page of each decision. Also checks the list of decisions, the table of exit codes, and the
 length of README.md and ARCHITECTURE.md.
 
 usage: links_test.py
@@ -73,7 +73,7 @@ class Links(unittest.TestCase):
         self.assertEqual(wrong, [], "\n" + "\n".join(wrong))
         self.assertGreater(count, 200)
 
-    def test_the_site_lists_every_page_except_single_decisions_once(self):
+    def test_the_site_lists_each_page_once_except_pages_of_decisions(self):
         listed = names_in(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
         self.assertEqual(sorted(listed), sorted(set(listed)), "a page is listed twice")
         for name in listed:

@@ -62,7 +62,8 @@ compare_jobs() {
     compare_jobs "${in_2037[@]}" \
         --set 'slurm={mail-type: "BEGIN,END", mail-user: me@example.org, nice: "7"}'
     local words='time-min: "2", ntasks-per-socket: "1"'
-    # sbatch of Slurm 26.05 refuses mincpus, and from v0.0.40 on dlrun refuses cores-per-socket.
+    # Only with v0.0.38: the other versions are tested on Slurm 26.05, whose sbatch refuses mincpus,
+    # and from v0.0.40 on dlrun refuses cores-per-socket.
     ! api_is_v0038 || words+=', mincpus: "3", cores-per-socket: "4"'
     compare_jobs "${in_2037[@]}" --set "slurm={$words, deadline: 2037-02-02T00:00:00}"
     words='oversubscribe: true, spread-job: true, use-min-nodes: true, no-kill: true'

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # For test files whose jobs have secrets: creates random values as secrets, and checks that they are
-# nowhere except in the job's programs.
+# nowhere except in the job's programs and, until the run ends, in the file `secrets` of the run.
 #
 #   make_secrets          makes a value for MY_KEY, which dl_with_key passes on, and one for
 #                         MY_TOKEN, in $dir/token; sets canary and canary_from_file, the two

@@ -28,7 +28,7 @@ LEFTOVER_LIMIT_S = 8.0
 class Truth:
     """The true statements about a run after a fault.
 
-    causes: the possible lists of the restarts' causes, in order.
+    causes: the alternatives; each is the sequence of causes of the run's restarts.
     blames: the rank that the run may name as the first to fail: "rank" (only the target), "node" (a
         rank of the target's node, or the node itself as lost), "nobody" (none), "anybody" (any).
     codes: the signals and exit codes that the run may report; empty: any.

@@ -265,7 +265,7 @@ TEST_CASE(
   SUBCASE("the image is bad") {
     end.cause = Cause::kImage;
   }
-  SUBCASE("the nodes failed their check") {
+  SUBCASE("all nodes failed their check") {
     end.reason = EndReason::kNotFit;
   }
   course.on_over(kServer, end);

@@ -182,7 +182,7 @@ TEST_CASE(
       parse_arguments({"lead", "--name", "n", "--never-started", "9", "--", "exit 9"});
   REQUIRE(parsed.has_value());
   const auto& lead = std::get<LeadOptions>(*parsed);
-  CHECK(lead.never_started_code == 9);
+  CHECK(lead.failed_script_code == 9);
   CHECK(lead.command == std::vector<std::string>{"exit 9"});
   for (const char* code : {"", "x", "-1", "256"})
     CHECK_FALSE(parse_arguments({"lead", "--never-started", code, "--", "why"}).has_value());

@@ -215,8 +215,8 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
   for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = i % 7 < 3 ? 1 : 0;
   std::vector<std::uint32_t> counts(3 * kClasses, 1);
   auto expected_counts = counts;
-  cuda::count_answers(logits.data(), labels.data(), kRows, kClasses, counts.data(), nullptr);
-  layers.count_answers(logits.data(), labels.data(), kRows, kClasses, expected_counts.data());
+  cuda::count_confusions(logits.data(), labels.data(), kRows, kClasses, counts.data(), nullptr);
+  layers.count_confusions(logits.data(), labels.data(), kRows, kClasses, expected_counts.data());
   CHECK(counts == expected_counts);
   for (const bool is_softmax : {false, true}) {
     auto dlogits = unwritten(logits.size());

@@ -24,9 +24,9 @@ const std::vector<float> kAnswerLogits{2, -1, -3, -1,    1,  1, -2,   -9, -1, -0
 std::vector<double> counts_of(std::size_t from, std::size_t n) {
   const auto kernels = make_cpu_kernels<float>(1);
   std::vector<std::uint32_t> counts(3 * kLabelClasses);
-  kernels->layer_kernels().count_answers(kAnswerLogits.data() + from * kLabelClasses,
-                                         kTrueLabels.data() + from * kLabelClasses, n,
-                                         kLabelClasses, counts.data());
+  kernels->layer_kernels().count_confusions(kAnswerLogits.data() + from * kLabelClasses,
+                                            kTrueLabels.data() + from * kLabelClasses, n,
+                                            kLabelClasses, counts.data());
   return {counts.begin(), counts.end()};
 }
 

@@ -218,7 +218,8 @@ TEST_CASE(
 }
 
 TEST_CASE_TEMPLATE(
-    "if layers compute a batch in parts, their outputs and gradients equal those of single samples",
+    "if layers compute a batch in parts, outputs equal those of single samples, and gradients "
+    "their sum",
     T, float, double) {
   constexpr ImageShape kLarge{28, 28, 1};
   constexpr std::size_t kMany = 14;

@@ -130,8 +130,8 @@ TEST_CASE("every optimizer has reference cases, also with weight decay and with 
       });
     };
     constexpr const char* kRemedy =
-        "add the case to tests/reference/optimizers.py, and what the script prints to "
-        "optimizers.inc";
+        "add the case to tests/reference/optimizers.py, and make optimizers.inc again with this "
+        "script";
     CHECK_MESSAGE(has_case([](const Case&) { return true; }), kRemedy);
     CHECK_MESSAGE(has_case([](const Case& one) { return one.weight_decay > 0; }), kRemedy);
     CHECK_MESSAGE(has_case([](const Case& one) { return one.clip_norm > 0; }), kRemedy);

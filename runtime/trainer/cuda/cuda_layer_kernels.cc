@@ -188,10 +188,10 @@ class CudaLayerKernels final : public LayerKernels<float> {
     status_.remember_launch_error("sigmoid_cross_entropy");
   }
 
-  void count_answers(const float* logits, const std::uint8_t* labels, std::size_t n,
-                     std::size_t classes, std::uint32_t* counts) override {
-    cuda::count_answers(logits, labels, n, classes, counts, stream_);
-    status_.remember_launch_error("count_answers");
+  void count_confusions(const float* logits, const std::uint8_t* labels, std::size_t n,
+                        std::size_t classes, std::uint32_t* counts) override {
+    cuda::count_confusions(logits, labels, n, classes, counts, stream_);
+    status_.remember_launch_error("count_confusions");
   }
 
   void hyperbolic_tangent(const float* x, float* y, std::size_t count) override {

@@ -1,6 +1,6 @@
 // CUDA kernels for layers (depthwise convolutions, pooling, normalisation, dropout, activations),
-// for changes of images and for the sigmoid loss. All sums are added in a fixed order, so that
-// every run gives the same bits.
+// for the augmentation of images and for the sigmoid loss. All sums are added in a fixed order, so
+// that every run gives the same bits.
 
 #include <climits>
 
@@ -187,11 +187,11 @@ __global__ void sigmoid_cross_entropy_kernel(const float* logits, const std::uin
   add_to_totals(loss, correct, totals);
 }
 
-/// Uses one thread per class, so that no two threads add to the same count.
-__global__ void count_answers_kernel(const float* logits, const std::uint8_t* labels, std::size_t n,
-                                     std::size_t classes, std::uint32_t* counts) {
+/// Uses one thread per class, so that no two threads add to the counts of one class.
+__global__ void count_confusions_kernel(const float* logits, const std::uint8_t* labels,
+                                        std::size_t n, std::size_t classes, std::uint32_t* counts) {
   for (std::size_t k = first(); k < classes; k += stride())
-    count_answers_of(k, logits, labels, n, classes, counts);
+    count_confusions_of(k, logits, labels, n, classes, counts);
 }
 
 }  // namespace
@@ -439,10 +439,10 @@ void sigmoid_cross_entropy(const float* logits, const std::uint8_t* labels, std:
          gradient, totals);
 }
 
-void count_answers(const float* logits, const std::uint8_t* labels, std::size_t n,
-                   std::size_t classes, std::uint32_t* counts, cudaStream_t stream) {
+void count_confusions(const float* logits, const std::uint8_t* labels, std::size_t n,
+                      std::size_t classes, std::uint32_t* counts, cudaStream_t stream) {
   if (n == 0) return;
-  launch(count_answers_kernel, blocks_for(classes), kThreads, stream, logits, labels, n, classes,
+  launch(count_confusions_kernel, blocks_for(classes), kThreads, stream, logits, labels, n, classes,
          counts);
 }
 

@@ -93,8 +93,8 @@ void change_images(const ImageShape& shape, const ImageChange* changes, std::siz
 void sigmoid_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n,
                            std::size_t classes, float scale, float* gradient, float* totals,
                            cudaStream_t stream);
-void count_answers(const float* logits, const std::uint8_t* labels, std::size_t n,
-                   std::size_t classes, std::uint32_t* counts, cudaStream_t stream);
+void count_confusions(const float* logits, const std::uint8_t* labels, std::size_t n,
+                      std::size_t classes, std::uint32_t* counts, cudaStream_t stream);
 
 void hyperbolic_tangent(const float* x, float* y, std::size_t count, cudaStream_t stream);
 void hyperbolic_tangent_backward(const float* y, const float* dy, float* dx, std::size_t count,

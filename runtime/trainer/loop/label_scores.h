@@ -23,8 +23,9 @@ struct LabelScores {
   std::vector<ClassScore> classes;
 };
 
-/// Computes the scores from the counts of LayerKernels::count_answers, [3 x classes], summed over
-/// all ranks. The counts are whole numbers, so the scores do not depend on the number of ranks.
+/// Computes the scores from the counts of LayerKernels::count_confusions, [3 x classes], summed
+/// over all ranks. The counts are whole numbers, so the scores do not depend on the number of
+/// ranks.
 [[nodiscard]] LabelScores scores_of(std::span<const double> counts);
 
 /// Formats one value per class, such as "0.912 0.875". Returns an empty string if the text is

@@ -44,7 +44,7 @@ struct Trainer::Totals {
   double loss = 0;
   double correct = 0;
   double samples = 0;
-  /// [3 x classes] of LayerKernels::count_answers; empty if each sample has one class.
+  /// [3 x classes] of LayerKernels::count_confusions; empty if each sample has one class.
   std::vector<double> answer_counts{};
 
   [[nodiscard]] double mean_loss() const { return samples > 0 ? loss / samples : 0; }
@@ -77,7 +77,7 @@ struct Trainer::Parts {
   Array<std::uint8_t> labels;  // labels of the batch
   Array<float> originals;      // training images before augmentation; empty without augmentation
   Array<float> test_sums;      // of an evaluation: sum of the losses, number of right answers
-  // In an evaluation with several labels per sample: LayerKernels::count_answers, [3 x classes].
+  // In an evaluation with several labels per sample: LayerKernels::count_confusions, [3 x classes].
   Array<std::uint32_t> answer_counts;
   Array<float> own_loss;  // this rank's sum of losses since the step's sums were set to zero
   Array<float> accumulated_gradients;  // gradients of earlier micro-batches; zero between steps

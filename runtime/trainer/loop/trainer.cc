@@ -284,8 +284,8 @@ Result<Trainer::Totals> Trainer::evaluate() {
     p.network.forward(n);
     compute_loss(n, 1, nullptr, p.test_sums.data());
     if (!answer_counts.empty()) {
-      kernels.layer_kernels().count_answers(p.network.output(), p.labels.data(), n, classes_,
-                                            p.answer_counts.data());
+      kernels.layer_kernels().count_confusions(p.network.output(), p.labels.data(), n, classes_,
+                                               p.answer_counts.data());
     }
   }
   const std::vector<float> sums = to_host(kernels, p.test_sums.span());

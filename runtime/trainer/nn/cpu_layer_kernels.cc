@@ -248,10 +248,10 @@ class CpuLayerKernels final : public LayerKernels<T> {
     }
   }
 
-  void count_answers(const T* logits, const std::uint8_t* labels, std::size_t n,
-                     std::size_t classes, std::uint32_t* counts) override {
+  void count_confusions(const T* logits, const std::uint8_t* labels, std::size_t n,
+                        std::size_t classes, std::uint32_t* counts) override {
     for (std::size_t k = 0; k < classes; ++k)
-      count_answers_of(k, logits, labels, n, classes, counts);
+      count_confusions_of(k, logits, labels, n, classes, counts);
   }
 
   void hyperbolic_tangent(const T* x, T* y, std::size_t count) override {

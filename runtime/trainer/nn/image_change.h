@@ -30,7 +30,8 @@ DLRUN_HOST_DEVICE inline T changed_element(const ImageShape& shape, const ImageC
   std::int64_t c = static_cast<std::int64_t>(column) - change.right;
   if (r < 0 || r >= height || c < 0 || c >= width) return T{0};
   for (std::uint32_t turn = 0; turn < change.quarter_turns; ++turn) {
-    // A turn counter-clockwise brings column c of the original to row width - 1 - c.
+    // Undoes one turn. A turn counter-clockwise brings the element in row i and column j to row
+    // width - 1 - j and column i. So the element at (r, c) comes from row c, column width - 1 - r.
     const std::int64_t before = r;
     r = c;
     c = width - 1 - before;

@@ -85,11 +85,11 @@ DLRUN_HOST_DEVICE inline void sigmoid_cross_entropy_row(const T* logits, const s
   correct += correct_classes * factor;
 }
 
-/// Computes LayerKernels::count_answers for class k.
+/// Computes LayerKernels::count_confusions for class k.
 template <typename T>
-DLRUN_HOST_DEVICE inline void count_answers_of(std::size_t k, const T* logits,
-                                               const std::uint8_t* labels, std::size_t n,
-                                               std::size_t classes, std::uint32_t* counts) {
+DLRUN_HOST_DEVICE inline void count_confusions_of(std::size_t k, const T* logits,
+                                                  const std::uint8_t* labels, std::size_t n,
+                                                  std::size_t classes, std::uint32_t* counts) {
   for (std::size_t i = 0; i < n; ++i) {
     const bool is_predicted = logits[i * classes + k] > 0;
     const bool has_label = labels[i * classes + k] != 0;

@@ -137,11 +137,12 @@ class LayerKernels {
   virtual void sigmoid_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n,
                                      std::size_t classes, T scale, T* gradient, T* totals) = 0;
 
-  /// Counts the answers of each class (a logit above 0 means 1), for samples that may have several
-  /// labels. Adds to counts, [3 x classes]: first the true positives, then the false positives,
-  /// then the false negatives. Does not count true negatives. logits, labels: [n x classes].
-  virtual void count_answers(const T* logits, const std::uint8_t* labels, std::size_t n,
-                             std::size_t classes, std::uint32_t* counts) = 0;
+  /// Compares the answers (a logit above 0 means 1) with the labels, for samples that may have
+  /// several labels. Adds to counts, [3 x classes]: first the true positives, then the false
+  /// positives, then the false negatives. Does not count true negatives. logits, labels: [n x
+  /// classes].
+  virtual void count_confusions(const T* logits, const std::uint8_t* labels, std::size_t n,
+                                std::size_t classes, std::uint32_t* counts) = 0;
 
   // Functions of single elements. All arrays: [count]. x and y may be the same array, except for
   // silu, whose backward reads x; dy and dx may be the same array.

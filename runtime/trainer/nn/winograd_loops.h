@@ -22,13 +22,14 @@ namespace dlrun::trainer::loops {
 inline constexpr std::size_t kTileOutputEdge = 4;
 /// Inputs of a tile in one direction.
 inline constexpr std::size_t kTileInputEdge = kTileOutputEdge + 3 - 1;
-/// Planes, and elements of a transformed tile for each channel.
+/// Number of planes: a transformed tile has this many elements for each channel, each in its own
+/// plane.
 inline constexpr std::size_t kPlanes = kTileInputEdge * kTileInputEdge;
 
 /// Numbers of channels and of pairs are multiples of this.
 inline constexpr std::size_t kWinogradLanes = 16;
 
-using TileInputs = std::array<const float*, kPlanes>;
+using TileInputs = std::array<const float*, kTileInputEdge * kTileInputEdge>;  // by pixel
 using TileOutputs = std::array<float*, kTileOutputEdge * kTileOutputEdge>;
 using TileOutputGradients = std::array<const float*, kTileOutputEdge * kTileOutputEdge>;
 

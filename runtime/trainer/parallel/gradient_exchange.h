@@ -33,11 +33,11 @@ struct ExchangeContext {
   Kernels<float>& kernels;
   const Optimizer<float>& rule;
   OptimizerState& state;
-  std::span<float> parameters;  ///< in kernels' memory, like gradients and step_sums
+  std::span<float> parameters;  ///< in the memory of `kernels`, like gradients and step_sums
   std::span<float> gradients;   ///< as long as the parameters
-  /// The numbers behind the gradients in their array: those of the trainer (Network::extra(), such
-  /// as the sum of the losses) and the observed statistics. A step sums them over the ranks, but
-  /// only if its StepScope::makes_ranks_equal is true.
+  /// The elements that follow the gradients in the same array: the trainer's own numbers
+  /// (Network::extra(), such as the sum of the losses) and the observed statistics. A step sums
+  /// them over the ranks, but only if its StepScope::makes_ranks_equal is true.
   std::span<float> step_sums;
   std::span<const TensorRange> tensors;
   double clip_norm = 0;  ///< limit for the global norm of the summed gradients; 0: no limit
@@ -118,7 +118,7 @@ class GradientExchange {
 
 /// Makes the exchange of sharded_exchange.cc. The state must be divided among the ranks. The arrays
 /// of parameters and gradients must have room for EvenParts::room() elements. The rule must not
-/// need whole tensors. The communicator must be able to read kernels' memory.
+/// need whole tensors. The communicator must be able to read the memory of `kernels`.
 [[nodiscard]] std::unique_ptr<GradientExchange> make_sharded_exchange(
     const ExchangeContext& context);
 
