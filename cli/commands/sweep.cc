@@ -69,9 +69,10 @@ Result<int> tabulate(Cli& cli, const SweepOptions& options) {
 void add_sweep(CLI::App& root, Action& action) {
   auto options = std::make_shared<SweepOptions>();
   Subcommand command(root, "sweep", "List the points of a sweep and their results, best first");
-  command.option("RUN", options->run,
-                 "The sweep: a name, an id or its start, a job id, a path, or `last` (default: the "
-                 "newest sweep)");
+  command.option(
+      "RUN", options->run,
+      "The sweep: a name, an id or its first characters, a job id, a path, or `last` (default: the "
+      "newest sweep)");
   command
       .option("--sort", options->table.sort,
               "What to sort by: a result (test_accuracy, loss, ...), a swept key, or `point`, the "

@@ -108,11 +108,11 @@ Result<IndexEntry> run_with_id_prefix(const std::vector<IndexEntry>& entries, st
   std::vector<std::string_view> names;
   for (const auto& entry : entries) names.push_back(entry.name);
   const auto similar = nearest(text, names);
-  return fail(Errc::kNotFound,
-              "no run '{}': neither a name, an id or its start, a job id, nor a run directory. "
-              "{}`dlrun ls` lists your runs",
-              printable(text),
-              similar ? fmt::format("Did you mean '{}'? ", printable(*similar)) : "");
+  return fail(
+      Errc::kNotFound,
+      "no run '{}': neither a name, an id or its first characters, a job id, nor a run directory. "
+      "{}`dlrun ls` lists your runs",
+      printable(text), similar ? fmt::format("Did you mean '{}'? ", printable(*similar)) : "");
 }
 
 /// Returns `found`. Fails with kNotFound if its name belonged to a deleted run that is newer: a
