@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include "common/files.h"
@@ -22,13 +24,32 @@ constexpr std::chrono::hours kCopyTimeLimit{24};
 /// rsync's exit code after an error with a file, such as a full disk or a missing permission.
 constexpr int kRsyncFileError = 11;
 
-/// Returns those of the names whose files do not exist on this machine, sorted.
+/// Returns those of the names that no longer lead to a file in the repository, sorted: there is no
+/// such file, or a folder of its path is now a link.
 std::vector<std::string> gone_names(const CodeTree& tree,
                                     const std::vector<std::string_view>& names) {
+  std::map<std::string, bool, std::less<>> is_folder;
+  const auto leads_through_folders = [&](std::string_view name) {
+    for (auto slash = name.find('/'); slash != std::string_view::npos;
+         slash = name.find('/', slash + 1)) {
+      const std::string_view folder = name.substr(0, slash);
+      auto known = is_folder.find(folder);
+      if (known == is_folder.end()) {
+        struct stat status {};
+        const bool is_real =
+            ::lstat((tree.top / folder).c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+        known = is_folder.emplace(folder, is_real).first;
+      }
+      if (!known->second) return false;
+    }
+    return true;
+  };
   std::vector<std::string> gone;
   for (const std::string_view name : names) {
     struct stat status {};
-    if (!name.empty() && ::lstat((tree.top / name).c_str(), &status) != 0) gone.emplace_back(name);
+    if (name.empty()) continue;
+    if (!leads_through_folders(name) || ::lstat((tree.top / name).c_str(), &status) != 0)
+      gone.emplace_back(name);
   }
   std::sort(gone.begin(), gone.end());
   return gone;
@@ -116,15 +137,15 @@ Result<> call_rsync(const RsyncCall& call, const std::vector<std::string>& optio
                   : std::string());
 }
 
-/// Deletes files in the copy on the host that no longer exist here. Deletes nothing else, and no
-/// folder that still has other files. rsync's own option for this, --delete-missing-args, fails in
-/// versions of 2026 (rsync 3.4.3, 3.2.7-1+deb12u6).
+/// Deletes files in the copy on the host that no longer exist here, and folders that are empty then
+/// and do not exist here. rsync's own option for this, --delete-missing-args, fails in versions of
+/// 2026 (rsync 3.4.3, 3.2.7-1+deb12u6).
 Result<> delete_on_host(const RsyncCall& call, const std::vector<std::string>& gone) {
-  // Files that no rule includes are excluded, and excluded files are not deleted.
-  return call_rsync(
-      call,
-      {"-r", "--existing", "--ignore-existing", "--delete", "--include-from=-", "--exclude=*"},
-      include_rules(gone));
+  // Files that no rule includes are excluded, and excluded files are not deleted. With
+  // --ignore-existing, rsync would keep a link on the host in the place of a folder, and delete
+  // files behind that link.
+  return call_rsync(call, {"-r", "--existing", "--delete", "--include-from=-", "--exclude=*"},
+                    include_rules(gone));
 }
 
 /// Copies the files to the host. Leaves out files that do not exist here.

@@ -52,8 +52,8 @@ std::int64_t milliseconds_of(std::chrono::system_clock::time_point time) {
 }
 
 /// Adds the values of the secrets to `targets`, which becomes the first line that lead sends to the
-/// helper process. Fails if a secret cannot be read, or
-/// if the webhook's secret is not a valid address.
+/// helper process. Fails if a secret cannot be read, or if the webhook's secret is not a valid
+/// address.
 Result<> add_secret_targets(nlohmann::ordered_json& targets, const LeadOptions& options,
                             const Env& env, const std::filesystem::path& run) {
   Env secrets = env;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the links of all Markdown pages of the repository, and that the site lists every page
-once, except the page of each decision. Also checks the list of decisions, the table of exit codes, and the
-length of README.md and ARCHITECTURE.md.
+once, except the page of each decision. Also checks the list of decisions, the table of exit codes,
+and the length of README.md and ARCHITECTURE.md.
 
 usage: links_test.py
 

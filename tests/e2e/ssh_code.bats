@@ -23,6 +23,20 @@ load ssh
     [[ ! -e $mirror/src/a.py && ! -e "$mirror/src/[ab]*\\.py" && ! -e $mirror/#odd ]]
     [[ -e $mirror/src/b.py && -e "$mirror/;odd" && -e $mirror/src/result.txt ]]
     [[ ! -e $mirror/old/c.py && -e $mirror/old/result.txt ]]
+    # A link on the host does not lead the deletion to other files.
+    as_user mkdir "$dir/data"
+    as_user touch "$dir/data/b" "$dir/data/c"
+    laptop -H near check exp.yaml
+    as_user mv "$mirror/data" "$dir.elsewhere"
+    as_user ln -s "$dir.elsewhere" "$mirror/data"
+    as_user rm "$dir/data/b"
+    laptop -H near check exp.yaml
+    [[ -e $dir.elsewhere/b && -e $mirror/data/c && ! -L $mirror/data && ! -e $mirror/data/b ]]
+    # A link takes the place of a folder here.
+    as_user mv "$dir/data" "$dir/data-2"
+    as_user ln -s data-2 "$dir/data"
+    laptop -H near check exp.yaml
+    [[ -L $mirror/data && -e $mirror/data-2/c ]]
     # A file can take the place of a folder.
     as_user rm -r "$dir/src"
     as_user rm "$mirror/src/result.txt"

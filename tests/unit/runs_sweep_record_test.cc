@@ -261,8 +261,7 @@ TEST_CASE("a submission of a sweep is refused while another one holds the lock o
 
 TEST_CASE(
     "a sweep is pending while all points are, running until all end, and then failed if one failed "
-    "or "
-    "timed out") {
+    "or timed out") {
   using S = RunState;
   CHECK(sweep_state({S::kPending, S::kPending}) == S::kPending);
   CHECK(sweep_state({S::kCompleted, S::kPending}) == S::kRunning);
