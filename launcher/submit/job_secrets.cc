@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -27,6 +28,15 @@ Result<SecretValue> lead_secret(const Context& context, const LoadedSpec& loaded
   return read_secret(entry == entries.end() ? SecretSource{name, ""} : *entry, context.env);
 }
 
+/// Returns a diagnostic at the place of the key, such as "environment.secrets[0]", in the spec. The
+/// diagnostic has no place if the spec does not set the key.
+Diagnostic diagnostic_at(const LoadedSpec& loaded, const std::string& key,
+                         Diagnostic::Severity severity, std::string message) {
+  const auto origin = loaded.spec.origins.find(key);
+  const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
+  return {severity, where, std::move(message), source_line_of(loaded, where)};
+}
+
 /// Adds to `values` the secrets that lead reads, and to `problems` the errors about them.
 void add_lead_secrets(const Context& context, const LoadedSpec& loaded,
                       std::vector<SecretValue>& values, std::vector<Diagnostic>& problems) {
@@ -44,10 +54,8 @@ void add_lead_secrets(const Context& context, const LoadedSpec& loaded,
       if (!is_known) values.push_back(std::move(*value));
       return;
     }
-    const auto origin = spec.origins.find(key);
-    const Origin where = origin != spec.origins.end() ? origin->second : Origin{};
-    problems.push_back({Diagnostic::Severity::kError, where, fmt::format("{}: {}", key, problem),
-                        source_line_of(loaded, where)});
+    problems.push_back(diagnostic_at(loaded, key, Diagnostic::Severity::kError,
+                                     fmt::format("{}: {}", key, problem)));
   };
   if (spec.notify.has_webhook())
     add(spec.notify.webhook_secret.value_or(kWebhookUrlSecret),
@@ -89,11 +97,9 @@ Result<std::vector<SecretValue>> secrets_of_spec(const Context& context, const L
       values.push_back(std::move(*value));
       continue;
     }
-    const auto origin = loaded.spec.origins.find(fmt::format("environment.secrets[{}]", i));
-    const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
-    problems.push_back({Diagnostic::Severity::kError, where,
-                        "environment.secrets: " + value.error().message,
-                        source_line_of(loaded, where)});
+    problems.push_back(diagnostic_at(loaded, fmt::format("environment.secrets[{}]", i),
+                                     Diagnostic::Severity::kError,
+                                     "environment.secrets: " + value.error().message));
   }
   if (has_lead) add_lead_secrets(context, loaded, values, problems);
   if (!problems.empty()) return fail(Errc::kInvalid, std::move(problems));
@@ -120,14 +126,11 @@ void warn_of_readable_secrets(Reporter& reporter, const LoadedSpec& loaded) {
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const std::string& file = sources[i].file;
     if (file.empty() || !all_users_may_read(file)) continue;
-    const auto origin = loaded.spec.origins.find(fmt::format("environment.secrets[{}]", i));
-    const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
-    reporter.diagnostics(
-        {{Diagnostic::Severity::kWarning, where,
-          fmt::format("environment.secrets: all users of this machine can read {}, which holds {}; "
-                      "run `chmod go-rwx {}`",
-                      printable(file), sources[i].name, printable(shell_quote(file))),
-          source_line_of(loaded, where)}});
+    reporter.diagnostics({diagnostic_at(
+        loaded, fmt::format("environment.secrets[{}]", i), Diagnostic::Severity::kWarning,
+        fmt::format("environment.secrets: all users of this machine can read {}, which holds {}; "
+                    "run `chmod go-rwx {}`",
+                    printable(file), sources[i].name, printable(shell_quote(file))))});
   }
 }
 
