@@ -31,12 +31,12 @@ struct TopOptions {
 };
 
 /// Shows the run until the user quits. Returns true if a signal ended the view.
-Result<bool> show_live(const Cli& cli, RunPicture first, std::size_t max_ranks) {
+Result<bool> show_live(const Cli& cli, RunOverview first, std::size_t max_ranks) {
   DLRUN_TRY_ASSIGN(auto screen, FullScreen::open());
   const RunFeed feed(cli.env, known_servers(cli), std::move(first));
   for (;;) {
     const TerminalSize size = screen.size();
-    screen.draw(top_lines(*feed.picture(), {size.columns, size.rows, max_ranks}), cli.colour_out);
+    screen.draw(top_lines(*feed.overview(), {size.columns, size.rows, max_ranks}), cli.colour_out);
     const auto event = screen.wait(kDrawEvery);
     if (event == FullScreen::Event::kQuit) return false;
     if (event == FullScreen::Event::kTerminate) return true;
@@ -45,24 +45,24 @@ Result<bool> show_live(const Cli& cli, RunPicture first, std::size_t max_ranks) 
 
 Result<int> show(Cli& cli, const TopOptions& options) {
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
-  DLRUN_TRY_ASSIGN(auto picture, take_picture(cli.env, known_servers(cli), run));
-  const bool has_ended = is_inactive(picture.status.state) && !picture.status.is_last_known;
+  DLRUN_TRY_ASSIGN(auto overview, read_overview(cli.env, known_servers(cli), run));
+  const bool has_ended = is_inactive(overview.status.state) && !overview.status.is_last_known;
   const bool is_terminal = is_output_terminal();
   const bool is_dumb = cli.env.get_or("TERM", "dumb") == "dumb";  // accepts no control sequences
   if (options.json) {
-    print_json(picture_json(picture, options.max_ranks.value_or(0)));
+    print_json(overview_json(overview, options.max_ranks.value_or(0)));
   } else if (is_terminal && is_input_terminal() && !options.once && !has_ended && !is_dumb) {
-    const auto is_terminated = show_live(cli, std::move(picture), options.max_ranks.value_or(0));
+    const auto is_terminated = show_live(cli, std::move(overview), options.max_ranks.value_or(0));
     if (!is_terminated) return tl::unexpected(is_terminated.error());
     relay_notices_in_background(cli.env, {run});
     return *is_terminated ? kExitInterrupted : kExitOk;
   } else {
     const std::size_t columns = is_terminal ? terminal_size(STDOUT_FILENO).columns : kPipeColumns;
-    for (const auto& line : top_lines(picture, {columns, 0, options.max_ranks.value_or(0)}))
+    for (const auto& line : top_lines(overview, {columns, 0, options.max_ranks.value_or(0)}))
       print(cli, "{}\n", line);
   }
   relay_notices_in_background(cli.env, {run});
-  return is_unreachable(picture.status) ? kExitUnavailable : kExitOk;
+  return is_unreachable(overview.status) ? kExitUnavailable : kExitOk;
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include "cli/terminal/state_style.h"
 #include "common/text.h"
 #include "common/units.h"
-#include "launcher/view/picture_text.h"
+#include "launcher/view/overview_text.h"
 #include "launcher/view/run_text.h"
 
 namespace dlrun {
@@ -17,13 +17,13 @@ namespace {
 constexpr std::size_t kLabelWidth = 12;
 constexpr std::size_t kSparkWidth = 40;
 
-/// Builds the lines of the head. The picture must outlive this object.
+/// Builds the lines of the head. The overview must outlive this object.
 class HeadLines {
  public:
-  HeadLines(const RunPicture& picture, std::size_t columns)
-      : picture_(picture),
-        status_(picture.status),
-        record_(picture.status.facts.record),
+  HeadLines(const RunOverview& overview, std::size_t columns)
+      : overview_(overview),
+        status_(overview.status),
+        record_(overview.status.facts.record),
         columns_(columns) {}
 
   /// Returns the lines. Call build() only once, because it moves the lines out of this object.
@@ -45,7 +45,7 @@ class HeadLines {
   void add_value(std::string_view label, const std::optional<double>& value,
                  std::optional<double> ProgressPoint::*field, std::string_view unit);
 
-  const RunPicture& picture_;
+  const RunOverview& overview_;
   const RunStatus& status_;
   const RunRecord& record_;
   std::size_t columns_;
@@ -54,7 +54,7 @@ class HeadLines {
 
 void HeadLines::add_title() {
   Line title = line();
-  title.add(" ").add(printable(picture_.run.id), Style::kBold).add("  ");
+  title.add(" ").add(printable(overview_.run.id), Style::kBold).add("  ");
   title.add(std::string(word(status_.state)) + (status_.is_last_known ? "?" : ""),
             style_of(status_.state));
   if (!status_.job.id.empty())
@@ -66,7 +66,7 @@ void HeadLines::add_title() {
 }
 
 void HeadLines::add_ranks_and_time() {
-  const std::string text = ranks_and_time_text(picture_);
+  const std::string text = ranks_and_time_text(overview_);
   if (!text.empty()) lines_.push_back(line().add(" " + text).text());
 }
 
@@ -97,7 +97,7 @@ void HeadLines::add_bar(const Progress& progress, double fraction) {
       .add(bar(fraction, width), Style::kGreen)
       .add(fmt::format(" {:3.0f} %", 100 * fraction));
   text.add(steps_text(progress));
-  if (const auto left = time_left_text(picture_, progress); !left.empty())
+  if (const auto left = time_left_text(overview_, progress); !left.empty())
     text.add(fmt::format("  {} left", left), Style::kBold);
   lines_.push_back(text.text());
 }
@@ -107,15 +107,15 @@ void HeadLines::add_value(std::string_view label, const std::optional<double>& v
   if (!value) return;
   Line text = labelled(label);
   text.add(fmt::format("{:<17}", value_text(*value) + std::string(unit)));
-  if (!picture_.history.progress().empty() && columns_ > kLabelWidth + 30)
-    text.add(sparkline(reported_values(picture_.history, field),
+  if (!overview_.history.progress().empty() && columns_ > kLabelWidth + 30)
+    text.add(sparkline(reported_values(overview_.history, field),
                        std::min(kSparkWidth, columns_ - kLabelWidth - 20)),
              Style::kBlue);
   lines_.push_back(text.text());
 }
 
 void HeadLines::add_progress() {
-  const auto progress = shown_progress(picture_);
+  const auto progress = shown_progress(overview_);
   if (!progress) return;
   if (const auto fraction = fraction_done(*progress)) add_bar(*progress, *fraction);
   add_value("throughput", progress->samples_per_s, &ProgressPoint::samples_per_s, " samples/s");
@@ -129,7 +129,7 @@ void HeadLines::add_result() {
 }
 
 void HeadLines::add_resources() {
-  for (const LabelledLine& one : resource_lines(picture_))
+  for (const LabelledLine& one : resource_lines(overview_))
     lines_.push_back(labelled(one.label).add(one.value).text());
 }
 
@@ -151,8 +151,8 @@ std::vector<Text> HeadLines::build() {
 
 }  // namespace
 
-std::vector<Text> head_lines(const RunPicture& picture, std::size_t columns) {
-  return HeadLines(picture, columns).build();
+std::vector<Text> head_lines(const RunOverview& overview, std::size_t columns) {
+  return HeadLines(overview, columns).build();
 }
 
 }  // namespace dlrun

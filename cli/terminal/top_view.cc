@@ -6,7 +6,7 @@
 #include "cli/terminal/state_style.h"
 #include "cli/terminal/top_head.h"
 #include "common/text.h"
-#include "launcher/view/picture_text.h"
+#include "launcher/view/overview_text.h"
 #include "launcher/view/rank_rows.h"
 #include "launcher/view/run_text.h"
 
@@ -90,7 +90,7 @@ class RankTable {
 
 /// Returns one line per point, at most `most_points` points and max(`most_lines`, 1) lines. If not
 /// all points fit, the last line gives the number of hidden points.
-std::vector<Text> point_lines(const std::vector<PointPicture>& points, std::size_t most_points,
+std::vector<Text> point_lines(const std::vector<PointOverview>& points, std::size_t most_points,
                               std::size_t most_lines, std::size_t columns) {
   const bool all_fit = points.size() <= std::min(most_points, most_lines);
   const std::size_t lines_for_points = most_lines - std::min<std::size_t>(most_lines, 1);
@@ -99,11 +99,11 @@ std::vector<Text> point_lines(const std::vector<PointPicture>& points, std::size
   constexpr std::size_t kStateWidth = 13, kBarWidth = 10;
   const std::size_t number_width = std::to_string(points.size()).size();
   std::size_t values_width = 0;
-  for (const PointPicture* point : shown)
+  for (const PointOverview* point : shown)
     values_width = std::max(values_width, columns_of(printable(point->values)));
   values_width = std::min(values_width, std::max<std::size_t>(columns * 2 / 5, 10));
   std::vector<Text> lines;
-  for (const PointPicture* point : shown) {
+  for (const PointOverview* point : shown) {
     Line line(columns);
     line.add(fmt::format(" {:>{}}  ", point->number, number_width), Style::kDim)
         .add(cut(printable(point->values), values_width))
@@ -135,9 +135,9 @@ std::vector<Text> point_lines(const std::vector<PointPicture>& points, std::size
   return lines;
 }
 
-std::vector<Text> event_lines(const RunPicture& picture, std::size_t most_events,
+std::vector<Text> event_lines(const RunOverview& overview, std::size_t most_events,
                               std::size_t columns) {
-  const auto& events = picture.history.events();
+  const auto& events = overview.history.events();
   std::vector<Text> lines;
   const std::size_t first = events.size() - std::min(most_events, events.size());
   for (std::size_t at = first; at < events.size(); ++at) {
@@ -154,17 +154,17 @@ std::vector<Text> event_lines(const RunPicture& picture, std::size_t most_events
 
 }  // namespace
 
-std::vector<Text> top_lines(const RunPicture& picture, const TopSize& size) {
+std::vector<Text> top_lines(const RunOverview& overview, const TopSize& size) {
   const std::size_t columns = std::max<std::size_t>(size.columns, 1);
-  auto lines = head_lines(picture, columns);
-  const bool has_ranks = picture.ranks && !picture.ranks->rows.empty() &&
-                         picture.ranks->attempt == picture.status.facts.record.attempt;
-  if (picture.points) {
+  auto lines = head_lines(overview, columns);
+  const bool has_ranks = overview.ranks && !overview.ranks->rows.empty() &&
+                         overview.ranks->attempt == overview.status.facts.record.attempt;
+  if (overview.points) {
     const std::size_t points_room =
         size.rows == 0 ? kDefaultRowCount : size.rows - std::min(size.rows, lines.size());
-    const std::size_t all = picture.points->size();
+    const std::size_t all = overview.points->size();
     const std::size_t most_lines = size.rows == 0 && size.max_ranks > 0 ? all : points_room;
-    const auto points = point_lines(*picture.points, size.max_ranks > 0 ? size.max_ranks : all,
+    const auto points = point_lines(*overview.points, size.max_ranks > 0 ? size.max_ranks : all,
                                     most_lines, columns);
     lines.insert(lines.end(), points.begin(), points.end());
   }
@@ -172,7 +172,7 @@ std::vector<Text> top_lines(const RunPicture& picture, const TopSize& size) {
       size.rows == 0 ? 1'000'000 : size.rows - std::min(size.rows, lines.size());
   const std::size_t events_room =
       size.rows == 0 ? kEventsShown : std::min(kEventsShown, room / (has_ranks ? 3 : 1));
-  const auto events = event_lines(picture, events_room, columns);
+  const auto events = event_lines(overview, events_room, columns);
   if (has_ranks && room > events.size() + 2) {
     // Reserves three lines: the title, the line about hidden ranks, and an empty line.
     const std::size_t ranks_room =
@@ -180,14 +180,14 @@ std::vector<Text> top_lines(const RunPicture& picture, const TopSize& size) {
     const std::size_t max_ranks =
         size.max_ranks > 0 ? std::min(size.max_ranks, size.rows == 0 ? size.max_ranks : ranks_room)
                            : ranks_room;
-    const RankRows ranks = rank_rows(*picture.ranks, newest_step(picture), max_ranks);
+    const RankRows ranks = rank_rows(*overview.ranks, newest_step(overview), max_ranks);
     const bool is_limited_by_option = size.max_ranks > 0 && size.max_ranks < ranks_room;
     RankTable(ranks, columns)
         .add_to(lines, size.rows == 0         ? RankLimit::kOption
                        : is_limited_by_option ? RankLimit::kOptionOfLiveView
                                               : RankLimit::kWindow);
     if (!events.empty()) lines.emplace_back();
-  } else if (!has_ranks && picture.status.state == RunState::kRunning && !picture.status.sweep) {
+  } else if (!has_ranks && overview.status.state == RunState::kRunning && !overview.status.sweep) {
     lines.push_back(Line(columns).add(" no rank has been sampled yet", Style::kDim).text());
   }
   lines.insert(lines.end(), events.begin(), events.end());

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/terminal/printed_text.h"
-#include "launcher/view/run_picture.h"
+#include "launcher/view/run_overview.h"
 
 namespace dlrun {
 
@@ -21,6 +21,6 @@ struct TopSize {
 
 /// Returns the lines of the screen, each of at most size.columns columns. The number of lines is at
 /// most size.rows, unless size.rows is 0.
-[[nodiscard]] std::vector<Text> top_lines(const RunPicture& picture, const TopSize& size);
+[[nodiscard]] std::vector<Text> top_lines(const RunOverview& overview, const TopSize& size);
 
 }  // namespace dlrun

@@ -37,9 +37,9 @@ struct RunFeed::Shared {
 
   mutable std::mutex mutex;
   std::condition_variable changed;
-  std::shared_ptr<const RunPicture> picture;  // guarded by mutex, like all members below
-  RunStatus last_status;                      // made from the executor's last answer
-  std::shared_ptr<const std::vector<PointPicture>> last_points;  // the points at that time
+  std::shared_ptr<const RunOverview> overview;  // guarded by mutex, like all members below
+  RunStatus last_status;                        // made from the executor's last answer
+  std::shared_ptr<const std::vector<PointOverview>> last_points;  // the points at that time
   bool is_query_due = false;
   bool is_closing = false;
 
@@ -54,7 +54,7 @@ struct RunFeed::Shared {
   void query_until_closed() {
     RunInspector inspector(env, servers);
     Backoff backoff;
-    backoff.record_query();  // take_picture() has just sent a query
+    backoff.record_query();  // read_overview() has just sent a query
     while (pause(kReadPause, is_query_due)) {
       {
         const std::lock_guard lock(mutex);
@@ -62,12 +62,12 @@ struct RunFeed::Shared {
         if (is_inactive(last_status.state) && !last_status.is_last_known) continue;
       }
       if (last_points) {
-        auto points = take_sweep_picture(inspector, run, backoff.max_age());
+        auto points = read_sweep_overview(inspector, run, backoff.max_age());
         backoff.record_query();
         if (!points) continue;
         const std::lock_guard lock(mutex);
         last_status = std::move(points->overall);
-        last_points = std::make_shared<const std::vector<PointPicture>>(std::move(points->points));
+        last_points = std::make_shared<const std::vector<PointOverview>>(std::move(points->points));
         continue;
       }
       auto status = inspector.inspect(run.path, backoff.max_age());
@@ -77,15 +77,15 @@ struct RunFeed::Shared {
     }
   }
 
-  /// Updates the points of the sweep from their files, and publishes `current` as the new picture.
-  void update_sweep(RunPicture& current) {
-    std::shared_ptr<const std::vector<PointPicture>> latest;
+  /// Updates the points of the sweep from their files, and publishes `current` as the new overview.
+  void update_sweep(RunOverview& current) {
+    std::shared_ptr<const std::vector<PointOverview>> latest;
     {
       const std::lock_guard lock(mutex);
       latest = last_points;
       current.status = last_status;
     }
-    auto points = std::make_shared<std::vector<PointPicture>>(*latest);
+    auto points = std::make_shared<std::vector<PointOverview>>(*latest);
     const bool has_ended = update_points(*points);
     current.points = std::move(points);
     current.now = seconds_now();
@@ -94,10 +94,10 @@ struct RunFeed::Shared {
       is_query_due = true;
       changed.notify_all();
     }
-    picture = std::make_shared<const RunPicture>(current);
+    overview = std::make_shared<const RunOverview>(current);
   }
 
-  void read_until_closed(RunPicture current) {
+  void read_until_closed(RunOverview current) {
     const bool never = false;
     timespec ranks_written{};
     while (pause(kReadPause, never)) {
@@ -124,19 +124,19 @@ struct RunFeed::Shared {
       }
       current.status = with_record(last_status, record);
       current.now = seconds_now();
-      picture = std::make_shared<const RunPicture>(current);
+      overview = std::make_shared<const RunOverview>(current);
     }
   }
 };
 
-RunFeed::RunFeed(const Env& env, const KnownServers& servers, RunPicture first)
+RunFeed::RunFeed(const Env& env, const KnownServers& servers, RunOverview first)
     : shared_(std::make_shared<Shared>()) {
   shared_->env = env;
   shared_->servers = servers;
   shared_->run = first.run;
   shared_->last_status = first.status;
   shared_->last_points = first.points;
-  shared_->picture = std::make_shared<const RunPicture>(first);
+  shared_->overview = std::make_shared<const RunOverview>(first);
   std::thread([shared = shared_] { shared->query_until_closed(); }).detach();
   std::thread([shared = shared_, first = std::move(first)]() mutable {
     shared->read_until_closed(std::move(first));
@@ -149,9 +149,9 @@ RunFeed::~RunFeed() {
   shared_->changed.notify_all();
 }
 
-std::shared_ptr<const RunPicture> RunFeed::picture() const {
+std::shared_ptr<const RunOverview> RunFeed::overview() const {
   const std::lock_guard lock(shared_->mutex);
-  return shared_->picture;
+  return shared_->overview;
 }
 
 }  // namespace dlrun

@@ -13,7 +13,7 @@
 #include "launcher/view/cost_text.h"
 #include "launcher/view/exit_code.h"
 #include "launcher/view/line_labels.h"
-#include "launcher/view/picture_text.h"
+#include "launcher/view/overview_text.h"
 #include "launcher/view/run_list.h"
 #include "launcher/view/run_log.h"
 #include "launcher/view/run_text.h"
@@ -449,7 +449,7 @@ TEST_CASE("--attempt and --component need ranks, and a list of ranks or `all` is
 TEST_CASE(
     "on a small screen, running and failed points are shown before pending points, and completed "
     "points last") {
-  std::vector<PointPicture> points(6);
+  std::vector<PointOverview> points(6);
   for (std::size_t at = 0; at < points.size(); ++at) {
     points[at].number = at;
     points[at].state = at < 3 ? RunState::kCompleted : RunState::kPending;
@@ -458,7 +458,7 @@ TEST_CASE(
   points[4].state = RunState::kRunning;
   const auto numbers = [&](std::size_t most) {
     std::vector<std::size_t> all;
-    for (const PointPicture* point : shown_points(points, most)) all.push_back(point->number);
+    for (const PointOverview* point : shown_points(points, most)) all.push_back(point->number);
     return all;
   };
   CHECK(numbers(6) == std::vector<std::size_t>{0, 1, 2, 3, 4, 5});

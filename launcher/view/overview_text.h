@@ -1,5 +1,5 @@
 #pragma once
-// Describes a RunPicture for people: the run's ranks, nodes and duration, its progress, its use of
+// Describes a RunOverview for people: the run's ranks, nodes and duration, its progress, its use of
 // resources, and the points of a sweep that a view shows. Pure functions.
 
 #include <cstddef>
@@ -9,23 +9,23 @@
 #include <vector>
 
 #include "common/shown_data.h"
-#include "launcher/view/run_picture.h"
+#include "launcher/view/run_overview.h"
 
 namespace dlrun {
 
 /// Returns "4 ranks on n[1-4] for 3 min"; "" if nothing is known yet.
-[[nodiscard]] std::string ranks_and_time_text(const RunPicture& picture);
+[[nodiscard]] std::string ranks_and_time_text(const RunOverview& overview);
 
 /// Returns the newest known step of rank 0 in the latest attempt: the larger one of the steps in
 /// the progress report and in the rank's sample, which are recorded at different times. The head
 /// and the table of `dlrun top` both show it. Returns nullopt if the attempt has not reported a
 /// step.
-[[nodiscard]] std::optional<std::int64_t> newest_step(const RunPicture& picture);
+[[nodiscard]] std::optional<std::int64_t> newest_step(const RunOverview& overview);
 
 /// Returns the progress to show, at the newest known step. If the run has completed,
 /// the step and the epoch are the totals, because the last report may be older. Returns nullopt
 /// without a report.
-[[nodiscard]] std::optional<Progress> shown_progress(const RunPicture& picture);
+[[nodiscard]] std::optional<Progress> shown_progress(const RunOverview& overview);
 
 /// Returns the fraction of the run that is done, from 0 to 1; nullopt if unknown.
 [[nodiscard]] std::optional<double> fraction_done(const Progress& progress);
@@ -35,7 +35,7 @@ namespace dlrun {
 
 /// Returns the time until the steps of a run that has not ended are done: "3 min 12 s"; "" if it is
 /// unknown.
-[[nodiscard]] std::string time_left_text(const RunPicture& picture, const Progress& progress);
+[[nodiscard]] std::string time_left_text(const RunOverview& overview, const Progress& progress);
 
 /// Returns the values of this field in the reports of the latest attempt that has reported
 /// progress.
@@ -43,7 +43,7 @@ namespace dlrun {
                                                   std::optional<double> ProgressPoint::*field);
 
 /// Returns the ranks' use of processors, memory and GPUs in the latest attempt.
-[[nodiscard]] LabelledLines resource_lines(const RunPicture& picture);
+[[nodiscard]] LabelledLines resource_lines(const RunOverview& overview);
 
 /// The points of a sweep that have ended: how many they are.
 struct EndedPoints {
@@ -55,8 +55,8 @@ struct EndedPoints {
 
 /// Returns at most `most` points to show, in their order. If there are more points, chooses running
 /// points first, then failed, pending, others, completed.
-[[nodiscard]] std::vector<const PointPicture*> shown_points(const std::vector<PointPicture>& points,
-                                                            std::size_t most);
+[[nodiscard]] std::vector<const PointOverview*> shown_points(
+    const std::vector<PointOverview>& points, std::size_t most);
 
 /// Returns a local time of day: "14:03:07". t: seconds since 1970.
 [[nodiscard]] std::string clock_text(double t);

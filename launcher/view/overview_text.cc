@@ -1,4 +1,4 @@
-#include "launcher/view/picture_text.h"
+#include "launcher/view/overview_text.h"
 
 #include <algorithm>
 #include <ctime>
@@ -36,17 +36,17 @@ int display_order(RunState state) {
 
 }  // namespace
 
-std::string ranks_and_time_text(const RunPicture& picture) {
-  const RunRecord& record = picture.status.facts.record;
+std::string ranks_and_time_text(const RunOverview& overview) {
+  const RunRecord& record = overview.status.facts.record;
   std::vector<std::string> parts;
   if (record.ranks > 0)
     parts.push_back(fmt::format("{} rank{}", record.ranks, record.ranks == 1 ? "" : "s"));
   if (!record.hosts.empty()) parts.push_back("on " + printable(record.hosts));
-  if (!picture.history.attempts().empty()) {
-    const AttemptHistory& attempt = picture.history.attempts().back();
-    const auto end = attempt.ended                       ? *attempt.ended
-                     : is_inactive(picture.status.state) ? attempt.begun
-                                                         : picture.now;
+  if (!overview.history.attempts().empty()) {
+    const AttemptHistory& attempt = overview.history.attempts().back();
+    const auto end = attempt.ended                        ? *attempt.ended
+                     : is_inactive(overview.status.state) ? attempt.begun
+                                                          : overview.now;
     if (end > attempt.begun)
       parts.push_back(
           fmt::format("{} {}", attempt.ended ? "took" : "for", duration_text(end - attempt.begun)));
@@ -54,25 +54,25 @@ std::string ranks_and_time_text(const RunPicture& picture) {
   return join(parts, " ");
 }
 
-std::optional<std::int64_t> newest_step(const RunPicture& picture) {
-  const RunRecord& record = picture.status.facts.record;
-  const auto& reports = picture.history.progress();
+std::optional<std::int64_t> newest_step(const RunOverview& overview) {
+  const RunRecord& record = overview.status.facts.record;
+  const auto& reports = overview.history.progress();
   if (reports.empty() || reports.back().attempt != record.attempt || !record.progress ||
       !record.progress->step)
     return std::nullopt;
   std::int64_t step = *record.progress->step;
-  if (!picture.ranks || picture.ranks->attempt != record.attempt) return step;
-  for (const RankSample& row : picture.ranks->rows) {
+  if (!overview.ranks || overview.ranks->attempt != record.attempt) return step;
+  for (const RankSample& row : overview.ranks->rows) {
     if (row.rank == 0 && row.step) step = std::max(step, *row.step);
   }
   return step;
 }
 
-std::optional<Progress> shown_progress(const RunPicture& picture) {
-  auto progress = picture.status.facts.record.progress;
+std::optional<Progress> shown_progress(const RunOverview& overview) {
+  auto progress = overview.status.facts.record.progress;
   if (!progress) return std::nullopt;
-  if (const auto step = newest_step(picture)) progress->step = step;
-  if (picture.status.state == RunState::kCompleted) {
+  if (const auto step = newest_step(overview)) progress->step = step;
+  if (overview.status.state == RunState::kCompleted) {
     if (progress->steps) progress->step = progress->steps;
     if (progress->epochs) progress->epoch = progress->epochs;
   }
@@ -100,9 +100,9 @@ std::string steps_text(const Progress& progress) {
   return text;
 }
 
-std::string time_left_text(const RunPicture& picture, const Progress& progress) {
-  if (is_inactive(picture.status.state) || !progress.steps) return "";
-  const auto left = seconds_until_steps(picture.history, *progress.steps, picture.now);
+std::string time_left_text(const RunOverview& overview, const Progress& progress) {
+  if (is_inactive(overview.status.state) || !progress.steps) return "";
+  const auto left = seconds_until_steps(overview.history, *progress.steps, overview.now);
   return left ? duration_text(*left) : "";
 }
 
@@ -116,9 +116,9 @@ std::vector<double> reported_values(const RunHistory& history,
   return values;
 }
 
-LabelledLines resource_lines(const RunPicture& picture) {
-  const auto& samples = picture.history.samples();
-  if (samples.empty() || samples.back().attempt != picture.status.facts.record.attempt) return {};
+LabelledLines resource_lines(const RunOverview& overview) {
+  const auto& samples = overview.history.samples();
+  if (samples.empty() || samples.back().attempt != overview.status.facts.record.attempt) return {};
   const SamplesPoint& point = samples.back();
   LabelledLines lines;
   const auto add = [&](const char* label, const std::optional<Spread>& spread,
@@ -139,17 +139,17 @@ EndedPoints count_ended_points(const SweepCounts& counts) {
           fmt::format("{} of {} points are over", ended, counts.points)};
 }
 
-std::vector<const PointPicture*> shown_points(const std::vector<PointPicture>& points,
-                                              std::size_t most) {
-  std::vector<const PointPicture*> shown;
-  for (const PointPicture& point : points) shown.push_back(&point);
+std::vector<const PointOverview*> shown_points(const std::vector<PointOverview>& points,
+                                               std::size_t most) {
+  std::vector<const PointOverview*> shown;
+  for (const PointOverview& point : points) shown.push_back(&point);
   if (shown.size() <= most) return shown;
-  std::stable_sort(shown.begin(), shown.end(), [](const PointPicture* a, const PointPicture* b) {
+  std::stable_sort(shown.begin(), shown.end(), [](const PointOverview* a, const PointOverview* b) {
     return display_order(a->state) < display_order(b->state);
   });
   shown.resize(most);
   std::sort(shown.begin(), shown.end(),
-            [](const PointPicture* a, const PointPicture* b) { return a->number < b->number; });
+            [](const PointOverview* a, const PointOverview* b) { return a->number < b->number; });
   return shown;
 }
 

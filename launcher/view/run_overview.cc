@@ -1,4 +1,4 @@
-#include "launcher/view/run_picture.h"
+#include "launcher/view/run_overview.h"
 
 #include <nlohmann/json.hpp>
 
@@ -13,7 +13,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostPointsRead = 64;  // running points whose files one update reads
 
-void set_progress_and_result(PointPicture& point, const RunRecord& record) {
+void set_progress_and_result(PointOverview& point, const RunRecord& record) {
   point.progress = record.progress;
   point.result = record.result;
 }
@@ -24,16 +24,16 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-Result<SweepPicture> take_sweep_picture(RunInspector& inspector, const IndexEntry& run,
-                                        std::chrono::milliseconds max_age) {
+Result<SweepOverview> read_sweep_overview(RunInspector& inspector, const IndexEntry& run,
+                                          std::chrono::milliseconds max_age) {
   DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
-  SweepPicture picture;
+  SweepOverview overview;
   std::vector<std::filesystem::path> paths;
   for (const auto& point : sweep.points)
     paths.push_back(current_run_of(point_path(run.path, point)));
   const auto states = inspector.inspect_all(paths, max_age);
   for (std::size_t at = 0; at < states.size(); ++at) {
-    PointPicture& point = picture.points.emplace_back();
+    PointOverview& point = overview.points.emplace_back();
     point.number = at;
     point.values = describe(sweep, sweep.points[at]);
     point.path = paths[at];
@@ -46,14 +46,14 @@ Result<SweepPicture> take_sweep_picture(RunInspector& inspector, const IndexEntr
     point.detail = states[at]->detail;
     set_progress_and_result(point, states[at]->facts.record);
   }
-  picture.overall = sum_up_points(states);
-  return picture;
+  overview.overall = sum_up_points(states);
+  return overview;
 }
 
-bool update_points(std::vector<PointPicture>& points) {
+bool update_points(std::vector<PointOverview>& points) {
   bool has_ended = false;
   std::size_t points_read = 0;
-  for (PointPicture& point : points) {
+  for (PointOverview& point : points) {
     if (point.state != RunState::kRunning || ++points_read > kMostPointsRead) continue;
     const auto record = read_events(point.path);
     if (!record) continue;
@@ -63,40 +63,40 @@ bool update_points(std::vector<PointPicture>& points) {
   return has_ended;
 }
 
-Result<RunPicture> take_picture(const Env& env, const KnownServers& servers,
-                                const IndexEntry& run) {
-  RunPicture picture;
-  picture.run = run;
+Result<RunOverview> read_overview(const Env& env, const KnownServers& servers,
+                                  const IndexEntry& run) {
+  RunOverview overview;
+  overview.run = run;
   if (is_sweep(run.path)) {
     RunInspector inspector(env, servers);
-    DLRUN_TRY_ASSIGN(auto sweep, take_sweep_picture(inspector, run, {}));
-    picture.status = std::move(sweep.overall);
-    picture.points = std::make_shared<const std::vector<PointPicture>>(std::move(sweep.points));
-    picture.now = seconds_now();
-    return picture;
+    DLRUN_TRY_ASSIGN(auto sweep, read_sweep_overview(inspector, run, {}));
+    overview.status = std::move(sweep.overall);
+    overview.points = std::make_shared<const std::vector<PointOverview>>(std::move(sweep.points));
+    overview.now = seconds_now();
+    return overview;
   }
-  DLRUN_TRY_ASSIGN(picture.status, RunInspector(env, servers).inspect(run.path));
+  DLRUN_TRY_ASSIGN(overview.status, RunInspector(env, servers).inspect(run.path));
   for (;;) {
-    DLRUN_TRY_ASSIGN(const auto more, picture.history.read_more(run.path));
+    DLRUN_TRY_ASSIGN(const auto more, overview.history.read_more(run.path));
     if (!more) break;
   }
   auto ranks = read_ranks(run.path);
-  if (ranks) picture.ranks = std::move(*ranks);
-  picture.now = seconds_now();
-  return picture;
+  if (ranks) overview.ranks = std::move(*ranks);
+  overview.now = seconds_now();
+  return overview;
 }
 
-Json picture_json(const RunPicture& picture, std::size_t max_ranks) {
-  Json json = status_json(picture.run, picture.status);
-  const auto& progress = picture.status.facts.record.progress;
+Json overview_json(const RunOverview& overview, std::size_t max_ranks) {
+  Json json = status_json(overview.run, overview.status);
+  const auto& progress = overview.status.facts.record.progress;
   json["seconds_left"] =
-      progress && progress->steps && !is_inactive(picture.status.state)
-          ? value_or_null(seconds_until_steps(picture.history, *progress->steps, picture.now))
+      progress && progress->steps && !is_inactive(overview.status.state)
+          ? value_or_null(seconds_until_steps(overview.history, *progress->steps, overview.now))
           : Json(nullptr);
-  json["sampled"] = picture.ranks ? text_or_null(picture.ranks->time) : Json(nullptr);
+  json["sampled"] = overview.ranks ? text_or_null(overview.ranks->time) : Json(nullptr);
   Json ranks = Json::array();
-  if (picture.ranks) {
-    auto rows = picture.ranks->outliers_first();
+  if (overview.ranks) {
+    auto rows = overview.ranks->outliers_first();
     if (max_ranks > 0 && rows.size() > max_ranks) rows.resize(max_ranks);
     for (const RankSample* row : rows) {
       ranks.push_back({{"rank", row->rank},

@@ -18,7 +18,7 @@
 namespace dlrun {
 
 /// A point of a sweep at one moment.
-struct PointPicture {
+struct PointOverview {
   std::size_t number = 0;
   std::string values;          ///< the values that the point sets
   std::filesystem::path path;  ///< the point's current run
@@ -30,38 +30,38 @@ struct PointPicture {
 };
 
 /// A run at one moment.
-struct RunPicture {
+struct RunOverview {
   IndexEntry run;
   RunStatus status;
   RunHistory history;
   std::optional<RankSnapshot> ranks;
   /// The points of a sweep; nullptr for a single run.
-  std::shared_ptr<const std::vector<PointPicture>> points;
+  std::shared_ptr<const std::vector<PointOverview>> points;
   double now = 0;  ///< seconds since 1970
 };
 
 /// Returns the run's current state: reads its files and asks the executor once. Fails as
 /// RunInspector::inspect() does, and for a sweep as read_sweep() does.
-[[nodiscard]] Result<RunPicture> take_picture(const Env& env, const KnownServers& servers,
-                                              const IndexEntry& run);
+[[nodiscard]] Result<RunOverview> read_overview(const Env& env, const KnownServers& servers,
+                                                const IndexEntry& run);
 
-/// Returns the picture as JSON; cli/OUTPUT.md documents it. max_ranks: the largest number of rank
+/// Returns the overview as JSON; cli/OUTPUT.md documents it. max_ranks: the largest number of rank
 /// samples; 0: all.
-[[nodiscard]] nlohmann::ordered_json picture_json(const RunPicture& picture,
-                                                  std::size_t max_ranks = 0);
+[[nodiscard]] nlohmann::ordered_json overview_json(const RunOverview& overview,
+                                                   std::size_t max_ranks = 0);
 
 /// A sweep at one moment.
-struct SweepPicture {
+struct SweepOverview {
   RunStatus overall;  ///< the sweep's state, which follows from its points
-  std::vector<PointPicture> points;
+  std::vector<PointOverview> points;
 };
 /// Inspects all points of the sweep. max_age: as for RunInspector::inspect().
-[[nodiscard]] Result<SweepPicture> take_sweep_picture(RunInspector& inspector,
-                                                      const IndexEntry& run,
-                                                      std::chrono::milliseconds max_age);
+[[nodiscard]] Result<SweepOverview> read_sweep_overview(RunInspector& inspector,
+                                                        const IndexEntry& run,
+                                                        std::chrono::milliseconds max_age);
 /// Updates at most 64 running points from their files, without a query to the executor. Returns
 /// true if one of them has ended.
-[[nodiscard]] bool update_points(std::vector<PointPicture>& points);
+[[nodiscard]] bool update_points(std::vector<PointOverview>& points);
 
 /// Returns the present time in seconds since 1970.
 [[nodiscard]] double seconds_now();
