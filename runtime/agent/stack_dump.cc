@@ -64,20 +64,39 @@ std::vector<std::string> gdb_argv(pid_t pid, std::initializer_list<const char*> 
   return argv;
 }
 
+/// Commands of gdb that make a Python interpreter write the stacks of its threads into a file.
+struct PythonStackCommands {
+  std::vector<std::string> save{};  ///< save the registers of the thread
+  /// The calls of the interpreter's functions. If a command fails, gdb must run none of the
+  /// following ones: the thread would continue with wrong registers.
+  std::vector<std::string> calls{};
+  std::vector<std::string> restore{};  ///< restore the registers, also after a failure
+};
+
 #if defined(__x86_64__)
-/// Appends gdb commands that call a function of three integer arguments in the process, on the
-/// stack below $room, and leave its result in $rax. The commands write single registers, because
-/// gdb's own `call` also writes the vector registers, which fails in gdb 13 on processors with AMX.
-/// The system call that gdb interrupted would then not be restarted, and the process would abort.
+/// Appends a command that sets a register of the interrupted thread. A change of the stack pointer
+/// can make gdb select another frame if libc has no debug information; gdb then sets the copy of
+/// the register that belongs to that frame. So the command selects the innermost frame before.
+void add_register(std::vector<std::string>& commands, std::string_view name,
+                  std::string_view value) {
+  commands.emplace_back("select-frame 0");
+  commands.push_back(fmt::format("set ${}={}", name, value));
+}
+
+/// Appends commands that call a function of three integer arguments in the process, on the stack
+/// below $room, and leave its result in $rax. The commands write single registers, because gdb's
+/// own `call` also writes the vector registers, which fails in gdb 13 on processors with AMX. The
+/// system call that gdb interrupted would then not be restarted, and the process would abort.
 void add_call(std::vector<std::string>& commands, std::string_view function,
               const std::array<std::string, 3>& arguments) {
   constexpr std::array kRegisters{"rdi", "rsi", "rdx"};
   for (std::size_t i = 0; i < arguments.size(); ++i)
-    commands.push_back(fmt::format("set ${}={}", kRegisters.at(i), arguments.at(i)));
-  for (const char* command :
-       {"set $rsp=$room-8", "set *(long *)$rsp=(long)$old_rip", "set $orig_rax=-1", "set $rax=0"})
-    commands.emplace_back(command);
-  commands.push_back(fmt::format("set $rip=(long)&{}", function));
+    add_register(commands, kRegisters.at(i), arguments.at(i));
+  add_register(commands, "rsp", "$room-8");
+  commands.emplace_back("set *(long *)($room-8)=(long)$old_rip");
+  add_register(commands, "orig_rax", "-1");
+  add_register(commands, "rax", "0");
+  add_register(commands, "rip", function);
   commands.emplace_back("tbreak *(long)$old_rip");  // the call returns to the thread's old position
   commands.emplace_back("continue");
 }
@@ -89,47 +108,57 @@ std::string gdb_literal(std::string_view text) {
   return literal + '"';
 }
 
-/// Returns gdb commands that make the Python interpreter of the process write the stacks of its
-/// threads into scratch.
-std::vector<std::string> gdb_commands_for_python_stacks(const std::filesystem::path& scratch) {
+PythonStackCommands python_stack_commands(const std::filesystem::path& scratch) {
   constexpr std::array kSaved{"rax", "rcx", "rdx", "rsi", "rdi",    "r8",      "r9",
                               "r10", "r11", "rsp", "rip", "eflags", "orig_rax"};
   constexpr int kRedZone = 128;  // bytes below the stack pointer that the thread may use
-  std::vector<std::string> commands;
-  for (const char* name : kSaved) commands.push_back(fmt::format("set $old_{0}=${0}", name));
+  PythonStackCommands commands;
+  for (const char* name : kSaved) {
+    commands.save.push_back(fmt::format("set $old_{0}=${0}", name));
+    add_register(commands.restore, name, fmt::format("$old_{}", name));
+  }
+  // A function without a symbol must fail here, before any register changes.
+  commands.calls = {"set $open=(long)&open", "set $dump=(long)&_Py_DumpTracebackThreads"};
   const std::string path = scratch.string();
   const std::size_t size = path.size() + 1;
-  commands.push_back(fmt::format("set $room=((long)$old_rsp-{})&~15", kRedZone + size));
-  commands.push_back(fmt::format("set var *(char (*)[{}])$room={}", size, gdb_literal(path)));
-  add_call(commands, "open", {"$room", std::to_string(kOpenFlags), std::to_string(kOpenMode)});
-  add_call(commands, "_Py_DumpTracebackThreads", {"$rax", "0", "0"});
-  for (const char* name : kSaved) commands.push_back(fmt::format("set ${0}=$old_{0}", name));
+  commands.calls.push_back(fmt::format("set $room=((long)$old_rsp-{})&~15", kRedZone + size));
+  commands.calls.push_back(fmt::format("set var *(char (*)[{}])$room={}", size, gdb_literal(path)));
+  add_call(commands.calls, "$open",
+           {"$room", std::to_string(kOpenFlags), std::to_string(kOpenMode)});
+  add_call(commands.calls, "$dump", {"$rax", "0", "0"});
   return commands;
 }
 #else
-/// Returns gdb commands that make the Python interpreter of the process write the stacks of its
-/// threads into scratch.
-std::vector<std::string> gdb_commands_for_python_stacks(const std::filesystem::path& scratch) {
-  return {fmt::format("set $fd = ((int (*)(const char *, int, int))open)(\"{}\", {}, {})",
-                      scratch.string(), kOpenFlags, kOpenMode),
-          "call (void)((const char *(*)(int, void *, void *))_Py_DumpTracebackThreads)($fd, 0, 0)"};
+PythonStackCommands python_stack_commands(const std::filesystem::path& scratch) {
+  return {
+      .calls = {fmt::format("set $fd = ((int (*)(const char *, int, int))open)(\"{}\", {}, {})",
+                            scratch.string(), kOpenFlags, kOpenMode),
+                "call (void)((const char *(*)(int, void *, void *))_Py_DumpTracebackThreads)($fd, "
+                "0, 0)"}};
 }
 #endif
 
-/// Returns a gdb command line that makes a Python interpreter write the stacks of its threads into
-/// scratch. gdb calls the function that faulthandler uses. This function takes no lock and
-/// allocates no memory, so the call is safe in a hung process. gdb loads only the symbols of libc
-/// and libpython. gdb therefore needs only a third of a second, even for a program as large as
-/// torch.
-std::vector<std::string> gdb_argv_for_python_stacks(pid_t pid,
-                                                    const std::filesystem::path& scratch) {
+/// Makes a Python interpreter write the stacks of its threads into scratch. gdb calls the function
+/// that faulthandler uses. This function takes no lock and allocates no memory, so the call is safe
+/// in a hung process. gdb loads only the symbols of libc and libpython. gdb therefore needs only a
+/// third of a second, even for a program as large as torch.
+void write_python_stacks(pid_t pid, const Env& env, const std::filesystem::path& scratch,
+                         std::chrono::milliseconds limit) {
+  auto commands = python_stack_commands(scratch);
+  // gdb ends a script at the first command that fails, but continues after a failed -ex.
+  auto script = scratch;
+  script += ".gdb";
+  if (!write_file_atomic(script, join(commands.calls, "\n") + '\n')) return;
   auto argv = gdb_argv(pid, {"auto-solib-add off"});
   for (const char* command :
        {"sharedlibrary libc\\.", "sharedlibrary libpython", "set scheduler-locking on"})
     argv.insert(argv.end(), {"-ex", command});
-  for (auto& command : gdb_commands_for_python_stacks(scratch))
-    argv.insert(argv.end(), {"-ex", std::move(command)});
-  return argv;
+  for (auto& command : commands.save) argv.insert(argv.end(), {"-ex", std::move(command)});
+  argv.insert(argv.end(), {"-x", script.string()});
+  for (auto& command : commands.restore) argv.insert(argv.end(), {"-ex", std::move(command)});
+  std::ignore = run(std::move(argv), env, limit);
+  std::error_code ignored;
+  std::filesystem::remove(script, ignored);
 }
 
 }  // namespace
@@ -201,7 +230,7 @@ StackDump dump_with_gdb(pid_t pid, const Env& env, const std::filesystem::path& 
   const auto until = steady_clock::now() + limit;
   StackDump dump;
   if (runs_python(pid)) {
-    std::ignore = run(gdb_argv_for_python_stacks(pid, scratch), env, limit);
+    write_python_stacks(pid, env, scratch, limit);
     const auto python = read_file(scratch, kOutputLimitBytes);
     std::error_code ignored;
     std::filesystem::remove(scratch, ignored);

@@ -4,14 +4,17 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include <doctest/doctest.h>
 
 #include "common/files.h"
+#include "common/subprocess.h"
 #include "runtime/agent/address.h"
 #include "runtime/agent/autopsy.h"
 #include "runtime/agent/nccl_reports.h"
@@ -39,6 +42,48 @@ Scene hung_scene(int ranks = 4) {
     scene.pass(seconds(1));
   }
   return scene;
+}
+
+/// A program that runs until this object ends it.
+class RunningProgram {
+ public:
+  explicit RunningProgram(std::vector<std::string> argv) : pid_(::fork()) {
+    if (pid_ != 0) return;
+    std::vector<char*> arguments;
+    for (auto& argument : argv) arguments.push_back(argument.data());
+    arguments.push_back(nullptr);
+    ::execvp(arguments[0], arguments.data());
+    ::_exit(127);
+  }
+  ~RunningProgram() {
+    if (!has_ended()) ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  RunningProgram(const RunningProgram&) = delete;
+  RunningProgram& operator=(const RunningProgram&) = delete;
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] bool has_ended() const {
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+           info.si_pid != 0;
+  }
+
+ private:
+  pid_t pid_;
+};
+
+/// Returns the environment of this process with a gdb that knows no debug information of libc, as
+/// on most clusters, and without py-spy. Writes this gdb into the folder.
+Env env_with_gdb_of_a_cluster(const std::filesystem::path& folder) {
+  Env env = Env::of_process();
+  const auto gdb = find_program("gdb", env);
+  REQUIRE(gdb.has_value());
+  std::ofstream(folder / "gdb") << "#!/bin/sh\nexec " << *gdb
+                                << " -iex 'set debug-file-directory /nonexistent' \"$@\"\n";
+  REQUIRE(::chmod((folder / "gdb").c_str(), 0755) == 0);
+  env.set("PATH", folder.string() + ":/usr/bin:/bin");
+  return env;
 }
 
 }  // namespace
@@ -176,6 +221,55 @@ TEST_CASE("if gdb is missing, the text says whether py-spy is missing, too, or s
   REQUIRE(::chmod((folder.path() / "py-spy").c_str(), 0755) == 0);
   CHECK(text_of_own_dump() ==
         "no stacks: py-spy shows none of this process, and gdb is not in PATH here\n");
+}
+
+TEST_CASE("without libc's debug information, too, gdb shows Python's frames and harms no program") {
+  const TemporaryDirectory folder;
+  const Env env = env_with_gdb_of_a_cluster(folder.path());
+  const auto ready = folder.path() / "ready";
+  std::ofstream(folder.path() / "train.py") << "import sys, threading\n"
+                                               "lock = threading.Lock()\n"
+                                               "def load_next_batch():\n"
+                                               "    open(sys.argv[1], 'w').close()\n"
+                                               "    lock.acquire()\n"
+                                               "    lock.acquire()\n"
+                                               "load_next_batch()\n";
+  const RunningProgram program(
+      {"/usr/bin/python3", (folder.path() / "train.py").string(), ready.string()});
+  for (int i = 0; i < 1000 && read_process(program.pid()).threads.size() == 1; ++i) {
+    if (std::filesystem::exists(ready) && read_process(program.pid()).threads[0].state == 'S')
+      break;
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  REQUIRE(std::filesystem::exists(ready));
+  for (int attempt = 0; attempt < 2; ++attempt) {  // the first dump changes nothing for the second
+    const auto dump = dump_stacks(program.pid(), env, folder.path() / "scratch", seconds(20));
+    CHECK(dump.frames == Frames{"load_next_batch (train.py:6)", "<module> (train.py:7)"});
+    std::this_thread::sleep_for(milliseconds(100));
+    CHECK_FALSE(program.has_ended());
+  }
+}
+
+TEST_CASE(
+    "gdb calls nothing in a program that is named python but has no function for its stacks") {
+  const TemporaryDirectory folder;
+  const Env env = env_with_gdb_of_a_cluster(folder.path());
+  const auto python = folder.path() / "python3";
+  std::filesystem::copy_file("/usr/bin/sleep", python);
+  const RunningProgram program({python.string(), "100"});
+  while (read_process(program.pid()).threads.empty() ||
+         std::filesystem::read_symlink(fmt::format("/proc/{}/exe", program.pid())) != python)
+    std::this_thread::sleep_for(milliseconds(10));
+  const auto open_files = [&] {
+    return std::distance(
+        std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", program.pid())), {});
+  };
+  const auto open_files_before = open_files();
+  const auto dump = dump_stacks(program.pid(), env, folder.path() / "scratch", seconds(20));
+  CHECK_FALSE(dump.is_python);
+  CHECK(dump.text.find("native stacks:") != std::string::npos);
+  CHECK(open_files() == open_files_before);
+  CHECK_FALSE(program.has_ended());
 }
 
 TEST_CASE(
